@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * claim.h - who may run the task of a slot: rings carry, claims decide. Frozen states.
+ *
+ *             owner: set                worker: claim            worker: finish
+ *   FREE ------------------> PENDING ------------------> RUNNING ----------------> DONE --owner--> FREE
+ *                             |    \
+ *               owner: revoke |     \ worker: give back (recalled, or blocks)
+ *                             v      v
+ *                          REVOKED  RETURNED   --owner--> FREE
+ *
+ * One 64-bit word a slot, changed by compare-and-swap only once it is PENDING:
+ *   bits 0..7 state, 8..23 attempt, 24..63 the low 40 bits of the record's sequence (so a stale record of an earlier
+ *   use of the slot never claims the new one).
+ * Whoever finds a slot PENDING after the worker's death knows that it has not run. RUNNING or DONE without a
+ * completion record means: it may have run.
+ */
+#ifndef LANE_CLAIM_H
+#define LANE_CLAIM_H
+
+#include "core/lane/shm.h"
+
+enum lane_claim_state {
+    LANE_FREE = 0,
+    LANE_PENDING = 1,
+    LANE_RUNNING = 2,
+    LANE_RETURNED_CLAIM = 3,
+    LANE_REVOKED = 4,
+    LANE_DONE_CLAIM = 5,
+};
+
+enum { LANE_SLOTS = 1024 }; /* tasks under way on one lane */
+
+static inline uint64_t lane_claim_word(uint64_t sequence, uint32_t attempt, enum lane_claim_state state)
+{
+    return sequence << 24 | (uint64_t)(attempt & 0xffff) << 8 | (uint64_t)state;
+}
+static inline enum lane_claim_state lane_claim_state_of(uint64_t word)
+{
+    return (enum lane_claim_state)(word & 0xff);
+}
+
+/* Owner: before the record is published. The slot is FREE and the owner's. */
+static inline void lane_claim_set(shm_u64 *slot, uint64_t sequence, uint32_t attempt)
+{
+    shm_store64_release(slot, lane_claim_word(sequence, attempt, LANE_PENDING));
+}
+/* Owner: after the outcome is known. */
+static inline void lane_claim_clear(shm_u64 *slot)
+{
+    shm_store64_release(slot, 0);
+}
+/* One PENDING slot becomes `to`. True for exactly one caller. */
+static inline bool lane_claim_take(shm_u64 *slot, uint64_t sequence, uint32_t attempt, enum lane_claim_state to)
+{
+    return shm_cas64(slot, lane_claim_word(sequence, attempt, LANE_PENDING),
+                     lane_claim_word(sequence, attempt, to));
+}
+/* Worker: the task it claimed is finished (its record is in the ring, perhaps not yet published). */
+static inline void lane_claim_finish(shm_u64 *slot, uint64_t sequence, uint32_t attempt)
+{
+    shm_store64_release(slot, lane_claim_word(sequence, attempt, LANE_DONE_CLAIM));
+}
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctl.h - what a process and its raylet say to each other.
+ *
+ * Two ways, one format. Every message is a struct lane_record whose payload is the struct named beside its kind:
+ *   ring    in the up or down ring of the process's control lane: everything without descriptors.
+ *   socket  one SOCK_SEQPACKET message on the unix socket, with descriptors (SCM_RIGHTS): the handshake and whatever
+ *           gives memory. The raylet then adds 1 to park->socket_count and wakes the process; the process reads the
+ *           socket until EAGAIN whenever the count has changed.
+ * The two are not ordered against each other: a receiver that meets a lease it has not been given yet keeps the record.
+ *
+ * Request and reply: `record.id` is made by the one who asks; the reply carries the same id. A request that is repeated
+ * with its id has the effect of one. Texts in fixed arrays are NUL-terminated; a reader forces that.
+ *
+ * Start of a process:
+ *   driver   connects to <runtime>/raylet.sock, sends CTL_HELLO (with a descriptor of its executable)
+ *   zygote   is started by the raylet with its socket in MANTA_FD and MANTA_ROLE=zygote; sends CTL_HELLO
+ *   worker   is forked by the zygote on CTL_FORK (which brings its socket); sends CTL_HELLO
+ *   raylet   answers CTL_WELCOME with descriptors: [0] control lane, [1] park page (read-write), [2] pin table
+ *            (a zygote gets none); on a refusal code != 0 and no descriptors, then it closes.
+ */
+#ifndef LANE_CTL_H
+#define LANE_CTL_H
+
+#include "core/lane/record.h"
+
+enum {
+    CTL_MAGIC = 0x61746e6d, /* "mnta" */
+    CTL_VERSION = 1,        /* of this header; the handshake carries the range that a side speaks */
+    CTL_NAME_SIZE = 64,
+    CTL_TEXT_SIZE = 512,
+    CTL_HELLO_STRINGS_MAX = 128 * 1024, /* argv, environment and working directory of a driver */
+    CTL_RESOURCES = 8,
+    CTL_MESSAGE_MAX = LANE_RECORD_MAX - LANE_RECORD_SIZE - 64,
+    CTL_FDS_MAX = 4,
+};
+
+enum ctl_role { CTL_DRIVER = 1, CTL_ZYGOTE = 2, CTL_WORKER = 3 };
+
+/* kind            way          direction            payload */
+enum ctl_kind {
+    CTL_HELLO = 64,       /* socket  up    ctl_hello, then strings; fd: executable (driver only) */
+    CTL_WELCOME = 65,     /* socket  down  ctl_welcome */
+    CTL_FORK = 66,        /* socket  down  to the zygote: ctl_fork; fd: the child's socket */
+    CTL_FORKED = 67,      /* socket  up    from the zygote: ctl_forked; fd: pidfd of the child */
+    CTL_CHILD_EXIT = 68,  /* socket  up    from the zygote: ctl_child_exit */
+
+    CTL_CLASS = 70,       /* ring    up    ctl_class: defines a scheduling class before its first demand */
+    CTL_DEMAND = 71,      /* ring    up    ctl_demand: a level, newest version wins */
+    CTL_GRANT = 72,       /* socket  down  ctl_grant; fds: [0] lane, [1] peer's park page: a lease, to its owner */
+    CTL_LANE = 73,        /* socket  down  ctl_grant; same fds: the same lease, to its worker */
+    CTL_RECALL = 74,      /* ring    down  ctl_lease: to owner and worker (the lane's recall word is already set) */
+    CTL_DRAINED = 75,     /* ring    up    ctl_lease: the worker has written LANE_END and forgets the lane */
+    CTL_ENDED = 76,       /* ring    down  ctl_ended: to the owner; drain the completion ring, then read the claims */
+    CTL_UNSCHEDULABLE = 77, /* ring  down  ctl_unschedulable */
+    CTL_BLOCKED = 78,     /* ring    up    no payload: the worker waits inside a task; its CPUs are free */
+    CTL_UNBLOCKED = 79,   /* ring    up    no payload */
+    CTL_KILL = 80,        /* ring    up    ctl_lease: the owner wants the worker killed (actor kill, forced cancel) */
+    CTL_LANE_WANT = 81,   /* ring    up    ctl_lane_want: a lane to the worker that holds an actor of somebody else;
+                                           answered by CTL_GRANT (id of the request) or CTL_REPLY with an error */
+    CTL_LANE_DROP = 82,   /* ring    up    ctl_lease: the caller is done with such a lane */
+
+    CTL_SEGMENT_WANT = 90, /* ring   up    ctl_segment: size wanted; answered by CTL_SEGMENT or CTL_REPLY */
+    CTL_SEGMENT_MAP = 91,  /* ring   up    ctl_segment: which one to read; answered likewise */
+    CTL_SEGMENT = 92,      /* socket down  ctl_segment; fds: [0] data (rw for its writer, else read-only), [1] generations */
+    CTL_OBJECT_DEAD = 93,  /* ring   up    lane_ref: its owner will never name it again */
+    CTL_SPACE_BACK = 94,   /* ring   down  ctl_space: the place may be written again */
+    CTL_PULL = 95,         /* ring   up    lane_ref on another node; answered by CTL_HERE or CTL_REPLY with an error */
+    CTL_HERE = 96,         /* ring   down  lane_ref of the local copy */
+
+    CTL_MESSAGE = 100,    /* ring    both  ctl_message, then bytes: process to process, through the raylets */
+    CTL_BOUNCE = 101,     /* ring    down  ctl_bounce: a message could not be delivered; id is the message's */
+    CTL_MONITOR = 102,    /* ring    up    ctl_monitor: tell me when it dies (at once, if it is dead already) */
+    CTL_DEMONITOR = 103,  /* ring    up    no payload; id of the monitor */
+    CTL_DEATH = 104,      /* ring    down  ctl_death; id of the monitor, which is spent */
+    CTL_REQUEST = 105,    /* ring    up    ctl_request, then bytes: to the head */
+    CTL_REPLY = 106,      /* ring    down  ctl_reply, then bytes: the answer to any request */
+    CTL_REGION_WANT = 107, /* ring   up    ctl_segment: shared memory that all who know its number may write
+                                           (segment 0: a new one of that size; else: map that one) */
+    CTL_REGION = 108,     /* socket  down  ctl_segment; fd: [0] read-write */
+    CTL_REGION_DROP = 109, /* ring   up    ctl_segment: freed when every member has dropped it or is dead */
+    CTL_SHUTDOWN = 110,   /* ring    both  ctl_reply with a reason: down, the raylet ends; up, the process leaves */
+};
+
+struct ctl_hello {
+    uint32_t magic;
+    uint16_t version_min, version_max;
+    uint32_t role; /* enum ctl_role */
+    uint32_t reserved;
+    uint64_t process; /* random, drawn by the process */
+    uint64_t job;     /* driver: drawn by it; worker: of its zygote */
+    uint32_t argc;    /* strings after this struct: argv[0..argc-1], environment (envc), working directory; each with NUL */
+    uint32_t envc;
+    uint32_t strings_size;
+    char     job_name[CTL_NAME_SIZE];
+};
+
+struct ctl_welcome {
+    uint32_t magic;
+    uint16_t version; /* the one both speak */
+    uint16_t reserved;
+    int32_t  code; /* enum mt_code */
+    uint32_t node, epoch;
+    uint32_t job; /* short number of the job on this cluster, in every ref */
+    char     node_name[CTL_NAME_SIZE];
+    char     address[CTL_NAME_SIZE]; /* of the head */
+    char     text[CTL_TEXT_SIZE];    /* why not */
+};
+
+struct ctl_fork {
+    uint64_t token; /* comes back in CTL_FORKED */
+};
+struct ctl_forked {
+    uint64_t token;
+    int32_t  pid; /* < 0: fork failed, -errno */
+    int32_t  reserved;
+};
+struct ctl_child_exit {
+    int32_t pid;
+    int32_t status; /* as waitpid gives it */
+};
+
+struct ctl_resource {
+    char    name[24]; /* "CPU", "GPU", "memory" (bytes), or the user's */
+    int64_t milli;    /* thousandths; of "memory": bytes */
+};
+
+enum {
+    CTL_CLASS_ACTOR = 1, /* one actor: the lease is not recalled, and ends with the actor */
+};
+enum ctl_policy { CTL_HYBRID = 0, CTL_SPREAD = 1, CTL_NODE = 2 /* `node`, hard */, CTL_NODE_SOFT = 3 };
+
+struct ctl_class {
+    uint32_t            class_id; /* the owner's number */
+    uint32_t            flags;
+    uint32_t            resource_count;
+    uint32_t            policy; /* enum ctl_policy */
+    uint32_t            node;
+    uint32_t            reserved;
+    char                name[CTL_NAME_SIZE]; /* function or actor, for people */
+    struct ctl_resource resources[CTL_RESOURCES];
+};
+
+struct ctl_demand {
+    uint32_t class_id;
+    uint32_t wanted; /* leases, those held included */
+    uint64_t version;
+};
+
+struct ctl_grant {
+    uint64_t lease;
+    uint32_t class_id;   /* the owner's; 0 for a lane of CTL_LANE_WANT */
+    uint32_t flags;      /* CTL_CLASS_ACTOR; CTL_GRANT_REMOTE */
+    uint64_t peer;       /* process at the other end: for the owner the worker (0 while remote), for the worker the owner */
+    uint32_t peer_node;  /* where it is */
+    int32_t  peer_pid;
+    uint32_t incarnation;
+    uint32_t gpu_count;  /* devices of the lease, for CUDA_VISIBLE_DEVICES */
+    uint16_t gpus[16];
+};
+enum { CTL_GRANT_REMOTE = 0x100 }; /* the claims are taken by the switch: revoke by LANE_REVOKE */
+
+struct ctl_lease {
+    uint64_t lease;
+};
+
+struct ctl_ended {
+    uint64_t lease;
+    int32_t  code;   /* MT_OK: drained; MT_EWORKER_DIED; MT_ENODE_DIED */
+    int32_t  status; /* as waitpid gives it, when the worker died */
+    int32_t  pid;
+    uint32_t node;
+    char     text[CTL_TEXT_SIZE * 4]; /* what happened, and the backtrace the worker left */
+};
+
+struct ctl_unschedulable {
+    uint32_t class_id;
+    int32_t  code;
+    char     text[CTL_TEXT_SIZE]; /* which resource, how much, what the largest node has */
+};
+
+struct ctl_lane_want {
+    uint64_t process; /* of the worker */
+    uint32_t node;
+    uint32_t incarnation;
+};
+
+struct ctl_segment {
+    uint32_t segment; /* number on this node */
+    uint32_t flags;
+    uint64_t size;
+};
+struct ctl_space {
+    uint32_t segment;
+    uint32_t generation; /* of the next object at that place */
+    uint64_t offset;
+};
+
+struct ctl_message {
+    uint64_t process; /* up: to; down: from */
+    uint32_t node;
+    uint32_t subject; /* the library's own (clients/lib/message.h) */
+};
+struct ctl_bounce {
+    int32_t  code; /* MT_EOWNER_DIED, MT_ENODE_DIED, MT_EAGAIN (a bound) */
+    uint32_t subject;
+    uint64_t process;
+};
+
+struct ctl_monitor {
+    uint64_t process; /* 0: the node itself */
+    uint32_t node;
+    uint32_t reserved;
+};
+struct ctl_death {
+    uint64_t process;
+    uint32_t node;
+    int32_t  code; /* MT_EWORKER_DIED, MT_ENODE_DIED */
+    int32_t  status;
+    int32_t  pid;
+    char     text[CTL_TEXT_SIZE * 4]; /* which, where, why */
+};
+
+enum ctl_op {
+    CTL_OP_NAME_PUT = 1, /* ctl_name; EEXIST where another holds it */
+    CTL_OP_NAME_GET = 2, /* ctl_name in and out; ENOENT */
+    CTL_OP_NAME_DELETE = 3,
+    CTL_OP_NODES = 4, /* reply: an array of ctl_node */
+};
+struct ctl_request {
+    uint32_t op; /* enum ctl_op */
+    uint32_t reserved;
+};
+struct ctl_reply {
+    int32_t  code;
+    uint32_t size; /* of the bytes after this struct */
+    char     text[CTL_TEXT_SIZE];
+};
+struct ctl_name {
+    char     space[CTL_NAME_SIZE]; /* namespace; the job's own by default */
+    char     name[CTL_NAME_SIZE];
+    mt_id    actor;
+    uint64_t owner; /* the process that answers for the actor */
+    uint32_t owner_node;
+    uint32_t reserved;
+};
+struct ctl_node {
+    uint32_t            node, epoch;
+    uint32_t            state; /* 1 alive, 2 suspect, 3 dead */
+    uint32_t            resource_count;
+    char                name[CTL_NAME_SIZE];
+    char                address[CTL_NAME_SIZE];
+    struct ctl_resource total[CTL_RESOURCES];
+    struct ctl_resource free[CTL_RESOURCES];
+};
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lane.h - the shared memory of one lease: two rings and a table of claims between an owner and a worker.
+ *
+ * One memfd of LANE_BYTES, made and sealed (SHRINK, GROW) by the raylet, all zero at first, mapped writable by both.
+ * When owner and worker are on two nodes, each node has a lane of its own and the raylet's switch is the missing end.
+ *
+ *   0      header: recall, counters, ring words
+ *   4096   claims: LANE_SLOTS words
+ *   12288  data of the ring owner -> worker
+ *   ...    data of the ring worker -> owner
+ */
+#ifndef LANE_LANE_H
+#define LANE_LANE_H
+
+#include "core/lane/claim.h"
+#include "core/lane/park.h"
+#include "core/lane/ring.h"
+
+struct lane_header {
+    shm_u32                recall; /* not 0: the owner sends no more, the worker returns what it has not begun */
+    shm_u32                worker_blocked; /* not 0: the worker waits inside a task */
+    uint8_t                pad[248];
+    struct lane_ring_words forward;
+    struct lane_ring_words back;
+};
+
+enum {
+    LANE_CLAIMS_OFFSET = 4096,
+    LANE_FORWARD_OFFSET = LANE_CLAIMS_OFFSET + LANE_SLOTS * 8,
+    LANE_BACK_OFFSET = LANE_FORWARD_OFFSET + LANE_RING_BYTES + 4096,
+    LANE_BYTES = LANE_BACK_OFFSET + LANE_RING_BYTES + 4096,
+};
+static_assert(sizeof(struct lane_header) <= LANE_CLAIMS_OFFSET, "the header is one page");
+static_assert(LANE_FORWARD_OFFSET % 4096 == 0 && LANE_BACK_OFFSET % 4096 == 0, "areas begin on pages");
+
+static inline struct lane_header *lane_header_of(void *lane)
+{
+    return lane;
+}
+static inline shm_u64 *lane_claims_of(void *lane)
+{
+    return (shm_u64 *)(void *)((uint8_t *)lane + LANE_CLAIMS_OFFSET);
+}
+static inline uint8_t *lane_forward_of(void *lane)
+{
+    return (uint8_t *)lane + LANE_FORWARD_OFFSET;
+}
+static inline uint8_t *lane_back_of(void *lane)
+{
+    return (uint8_t *)lane + LANE_BACK_OFFSET;
+}
+
+/* The memory between a process and its raylet has the same layout: forward is "up" (process -> raylet), back is "down",
+ * and the claims are not used. */
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * park.h - one page per process on which it sleeps, and which everybody who sends to it maps.
+ *
+ * A process that has nothing to do says so (HUNGRY: it polls; ASLEEP: it is in the futex), and a producer wakes it only
+ * then. The order is the whole protocol, and both fences are needed:
+ *
+ *   sleeper: state = ASLEEP; fence; look at every ring again; futex_wait(bell)
+ *   sender:  publish;        fence; state == ASLEEP? -> bell++, futex_wake
+ */
+#ifndef LANE_PARK_H
+#define LANE_PARK_H
+
+#include "core/lane/shm.h"
+
+enum lane_park_state {
+    LANE_BUSY = 0,   /* runs, will look by itself */
+    LANE_HUNGRY = 1, /* polls: publish at once, no wake-up needed */
+    LANE_ASLEEP = 2, /* in the futex, or about to be */
+};
+
+enum {
+    LANE_CRASH_SIZE = 4096, /* text of a backtrace, written by a dying worker */
+};
+
+struct lane_park {
+    shm_u32 state; /* enum lane_park_state; written by the process, and ASLEEP -> BUSY by whoever wakes it */
+    uint8_t pad0[60];
+    shm_u32 bell; /* the futex word; counts wake-ups */
+    uint8_t pad1[60];
+    shm_u32 socket_count; /* messages that the raylet has put on the unix socket */
+    shm_u32 up_count;     /* raylet's switch: records waiting in our up ring (a hint) */
+    uint8_t pad2[56];
+    uint8_t reserved[4096 - 192];
+    char    crash[LANE_CRASH_SIZE]; /* NUL-terminated unless full; empty while alive */
+};
+static_assert(sizeof(struct lane_park) == 8192, "two pages: the words, the crash text");
+
+/* Sender: after publishing. Returns whether a wake-up is due; then call lane_park_wake (a system call: in state
+ * machines that is an action, done after step has returned). */
+static inline bool lane_park_must_wake(struct lane_park *park)
+{
+    shm_fence();
+    return shm_load32(&park->state) == LANE_ASLEEP;
+}
+static inline void lane_park_wake(struct lane_park *park)
+{
+    if (shm_exchange32(&park->state, LANE_BUSY) == LANE_ASLEEP) {
+        shm_add32(&park->bell, 1);
+        shm_futex_wake(&park->bell, 1);
+    }
+}
+static inline bool lane_park_is_hungry(struct lane_park *park)
+{
+    return shm_load32(&park->state) != LANE_BUSY;
+}
+
+/* Sleeper: prepare, then look everywhere again, then sleep (or cancel). */
+static inline uint32_t lane_park_prepare(struct lane_park *park)
+{
+    uint32_t bell = shm_load32_acquire(&park->bell);
+    shm_store32(&park->state, LANE_ASLEEP);
+    shm_fence();
+    return bell;
+}
+static inline void lane_park_sleep(struct lane_park *park, uint32_t bell, int64_t timeout_ns)
+{
+    shm_futex_wait(&park->bell, bell, timeout_ns);
+    shm_store32(&park->state, LANE_BUSY);
+}
+static inline void lane_park_cancel(struct lane_park *park)
+{
+    shm_store32(&park->state, LANE_BUSY);
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * record.h - the one record header of rings and wire, and what records carry. Frozen.
+ *
+ *   0        4      6      8       12      16         24              40        44     48       56      64
+ *   +--------+------+------+-------+-------+----------+---------------+---------+------+--------+-------+
+ *   | length | kind | flags| route | epoch | sequence | id (16 bytes) | attempt | slot | trace  | aux   | payload..
+ *   +--------+------+------+-------+-------+----------+---------------+---------+------+--------+-------+
+ *
+ * All little-endian, as the machines are. `length` counts header and payload; a record takes the next multiple of
+ * 64 bytes in a ring. A reader copies the header out once and validates the copy: a peer is not trusted.
+ */
+#ifndef LANE_RECORD_H
+#define LANE_RECORD_H
+
+#include "core/base/id.h"
+
+struct lane_record {
+    uint32_t length;   /* bytes, header included; LANE_RECORD_SIZE <= length <= LANE_RECORD_MAX */
+    uint16_t kind;     /* enum lane_kind */
+    uint16_t flags;    /* by kind */
+    uint32_t route;    /* where the switch sends it; 0 inside one node */
+    uint32_t epoch;    /* of the sender's node, by the head at registration: fences what is stale */
+    uint64_t sequence; /* of this record on its lane, from 1 */
+    mt_id    id;       /* of the task, call or request; made by the sender */
+    uint32_t attempt;  /* of the task (from 0), or incarnation of the actor */
+    uint32_t slot;     /* in the lane's table of claims */
+    uint64_t trace;    /* trace id, 0 if not traced */
+    uint64_t aux;      /* TASK, CALL: hash of the function's name; DONE: status code | user code << 32 */
+};
+
+enum {
+    LANE_RECORD_SIZE = 64,
+    LANE_RECORD_MAX = 16384, /* header and inline payload; what is larger lives in a segment */
+};
+static_assert(sizeof(struct lane_record) == LANE_RECORD_SIZE, "frozen: one cache line");
+static_assert(offsetof(struct lane_record, sequence) == 16 && offsetof(struct lane_record, id) == 24 &&
+                  offsetof(struct lane_record, slot) == 44 && offsetof(struct lane_record, aux) == 56,
+              "frozen offsets");
+
+enum lane_kind {
+    LANE_PAD = 1,      /* fills the end of an area */
+    LANE_JUMP = 2,     /* the producer goes on in area `slot` (ring.h) */
+    LANE_TASK = 3,     /* owner -> worker: run the function */
+    LANE_CREATE = 4,   /* owner -> worker: make the actor; claimed like a task */
+    LANE_CALL = 5,     /* caller -> actor: run a method */
+    LANE_DONE = 6,     /* worker -> owner: the outcome of one slot */
+    LANE_RETURNED = 7, /* worker -> owner: this slot has not run and will not run here */
+    LANE_END = 8,      /* worker -> owner: the last record of the lease */
+    LANE_REVOKE = 9,   /* owner -> switch: try to take this slot back (the claims are on another node) */
+    LANE_CTL = 64,     /* from here on: control records between a process and its raylet (ctl.h) */
+};
+
+/* flags of LANE_DONE */
+enum {
+    LANE_DONE_ERROR = 1, /* the payload is a lane_failure */
+};
+
+/* An argument or a return value: this, then `size` bytes, padded to 8. */
+struct lane_value {
+    uint8_t  type;  /* a letter of the signature: l u d b s y r A; 'v' is no value */
+    uint8_t  flags; /* LANE_VALUE_... */
+    uint16_t reserved;
+    uint32_t size;
+};
+enum {
+    LANE_VALUE_SHARED = 1, /* the bytes are a lane_ref: the value lives in a segment */
+};
+static_assert(sizeof(struct lane_value) == 8, "followed by its bytes, 8-aligned");
+
+/* The wire form of a ref. The owner is the process that made the id. */
+struct lane_ref {
+    mt_id    id;
+    uint32_t owner_node; /* where the owner's process is */
+    uint32_t node;       /* where the value is; 0: only the owner knows */
+    uint32_t segment;    /* on that node */
+    uint32_t generation; /* of the place: a reader pins, then compares */
+    uint64_t offset;     /* of the object header in the segment */
+    uint64_t size;       /* of the value, without header */
+    uint32_t job;
+    uint8_t  type; /* letter of the value */
+    uint8_t  reserved[3];
+};
+static_assert(sizeof(struct lane_ref) == 56, "frozen");
+
+/* Payload of LANE_DONE with LANE_DONE_ERROR; text follows, not NUL-terminated, to the record's end. */
+struct lane_failure {
+    int32_t  pid;
+    uint32_t node;
+    uint32_t where_size; /* of "file:line" or a symbol, first in the text; the message is the rest */
+    uint32_t reserved;
+};
+
+#endif
