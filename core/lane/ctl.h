@@ -16,8 +16,9 @@
  *   driver   connects to <runtime>/raylet.sock, sends CTL_HELLO (with a descriptor of its executable)
  *   zygote   is started by the raylet with its socket in MANTA_FD and MANTA_ROLE=zygote; sends CTL_HELLO
  *   worker   is forked by the zygote on CTL_FORK (which brings its socket); sends CTL_HELLO
- *   raylet   answers CTL_WELCOME with descriptors: [0] control lane, [1] park page (read-write), [2] pin table
- *            (a zygote gets none); on a refusal code != 0 and no descriptors, then it closes.
+ *   raylet   answers CTL_WELCOME with descriptors: [0] control lane, [1] its park page, [2] pin table (all read-write),
+ *            and [3] the park page of the switch, to wake it when the up ring has news (a zygote gets none of them);
+ *            on a refusal code != 0 and no descriptors, then it closes.
  */
 #ifndef LANE_CTL_H
 #define LANE_CTL_H
