@@ -21,7 +21,7 @@ add_compile_options(
   $<$<COMPILE_LANGUAGE:C>:-Wshadow> $<$<COMPILE_LANGUAGE:C>:-Wconversion>
   $<$<COMPILE_LANGUAGE:C>:-Wno-sign-conversion> $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
   $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wvla>
-  $<$<COMPILE_LANGUAGE:C>:-Wformat=2>
+  $<$<COMPILE_LANGUAGE:C>:-Wformat=2> $<$<COMPILE_LANGUAGE:C>:-Wno-format-zero-length>
   $<$<COMPILE_LANGUAGE:C>:-fno-strict-aliasing> $<$<COMPILE_LANGUAGE:C>:-fno-common>
   $<$<COMPILE_LANGUAGE:C>:-fstack-protector-strong> $<$<COMPILE_LANGUAGE:C>:-fno-omit-frame-pointer>
   $<$<COMPILE_LANGUAGE:C>:-fstack-clash-protection> $<$<COMPILE_LANGUAGE:C>:-fcf-protection>)
