@@ -29,7 +29,6 @@ static void a_size_that_overflows_is_refused(void **state)
     mt_buf buf = {0};
     assert_ok(mt_buf_append(&buf, "x", 1));
     assert_code(mt_buf_reserve(&buf, SIZE_MAX), MT_ENOMEM);
-    assert_code(mt_buf_reserve(&buf, SIZE_MAX / 2), MT_ENOMEM);
     assert_int_equal(buf.size, 1);
     assert_memory_equal(buf.data, "x", 1);
     mt_buf_fini(&buf);
