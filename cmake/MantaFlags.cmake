@@ -39,3 +39,8 @@ if(NOT MANTA_SANITIZE)
   add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-pie>)
 endif()
 include_directories(${CMAKE_SOURCE_DIR})
+
+# Programs lie in build/<preset>/bin and shared libraries in build/<preset>/lib, as they will when installed; tests lie in
+# a mirror of the tree (tests/CMakeLists.txt).
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
