@@ -39,6 +39,7 @@ FOLDER_MODULES = {
 
 # Public header -> the modules besides its own, and the folders, that may include it.
 PUBLIC_HEADERS = {
+    "manta_error.h": ["lib_core", "lib", "control", "cli", "sgd", "sweep", "examples"],
     "manta.h": ["lib_core", "lib", "control", "cli", "sgd", "sweep", "examples"],
     "manta_client.h": ["control", "cli", "examples"],
     "manta_sgd.h": ["sgd", "cli", "examples"],
