@@ -15,7 +15,9 @@ bin=$PWD/build/release/bin
 run_dir=$(mktemp -d /tmp/manta-demo.XXXXXX) # short: it holds unix sockets
 mkdir -m 0700 "$run_dir/run"
 export XDG_RUNTIME_DIR="$run_dir/run"
+killer=
 finish() {
+    [ -z "$killer" ] || kill "$killer" 2>/dev/null || true
     "$bin/manta" stop >/dev/null 2>&1 || true
     rm -rf "$run_dir"
 }
@@ -28,8 +30,9 @@ weights_of() {
 
 # kill_one_worker LOG: waits for training to be on its way, then kills rank 1.
 kill_one_worker() {
-    local log=$1 pid
+    local log=$1 pid deadline=$((SECONDS + 300))
     until grep -q 'step=[1-9][0-9][0-9]' "$log" 2>/dev/null; do
+        [ $SECONDS -lt $deadline ] || return 1
         sleep 0.05
     done
     pid=$(sed -n 's/.*rank=1 pid=\([0-9]*\).*/\1/p' "$log" | tail -1)
@@ -46,9 +49,11 @@ kill_one_worker "$run_dir/killed.log" &
 killer=$!
 "$bin/submit_training" | tee "$run_dir/killed.log"
 if ! wait "$killer"; then
+    killer=
     echo "demo: FAILED, no worker was killed" >&2
     exit 1
 fi
+killer=
 "$bin/manta" stop
 
 calm=$(weights_of "$run_dir/calm.log")

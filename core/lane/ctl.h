@@ -63,7 +63,7 @@ enum ctl_kind {
 
     CTL_SEGMENT_WANT = 90, /* ring   up    ctl_segment: size wanted; answered by CTL_SEGMENT or CTL_REPLY */
     CTL_SEGMENT_MAP = 91,  /* ring   up    ctl_segment: which one to read; answered likewise */
-    CTL_SEGMENT = 92,      /* socket down  ctl_segment; fds: [0] data (rw for its writer, else read-only), [1] generations */
+    CTL_SEGMENT = 92,      /* socket down  ctl_segment; fds: [0] data (rw for the writer only), [1] generations */
     CTL_OBJECT_DEAD = 93,  /* ring   up    lane_ref: its owner will never name it again */
     CTL_SPACE_BACK = 94,   /* ring   down  ctl_space: the place may be written again */
     CTL_PULL = 95,         /* ring   up    lane_ref on another node; answered by CTL_HERE or CTL_REPLY with an error */
@@ -90,7 +90,7 @@ struct ctl_hello {
     uint32_t reserved;
     uint64_t process; /* random, drawn by the process */
     uint64_t job;     /* driver: drawn by it; worker: of its zygote */
-    uint32_t argc;    /* strings after this struct: argv[0..argc-1], environment (envc), working directory; each with NUL */
+    uint32_t argc;    /* strings after this struct, each with NUL: argv (argc), environment (envc), working directory */
     uint32_t envc;
     uint32_t strings_size;
     char     job_name[CTL_NAME_SIZE];
@@ -152,7 +152,7 @@ struct ctl_grant {
     uint64_t lease;
     uint32_t class_id;   /* the owner's; 0 for a lane of CTL_LANE_WANT */
     uint32_t flags;      /* CTL_CLASS_ACTOR; CTL_GRANT_REMOTE */
-    uint64_t peer;       /* process at the other end: for the owner the worker (0 while remote), for the worker the owner */
+    uint64_t peer;       /* process at the other end: the owner's is the worker (0 while remote), and the reverse */
     uint32_t peer_node;  /* where it is */
     int32_t  peer_pid;
     uint32_t incarnation;
