@@ -75,7 +75,7 @@ class Install(unittest.TestCase):
             lines += [f"target_link_libraries({library}_cm Manta::{library})"]
         (sources / "CMakeLists.txt").write_text("\n".join(lines) + "\n")
         build = self.work / "project-build"
-        run("cmake", "-S", sources, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "-G", "Ninja", "-S", sources, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run("cmake", "--build", build)
         for library in LIBRARIES:
             with self.subTest(library):

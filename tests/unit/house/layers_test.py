@@ -15,7 +15,7 @@ def configure(lines):
         head = ["cmake_minimum_required(VERSION 3.25)", "project(toy C)", f"include({ROOT}/cmake/MantaLayers.cmake)"]
         pathlib.Path(folder, "CMakeLists.txt").write_text("\n".join(head + lines) + "\n")
         pathlib.Path(folder, "x.c").write_text("typedef int x;\n")
-        command = ["cmake", "-S", folder, "-B", f"{folder}/build"]
+        command = ["cmake", "-G", "Ninja", "-S", folder, "-B", f"{folder}/build"]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         return run.returncode, " ".join(run.stderr.split())
 
