@@ -11,6 +11,7 @@
 #ifndef LANE_PARK_H
 #define LANE_PARK_H
 
+#include "core/base/plant.h"
 #include "core/lane/shm.h"
 
 enum lane_park_state {
@@ -60,7 +61,8 @@ static inline uint32_t lane_park_prepare(struct lane_park *park)
 {
     uint32_t bell = shm_load32_acquire(&park->bell);
     shm_store32(&park->state, LANE_ASLEEP);
-    shm_fence();
+    if (!MT_PLANT(MT_PLANT_PARK_NO_FENCE))
+        shm_fence();
     return bell;
 }
 static inline void lane_park_sleep(struct lane_park *park, uint32_t bell, int64_t timeout_ns)
