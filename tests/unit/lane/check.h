@@ -51,6 +51,9 @@ struct check_result check_run(struct check_case *c, const struct check_plan *pla
 /* In a body or in finish: what must hold in every execution. A failure ends the exploration. */
 void check_require(bool fact, const char *text);
 
+/* In a body: one of 0..count-1, each of them in some execution (a limit that passes or not, a branch to take). */
+int check_choose(int count);
+
 /* The operations. */
 uint64_t check_load(void *at, size_t size);
 void     check_store(void *at, uint64_t x, size_t size);

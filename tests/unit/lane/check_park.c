@@ -14,6 +14,7 @@ struct park_model {
     shm_u64           work[CHECK_PROCESSES_MAX]; /* one word a sender stands for its ring */
     bool              sent[CHECK_PROCESSES_MAX]; /* all of its steps are behind it */
     bool              seen[CHECK_PROCESSES_MAX];
+    int               timeouts; /* sleeps that may end by their limit, or by a signal */
 };
 
 static void park_reset(struct check_case *c)
@@ -23,6 +24,7 @@ static void park_reset(struct check_case *c)
     memset(m->work, 0, sizeof m->work);
     memset(m->sent, 0, sizeof m->sent);
     memset(m->seen, 0, sizeof m->seen);
+    m->timeouts = 1;
 }
 
 /* Looks everywhere. Whether there was something new. */
@@ -57,7 +59,7 @@ static void park_body(struct check_case *c, int process)
         if (park_look(m))
             continue;
         uint32_t bell = lane_park_prepare(&m->park);
-        if (park_look(m))
+        if (park_look(m) || (m->timeouts > 0 && check_choose(2) == 1 && m->timeouts--))
             lane_park_cancel(&m->park);
         else
             lane_park_sleep(&m->park, bell, 1000000000);

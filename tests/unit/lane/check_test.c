@@ -36,6 +36,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_park_two),
         cmocka_unit_test(check_park_two_senders),
+        cmocka_unit_test(check_park_killed_sender),
         cmocka_unit_test(check_park_planted_no_fence),
         cmocka_unit_test(check_ring_batches),
         cmocka_unit_test(check_ring_grows),
