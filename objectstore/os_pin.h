@@ -29,7 +29,7 @@ static inline bool os_pin_hold(struct os_pins *pins, uint32_t slot, uint64_t pla
 {
     if (slot >= shm_load32(&pins->high))
         shm_store32(&pins->high, slot + 1); /* before the fence, like the slot: the raylet looks below it */
-    shm_store64(&pins->slot[slot], place);
+    shm_store64_release(&pins->slot[slot], place); /* release: after the reads of what the slot named before */
     shm_fence();
     if (shm_load32_acquire(generation) == expected)
         return true;
