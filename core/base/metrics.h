@@ -2,8 +2,8 @@
  *
  * metrics.h - counters and gauges of one process, named by a table, in Prometheus's text form.
  *
- * A program lists its metrics once (X macro), numbers them by an enum and keeps the values in an array of u64. Adding is
- * one relaxed atomic operation, from any thread.
+ * A program lists its metrics once, numbers them by an enum and keeps the values in an array of u64. Adding is one
+ * relaxed atomic operation, from any thread.
  */
 #ifndef MT_BASE_METRICS_H
 #define MT_BASE_METRICS_H

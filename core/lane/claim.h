@@ -18,6 +18,7 @@
 #ifndef LANE_CLAIM_H
 #define LANE_CLAIM_H
 
+#include "core/base/plant.h"
 #include "core/lane/shm.h"
 
 enum lane_claim_state {
@@ -53,8 +54,15 @@ static inline void lane_claim_clear(shm_u64 *slot)
 /* One PENDING slot becomes `to`. True for exactly one caller. */
 static inline bool lane_claim_take(shm_u64 *slot, uint64_t sequence, uint32_t attempt, enum lane_claim_state to)
 {
-    return shm_cas64(slot, lane_claim_word(sequence, attempt, LANE_PENDING),
-                     lane_claim_word(sequence, attempt, to));
+    uint64_t pending = lane_claim_word(sequence, attempt, LANE_PENDING);
+    uint64_t taken = lane_claim_word(sequence, attempt, to);
+    if (MT_PLANT(MT_PLANT_CLAIM_BY_STORE)) {
+        bool is_pending = shm_load64(slot) == pending;
+        if (is_pending)
+            shm_store64(slot, taken);
+        return is_pending;
+    }
+    return shm_cas64(slot, pending, taken);
 }
 /* Worker: the task it claimed is finished (its record is in the ring, perhaps not yet published). */
 static inline void lane_claim_finish(shm_u64 *slot, uint64_t sequence, uint32_t attempt)

@@ -6,11 +6,16 @@
  * then. The order is the whole protocol, and both fences are needed:
  *
  *   sleeper: state = ASLEEP; fence; look at every ring again; futex_wait(bell)
- *   sender:  publish;        fence; state == ASLEEP? -> bell++, futex_wake
+ *   sender:  publish;        fence; state == ASLEEP? -> bell++, futex_wake, state: ASLEEP -> BUSY
+ *
+ * The sender takes ASLEEP away last: when it dies between two of its steps the state still says ASLEEP, and the next
+ * sender (the raylet, with the news of the death) wakes the process. The state word carries the bell's count, so a late
+ * sender never takes away the ASLEEP of a later sleep.
  */
 #ifndef LANE_PARK_H
 #define LANE_PARK_H
 
+#include "core/base/plant.h"
 #include "core/lane/shm.h"
 
 enum lane_park_state {
@@ -18,13 +23,14 @@ enum lane_park_state {
     LANE_HUNGRY = 1, /* polls: publish at once, no wake-up needed */
     LANE_ASLEEP = 2, /* in the futex, or about to be */
 };
+enum { LANE_PARK_STATE_BITS = 2 }; /* of the state word; above them the bell's count when the sleep was prepared */
 
 enum {
     LANE_CRASH_SIZE = 4096, /* text of a backtrace, written by a dying worker */
 };
 
 struct lane_park {
-    shm_u32 state; /* enum lane_park_state; written by the process, and ASLEEP -> BUSY by whoever wakes it */
+    shm_u32 state; /* enum lane_park_state | count; written by the process, ASLEEP -> BUSY by whoever woke it */
     uint8_t pad0[60];
     shm_u32 bell; /* the futex word; counts wake-ups */
     uint8_t pad1[60];
@@ -36,19 +42,25 @@ struct lane_park {
 };
 static_assert(sizeof(struct lane_park) == 8192, "two pages: the words, the crash text");
 
+static inline bool lane_park_is_asleep(uint32_t state_word)
+{
+    return (state_word & ((1u << LANE_PARK_STATE_BITS) - 1)) == LANE_ASLEEP;
+}
 /* Sender: after publishing. Returns whether a wake-up is due; then call lane_park_wake (a system call: in state
  * machines that is an action, done after step has returned). */
 static inline bool lane_park_must_wake(struct lane_park *park)
 {
     shm_fence();
-    return shm_load32(&park->state) == LANE_ASLEEP;
+    return lane_park_is_asleep(shm_load32(&park->state));
 }
 static inline void lane_park_wake(struct lane_park *park)
 {
-    if (shm_exchange32(&park->state, LANE_BUSY) == LANE_ASLEEP) {
-        shm_add32(&park->bell, 1);
-        shm_futex_wake(&park->bell, 1);
-    }
+    uint32_t word = shm_load32(&park->state);
+    if (!lane_park_is_asleep(word))
+        return;
+    shm_add32(&park->bell, 1);
+    shm_futex_wake(&park->bell, 1);
+    shm_cas32(&park->state, word, LANE_BUSY);
 }
 static inline bool lane_park_is_hungry(struct lane_park *park)
 {
@@ -59,8 +71,9 @@ static inline bool lane_park_is_hungry(struct lane_park *park)
 static inline uint32_t lane_park_prepare(struct lane_park *park)
 {
     uint32_t bell = shm_load32_acquire(&park->bell);
-    shm_store32(&park->state, LANE_ASLEEP);
-    shm_fence();
+    shm_store32(&park->state, bell << LANE_PARK_STATE_BITS | LANE_ASLEEP);
+    if (!MT_PLANT(MT_PLANT_PARK_NO_FENCE))
+        shm_fence();
     return bell;
 }
 static inline void lane_park_sleep(struct lane_park *park, uint32_t bell, int64_t timeout_ns)

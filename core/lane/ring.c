@@ -2,10 +2,12 @@
  *
  * ring.c - reserving, growing, and the validating reader of a ring.
  *
- * Owns: nothing; both views live in their owners. Thread: one producer and one consumer, each with its own lock or none.
+ * Owns: nothing; both views live in their owners. Thread: one producer, one consumer, each with its own lock or none.
  * Always: head >= tail; at least 64 bytes of the present area are left for the JUMP to the next.
  */
 #include "core/lane/ring.h"
+
+#include "core/base/plant.h"
 
 static uint64_t area_size(uint32_t area)
 {
@@ -79,6 +81,8 @@ bool lane_ring_push(struct lane_producer *p, const struct lane_record *record, c
     uint8_t *at = lane_ring_reserve(p, record->length);
     if (!at)
         return false;
+    if (MT_PLANT(MT_PLANT_RING_EARLY_HEAD))
+        shm_store64_release(&p->words->head, p->head + lane_record_padded(record->length));
     shm_write(at, record, LANE_RECORD_SIZE);
     if (record->length > LANE_RECORD_SIZE)
         shm_write(at + LANE_RECORD_SIZE, payload, record->length - LANE_RECORD_SIZE);

@@ -51,6 +51,11 @@ static inline uint32_t shm_add32(shm_u32 *w, uint32_t x)
 {
     return atomic_fetch_add_explicit(&w->v, x, memory_order_seq_cst);
 }
+/* True, and the word becomes `to`, iff it was `from`. Full fence either way. */
+static inline bool shm_cas32(shm_u32 *w, uint32_t from, uint32_t to)
+{
+    return atomic_compare_exchange_strong_explicit(&w->v, &from, to, memory_order_seq_cst, memory_order_seq_cst);
+}
 static inline uint64_t shm_load64(shm_u64 *w)
 {
     return atomic_load_explicit(&w->v, memory_order_relaxed);
