@@ -24,11 +24,13 @@ struct program {
     char **argv;
     char **envp;
     char  *cwd;
+    char   job[32]; /* MANTA_JOB */
 };
 
 static bool is_ours(const char *variable)
 {
-    return strncmp(variable, "MANTA_FD=", 9) == 0 || strncmp(variable, "MANTA_ROLE=", 11) == 0;
+    return strncmp(variable, "MANTA_FD=", 9) == 0 || strncmp(variable, "MANTA_ROLE=", 11) == 0 ||
+           strncmp(variable, "MANTA_JOB=", 10) == 0;
 }
 
 static mt_status program_read(const uint8_t *bytes, size_t size, struct program *out)
@@ -40,7 +42,7 @@ static mt_status program_read(const uint8_t *bytes, size_t size, struct program 
     (void)size;
     memcpy(&h, bytes, sizeof h);
     out->argv = calloc(h.argc + 1, sizeof *out->argv);
-    out->envp = calloc(h.envc + 3, sizeof *out->envp);
+    out->envp = calloc(h.envc + 4, sizeof *out->envp);
     if (!out->argv || !out->envp) {
         free(out->argv);
         free(out->envp);
@@ -52,7 +54,9 @@ static mt_status program_read(const uint8_t *bytes, size_t size, struct program 
         if (!is_ours(text))
             out->envp[envc++] = text;
     out->envp[envc++] = fd_variable;
-    out->envp[envc] = role_variable;
+    out->envp[envc++] = role_variable;
+    out->envp[envc] = out->job;
+    snprintf(out->job, sizeof out->job, "MANTA_JOB=%016llx", (unsigned long long)h.job);
     out->cwd = text;
     return mt_ok();
 }
