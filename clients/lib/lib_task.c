@@ -108,7 +108,7 @@ static bool add_resource(struct own_class_spec *spec, const char *name, double a
         return false;
     }
     snprintf(to->name, sizeof to->name, "%s", name);
-    to->milli = (int64_t)llround(amount * unit);
+    to->milli = (int64_t)(amount * unit + 0.5);
     spec->resource_count++;
     return true;
 }
