@@ -97,9 +97,9 @@ struct head_event {
 
 /* ---- what comes out -------------------------------------------------------------------------------------------- */
 enum head_action_kind {
-    HEAD_ACT_SEND = 1,   /* stream, bytes: a packed HeadToNode */
+    HEAD_ACT_SEND = 1,   /* stream, bytes: a packed HeadToNode; nothing where the stream has ended already */
     HEAD_ACT_CLOSE,      /* stream: end it (after what was sent); the core has forgotten it, no CLOSED event is needed */
-    HEAD_ACT_REPLY,      /* call, bytes: the packed reply of the call's method */
+    HEAD_ACT_REPLY,      /* call, bytes: the packed reply of the call's method; nothing where the caller has left */
     HEAD_ACT_REFUSE,     /* call, status: the request could not be read (gRPC INVALID_ARGUMENT) */
     HEAD_ACT_STORE,      /* token, records: one atomic batch; answer with HEAD_EV_STORED, batches in order */
     HEAD_ACT_LOG_APPEND, /* job, offset, bytes: append to the job's log file; answer with HEAD_EV_LOG_WRITTEN */
@@ -159,6 +159,7 @@ struct head_config {
     char     cluster[HEAD_CLUSTER_SIZE]; /* for a new store; a stored cluster id wins */
     uint64_t seed;                       /* ties between equal nodes are broken by it */
     uint64_t now_ms;
+    uint32_t first_node;     /* number of the first newcomer; 0: 1. Numbers below it are for raylets that ask for them */
     uint64_t grace_ms;       /* 0: HEAD_GRACE_MS */
     uint64_t blob_bytes_max; /* 0: no bound */
     bool     runs_as_root;
