@@ -63,7 +63,7 @@ static void bad_jobs_are_refused_with_a_reason(void **unused)
     assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), MT_EINVAL);
     r.spec = &spec;
     const char *const ids[] = {"", "../x", "-x", ".x", "a/b", "a b", "toolong-toolong-toolong-toolong-toolong-toolong-"
-                                                                      "toolong-toolong"};
+                                                                      "toolong-toolong-"};
     spec.argv = argv;
     spec.n_argv = 1;
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {

@@ -77,7 +77,7 @@ static void log_append(struct rig *rig, const struct head_action *action)
     size_t i = 0;
     while (rig->logs[i].job[0] && strcmp(rig->logs[i].job, action->job) != 0)
         assert_true(++i < RIG_LOGS);
-    strncpy(rig->logs[i].job, action->job, HEAD_JOB_ID_SIZE - 1);
+    memcpy(rig->logs[i].job, action->job, HEAD_JOB_ID_SIZE);
     assert_int_equal(rig->logs[i].size, action->offset);
     assert_true(rig->logs[i].size + action->bytes->size < RIG_LOG_SIZE);
     memcpy(rig->logs[i].text + rig->logs[i].size, action->bytes->data, action->bytes->size);
