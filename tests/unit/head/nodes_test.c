@@ -315,8 +315,7 @@ static void a_private_raylet_keeps_its_number(void **unused)
     struct rig     *rig = rig_new();
     struct rig_node first = {.boot = 11, .cpus = 1000, .node = 1, .epoch = 1}, other = {.boot = 12, .cpus = 1000};
     rig->config.first_node = 2;
-    rig->record_count = 0; /* as new */
-    rig_restart(rig);
+    rig_wipe(rig);
     rig_register(rig, &other);
     rig_register(rig, &first);
     assert_int_equal(first.node, 1);

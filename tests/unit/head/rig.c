@@ -185,6 +185,13 @@ void rig_restart(struct rig *rig)
     start(rig);
 }
 
+void rig_wipe(struct rig *rig)
+{
+    while (rig->record_count > 0)
+        free(rig->records[--rig->record_count].value);
+    rig_restart(rig);
+}
+
 void rig_forget(struct rig *rig)
 {
     for (size_t i = 0; i < rig->sent_count; i++)

@@ -75,6 +75,8 @@ struct rig {
 struct rig *rig_new(void);
 /* Checks invariants a last time and frees. */
 void rig_free(struct rig *rig);
+/* An empty store and a new head on it. */
+void rig_wipe(struct rig *rig);
 /* The head goes without a word and comes back with what the store has. */
 void rig_restart(struct rig *rig);
 
