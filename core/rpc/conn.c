@@ -91,6 +91,7 @@ static void conns_accepted(struct io_listener *listener, int fd, const struct io
         if (twin_fd >= 0)
             close(twin_fd);
         close(fd);
+        listener->count.refused_fds++;
         io_listener_release(listener);
         return;
     }

@@ -34,6 +34,7 @@ enum {
     RPC_QUEUE_BYTES = 4 << 20,          /* default bound of a stream's send queue */
     RPC_AHEAD_BYTES = 1 << 20,          /* received on a stream and not delivered yet: then no more is read */
     RPC_AHEAD_MESSAGES = 256,
+    RPC_CONNECT_MS = 2000,              /* an attempt to connect, the first answer included */
     RPC_BACKOFF_MIN_MS = 100,           /* between attempts to connect (gRPC has no lower) */
     RPC_BACKOFF_MAX_MS = 1000,
     RPC_KEEPALIVE_MS = 10 * 1000,       /* a silent connection with calls is asked, */

@@ -100,7 +100,8 @@ static void stream_drained(struct rpc_stream_handler *handler, struct rpc_stream
     struct echo_stream *s = mt_container_of(handler, struct echo_stream, handler);
     if (s->held.data) {
         mt_status st = rpc_stream_send(stream, (struct rpc_view){s->held.data, s->held.size});
-        (void)st; /* half of the queue is free, or the stream is over */
+        if (st.code == MT_EAGAIN)
+            return; /* larger than the half that is free: `drained` comes again */
         rpc_buf_free(&s->held);
     }
     rpc_stream_resume(stream);
