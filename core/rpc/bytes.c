@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* X(ours, gRPC's). What is not listed travels as UNKNOWN with its number beside it. From gRPC to ours the first line
- * with the code counts. */
+/* X(ours, gRPC's). What is not listed travels as UNKNOWN with its number beside it. In both directions the first line
+ * that fits counts. */
 #define STATUS_PAIRS(X)                  \
     X(OK, OK)                            \
     X(ECANCELLED, CANCELLED)             \
@@ -34,7 +34,8 @@
     X(EUNSUPPORTED, UNIMPLEMENTED)       \
     X(EINTERNAL, INTERNAL)               \
     X(ECONN, UNAVAILABLE)                \
-    X(ECORRUPT, DATA_LOSS)
+    X(ECORRUPT, DATA_LOSS)               \
+    X(ECONN, UNKNOWN) /* without our header: gRPC itself, say of a channel that was closed */
 
 void rpc_buf_free(struct rpc_buf *buf)
 {

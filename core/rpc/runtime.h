@@ -53,6 +53,8 @@ struct rpc {
 /* Runs the loop's messages (if there is a loop) for at most `limit_ms`, until `is_done` says so. False: too late. */
 bool rpc_wait(struct rpc *rpc, bool (*is_done)(void *what), void *what, uint64_t limit_ms);
 bool rpc_scope_is_empty(void *scope); /* for rpc_wait */
+/* Call it before gRPC is given a tag (rpc_start does): what was written so far is seen by `run`. */
+void rpc_op_give(struct rpc_op *op);
 void rpc_start(grpc_call *call, const grpc_op *ops, size_t count, struct rpc_op *tag);
 gpr_timespec rpc_deadline(uint32_t timeout_ms); /* 0: never */
 

@@ -153,6 +153,7 @@ void rpc_server_close(struct rpc_server *server)
     IO_ON_LOOP(server->rpc->loop);
     atomic_store(&server->is_closing, true);
     rpc_conns_stop(&server->conns);
+    rpc_op_give(&server->down_op);
     grpc_server_shutdown_and_notify(server->grpc, server->rpc->queue, &server->down_op);
     for (;;) {
         pthread_mutex_lock(&server->lock);
@@ -264,6 +265,7 @@ static void server_arm(struct arrival *arrival)
     grpc_completion_queue *queue = server->rpc->queue;
     grpc_call_error err;
     atomic_fetch_add(&server->armed, 1);
+    rpc_op_give(&arrival->op);
     if (arrival->method)
         err = grpc_server_request_registered_call(server->grpc, arrival->registered, &arrival->call,
                                                   &arrival->deadline, &arrival->headers, NULL, queue, queue,

@@ -206,10 +206,10 @@ static void freeing_the_runtime_ends_its_calls(void **state)
     (void)state;
     call_begin(&call, &client, client.channel, "/test.Echo/Forget", text("x"), 30000, 0);
     client_stop(&client);
-    assert_true(call.is_done);
-    assert_int_equal(call.status.code, MT_ECANCELLED);
+    int32_t code = call.is_done ? call.status.code : MT_OK;
     call_end(&call);
     client_start(&client, &echo);
+    assert_true(code == MT_ECANCELLED || code == MT_ECONN); /* ECONN: the channel was closed while it dialled */
 }
 
 static void blocking_calls_need_no_loop(void **state)
