@@ -16,12 +16,13 @@
 #ifndef OS_CLIENT_H
 #define OS_CLIENT_H
 
+#include "core/base/limits.h"
 #include "core/lane/record.h"
 #include "objectstore/os_layout.h"
 
 enum {
     OS_BUCKETS = 256,         /* of the hash table of segments */
-    OS_TRIM_ROUND_MS = 10000, /* free pages are given back after one to two rounds */
+    OS_TRIM_ROUND_MS = MT_SEGMENT_WARM_MS, /* free pages are given back after one to two rounds */
 };
 
 /* Where an object is, or is being written. */
