@@ -65,7 +65,8 @@ void os_client_fini(struct os_client *client);
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
 /* A segment granted to this process, mapped writable; generations read-only. Both stay mapped until drop. The
- * segment may have been another process's: what it held is forgotten. EINVAL: size or number impossible. ENOMEM. */
+ * segment may have been another process's: what it held is forgotten. Where it is mapped here for reading already, drop
+ * it first. EINVAL: size or number impossible, or mapped. ENOMEM. */
 MT_MUST_USE mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data,
                                         const void *generations);
 

@@ -182,8 +182,8 @@ mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
     struct os_segment *cold;
     while (store->bytes_reserved + target > allowed && (cold = find_coldest(store)))
         MT_TRY(os_store_close(store, cold, actions));
-    if (store->bytes_reserved + target > allowed)
-        target = least;
+    while (store->bytes_reserved + target > allowed && target > least)
+        target = target / 2 > least ? target / 2 / STORE_SEGMENT_STEP * STORE_SEGMENT_STEP : least;
     if (store->bytes_reserved + target > allowed)
         return store_full(store, least, allowed, room, text);
     *out = (struct os_grant){.create_size = target};

@@ -179,8 +179,8 @@ mt_status node_alloc(struct node *node, struct node_client *c, uint64_t size, st
     struct os_segment_view view;
     expect_ok(os_store_segment(node->store, c->process, number, &view));
     assert_int_equal(view.writer, c->process);
-    unmap_client(node, c, number); /* it may have been a reader of what it writes now */
-    (void)os_client_drop(&c->client, number).code;
+    if (os_client_drop(&c->client, number).code == MT_OK)
+        unmap_client(node, c, number); /* it has read what it writes now */
     map_for(node, c, &view, true);
     return os_client_alloc(&c->client, size, place, data, &want);
 }
