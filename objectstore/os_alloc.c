@@ -391,11 +391,10 @@ mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t
 
 void os_own_delete(struct os_client *client, struct os_own *own)
 {
-    for (uint32_t i = own->head_chunks; i < own->chunks; i++) {
+    for (uint32_t i = own->head_chunks; i < own->chunks;) {
         struct os_slab *slab = own->chunk[i].slab;
-        if (!slab || slab->chunk != i)
-            continue;
-        if (slab->free_count)
+        i += slab ? OS_SLAB_CHUNKS : 1;
+        if (slab && slab->free_count)
             partial_remove(client, slab);
         free(slab);
     }
