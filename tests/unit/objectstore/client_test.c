@@ -27,7 +27,8 @@ static void sizes(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    static const uint64_t all[] = {0, 1, 63, 64, 65, 1024, 4096, 8192, 16384, 21696, 21697, 32768, 65536, 1000000};
+    static const uint64_t all[] = {0,    1,     63,    64,    65,    1024,  4096,
+                                   8192, 16384, 21696, 21697, 32768, 65536, 1000000};
     struct lane_ref refs[sizeof all / sizeof *all];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         expect_ok(node_put(&n, c, 1, all[i], (uint8_t)i, &refs[i]));
@@ -39,7 +40,7 @@ static void sizes(void **state)
         expect_ok(os_client_unpin(&c->client, &refs[i]));
     }
     struct os_place place;
-    void           *data;
+    void *data;
     expect_code(node_alloc(&n, c, UINT64_C(1) << 50, &place, &data), MT_EINVAL);
     expect_code(node_alloc(&n, c, UINT64_MAX, &place, &data), MT_EINVAL);
     node_close(&n);
@@ -47,10 +48,11 @@ static void sizes(void **state)
 
 struct live {
     struct lane_ref ref;
-    uint8_t         seed;
+    uint8_t seed;
 };
 
-/* Thousands of puts and frees of random sizes: values stay whole, freed space is used again, nothing is lost. */
+/* Thousands of puts and frees of random sizes: values stay whole, freed space is used again, nothing is lost.
+ */
 static void random_reuse(void **state)
 {
     (void)state;
@@ -58,9 +60,9 @@ static void random_reuse(void **state)
     struct node n;
     node_open(&n, 256 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct live         live[LIVE_MAX];
-    int                 count = 0;
-    mt_rng              rng = {42};
+    struct live live[LIVE_MAX];
+    int count = 0;
+    mt_rng rng = {42};
     for (int step = 0; step < STEPS; step++) {
         if (count < LIVE_MAX && mt_rng_below(&rng, 2)) {
             uint64_t size = mt_rng_below(&rng, 1u << mt_rng_below(&rng, 18));
@@ -68,7 +70,7 @@ static void random_reuse(void **state)
             expect_ok(node_put(&n, c, 1, size, live[count].seed, &live[count].ref));
             count++;
         } else if (count > 0) {
-            int         i = (int)mt_rng_below(&rng, (uint64_t)count);
+            int i = (int)mt_rng_below(&rng, (uint64_t)count);
             const void *data;
             expect_ok(node_pin(&n, c, &live[i].ref, &data));
             node_expect(data, live[i].ref.size, live[i].seed);
@@ -93,7 +95,7 @@ static void double_free(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct lane_ref     small, large;
+    struct lane_ref small, large;
     expect_ok(node_put(&n, c, 1, 100, 1, &small));
     expect_ok(node_put(&n, c, 1, 100000, 2, &large));
     expect_code(os_client_free(&c->client, small.segment, small.offset + 128), MT_EINVAL);
@@ -117,8 +119,8 @@ static void free_while_pinned(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct lane_ref     ref, next;
-    const void         *data;
+    struct lane_ref ref, next;
+    const void *data;
     expect_ok(node_put(&n, c, 1, 50000, 1, &ref));
     expect_ok(node_pin(&n, c, &ref, &data));
     expect_ok(node_pin(&n, c, &ref, &data));
@@ -142,8 +144,8 @@ static void hostile_refs(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *writer = node_add(&n, 1, NODE_JOB), *reader = node_add(&n, 2, NODE_JOB);
-    struct lane_ref     good, ref;
-    const void         *data;
+    struct lane_ref good, ref;
+    const void *data;
     expect_ok(node_put(&n, writer, 1, 1000, 1, &good));
     expect_ok(node_pin(&n, reader, &good, &data));
     expect_ok(os_client_unpin(&reader->client, &good));
@@ -184,17 +186,18 @@ static void hostile_refs(void **state)
     node_close(&n);
 }
 
-/* A writer that scribbles on its headers: a reader gets an error or the bytes that are there, never a fault. */
+/* A writer that scribbles on its headers: a reader gets an error or the bytes that are there, never a fault.
+ */
 static void hostile_headers(void **state)
 {
     (void)state;
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *writer = node_add(&n, 1, NODE_JOB), *reader = node_add(&n, 2, NODE_JOB);
-    struct os_place     place;
-    void               *value;
-    const void         *data;
-    struct lane_ref     ref, copy;
+    struct os_place place;
+    void *value;
+    const void *data;
+    struct lane_ref ref, copy;
     expect_ok(node_alloc(&n, writer, 1000, &place, &value));
     os_client_publish(&writer->client, place, value, mt_id_make(1, 5, 1), NODE_NUMBER, 1000, 'b', &ref);
     expect_ok(node_pin(&n, reader, &ref, &data));
@@ -222,8 +225,8 @@ static void pin_slots_run_out(void **state)
     struct node n;
     node_open(&n, 256 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct lane_ref    *refs = calloc(OS_PIN_SLOTS + 1, sizeof *refs);
-    const void         *data;
+    struct lane_ref *refs = calloc(OS_PIN_SLOTS + 1, sizeof *refs);
+    const void *data;
     assert_non_null(refs);
     for (uint32_t i = 0; i <= OS_PIN_SLOTS; i++)
         expect_ok(node_put(&n, c, 1, 8, (uint8_t)i, &refs[i]));
@@ -246,15 +249,16 @@ static void pin_slots_run_out(void **state)
     node_close(&n);
 }
 
-/* Free pages go back after a whole round, whole segments too; what is kept warm stays, and all of it works again. */
+/* Free pages go back after a whole round, whole segments too; what is kept warm stays, and all of it works
+ * again. */
 static void trim(void **state)
 {
     (void)state;
     struct node n;
     node_open(&n, 256 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct lane_ref     small, large[4];
-    struct os_trim      t;
+    struct lane_ref small, large[4];
+    struct os_trim t;
     expect_ok(node_put(&n, c, 1, 1000, 1, &small));
     for (int i = 0; i < 4; i++)
         expect_ok(node_put(&n, c, 1, 3 * MIB, (uint8_t)i, &large[i]));
@@ -264,7 +268,8 @@ static void trim(void **state)
     assert_int_equal(t.kind, OS_TRIM_NOTHING); /* used in this round */
     os_client_trim_round(&c->client);
     uint64_t before = c->client.own_bytes, segments = 0, pages = 0;
-    for (os_client_trim(&c->client, MIB, &t); t.kind != OS_TRIM_NOTHING; os_client_trim(&c->client, MIB, &t)) {
+    for (os_client_trim(&c->client, MIB, &t); t.kind != OS_TRIM_NOTHING;
+         os_client_trim(&c->client, MIB, &t)) {
         if (t.kind == OS_TRIM_SEGMENT) {
             segments += t.size;
             expect_ok(os_store_segment_back(n.store, 1, t.segment));

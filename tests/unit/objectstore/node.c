@@ -14,10 +14,10 @@
 /* What a client has mapped. */
 struct node_mapping {
     struct node_mapping *next;
-    struct node_client  *client;
-    uint32_t             segment;
-    uint64_t             size;
-    void                *data, *generations;
+    struct node_client *client;
+    uint32_t segment;
+    uint64_t size;
+    void *data, *generations;
 };
 
 static void expect_ok(mt_status st)
@@ -55,12 +55,15 @@ static void map_for(struct node *node, struct node_client *c, const struct os_se
     *mapping = (struct node_mapping){node->mappings, c, view->segment, view->size, NULL, NULL};
     node->mappings = mapping;
     uint64_t generations = os_generations_bytes(view->size);
-    expect_ok(os_memory_map(own ? view->backing.data_rw : view->backing.data_ro, view->size, own, &mapping->data));
+    expect_ok(
+        os_memory_map(own ? view->backing.data_rw : view->backing.data_ro, view->size, own, &mapping->data));
     expect_ok(os_memory_map(view->backing.generations_ro, generations, false, &mapping->generations));
     if (own)
-        expect_ok(os_client_add_own(&c->client, view->segment, view->size, mapping->data, mapping->generations));
+        expect_ok(
+            os_client_add_own(&c->client, view->segment, view->size, mapping->data, mapping->generations));
     else
-        expect_ok(os_client_add_reader(&c->client, view->segment, view->size, mapping->data, mapping->generations));
+        expect_ok(
+            os_client_add_reader(&c->client, view->segment, view->size, mapping->data, mapping->generations));
 }
 
 static void forget_client(struct node *node, struct node_client *c)
@@ -152,8 +155,8 @@ void node_tick(struct node *node, int64_t now_ms)
 static uint32_t make_segment(struct node *node, struct node_client *c, uint64_t size)
 {
     struct os_backing b = {0};
-    int               generations;
-    uint32_t          number;
+    int generations;
+    uint32_t number;
     expect_ok(os_memory_create("segment", size, &b.data_rw, &b.data_ro));
     expect_ok(os_memory_create("generations", os_generations_bytes(size), &generations, &b.generations_ro));
     expect_ok(os_memory_map(b.data_ro, size, false, &b.data));
@@ -163,15 +166,16 @@ static uint32_t make_segment(struct node *node, struct node_client *c, uint64_t 
     return number;
 }
 
-mt_status node_alloc(struct node *node, struct node_client *c, uint64_t size, struct os_place *place, void **data)
+mt_status node_alloc(struct node *node, struct node_client *c, uint64_t size, struct os_place *place,
+                     void **data)
 {
-    uint64_t  want;
+    uint64_t want;
     mt_status st = os_client_alloc(&c->client, size, place, data, &want);
     if (st.code != MT_EAGAIN)
         return st;
     struct os_grant grant;
-    st = os_store_want(node->store, c->process, want, node->room.limit ? &node->room : NULL, &grant, node->text,
-                       &node->actions);
+    st = os_store_want(node->store, c->process, want, node->room.limit ? &node->room : NULL, &grant,
+                       node->text, &node->actions);
     node_act(node);
     if (st.code != MT_OK)
         return st;
@@ -189,7 +193,7 @@ mt_status node_put(struct node *node, struct node_client *c, uint64_t owner, uin
                    struct lane_ref *ref)
 {
     struct os_place place;
-    void           *data;
+    void *data;
     MT_TRY(node_alloc(node, c, size, &place, &data));
     for (uint64_t i = 0; i < size; i++)
         ((uint8_t *)data)[i] = (uint8_t)(seed + i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * node.h - a node in one process for the tests: a store, clients, real shared memory, and what a shell does between them.
+ * node.h - a node in one process for the tests: a store, clients, real shared memory, and the shell between them.
  */
 #ifndef TEST_OBJECTSTORE_NODE_H
 #define TEST_OBJECTSTORE_NODE_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store_test.c - the raylet's side: hand-back, dead processes and owners, warm segments, limits, hostile segments.
+ * store_test.c - the raylet's side: hand-back, dead processes and owners, warm segments, limits, hostile
+ * segments.
  */
 #include "core/base/limits.h"
 #include "core/base/rng.h"
@@ -27,15 +28,16 @@ static struct os_stats stats_of(struct node *n)
     return stats;
 }
 
-/* Dead and unpinned: the place is back in the same sweep, with the next generation; a stale ref finds nothing. */
+/* Dead and unpinned: the place is back in the same sweep, with the next generation; a stale ref finds
+ * nothing. */
 static void dead_comes_back(void **state)
 {
     (void)state;
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *writer = node_add(&n, 1, NODE_JOB), *reader = node_add(&n, 2, NODE_JOB);
-    struct lane_ref     ref, next;
-    const void         *data;
+    struct lane_ref ref, next;
+    const void *data;
     expect_ok(node_put(&n, writer, 1, 30000, 1, &ref));
     expect_ok(node_pin(&n, reader, &ref, &data));
     node_expect(data, 30000, 1);
@@ -65,8 +67,8 @@ static void dead_and_pinned(void **state)
     node_open(&n, 64 * MIB);
     struct node_client *writer = node_add(&n, 1, NODE_JOB), *reader = node_add(&n, 2, NODE_JOB);
     struct node_client *other = node_add(&n, 3, NODE_JOB);
-    struct lane_ref     a, b, next;
-    const void         *data, *data_b;
+    struct lane_ref a, b, next;
+    const void *data, *data_b;
     expect_ok(node_put(&n, writer, 1, 30000, 1, &a));
     expect_ok(node_put(&n, writer, 1, 30000, 2, &b));
     expect_ok(node_pin(&n, reader, &a, &data));
@@ -128,18 +130,18 @@ static void who_may_say_dead(void **state)
     node_close(&n);
 }
 
-/* A dead writer: what it owned is dead, what it wrote for others stays readable until they say so; then its segment is
- * granted again, warm, and old refs into it find nothing. */
+/* A dead writer: what it owned is dead, what it wrote for others stays readable until they say so; then its
+ * segment is granted again, warm, and old refs into it find nothing. */
 static void writer_dies(void **state)
 {
     (void)state;
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *owner = node_add(&n, 1, NODE_JOB), *worker = node_add(&n, 2, NODE_JOB);
-    struct lane_ref     result, big, own, fresh;
-    struct os_place     half;
-    void               *half_data;
-    const void         *data;
+    struct lane_ref result, big, own, fresh;
+    struct os_place half;
+    void *half_data;
+    const void *data;
     expect_ok(node_put(&n, worker, 1, 5000, 1, &result));
     expect_ok(node_put(&n, worker, 1, 300000, 2, &big));
     expect_ok(node_put(&n, worker, 2, 5000, 3, &own));
@@ -186,8 +188,8 @@ static void owner_dies(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *owner = node_add(&n, 1, NODE_JOB), *worker = node_add(&n, 2, NODE_JOB);
-    struct lane_ref     refs[50], own, remote;
-    const void         *data;
+    struct lane_ref refs[50], own, remote;
+    const void *data;
     for (int i = 0; i < 50; i++)
         expect_ok(node_put(&n, worker, 1, (uint64_t)i * 1000, (uint8_t)i, &refs[i]));
     expect_ok(node_put(&n, worker, 2, 1000, 1, &own));
@@ -219,8 +221,8 @@ static void jobs_are_apart(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *a = node_add(&n, 1, 1), *b = node_add(&n, 2, 2);
-    struct lane_ref     ref, forged;
-    const void         *data;
+    struct lane_ref ref, forged;
+    const void *data;
     expect_ok(node_put(&n, a, 1, 5000, 1, &ref));
     expect_code(node_pin(&n, b, &ref, &data), MT_EWRONGJOB);
     forged = ref;
@@ -243,10 +245,10 @@ static void sizes_grow_up_to_the_limit(void **state)
     struct node n;
     node_open(&n, 40 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct os_place     place;
-    void               *data;
-    uint64_t            count = 0;
-    mt_status           st;
+    struct os_place place;
+    void *data;
+    uint64_t count = 0;
+    mt_status st;
     do
         st = node_alloc(&n, c, MIB / 2, &place, &data);
     while (st.code == MT_OK && ++count < 1000);
@@ -273,8 +275,8 @@ static void cgroup_figures_bound_growth(void **state)
     struct node n;
     node_open(&n, 1024 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct os_place     place;
-    void               *data;
+    struct os_place place;
+    void *data;
     n.room = (struct os_headroom){.limit = 100 * MIB, .usage = 60 * MIB, .resident = 0, .reserve = 10 * MIB};
     expect_code(node_alloc(&n, c, 30 * MIB, &place, &data), MT_ESTORE_FULL);
     assert_string_equal(n.text, "object store is full: 31 MiB wanted, 0 of 30 MiB taken; "
@@ -296,7 +298,7 @@ static void cold_warm_segments_are_closed(void **state)
     struct node n;
     node_open(&n, 1024 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct lane_ref     ref;
+    struct lane_ref ref;
     node_tick(&n, 1000);
     expect_ok(node_put(&n, c, 1, 1000, 1, &ref));
     expect_ok(node_put(&n, c, 1, 50 * MIB, 1, &ref));
@@ -323,7 +325,7 @@ static void hostile_segment(void **state)
         struct node n;
         node_open(&n, 64 * MIB);
         struct node_client *c = node_add(&n, 1, NODE_JOB);
-        struct lane_ref     ref;
+        struct lane_ref ref;
         expect_ok(node_put(&n, c, 2, 3000, 1, &ref));
         struct os_segment_view view;
         assert_true(os_store_next(n.store, 0, &view));
@@ -350,88 +352,123 @@ static void hostile_segment(void **state)
     }
 }
 
-/* Random life of a job: puts for each other, pins, deaths of objects and of processes. A pinned value never changes; in
- * the end everything is warm. */
+/* --- random life
+ * ------------------------------------------------------------------------------------------------ */
+
+enum { PROCESSES = 5, OBJECTS = 200, STEPS = 30000 };
+
+struct life {
+    struct node n;
+    mt_rng rng;
+    uint64_t next_process;
+    struct node_client *c[PROCESSES];
+    struct {
+        struct lane_ref ref;
+        uint8_t seed;
+        bool live, pinned[PROCESSES];
+    } o[OBJECTS];
+};
+
+/* An object of a random owner, in a seat whose last object nobody reads any more. */
+static void life_put(struct life *l, int i, int p, uint8_t seed)
+{
+    bool busy = l->o[i].live;
+    for (int q = 0; q < PROCESSES; q++)
+        busy |= l->o[i].pinned[q];
+    if (busy)
+        return;
+    l->o[i].seed = seed;
+    l->o[i].live = true;
+    expect_ok(node_put(&l->n, l->c[p], l->c[mt_rng_below(&l->rng, PROCESSES)]->process,
+                       mt_rng_below(&l->rng, 1u << mt_rng_below(&l->rng, 17)), seed, &l->o[i].ref));
+}
+
+static void life_pin(struct life *l, int i, int p)
+{
+    const void *data;
+    if (!l->o[i].live || l->o[i].pinned[p])
+        return;
+    expect_ok(node_pin(&l->n, l->c[p], &l->o[i].ref, &data));
+    node_expect(data, l->o[i].ref.size, l->o[i].seed);
+    l->o[i].pinned[p] = true;
+}
+
+/* Also when the object has died since: it is held. */
+static void life_unpin(struct life *l, int i, int p)
+{
+    const void *data;
+    if (!l->o[i].pinned[p])
+        return;
+    expect_ok(os_client_pin(&l->c[p]->client, &l->o[i].ref, &data));
+    node_expect(data, l->o[i].ref.size, l->o[i].seed);
+    expect_ok(os_client_unpin(&l->c[p]->client, &l->o[i].ref));
+    expect_ok(os_client_unpin(&l->c[p]->client, &l->o[i].ref));
+    l->o[i].pinned[p] = false;
+}
+
+static void life_object_dies(struct life *l, int i)
+{
+    if (!l->o[i].live)
+        return;
+    expect_ok(os_store_dead(l->n.store, l->o[i].ref.id.process, &l->o[i].ref));
+    l->o[i].live = false;
+    if (mt_rng_below(&l->rng, 2))
+        node_sweep(&l->n);
+}
+
+/* And another takes its seat. */
+static void life_process_dies(struct life *l, int p)
+{
+    for (int i = 0; i < OBJECTS; i++) {
+        if (l->o[i].live && l->o[i].ref.id.process == l->c[p]->process)
+            l->o[i].live = false;
+        l->o[i].pinned[p] = false;
+    }
+    node_kill(&l->n, l->c[p]);
+    l->c[p] = node_add(&l->n, l->next_process++, NODE_JOB);
+}
+
+static void life_step(struct life *l, int step)
+{
+    int i = (int)mt_rng_below(&l->rng, OBJECTS), p = (int)mt_rng_below(&l->rng, PROCESSES);
+    uint64_t what = mt_rng_below(&l->rng, 5001);
+    if (what < 2000)
+        life_put(l, i, p, (uint8_t)step);
+    else if (what < 3000)
+        life_pin(l, i, p);
+    else if (what < 4000)
+        life_unpin(l, i, p);
+    else if (what < 5000)
+        life_object_dies(l, i);
+    else
+        life_process_dies(l, p);
+    if (step % 100 == 0)
+        node_tick(&l->n, step);
+}
+
+/* Puts for each other, pins, deaths of objects and of processes: a pinned value never changes; in the end
+ * everything is warm. */
 static void random_life(void **state)
 {
     (void)state;
-    enum { PROCESSES = 5, OBJECTS = 200, STEPS = 30000 };
-    struct {
-        struct lane_ref ref;
-        uint8_t         seed;
-        bool            live, pinned[PROCESSES];
-    } *o = calloc(OBJECTS, sizeof *o);
-    assert_non_null(o);
-    struct node n;
-    node_open(&n, 256 * MIB);
-    struct node_client *c[PROCESSES];
-    for (uint64_t i = 0; i < PROCESSES; i++)
-        c[i] = node_add(&n, 100 + i, NODE_JOB);
-    mt_rng   rng = {2024};
-    uint64_t next_process = 200;
-    for (int step = 0; step < STEPS; step++) {
-        int         i = (int)mt_rng_below(&rng, OBJECTS), p = (int)mt_rng_below(&rng, PROCESSES);
-        const void *data;
-        switch (mt_rng_below(&rng, 1000) == 0 ? 9 : mt_rng_below(&rng, 5)) {
-        case 0:
-        case 1:
-            if (o[i].live)
-                break;
-            bool held = false;
-            for (int q = 0; q < PROCESSES; q++)
-                held |= o[i].pinned[q];
-            if (held)
-                break; /* the record is still needed for its unpins */
-            o[i].seed = (uint8_t)step;
-            o[i].live = true;
-            expect_ok(node_put(&n, c[p], c[mt_rng_below(&rng, PROCESSES)]->process,
-                               mt_rng_below(&rng, 1u << mt_rng_below(&rng, 17)), o[i].seed, &o[i].ref));
-            break;
-        case 2:
-            if (!o[i].live || o[i].pinned[p])
-                break;
-            expect_ok(node_pin(&n, c[p], &o[i].ref, &data));
-            node_expect(data, o[i].ref.size, o[i].seed);
-            o[i].pinned[p] = true;
-            break;
-        case 3:
-            if (!o[i].pinned[p])
-                break;
-            expect_ok(os_client_pin(&c[p]->client, &o[i].ref, &data)); /* held: works even when dead */
-            node_expect(data, o[i].ref.size, o[i].seed);
-            expect_ok(os_client_unpin(&c[p]->client, &o[i].ref));
-            expect_ok(os_client_unpin(&c[p]->client, &o[i].ref));
-            o[i].pinned[p] = false;
-            break;
-        case 4:
-            if (!o[i].live)
-                break;
-            expect_ok(os_store_dead(n.store, o[i].ref.id.process, &o[i].ref));
-            o[i].live = false;
-            if (mt_rng_below(&rng, 2))
-                node_sweep(&n);
-            break;
-        default: /* a process dies and another takes its seat */
-            for (int k = 0; k < OBJECTS; k++) {
-                if (o[k].live && o[k].ref.id.process == c[p]->process)
-                    o[k].live = false;
-                o[k].pinned[p] = false;
-            }
-            node_kill(&n, c[p]);
-            c[p] = node_add(&n, next_process++, NODE_JOB);
-        }
-        if (step % 100 == 0)
-            node_tick(&n, step);
-    }
+    struct life *l = calloc(1, sizeof *l);
+    assert_non_null(l);
+    node_open(&l->n, 256 * MIB);
+    l->rng = (mt_rng){2024};
     for (int p = 0; p < PROCESSES; p++)
-        node_kill(&n, c[p]);
-    node_tick(&n, STEPS);
-    struct os_stats stats = stats_of(&n);
+        l->c[p] = node_add(&l->n, 100 + l->next_process++, NODE_JOB);
+    l->next_process += 200;
+    for (int step = 0; step < STEPS; step++)
+        life_step(l, step);
+    for (int p = 0; p < PROCESSES; p++)
+        node_kill(&l->n, l->c[p]);
+    node_tick(&l->n, STEPS);
+    struct os_stats stats = stats_of(&l->n);
     assert_int_equal(stats.warm, stats.segments);
     assert_int_equal(stats.dead_total, stats.back_total);
     assert_true(stats.bytes_reserved <= 128 * MIB);
-    free(o);
-    node_close(&n);
+    node_close(&l->n);
+    free(l);
 }
 
 static void copies(void **state)
@@ -440,7 +477,7 @@ static void copies(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *raylet = node_add(&n, 1, NODE_JOB);
-    struct lane_ref     a, b, found;
+    struct lane_ref a, b, found;
     expect_ok(node_put(&n, raylet, 50, 1000, 1, &a));
     expect_ok(node_put(&n, raylet, 51, 1000, 2, &b));
     expect_code(os_store_copy_find(n.store, a.id, &found), MT_ENOENT);
