@@ -4,6 +4,8 @@
  */
 #include "tests/unit/objectstore/node.h"
 
+#include "objectstore/os_backing.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -128,13 +130,7 @@ void node_act(struct node *node)
             node->space_backs++;
             continue;
         }
-        expect_ok(os_memory_punch(a->backing.data_rw, 0, a->size));
-        assert_true(os_memory_resident(a->backing.data_rw) == 0);
-        os_memory_unmap(a->backing.data, a->size);
-        os_memory_unmap(a->backing.generations, os_generations_bytes(a->size));
-        close(a->backing.data_rw);
-        close(a->backing.data_ro);
-        close(a->backing.generations_ro);
+        os_backing_close(&a->backing, a->size);
         node->closes++;
     }
     node->actions.count = 0;
@@ -154,14 +150,9 @@ void node_tick(struct node *node, int64_t now_ms)
 
 static uint32_t make_segment(struct node *node, struct node_client *c, uint64_t size)
 {
-    struct os_backing b = {0};
-    int generations;
-    uint32_t number;
-    expect_ok(os_memory_create("segment", size, &b.data_rw, &b.data_ro));
-    expect_ok(os_memory_create("generations", os_generations_bytes(size), &generations, &b.generations_ro));
-    expect_ok(os_memory_map(b.data_ro, size, false, &b.data));
-    expect_ok(os_memory_map(generations, os_generations_bytes(size), true, &b.generations));
-    close(generations);
+    struct os_backing b;
+    uint32_t          number;
+    expect_ok(os_backing_make(size, &b));
     expect_ok(os_store_add_segment(node->store, c->process, size, &b, &number));
     return number;
 }
