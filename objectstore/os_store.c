@@ -4,14 +4,22 @@
  *
  * Owns:    the tables of struct os_store; the backing of each segment from os_store_add_segment to OS_CLOSE.
  * Thread:  the raylet's logic thread.
+<<<<<<< HEAD
  * Always:  a segment's writer is a process of the table or 0; bytes_reserved is the sum of the segments' sizes and, but
  *          for a change of the configuration, at most bytes_max.
  */
 #include "objectstore/os_store_private.h"
+=======
+ * Always:  a segment's writer is a process of the table or 0; bytes_reserved is the sum of the segments'
+ * sizes and, but for a change of the configuration, at most bytes_max.
+ */
+#include "objectstore/os_table.h"
+>>>>>>> objectstore
 
 #include <stdio.h>
 #include <stdlib.h>
 
+<<<<<<< HEAD
 /* --- actions ---------------------------------------------------------------------------------------------------- */
 
 mt_status os_actions_reserve(struct os_actions *actions, size_t extra)
@@ -142,6 +150,10 @@ mt_status os_store_close_all(struct os_store *store, struct os_actions *actions)
 }
 
 /* --- processes -------------------------------------------------------------------------------------------------- */
+=======
+/* --- processes
+ * -------------------------------------------------------------------------------------------------- */
+>>>>>>> objectstore
 
 mt_status os_store_add_process(struct os_store *store, uint64_t process, uint32_t job, void *pins)
 {
@@ -221,10 +233,19 @@ mt_status os_store_job_gone(struct os_store *store, uint32_t job, struct os_acti
     return mt_ok(); /* its places on the dead lists find no segment at the next sweep */
 }
 
+<<<<<<< HEAD
 /* --- grants ----------------------------------------------------------------------------------------------------- */
 
 /* The smallest warm segment of the job with size_min <= size <= size_max. */
 static struct os_segment *find_warm(const struct os_store *store, uint32_t job, uint64_t size_min, uint64_t size_max)
+=======
+/* --- grants
+ * ----------------------------------------------------------------------------------------------------- */
+
+/* The smallest warm segment of the job with size_min <= size <= size_max. */
+static struct os_segment *find_warm(const struct os_store *store, uint32_t job, uint64_t size_min,
+                                    uint64_t size_max)
+>>>>>>> objectstore
 {
     struct os_segment *best = NULL;
     for (struct os_segment *segment = store->first; segment; segment = segment->next)
@@ -246,6 +267,7 @@ static uint64_t bytes_allowed(const struct os_store *store, const struct os_head
     return left < allowed ? left : allowed;
 }
 
+<<<<<<< HEAD
 static mt_status store_full(struct os_store *store, uint64_t size, uint64_t allowed, const struct os_headroom *room,
                             char *text)
 {
@@ -256,6 +278,19 @@ static mt_status store_full(struct os_store *store, uint64_t size, uint64_t allo
                              (unsigned long long)(allowed / mib));
     if (room && allowed < store->config.bytes_max && used > 0 && used < OS_TEXT_SIZE)
         snprintf(text + used, (size_t)(OS_TEXT_SIZE - used), "; cgroup: limit %llu MiB, in use %llu MiB, kept free %llu MiB",
+=======
+static mt_status store_full(struct os_store *store, uint64_t size, uint64_t allowed,
+                            const struct os_headroom *room, char *text)
+{
+    store->full_total++;
+    uint64_t mib = UINT64_C(1) << 20;
+    int used = snprintf(text, OS_TEXT_SIZE, "object store is full: %llu MiB wanted, %llu of %llu MiB taken",
+                        (unsigned long long)(size / mib), (unsigned long long)(store->bytes_reserved / mib),
+                        (unsigned long long)(allowed / mib));
+    if (room && allowed < store->config.bytes_max && used > 0 && used < OS_TEXT_SIZE)
+        snprintf(text + used, (size_t)(OS_TEXT_SIZE - used),
+                 "; cgroup: limit %llu MiB, in use %llu MiB, kept free %llu MiB",
+>>>>>>> objectstore
                  (unsigned long long)(room->limit / mib), (unsigned long long)(room->usage / mib),
                  (unsigned long long)(room->reserve / mib));
     return mt_error(MT_ESTORE_FULL, 0, "object store: grow");
@@ -278,8 +313,14 @@ static void grant_warm(struct os_process *process, struct os_segment *segment, s
     *out = (struct os_grant){.segment = segment->number};
 }
 
+<<<<<<< HEAD
 mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size, const struct os_headroom *room,
                         struct os_grant *out, char *text, struct os_actions *actions)
+=======
+mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
+                        const struct os_headroom *room, struct os_grant *out, char *text,
+                        struct os_actions *actions)
+>>>>>>> objectstore
 {
     text[0] = '\0';
     struct os_process *writer = os_store_find_process(store, process);
@@ -306,8 +347,13 @@ mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
     struct os_segment *cold;
     while (store->bytes_reserved + target > allowed && (cold = find_coldest(store)))
         MT_TRY(os_store_close(store, cold, actions));
+<<<<<<< HEAD
     if (store->bytes_reserved + target > allowed)
         target = least;
+=======
+    while (store->bytes_reserved + target > allowed && target > least)
+        target = target / 2 > least ? target / 2 / STORE_SEGMENT_STEP * STORE_SEGMENT_STEP : least;
+>>>>>>> objectstore
     if (store->bytes_reserved + target > allowed)
         return store_full(store, least, allowed, room, text);
     *out = (struct os_grant){.create_size = target};
@@ -354,7 +400,12 @@ mt_status os_store_segment_back(struct os_store *store, uint64_t process, uint32
     return mt_ok();
 }
 
+<<<<<<< HEAD
 /* --- figures ---------------------------------------------------------------------------------------------------- */
+=======
+/* --- figures
+ * ---------------------------------------------------------------------------------------------------- */
+>>>>>>> objectstore
 
 void os_store_stats(const struct os_store *store, struct os_stats *out)
 {
