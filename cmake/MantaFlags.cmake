@@ -21,7 +21,7 @@ add_compile_options(
   $<$<COMPILE_LANGUAGE:C>:-Wshadow> $<$<COMPILE_LANGUAGE:C>:-Wconversion>
   $<$<COMPILE_LANGUAGE:C>:-Wno-sign-conversion> $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
   $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wvla>
-  $<$<COMPILE_LANGUAGE:C>:-Wformat=2>
+  $<$<COMPILE_LANGUAGE:C>:-Wformat=2> $<$<COMPILE_LANGUAGE:C>:-Wno-format-zero-length>
   $<$<COMPILE_LANGUAGE:C>:-fno-strict-aliasing> $<$<COMPILE_LANGUAGE:C>:-fno-common>
   $<$<COMPILE_LANGUAGE:C>:-fstack-protector-strong> $<$<COMPILE_LANGUAGE:C>:-fno-omit-frame-pointer>
   $<$<COMPILE_LANGUAGE:C>:-fstack-clash-protection> $<$<COMPILE_LANGUAGE:C>:-fcf-protection>)
@@ -39,3 +39,8 @@ if(NOT MANTA_SANITIZE)
   add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-pie>)
 endif()
 include_directories(${CMAKE_SOURCE_DIR})
+
+# Programs lie in build/<preset>/bin and shared libraries in build/<preset>/lib, as they will when installed; tests lie in
+# a mirror of the tree (tests/CMakeLists.txt).
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)

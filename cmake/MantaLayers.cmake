@@ -62,6 +62,11 @@ function(manta_link target)
   endwhile()
 endfunction()
 
+# tests_unit, tests_sim, ...: targets that build what one kind of test needs, and no more.
+foreach(kind unit sim integration fuzz gpu bench)
+  add_custom_target(tests_${kind})
+endforeach()
+
 # manta_test(NAME SOURCES file... MODULES module... [LINK library...] [LABELS label...] [TIMEOUT seconds])
 # A cmocka program registered with ctest under NAME (unit.base.id, sim.cluster, integration.tasks, ...).
 function(manta_test name)
@@ -76,4 +81,5 @@ function(manta_test name)
   endif()
   string(REGEX REPLACE "\\..*" "" kind ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${kind};${T_LABELS}" SKIP_RETURN_CODE 77)
+  add_dependencies(tests_${kind} ${target})
 endfunction()

@@ -16,8 +16,9 @@
  *   driver   connects to <runtime>/raylet.sock, sends CTL_HELLO (with a descriptor of its executable)
  *   zygote   is started by the raylet with its socket in MANTA_FD and MANTA_ROLE=zygote; sends CTL_HELLO
  *   worker   is forked by the zygote on CTL_FORK (which brings its socket); sends CTL_HELLO
- *   raylet   answers CTL_WELCOME with descriptors: [0] control lane, [1] park page (read-write), [2] pin table
- *            (a zygote gets none); on a refusal code != 0 and no descriptors, then it closes.
+ *   raylet   answers CTL_WELCOME with descriptors: [0] control lane, [1] its park page, [2] pin table (all read-write),
+ *            and [3] the park page of the switch, to wake it when the up ring has news (a zygote gets none of them);
+ *            on a refusal code != 0 and no descriptors, then it closes.
  */
 #ifndef LANE_CTL_H
 #define LANE_CTL_H
@@ -62,7 +63,7 @@ enum ctl_kind {
 
     CTL_SEGMENT_WANT = 90, /* ring   up    ctl_segment: size wanted; answered by CTL_SEGMENT or CTL_REPLY */
     CTL_SEGMENT_MAP = 91,  /* ring   up    ctl_segment: which one to read; answered likewise */
-    CTL_SEGMENT = 92,      /* socket down  ctl_segment; fds: [0] data (rw for its writer, else read-only), [1] generations */
+    CTL_SEGMENT = 92,      /* socket down  ctl_segment; fds: [0] data (rw for the writer only), [1] generations */
     CTL_OBJECT_DEAD = 93,  /* ring   up    lane_ref: its owner will never name it again */
     CTL_SPACE_BACK = 94,   /* ring   down  ctl_space: the place may be written again */
     CTL_PULL = 95,         /* ring   up    lane_ref on another node; answered by CTL_HERE or CTL_REPLY with an error */
@@ -89,7 +90,7 @@ struct ctl_hello {
     uint32_t reserved;
     uint64_t process; /* random, drawn by the process */
     uint64_t job;     /* driver: drawn by it; worker: of its zygote */
-    uint32_t argc;    /* strings after this struct: argv[0..argc-1], environment (envc), working directory; each with NUL */
+    uint32_t argc;    /* strings after this struct, each with NUL: argv (argc), environment (envc), working directory */
     uint32_t envc;
     uint32_t strings_size;
     char     job_name[CTL_NAME_SIZE];
@@ -151,7 +152,7 @@ struct ctl_grant {
     uint64_t lease;
     uint32_t class_id;   /* the owner's; 0 for a lane of CTL_LANE_WANT */
     uint32_t flags;      /* CTL_CLASS_ACTOR; CTL_GRANT_REMOTE */
-    uint64_t peer;       /* process at the other end: for the owner the worker (0 while remote), for the worker the owner */
+    uint64_t peer;       /* process at the other end: the owner's is the worker (0 while remote), and the reverse */
     uint32_t peer_node;  /* where it is */
     int32_t  peer_pid;
     uint32_t incarnation;

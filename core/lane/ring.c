@@ -2,7 +2,7 @@
  *
  * ring.c - reserving, growing, and the validating reader of a ring.
  *
- * Owns: nothing; both views live in their owners. Thread: one producer and one consumer, each with its own lock or none.
+ * Owns: nothing; both views live in their owners. Thread: one producer, one consumer, each with its own lock or none.
  * Always: head >= tail; at least 64 bytes of the present area are left for the JUMP to the next.
  */
 #include "core/lane/ring.h"

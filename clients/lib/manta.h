@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * manta.h - remote tasks, actors and objects from C.
+ *
+ * Conventions, for every call:
+ *   pointers in are borrowed for the call; pointers out are the caller's to free, with the call named beside them;
+ *   an options struct that is all zero (or NULL) means the defaults;
+ *   a call that fails fills *e (which may be NULL) and returns its code;
+ *   submitting never fails in the caller's face: the manta_ref that comes back may already hold an error, and
+ *   manta_get reports it once;
+ *   every call may be made from any thread; those that may block say so, and each of them has a limit;
+ *   the library prints nothing, installs no signal handler in a driver, and never ends the process.
+ */
+#ifndef MANTA_H
+#define MANTA_H
+
+#include "manta_error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MANTA_API __attribute__((visibility("default")))
+
+enum { MANTA_FOREVER = -1 };  /* a timeout_ms: no limit of the caller's own (deaths still end the wait) */
+enum { MANTA_NO_RETRY = -1 }; /* max_retries, max_restarts: 0 means the default */
+enum { MANTA_ARGS_MAX = 16, MANTA_INLINE_MAX = 4096 };
+
+typedef struct manta_ref   manta_ref;   /* a value that is there, or will be */
+typedef struct manta_actor manta_actor; /* a handle on a stateful process */
+typedef struct manta_ctx   manta_ctx;   /* of the running task or method */
+
+/* ---- start and end --------------------------------------------------------------------------------------------- */
+
+typedef struct manta_init_opts {
+    const char *address;   /* NULL: MANTA_ADDRESS, else a private cluster for this process alone.
+                              Else the runtime folder of a raylet on this machine. */
+    double      num_cpus;  /* private cluster: 0 is what the machine has */
+    double      num_gpus;
+    int64_t     store_memory; /* bytes of object store of the private cluster; 0: 30 % of memory */
+    const char *job_name;  /* for people; default: the program's name */
+    const char *name_space; /* of named actors; default: "default" */
+    int64_t     timeout_ms; /* to get a cluster; 0: 30 s */
+} manta_init_opts;
+
+/* Connects this process to a cluster and becomes a driver; blocks up to opts->timeout_ms. Call it once, first thing in
+ * main: Manta starts the same executable again as its workers, and in those this call never returns.
+ * EINVAL (twice; bad option), ECONN (no cluster there), EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
+MANTA_API manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e);
+
+/* Ends the job: unfinished tasks and its actors are dropped, a private cluster ends. Blocks up to 5 s. Handles that
+ * are still held may be freed afterwards and nothing else. Returns 0, so that main can end with it. */
+MANTA_API int manta_shutdown(void);
+
+/* ---- values ---------------------------------------------------------------------------------------------------- */
+
+typedef struct manta_bytes {
+    const void *data;
+    size_t      size;
+} manta_bytes;
+
+/* One argument, or a value. Types: 'l' int64, 'u' uint64, 'd' double, 'b' bool, 's' string, 'y' bytes, 'r' reference,
+ * 'A' actor, 'v' none. Strings and bytes are borrowed. */
+typedef struct manta_arg {
+    char type;
+    union {
+        int64_t      l;
+        uint64_t     u;
+        double       d;
+        bool         b;
+        manta_bytes  y; /* also 's': size without the NUL, which is there */
+        manta_ref   *r;
+        manta_actor *A;
+    };
+} manta_arg;
+
+static inline manta_arg manta_i64(int64_t x)
+{
+    manta_arg a;
+    a.type = 'l', a.l = x;
+    return a;
+}
+static inline manta_arg manta_u64(uint64_t x)
+{
+    manta_arg a;
+    a.type = 'u', a.u = x;
+    return a;
+}
+static inline manta_arg manta_f64(double x)
+{
+    manta_arg a;
+    a.type = 'd', a.d = x;
+    return a;
+}
+static inline manta_arg manta_bool(bool x)
+{
+    manta_arg a;
+    a.type = 'b', a.b = x;
+    return a;
+}
+static inline manta_arg manta_data(manta_bytes x)
+{
+    manta_arg a;
+    a.type = 'y', a.y = x;
+    return a;
+}
+static inline manta_arg manta_bytes_of(const void *data, size_t size)
+{
+    manta_bytes y = {data, size};
+    return manta_data(y);
+}
+static inline manta_arg manta_str(const char *s)
+{
+    manta_arg a;
+    a.type = 's', a.y.data = s, a.y.size = s ? __builtin_strlen(s) : 0;
+    return a;
+}
+/* A reference as argument: where the signature says 'r' the function gets the reference itself; everywhere else it
+ * gets the value, and starts only when that is there. */
+static inline manta_arg manta_ref_arg(manta_ref *r)
+{
+    manta_arg a;
+    a.type = 'r', a.r = r;
+    return a;
+}
+static inline manta_arg manta_actor_arg(manta_actor *x)
+{
+    manta_arg a;
+    a.type = 'A', a.A = x;
+    return a;
+}
+
+/* A value in place: read-only, valid until it is released. */
+typedef struct manta_view {
+    const void *data;
+    size_t      size;
+    char        type;
+    void       *hold; /* the library's */
+} manta_view;
+
+/* ---- remote functions ------------------------------------------------------------------------------------------ */
+
+/* The general form of a remote function. Return MANTA_OK after manta_return_..., or what manta_fail gives. */
+typedef manta_status (*manta_function)(manta_ctx *c, int argc, const manta_arg *argv);
+
+/* Registered by the macros below, before main, and never freed. */
+typedef struct manta_entry {
+    const char          *name;
+    const char          *signature; /* "ld>d": arguments, '>', result; '*' as last argument: any further ones */
+    manta_function       run;
+    const char          *file;
+    int                  line;
+    const struct manta_actor_type *actor; /* method of this actor; NULL: a task */
+    struct manta_entry  *next;
+    uint64_t             hash;
+    void                *cache; /* the library's */
+} manta_entry;
+
+MANTA_API void manta_register(manta_entry *entry);
+
+typedef struct manta_resource {
+    const char *name;
+    double      amount; /* > 0 */
+} manta_resource;
+
+typedef struct manta_task_opts {
+    double                num_cpus; /* 0: 1 CPU, unless no_cpu */
+    bool                  no_cpu;
+    double                num_gpus;
+    int64_t               memory; /* bytes, for placement */
+    const manta_resource *resources;
+    int                   resource_count;
+    int                   max_retries;    /* after a system failure; 0: 3; MANTA_NO_RETRY: none */
+    bool                  retry_on_error; /* also when the function itself reports an error */
+    bool                  spread;         /* over the nodes, instead of packing */
+    uint32_t              node;           /* only there; 0: anywhere */
+    bool                  node_soft;      /* there if possible */
+} manta_task_opts;
+
+/* Submits `name` with `argc` arguments; never NULL. Does not block, but waits where 1 GiB of work is queued already.
+ * Errors (told by manta_get): EINVAL, ETYPE, ENOFUNC, ENOMEM, EUNSCHEDULABLE. The ref is freed with manta_free. */
+MANTA_API manta_ref *manta_call(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv);
+/* The same for a registered entry: what the typed stubs call. */
+MANTA_API manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv);
+
+/* Inside a task or method. Each copies; the last one before return counts. ENOMEM, ESTORE_FULL. */
+MANTA_API manta_status manta_return_i64(manta_ctx *c, int64_t x);
+MANTA_API manta_status manta_return_u64(manta_ctx *c, uint64_t x);
+MANTA_API manta_status manta_return_f64(manta_ctx *c, double x);
+MANTA_API manta_status manta_return_bool(manta_ctx *c, bool x);
+MANTA_API manta_status manta_return_str(manta_ctx *c, const char *s);
+MANTA_API manta_status manta_return_bytes(manta_ctx *c, const void *data, size_t size);
+/* Reports an error of the user's own: `user_code` and the text reach whoever gets the result. Returns MANTA_ETASK. */
+MANTA_API manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* From 0: how often this task was started before, or this actor. */
+MANTA_API int manta_attempt(const manta_ctx *c);
+
+/* ---- results --------------------------------------------------------------------------------------------------- */
+
+/* Waits for the value, at most timeout_ms (ETIMEDOUT; 0 asks without waiting). The view is released with
+ * manta_release; the ref stays the caller's. Blocks; inside a task the CPU is given back meanwhile.
+ * The error of the task comes out here: ETASK, EWORKER_DIED, EACTOR_DIED, EOWNER_DIED, EOBJ_LOST, EUNSCHEDULABLE... */
+MANTA_API manta_status manta_get(manta_ref *ref, int64_t timeout_ms, manta_view *out, manta_error *e);
+MANTA_API void         manta_release(manta_view *view);
+/* The same for scalars; ETYPE where the value is of another type. */
+MANTA_API manta_status manta_get_i64(manta_ref *ref, int64_t timeout_ms, int64_t *out, manta_error *e);
+MANTA_API manta_status manta_get_u64(manta_ref *ref, int64_t timeout_ms, uint64_t *out, manta_error *e);
+MANTA_API manta_status manta_get_f64(manta_ref *ref, int64_t timeout_ms, double *out, manta_error *e);
+MANTA_API manta_status manta_get_bool(manta_ref *ref, int64_t timeout_ms, bool *out, manta_error *e);
+
+/* Waits until `want` of the `count` refs are ready (a failed one is ready), at most timeout_ms. ready[i] becomes 1 or
+ * 0. Returns how many are ready, also after the limit; < 0 is -code. */
+MANTA_API int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready,
+                         manta_error *e);
+
+/* Copies a value into the object store. Never NULL; manta_get tells ENOMEM or ESTORE_FULL. */
+MANTA_API manta_ref *manta_put(const void *data, size_t size);
+/* Writes in place: room in shared memory (ESTORE_FULL, ENOMEM), then seal makes it a value, or drop gives it back. */
+typedef struct manta_buffer {
+    void  *data;
+    size_t size;
+    void  *hold; /* the library's */
+} manta_buffer;
+MANTA_API manta_status manta_create(size_t size, manta_buffer *out, manta_error *e);
+MANTA_API manta_ref   *manta_seal(manta_buffer *buffer);
+MANTA_API void         manta_drop(manta_buffer *buffer);
+
+/* One more handle on the same value; freed on its own. */
+MANTA_API manta_ref *manta_dup(manta_ref *ref);
+/* Gives the handle up; NULL is allowed. The value goes when no process holds it. */
+MANTA_API void manta_free(manta_ref *ref);
+/* Serves completions without waiting, for a program with a loop of its own. */
+MANTA_API void manta_progress(void);
+
+/* ---- actors ---------------------------------------------------------------------------------------------------- */
+
+typedef struct manta_method {
+    const char    *name;
+    const char    *signature;
+    manta_status (*run)(manta_ctx *c, void *self, int argc, const manta_arg *argv);
+} manta_method;
+
+typedef struct manta_actor_type {
+    const char  *name;
+    const char  *signature; /* of create's arguments, without result: "l" */
+    manta_status (*create)(manta_ctx *c, void **self, int argc, const manta_arg *argv);
+    void         (*destroy)(void *self); /* may be NULL */
+    manta_method methods[24];            /* the first with name NULL ends the list */
+    const char  *file;
+    int          line;
+    struct manta_actor_type *next;
+    uint64_t     hash;
+} manta_actor_type;
+
+MANTA_API void manta_register_actor(manta_actor_type *type);
+
+typedef struct manta_actor_opts {
+    double                num_cpus; /* 0: none while it lives (as Ray) */
+    double                num_gpus;
+    int64_t               memory;
+    const manta_resource *resources;
+    int                   resource_count;
+    const char           *name;            /* found by manta_actor_find; NULL: unnamed */
+    int                   max_restarts;    /* 0: none; -1: without limit */
+    int                   max_task_retries; /* of calls in flight when it dies; 0: none */
+    bool                  spread;
+    uint32_t              node;
+    bool                  node_soft;
+} manta_actor_opts;
+
+/* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
+ * frees its handle or ends. */
+MANTA_API manta_actor *manta_actor_new(const char *type, const manta_actor_opts *opts, int argc, const manta_arg *argv);
+/* Calls a method. Calls of one caller run in the order in which they were made. Errors come out of manta_get:
+ * EACTOR_DIED (with outcome MANTA_UNKNOWN where the call may have run), ENOFUNC, ETYPE, ETASK. */
+MANTA_API manta_ref *manta_actor_call(manta_actor *actor, const char *method, int argc, const manta_arg *argv);
+/* Finds a named actor, at most timeout_ms. NULL: *e says why (ENOENT, ETIMEDOUT, ECONN). */
+MANTA_API manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error *e);
+/* SIGKILL. With `restart` the actor's restarts apply, else it stays dead. Does not wait. */
+MANTA_API void         manta_actor_kill(manta_actor *actor, bool restart);
+MANTA_API manta_actor *manta_actor_dup(manta_actor *actor);
+MANTA_API void         manta_actor_free(manta_actor *actor);
+
+/* Why and where something died. */
+typedef struct manta_death {
+    manta_status code; /* EACTOR_DIED, EWORKER_DIED, ENODE_DIED */
+    uint32_t     node;
+    int          pid;
+    int          signal_number;
+    int          exit_status; /* where it exited by itself */
+    bool         restarting;  /* an actor that will be back */
+    uint32_t     incarnation; /* that died */
+    char         message[512];
+} manta_death;
+/* Called once for each death of the actor (any process may watch; at once, if it is dead already), on the library's
+ * helper thread or inside manta_progress: do not block there. The watch ends with manta_unwatch or the actor's end. */
+typedef void (*manta_death_fn)(void *user, const manta_death *death);
+MANTA_API manta_status manta_actor_watch(manta_actor *actor, manta_death_fn fn, void *user, uint64_t *out_watch,
+                                         manta_error *e);
+MANTA_API manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch,
+                                        manta_error *e);
+MANTA_API void         manta_unwatch(uint64_t watch);
+
+/* ---- the cluster ----------------------------------------------------------------------------------------------- */
+
+typedef struct manta_node_info {
+    uint32_t node;
+    bool     alive;
+    double   cpus, gpus; /* in all */
+    double   cpus_free, gpus_free;
+    char     name[64];
+} manta_node_info;
+/* Fills up to `max` entries; returns how many nodes there are, or -code. Blocks up to 5 s. */
+MANTA_API int manta_nodes(manta_node_info *out, int max, manta_error *e);
+/* The node this process runs on. */
+MANTA_API uint32_t manta_node(void);
+
+/* Memory that all who know its number may write: for collectives. Freed when every member has dropped it or died. */
+typedef struct manta_region {
+    void    *data;
+    size_t   size;
+    uint64_t number; /* give it to the others; size 0 and this number: map the same memory (same node only) */
+} manta_region;
+MANTA_API manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, manta_error *e);
+MANTA_API void         manta_region_close(manta_region *region);
+
+/* ---- macros ---------------------------------------------------------------------------------------------------- */
+
+/* manta_call("name", NULL, MANTA_ARGS(manta_i64(1), manta_ref_arg(r))) */
+#define MANTA_ARGS(...) \
+    (int)(sizeof((const manta_arg[]){__VA_ARGS__}) / sizeof(manta_arg)), (const manta_arg[]){__VA_ARGS__}
+#define MANTA_NO_ARGS 0, NULL
+
+#define MANTA_CONSTRUCTOR(name) __attribute__((constructor)) static void manta_construct_##name(void)
+
+/* Raw form: MANTA_REGISTER(train, "lyr>y"); with manta_status train(manta_ctx *, int, const manta_arg *). */
+#define MANTA_REGISTER(fn, sig)                                                               \
+    static manta_entry manta_entry_##fn = {#fn, sig, fn, __FILE__, __LINE__, NULL, NULL, 0, NULL}; \
+    MANTA_CONSTRUCTOR(fn) { manta_register(&manta_entry_##fn); }                              \
+    struct manta_entry /* takes the semicolon */
+
+/* MANTA_ACTOR(counter, "l", counter_new, counter_free, {"add", "l>l", counter_add}, {"get", ">l", counter_get}); */
+#define MANTA_ACTOR(tag, sig, create_fn, destroy_fn, ...)                                          \
+    static manta_actor_type manta_actor_type_##tag = {.name = #tag, .signature = sig,              \
+        .create = create_fn, .destroy = destroy_fn, .methods = {__VA_ARGS__}, .file = __FILE__, .line = __LINE__}; \
+    MANTA_CONSTRUCTOR(tag) { manta_register_actor(&manta_actor_type_##tag); }                      \
+    struct manta_actor_type /* takes the semicolon */
+
+#ifndef __cplusplus
+/* Typed form: MANTA_TASK(double, scale, (double, x), (int64_t, n)) { return x * (double)n; }
+ * defines the body, registers it, and makes the stub
+ *   manta_ref *scale_remote(const manta_task_opts *opts, double x, int64_t n);
+ * which the compiler checks. Types: int64_t, uint64_t, double, bool, const char *, manta_bytes, manta_ref *.
+ * For a function without result: MANTA_TASK_VOID(name, ...). At most 8 arguments, at least 1. */
+#define MANTA_TASK(ret, fn, ...)                                                                    \
+    static ret fn(MANTA_EACH(MANTA_PARAMETER, __VA_ARGS__));                                        \
+    static manta_status fn##_run(manta_ctx *manta_c, int manta_n, const manta_arg *manta_a)         \
+    {                                                                                               \
+        (void)manta_n;                                                                              \
+        return MANTA_RETURN_OF(ret)(manta_c, fn(MANTA_EACH_INDEX(MANTA_FETCH, __VA_ARGS__)));       \
+    }                                                                                               \
+    MANTA_TASK_REST(fn, MANTA_LETTER(ret), __VA_ARGS__)                                             \
+    static ret fn(MANTA_EACH(MANTA_PARAMETER, __VA_ARGS__))
+#define MANTA_TASK_VOID(fn, ...)                                                                    \
+    static void fn(MANTA_EACH(MANTA_PARAMETER, __VA_ARGS__));                                       \
+    static manta_status fn##_run(manta_ctx *manta_c, int manta_n, const manta_arg *manta_a)         \
+    {                                                                                               \
+        (void)manta_c, (void)manta_n;                                                               \
+        fn(MANTA_EACH_INDEX(MANTA_FETCH, __VA_ARGS__));                                             \
+        return MANTA_OK;                                                                            \
+    }                                                                                               \
+    MANTA_TASK_REST(fn, 'v', __VA_ARGS__)                                                           \
+    static void fn(MANTA_EACH(MANTA_PARAMETER, __VA_ARGS__))
+
+#define MANTA_TASK_REST(fn, letter, ...)                                                            \
+    static const char fn##_signature[] = {MANTA_EACH(MANTA_LETTER_OF, __VA_ARGS__), '>', letter, 0}; \
+    static manta_entry manta_entry_##fn = {#fn, fn##_signature, fn##_run, __FILE__, __LINE__, NULL, NULL, 0, NULL}; \
+    MANTA_CONSTRUCTOR(fn) { manta_register(&manta_entry_##fn); }                                    \
+    __attribute__((unused)) static manta_ref *fn##_remote(const manta_task_opts *manta_opts,        \
+                                                          MANTA_EACH(MANTA_PARAMETER, __VA_ARGS__)) \
+    {                                                                                               \
+        manta_arg manta_a[] = {MANTA_EACH(MANTA_MAKE, __VA_ARGS__)};                                \
+        return manta_call_entry(&manta_entry_##fn, manta_opts, (int)(sizeof manta_a / sizeof manta_a[0]), manta_a); \
+    }
+
+#define MANTA_LETTER(type)                                                                          \
+    _Generic((type){0}, int64_t: 'l', uint64_t: 'u', double: 'd', bool: 'b', const char *: 's',     \
+             manta_bytes: 'y', manta_ref *: 'r')
+#define MANTA_RETURN_OF(type)                                                                       \
+    _Generic((type){0}, int64_t: manta_return_i64, uint64_t: manta_return_u64, double: manta_return_f64, \
+             bool: manta_return_bool, const char *: manta_return_str)
+#define MANTA_FETCH_AS(type, arg)                                                                   \
+    _Generic((type){0}, int64_t: (arg).l, uint64_t: (arg).u, double: (arg).d, bool: (arg).b,        \
+             const char *: (const char *)(arg).y.data, manta_bytes: (arg).y, manta_ref *: (arg).r)
+#define MANTA_MAKE_OF(type, x)                                                                      \
+    _Generic((type){0}, int64_t: manta_i64, uint64_t: manta_u64, double: manta_f64, bool: manta_bool, \
+             const char *: manta_str, manta_bytes: manta_data, manta_ref *: manta_ref_arg)(x)
+
+#define MANTA_PARAMETER(pair) MANTA_PARAMETER_ pair
+#define MANTA_PARAMETER_(type, name) type name
+#define MANTA_LETTER_OF(pair) MANTA_LETTER_OF_ pair
+#define MANTA_LETTER_OF_(type, name) MANTA_LETTER(type)
+#define MANTA_MAKE(pair) MANTA_MAKE_ pair
+#define MANTA_MAKE_(type, name) MANTA_MAKE_OF(type, name)
+#define MANTA_FETCH(i, pair) MANTA_FETCH_AS(MANTA_TYPE_ pair, manta_a[i])
+#define MANTA_TYPE_(type, name) type
+
+#define MANTA_COUNT(...) MANTA_COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define MANTA_COUNT_(a, b, c, d, e, f, g, h, n, ...) n
+#define MANTA_PASTE(a, b) MANTA_PASTE_(a, b)
+#define MANTA_PASTE_(a, b) a##b
+#define MANTA_EACH(m, ...) MANTA_PASTE(MANTA_EACH_, MANTA_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
+#define MANTA_EACH_1(m, a) m(a)
+#define MANTA_EACH_2(m, a, b) m(a), m(b)
+#define MANTA_EACH_3(m, a, b, c) m(a), m(b), m(c)
+#define MANTA_EACH_4(m, a, b, c, d) m(a), m(b), m(c), m(d)
+#define MANTA_EACH_5(m, a, b, c, d, e) m(a), m(b), m(c), m(d), m(e)
+#define MANTA_EACH_6(m, a, b, c, d, e, f) m(a), m(b), m(c), m(d), m(e), m(f)
+#define MANTA_EACH_7(m, a, b, c, d, e, f, g) m(a), m(b), m(c), m(d), m(e), m(f), m(g)
+#define MANTA_EACH_8(m, a, b, c, d, e, f, g, h) m(a), m(b), m(c), m(d), m(e), m(f), m(g), m(h)
+#define MANTA_EACH_INDEX(m, ...) MANTA_PASTE(MANTA_EACH_INDEX_, MANTA_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
+#define MANTA_EACH_INDEX_1(m, a) m(0, a)
+#define MANTA_EACH_INDEX_2(m, a, b) m(0, a), m(1, b)
+#define MANTA_EACH_INDEX_3(m, a, b, c) m(0, a), m(1, b), m(2, c)
+#define MANTA_EACH_INDEX_4(m, a, b, c, d) m(0, a), m(1, b), m(2, c), m(3, d)
+#define MANTA_EACH_INDEX_5(m, a, b, c, d, e) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e)
+#define MANTA_EACH_INDEX_6(m, a, b, c, d, e, f) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e), m(5, f)
+#define MANTA_EACH_INDEX_7(m, a, b, c, d, e, f, g) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e), m(5, f), m(6, g)
+#define MANTA_EACH_INDEX_8(m, a, b, c, d, e, f, g, h) \
+    m(0, a), m(1, b), m(2, c), m(3, d), m(4, e), m(5, f), m(6, g), m(7, h)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

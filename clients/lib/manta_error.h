@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * manta_error.h - status codes and the error struct that every public header of Manta shares.
+ */
+#ifndef MANTA_ERROR_H
+#define MANTA_ERROR_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 0 is success. The groups say what the caller does next. */
+typedef int manta_status;
+enum {
+    MANTA_OK = 0,
+    /* change the request */
+    MANTA_EINVAL = 1,
+    MANTA_ETYPE = 2,          /* argument count or type does not match the signature */
+    MANTA_ENOFUNC = 3,        /* no such remote function or actor; the message lists near names */
+    MANTA_EUNSCHEDULABLE = 4, /* no node can ever satisfy the request; the message says which resource */
+    MANTA_EWRONGJOB = 5,      /* the reference belongs to another job */
+    MANTA_ENOENT = 6,
+    MANTA_EEXIST = 7,
+    MANTA_ETASK = 8, /* the user's function reported an error: see user_code */
+    MANTA_ECANCELLED = 9,
+    MANTA_EDEADLK = 10,
+    /* somebody died */
+    MANTA_EWORKER_DIED = 20,
+    MANTA_EACTOR_DIED = 21,
+    MANTA_EOWNER_DIED = 22,
+    MANTA_EOBJ_LOST = 23,
+    MANTA_ENODE_DIED = 24,
+    /* wait, or relieve the node, and try again */
+    MANTA_ETIMEDOUT = 40,
+    MANTA_EAGAIN = 41,
+    MANTA_ENOMEM = 42,
+    MANTA_ESTORE_FULL = 43,
+    MANTA_EDISK_FULL = 44,
+    MANTA_ECONN = 45,
+    /* the other side is not what we expect */
+    MANTA_EPROTO = 60,
+    MANTA_EAUTH = 61,
+    MANTA_EVERSION = 62,
+    MANTA_EFENCED = 63,
+    MANTA_ECORRUPT = 64,
+    /* ours, the system's, the device's */
+    MANTA_EINTERNAL = 80,
+    MANTA_ESYS = 81,
+    MANTA_EDEVICE = 82,
+    MANTA_EUNSUPPORTED = 83
+};
+
+/* Whether what was asked for has happened. */
+enum { MANTA_NOT_DONE = 0, MANTA_DONE = 1, MANTA_UNKNOWN = 2 };
+
+/* Fixed size, no allocation, every string NUL-terminated. Unused fields are 0 or "". */
+typedef struct manta_error {
+    manta_status code;
+    int32_t      user_code;      /* MANTA_ETASK: what the function gave to manta_fail */
+    int32_t      outcome;        /* MANTA_NOT_DONE, MANTA_DONE or MANTA_UNKNOWN */
+    int32_t      pid;            /* of the process that failed */
+    int32_t      attempt;        /* of the task, from 0 */
+    int32_t      signal_number;  /* that killed the worker, 0 if none */
+    char         function[64];   /* or actor.method */
+    char         node[64];
+    char         task[40];       /* id */
+    char         where[96];      /* file:line or symbol, where known */
+    char         message[512];   /* one or two sentences: what was wrong, where, what to do */
+    char         backtrace[1536]; /* of a worker that crashed: one frame a line */
+} manta_error;
+
+/* Prints the error to stderr in two lines (and the backtrace, if there is one). Returns the code: `return
+ * manta_perror(&e);` ends main with it. */
+static inline int manta_perror(const manta_error *e)
+{
+    fprintf(stderr, "manta: error %d: %s\n", e->code, e->message);
+    if (e->function[0] || e->node[0])
+        fprintf(stderr, "manta:   in %s, node %s, pid %d, attempt %d, task %s\n", e->function, e->node, e->pid,
+                e->attempt, e->task);
+    if (e->backtrace[0])
+        fprintf(stderr, "%s", e->backtrace);
+    return e->code;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

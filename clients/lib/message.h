@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * message.h - what the libraries of two processes say to each other, carried by CTL_MESSAGE through the raylets.
+ *
+ * `ctl_message.subject` names the kind. Messages of one process to another arrive in order; one that can't be
+ * delivered comes back as CTL_BOUNCE. Every wait for an answer is also bound to a monitor of the other process.
+ */
+#ifndef OWN_MESSAGE_H
+#define OWN_MESSAGE_H
+
+#include "core/lane/ctl.h"
+
+enum own_subject {
+    OWN_MSG_WAIT = 1,     /* own_msg_ref, to the owner: tell me the value when it is there */
+    OWN_MSG_VALUE = 2,    /* own_msg_value, then bytes: the answer */
+    OWN_MSG_BORROW = 3,   /* own_msg_ref, to the owner: that process holds the ref too */
+    OWN_MSG_RELEASE = 4,  /* own_msg_ref, to the owner: that process holds it no longer */
+    OWN_MSG_WHERE = 5,    /* own_msg_where, to the actor's creator: where does it run? */
+    OWN_MSG_AT = 6,       /* own_msg_at: the answer, once it runs again or is dead for good */
+    OWN_MSG_END_ACTOR = 7, /* own_msg_where, to the creator: kill it */
+};
+
+struct own_msg_ref {
+    mt_id    id;
+    uint64_t process; /* the holder */
+    uint32_t node;
+    uint32_t reserved;
+};
+
+struct own_msg_value {
+    struct lane_ref ref; /* its place, where `kind` is OWN_VALUE_PLACE */
+    uint32_t        kind;
+    uint32_t        size; /* of the bytes that follow: the value, or an own_failure */
+};
+enum { OWN_VALUE_INLINE = 1, OWN_VALUE_PLACE = 2, OWN_VALUE_FAILURE = 3 };
+
+struct own_msg_where {
+    mt_id    actor;
+    uint32_t incarnation; /* WHERE: at least this one; END_ACTOR: this one */
+    uint32_t restart;     /* END_ACTOR */
+};
+
+struct own_msg_at {
+    mt_id    actor;
+    uint32_t state; /* enum own_actor_state */
+    uint32_t incarnation;
+    uint64_t process;
+    uint32_t node;
+    int32_t  pid;
+    char     text[CTL_TEXT_SIZE];
+};
+
+/* How a handle of an actor travels: as the bytes of an argument of type 'A'. */
+struct own_actor_wire {
+    mt_id    id;
+    uint64_t type; /* hash of the actor type's name */
+    uint32_t owner_node;
+    uint32_t reserved;
+    char     name[CTL_NAME_SIZE]; /* of the type */
+};
+
+#endif

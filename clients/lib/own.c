@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * own.c - the owner half's events: control records, completions, time.
+ *
+ * Owns:   struct own and all that hangs from it. Thread: one at a time (libmanta's owner lock).
+ */
+#include "clients/lib/own.h"
+
+void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job)
+{
+    memset(own, 0, sizeof *own);
+    own->process = process;
+    own->node = node;
+    own->epoch = epoch;
+    own->job = job;
+}
+
+static void map_free(mt_map *map)
+{
+    MT_MAP_EACH(map, entry)
+    free(entry->value.ptr);
+    mt_map_fini(map);
+}
+
+static void task_memory_free(struct own_task *task)
+{
+    if (task->blob != task->small)
+        free(task->blob);
+    for (uint16_t i = 0; i < task->arg_count; i++)
+        if (!task->args[i].ref)
+            free((void *)(uintptr_t)task->args[i].data);
+    free(task->args);
+}
+
+static void queue_free(struct own_queue *q)
+{
+    for (struct own_task *task; (task = own_queue_pop(q));)
+        task_memory_free(task);
+}
+
+/* Values of refs that no map knows stay with their handles; the process is about to end. */
+void own_fini(struct own *own)
+{
+    for (size_t i = 0; i < own->lanes.count; i++) {
+        struct own_lane *lane = own->lanes.data[i];
+        for (int slot = 0; slot < LANE_SLOTS; slot++)
+            if (lane->tasks[slot])
+                task_memory_free(lane->tasks[slot]);
+        free(lane);
+    }
+    for (size_t i = 0; i < own->class_list.count; i++) {
+        struct own_class *cls = own->class_list.data[i];
+        queue_free(&cls->queue);
+        free(cls->lanes);
+        free(cls->refused);
+        free(cls);
+    }
+    MT_MAP_EACH(&own->actors, entry)
+    {
+        struct own_actor *actor = entry->value.ptr;
+        queue_free(&actor->queue);
+        if (actor->create)
+            task_memory_free(actor->create);
+        free(actor->failure);
+    }
+    map_free(&own->actors);
+    map_free(&own->borrows);
+    map_free(&own->monitors);
+    map_free(&own->requests);
+    mt_map_fini(&own->refs);
+    mt_map_fini(&own->classes);
+    mt_map_fini(&own->peers);
+    mt_vec_fini(&own->class_list);
+    mt_vec_fini(&own->lanes);
+    mt_vec_fini(&own->out.unmap);
+    mt_vec_fini(&own->out.deaths);
+    mt_buf_fini(&own->out.up);
+    for (size_t i = 0; i < own->chunks.count; i++)
+        free(own->chunks.data[i]);
+    mt_vec_fini(&own->chunks);
+}
+
+/* ---- control records ---- */
+
+static bool class_add_lane(struct own_class *cls, struct own_lane *lane)
+{
+    if (cls->lane_count == cls->lane_room) {
+        uint32_t          room = cls->lane_room ? cls->lane_room * 2 : 4;
+        struct own_lane **more = realloc(cls->lanes, room * sizeof *more);
+        if (!more)
+            return false;
+        cls->lanes = more;
+        cls->lane_room = room;
+    }
+    cls->lanes[cls->lane_count++] = lane;
+    lane->cls = cls;
+    return true;
+}
+
+/* The actor that a grant is for: of its class, or of the request that it answers. NULL: a task class's lease. */
+static struct own_actor *actor_of_grant(struct own *own, const struct ctl_grant *grant, mt_id id,
+                                        struct own_class **out_cls)
+{
+    struct own_request *request = mt_map_ptr(&own->requests, id);
+    struct own_actor   *actor = NULL;
+    *out_cls = NULL;
+    if (grant->class_id && grant->class_id <= own->class_list.count) {
+        *out_cls = own->class_list.data[grant->class_id - 1];
+        if ((*out_cls)->wire.flags & CTL_CLASS_ACTOR)
+            actor = mt_map_ptr(&own->actors, (*out_cls)->key);
+    } else if (request) {
+        actor = mt_map_ptr(&own->actors, request->actor);
+        mt_map_remove(&own->requests, id);
+        free(request);
+    }
+    return actor;
+}
+
+/* A lease that nobody here wants any more is given up; its memory is not used. */
+static void grant_unwanted(struct own *own, const struct ctl_grant *grant, void *memory)
+{
+    struct ctl_lease lease = {.lease = grant->lease};
+    own_send(own, CTL_LANE_DROP, own_id_next(own), &lease, sizeof lease);
+    (void)mt_vec_push(&own->out.unmap, memory).code;
+}
+
+static mt_status granted(struct own *own, const struct ctl_grant *grant, mt_id id, void *memory,
+                         struct lane_park *park)
+{
+    struct own_class *cls;
+    struct own_actor *actor = actor_of_grant(own, grant, id, &cls);
+    struct own_lane  *lane;
+    bool              is_task = cls && !(cls->wire.flags & CTL_CLASS_ACTOR);
+
+    if (!memory || !park)
+        return mt_error(MT_EPROTO, 0, "a grant without memory");
+    if ((!is_task && (!actor || actor->lane || actor->state == OWN_ACTOR_DEAD)) ||
+        own_lane_open(own, grant, memory, park, &lane).code) {
+        grant_unwanted(own, grant, memory);
+        return mt_ok();
+    }
+    if (actor && !is_task) {
+        own_actor_granted(own, actor, lane);
+    } else if (class_add_lane(cls, lane)) {
+        own_class_pump(own, cls);
+        own_class_tick(own, cls);
+    }
+    return mt_ok();
+}
+
+static struct own_lane *lane_of(struct own *own, uint64_t lease)
+{
+    for (size_t i = 0; i < own->lanes.count; i++)
+        if (own->lanes.data[i]->lease == lease)
+            return own->lanes.data[i];
+    return NULL;
+}
+
+static void replied(struct own *own, mt_id id, const struct ctl_reply *reply)
+{
+    struct own_request *found = mt_map_ptr(&own->requests, id), request;
+    if (!found)
+        return;
+    request = *found;
+    mt_map_remove(&own->requests, id);
+    free(found);
+    own_actor_reply(own, &request, reply);
+}
+
+/* Copies a payload into `to`; false where it is too short. */
+static bool take(void *to, size_t size, const uint8_t *payload, size_t have)
+{
+    if (have < size)
+        return false;
+    shm_read(to, payload, size);
+    return true;
+}
+
+mt_status own_control(struct own *own, const struct lane_record *record, const uint8_t *payload, void *memory,
+                      struct lane_park *park)
+{
+    size_t           size = record->length - LANE_RECORD_SIZE;
+    struct own_lane *lane;
+    bool             fits = true;
+    union {
+        struct ctl_grant         grant;
+        struct ctl_lease         lease;
+        struct ctl_ended         ended;
+        struct ctl_unschedulable refused;
+        struct ctl_message       message;
+        struct ctl_bounce        bounce;
+        struct ctl_death         death;
+        struct ctl_reply         reply;
+    } in;
+
+    switch (record->kind) {
+    case CTL_GRANT:
+        fits = take(&in, sizeof in.grant, payload, size);
+        if (fits)
+            return granted(own, &in.grant, record->id, memory, park);
+        break;
+    case CTL_RECALL:
+        fits = take(&in, sizeof in.lease, payload, size);
+        lane = fits ? lane_of(own, in.lease.lease) : NULL;
+        if (lane && !lane->actor)
+            own_lane_recall(own, lane);
+        break;
+    case CTL_ENDED:
+        fits = take(&in, sizeof in.ended, payload, size);
+        lane = fits ? lane_of(own, in.ended.lease) : NULL;
+        if (lane)
+            own_lane_ended(own, lane, &in.ended);
+        break;
+    case CTL_UNSCHEDULABLE:
+        fits = take(&in, sizeof in.refused, payload, size);
+        if (fits)
+            own_class_refused(own, &in.refused);
+        break;
+    case CTL_MESSAGE:
+        fits = take(&in, sizeof in.message, payload, size);
+        if (fits)
+            own_message(own, &in.message, payload + sizeof in.message, size - sizeof in.message);
+        break;
+    case CTL_BOUNCE:
+        fits = take(&in, sizeof in.bounce, payload, size);
+        if (fits)
+            own_bounced(own, &in.bounce);
+        break;
+    case CTL_DEATH:
+        fits = take(&in, sizeof in.death, payload, size);
+        if (fits)
+            own_died(own, record->id, &in.death);
+        break;
+    case CTL_REPLY:
+        fits = take(&in, sizeof in.reply, payload, size);
+        if (fits)
+            replied(own, record->id, &in.reply);
+        break;
+    default:
+        break;
+    }
+    return fits ? mt_ok() : mt_error(MT_EPROTO, 0, "a control record that is too short");
+}
+
+/* ---- completions and time ---- */
+
+bool own_poll(struct own *own)
+{
+    uint64_t before = own->completed;
+    bool     any = false;
+    for (size_t i = 0; i < own->lanes.count; i++) {
+        struct own_lane *lane = own->lanes.data[i];
+        uint32_t         inflight = lane->inflight;
+        own_lane_poll(own, lane);
+        if (lane->inflight == inflight)
+            continue;
+        any = true;
+        if (lane->actor && lane->actor->queue.first)
+            own_actor_pump(own, lane->actor);
+        else if (lane->cls && lane->cls->queue.first)
+            own_class_pump(own, lane->cls);
+    }
+    return any || own->completed != before;
+}
+
+void own_flush(struct own *own)
+{
+    for (size_t i = 0; i < own->lanes.count; i++)
+        if (own->lanes.data[i]->unpublished)
+            own_lane_publish(own, own->lanes.data[i]);
+}
+
+void own_tick(struct own *own, uint64_t now_ns)
+{
+    own->now_ns = now_ns;
+    for (size_t i = 0; i < own->class_list.count; i++)
+        own_class_tick(own, own->class_list.data[i]);
+    own_actor_tick(own);
+    own_flush(own);
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * own.h - the owner half of a process: the tasks it submitted, the values it waits for, the actors it made.
+ *
+ * A pure state machine: no system call, thread or clock inside. Control records come in through own_control, time
+ * through own_tick, completions through own_poll; what must be done outside stands in own->out afterwards: records for
+ * the up ring and processes to wake. The lanes' memory is handed in with the lease and used directly.
+ *
+ * Thread: any one at a time; libmanta holds its owner lock.
+ *
+ *   a task:   WAITING --args ready--> QUEUED --lane has room--> SENT --DONE record--> gone; its ref is ready
+ *                                        ^------ returned, revoked, or its worker died: try again ------'
+ */
+#ifndef OWN_OWN_H
+#define OWN_OWN_H
+
+#include "clients/lib/message.h"
+#include "core/base/buf.h"
+#include "core/base/map.h"
+#include "core/base/vec.h"
+#include "core/lane/lane.h"
+
+struct own;
+struct own_task;
+struct own_class;
+struct own_lane;
+
+/* A failure as it travels and as manta_error shows it. */
+struct own_failure {
+    int32_t  code, user_code, outcome, pid, attempt, signal_number;
+    uint32_t node;
+    char     function[64];
+    char     where[96];
+    char     message[512];
+    char     backtrace[1536];
+};
+
+/* ---- refs ---- */
+enum own_ref_state { OWN_REF_PENDING = 0, OWN_REF_INLINE = 1, OWN_REF_PLACE = 2, OWN_REF_FAILED = 3 };
+enum {
+    OWN_REF_BORROWED = 1, /* another process owns it */
+    OWN_REF_NAMED = 2,    /* in own->refs: other processes know it */
+    OWN_REF_ASKED = 4,    /* borrowed: OWN_MSG_WAIT is under way */
+    OWN_REF_ESCAPED = 8,  /* its place is known outside: the raylet decides when it is free */
+    OWN_REF_HEAP = 16,    /* inline bytes in value.heap */
+    OWN_REF_TOLD = 32,    /* borrowed: the owner knows that we hold it */
+};
+enum { OWN_SMALL = 56 };
+
+struct own_waiter { /* who wants to know when a ref is ready */
+    struct own_waiter *next;
+    struct own_task   *task; /* a task that has it as argument; NULL: another process */
+    uint64_t           process;
+    uint32_t           node;
+};
+
+struct own_ref { /* the public manta_ref */
+    mt_id              id;
+    uint32_t           holds;     /* handles and uses in this process */
+    uint32_t           borrowers; /* entries in own->borrows for it */
+    uint8_t            state;     /* enum own_ref_state */
+    uint8_t            type;      /* letter of the value */
+    uint8_t            flags;
+    uint8_t            reserved;
+    uint32_t           size; /* of an inline value */
+    uint32_t           owner_node;
+    struct own_waiter *waiters;
+    struct own_task   *task; /* makes it; NULL once it is ready */
+    struct own        *own;
+    union {
+        uint8_t             small[OWN_SMALL];
+        uint8_t            *heap;
+        struct lane_ref     place;
+        struct own_failure *failure;
+        struct own_ref     *next_free;
+    } value;
+};
+
+static inline bool own_ref_is_ready(const struct own_ref *ref)
+{
+    return ref->state != OWN_REF_PENDING;
+}
+/* The inline bytes; state is OWN_REF_INLINE. */
+static inline const void *own_ref_bytes(const struct own_ref *ref)
+{
+    return ref->flags & OWN_REF_HEAP ? ref->value.heap : ref->value.small;
+}
+
+/* ---- tasks ---- */
+struct own_arg {
+    char        type; /* of the function's signature */
+    const void *data; /* bytes of a value; NULL with `ref` */
+    size_t      size;
+    struct own_ref *ref; /* 'r': kept as reference; else its value is wanted */
+};
+
+enum own_task_state { OWN_WAITING = 1, OWN_QUEUED = 2, OWN_SENT = 3 };
+enum { OWN_BLOB_SMALL = 128 };
+
+struct own_task {
+    struct own_task  *next; /* in its class's or actor's queue */
+    mt_id             id;
+    uint64_t          function;
+    const char       *name; /* for errors; lives as long as the process */
+    struct own_class *cls;
+    struct own_actor *actor; /* a call of it; NULL: a task */
+    struct own_ref   *ref;   /* its result */
+    struct own_lane  *lane;  /* while SENT */
+    uint64_t          sequence;
+    uint16_t          kind; /* LANE_TASK, LANE_CREATE, LANE_CALL */
+    uint16_t          attempt;
+    uint8_t           state; /* enum own_task_state */
+    bool              retry_on_error;
+    uint16_t          arg_count;  /* of `args`, while they wait or hold refs */
+    uint32_t          waiting_for; /* arguments that are not ready */
+    int32_t           retries_left; /* < 0: without limit */
+    uint32_t          blob_size;
+    struct own_arg   *args; /* only where refs are among them */
+    uint8_t          *blob; /* payload of the record */
+    uint8_t           small[OWN_BLOB_SMALL];
+};
+
+struct own_queue {
+    struct own_task *first, *last;
+    uint32_t         count;
+};
+
+/* ---- lanes: the owner's end ---- */
+struct own_lane {
+    uint64_t             lease;
+    struct own_class    *cls;   /* whose tasks it carries; NULL for an actor's */
+    struct own_actor    *actor; /* whose calls it carries */
+    void                *memory;
+    struct lane_park    *peer; /* of the worker, or of the switch */
+    shm_u64             *claims;
+    struct lane_producer forward;
+    struct lane_consumer back;
+    uint64_t             next_sequence;
+    uint32_t             inflight;
+    uint32_t             unpublished;
+    uint64_t             progress_ns; /* when a completion last came, or the lane was idle */
+    uint64_t             worker;
+    uint32_t             node;
+    int32_t              pid;
+    uint32_t             index; /* in own->lanes */
+    bool                 is_remote, is_recalled, is_broken, worker_known;
+    struct own_task     *tasks[LANE_SLOTS];
+};
+
+/* ---- scheduling classes ---- */
+struct own_class {
+    mt_id            key;
+    struct ctl_class wire;
+    struct own_queue queue;
+    struct own_lane **lanes;
+    uint32_t         lane_count, lane_room;
+    uint32_t         outstanding; /* queued and sent */
+    uint32_t         wanted;      /* as told to the raylet */
+    uint64_t         version;
+    uint64_t         task_ns; /* running mean of what a task takes */
+    uint64_t         idle_since_ns;
+    bool             is_told;   /* CTL_CLASS was sent */
+    struct own_failure *refused; /* what CTL_UNSCHEDULABLE said */
+};
+
+/* ---- actors ---- */
+enum own_actor_state {
+    OWN_ACTOR_STARTING = 1,  /* creator: waits for a lease or for create; caller: asks where it is */
+    OWN_ACTOR_ALIVE = 2,
+    OWN_ACTOR_RESTARTING = 3,
+    OWN_ACTOR_DEAD = 4,
+};
+
+struct own_actor { /* the public manta_actor */
+    mt_id             id;
+    uint32_t          holds;
+    uint32_t          state; /* enum own_actor_state */
+    uint32_t          incarnation;
+    int32_t           restarts_left; /* < 0: without limit */
+    int32_t           call_retries;
+    bool              is_mine;
+    bool              is_ending; /* the last handle is gone, or it was killed for good */
+    bool              is_asking; /* caller: OWN_MSG_WHERE or CTL_LANE_WANT is under way */
+    uint32_t          owner_node;
+    uint64_t          type;
+    char              name[CTL_NAME_SIZE]; /* of the type */
+    char              public_name[CTL_NAME_SIZE];
+    char              space[CTL_NAME_SIZE];
+    struct own_class *cls;    /* creator's */
+    struct own_lane  *lane;
+    struct own_queue  queue;  /* calls not yet on the lane, in order */
+    struct own_task  *create; /* creator's: kept for restarts */
+    struct own_failure *failure; /* why it is dead */
+    uint64_t          worker; /* process, while alive */
+    uint32_t          worker_node;
+    int32_t           worker_pid;
+    uint32_t          watch_count;
+    struct own_waiter *askers; /* creator: who waits for OWN_MSG_AT; `node` then is theirs, task NULL */
+    mt_id             monitor; /* caller or creator: of the worker, for watches; zero if none */
+    struct own       *own;
+};
+
+/* What step wants done outside. The caller empties it after every call. */
+struct own_out {
+    struct lane_park *wake[32];
+    uint32_t          wake_count;
+    mt_buf            up; /* whole records, padded to 64, for the up ring */
+    MT_VEC(void *) unmap; /* lanes that nobody uses any more */
+    MT_VEC(struct own_death) deaths;
+};
+struct own_death { /* something watched has died */
+    mt_id    subject; /* the actor; or the monitor of a node, as own_monitor gave it */
+    bool     is_actor, restarting;
+    uint32_t incarnation;
+    struct ctl_death death;
+};
+
+struct own_borrow { /* another process holds a ref of ours */
+    mt_id    ref;
+    uint64_t process;
+};
+struct own_monitor {
+    mt_id    id;
+    mt_id    actor; /* whose worker it watches; zero: an owner, a borrower, or a node */
+    uint64_t process;
+    uint32_t node;
+};
+struct own_request { /* of an actor, to the raylet or the head */
+    mt_id    actor;
+    uint32_t kind; /* CTL_LANE_WANT or CTL_OP_NAME_PUT */
+};
+
+struct own {
+    uint64_t process;
+    uint32_t node, epoch, job;
+    uint64_t counter;   /* of ids */
+    uint64_t now_ns;    /* as last told */
+    uint64_t completed; /* refs that became ready: waiters compare it */
+    uint32_t outstanding; /* tasks not finished */
+    uint64_t queued_bytes;
+    struct own_out out;
+    mt_map   refs;    /* id -> own_ref: those that other processes know, or borrowed */
+    mt_map   classes; /* key -> own_class */
+    mt_map   actors;  /* id -> own_actor */
+    mt_map   borrows; /* of (ref, process) -> own_borrow */
+    mt_map   monitors; /* monitor id -> own_monitor */
+    mt_map   peers;   /* process -> monitor of an owner or borrower */
+    mt_map   requests; /* id -> own_request */
+    MT_VEC(struct own_class *) class_list;
+    MT_VEC(struct own_lane *) lanes;
+    struct own_ref  *free_refs;
+    struct own_task *free_tasks;
+    MT_VEC(void *) chunks; /* of refs and tasks, kept until the end */
+    void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
+};
+
+void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job);
+/* Frees everything; handles of the user must not be used afterwards. */
+void own_fini(struct own *own);
+
+/* ---- classes: own_class.c ---- */
+struct own_class_spec {
+    const char         *name;
+    uint64_t            group; /* function or actor type */
+    uint32_t            flags, policy, node;
+    uint32_t            resource_count;
+    struct ctl_resource resources[CTL_RESOURCES];
+};
+/* The class for these needs, made at its first use; NULL only without memory. An actor's class is its own: `id`. */
+struct own_class *own_class_get(struct own *own, const struct own_class_spec *spec, mt_id actor);
+/* Moves ready tasks to lanes and tells the raylet how many leases are wanted. */
+void own_class_pump(struct own *own, struct own_class *cls);
+void own_class_tick(struct own *own, struct own_class *cls);
+void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted);
+void own_class_refused(struct own *own, const struct ctl_unschedulable *why);
+
+/* ---- tasks and refs: own_task.c, own_ref.c ---- */
+struct own_call {
+    struct own_class *cls;
+    struct own_actor *actor; /* NULL: a task */
+    uint64_t          function;
+    const char       *name;
+    int               argc;
+    const struct own_arg *args;
+    int32_t           retries;
+    bool              retry_on_error;
+    uint16_t          kind;
+};
+/* Submits; the ref comes with one hold. NULL only without memory. */
+struct own_ref *own_submit(struct own *own, const struct own_call *call);
+/* A ref that is ready from the start: a put (place), a small value, or a failure (copied). NULL without memory. */
+struct own_ref *own_ref_new(struct own *own, mt_id id);
+struct own_ref *own_ref_failed(struct own *own, const struct own_failure *failure);
+mt_id           own_id_next(struct own *own);
+void            own_ref_hold(struct own_ref *ref);
+void            own_ref_drop(struct own *own, struct own_ref *ref);
+/* The value is there: wakes tasks and processes that wait for it. `data` is copied. */
+void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, const void *data, uint32_t size);
+void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_ref *place);
+void own_ref_set_failed(struct own *own, struct own_ref *ref, const struct own_failure *failure);
+/* A borrowed handle on somebody else's ref (or the ref itself, if it is ours), with one hold. NULL without memory. */
+struct own_ref *own_ref_borrow(struct own *own, const struct lane_ref *wire);
+/* The wire form; from now on other processes know it. */
+void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out);
+/* Takes `waiter` (another process): answered at once if the value is there, else when it comes. */
+void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter *waiter);
+/* A borrowed ref without value: ask its owner (once). */
+void own_ref_ask(struct own *own, struct own_ref *ref);
+void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
+
+void own_task_finish(struct own *own, struct own_task *task); /* frees it and what it holds */
+void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why);
+/* Its arguments are there: encodes them. False: one of them failed, and so did the task, which is gone. */
+bool own_task_ready(struct own *own, struct own_task *task);
+void own_task_argument_ready(struct own *own, struct own_task *task, struct own_ref *ref);
+mt_status own_task_encode(struct own *own, struct own_task *task);
+void own_queue_push(struct own_queue *q, struct own_task *task);
+void own_queue_push_front(struct own_queue *q, struct own_task *task);
+struct own_task *own_queue_pop(struct own_queue *q);
+
+/* ---- lanes: own_lane.c ---- */
+mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *memory, struct lane_park *peer,
+                        struct own_lane **out);
+bool      own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task); /* false: full */
+void      own_lane_publish(struct own *own, struct own_lane *lane);
+void      own_lane_poll(struct own *own, struct own_lane *lane);
+void      own_lane_recall(struct own *own, struct own_lane *lane);
+uint32_t  own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep);
+void      own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_ended *why);
+
+/* ---- actors: own_actor.c ---- */
+/* `create` brings function (hash of the type's name), arguments and name. NULL only without memory. */
+struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *spec, const char *space,
+                                const char *public_name, int32_t restarts, int32_t call_retries,
+                                const struct own_call *create);
+struct own_actor *own_actor_borrow(struct own *own, const struct own_actor_wire *wire);
+void own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out);
+void own_actor_drop(struct own *own, struct own_actor *actor);
+void own_actor_kill(struct own *own, struct own_actor *actor, bool restart);
+void own_actor_pump(struct own *own, struct own_actor *actor);
+void own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane *lane);
+void own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create,
+                       const struct own_failure *failure);
+void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct ctl_ended *why);
+void own_actor_refused(struct own *own, struct own_actor *actor, int32_t code, const char *text);
+void own_actor_message(struct own *own, uint32_t subject, const struct ctl_message *from, const uint8_t *bytes,
+                       size_t size);
+void own_actor_watch(struct own *own, struct own_actor *actor, bool on);
+void own_actor_tick(struct own *own);
+void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply);
+void own_actor_worker_died(struct own *own, struct own_actor *actor, const struct ctl_death *death);
+void own_actor_owner_died(struct own *own, struct own_actor *actor, int32_t code, const char *text);
+
+/* ---- messages and monitors: own_message.c ---- */
+/* Appends one record for the up ring. Out of memory is like a lost message: found by the limits of whoever waits. */
+void  own_out_record(struct own_out *out, uint16_t kind, uint32_t epoch, mt_id id, const void *payload, size_t size);
+void  own_send(struct own *own, uint16_t kind, mt_id id, const void *payload, size_t size);
+void  own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t subject, const void *head,
+                       size_t head_size, const void *rest, size_t rest_size);
+/* The process is an owner or a borrower: its death ends what is bound to it. */
+void  own_watch_peer(struct own *own, uint64_t process, uint32_t node);
+/* Process 0 watches the node itself. A zero id: no memory. */
+mt_id own_monitor_new(struct own *own, uint64_t process, uint32_t node, mt_id actor);
+void  own_monitor_end(struct own *own, mt_id monitor);
+void  own_message(struct own *own, const struct ctl_message *from, const uint8_t *bytes, size_t size);
+void  own_bounced(struct own *own, const struct ctl_bounce *bounce);
+void  own_died(struct own *own, mt_id monitor, const struct ctl_death *death);
+mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind);
+void  own_ref_tell(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);
+void  own_borrow_add(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);
+void  own_borrow_remove(struct own *own, mt_id ref, uint64_t process);
+
+/* ---- events: own.c ---- */
+/* A control record from the raylet. For CTL_GRANT the shell has mapped lane and park page (both NULL otherwise).
+ * EPROTO: the raylet broke the protocol. Kinds that are not the owner's are ignored. */
+MT_MUST_USE mt_status own_control(struct own *own, const struct lane_record *record, const uint8_t *payload,
+                                  void *lane, struct lane_park *park);
+/* Serves the completion rings of all lanes. Returns whether anything was there. */
+bool own_poll(struct own *own);
+/* Shows every worker what was submitted. */
+void own_flush(struct own *own);
+/* About once a millisecond while there is work, else each time the process wakes. */
+void own_tick(struct own *own, uint64_t now_ns);
+
+static inline void own_wake(struct own *own, struct lane_park *park)
+{
+    struct own_out *out = &own->out;
+    for (uint32_t i = 0; i < out->wake_count; i++)
+        if (out->wake[i] == park)
+            return;
+    if (out->wake_count == sizeof out->wake / sizeof out->wake[0])
+        lane_park_wake(out->wake[--out->wake_count]); /* more sleepers than room: rouse one early */
+    out->wake[out->wake_count++] = park;
+}
+
+#endif

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * own_actor.c - actors, as their creator sees them and as every other caller does.
+ *
+ * Owns:   every struct own_actor: it lives while it has handles here, and a creator's until its process is gone.
+ * Thread: the caller's, under the owner lock.
+ *
+ * The creator leases a worker, sends CREATE, and answers WHERE. Another caller asks the creator where the actor runs,
+ * asks its raylet for a lane to that worker, and asks the creator again when the lane ends. Calls stand in one queue a
+ * handle, in the order in which they were made, and enter the lane from its front only.
+ *
+ *   creator:  STARTING --lease, CREATE done--> ALIVE --worker died, restarts left--> RESTARTING --CREATE done--> ALIVE
+ *                 any --killed for good, no restarts left, CREATE failed--> DEAD
+ *   caller:   STARTING --AT, lane--> ALIVE --lane ended--> STARTING;   AT says dead, or the creator died --> DEAD
+ */
+#include "clients/lib/own.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+
+static struct own_actor *actor_new(struct own *own, mt_id id, const char *name, uint64_t type)
+{
+    struct own_actor *actor = calloc(1, sizeof *actor);
+    if (!actor || mt_map_put_ptr(&own->actors, id, actor).code) {
+        free(actor);
+        return NULL;
+    }
+    actor->id = id;
+    actor->holds = 1;
+    actor->state = OWN_ACTOR_STARTING;
+    actor->type = type;
+    actor->own = own;
+    snprintf(actor->name, sizeof actor->name, "%s", name);
+    return actor;
+}
+
+static void actor_free(struct own *own, struct own_actor *actor)
+{
+    MT_ASSERT(!actor->queue.first && !actor->lane);
+    mt_map_remove(&own->actors, actor->id);
+    if (!mt_id_is_zero(actor->monitor))
+        own_monitor_end(own, actor->monitor);
+    if (actor->create)
+        own_task_finish(own, actor->create);
+    while (actor->askers) {
+        struct own_waiter *asker = actor->askers;
+        actor->askers = asker->next;
+        free(asker);
+    }
+    free(actor->failure);
+    free(actor);
+}
+
+/* ---- where it is: the creator answers ---- */
+
+static void tell_where(struct own *own, const struct own_actor *actor, uint64_t process, uint32_t node)
+{
+    struct own_msg_at at = {.actor = actor->id, .state = actor->state, .incarnation = actor->incarnation,
+                            .process = actor->worker, .node = actor->worker_node, .pid = actor->worker_pid};
+    if (actor->failure)
+        snprintf(at.text, sizeof at.text, "%s", actor->failure->message);
+    own_send_message(own, process, node, OWN_MSG_AT, &at, sizeof at, NULL, 0);
+}
+
+static void answer_askers(struct own *own, struct own_actor *actor)
+{
+    struct own_waiter *asker = actor->askers;
+    actor->askers = NULL;
+    while (asker) {
+        struct own_waiter *next = asker->next;
+        tell_where(own, actor, asker->process, asker->node);
+        free(asker);
+        asker = next;
+    }
+}
+
+static void asked_where(struct own *own, const struct ctl_message *from, const struct own_msg_where *where)
+{
+    struct own_actor  *actor = mt_map_ptr(&own->actors, where->actor);
+    struct own_waiter *asker;
+    if (!actor || !actor->is_mine) {
+        struct own_actor gone = {.id = where->actor, .state = OWN_ACTOR_DEAD};
+        tell_where(own, &gone, from->process, from->node);
+    } else if (actor->state == OWN_ACTOR_DEAD ||
+               (actor->state == OWN_ACTOR_ALIVE && actor->incarnation >= where->incarnation)) {
+        tell_where(own, actor, from->process, from->node);
+    } else if ((asker = calloc(1, sizeof *asker))) {
+        asker->process = from->process;
+        asker->node = from->node;
+        asker->next = actor->askers;
+        actor->askers = asker;
+    }
+}
+
+/* ---- the end ---- */
+
+static void fail_calls(struct own *own, struct own_actor *actor)
+{
+    for (struct own_task *task; (task = own_queue_pop(&actor->queue));) {
+        struct own_failure f = *actor->failure;
+        f.code = f.code == MT_ENODE_DIED || f.code == MT_EWORKER_DIED ? MT_EACTOR_DIED : f.code;
+        f.outcome = 0; /* these have not run */
+        snprintf(f.function, sizeof f.function, "%s", task->name);
+        if (task == actor->create)
+            continue;
+        own_ref_set_failed(own, task->ref, &f);
+        own_task_finish(own, task);
+    }
+}
+
+static void actor_die(struct own *own, struct own_actor *actor, const struct own_failure *why)
+{
+    if (actor->state == OWN_ACTOR_DEAD)
+        return;
+    actor->state = OWN_ACTOR_DEAD;
+    actor->failure = malloc(sizeof *actor->failure);
+    if (actor->failure)
+        *actor->failure = *why;
+    else
+        MT_ASSERT(!"no memory for the reason of an actor's death");
+    fail_calls(own, actor);
+    answer_askers(own, actor);
+    if (actor->is_mine) {
+        own_class_demand(own, actor->cls, 0);
+        if (actor->public_name[0]) {
+            uint8_t            bytes[sizeof(struct ctl_request) + sizeof(struct ctl_name)];
+            struct ctl_request request = {.op = CTL_OP_NAME_DELETE};
+            struct ctl_name    name = {.actor = actor->id, .owner = own->process, .owner_node = own->node};
+            memcpy(name.space, actor->space, sizeof name.space);
+            memcpy(name.name, actor->public_name, sizeof name.name);
+            memcpy(bytes, &request, sizeof request);
+            memcpy(bytes + sizeof request, &name, sizeof name);
+            own_send(own, CTL_REQUEST, own_id_next(own), bytes, sizeof bytes);
+        }
+    }
+}
+
+static void actor_die_of(struct own *own, struct own_actor *actor, int32_t code, const char *text)
+{
+    struct own_failure f;
+    own_failure_set(&f, code, "actor %s: %s", actor->name, text);
+    actor_die(own, actor, &f);
+}
+
+/* ---- creating ---- */
+
+static mt_status register_name(struct own *own, struct own_actor *actor)
+{
+    mt_id              id = own_id_next(own);
+    uint8_t            bytes[sizeof(struct ctl_request) + sizeof(struct ctl_name)];
+    struct ctl_request request = {.op = CTL_OP_NAME_PUT};
+    struct ctl_name    name = {.actor = actor->id, .owner = own->process, .owner_node = own->node};
+    MT_TRY(own_request_new(own, id, actor->id, CTL_OP_NAME_PUT));
+    memcpy(name.space, actor->space, sizeof name.space);
+    memcpy(name.name, actor->public_name, sizeof name.name);
+    memcpy(bytes, &request, sizeof request);
+    memcpy(bytes + sizeof request, &name, sizeof name);
+    own_send(own, CTL_REQUEST, id, bytes, sizeof bytes);
+    return mt_ok();
+}
+
+struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *spec, const char *space,
+                                const char *public_name, int32_t restarts, int32_t call_retries,
+                                const struct own_call *create)
+{
+    struct own_actor *actor = actor_new(own, own_id_next(own), spec->name, create->function);
+    struct own_call   call = *create;
+    struct own_ref   *ref;
+    if (!actor)
+        return NULL;
+    actor->is_mine = true;
+    actor->owner_node = own->node;
+    actor->restarts_left = restarts;
+    actor->call_retries = call_retries;
+    snprintf(actor->space, sizeof actor->space, "%s", space);
+    snprintf(actor->public_name, sizeof actor->public_name, "%s", public_name ? public_name : "");
+    actor->cls = own_class_get(own, spec, actor->id);
+    call.cls = actor->cls;
+    call.actor = actor;
+    call.kind = LANE_CREATE;
+    call.retries = 0;
+    ref = actor->cls ? own_submit(own, &call) : NULL;
+    if (!ref) {
+        mt_map_remove(&own->actors, actor->id);
+        free(actor);
+        return NULL;
+    }
+    own_ref_drop(own, ref);
+    if (actor->state == OWN_ACTOR_DEAD)
+        return actor;
+    if (!actor->public_name[0])
+        own_class_demand(own, actor->cls, 1);
+    else if (register_name(own, actor).code) /* the lease is asked for when the name is ours */
+        actor_die_of(own, actor, MT_ENOMEM, "no memory to register its name");
+    return actor;
+}
+
+void own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane *lane)
+{
+    lane->actor = actor;
+    actor->lane = lane;
+    actor->worker = lane->worker;
+    actor->worker_node = lane->node;
+    actor->worker_pid = lane->pid;
+    if (!actor->is_mine)
+        actor->state = OWN_ACTOR_ALIVE;
+    actor->is_asking = false;
+    own_actor_pump(own, actor);
+}
+
+void own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create,
+                       const struct own_failure *failure)
+{
+    actor->create = create;
+    create->lane = NULL;
+    if (!failure) {
+        actor->state = OWN_ACTOR_ALIVE;
+        answer_askers(own, actor);
+        own_actor_pump(own, actor);
+    } else if (failure->code == MT_EACTOR_DIED || failure->code == MT_ENODE_DIED) {
+        actor->state = OWN_ACTOR_RESTARTING; /* the worker died in it: own_actor_lane_ended decides */
+    } else {
+        actor_die(own, actor, failure);
+    }
+}
+
+void own_actor_refused(struct own *own, struct own_actor *actor, int32_t code, const char *text)
+{
+    actor_die_of(own, actor, code, text);
+}
+
+void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply)
+{
+    struct own_actor *actor = mt_map_ptr(&own->actors, request->actor);
+    char              text[CTL_TEXT_SIZE];
+    if (!actor)
+        return;
+    snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, reply->text);
+    if (request->kind == CTL_OP_NAME_PUT) {
+        if (reply->code)
+            actor_die_of(own, actor, reply->code, text);
+        else if (actor->state != OWN_ACTOR_DEAD)
+            own_class_demand(own, actor->cls, 1);
+    } else if (request->kind == CTL_LANE_WANT && reply->code) {
+        actor->is_asking = false;
+        actor->incarnation++; /* that worker is gone: the creator will name the next */
+        own_actor_pump(own, actor);
+    }
+}
+
+/* ---- calling ---- */
+
+static void ask_where(struct own *own, struct own_actor *actor)
+{
+    struct own_msg_where where = {.actor = actor->id, .incarnation = actor->incarnation};
+    if (actor->is_asking || actor->is_mine)
+        return;
+    actor->is_asking = true;
+    own_watch_peer(own, actor->id.process, actor->owner_node);
+    own_send_message(own, actor->id.process, actor->owner_node, OWN_MSG_WHERE, &where, sizeof where, NULL, 0);
+}
+
+static bool may_send(const struct own_actor *actor, const struct own_task *task)
+{
+    if (task->waiting_for)
+        return false;
+    return task->kind == LANE_CREATE ? actor->state != OWN_ACTOR_ALIVE : actor->state == OWN_ACTOR_ALIVE;
+}
+
+void own_actor_pump(struct own *own, struct own_actor *actor)
+{
+    if (actor->state == OWN_ACTOR_DEAD) {
+        fail_calls(own, actor);
+        return;
+    }
+    if (!actor->lane) {
+        if (actor->queue.first || actor->watch_count)
+            ask_where(own, actor);
+        return;
+    }
+    while (actor->queue.first && actor->lane && may_send(actor, actor->queue.first)) {
+        struct own_task *task = own_queue_pop(&actor->queue);
+        if (!own_task_ready(own, task))
+            continue;
+        if (!own_lane_send(own, actor->lane, task)) {
+            own_queue_push_front(&actor->queue, task);
+            break;
+        }
+    }
+}
+
+static void actor_at(struct own *own, const struct ctl_message *from, const struct own_msg_at *at)
+{
+    struct own_actor    *actor = mt_map_ptr(&own->actors, at->actor);
+    struct ctl_lane_want want = {.process = at->process, .node = at->node, .incarnation = at->incarnation};
+    mt_id                id = own_id_next(own);
+    char                 text[CTL_TEXT_SIZE];
+
+    if (!actor || actor->is_mine || actor->id.process != from->process || actor->lane)
+        return;
+    if (at->state == OWN_ACTOR_DEAD) {
+        snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, at->text[0] ? at->text : "it has ended");
+        actor_die_of(own, actor, MT_EACTOR_DIED, text);
+        return;
+    }
+    actor->incarnation = at->incarnation;
+    actor->worker = at->process;
+    actor->worker_node = at->node;
+    actor->worker_pid = at->pid;
+    if (actor->watch_count && mt_id_is_zero(actor->monitor))
+        actor->monitor = own_monitor_new(own, at->process, at->node, actor->id);
+    if (own_request_new(own, id, actor->id, CTL_LANE_WANT).code)
+        return;
+    own_send(own, CTL_LANE_WANT, id, &want, sizeof want);
+}
+
+void own_actor_message(struct own *own, uint32_t subject, const struct ctl_message *from, const uint8_t *bytes,
+                       size_t size)
+{
+    if (subject == OWN_MSG_AT && size == sizeof(struct own_msg_at)) {
+        struct own_msg_at at;
+        memcpy(&at, bytes, sizeof at);
+        actor_at(own, from, &at);
+    } else if (size == sizeof(struct own_msg_where)) {
+        struct own_msg_where where;
+        struct own_actor    *actor;
+        memcpy(&where, bytes, sizeof where);
+        actor = mt_map_ptr(&own->actors, where.actor);
+        if (subject == OWN_MSG_WHERE)
+            asked_where(own, from, &where);
+        else if (subject == OWN_MSG_END_ACTOR && actor && actor->is_mine)
+            own_actor_kill(own, actor, where.restart);
+    }
+}
+
+/* ---- deaths ---- */
+
+static void news_of_death(struct own *own, const struct own_actor *actor, const struct ctl_death *death)
+{
+    struct own_death news = {.subject = actor->id, .is_actor = true, .incarnation = actor->incarnation,
+                             .restarting = actor->state != OWN_ACTOR_DEAD, .death = *death};
+    if (actor->watch_count)
+        (void)mt_vec_push(&own->out.deaths, news).code;
+}
+
+static void restart_or_die(struct own *own, struct own_actor *actor, const struct ctl_ended *why)
+{
+    struct own_failure f;
+    if (!actor->is_ending && actor->restarts_left != 0 && why->code != MT_OK) {
+        if (actor->restarts_left > 0)
+            actor->restarts_left--;
+        actor->state = OWN_ACTOR_RESTARTING;
+        actor->incarnation++;
+        if (actor->create) {
+            struct own_task *create = actor->create;
+            actor->create = NULL;
+            create->attempt = (uint16_t)actor->incarnation;
+            create->state = OWN_QUEUED;
+            own_queue_push_front(&actor->queue, create);
+        }
+        return;
+    }
+    own_failure_set(&f, MT_EACTOR_DIED, "actor %s (incarnation %u) is dead: %.*s", actor->name,
+                    actor->incarnation, 400, why->text[0] ? why->text : "it was ended");
+    f.pid = why->pid;
+    f.node = why->node;
+    f.signal_number = WIFSIGNALED(why->status) ? WTERMSIG(why->status) : 0;
+    actor_die(own, actor, &f);
+}
+
+void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct ctl_ended *why)
+{
+    struct ctl_death death = {.process = actor->worker, .node = actor->worker_node, .code = MT_EACTOR_DIED,
+                              .status = why->status, .pid = why->pid};
+    uint32_t         incarnation = actor->incarnation;
+    actor->lane = NULL;
+    if (!actor->is_mine) {
+        actor->state = actor->state == OWN_ACTOR_DEAD ? OWN_ACTOR_DEAD : OWN_ACTOR_STARTING;
+        if (why->code)
+            actor->incarnation++;
+        own_actor_pump(own, actor);
+        return;
+    }
+    if (why->code || actor->is_ending)
+        restart_or_die(own, actor, why);
+    memcpy(death.text, why->text, sizeof death.text);
+    actor->incarnation = incarnation;
+    news_of_death(own, actor, &death);
+    actor->incarnation = incarnation + (actor->state == OWN_ACTOR_RESTARTING);
+}
+
+void own_actor_worker_died(struct own *own, struct own_actor *actor, const struct ctl_death *death)
+{
+    actor->monitor = (mt_id){0, 0};
+    news_of_death(own, actor, death);
+    if (!actor->lane && !actor->is_asking) {
+        actor->incarnation++;
+        own_actor_pump(own, actor);
+    }
+}
+
+void own_actor_owner_died(struct own *own, struct own_actor *actor, int32_t code, const char *text)
+{
+    char why[CTL_TEXT_SIZE];
+    snprintf(why, sizeof why, "its creator is gone (%s): %.300s", mt_code_text(code), text);
+    actor_die_of(own, actor, MT_EACTOR_DIED, why);
+}
+
+void own_actor_kill(struct own *own, struct own_actor *actor, bool restart)
+{
+    struct own_msg_where where = {.actor = actor->id, .incarnation = actor->incarnation, .restart = restart};
+    struct ctl_lease     lease;
+    if (actor->state == OWN_ACTOR_DEAD)
+        return;
+    if (!actor->is_mine) {
+        own_send_message(own, actor->id.process, actor->owner_node, OWN_MSG_END_ACTOR, &where, sizeof where,
+                         NULL, 0);
+        return;
+    }
+    actor->is_ending = actor->is_ending || !restart;
+    if (actor->lane) {
+        lease.lease = actor->lane->lease;
+        own_send(own, CTL_KILL, own_id_next(own), &lease, sizeof lease);
+    } else if (!restart) {
+        actor_die_of(own, actor, MT_EACTOR_DIED, "it was killed before it had started");
+    }
+}
+
+void own_actor_watch(struct own *own, struct own_actor *actor, bool on)
+{
+    actor->watch_count = on ? actor->watch_count + 1 : actor->watch_count - 1;
+    if (!on || actor->is_mine)
+        return;
+    if (actor->lane && mt_id_is_zero(actor->monitor))
+        actor->monitor = own_monitor_new(own, actor->worker, actor->worker_node, actor->id);
+    own_actor_pump(own, actor);
+}
+
+/* ---- handles ---- */
+
+struct own_actor *own_actor_borrow(struct own *own, const struct own_actor_wire *wire)
+{
+    struct own_actor *actor = mt_map_ptr(&own->actors, wire->id);
+    char              name[CTL_NAME_SIZE];
+    if (actor) {
+        actor->holds++;
+        return actor;
+    }
+    snprintf(name, sizeof name, "%.*s", CTL_NAME_SIZE - 1, wire->name);
+    actor = actor_new(own, wire->id, name, wire->type);
+    if (!actor)
+        return NULL;
+    actor->owner_node = wire->owner_node;
+    if (wire->id.process == own->process)
+        actor_die_of(own, actor, MT_EACTOR_DIED, "it has ended");
+    return actor;
+}
+
+void own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out)
+{
+    memset(out, 0, sizeof *out);
+    out->id = actor->id;
+    out->type = actor->type;
+    out->owner_node = actor->owner_node;
+    memcpy(out->name, actor->name, sizeof out->name);
+}
+
+void own_actor_drop(struct own *own, struct own_actor *actor)
+{
+    MT_ASSERT(actor->holds > 0);
+    actor->holds--;
+    (void)own; /* own_actor_tick ends it once its calls are done */
+}
+
+static bool is_idle(const struct own_actor *actor)
+{
+    return !actor->queue.first && (!actor->lane || actor->lane->inflight == 0);
+}
+
+/* Nobody here holds it any more: once its calls are done, the creator ends it and a caller leaves the lane. */
+static void actor_release(struct own *own, struct own_actor *actor)
+{
+    struct ctl_lease lease;
+    if (!is_idle(actor) || actor->holds)
+        return;
+    if (!actor->lane && (actor->state == OWN_ACTOR_DEAD || !actor->is_mine)) {
+        actor_free(own, actor);
+        return;
+    }
+    if (actor->is_ending)
+        return;
+    actor->is_ending = true;
+    if (actor->is_mine) {
+        own_class_demand(own, actor->cls, 0);
+        if (!actor->lane)
+            actor_die_of(own, actor, MT_EACTOR_DIED, "its creator gave it up");
+    } else {
+        lease.lease = actor->lane->lease;
+        own_send(own, CTL_LANE_DROP, own_id_next(own), &lease, sizeof lease);
+    }
+}
+
+void own_actor_tick(struct own *own)
+{
+    MT_MAP_EACH(&own->actors, entry)
+    {
+        struct own_actor *actor = entry->value.ptr;
+        if (actor->holds == 0)
+            actor_release(own, actor);
+        else if (actor->queue.first)
+            own_actor_pump(own, actor);
+    }
+}

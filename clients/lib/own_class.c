@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * own_class.c - scheduling classes: which lane a task goes to, and how many leases are wanted.
+ *
+ * Owns:   every struct own_class; its queue holds the tasks that are ready and on no lane.
+ * Thread: the caller's, under the owner lock.
+ *
+ * Demand is a level with a version. It starts at one lease and grows with the work that stands there, measured in time:
+ * a thousand tasks of 50 ns need no second worker, four tasks that have shown no completion for a millisecond need
+ * four. It falls when the class has been idle for a while.
+ */
+#include "clients/lib/own.h"
+
+enum {
+    WORK_PER_LEASE_NS = 200 * 1000, /* queued work that justifies one more lease: a few round trips of a wake-up */
+    STUCK_NS = 1000 * 1000,         /* a lane without completion for so long runs long tasks */
+    IDLE_NS = 300 * 1000 * 1000,    /* leases are kept warm for so long */
+    LEASES_MAX = 4096,
+};
+
+static mt_id class_key(const struct own_class_spec *spec, mt_id actor)
+{
+    uint64_t h = spec->group * 0x9e3779b97f4a7c15u ^ ((uint64_t)spec->policy << 32 | spec->node);
+    if (actor.process)
+        return actor;
+    for (uint32_t i = 0; i < spec->resource_count; i++) {
+        for (const char *c = spec->resources[i].name; *c; c++)
+            h = (h ^ (uint8_t)*c) * 0x100000001b3u;
+        h = (h ^ (uint64_t)spec->resources[i].milli) * 0x9e3779b97f4a7c15u;
+    }
+    return (mt_id){1, h};
+}
+
+struct own_class *own_class_get(struct own *own, const struct own_class_spec *spec, mt_id actor)
+{
+    mt_id             key = class_key(spec, actor);
+    struct own_class *cls = mt_map_ptr(&own->classes, key);
+    if (cls)
+        return cls;
+    cls = calloc(1, sizeof *cls);
+    if (!cls || mt_vec_reserve(&own->class_list, 1).code || mt_map_put_ptr(&own->classes, key, cls).code) {
+        free(cls);
+        return NULL;
+    }
+    cls->key = key;
+    (void)mt_vec_push(&own->class_list, cls).code;
+    cls->wire.class_id = (uint32_t)own->class_list.count;
+    cls->wire.flags = spec->flags;
+    cls->wire.policy = spec->policy;
+    cls->wire.node = spec->node;
+    cls->wire.resource_count = spec->resource_count;
+    memcpy(cls->wire.resources, spec->resources, sizeof cls->wire.resources);
+    strncpy(cls->wire.name, spec->name, sizeof cls->wire.name - 1);
+    cls->idle_since_ns = own->now_ns;
+    return cls;
+}
+
+void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted)
+{
+    struct ctl_demand message = {.class_id = cls->wire.class_id, .wanted = wanted};
+    if (wanted == cls->wanted)
+        return;
+    if (!cls->is_told) {
+        own_send(own, CTL_CLASS, own_id_next(own), &cls->wire, sizeof cls->wire);
+        cls->is_told = true;
+    }
+    cls->wanted = wanted;
+    message.version = ++cls->version;
+    own_send(own, CTL_DEMAND, own_id_next(own), &message, sizeof message);
+}
+
+static bool lane_is_open(const struct own_lane *lane)
+{
+    return !lane->is_recalled && !lane->is_broken &&
+           !shm_load32(&lane_header_of(lane->memory)->worker_blocked);
+}
+
+static struct own_lane *emptiest_lane(const struct own_class *cls)
+{
+    struct own_lane *best = NULL;
+    for (uint32_t i = 0; i < cls->lane_count; i++) {
+        struct own_lane *lane = cls->lanes[i];
+        if (lane_is_open(lane) && lane->inflight < LANE_SLOTS && (!best || lane->inflight < best->inflight))
+            best = lane;
+    }
+    return best;
+}
+
+static bool lane_is_stuck(const struct own *own, const struct own_lane *lane)
+{
+    return lane->inflight && own->now_ns - lane->progress_ns >= STUCK_NS;
+}
+
+static uint32_t class_wanted(const struct own *own, const struct own_class *cls)
+{
+    uint64_t need = (cls->outstanding * cls->task_ns + WORK_PER_LEASE_NS - 1) / WORK_PER_LEASE_NS;
+    uint32_t closed = 0;
+    for (uint32_t i = 0; i < cls->lane_count; i++) {
+        if (lane_is_stuck(own, cls->lanes[i]))
+            need = cls->outstanding;
+        closed += !lane_is_open(cls->lanes[i]); /* its worker waits inside a task: it serves nobody else */
+    }
+    if (need < 1)
+        need = 1;
+    if (need > cls->outstanding)
+        need = cls->outstanding;
+    need += closed;
+    if (need < cls->wanted)
+        need = cls->wanted; /* falls only when idle */
+    return need > LEASES_MAX ? LEASES_MAX : (uint32_t)need;
+}
+
+/* What CTL_UNSCHEDULABLE said holds for every task of the class until the cluster changes. */
+static void class_fail_all(struct own *own, struct own_class *cls)
+{
+    struct own_failure why = *cls->refused;
+    free(cls->refused);
+    cls->refused = NULL;
+    for (struct own_task *task; (task = own_queue_pop(&cls->queue));) {
+        own_ref_set_failed(own, task->ref, &why);
+        own_task_finish(own, task);
+    }
+    own_class_demand(own, cls, 0);
+}
+
+void own_class_pump(struct own *own, struct own_class *cls)
+{
+    if (cls->wire.flags & CTL_CLASS_ACTOR)
+        return; /* an actor's calls stand in the actor's own queue */
+    while (cls->queue.first) {
+        struct own_lane *lane = emptiest_lane(cls);
+        struct own_task *task;
+        if (!lane)
+            break;
+        task = own_queue_pop(&cls->queue);
+        if (!own_lane_send(own, lane, task)) {
+            own_queue_push_front(&cls->queue, task);
+            break;
+        }
+    }
+    if (cls->outstanding) {
+        cls->idle_since_ns = own->now_ns;
+        if (cls->wanted == 0 || cls->queue.first)
+            own_class_demand(own, cls, class_wanted(own, cls));
+    }
+}
+
+/* An idle lane beside one that is busy with long tasks: half of what that one has not begun moves over. */
+static void class_rebalance(struct own *own, struct own_class *cls)
+{
+    struct own_lane *idle = NULL, *busy = NULL;
+    for (uint32_t i = 0; i < cls->lane_count; i++) {
+        struct own_lane *lane = cls->lanes[i];
+        if (lane_is_open(lane) && lane->inflight == 0)
+            idle = lane;
+        if (lane->inflight >= 2 && (!busy || lane->inflight > busy->inflight) &&
+            (lane_is_stuck(own, lane) || lane->inflight * cls->task_ns > WORK_PER_LEASE_NS))
+            busy = lane;
+    }
+    if (idle && busy && !cls->queue.first && own_lane_revoke(own, busy, (busy->inflight + 1) / 2))
+        own_class_pump(own, cls);
+}
+
+void own_class_tick(struct own *own, struct own_class *cls)
+{
+    if (cls->wire.flags & CTL_CLASS_ACTOR)
+        return;
+    if (cls->outstanding) {
+        cls->idle_since_ns = own->now_ns;
+        own_class_pump(own, cls);
+        own_class_demand(own, cls, class_wanted(own, cls));
+        class_rebalance(own, cls);
+    } else if (cls->wanted && own->now_ns - cls->idle_since_ns >= IDLE_NS) {
+        own_class_demand(own, cls, 0);
+    }
+}
+
+void own_class_refused(struct own *own, const struct ctl_unschedulable *why)
+{
+    struct own_class *cls;
+    if (why->class_id == 0 || why->class_id > own->class_list.count)
+        return;
+    cls = own->class_list.data[why->class_id - 1];
+    if (cls->wire.flags & CTL_CLASS_ACTOR) {
+        struct own_actor *actor = mt_map_ptr(&own->actors, cls->key);
+        if (actor)
+            own_actor_refused(own, actor, why->code, why->text);
+        return;
+    }
+    if (!cls->refused)
+        cls->refused = malloc(sizeof *cls->refused);
+    if (!cls->refused)
+        return;
+    own_failure_set(cls->refused, why->code, "%s can't be placed: %.*s", cls->wire.name, CTL_TEXT_SIZE - 1,
+                    why->text);
+    memcpy(cls->refused->function, cls->wire.name, sizeof cls->refused->function);
+    class_fail_all(own, cls);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * own_lane.c - the owner's end of a lease: records out, outcomes in, and what happens to slots when it ends.
+ *
+ * Owns:   every struct own_lane; borrows its memory from the shell until it stands in out->unmap.
+ * Thread: the caller's, under the owner lock.
+ * Always: tasks[slot] is the task of that slot, and inflight counts them; a slot is reused only when it is empty.
+ *
+ * After a death the completion ring is drained first, then the claims are read: PENDING has not run and costs no
+ * retry; RUNNING or DONE without a record may have run and costs one.
+ */
+#include "clients/lib/own.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+
+enum { PUBLISH_MAX = 16, PUBLISH_HUNGRY = 4 };
+
+mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *memory, struct lane_park *peer,
+                        struct own_lane **out)
+{
+    struct own_lane *lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return mt_error(MT_ENOMEM, 0, "open lane");
+    lane->lease = grant->lease;
+    lane->memory = memory;
+    lane->peer = peer;
+    lane->claims = lane_claims_of(memory);
+    lane_producer_init(&lane->forward, &lane_header_of(memory)->forward, lane_forward_of(memory));
+    lane_consumer_init(&lane->back, &lane_header_of(memory)->back, lane_back_of(memory));
+    lane->next_sequence = 1;
+    lane->progress_ns = own->now_ns;
+    lane->worker = grant->peer;
+    lane->node = grant->peer_node;
+    lane->pid = grant->peer_pid;
+    lane->is_remote = grant->flags & CTL_GRANT_REMOTE;
+    lane->index = (uint32_t)own->lanes.count;
+    if (mt_vec_push(&own->lanes, lane).code) {
+        free(lane);
+        return mt_error(MT_ENOMEM, 0, "open lane");
+    }
+    *out = lane;
+    return mt_ok();
+}
+
+void own_lane_publish(struct own *own, struct own_lane *lane)
+{
+    lane->unpublished = 0;
+    lane_ring_publish(&lane->forward);
+    if (lane_park_must_wake(lane->peer))
+        own_wake(own, lane->peer);
+}
+
+bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task)
+{
+    uint64_t            sequence = lane->next_sequence;
+    uint32_t            slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
+    uint32_t            length = LANE_RECORD_SIZE + task->blob_size;
+    uint8_t            *at;
+    struct lane_record  record = {.length = length, .kind = task->kind, .epoch = own->epoch,
+                                  .sequence = sequence, .id = task->id, .attempt = task->attempt, .slot = slot,
+                                  .aux = task->function};
+    if (lane->tasks[slot])
+        return false;
+    at = lane_ring_reserve(&lane->forward, length);
+    if (!at)
+        return false;
+    shm_write(at, &record, sizeof record);
+    shm_write(at + LANE_RECORD_SIZE, task->blob, task->blob_size);
+    lane_claim_set(&lane->claims[slot], sequence, task->attempt);
+    lane_ring_commit(&lane->forward, length);
+
+    lane->tasks[slot] = task;
+    lane->next_sequence = sequence + 1;
+    if (lane->inflight++ == 0)
+        lane->progress_ns = own->now_ns;
+    lane->unpublished++;
+    task->lane = lane;
+    task->sequence = sequence;
+    task->state = OWN_SENT;
+    /* A hungry worker gets the first record at once and then small batches: one line of shared memory moves for each
+     * publication. A busy one is not waiting; the next get, or the helper's tick, publishes the rest. */
+    if (lane->unpublished >= PUBLISH_MAX ||
+        ((lane->unpublished >= PUBLISH_HUNGRY || lane->unpublished == lane->inflight) &&
+         lane_park_is_hungry(lane->peer)))
+        own_lane_publish(own, lane);
+    return true;
+}
+
+static void slot_clear(struct own_lane *lane, struct own_task *task)
+{
+    uint32_t slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
+    lane->tasks[slot] = NULL;
+    lane_claim_clear(&lane->claims[slot]);
+    lane->inflight--;
+    task->lane = NULL;
+}
+
+/* It has not run: it goes back to the front of its queue, in its old order where the caller walks newest first. */
+static void task_back(struct own_task *task)
+{
+    task->state = OWN_QUEUED;
+    own_queue_push_front(task->actor ? &task->actor->queue : &task->cls->queue, task);
+}
+
+/* ---- outcomes ---- */
+
+static void failure_of_record(const struct own_task *task, const struct lane_record *record,
+                              const uint8_t *payload, size_t size, struct own_failure *out)
+{
+    struct lane_failure head = {0};
+    size_t text, where;
+    memset(out, 0, sizeof *out);
+    if (size >= sizeof head)
+        shm_read(&head, payload, sizeof head);
+    text = size >= sizeof head ? size - sizeof head : 0;
+    where = head.where_size < text ? head.where_size : text;
+    out->code = (int32_t)(uint32_t)record->aux;
+    out->user_code = (int32_t)(record->aux >> 32);
+    out->outcome = 1; /* done: the function itself said so */
+    out->pid = head.pid;
+    out->node = head.node;
+    out->attempt = task->attempt;
+    snprintf(out->function, sizeof out->function, "%s", task->name);
+    snprintf(out->where, sizeof out->where, "%.*s", (int)where, (const char *)payload + sizeof head);
+    snprintf(out->message, sizeof out->message, "%.*s", (int)(text - where),
+             (const char *)payload + sizeof head + where);
+}
+
+static void done_with_error(struct own *own, struct own_task *task, const struct own_failure *failure)
+{
+    if (task->kind == LANE_CREATE) {
+        own_actor_created(own, task->actor, task, failure);
+        return;
+    }
+    if (task->retry_on_error && task->retries_left != 0) {
+        own_task_retry_or_fail(own, task, failure);
+        return;
+    }
+    own_ref_set_failed(own, task->ref, failure);
+    own_task_finish(own, task);
+}
+
+/* Refs that the worker still holds after the task: ids behind the value. */
+static void note_held(struct own *own, struct own_lane *lane, const uint8_t *at, size_t size)
+{
+    for (; size >= sizeof(mt_id); at += sizeof(mt_id), size -= sizeof(mt_id)) {
+        mt_id           id;
+        struct own_ref *ref;
+        shm_read(&id, at, sizeof id);
+        ref = mt_map_ptr(&own->refs, id);
+        if (ref)
+            own_ref_tell(own, ref, lane->worker, lane->node);
+    }
+}
+
+static mt_status done_with_value(struct own *own, struct own_lane *lane, struct own_task *task,
+                                 const uint8_t *payload, size_t size)
+{
+    struct lane_value value = {.type = 'v'};
+    struct lane_ref   place;
+    size_t            padded;
+
+    if (size >= sizeof value)
+        shm_read(&value, payload, sizeof value);
+    padded = sizeof value + (((size_t)value.size + 7) & ~(size_t)7);
+    if (size && padded > size)
+        return mt_error(MT_EPROTO, 0, "a result that runs past its record");
+    if (size > padded)
+        note_held(own, lane, payload + padded, size - padded);
+    if (task->kind == LANE_CREATE) {
+        own_actor_created(own, task->actor, task, NULL);
+        return mt_ok();
+    }
+    if (value.flags & LANE_VALUE_SHARED) {
+        if (value.size != sizeof place)
+            return mt_error(MT_EPROTO, 0, "a place that is not one");
+        shm_read(&place, payload + sizeof value, sizeof place);
+        place.id = task->ref->id;
+        task->ref->flags |= OWN_REF_ESCAPED;
+        own_ref_set_place(own, task->ref, &place);
+    } else {
+        own_ref_set_inline(own, task->ref, value.type, payload + sizeof value, value.size);
+    }
+    own_task_finish(own, task);
+    return mt_ok();
+}
+
+static mt_status lane_outcome(struct own *own, struct own_lane *lane, const struct lane_record *record,
+                              const uint8_t *payload)
+{
+    size_t             size = record->length - LANE_RECORD_SIZE;
+    struct own_task   *task = record->slot < LANE_SLOTS ? lane->tasks[record->slot] : NULL;
+    struct own_failure failure;
+    uint64_t           took;
+
+    if (record->kind == LANE_END)
+        return mt_ok(); /* CTL_ENDED follows from the raylet */
+    if (!task || !mt_id_equal(task->id, record->id) || task->attempt != record->attempt)
+        return record->kind == LANE_RETURNED || record->kind == LANE_DONE
+                   ? mt_error(MT_EPROTO, 0, "an outcome for a slot that is not under way")
+                   : mt_error(MT_EPROTO, 0, "unknown record from a worker");
+    slot_clear(lane, task);
+    if (record->kind == LANE_RETURNED) {
+        task_back(task);
+        return mt_ok();
+    }
+    if (record->kind != LANE_DONE)
+        return mt_error(MT_EPROTO, 0, "unknown record from a worker");
+    took = (uint64_t)1 << ((record->flags >> 8) & 63);
+    if (task->cls)
+        task->cls->task_ns = (task->cls->task_ns * 7 + took) / 8;
+    if (record->flags & LANE_DONE_ERROR) {
+        failure_of_record(task, record, payload, size, &failure);
+        done_with_error(own, task, &failure);
+        return mt_ok();
+    }
+    return done_with_value(own, lane, task, payload, size);
+}
+
+/* A worker that breaks the protocol is as good as dead: the raylet is asked to make it so. */
+static void lane_break(struct own *own, struct own_lane *lane)
+{
+    struct ctl_lease message = {.lease = lane->lease};
+    lane->is_broken = true;
+    own_send(own, CTL_KILL, own_id_next(own), &message, sizeof message);
+}
+
+void own_lane_poll(struct own *own, struct own_lane *lane)
+{
+    struct lane_record record;
+    const uint8_t     *payload;
+    bool               found = true, any = false;
+    mt_status          st = mt_ok();
+
+    if (lane->is_broken || !lane_ring_has_more(&lane->back))
+        return;
+    while (found && st.code == 0) {
+        st = lane_ring_peek(&lane->back, &record, &payload, &found);
+        if (st.code || !found)
+            break;
+        st = lane_outcome(own, lane, &record, payload);
+        lane_ring_consume(&lane->back);
+        any = true;
+    }
+    lane_ring_release(&lane->back);
+    if (any)
+        lane->progress_ns = own->now_ns;
+    if (st.code)
+        lane_break(own, lane);
+}
+
+/* ---- taking back, and the end ---- */
+
+static void revoke_remote(struct own *own, struct own_lane *lane, struct own_task *task)
+{
+    struct lane_record record = {.length = LANE_RECORD_SIZE, .kind = LANE_REVOKE, .epoch = own->epoch,
+                                 .sequence = task->sequence, .id = task->id, .attempt = task->attempt,
+                                 .slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1))};
+    if (lane_ring_push(&lane->forward, &record, NULL))
+        own_lane_publish(own, lane);
+}
+
+uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep)
+{
+    uint32_t taken = 0, left = lane->inflight;
+    for (uint64_t back = 1; back <= LANE_SLOTS && back < lane->next_sequence && left > keep; back++) {
+        uint64_t         sequence = lane->next_sequence - back;
+        uint32_t         slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
+        struct own_task *task = lane->tasks[slot];
+        if (!task)
+            continue;
+        left--;
+        if (lane_claim_take(&lane->claims[slot], sequence, task->attempt, LANE_REVOKED)) {
+            slot_clear(lane, task);
+            task_back(task);
+            taken++;
+        } else if (lane->is_remote) {
+            revoke_remote(own, lane, task);
+        } else {
+            break; /* older ones have begun as well: the worker goes in order */
+        }
+    }
+    return taken;
+}
+
+void own_lane_recall(struct own *own, struct own_lane *lane)
+{
+    lane->is_recalled = true;
+    own_lane_revoke(own, lane, 0);
+    if (lane->cls)
+        own_class_pump(own, lane->cls);
+}
+
+static void failure_of_death(struct own *own, const struct own_task *task, const struct ctl_ended *why,
+                             struct own_failure *out)
+{
+    const char *end = memchr(why->text, '\n', sizeof why->text);
+    size_t      first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
+    memset(out, 0, sizeof *out);
+    out->code = task->actor ? MT_EACTOR_DIED : why->code ? why->code : MT_EWORKER_DIED;
+    out->outcome = 2; /* unknown: it may have run */
+    out->pid = why->pid;
+    out->attempt = task->attempt;
+    out->node = why->node ? why->node : own->node;
+    out->signal_number = WIFSIGNALED(why->status) ? WTERMSIG(why->status) : 0;
+    snprintf(out->function, sizeof out->function, "%s", task->name);
+    snprintf(out->message, sizeof out->message, "%s (attempt %d) did not finish: %.*s", task->name,
+             task->attempt, (int)first, why->text);
+    if (end)
+        snprintf(out->backtrace, sizeof out->backtrace, "%.*s", (int)(sizeof why->text - first - 1), end + 1);
+}
+
+static void settle_slot(struct own *own, struct own_lane *lane, struct own_task *task,
+                        const struct ctl_ended *why)
+{
+    uint32_t              slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
+    enum lane_claim_state state = lane_claim_state_of(shm_load64_acquire(&lane->claims[slot]));
+    struct own_failure    failure;
+
+    slot_clear(lane, task);
+    if (state != LANE_RUNNING && state != LANE_DONE_CLAIM) {
+        task_back(task);
+        return;
+    }
+    failure_of_death(own, task, why, &failure);
+    own_task_retry_or_fail(own, task, &failure);
+}
+
+static void lane_unlink(struct own *own, struct own_lane *lane)
+{
+    struct own_class *cls = lane->cls;
+    own->lanes.data[lane->index] = own->lanes.data[own->lanes.count - 1];
+    own->lanes.data[lane->index]->index = lane->index;
+    own->lanes.count--;
+    for (uint32_t i = 0; cls && i < cls->lane_count; i++)
+        if (cls->lanes[i] == lane)
+            cls->lanes[i--] = cls->lanes[--cls->lane_count];
+}
+
+void own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_ended *why)
+{
+    struct own_class *cls = lane->cls;
+    struct own_actor *actor = lane->actor;
+
+    own_lane_poll(own, lane);
+    for (uint64_t back = 1; back <= LANE_SLOTS && back < lane->next_sequence; back++) {
+        struct own_task *task = lane->tasks[(lane->next_sequence - back) & (LANE_SLOTS - 1)];
+        if (task)
+            settle_slot(own, lane, task, why);
+    }
+    MT_ASSERT(lane->inflight == 0);
+    lane_unlink(own, lane);
+    (void)mt_vec_push(&own->out.unmap, lane->memory).code; /* without memory for the note it stays mapped */
+    free(lane);
+    if (actor)
+        own_actor_lane_ended(own, actor, why);
+    if (cls)
+        own_class_pump(own, cls);
+}

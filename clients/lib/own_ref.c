@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * own_ref.c - the life of a reference: handles here, borrowers elsewhere, and its value.
+ *
+ * Owns:   every struct own_ref, from slabs that are kept until the end.
+ * Thread: the caller's, under the owner lock.
+ * Always: a ref lives while it has a hold here, a borrower elsewhere, or a task that will make it.
+ *
+ * Who hands a ref on tells its owner about the receiver before it lets go of its own: messages of one process to
+ * another keep their order, so the owner never sees the count fall to nothing in between.
+ */
+#include "clients/lib/own.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { REFS_PER_CHUNK = 256 };
+
+void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...)
+{
+    va_list args;
+    memset(f, 0, sizeof *f);
+    f->code = code;
+    va_start(args, format);
+    vsnprintf(f->message, sizeof f->message, format, args);
+    va_end(args);
+}
+
+mt_id own_id_next(struct own *own)
+{
+    return mt_id_make(own->process, ++own->counter, 0);
+}
+
+static bool refs_refill(struct own *own)
+{
+    struct own_ref *chunk = calloc(REFS_PER_CHUNK, sizeof *chunk);
+    if (!chunk || mt_vec_push(&own->chunks, (void *)chunk).code) {
+        free(chunk);
+        return false;
+    }
+    for (int i = 0; i < REFS_PER_CHUNK; i++) {
+        chunk[i].value.next_free = own->free_refs;
+        own->free_refs = &chunk[i];
+    }
+    return true;
+}
+
+struct own_ref *own_ref_new(struct own *own, mt_id id)
+{
+    struct own_ref *ref = own->free_refs;
+    if (!ref) {
+        if (!refs_refill(own))
+            return NULL;
+        ref = own->free_refs;
+    }
+    own->free_refs = ref->value.next_free;
+    ref->id = id;
+    ref->holds = 1;
+    ref->borrowers = 0;
+    ref->state = OWN_REF_PENDING;
+    ref->type = 'v';
+    ref->flags = 0;
+    ref->size = 0;
+    ref->owner_node = own->node;
+    ref->waiters = NULL;
+    ref->task = NULL;
+    ref->own = own;
+    return ref;
+}
+
+struct own_ref *own_ref_failed(struct own *own, const struct own_failure *failure)
+{
+    struct own_ref *ref = own_ref_new(own, own_id_next(own));
+    if (ref)
+        own_ref_set_failed(own, ref, failure);
+    return ref;
+}
+
+void own_ref_hold(struct own_ref *ref)
+{
+    ref->holds++;
+}
+
+static void value_free(struct own *own, struct own_ref *ref)
+{
+    if (ref->state == OWN_REF_INLINE && ref->flags & OWN_REF_HEAP)
+        free(ref->value.heap);
+    else if (ref->state == OWN_REF_FAILED)
+        free(ref->value.failure);
+    else if (ref->state == OWN_REF_PLACE && !(ref->flags & OWN_REF_BORROWED) && own->free_place)
+        own->free_place(own, &ref->value.place, ref->flags & OWN_REF_ESCAPED);
+}
+
+static void ref_free(struct own *own, struct own_ref *ref)
+{
+    if (ref->flags & OWN_REF_NAMED)
+        mt_map_remove(&own->refs, ref->id);
+    if (ref->flags & OWN_REF_TOLD) {
+        struct own_msg_ref message = {.id = ref->id, .process = own->process, .node = own->node};
+        own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_RELEASE, &message, sizeof message, NULL, 0);
+    }
+    value_free(own, ref);
+    while (ref->waiters) {
+        struct own_waiter *waiter = ref->waiters;
+        ref->waiters = waiter->next;
+        free(waiter);
+    }
+    ref->value.next_free = own->free_refs;
+    own->free_refs = ref;
+}
+
+void own_ref_drop(struct own *own, struct own_ref *ref)
+{
+    MT_ASSERT(ref->holds > 0);
+    if (--ref->holds == 0 && ref->borrowers == 0)
+        ref_free(own, ref);
+}
+
+/* ---- the value arrives ---- */
+
+static void answer_process(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node)
+{
+    struct own_msg_value answer = {.kind = OWN_VALUE_INLINE};
+    const void          *bytes = NULL;
+
+    own_ref_wire(own, ref, &answer.ref);
+    if (ref->state == OWN_REF_INLINE) {
+        answer.size = ref->size;
+        bytes = own_ref_bytes(ref);
+    } else if (ref->state == OWN_REF_PLACE) {
+        answer.kind = OWN_VALUE_PLACE;
+    } else {
+        answer.kind = OWN_VALUE_FAILURE;
+        answer.size = sizeof *ref->value.failure;
+        bytes = ref->value.failure;
+    }
+    own_send_message(own, process, node, OWN_MSG_VALUE, &answer, sizeof answer, bytes, answer.size);
+}
+
+static void ref_ready(struct own *own, struct own_ref *ref)
+{
+    struct own_waiter *waiter = ref->waiters;
+    own->completed++;
+    ref->waiters = NULL;
+    while (waiter) {
+        struct own_waiter *next = waiter->next;
+        if (waiter->task)
+            own_task_argument_ready(own, waiter->task, ref);
+        else
+            answer_process(own, ref, waiter->process, waiter->node);
+        free(waiter);
+        waiter = next;
+    }
+}
+
+void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, const void *data, uint32_t size)
+{
+    uint8_t *to = ref->value.small;
+    if (own_ref_is_ready(ref))
+        return; /* published once: the first outcome stands */
+    if (size > OWN_SMALL) {
+        to = malloc(size);
+        if (!to) {
+            struct own_failure f;
+            own_failure_set(&f, MT_ENOMEM, "no memory for a result of %u bytes", size);
+            own_ref_set_failed(own, ref, &f);
+            return;
+        }
+        ref->value.heap = to;
+        ref->flags |= OWN_REF_HEAP;
+    }
+    if (size)
+        memcpy(to, data, size);
+    ref->type = type;
+    ref->size = size;
+    ref->state = OWN_REF_INLINE;
+    ref_ready(own, ref);
+}
+
+void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_ref *place)
+{
+    if (own_ref_is_ready(ref))
+        return;
+    ref->value.place = *place;
+    ref->type = place->type;
+    ref->state = OWN_REF_PLACE;
+    ref_ready(own, ref);
+}
+
+void own_ref_set_failed(struct own *own, struct own_ref *ref, const struct own_failure *failure)
+{
+    static struct own_failure no_memory = {.code = MT_ENOMEM, .message = "no memory for the error itself"};
+    struct own_failure *copy;
+    if (own_ref_is_ready(ref))
+        return;
+    copy = malloc(sizeof *copy);
+    if (copy) {
+        *copy = *failure;
+        ref->value.failure = copy;
+        ref->state = OWN_REF_FAILED;
+        ref_ready(own, ref);
+    } else {
+        own_ref_set_inline(own, ref, 'v', &no_memory.code, 0);
+    }
+}
+
+/* ---- other processes ---- */
+
+void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter *waiter)
+{
+    if (own_ref_is_ready(ref)) {
+        answer_process(own, ref, waiter->process, waiter->node);
+        free(waiter);
+        return;
+    }
+    waiter->next = ref->waiters;
+    ref->waiters = waiter;
+    own_ref_ask(own, ref); /* where we are a borrower ourselves */
+}
+
+void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out)
+{
+    if (ref->state == OWN_REF_PLACE) {
+        *out = ref->value.place;
+        ref->flags |= OWN_REF_ESCAPED;
+    } else {
+        memset(out, 0, sizeof *out);
+    }
+    out->id = ref->id;
+    out->owner_node = ref->owner_node;
+    out->job = own->job;
+    out->type = ref->type;
+    if (!(ref->flags & OWN_REF_NAMED) && mt_map_put_ptr(&own->refs, ref->id, ref).code == 0)
+        ref->flags |= OWN_REF_NAMED;
+}
+
+struct own_ref *own_ref_borrow(struct own *own, const struct lane_ref *wire)
+{
+    struct own_ref *ref = mt_map_ptr(&own->refs, wire->id);
+    if (ref) {
+        ref->holds++;
+        return ref;
+    }
+    ref = own_ref_new(own, wire->id);
+    if (!ref)
+        return NULL;
+    if (mt_map_put_ptr(&own->refs, ref->id, ref).code) {
+        own_ref_drop(own, ref);
+        return NULL;
+    }
+    ref->flags = OWN_REF_NAMED | OWN_REF_BORROWED | OWN_REF_ESCAPED;
+    ref->owner_node = wire->owner_node;
+    if (wire->node) {
+        ref->value.place = *wire;
+        ref->type = wire->type;
+        ref->state = OWN_REF_PLACE;
+    }
+    return ref;
+}
+
+void own_ref_ask(struct own *own, struct own_ref *ref)
+{
+    struct own_msg_ref message = {.id = ref->id, .process = own->process, .node = own->node};
+    if (!(ref->flags & OWN_REF_BORROWED) || ref->flags & OWN_REF_ASKED || own_ref_is_ready(ref))
+        return;
+    ref->flags |= OWN_REF_ASKED;
+    own_watch_peer(own, ref->id.process, ref->owner_node);
+    own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_WAIT, &message, sizeof message, NULL, 0);
+}
+
+/* Tells the owner that (process, node) holds the ref: of ours it is noted here, of others the owner is told. */
+void own_ref_tell(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node)
+{
+    struct own_msg_ref message = {.id = ref->id, .process = process, .node = node};
+    if (!(ref->flags & OWN_REF_BORROWED))
+        own_borrow_add(own, ref, process, node);
+    else
+        own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_BORROW, &message, sizeof message, NULL, 0);
+}
+
+/* One entry for each (ref, process): a process says so once, whatever the number of its handles. */
+static mt_id borrow_key(mt_id ref, uint64_t process)
+{
+    mt_id key = {ref.process ^ (process << 1 | process >> 63) ^ 1, ref.counter_index ^ process * 0x9e3779b97f4a7c15u};
+    if (key.process == 0)
+        key.process = 1;
+    return key;
+}
+
+void own_borrow_add(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node)
+{
+    mt_id              key = borrow_key(ref->id, process);
+    struct own_borrow *borrow;
+    if (mt_map_find(&own->borrows, key))
+        return;
+    borrow = calloc(1, sizeof *borrow);
+    if (!borrow || mt_map_put_ptr(&own->borrows, key, borrow).code) {
+        free(borrow);
+        return; /* without memory the value is kept for too short a time: the borrower gets EOBJ_LOST */
+    }
+    borrow->ref = ref->id;
+    borrow->process = process;
+    ref->borrowers++;
+    own_watch_peer(own, process, node);
+}
+
+void own_borrow_remove(struct own *own, mt_id id, uint64_t process)
+{
+    struct own_ref    *ref = mt_map_ptr(&own->refs, id);
+    mt_id              key = borrow_key(id, process);
+    struct own_borrow *borrow = mt_map_ptr(&own->borrows, key);
+    if (!borrow)
+        return;
+    mt_map_remove(&own->borrows, key);
+    free(borrow);
+    if (!ref)
+        return;
+    MT_ASSERT(ref->borrowers > 0);
+    if (--ref->borrowers == 0 && ref->holds == 0)
+        ref_free(own, ref);
+}

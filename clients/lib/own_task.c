@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * own_task.c - one task or call from submit to its outcome, and its retries.
+ *
+ * Owns:   every struct own_task, from slabs that are kept until the end.
+ * Thread: the caller's, under the owner lock.
+ * Always: a task is in exactly one place: waiting for arguments, in one queue, or in one slot of one lane.
+ */
+#include "clients/lib/own.h"
+
+#include <stdio.h>
+
+enum { TASKS_PER_CHUNK = 128 };
+
+void own_queue_push(struct own_queue *q, struct own_task *task)
+{
+    task->next = NULL;
+    if (q->last)
+        q->last->next = task;
+    else
+        q->first = task;
+    q->last = task;
+    q->count++;
+}
+
+void own_queue_push_front(struct own_queue *q, struct own_task *task)
+{
+    task->next = q->first;
+    q->first = task;
+    if (!q->last)
+        q->last = task;
+    q->count++;
+}
+
+struct own_task *own_queue_pop(struct own_queue *q)
+{
+    struct own_task *task = q->first;
+    if (task) {
+        q->first = task->next;
+        if (!q->first)
+            q->last = NULL;
+        q->count--;
+    }
+    return task;
+}
+
+static struct own_task *task_new(struct own *own)
+{
+    struct own_task *task = own->free_tasks;
+    if (!task) {
+        struct own_task *chunk = calloc(TASKS_PER_CHUNK, sizeof *chunk);
+        if (!chunk || mt_vec_push(&own->chunks, (void *)chunk).code) {
+            free(chunk);
+            return NULL;
+        }
+        for (int i = 0; i < TASKS_PER_CHUNK; i++) {
+            chunk[i].next = own->free_tasks;
+            own->free_tasks = &chunk[i];
+        }
+        task = own->free_tasks;
+    }
+    own->free_tasks = task->next;
+    return task;
+}
+
+static void args_free(struct own *own, struct own_task *task)
+{
+    for (uint16_t i = 0; i < task->arg_count; i++) {
+        if (task->args[i].ref)
+            own_ref_drop(own, task->args[i].ref);
+        else
+            free((void *)(uintptr_t)task->args[i].data);
+    }
+    free(task->args);
+    task->args = NULL;
+    task->arg_count = 0;
+}
+
+/* A task that ends before its arguments came must not be found by them. */
+static void stop_waiting(struct own_task *task)
+{
+    for (uint16_t i = 0; i < task->arg_count; i++) {
+        struct own_waiter **link = task->args[i].ref ? &task->args[i].ref->waiters : NULL;
+        while (link && *link) {
+            struct own_waiter *waiter = *link;
+            if (waiter->task == task) {
+                *link = waiter->next;
+                free(waiter);
+            } else {
+                link = &waiter->next;
+            }
+        }
+    }
+    task->waiting_for = 0;
+}
+
+void own_task_finish(struct own *own, struct own_task *task)
+{
+    if (task->waiting_for)
+        stop_waiting(task);
+    if (task->args)
+        args_free(own, task);
+    if (task->blob != task->small)
+        free(task->blob);
+    if (task->ref) {
+        struct own_ref *ref = task->ref;
+        task->ref = NULL;
+        ref->task = NULL;
+        own_ref_drop(own, ref);
+    }
+    own->queued_bytes -= sizeof *task + task->blob_size;
+    own->outstanding--;
+    if (task->cls && !task->actor)
+        task->cls->outstanding--;
+    task->next = own->free_tasks;
+    own->free_tasks = task;
+}
+
+/* ---- the payload: u32 count, u32 zero, then lane_values ---- */
+
+static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg)
+{
+    struct lane_value value = {.type = (uint8_t)arg->type};
+    struct lane_ref   wire;
+    const void       *bytes = arg->data;
+    if (!arg->ref) {
+        value.size = (uint32_t)arg->size;
+    } else if (arg->type == 'r' || arg->ref->state == OWN_REF_PLACE) {
+        own_ref_wire(own, arg->ref, &wire);
+        value.flags = arg->type == 'r' ? 0 : LANE_VALUE_SHARED;
+        value.size = sizeof wire;
+        bytes = &wire;
+    } else {
+        value.type = arg->ref->type;
+        value.size = arg->ref->size;
+        bytes = own_ref_bytes(arg->ref);
+    }
+    memcpy(*at, &value, sizeof value);
+    if (value.size)
+        memcpy(*at + sizeof value, bytes, value.size);
+    *at += sizeof value + ((value.size + 7u) & ~7u);
+}
+
+static size_t value_size(const struct own_arg *arg)
+{
+    size_t size = arg->size;
+    if (arg->ref)
+        size = arg->type == 'r' || arg->ref->state == OWN_REF_PLACE ? sizeof(struct lane_ref) : arg->ref->size;
+    return sizeof(struct lane_value) + ((size + 7) & ~(size_t)7);
+}
+
+static mt_status encode(struct own *own, struct own_task *task, const struct own_arg *args, int argc)
+{
+    size_t   size = 8;
+    uint32_t head[2] = {(uint32_t)argc, 0};
+    uint8_t *at;
+    for (int i = 0; i < argc; i++)
+        size += value_size(&args[i]);
+    if (size > LANE_RECORD_MAX - LANE_RECORD_SIZE)
+        return mt_error(MT_EINVAL, 0, "inline arguments exceed 16 KiB: put large values into the object store");
+    task->blob = size <= OWN_BLOB_SMALL ? task->small : malloc(size);
+    if (!task->blob) {
+        task->blob = task->small;
+        return mt_error(MT_ENOMEM, 0, "task arguments");
+    }
+    at = task->blob + sizeof head;
+    memcpy(task->blob, head, sizeof head);
+    for (int i = 0; i < argc; i++)
+        put_value(own, &at, &args[i]);
+    own->queued_bytes += size - task->blob_size;
+    task->blob_size = (uint32_t)size;
+    return mt_ok();
+}
+
+mt_status own_task_encode(struct own *own, struct own_task *task)
+{
+    return encode(own, task, task->args, task->arg_count);
+}
+
+/* ---- submitting ---- */
+
+static bool copy_args(struct own *own, struct own_task *task, const struct own_call *call)
+{
+    task->args = calloc((size_t)call->argc, sizeof *task->args);
+    if (!task->args)
+        return false;
+    for (int i = 0; i < call->argc; i++) {
+        struct own_arg *to = &task->args[i];
+        *to = call->args[i];
+        task->arg_count++;
+        if (to->ref) {
+            own_ref_hold(to->ref);
+        } else if (to->size) {
+            void *copy = malloc(to->size);
+            to->data = copy;
+            if (!copy)
+                return false;
+            memcpy(copy, call->args[i].data, to->size);
+        } else {
+            to->data = NULL;
+        }
+    }
+    (void)own;
+    return true;
+}
+
+/* Notes the task with each argument whose value is still to come. */
+static bool wait_for_args(struct own *own, struct own_task *task)
+{
+    for (uint16_t i = 0; i < task->arg_count; i++) {
+        struct own_ref    *ref = task->args[i].ref;
+        struct own_waiter *waiter;
+        if (!ref || task->args[i].type == 'r' || own_ref_is_ready(ref))
+            continue;
+        waiter = calloc(1, sizeof *waiter);
+        if (!waiter)
+            return false;
+        waiter->task = task;
+        waiter->next = ref->waiters;
+        ref->waiters = waiter;
+        task->waiting_for++;
+        own_ref_ask(own, ref);
+    }
+    return true;
+}
+
+static const struct own_failure *failed_argument(const struct own_task *task)
+{
+    for (uint16_t i = 0; i < task->arg_count; i++) {
+        struct own_ref *ref = task->args[i].ref;
+        if (ref && task->args[i].type != 'r' && ref->state == OWN_REF_FAILED)
+            return ref->value.failure;
+    }
+    return NULL;
+}
+
+static void task_fail(struct own *own, struct own_task *task, const struct own_failure *why)
+{
+    if (task->kind == LANE_CREATE)
+        own_actor_created(own, task->actor, task, why);
+    else
+        own_ref_set_failed(own, task->ref, why);
+    if (task->kind != LANE_CREATE)
+        own_task_finish(own, task);
+}
+
+static void task_fail_status(struct own *own, struct own_task *task, mt_status st)
+{
+    struct own_failure f;
+    own_failure_set(&f, st.code, "%s: %s", task->name, st.what);
+    snprintf(f.function, sizeof f.function, "%s", task->name);
+    task_fail(own, task, &f);
+}
+
+bool own_task_ready(struct own *own, struct own_task *task)
+{
+    const struct own_failure *failed = task->args ? failed_argument(task) : NULL;
+    mt_status st;
+    if (failed) {
+        struct own_failure copy = *failed;
+        task_fail(own, task, &copy);
+        return false;
+    }
+    if (task->args && task->blob_size == 0) {
+        st = own_task_encode(own, task);
+        if (st.code) {
+            task_fail_status(own, task, st);
+            return false;
+        }
+    }
+    task->state = OWN_QUEUED;
+    return true;
+}
+
+void own_task_argument_ready(struct own *own, struct own_task *task, struct own_ref *ref)
+{
+    struct own_actor *actor = task->actor;
+    struct own_class *cls = task->cls;
+    (void)ref;
+    if (--task->waiting_for)
+        return;
+    if (actor) {
+        own_actor_pump(own, actor);
+    } else if (own_task_ready(own, task)) {
+        own_queue_push(&cls->queue, task);
+        own_class_pump(own, cls);
+    }
+}
+
+static void task_fill(struct own *own, struct own_task *task, const struct own_call *call)
+{
+    task->id = own_id_next(own);
+    task->function = call->function;
+    task->name = call->name;
+    task->cls = call->cls;
+    task->actor = call->actor;
+    task->lane = NULL;
+    task->kind = call->kind;
+    task->attempt = 0;
+    task->state = OWN_WAITING;
+    task->retry_on_error = call->retry_on_error;
+    task->arg_count = 0;
+    task->waiting_for = 0;
+    task->retries_left = call->retries;
+    task->blob_size = 0;
+    task->args = NULL;
+    task->blob = task->small;
+    own->outstanding++;
+    own->queued_bytes += sizeof *task;
+    if (!task->actor)
+        task->cls->outstanding++;
+}
+
+struct own_ref *own_submit(struct own *own, const struct own_call *call)
+{
+    bool             has_refs = false;
+    struct own_task *task = task_new(own);
+    struct own_ref  *ref;
+    mt_status        st = mt_ok();
+
+    if (!task)
+        return NULL;
+    task_fill(own, task, call);
+    ref = own_ref_new(own, task->id);
+    task->ref = ref;
+    if (!ref) {
+        own_task_finish(own, task);
+        return NULL;
+    }
+    ref->id = mt_id_with_index(task->id, 1);
+    ref->task = task;
+    own_ref_hold(ref); /* the task's own hold, until it is finished */
+    for (int i = 0; i < call->argc; i++)
+        has_refs |= call->args[i].ref != NULL;
+    if (has_refs) {
+        if (!copy_args(own, task, call) || !wait_for_args(own, task))
+            st = mt_error(MT_ENOMEM, 0, "task arguments");
+    } else {
+        st = encode(own, task, call->args, call->argc);
+    }
+    if (st.code) {
+        task_fail_status(own, task, st);
+        return ref;
+    }
+    if (task->actor) {
+        own_queue_push(&task->actor->queue, task);
+        own_actor_pump(own, task->actor);
+    } else if (!task->waiting_for && own_task_ready(own, task)) {
+        own_queue_push(&call->cls->queue, task);
+        own_class_pump(own, call->cls);
+    }
+    return ref;
+}
+
+void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why)
+{
+    if (task->retries_left == 0 || task->attempt == UINT16_MAX) {
+        task_fail(own, task, why);
+        return;
+    }
+    if (task->retries_left > 0)
+        task->retries_left--;
+    task->attempt++;
+    task->state = OWN_QUEUED;
+    if (task->actor)
+        own_queue_push_front(&task->actor->queue, task);
+    else
+        own_queue_push_front(&task->cls->queue, task);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wrk.h - the worker half of a process: claims what its lanes bring, one at a time, and sends the outcome back.
+ *
+ * A pure state machine, as own.h is: it says what to run (wrk_next), the shell runs it, wrk_done takes the outcome.
+ * What must be done outside stands in wrk->out. Thread: the one that runs tasks.
+ *
+ *   lane:  OPEN --recall--> returns what it has not begun, writes LANE_END, CTL_DRAINED --> gone
+ */
+#ifndef WRK_WRK_H
+#define WRK_WRK_H
+
+#include "clients/lib/own.h"
+
+struct wrk_lane {
+    uint64_t             lease;
+    uint64_t             owner;
+    uint32_t             owner_node;
+    bool                 is_creator; /* of the actor: its end is the actor's */
+    bool                 is_recalled;
+    void                *memory;
+    struct lane_park    *peer;
+    shm_u64             *claims;
+    struct lane_consumer forward;
+    struct lane_producer back;
+    uint32_t             unpublished, unreleased;
+    uint64_t             oldest_ns; /* when the first unpublished outcome was written */
+};
+
+/* One claimed task. The payload lies in the ring and stays until wrk_done. */
+struct wrk_run {
+    struct wrk_lane   *lane;
+    struct lane_record record;
+    const uint8_t     *payload;
+    size_t             size;
+};
+
+struct wrk {
+    uint32_t         epoch;
+    struct own_out   out;
+    MT_VEC(struct wrk_lane *) lanes;
+    size_t           turn;    /* lane to look at first */
+    struct wrk_lane *running; /* lane of the task that runs; NULL between tasks */
+    struct wrk_run   run;
+    bool             is_blocked;
+    bool             is_over; /* the actor's creator has given it up: leave */
+};
+
+void wrk_init(struct wrk *wrk, uint32_t epoch);
+void wrk_fini(struct wrk *wrk);
+
+/* CTL_LANE (with its mapped memory) and CTL_RECALL; other kinds are ignored. EPROTO, ENOMEM. */
+MT_MUST_USE mt_status wrk_control(struct wrk *wrk, const struct lane_record *record, const uint8_t *payload,
+                                  void *memory, struct lane_park *park);
+
+/* The next task that this worker has claimed: run it, then call wrk_done. False: nothing to run. */
+bool wrk_next(struct wrk *wrk, struct wrk_run *out);
+
+/* The outcome: `flags` of LANE_DONE, code and user code, the bytes behind the header. False: the completion ring is full;
+ * try again when its owner has read. `now_ns` and `took_ns` pace the publication. */
+bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, const void *payload, size_t size,
+              uint64_t now_ns, uint64_t took_ns);
+
+/* The task that runs is about to wait, or goes on: unclaimed tasks go back to their owners, the raylet is told. */
+void wrk_block(struct wrk *wrk);
+void wrk_unblock(struct wrk *wrk);
+
+/* Shows owners every outcome; recalled lanes end here. Call it before sleeping. */
+void wrk_flush(struct wrk *wrk);
+/* Whether a record may be waiting. */
+bool wrk_has_work(struct wrk *wrk);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * limits.h - every limit of the project, by name: waits, queues, sizes, counts, default budgets.
+ *
+ * A number that bounds something stands here and nowhere else, with its unit as the last word of its name; only the
+ * sizes of frozen layouts stand with their layout (core/lane: records, rings, claims). What must hold between two of
+ * them is asserted at the end.
+ */
+#ifndef MT_BASE_LIMITS_H
+#define MT_BASE_LIMITS_H
+
+#include <assert.h>
+
+enum mt_limit {
+    /* Values and bundles. */
+    MT_INLINE_VALUE_BYTES    = 4096,             /* a larger argument or result lives in a segment */
+    MT_BUNDLE_BYTES_MIN      = 4 * 1024,         /* records between nodes travel in messages of this ... */
+    MT_BUNDLE_BYTES_MAX      = 32 * 1024,        /* ... to this size */
+    MT_PEER_REPLAY_BYTES_MAX = 64 * 1024 * 1024, /* sent to a peer node, not yet acknowledged */
+
+    /* Waiting: poll, then sleep. */
+    MT_SPIN_NS_MAX       = 100 * 1000, /* upper end of the adaptive polling budget: two slow futex round trips */
+    MT_SPIN_NS_MIN       = 2 * 1000,   /* lower end */
+    MT_PARK_MS_MAX       = 1000,       /* a sleeper looks around at least this often, should a wake-up be lost */
+    MT_DEADLOCK_PROBE_MS = 1000,       /* blocked this long, a waiter has its waits-for edges followed */
+
+    /* Leases, tasks and workers. */
+    MT_LEASE_SLICE_MS            = 100,   /* a class that others wait for is recalled after this long */
+    MT_TASK_RETRIES_DEFAULT      = 3,     /* max_retries, for system failures */
+    MT_TASK_RETURNS_MAX          = 65535, /* width of an id's return index: frozen */
+    MT_TASK_ARGS_MAX             = 16,    /* arguments of one call */
+    MT_TASK_REFS_MAX             = 1024,  /* refs declared by one call or object */
+    MT_OWNER_QUEUED_BYTES_MAX    = 1024 * 1024 * 1024, /* calls of one owner that wait for their turn */
+    MT_OWNER_CLASSES_MAX         = 4096,  /* scheduling classes with calls in flight, one owner */
+    MT_WORKER_START_MS           = 10 * 1000, /* from spawn to the worker's greeting */
+    MT_WORKER_STOP_MS            = 2 * 1000,  /* from the request to leave to SIGKILL */
+    MT_WORKER_IDLE_MS            = 60 * 1000, /* a warm worker of a living job that nobody leases goes after this */
+    MT_WORKER_EXITED_DRAIN_MS    = 100,   /* descriptor close to exit status: which death it was */
+    MT_BLOCKED_WORKERS_MAX       = 64,    /* max_blocked_workers: past it a blocked get runs its own children */
+    MT_RESOURCES_MAX             = 32,    /* kinds of resource on one node */
+    MT_RESOURCE_UNIT             = 10000, /* resources are counted in ten-thousandths */
+
+    /* Objects. */
+    MT_SEGMENT_WARM_BYTES_MAX = 16 * 1024 * 1024, /* free warm pages that a node keeps ... */
+    MT_SEGMENT_WARM_MS        = 10 * 1000,        /* ... beyond this long */
+    MT_OBJECT_CHUNK_BYTES     = 1024 * 1024,      /* an object travels in chunks of this size */
+    MT_OBJECT_CHUNK_BYTES_MAX = 64 * 1024 * 1024, /* a larger chunk from a peer is refused */
+    MT_OBJECT_FETCH_MS        = 10 * 1000,        /* without progress this long, another copy is tried */
+
+    /* Nodes and connections. */
+    MT_NODE_BEAT_MS           = 500,       /* raylet to head, when there is nothing else to say */
+    MT_NODE_SUSPECT_MS        = 2 * 1000,  /* silent this long: nothing new is placed there */
+    MT_NODE_DEAD_MS           = 10 * 1000, /* silent this long: dead */
+    MT_NODE_REDIAL_MS         = 500,       /* while suspect, a fresh connection is dialled this often */
+    MT_HEAD_LEASE_MS          = 7 * 1000,  /* a raylet without the head this long freezes its strict actors */
+    MT_NODES_MAX              = 4096,      /* raylets in one cluster */
+    MT_DIAL_MS                = 5 * 1000,  /* from connect to a connection */
+    MT_HANDSHAKE_MS           = 5 * 1000,  /* from accept to an authenticated peer, and to its first request */
+    MT_CONN_IDLE_MS           = 10 * 60 * 1000, /* a control connection without a call is closed */
+    MT_CONNS_PER_PEER_MAX     = 64,
+    MT_CONNS_STRANGER_MAX     = 32,        /* connections that have not shown the token yet, all together */
+    MT_CONN_STREAMS_MAX       = 128,       /* calls at a time on one connection */
+    MT_CALL_MS                = 10 * 1000, /* a control call that does not say otherwise */
+    MT_CONTROL_BYTES_MAX      = 4 * 1024 * 1024, /* a larger control message is refused unread */
+    MT_METADATA_BYTES_MAX     = 8 * 1024,  /* of one call */
+    MT_TOKEN_BYTES            = 32,        /* the cluster token: 256 bits */
+    MT_DRIVERS_MAX            = 1024,      /* on one node */
+
+    /* Texts. */
+    MT_NAME_BYTES_MAX  = 128,  /* of a function, actor, resource, name space, label; its end included */
+    MT_ERROR_BYTES_MAX = 512,  /* message of an error; its end included */
+    MT_LOG_LINE_BYTES  = 1024, /* a longer line is cut */
+    MT_PATH_BYTES_MAX  = 4096,
+    MT_CONFIG_TEXT_BYTES_MAX = 64 * 1024, /* a configuration file */
+};
+
+static_assert(MT_INLINE_VALUE_BYTES < MT_BUNDLE_BYTES_MAX, "an inline value fits into a bundle");
+static_assert(MT_BUNDLE_BYTES_MAX < MT_CONTROL_BYTES_MAX, "a bundle fits into a message");
+static_assert(MT_BUNDLE_BYTES_MAX < MT_PEER_REPLAY_BYTES_MAX, "several bundles may be under way");
+static_assert(MT_NODE_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
+static_assert(MT_NODE_REDIAL_MS * 4 <= MT_NODE_DEAD_MS - MT_NODE_SUSPECT_MS, "a suspect node is redialled often");
+static_assert(MT_HEAD_LEASE_MS > MT_NODE_BEAT_MS * 3, "renewed several times before it runs out");
+static_assert(MT_NODE_DEAD_MS > MT_HEAD_LEASE_MS, "a raylet freezes its strict actors before they start elsewhere");
+
+#endif

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# check_headers.py BUILD_FOLDER - every header compiles alone; ctest runs it as unit.house.headers.
+#
+# Headers of the project as C11 with the project's own flags; public headers (manta.h, manta_*.h) besides as strict C11
+# and as C++17 without any of them, as a user's compiler sees them. Include folders come from the build's
+# compile_commands.json.
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+PROJECT_C = ["gcc", "-xc", "-std=c11", "-D_GNU_SOURCE", *WARNINGS, "-Wstrict-prototypes"]
+STRICT_C = ["gcc", "-xc", "-std=c11", "-pedantic", *WARNINGS, "-Wstrict-prototypes"]
+STRICT_CXX = ["g++", "-xc++", "-std=c++17", "-pedantic", *WARNINGS]
+IN_PLACE = ("core", "scheduler", "raylet", "objectstore", "clients", "kernels", "sgd", "sweep", "examples", "tests")
+
+
+def include_options(build):
+    """Each -I and -isystem of the build, once, in order."""
+    options = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        words = shlex.split(entry["command"])
+        for at, word in enumerate(words):
+            if word == "-isystem":
+                options[f"-isystem{words[at + 1]}"] = True
+            elif word.startswith(("-I", "-isystem")):
+                options[word] = True
+    return list(options)
+
+
+def compile_alone(task):
+    compiler, header, includes = task
+    line = f'#include "{header}"\n#include "{header}"\n'  # twice: the guard works
+    command = [*compiler, "-fsyntax-only", f"-I{ROOT}", *includes, "-"]
+    run = subprocess.run(command, input=line, capture_output=True, text=True, check=False)
+    return None if run.returncode == 0 else f"{header} ({compiler[0]} {compiler[2]}):\n{run.stderr}"
+
+
+def main(build):
+    includes = include_options(pathlib.Path(build))
+    headers = sorted(path.relative_to(ROOT) for folder in IN_PLACE for path in (ROOT / folder).rglob("*.h"))
+    tasks = []
+    for header in headers:
+        if re.fullmatch(r"manta(_\w+)?\.h", header.name):
+            tasks += [(STRICT_C, header, includes), (STRICT_CXX, header, includes)]
+        else:
+            tasks.append((PROJECT_C, header, includes))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        failures = [failure for failure in pool.map(compile_alone, tasks) if failure]
+    for failure in failures:
+        print(failure)
+    print(f"check_headers: {len(headers)} headers, {len(tasks)} compilations, {len(failures)} failures")
+    return 1 if failures or not headers else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

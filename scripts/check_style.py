@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# check_style.py [ROOT] - the rules of the house that a machine can check; ctest runs it as unit.house.style.
+#
+#   layers    an include crosses folders only along the edges of cmake/MantaLayers.cmake
+#   doors     a library's header is included only behind its door (DOORS)
+#   sizes     no function over 70 lines, no file over 800, no line over 120 columns
+#   bans      calls that have a better replacement (BANNED), and notes to finish something later
+#   heads     each source begins with its licence, and C also with "name - purpose"
+#   readmes   each folder of sources has a README.md
+#
+# Prints "file:line: what is wrong" for each finding; exit status 1 where there is one. There are no exceptions
+# but those written down in the tables below.
+import pathlib
+import re
+import sys
+
+FUNCTION_LINES_MAX, FILE_LINES_MAX, COLUMNS_MAX, HEAD_LINES = 70, 800, 120, 4
+
+# Folder -> its modules, from the lowest to the one that a main program belongs to.
+FOLDER_MODULES = {
+    "core/base": ["base"],
+    "core/lane": ["lane"],
+    "core/io": ["io"],
+    "core/proto": ["proto"],
+    "core/rpc": ["rpc"],
+    "scheduler/policy": ["policy"],
+    "scheduler/head": ["head_core", "head"],
+    "raylet": ["raylet_core", "raylet"],
+    "objectstore": ["os_client", "os_server"],
+    "kernels": ["kernels"],
+    "clients/lib": ["lib_core", "lib"],
+    "clients/control": ["control"],
+    "clients/cli": ["cli"],
+    "sgd": ["sgd"],
+    "sweep": ["sweep"],
+}
+
+# Public header -> the modules besides its own, and the folders, that may include it.
+PUBLIC_HEADERS = {
+    "manta_error.h": ["lib_core", "lib", "control", "cli", "sgd", "sweep", "examples"],
+    "manta.h": ["lib_core", "lib", "control", "cli", "sgd", "sweep", "examples"],
+    "manta_client.h": ["control", "cli", "examples"],
+    "manta_sgd.h": ["sgd", "cli", "examples"],
+    "manta_sweep.h": ["sweep", "cli", "examples"],
+}
+
+# Includes that cross the layers on purpose: (file, what it includes).
+SEAMS = {
+    ("core/lane/shm.h", "tests/unit/lane/check.h"),  # the test build's scheduling points (docs/ARCHITECTURE.md)
+}
+
+# Header of a library -> (where it may be included, in how many files at most).
+MANY = 1000
+DOORS = {
+    r"uv\.h": ("core/io/", MANY),
+    r"grpc/.*": ("core/rpc/", MANY),
+    r"protobuf-c/.*": ("core/proto/|core/rpc/", MANY),
+    r"openssl/.*": ("core/io/", MANY),
+    r"sqlite3\.h": ("scheduler/head/", 1),
+    r"hiredis/.*": ("scheduler/head/", 1),
+    r"microhttpd\.h": ("scheduler/head/", 1),
+    r"jemalloc/.*": ("core/|scheduler/|raylet/", 1),
+    r"jansson\.h": ("scheduler/head/|clients/cli/|clients/control/", MANY),
+    r"c?yaml(/.*)?\.h": ("clients/cli/|clients/control/", MANY),
+    r"xxhash\.h": ("objectstore/|sgd/", MANY),
+    r"zstd\.h": ("objectstore/", 1),
+    r"zlib\.h": ("sgd/", 1),
+    r"cblas\.h": ("kernels/", 1),
+    r"cu(da|blas|blasLt|rand).*\.h": ("kernels/|sgd/", MANY),
+    r"nccl\.h": ("sgd/", 1),
+}
+LIBC = re.compile(
+    r"(sys|linux|net|netinet|arpa|asm)/.*|(alloca|assert|complex|ctype|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|fenv|"
+    r"float|fnmatch|getopt|glob|grp|ifaddrs|immintrin|inttypes|limits|link|locale|malloc|math|netdb|poll|pthread|pwd|"
+    r"sched|semaphore|setjmp|signal|spawn|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|"
+    r"string|strings|syslog|termios|time|ucontext|unistd|utime|wait|x86intrin)\.h"
+)
+
+# Call -> what to use instead.
+BANNED = {
+    "strcpy": "memcpy with a known size",
+    "strcat": "mt_buf_printf or snprintf",
+    "sprintf": "snprintf",
+    "vsprintf": "vsnprintf",
+    "strtok": "strchr or strsep",
+    "atoi": "strtol, with its errors looked at",
+    "atol": "strtol, with its errors looked at",
+    "atof": "strtod, with its errors looked at",
+    "gets": "fgets",
+    "rand": "mt_rng",
+    "srand": "mt_rng",
+    "system": "posix_spawn",
+    "popen": "posix_spawn",
+    "assert": "MT_ASSERT, or a returned status",
+}
+# Call -> the folders that may make it after all.
+CONFINED = {"fork": ("clients/lib/", "tests/"), "vfork": ()}
+
+UNFINISHED = re.compile(r"\b(FIX" + r"ME|TO" + r"DO|X" + r"XX)\b")
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+C_SUFFIXES = {".c", ".h", ".cu"}
+OTHER_SUFFIXES = {".py", ".sh", ".cmake", ".proto"}
+
+
+class Tree:
+    """The sources below a root, and what was found wrong with them."""
+
+    def __init__(self, root):
+        self.root = root
+        self.findings = []
+        self.files = sorted(
+            path.relative_to(root).as_posix()
+            for path in root.rglob("*")
+            if path.is_file() and not self.is_foreign(path.relative_to(root))
+        )
+        self.sources = [name for name in self.files if pathlib.PurePath(name).suffix in C_SUFFIXES]
+        self.lines = {name: (root / name).read_text(errors="replace").splitlines() for name in self.sources}
+        self.code = {name: strip_comments(self.lines[name]) for name in self.sources}
+        self.uses = self.read_uses()
+        self.module_of_source = self.read_modules()
+
+    @staticmethod
+    def is_foreign(path):
+        """Build folders, and whatever is hidden, are not ours to judge."""
+        return path.parts[0] == "build" or any(part.startswith(".") or part == "__pycache__" for part in path.parts)
+
+    def report(self, name, line, text):
+        self.findings.append(f"{name}:{line}: {text}")
+
+    def read_uses(self):
+        text = (self.root / "cmake/MantaLayers.cmake").read_text()
+        found = re.findall(r'^set\(MANTA_USES_(\w+)\s+"?([^")]*)"?\)', text, re.MULTILINE)
+        return {module: set(used.split()) for module, used in found}
+
+    def read_modules(self):
+        """Which module each .c belongs to, as the folders' CMakeLists.txt say."""
+        found = {}
+        for name in self.files:
+            path = pathlib.PurePath(name)
+            if path.name != "CMakeLists.txt":
+                continue
+            text = re.sub(r"#.*", "", (self.root / name).read_text())
+            for module, words in re.findall(r"manta_module\(\s*(\w+)([^)]*)\)", text):
+                for word in words.split():
+                    if word.endswith(".c"):
+                        found[(path.parent / word).as_posix()] = module
+        return found
+
+
+def strip_comments(lines):
+    """The lines with comments, strings and character constants blanked; what is left is code."""
+    text = "\n".join(lines)
+    pattern = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+    return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text).split("\n")
+
+
+def includes_of(tree, name):
+    """Yields (line number, quote, path) of each include of a file."""
+    for number, line in enumerate(tree.lines[name], 1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, match.group(1), match.group(2)
+
+
+def folder_of(name):
+    """The folder of FOLDER_MODULES that a file lies in or below, or None."""
+    for folder in FOLDER_MODULES:
+        if name.startswith(folder + "/"):
+            return folder
+    return None
+
+
+def may_include(tree, module, path):
+    """Whether a file of `module` may include `path`: its own module, one that it may use, or a public header."""
+    if module in PUBLIC_HEADERS.get(pathlib.PurePath(path).name, []):
+        return True
+    folder = folder_of(path)
+    if folder is None:
+        return False
+    target = module_of(tree, path)
+    return target == module or target in tree.uses.get(module, ())
+
+
+def module_of(tree, name):
+    """A .c is of the module that lists it (else of its folder's highest), a header of the module of its .c; a header
+    without one is of the lowest module that may include all that it includes."""
+    modules = FOLDER_MODULES[folder_of(name)]
+    stem, suffix = name.rsplit(".", 1)
+    if stem + ".c" in tree.module_of_source:
+        return tree.module_of_source[stem + ".c"]
+    if suffix != "h" or len(modules) == 1 or stem + ".c" in tree.lines or name not in tree.lines:
+        return modules[-1] if suffix != "h" or stem + ".c" in tree.lines else modules[0]
+    own = [path for _, quote, path in includes_of(tree, name) if quote == '"' and folder_of(path) != folder_of(name)]
+    for module in modules:
+        if all(may_include(tree, module, path) for path in own):
+            return module
+    return modules[-1]
+
+
+def check_layers(tree):
+    for name in tree.sources:
+        folder = folder_of(name)
+        if folder is None and not name.startswith("examples/"):
+            continue  # tests look everywhere
+        module = module_of(tree, name) if folder else "examples"
+        for number, quote, path in includes_of(tree, name):
+            if quote == '"' and (name, path) not in SEAMS and not may_include(tree, module, path):
+                if folder and path.endswith(".pb-c.h") and "proto" in tree.uses[module] | {module}:
+                    continue
+                tree.report(name, number, f"module '{module}' may not include \"{path}\" (cmake/MantaLayers.cmake)")
+
+
+def check_doors(tree):
+    behind = {pattern: [] for pattern in DOORS}
+    for name in tree.sources:
+        if name.startswith("tests/"):
+            continue
+        for number, quote, path in includes_of(tree, name):
+            if quote == '"' or LIBC.fullmatch(path) or path in PUBLIC_HEADERS:
+                continue
+            door = next((pattern for pattern in DOORS if re.fullmatch(pattern, path)), None)
+            if door is None:
+                tree.report(name, number, f"<{path}> has no door: name one in scripts/check_style.py")
+            elif not re.match(DOORS[door][0], name):
+                tree.report(name, number, f"<{path}> may be included only in {DOORS[door][0]}")
+            elif name not in behind[door]:
+                behind[door].append(name)
+    for door, names in behind.items():
+        for name in names[DOORS[door][1] :]:
+            tree.report(name, 1, f"<{door}> is included in {names[0]} already: one door per library")
+
+
+def check_sizes(tree):
+    for name in tree.sources:
+        lines = tree.lines[name]
+        if len(lines) > FILE_LINES_MAX:
+            tree.report(name, len(lines), f"file of {len(lines)} lines; at most {FILE_LINES_MAX}")
+        for number, line in enumerate(lines, 1):
+            if len(line) > COLUMNS_MAX:
+                tree.report(name, number, f"line of {len(line)} columns; at most {COLUMNS_MAX}")
+        start = None
+        for number, line in enumerate(tree.code[name], 1):
+            if line.rstrip() == "{":
+                start = number - 1  # the house style puts a function's brace alone on the line after its name
+            elif line.startswith("}") and start is not None:
+                if number - start + 1 > FUNCTION_LINES_MAX:
+                    tree.report(name, start, f"function of {number - start + 1} lines; at most {FUNCTION_LINES_MAX}")
+                start = None
+
+
+def check_bans(tree):
+    calls = re.compile(r"(?<![\w.>])(" + "|".join([*BANNED, *CONFINED]) + r")\s*\(")
+    for name in tree.sources:
+        for number, line in enumerate(tree.code[name], 1):
+            for call in calls.findall(line):
+                if call in BANNED:
+                    tree.report(name, number, f"{call}() is banned; use {BANNED[call]}")
+                elif not name.startswith(CONFINED[call]):
+                    tree.report(name, number, f"{call}() is allowed only in {CONFINED[call] or 'no folder'}")
+        for number, line in enumerate(tree.lines[name], 1):
+            if UNFINISHED.search(line):
+                tree.report(name, number, "finish it, or take the note out and say in an issue what is missing")
+
+
+def check_heads(tree):
+    for name in tree.sources:
+        head = tree.lines[name][:HEAD_LINES]
+        if not head or SPDX not in head[0]:
+            tree.report(name, 1, f"the first line must hold {SPDX}")
+        base = re.escape(pathlib.PurePath(name).name)
+        if not any(re.match(rf" \* {base} - \S", line) for line in head):
+            tree.report(name, 1, f"the first {HEAD_LINES} lines must say ' * {pathlib.PurePath(name).name} - purpose'")
+    for name in tree.files:
+        path = pathlib.PurePath(name)
+        if path.suffix in OTHER_SUFFIXES or path.name == "CMakeLists.txt":
+            head = (tree.root / name).read_text(errors="replace").splitlines()[:HEAD_LINES]
+            if not any(SPDX in line for line in head):
+                tree.report(name, 1, f"the first {HEAD_LINES} lines must hold {SPDX}")
+
+
+def check_readmes(tree):
+    folders = set()
+    for name in tree.files:
+        parent = pathlib.PurePath(name).parent
+        while parent.parts:
+            folders.add(parent.as_posix())
+            parent = parent.parent
+    for folder in sorted(folders):
+        inside_tests = folder.startswith("tests/")  # mirrors of the other folders
+        deep = folder.count("/") > 1 or folder.startswith("docs/")
+        if not inside_tests and not deep and f"{folder}/README.md" not in tree.files:
+            tree.report(f"{folder}/README.md", 1, "missing: what the folder is for, its objects, thread, invariants")
+
+
+def main(arguments):
+    root = pathlib.Path(arguments[0]).resolve() if arguments else pathlib.Path(__file__).resolve().parent.parent
+    tree = Tree(root)
+    for check in (check_layers, check_doors, check_sizes, check_bans, check_heads, check_readmes):
+        check(tree)
+    for finding in tree.findings:
+        print(finding)
+    print(f"check_style: {len(tree.files)} files, {len(tree.sources)} C sources, {len(tree.findings)} findings")
+    return 1 if tree.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

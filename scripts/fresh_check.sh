@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# fresh_check.sh [--fast] [--no-demo] [--keep] - test.sh and demo.sh on a bare Debian 12, made for the purpose.
+#
+#   --fast      scripts/test.sh --fast: the unit tests only
+#   --no-demo   without scripts/demo.sh
+#   --keep      leaves the system in its folder (default: it is deleted, whatever happens)
+#
+# Makes a minimal system by debootstrap in a private folder below ${TMPDIR:-/var/tmp}, clones HEAD into it and runs the
+# two commands inside, in namespaces of its own for mounts and processes: all of both ends with the run. Takes the
+# mirror, proxy and certificates from this machine. Needs root, 4 GB and a Debian mirror.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+test_options=() demo=yes keep=no
+for option in "$@"; do
+    case $option in
+    --fast) test_options+=(--fast) ;;
+    --no-demo) demo=no ;;
+    --keep) keep=yes ;;
+    *)
+        echo "usage: scripts/fresh_check.sh [--fast] [--no-demo] [--keep]" >&2
+        exit 2
+        ;;
+    esac
+done
+if [ "$(id -u)" -ne 0 ]; then
+    echo "fresh_check: needs root, for debootstrap and chroot" >&2
+    exit 1
+fi
+command -v debootstrap >/dev/null || apt-get install -q -y --no-install-recommends debootstrap </dev/null
+
+suite=bookworm
+root=$(mktemp -d "${TMPDIR:-/var/tmp}/manta-fresh.XXXXXX")
+finish() {
+    if [ $keep = yes ]; then
+        echo "fresh_check: kept $root"
+    else
+        rm -rf --one-file-system "$root"
+    fi
+}
+trap finish EXIT
+
+# The mirror that this machine gets its own packages from.
+find_mirror() {
+    {
+        sed -n 's/^URIs: *\([^ ]*\).*/\1/p' /etc/apt/sources.list.d/*.sources
+        sed -n 's/^deb  *\(\[[^]]*\] *\)\?\([^ ]*\) .*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list
+    } 2>/dev/null | grep '/debian/*$' | head -1
+}
+mirror=$(find_mirror || true)
+mirror=${mirror:-http://deb.debian.org/debian}
+
+echo "fresh_check: Debian $suite from $mirror in $root"
+debootstrap --variant=minbase --include=ca-certificates "$suite" "$root" "$mirror" >"$root.log" 2>&1 || {
+    tail -20 "$root.log" >&2
+    rm -f "$root.log"
+    exit 1
+}
+rm -f "$root.log"
+
+# How this machine reaches the network: proxy, certificates, names; nothing else of it.
+apt-config dump | grep -E '^Acquire::(http|https)::' >"$root/etc/apt/apt.conf.d/99host" || true
+cp /etc/resolv.conf /etc/hosts "$root/etc/"
+mkdir -p "$root/usr/local/share/ca-certificates" "$root/root"
+cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/" 2>/dev/null || true
+for file in /etc/pip.conf /root/.config/pip/pip.conf /root/.pip/pip.conf; do
+    [ ! -f "$file" ] || install -D -m 0644 "$file" "$root$file"
+done
+environment=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8)
+for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY PIP_INDEX_URL PIP_CERT MANTA_BUILD_JOBS; do
+    [ -z "${!name:-}" ] || environment+=("$name=${!name}")
+done
+
+git clone -q --no-hardlinks "$PWD" "$root/manta"
+git -C "$root/manta" checkout -q --detach "$(git rev-parse HEAD)"
+
+# inside COMMAND...: runs it in the new system. Mounts and processes belong to its namespaces and end with them.
+inside() {
+    unshare --mount --pid --fork --kill-child bash -c '
+        root=$1; shift
+        mount -t proc proc "$root/proc"
+        mount --rbind /sys "$root/sys"
+        mount --rbind /dev "$root/dev"
+        mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+        exec chroot "$root" /usr/bin/env -i -C /manta "$@"
+    ' inside "$root" "${environment[@]}" "$@" </dev/null
+}
+
+status=0
+inside update-ca-certificates >/dev/null 2>&1
+began=$SECONDS
+inside scripts/test.sh "${test_options[@]}" || status=1
+echo "fresh_check: test.sh took $((SECONDS - began)) s"
+if [ $demo = yes ]; then
+    began=$SECONDS
+    inside scripts/demo.sh || status=1
+    echo "fresh_check: demo.sh took $((SECONDS - began)) s"
+fi
+if [ $status -eq 0 ]; then
+    echo "fresh_check: passed"
+else
+    echo "fresh_check: FAILED"
+fi
+exit $status

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# test_summary.py [STAGE=JUNIT.XML ...] [--failed NAME ...] - adds up what ctest reported.
+#
+# A skipped test must be named in tests/allowed_skips.txt, else it counts as failed; so does a test that could not
+# be started, and each NAME. The last line is "N passed, N failed, N skipped"; exit status 1 where N failed > 0.
+import pathlib
+import sys
+import xml.etree.ElementTree as ElementTree
+
+ALLOWED_SKIPS = pathlib.Path(__file__).parent.parent / "tests" / "allowed_skips.txt"
+
+
+def read_allowed_skips():
+    lines = (line.split("#")[0].split(None, 1) for line in ALLOWED_SKIPS.read_text().splitlines())
+    return {words[0]: words[1].strip() for words in lines if len(words) == 2}
+
+
+def read_cases(stage, path):
+    """Yields (name, outcome, detail); a report that is missing or broken is a failure of its stage."""
+    try:
+        suite = ElementTree.parse(path).getroot()
+    except (OSError, ElementTree.ParseError) as error:
+        yield f"ctest.{stage}", "failed", str(error)
+        return
+    for case in suite.iter("testcase"):
+        skipped = case.find("skipped")
+        if case.get("status") == "run":
+            yield case.get("name"), "passed", ""
+        elif skipped is not None and skipped.get("message", "").startswith("SKIP_"):
+            yield case.get("name"), "skipped", ""
+        else:
+            yield case.get("name"), "failed", case.get("status")
+
+
+def main(arguments):
+    allowed = read_allowed_skips()
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    arguments = iter(arguments)
+    for argument in arguments:
+        if argument == "--failed":
+            cases = [("all", next(arguments), "failed", "")]
+        else:
+            stage, path = argument.split("=", 1)
+            cases = [(stage, *case) for case in read_cases(stage, path)]
+        for stage, name, outcome, detail in cases:
+            if outcome == "skipped" and name not in allowed:
+                outcome, detail = "failed", "skipped, and not named in tests/allowed_skips.txt"
+            counts[outcome] += 1
+            if outcome == "failed":
+                print(f"FAILED  {stage}: {name} {detail}".rstrip())
+            elif outcome == "skipped":
+                print(f"skipped {stage}: {name} ({allowed[name]})")
+    print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
+    return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

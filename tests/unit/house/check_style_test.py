@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# check_style_test.py - the style check finds what it should: a clean toy tree, and one planted fault at a time.
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+
+
+def source(name, body):
+    return f"/* {SPDX}\n *\n * {name} - a toy.\n */\n{body}\n"
+
+
+CLEAN = {
+    "cmake/MantaLayers.cmake": (ROOT / "cmake/MantaLayers.cmake").read_text(),
+    "core/README.md": "toy",
+    "core/base/README.md": "toy",
+    "cmake/README.md": "toy",
+    "scheduler/README.md": "toy",
+    "scheduler/head/README.md": "toy",
+    "core/base/CMakeLists.txt": f"# {SPDX}\nmanta_module(base SOURCES id.c)\n",
+    "core/base/id.h": source("id.h", "#include <stdint.h>"),
+    "core/base/id.c": source("id.c", '#include "core/base/id.h"\nvoid f(void)\n{\n    static_assert(1, "");\n}'),
+    "scheduler/head/CMakeLists.txt": f"# {SPDX}\nmanta_module(head_core SOURCES table.c)\n",
+    "scheduler/head/table.c": source("table.c", '#include "core/base/id.h"\n#include "scheduler/head/table.h"'),
+    "scheduler/head/table.h": source("table.h", '#include "core/base/id.h"'),
+    "scheduler/head/main.c": source("main.c", '#include "scheduler/head/table.h"\n#include <sqlite3.h>'),
+}
+
+# Name -> (files that are added or replaced, what the report must say).
+FAULTS = {
+    "upward edge": ({"core/base/x.c": source("x.c", '#include "scheduler/head/table.h"')}, "module 'base' may not"),
+    "core half uses io": (
+        {
+            "core/io/README.md": "toy",
+            "core/io/loop.h": source("loop.h", ""),
+            "scheduler/head/table.c": source("table.c", '#include "core/io/loop.h"'),
+        },
+        "module 'head_core' may not include \"core/io/loop.h\"",
+    ),
+    "core half uses a header of the daemon": (
+        {
+            "core/io/README.md": "toy",
+            "core/io/loop.h": source("loop.h", ""),
+            "scheduler/head/serve.h": source("serve.h", '#include "core/io/loop.h"'),
+            "scheduler/head/table.c": source("table.c", '#include "scheduler/head/serve.h"'),
+        },
+        "module 'head_core' may not include \"scheduler/head/serve.h\"",
+    ),
+    "wrong door": ({"core/base/x.c": source("x.c", "#include <uv.h>")}, "<uv.h> may be included only in core/io/"),
+    "second door": ({"scheduler/head/x.c": source("x.c", "#include <sqlite3.h>")}, "one door per library"),
+    "no door": ({"core/base/x.c": source("x.c", "#include <ncurses.h>")}, "<ncurses.h> has no door"),
+    "long function": ({"core/base/x.c": source("x.c", "int f(void)\n{\n" + "    ;\n" * 69 + "}")}, "function of 72"),
+    "long file": ({"core/base/x.c": source("x.c", "\n" * 900)}, "file of 905 lines"),
+    "long line": ({"core/base/x.c": source("x.c", "int x" + "x" * 120 + ";")}, "line of 126 columns"),
+    "banned call": ({"core/base/x.c": source("x.c", "    strcpy(a, b);")}, "x.c:5: strcpy() is banned; use memcpy"),
+    "assert": ({"core/base/x.c": source("x.c", "    assert(a);")}, "assert() is banned"),
+    "fork": ({"core/base/x.c": source("x.c", "    fork();")}, "fork() is allowed only in"),
+    "unfinished": ({"core/base/x.c": source("x.c", "/* FIX" + "ME later */")}, "finish it"),
+    "no licence": ({"core/base/x.c": "/*\n * x.c - a toy.\n */\n"}, "the first line must hold SPDX"),
+    "no purpose": ({"core/base/x.c": f"/* {SPDX} */\n"}, "must say ' * x.c - purpose'"),
+    "script without licence": ({"core/base/x.sh": "true\n"}, "x.sh:1: the first 4 lines must hold SPDX"),
+    "no readme": ({"sweep/x.c": source("x.c", "")}, "sweep/README.md:1: missing"),
+}
+
+# What looks like a fault and is none.
+INNOCENT = {
+    "core/base/y.c": source("y.c", '/* assert( strcpy( */ const char *s = "system(x)";\nvoid g(struct a *a)\n{\n    a->rand(1);\n}')
+}
+
+
+def report(files):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        command = [sys.executable, str(ROOT / "scripts/check_style.py"), folder]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        return run.returncode, run.stdout + run.stderr
+
+
+class CheckStyle(unittest.TestCase):
+    def test_a_clean_tree_passes(self):
+        self.assertEqual(report({**CLEAN, **INNOCENT})[0], 0, report({**CLEAN, **INNOCENT})[1])
+
+    def test_every_planted_fault_is_found_alone(self):
+        for name, (files, wanted) in FAULTS.items():
+            with self.subTest(name):
+                code, text = report({**CLEAN, **files})
+                self.assertEqual(code, 1)
+                self.assertIn(wanted, text)
+                self.assertIn(" 1 findings", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
