@@ -130,6 +130,8 @@ MT_MUST_USE mt_status os_store_add_segment(struct os_store *store, uint64_t proc
 /* Process `process` wants to read `segment`. ENOENT; EWRONGJOB. */
 MT_MUST_USE mt_status os_store_segment(const struct os_store *store, uint64_t process, uint32_t segment,
                                        struct os_segment_view *out);
+/* Walks all segments: the one after `after` (0: the first) in the store's order. False at the end. */
+bool os_store_next(const struct os_store *store, uint32_t after, struct os_segment_view *out);
 /* The writer has nothing in it any more and has unmapped it (CTL_SEGMENT_BACK). EPROTO: it is not the writer's. */
 MT_MUST_USE mt_status os_store_segment_back(struct os_store *store, uint64_t process, uint32_t segment);
 
