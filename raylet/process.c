@@ -123,7 +123,7 @@ static const char *hello_check(struct rlt *r, struct rlt_proc *p, const struct c
         return "the process number is zero or in use";
     if (h->role == CTL_DRIVER)
         return NULL;
-    if (!p->job || h->job != p->job->job)
+    if (!p->job || (h->job && h->job != p->job->job)) /* 0: the socket says which */
         return "not a process of that job";
     if ((h->role == CTL_ZYGOTE) != (p == p->job->zygote) || h->role > CTL_WORKER)
         return "not in that role";

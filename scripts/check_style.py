@@ -5,7 +5,7 @@
 #
 #   layers    an include crosses folders only along the edges of cmake/MantaLayers.cmake
 #   doors     a library's header is included only behind its door (DOORS)
-#   sizes     no function over 70 lines, no file over 800, no line over 120 columns
+#   sizes     no function over 70 lines, no file over 800, no line over 132 columns (aim at 110)
 #   bans      calls that have a better replacement (BANNED), and notes to finish something later
 #   heads     each source begins with its licence, and C also with "name - purpose"
 #   readmes   each folder of sources has a README.md
@@ -16,7 +16,7 @@ import pathlib
 import re
 import sys
 
-FUNCTION_LINES_MAX, FILE_LINES_MAX, COLUMNS_MAX, HEAD_LINES = 70, 800, 120, 4
+FUNCTION_LINES_MAX, FILE_LINES_MAX, COLUMNS_MAX, HEAD_LINES = 70, 800, 132, 4
 
 # Folder -> its modules, from the lowest to the one that a main program belongs to.
 FOLDER_MODULES = {
@@ -121,6 +121,7 @@ class Tree:
         self.code = {name: strip_comments(self.lines[name]) for name in self.sources}
         self.uses = self.read_uses()
         self.module_of_source = self.read_modules()
+        self.module_of = {}  # filled by module_of() as it goes
 
     @staticmethod
     def is_foreign(path):
@@ -187,17 +188,24 @@ def may_include(tree, module, path):
 def module_of(tree, name):
     """A .c is of the module that lists it (else of its folder's highest), a header of the module of its .c; a header
     without one is of the lowest module that may include all that it includes."""
-    modules = FOLDER_MODULES[folder_of(name)]
+    if name not in tree.module_of:
+        modules = FOLDER_MODULES[folder_of(name)]
+        tree.module_of[name] = modules[0]  # should headers include each other in a circle
+        tree.module_of[name] = find_module(tree, name, modules)
+    return tree.module_of[name]
+
+
+def find_module(tree, name, modules):
     stem, suffix = name.rsplit(".", 1)
-    if stem + ".c" in tree.module_of_source:
-        return tree.module_of_source[stem + ".c"]
-    if suffix != "h" or len(modules) == 1 or stem + ".c" in tree.lines or name not in tree.lines:
-        return modules[-1] if suffix != "h" or stem + ".c" in tree.lines else modules[0]
-    own = [path for _, quote, path in includes_of(tree, name) if quote == '"' and folder_of(path) != folder_of(name)]
-    for module in modules:
-        if all(may_include(tree, module, path) for path in own):
-            return module
-    return modules[-1]
+    if stem + ".c" in tree.lines:
+        return tree.module_of_source.get(stem + ".c", modules[-1])
+    if suffix != "h":
+        return modules[-1]
+    if name not in tree.lines:
+        return modules[0]  # generated, or missing: the compiler's to say
+    paths = [path for _, quote, path in includes_of(tree, name) if quote == '"']
+    fitting = (module for module in modules if all(may_include(tree, module, path) for path in paths))
+    return next(fitting, modules[-1])
 
 
 def check_layers(tree):
@@ -207,10 +215,10 @@ def check_layers(tree):
             continue  # tests look everywhere
         module = module_of(tree, name) if folder else "examples"
         for number, quote, path in includes_of(tree, name):
-            if quote == '"' and (name, path) not in SEAMS and not may_include(tree, module, path):
-                if folder and path.endswith(".pb-c.h") and "proto" in tree.uses[module] | {module}:
-                    continue
-                tree.report(name, number, f"module '{module}' may not include \"{path}\" (cmake/MantaLayers.cmake)")
+            if (quote == "<" and path not in PUBLIC_HEADERS) or (name, path) in SEAMS:
+                continue
+            if not may_include(tree, module, path):
+                tree.report(name, number, f"module '{module}' may not include {path} (cmake/MantaLayers.cmake)")
 
 
 def check_doors(tree):

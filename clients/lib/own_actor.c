@@ -128,6 +128,7 @@ static void actor_die(struct own *own, struct own_actor *actor, const struct own
             struct ctl_name    name = {.actor = actor->id, .owner = own->process, .owner_node = own->node};
             memcpy(name.space, actor->space, sizeof name.space);
             memcpy(name.name, actor->public_name, sizeof name.name);
+            memcpy(name.type, actor->name, sizeof name.type);
             memcpy(bytes, &request, sizeof request);
             memcpy(bytes + sizeof request, &name, sizeof name);
             own_send(own, CTL_REQUEST, own_id_next(own), bytes, sizeof bytes);
@@ -153,6 +154,7 @@ static mt_status register_name(struct own *own, struct own_actor *actor)
     MT_TRY(own_request_new(own, id, actor->id, CTL_OP_NAME_PUT));
     memcpy(name.space, actor->space, sizeof name.space);
     memcpy(name.name, actor->public_name, sizeof name.name);
+    memcpy(name.type, actor->name, sizeof name.type);
     memcpy(bytes, &request, sizeof request);
     memcpy(bytes + sizeof request, &name, sizeof name);
     own_send(own, CTL_REQUEST, id, bytes, sizeof bytes);

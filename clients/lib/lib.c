@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib.c - the process's one struct lib: its lock, and the pump that connects the pure halves to the raylet.
+ *
+ * Owns:   `lib`. Thread: any, under the lock, unless a line says otherwise.
+ */
+#include "clients/lib/lib.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+struct lib lib = {.lock = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .park_fd = -1};
+
+#define X(name, number, text) static_assert((int)MANTA_##name == (int)MT_##name, "one number for one error");
+MT_CODES(X)
+#undef X
+
+uint64_t lib_now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void lib_lock(void)
+{
+    pthread_mutex_lock(&lib.lock);
+}
+
+void lib_unlock(void)
+{
+    pthread_mutex_unlock(&lib.lock);
+}
+
+/* ---- errors ---- */
+
+manta_status lib_error(manta_error *e, int32_t code, const char *format, ...)
+{
+    va_list args;
+    if (!e)
+        return code;
+    memset(e, 0, sizeof *e);
+    e->code = code;
+    va_start(args, format);
+    vsnprintf(e->message, sizeof e->message, format, args);
+    va_end(args);
+    return code;
+}
+
+manta_status lib_error_failure(manta_error *e, const struct own_failure *f, mt_id task)
+{
+    if (!e)
+        return f->code;
+    memset(e, 0, sizeof *e);
+    e->code = f->code;
+    e->user_code = f->user_code;
+    e->outcome = f->outcome;
+    e->pid = f->pid;
+    e->attempt = f->attempt;
+    e->signal_number = f->signal_number;
+    snprintf(e->function, sizeof e->function, "%s", f->function);
+    if (f->node)
+        snprintf(e->node, sizeof e->node, "%u", f->node);
+    mt_id_text(task, e->task);
+    snprintf(e->where, sizeof e->where, "%s", f->where);
+    snprintf(e->message, sizeof e->message, "%s", f->message);
+    snprintf(e->backtrace, sizeof e->backtrace, "%s", f->backtrace);
+    return f->code;
+}
+
+manta_status lib_error_status(manta_error *e, mt_status st)
+{
+    if (st.code == MT_OK)
+        return MANTA_OK;
+    if (st.sys)
+        return lib_error(e, st.code, "%s: %s", st.what, strerror(st.sys));
+    return lib_error(e, st.code, "%s: %s", mt_code_text(st.code), st.what);
+}
+
+manta_status lib_check(manta_error *e)
+{
+    if (lib.broken)
+        return lib_error(e, lib.broken, "%s", lib.broken_text);
+    if (lib.role == LIB_NONE)
+        return lib_error(e, MANTA_EINVAL, "manta_init has not been called in this process");
+    if (lib.role == LIB_OVER)
+        return lib_error(e, MANTA_ECONN, "manta_shutdown has been called");
+    return MANTA_OK;
+}
+
+void lib_break(int32_t code, const char *text)
+{
+    if (lib.broken)
+        return;
+    lib.broken = code;
+    snprintf(lib.broken_text, sizeof lib.broken_text, "%s", text);
+    if (lib.role == LIB_WORKER)
+        _exit(1); /* a worker without its raylet has no reason to live */
+    pthread_cond_broadcast(&lib.followers);
+}
+
+/* ---- what the halves want done ---- */
+
+/* Copies whole records into the up ring; what does not fit stays for the next time. */
+static void send_up(mt_buf *up)
+{
+    size_t at = 0;
+    while (at < up->size) {
+        struct lane_record record;
+        memcpy(&record, up->data + at, sizeof record);
+        if (!lane_ring_push(&lib.up, &record, up->data + at + LANE_RECORD_SIZE))
+            break;
+        at += lane_record_padded(record.length);
+    }
+    if (!at)
+        return;
+    memmove(up->data, up->data + at, up->size - at);
+    up->size -= at;
+    lane_ring_publish(&lib.up);
+    shm_add32(&lib.park->up_count, 1);
+    if (lane_park_must_wake(lib.switch_park))
+        lane_park_wake(lib.switch_park);
+}
+
+static void act(struct own_out *out)
+{
+    if (out->up.size)
+        send_up(&out->up);
+    for (uint32_t i = 0; i < out->wake_count; i++)
+        lane_park_wake(out->wake[i]);
+    out->wake_count = 0;
+    for (size_t i = 0; i < out->unmap.count; i++)
+        lib_unmap_lane(out->unmap.data[i]);
+    out->unmap.count = 0;
+    for (size_t i = 0; i < out->deaths.count; i++)
+        (void)mt_vec_push(&lib.news, out->deaths.data[i]).code;
+    out->deaths.count = 0;
+}
+
+void lib_act(void)
+{
+    act(&lib.own.out);
+    act(&lib.wrk.out);
+}
+
+/* ---- what has come ---- */
+
+static struct lib_request *request_find(mt_id id)
+{
+    for (size_t i = 0; i < lib.requests.count; i++)
+        if (mt_id_equal(lib.requests.data[i]->id, id))
+            return lib.requests.data[i];
+    return NULL;
+}
+
+static void request_answer(struct lib_request *request, const struct lane_record *record, const uint8_t *payload,
+                           const int *fds, int fd_count)
+{
+    request->size = record->length - LANE_RECORD_SIZE;
+    request->kind = record->kind;
+    memcpy(request->payload, payload, request->size);
+    for (int i = 0; i < fd_count && i < 2; i++)
+        request->fds[request->fd_count++] = fds[i];
+    request->is_done = true;
+}
+
+void lib_control(const struct lane_record *record, const uint8_t *payload, const int *fds, int fd_count)
+{
+    struct lib_request *request = request_find(record->id);
+    void               *lane = NULL;
+    struct lane_park   *park = NULL;
+    mt_status           st = mt_ok();
+
+    if (request) {
+        request_answer(request, record, payload, fds, fd_count);
+        return;
+    }
+    if ((record->kind == CTL_GRANT || record->kind == CTL_LANE) && fd_count == 2) {
+        struct lib_mapping mapping;
+        mapping.lane = lane = lib_map(fds[0], LANE_BYTES, true);
+        mapping.park = park = lib_map(fds[1], sizeof *park, true);
+        if (!lane || !park || mt_vec_push(&lib.mappings, mapping).code) {
+            lib_break(MT_ENOMEM, "a lease could not be mapped");
+            return;
+        }
+    }
+    if (record->kind == CTL_SPACE_BACK && record->length >= LANE_RECORD_SIZE + sizeof(struct ctl_space)) {
+        struct ctl_space space;
+        memcpy(&space, payload, sizeof space);
+        lib_space_back(&space);
+    } else if (record->kind == CTL_SHUTDOWN) {
+        lib_break(MT_ECONN, "the raylet of this node is shutting down");
+    } else if (record->kind == CTL_LANE || (record->kind == CTL_RECALL && lib.role == LIB_WORKER)) {
+        st = wrk_control(&lib.wrk, record, payload, lane, park);
+    }
+    if (st.code == MT_OK && record->kind != CTL_LANE)
+        st = own_control(&lib.own, record, payload, lane, park);
+    if (st.code)
+        lib_break(st.code, st.what);
+}
+
+static bool down_drain(void)
+{
+    struct lane_record record;
+    const uint8_t     *payload;
+    bool               found = true, any = false;
+    while (lane_ring_has_more(&lib.down)) {
+        uint8_t copy[LANE_RECORD_MAX];
+        if (lane_ring_peek(&lib.down, &record, &payload, &found).code) {
+            lib_break(MT_EPROTO, "the raylet broke the protocol of the control ring");
+            return true;
+        }
+        if (!found)
+            break;
+        memcpy(copy, payload, record.length - LANE_RECORD_SIZE);
+        lib_socket_drain(); /* what came with descriptors before this record must be known first */
+        lane_ring_consume(&lib.down);
+        lib_control(&record, copy, NULL, 0);
+        any = true;
+    }
+    if (any)
+        lane_ring_release(&lib.down);
+    return any;
+}
+
+bool lib_pump(void)
+{
+    bool     any = down_drain();
+    uint64_t completed = lib.own.completed;
+    if (shm_load32_acquire(&lib.park->socket_count) != lib.socket_seen) {
+        lib_socket_drain();
+        any = true;
+    }
+    any |= own_poll(&lib.own);
+    own_flush(&lib.own);
+    lib_act();
+    if (lib.follower_count && (completed != lib.own.completed || any))
+        pthread_cond_broadcast(&lib.followers);
+    return any;
+}

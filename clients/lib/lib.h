@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib.h - the shell of libmanta around its two pure halves: memory, sockets, threads and waiting.
+ *
+ * One struct lib a process. Its lock is "the owner lock": it guards own, wrk, the control lane, the store's client half
+ * and every table below. User code never runs under it.
+ *
+ * Waiting: whoever waits leads, that is, serves everyone's completions while it waits; others that wait meanwhile follow
+ * (they sleep on `followers`). When nobody waits, the helper thread looks once a millisecond while there is work, and
+ * sleeps in the park page when there is none.
+ */
+#ifndef LIB_LIB_H
+#define LIB_LIB_H
+
+#include "clients/lib/manta.h"
+#include "clients/lib/wrk.h"
+#include "core/base/rng.h"
+#include "objectstore/os_client.h"
+
+#include <pthread.h>
+
+enum {
+    LIB_SPIN_NS = 50 * 1000,          /* polling before sleeping: about two futex round trips */
+    LIB_BLOCK_NS = 50 * 1000,         /* a task that waits longer gives its CPU back */
+    LIB_TICK_NS = 1000 * 1000,
+    LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */
+    LIB_ACTIVE_NS = 50 * 1000 * 1000, /* the helper ticks for so long after the last call */
+    LIB_REQUEST_MS = 10 * 1000,       /* an answer of the raylet or the head */
+    LIB_CONNECT_MS = 30 * 1000,
+    LIB_SHUTDOWN_MS = 5 * 1000,
+    LIB_QUEUED_BYTES_MAX = 1 << 30,   /* submitted work that waits; more waits in submit */
+    LIB_WATCHES_MAX = 4096,
+};
+
+enum lib_role { LIB_NONE = 0, LIB_DRIVER = 1, LIB_WORKER = 2, LIB_OVER = 3 };
+
+/* A request of the library itself that a thread waits for. On that thread's stack, in lib.requests meanwhile. */
+struct lib_request {
+    mt_id    id;
+    bool     is_done;
+    int32_t  code;
+    uint16_t kind; /* of the record that answered */
+    int      fds[2];
+    int      fd_count;
+    size_t   size;
+    uint8_t  payload[LANE_RECORD_MAX];
+};
+
+/* Shared memory that is mapped here: a lane with its peer's park page. */
+struct lib_mapping {
+    void             *lane;
+    struct lane_park *park;
+};
+
+struct lib_watch {
+    uint64_t       number;
+    mt_id          subject; /* the actor, or the monitor of a node */
+    struct own_actor *actor;
+    manta_death_fn fn;
+    void          *user;
+};
+
+struct lib {
+    pthread_mutex_t lock;
+    pthread_cond_t  followers;
+    uint32_t        follower_count;
+    pthread_t       leader;
+    bool            is_led;
+    bool            has_helper, stop_helper;
+    pthread_t       helper;
+    uint64_t        calls;      /* API calls so far: tells the helper whether the program is active */
+    uint64_t        ticked_ns;
+
+    enum lib_role     role;
+    int32_t           broken; /* not 0: every call fails with this code */
+    char              broken_text[256];
+    int               socket, park_fd;
+    void             *ctl, *pins;
+    struct lane_park *park, *switch_park;
+    struct lane_producer up;
+    struct lane_consumer down;
+    uint32_t          socket_seen;
+    struct ctl_welcome welcome;
+    char              name_space[CTL_NAME_SIZE];
+
+    struct own       own;
+    struct wrk       wrk;
+    struct os_client store;
+    MT_VEC(struct lib_mapping) mappings;
+    MT_VEC(struct lib_request *) requests;
+    MT_VEC(struct lib_watch) watches;
+    MT_VEC(struct own_death) news; /* deaths whose callbacks are due */
+    uint64_t         watch_number;
+    struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
+    manta_ctx       *running; /* worker: the task of the main thread */
+    pthread_t        main_thread;
+};
+
+extern struct lib lib;
+
+/* ---- lib.c ---- */
+uint64_t lib_now_ns(void);
+void     lib_lock(void);
+void     lib_unlock(void);
+/* Carries out what the halves want done: records up, wake-ups, unmapping. */
+void lib_act(void);
+/* Looks at everything that may have come: control lane, socket, completions. True: something was there. */
+bool lib_pump(void);
+void lib_control(const struct lane_record *record, const uint8_t *payload, const int *fds, int fd_count);
+/* Fails every later call; the library never ends the process. */
+void lib_break(int32_t code, const char *text);
+/* Fills *e (may be NULL) and returns code. */
+manta_status lib_error(manta_error *e, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
+manta_status lib_error_failure(manta_error *e, const struct own_failure *f, mt_id task);
+manta_status lib_error_status(manta_error *e, mt_status st);
+void lib_failure_of(const manta_error *e, struct own_failure *out);
+/* ETIMEDOUT, ECONN...: whether the library can be used at all. */
+manta_status lib_check(manta_error *e);
+
+/* ---- lib_wait.c: all under the lock, which is released while sleeping ---- */
+typedef bool (*lib_ready)(void *arg);
+/* Until ready(arg), or the deadline (lib_now_ns; INT64_MAX: none). True: ready. Inside a task the CPU is given back. */
+bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns);
+int64_t lib_deadline(int64_t timeout_ms);
+void lib_helper_start(void);
+void lib_helper_stop(void);
+/* Sends a request and waits for its answer. EPROTO, ETIMEDOUT, or the code of a CTL_REPLY (text then in *e). */
+manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
+                      int64_t timeout_ms, manta_error *e);
+/* Runs callbacks of watches that are due; the lock is released around each. */
+void lib_run_news(void);
+
+/* ---- lib_connect.c ---- */
+mt_status lib_socket_open(const char *path, int *out_fd);
+mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, int argc, char **argv,
+                    const char *job_name);
+/* Waits for CTL_WELCOME and maps what it brings; lib is ready afterwards. The text of a refusal in `text`. */
+mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[256]);
+void      lib_disconnect(void);
+/* Messages on the unix socket. MT_EAGAIN where there is none. */
+mt_status lib_socket_receive(int fd, void *bytes, size_t room, size_t *out_size, int *fds, int *out_fd_count);
+mt_status lib_socket_send(int fd, uint16_t kind, mt_id id, const void *payload, size_t size, const void *more,
+                          size_t more_size, int fd_to_pass);
+void     *lib_map(int fd, size_t size, bool writable); /* closes fd; NULL on failure */
+void      lib_socket_drain(void);
+void      lib_unmap_lane(void *lane);
+
+/* ---- lib_private.c ---- */
+mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[256]);
+void      lib_private_stop(void);
+mt_status lib_runtime_folder(char *out, size_t size);
+
+/* ---- lib_zygote.c, lib_worker.c: neither returns ---- */
+MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv);
+MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv);
+void lib_crash_handlers(void);
+
+/* ---- lib_registry.c ---- */
+uint64_t            lib_hash(const char *name);
+manta_entry        *lib_entry_find(const char *name);
+manta_entry        *lib_entry_of_hash(uint64_t hash);
+manta_actor_type   *lib_actor_type_find(const char *name);
+manta_actor_type   *lib_actor_type_of_hash(uint64_t hash);
+const manta_method *lib_method_find(const manta_actor_type *type, const char *name);
+const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t hash);
+uint64_t            lib_method_hash(const char *method);
+/* ENOFUNC with the near names. */
+void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
+
+/* ---- lib_task.c ---- */
+/* Checks arguments against a signature (up to '>') and turns them into own_args. ETYPE, EINVAL into *f. */
+bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct own_arg *out,
+              struct own_actor_wire *wires, struct own_failure *f, const char *file, int line);
+/* Resources of options into a class; EINVAL into *f. */
+bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory,
+                    const manta_resource *resources, int count, struct own_failure *f);
+manta_ref *lib_failed_ref(const struct own_failure *f);
+void lib_ref_bytes(manta_ref *ref);
+
+/* ---- lib_object.c ---- */
+/* Room in a segment of ours; asks the raylet for segments as needed. Under the lock. */
+manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, manta_error *e);
+/* The value of a place, pinned; maps or pulls what is missing. Under the lock. *ref may be replaced by a local copy. */
+manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
+void lib_store_unpin(const struct lane_ref *ref);
+void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped);
+void lib_space_back(const struct ctl_space *space);
+
+/* ---- lib_worker.c ---- */
+struct manta_ctx {
+    const char     *name; /* of the running function */
+    const char     *signature;
+    struct wrk_run *run;
+    manta_error     failure; /* what manta_fail said */
+    bool            has_failed, has_value;
+    uint8_t         flags; /* LANE_VALUE_... */
+    char            type;
+    uint32_t        size;
+    uint8_t         bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + 64];
+};
+
+#endif
