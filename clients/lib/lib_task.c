@@ -178,7 +178,7 @@ static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opt
         return entry->cache;
     if (!task_spec(&spec, entry->name, opts, f))
         return NULL;
-    spec.group = entry->hash;
+    spec.group = 0; /* any function of the executable: what one lease serves differs only by what it needs */
     cls = own_class_get(&lib.own, &spec, (mt_id){0, 0});
     if (!cls)
         own_failure_set(f, MT_ENOMEM, "no memory for a scheduling class");
