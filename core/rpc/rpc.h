@@ -6,8 +6,9 @@
  * handlers and callbacks run on the loop, where the daemon's state lives; with RPC_DIRECT they run on the rpc thread
  * itself (data plane, and programs without a loop). Payloads are bytes; codec.h packs protobuf messages into them.
  *
- * Views that we hand to a callback are valid until it returns, unless said otherwise. Views that are handed to us are copied before the call returns. Every call carries the cluster token; every server checks it in one place
- * before any handler.
+ * Views that we hand to a callback are valid until it returns, unless said otherwise; views that are handed to us are
+ * copied before the call returns. Every call carries the cluster token; every server checks it in one place before any
+ * handler.
  */
 #ifndef MT_RPC_RPC_H
 #define MT_RPC_RPC_H

@@ -75,7 +75,8 @@ static void assert_served(void)
 {
     struct test_call call;
     struct rpc_channel *channel = client_channel(&client, echo.port, &echo.token); /* a new connection */
-    assert_int_equal(call_now(&call, &client, channel, "/test.Echo/Unary", mt_view_text("hello"), 30000), MT_OK);
+    assert_int_equal(call_now(&call, &client, channel, "/test.Echo/Unary", mt_view_text("hello"), 30000),
+                     MT_OK);
     assert_string_equal(call.reply.data, "hello");
     call_end(&call);
     rpc_channel_close(channel);
@@ -105,7 +106,8 @@ static void garbage_ends_its_own_connection_only(void **state)
             size += 9;
         }
         while (size < 1024 + (size_t)round * 256)
-            bytes[size++] = (char)(mt_rng_next(&rng) | 0x80); /* never a frame of a kind that is just ignored */
+            bytes[size++] =
+                (char)(mt_rng_next(&rng) | 0x80); /* never a frame of a kind that is just ignored */
         ssize_t sent = send(fd, bytes, size, MSG_NOSIGNAL);
         (void)sent; /* the server may have hung up already */
         assert_true(is_dropped(fd));
@@ -165,12 +167,14 @@ static void a_connection_without_the_token_has_its_time(void **state)
         usleep(5000);
         echo_stats(&echo);
     } while (echo.stats.dropped_unauthenticated < 2);
-    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Open", mt_view_text("x"), 30000), MT_OK); /* a new one */
+    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Open", mt_view_text("x"), 30000),
+                     MT_OK); /* a new one */
     call_end(&call);
     rpc_channel_close(bare);
 
     /* One good call, and it may stay. */
-    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Unary", mt_view_text("x"), 30000), MT_OK);
+    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Unary", mt_view_text("x"), 30000),
+                     MT_OK);
     call_end(&call);
     uint64_t until = io_now_ms() + 600;
     while (io_now_ms() < until)
@@ -257,7 +261,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(garbage_ends_its_own_connection_only, setup, teardown),
         cmocka_unit_test_setup_teardown(http_1_is_turned_away, setup, teardown),
         cmocka_unit_test_setup_teardown(idle_connections_do_not_keep_clients_out, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_connection_without_the_token_has_its_time, setup_impatient, teardown),
+        cmocka_unit_test_setup_teardown(a_connection_without_the_token_has_its_time, setup_impatient,
+                                        teardown),
         cmocka_unit_test_setup_teardown(the_end_of_a_connection_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(no_descriptor_left_does_not_make_it_deaf, setup, teardown),
         cmocka_unit_test(no_descriptor_is_left_behind),
