@@ -133,7 +133,7 @@ static void conns_sweep(struct io_timer *timer)
         shutdown(old->twin_fd, SHUT_RDWR);
         conn_free(old);
     }
-    if (conns->fresh)
+    if (atomic_load(&conns->unauthenticated))
         io_timer_start(conns->rpc->loop, timer, MT_CONN_SWEEP_MS);
 }
 

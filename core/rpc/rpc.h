@@ -97,8 +97,9 @@ void rpc_server_stats(struct rpc_server *server, struct rpc_server_stats *out);
 /* Each call is answered exactly once, by one of these; it is dead afterwards. Loop thread. */
 void rpc_call_reply(struct rpc_call *call, mt_view reply);
 void rpc_call_fail(struct rpc_call *call, mt_status status, const char *detail);
-/* Tells once when the client has gone before the answer (which must still be given, and goes nowhere); at once where it
- * has gone already. `gone` is the caller's, valid until the answer. Loop thread. */
+/* Tells once when nobody waits for the answer any more: the client has gone (at once where it has gone already), or the
+ * server closes. The answer must still be given; when the server closes, before `run` returns, or the call is answered
+ * with MT_ECONN and dead. `gone` is the caller's, valid until the answer. Loop thread. */
 struct rpc_gone {
     void (*run)(struct rpc_gone *gone);
 };

@@ -162,7 +162,12 @@ void rpc_server_close(struct rpc_server *server)
         pthread_mutex_unlock(&server->lock);
         if (!call)
             break;
-        rpc_call_fail(call, mt_error(MT_ECONN, 0, "the server is stopping"), NULL);
+        if (call->gone && !call->is_gone) { /* whoever keeps something for the call lets go of it, and may answer */
+            call->is_gone = true;
+            call->gone->run(call->gone);
+        } else {
+            rpc_call_fail(call, mt_error(MT_ECONN, 0, "the server is stopping"), NULL);
+        }
     }
     /* Let the last replies out, then end what is left: streams, and clients that do not read. */
     (void)rpc_wait(server->rpc, server_has_replied, server, MT_SERVER_GRACE_MS);
@@ -469,8 +474,9 @@ static void call_tell_gone(struct io_msg *msg)
     pthread_mutex_lock(&call->server->lock);
     bool is_answered = !call->link;
     pthread_mutex_unlock(&call->server->lock);
+    bool is_told = call->is_gone;
     call->is_gone = true;
-    if (!is_answered && call->gone)
+    if (!is_answered && !is_told && call->gone)
         call->gone->run(call->gone);
     call_unref(call);
 }
