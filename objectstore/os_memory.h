@@ -10,12 +10,14 @@
 
 #include "core/base/status.h"
 
+#include <stdbool.h>
+
 /* A zeroed memfd of `size` bytes (made a multiple of the page), sealed; descriptors are close-on-exec and the caller's.
  * `out_ro` may be NULL. `name` is for /proc/PID/maps. Pages cost nothing until touched. ESYS; EINVAL: size 0. */
 MT_MUST_USE mt_status os_memory_create(const char *name, uint64_t size, int *out_rw, int *out_ro);
 
 /* Maps `size` bytes of `fd`. ESYS. */
-MT_MUST_USE mt_status os_memory_map(int fd, uint64_t size, _Bool writable, void **out_base);
+MT_MUST_USE mt_status os_memory_map(int fd, uint64_t size, bool writable, void **out_base);
 void os_memory_unmap(void *base, uint64_t size);
 
 /* Makes the pages of a writable mapping present in one go: several times faster than faulting them one by one. Blocks

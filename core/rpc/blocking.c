@@ -11,21 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READER_AHEAD = 64 }; /* messages kept for the caller; then the stream is paused */
-
 struct blocking_call {
     struct rpc_unary unary;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_done;
     mt_status status;
-    struct rpc_buf reply;
-    char detail[RPC_DETAIL_SIZE];
+    mt_buf reply;
+    char detail[MT_ERROR_BYTES_MAX];
 };
 
 struct kept {
     struct kept *next;
-    struct rpc_buf message;
+    mt_buf message;
 };
 struct rpc_reader {
     struct rpc_stream_handler handler;
@@ -36,19 +34,18 @@ struct rpc_reader {
     size_t count;
     bool is_closed, is_broken; /* broken: a message could not be kept */
     mt_status status;
-    char detail[RPC_DETAIL_SIZE];
+    char detail[MT_ERROR_BYTES_MAX];
 };
 
-static void call_done(struct rpc_unary *unary, const struct rpc_result *result, struct rpc_view reply);
-static void reader_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, struct rpc_view message);
+static void call_done(struct rpc_unary *unary, const struct rpc_result *result, mt_view reply);
+static void reader_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message);
 static void reader_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
                           const struct rpc_result *result);
-static bool buf_copy(struct rpc_buf *out, struct rpc_view view);
 static void cond_init(pthread_cond_t *cond);
 static struct timespec deadline_in(uint32_t timeout_ms);
 
-mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, struct rpc_view request,
-                            uint32_t timeout_ms, unsigned flags, struct rpc_buf *out_reply, char *detail)
+mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, mt_view request,
+                            uint32_t timeout_ms, unsigned flags, mt_buf *out_reply, char *detail)
 {
     struct blocking_call call = {.unary.done = call_done};
     pthread_mutex_init(&call.lock, NULL);
@@ -66,17 +63,17 @@ mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, str
     if (!st.code)
         *out_reply = call.reply;
     else if (detail)
-        memcpy(detail, call.detail, RPC_DETAIL_SIZE);
+        memcpy(detail, call.detail, MT_ERROR_BYTES_MAX);
     pthread_cond_destroy(&call.changed);
     pthread_mutex_destroy(&call.lock);
     return st;
 }
 
-static void call_done(struct rpc_unary *unary, const struct rpc_result *result, struct rpc_view reply)
+static void call_done(struct rpc_unary *unary, const struct rpc_result *result, mt_view reply)
 {
     struct blocking_call *call = mt_container_of(unary, struct blocking_call, unary);
     mt_status st = result->status;
-    if (!st.code && !buf_copy(&call->reply, reply))
+    if (!st.code && mt_buf_append(&call->reply, reply.data, reply.size).code)
         st = mt_error(MT_ENOMEM, 0, "keep a reply");
     rpc_detail_copy(call->detail, result->detail, strlen(result->detail));
     pthread_mutex_lock(&call->lock);
@@ -87,7 +84,7 @@ static void call_done(struct rpc_unary *unary, const struct rpc_result *result, 
 }
 
 mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_config *config,
-                          struct rpc_view request, struct rpc_reader **out_reader)
+                          mt_view request, struct rpc_reader **out_reader)
 {
     struct rpc_stream_config direct = *config;
     struct rpc_reader *reader = calloc(1, sizeof *reader);
@@ -116,7 +113,7 @@ mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_c
     return mt_ok();
 }
 
-mt_status rpc_reader_next(struct rpc_reader *reader, uint32_t timeout_ms, struct rpc_buf *out_message, char *detail)
+mt_status rpc_reader_next(struct rpc_reader *reader, uint32_t timeout_ms, mt_buf *out_message, char *detail)
 {
     struct timespec until = deadline_in(timeout_ms);
     mt_status st = mt_ok();
@@ -130,7 +127,7 @@ mt_status rpc_reader_next(struct rpc_reader *reader, uint32_t timeout_ms, struct
         reader->first = kept->next;
         if (!reader->first)
             reader->end = &reader->first;
-        is_room = --reader->count == READER_AHEAD / 2;
+        is_room = --reader->count == MT_READER_AHEAD_MAX / 2;
     } else if (!reader->is_closed) {
         st = mt_error(MT_ETIMEDOUT, 0, "no message within the limit");
     } else if (reader->is_broken) {
@@ -138,7 +135,7 @@ mt_status rpc_reader_next(struct rpc_reader *reader, uint32_t timeout_ms, struct
     } else {
         st = reader->status.code ? reader->status : mt_error(MT_ENOENT, 0, "the stream has ended");
         if (detail)
-            memcpy(detail, reader->detail, RPC_DETAIL_SIZE);
+            memcpy(detail, reader->detail, MT_ERROR_BYTES_MAX);
     }
     pthread_mutex_unlock(&reader->lock);
     if (is_room)
@@ -161,7 +158,7 @@ void rpc_reader_close(struct rpc_reader *reader)
     while (reader->first) {
         struct kept *kept = reader->first;
         reader->first = kept->next;
-        rpc_buf_free(&kept->message);
+        mt_buf_fini(&kept->message);
         free(kept);
     }
     pthread_cond_destroy(&reader->changed);
@@ -169,17 +166,17 @@ void rpc_reader_close(struct rpc_reader *reader)
     free(reader);
 }
 
-static void reader_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, struct rpc_view message)
+static void reader_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct rpc_reader *reader = mt_container_of(handler, struct rpc_reader, handler);
     struct kept *kept = calloc(1, sizeof *kept);
-    bool is_kept = kept && buf_copy(&kept->message, message);
+    bool is_kept = kept && !mt_buf_append(&kept->message, message.data, message.size).code;
     pthread_mutex_lock(&reader->lock);
     if (is_kept && !reader->is_broken) {
         *reader->end = kept;
         reader->end = &kept->next;
         kept = NULL;
-        if (++reader->count >= READER_AHEAD)
+        if (++reader->count >= MT_READER_AHEAD_MAX)
             rpc_stream_pause(stream);
     } else {
         reader->is_broken = true; /* nothing behind a gap is delivered */
@@ -187,7 +184,7 @@ static void reader_message(struct rpc_stream_handler *handler, struct rpc_stream
     pthread_cond_signal(&reader->changed);
     pthread_mutex_unlock(&reader->lock);
     if (kept) {
-        rpc_buf_free(&kept->message);
+        mt_buf_fini(&kept->message);
         free(kept);
         rpc_stream_cancel(stream);
     }
@@ -204,17 +201,6 @@ static void reader_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     reader->is_closed = true;
     pthread_cond_signal(&reader->changed);
     pthread_mutex_unlock(&reader->lock);
-}
-
-static bool buf_copy(struct rpc_buf *out, struct rpc_view view)
-{
-    out->data = malloc(view.size ? view.size : 1);
-    if (!out->data)
-        return false;
-    if (view.size)
-        memcpy(out->data, view.data, view.size);
-    out->size = view.size;
-    return true;
 }
 
 static void cond_init(pthread_cond_t *cond)

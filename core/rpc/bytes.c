@@ -37,16 +37,9 @@
     X(ECORRUPT, DATA_LOSS)               \
     X(ECONN, UNKNOWN) /* without our header: gRPC itself, say of a channel that was closed */
 
-void rpc_buf_free(struct rpc_buf *buf)
+grpc_byte_buffer *rpc_bytes_copy(mt_view view)
 {
-    free(buf->data);
-    buf->data = NULL;
-    buf->size = 0;
-}
-
-grpc_byte_buffer *rpc_bytes_copy(struct rpc_view view)
-{
-    grpc_slice slice = grpc_slice_from_copied_buffer(view.data, view.size);
+    grpc_slice slice = grpc_slice_from_copied_buffer((const char *)view.data, view.size);
     grpc_byte_buffer *bytes = grpc_raw_byte_buffer_create(&slice, 1);
     grpc_slice_unref(slice);
     return bytes;
@@ -62,7 +55,7 @@ void rpc_message_open(struct rpc_message *message, grpc_byte_buffer *take_bytes)
     if (take_bytes->data.raw.compression != GRPC_COMPRESS_NONE) {
         message->is_compressed = true;
     } else if (slices->count == 1) {
-        message->view = (struct rpc_view){GRPC_SLICE_START_PTR(slices->slices[0]), slices->length};
+        message->view = mt_view_of(GRPC_SLICE_START_PTR(slices->slices[0]), slices->length);
     } else if (slices->count > 1) {
         grpc_byte_buffer_reader reader;
         int ok = grpc_byte_buffer_reader_init(&reader, take_bytes);
@@ -70,7 +63,7 @@ void rpc_message_open(struct rpc_message *message, grpc_byte_buffer *take_bytes)
         message->flat = grpc_byte_buffer_reader_readall(&reader);
         message->is_flat = true;
         grpc_byte_buffer_reader_destroy(&reader);
-        message->view = (struct rpc_view){GRPC_SLICE_START_PTR(message->flat), GRPC_SLICE_LENGTH(message->flat)};
+        message->view = mt_view_of(GRPC_SLICE_START_PTR(message->flat), GRPC_SLICE_LENGTH(message->flat));
     }
 }
 
@@ -130,7 +123,7 @@ mt_status rpc_status_from_grpc(grpc_status_code code, const grpc_metadata_array 
 void rpc_detail_copy(char *out, const void *text, size_t size)
 {
     const unsigned char *in = text;
-    size_t n = size < RPC_DETAIL_SIZE - 1 ? size : RPC_DETAIL_SIZE - 1;
+    size_t n = size < MT_ERROR_BYTES_MAX - 1 ? size : MT_ERROR_BYTES_MAX - 1;
     for (size_t i = 0; i < n; i++)
         out[i] = (char)(in[i] < 32 || in[i] == 127 ? '?' : in[i]);
     out[n] = '\0';

@@ -95,14 +95,14 @@ static grpc_channel *channel_create(const char *target)
         {GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1}, /* each channel is a connection of its own */
         {GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0},
         {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
-        {GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, RPC_BACKOFF_MIN_MS},
-        {GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, RPC_CONNECT_MS}, /* its name lies: it limits one attempt */
-        {GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, RPC_BACKOFF_MAX_MS},
-        {GRPC_ARG_KEEPALIVE_TIME_MS, RPC_KEEPALIVE_MS},
-        {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, RPC_KEEPALIVE_TIMEOUT_MS},
+        {GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, MT_REDIAL_MS_MIN},
+        {GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, MT_DIAL_MS}, /* its name lies: it limits one attempt */
+        {GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, MT_REDIAL_MS_MAX},
+        {GRPC_ARG_KEEPALIVE_TIME_MS, MT_KEEPALIVE_MS},
+        {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, MT_KEEPALIVE_ANSWER_MS},
         {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
-        {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RPC_MESSAGE_MAX},
-        {GRPC_ARG_MAX_METADATA_SIZE, RPC_METADATA_MAX},
+        {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, MT_CONTROL_BYTES_MAX},
+        {GRPC_ARG_MAX_METADATA_SIZE, MT_METADATA_BYTES_MAX},
     };
     grpc_arg args[sizeof settings / sizeof settings[0]];
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
@@ -133,9 +133,9 @@ grpc_op rpc_send_headers(const struct rpc_channel *channel, unsigned flags, grpc
 }
 
 mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, const char *method,
-                          struct rpc_view request, uint32_t timeout_ms, unsigned flags)
+                          mt_view request, uint32_t timeout_ms, unsigned flags)
 {
-    if (timeout_ms == 0 || request.size > RPC_MESSAGE_MAX || (!channel->rpc->loop && !(flags & RPC_DIRECT)))
+    if (timeout_ms == 0 || request.size > MT_CONTROL_BYTES_MAX || (!channel->rpc->loop && !(flags & RPC_DIRECT)))
         return mt_error(MT_EINVAL, 0, "unary call: no time limit, a message that is too large, or no loop");
     MT_ASSERT(!unary->impl);
     struct rpc_unary_impl *impl = calloc(1, sizeof *impl);
@@ -195,7 +195,7 @@ static void unary_done(struct io_msg *msg)
     struct rpc_unary_impl *impl = mt_container_of(msg, struct rpc_unary_impl, msg);
     struct rpc_unary *unary = impl->unary;
     struct rpc_message reply;
-    char detail[RPC_DETAIL_SIZE];
+    char detail[MT_ERROR_BYTES_MAX];
     struct rpc_result result = {rpc_status_from_grpc(impl->code, &impl->trailing), detail};
 
     rpc_detail_copy(detail, GRPC_SLICE_START_PTR(impl->detail), GRPC_SLICE_LENGTH(impl->detail));

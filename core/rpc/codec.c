@@ -4,23 +4,19 @@
  */
 #include "core/rpc/codec.h"
 
-#include <stdlib.h>
-
-mt_status rpc_pack(const ProtobufCMessage *message, struct rpc_buf *out)
+mt_status rpc_pack(const ProtobufCMessage *message, mt_buf *out)
 {
     size_t size = protobuf_c_message_get_packed_size(message);
-    if (size > RPC_MESSAGE_MAX)
-        return mt_error(MT_EINVAL, 0, "message larger than RPC_MESSAGE_MAX");
-    void *data = malloc(size ? size : 1);
-    if (!data)
-        return mt_error(MT_ENOMEM, 0, "pack a message");
-    protobuf_c_message_pack(message, data);
-    out->data = data;
-    out->size = size;
+    if (size > MT_CONTROL_BYTES_MAX)
+        return mt_error(MT_EINVAL, 0, "message larger than MT_CONTROL_BYTES_MAX");
+    mt_buf buf = {0};
+    MT_TRY(mt_buf_reserve(&buf, size));
+    buf.size = protobuf_c_message_pack(message, buf.data);
+    *out = buf;
     return mt_ok();
 }
 
-mt_status rpc_unpack(const ProtobufCMessageDescriptor *type, struct rpc_view bytes, size_t size_max,
+mt_status rpc_unpack(const ProtobufCMessageDescriptor *type, mt_view bytes, size_t size_max,
                      ProtobufCMessage **out_message)
 {
     if (bytes.size > size_max)

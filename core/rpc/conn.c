@@ -20,8 +20,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SWEEP_MS = 50 };
-
 struct rpc_conn {
     struct rpc_conn *next, **link; /* link: what points here */
     struct rpc_conns *conns;
@@ -46,13 +44,13 @@ mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *
     conns->rpc = rpc;
     conns->server = server;
     conns->unauthenticated_max =
-        config->unauthenticated_max ? config->unauthenticated_max : RPC_UNAUTHENTICATED_MAX;
-    conns->first_call_ms = config->first_call_ms ? config->first_call_ms : RPC_FIRST_CALL_MS;
+        config->unauthenticated_max ? config->unauthenticated_max : MT_CONNS_STRANGER_MAX;
+    conns->first_call_ms = config->first_call_ms ? config->first_call_ms : MT_HANDSHAKE_MS;
     conns->listener.accepted = conns_accepted;
     conns->sweep.fire = conns_sweep;
     conns->resume.run = conns_resume;
     MT_TRY(io_listener_open_tcp(rpc->loop, &conns->listener, config->host ? config->host : "127.0.0.1", config->port,
-                                config->connections_max ? config->connections_max : RPC_CONNECTIONS_MAX));
+                                config->connections_max ? config->connections_max : MT_CONNS_MAX));
     pthread_mutex_init(&conns->lock, NULL);
     conns->plain = grpc_insecure_server_credentials_create();
     return mt_ok();
@@ -107,7 +105,7 @@ static void conns_accepted(struct io_listener *listener, int fd, const struct io
     if (is_held_up)
         io_listener_pause(listener);
     if (!io_timer_is_started(&conns->sweep))
-        io_timer_start(conns->rpc->loop, &conns->sweep, SWEEP_MS);
+        io_timer_start(conns->rpc->loop, &conns->sweep, MT_CONN_SWEEP_MS);
     grpc_server_add_channel_from_fd(conns->server, fd, conns->plain);
 }
 
@@ -117,7 +115,7 @@ static void conns_sweep(struct io_timer *timer)
     struct rpc_conns *conns = mt_container_of(timer, struct rpc_conns, sweep);
     uint64_t now = io_now_ms();
     pthread_mutex_lock(&conns->lock);
-    uint64_t limit_ms = conns->is_held_up ? RPC_UNAUTHENTICATED_MIN_MS : conns->first_call_ms;
+    uint64_t limit_ms = conns->is_held_up ? MT_CONN_STRANGER_MS_MIN : conns->first_call_ms;
     pthread_mutex_unlock(&conns->lock);
     for (;;) {
         struct rpc_conn *old = NULL;
@@ -135,7 +133,7 @@ static void conns_sweep(struct io_timer *timer)
         conn_free(old);
     }
     if (conns->fresh)
-        io_timer_start(conns->rpc->loop, timer, SWEEP_MS);
+        io_timer_start(conns->rpc->loop, timer, MT_CONN_SWEEP_MS);
 }
 
 void rpc_conns_trust(struct rpc_conns *conns, grpc_call *call)

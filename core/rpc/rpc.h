@@ -6,53 +6,20 @@
  * handlers and callbacks run on the loop, where the daemon's state lives; with RPC_DIRECT they run on the rpc thread
  * itself (data plane, and programs without a loop). Payloads are bytes; codec.h packs protobuf messages into them.
  *
- * Views (rpc_view) that we hand to a callback are valid until it returns, unless said otherwise. Views that are handed
- * to us are copied before the call returns. Every call carries the cluster token; every server checks it in one place
+ * Views that we hand to a callback are valid until it returns, unless said otherwise. Views that are handed to us are copied before the call returns. Every call carries the cluster token; every server checks it in one place
  * before any handler.
  */
 #ifndef MT_RPC_RPC_H
 #define MT_RPC_RPC_H
 
+#include "core/base/buf.h"
+#include "core/base/limits.h"
 #include "core/base/status.h"
 #include "core/io/token.h"
 
 #include <stdbool.h>
 
 struct io_loop;
-
-enum {
-    RPC_MESSAGE_MAX = 4 << 20,          /* bytes of one message, either way */
-    RPC_METADATA_MAX = 8 << 10,         /* bytes of all headers of a call */
-    RPC_STREAMS_MAX = 128,              /* calls at a time on one connection */
-    RPC_CONNECTIONS_MAX = 4096,         /* of one server */
-    RPC_UNAUTHENTICATED_MAX = 32,       /* connections of one server without a call that had the token */
-    RPC_UNAUTHENTICATED_MIN_MS = 100,   /* what such a connection has in any case, when others wait for its place */
-    RPC_FIRST_CALL_MS = 5000,           /* what it has when nobody waits */
-    RPC_IDLE_MS = 10 * 60 * 1000,       /* a connection without calls is closed */
-    RPC_CALLS_MAX = 4096,               /* calls and streams that a server has open at a time */
-    RPC_MEMORY_MAX = 512 << 20,         /* bytes that gRPC may hold for a server's connections */
-    RPC_QUEUE_BYTES = 4 << 20,          /* default bound of a stream's send queue */
-    RPC_AHEAD_BYTES = 1 << 20,          /* received on a stream and not delivered yet: then no more is read */
-    RPC_AHEAD_MESSAGES = 256,
-    RPC_CONNECT_MS = 2000,              /* an attempt to connect, the first answer included */
-    RPC_BACKOFF_MIN_MS = 100,           /* between attempts to connect (gRPC has no lower) */
-    RPC_BACKOFF_MAX_MS = 1000,
-    RPC_KEEPALIVE_MS = 10 * 1000,       /* a silent connection with calls is asked, */
-    RPC_KEEPALIVE_TIMEOUT_MS = 5000,    /* and has this long to answer */
-    RPC_CLOSE_GRACE_MS = 200,           /* rpc_server_close waits this long for replies to be sent */
-    RPC_CLOSE_LIMIT_MS = 10 * 1000,     /* then closing hangs for a bug of ours: a check fails */
-    RPC_DETAIL_SIZE = 256,              /* of an error's text */
-};
-
-struct rpc_view {
-    const void *data;
-    size_t size;
-};
-struct rpc_buf { /* owned bytes, from malloc */
-    void *data;
-    size_t size;
-};
-void rpc_buf_free(struct rpc_buf *buf);
 
 /* How a call ended. */
 struct rpc_result {
@@ -74,8 +41,6 @@ MT_MUST_USE mt_status rpc_new(struct io_loop *loop, struct rpc **out_rpc);
 /* Cancels the client calls that are left, runs their callbacks, joins the thread. Servers and channels must be closed
  * before. Loop thread (any, without a loop). Blocks a few milliseconds. */
 void rpc_free(struct rpc *rpc);
-/* Where gRPC's own complaints (level error) go, from any thread; NULL, as at the start: nowhere. Process-wide. */
-void rpc_set_log(void (*log)(const char *text));
 
 /* ---- server ---- */
 
@@ -93,7 +58,7 @@ struct rpc_method {
     const char *name; /* "/manta.v1.Head/Submit" */
     unsigned flags;   /* RPC_METHOD_OPEN; RPC_DIRECT for streams */
     /* Answers by rpc_call_reply or rpc_call_fail, now or later. `request` is valid until then. */
-    void (*unary)(struct rpc_service *service, struct rpc_call *call, struct rpc_view request);
+    void (*unary)(struct rpc_service *service, struct rpc_call *call, mt_view request);
     /* Takes the stream by giving the handler of its events, embedded in what the caller keeps for it; or refuses it by
      * NULL (the client gets MT_EAGAIN). */
     struct rpc_stream_handler *(*stream)(struct rpc_service *service, struct rpc_stream *stream);
@@ -107,14 +72,14 @@ struct rpc_server_config {
     const char *host; /* loopback only, see listener.h; NULL: 127.0.0.1 */
     uint16_t port;    /* 0: a free one */
     const struct io_token *token;
-    /* 0 takes the default of the limits above */
+    /* 0 takes the default, of core/base/limits.h */
     uint32_t connections_max, unauthenticated_max, first_call_ms, calls_max;
 };
 /* Listens and serves. EINVAL, EUNSUPPORTED (not loopback), EEXIST (port taken), ENOMEM, ESYS. Loop thread. */
 MT_MUST_USE mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service,
                                       const struct rpc_server_config *config, struct rpc_server **out_server);
 /* No handler runs after this: calls that are not answered yet get MT_ECONN and their rpc_call is dead, streams get
- * `closed`. Blocks up to RPC_CLOSE_GRACE_MS. Loop thread, but in no callback of this server. */
+ * `closed`. Blocks up to MT_SERVER_GRACE_MS. Loop thread, but in no callback of this server. */
 void rpc_server_close(struct rpc_server *server);
 uint16_t rpc_server_port(const struct rpc_server *server);
 
@@ -129,7 +94,7 @@ struct rpc_server_stats {
 void rpc_server_stats(struct rpc_server *server, struct rpc_server_stats *out);
 
 /* Each call is answered exactly once, by one of these; it is dead afterwards. Loop thread. */
-void rpc_call_reply(struct rpc_call *call, struct rpc_view reply);
+void rpc_call_reply(struct rpc_call *call, mt_view reply);
 void rpc_call_fail(struct rpc_call *call, mt_status status, const char *detail);
 /* Tells once when the client has gone before the answer (which must still be given, and goes nowhere); at once where it
  * has gone already. `gone` is the caller's, valid until the answer. Loop thread. */
@@ -155,13 +120,13 @@ void rpc_channel_kick(struct rpc_channel *channel);
 
 /* One request, one reply. Embed it in what waits; it stays there until `done`. */
 struct rpc_unary {
-    void (*done)(struct rpc_unary *unary, const struct rpc_result *result, struct rpc_view reply);
+    void (*done)(struct rpc_unary *unary, const struct rpc_result *result, mt_view reply);
     struct rpc_unary_impl *impl; /* private; NULL when not under way */
 };
 /* `done` runs exactly once if this succeeds, never inside it. timeout_ms > 0. flags: RPC_DIRECT, RPC_WAIT_READY.
  * EINVAL, ENOMEM. Any thread. */
 MT_MUST_USE mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, const char *method,
-                                      struct rpc_view request, uint32_t timeout_ms, unsigned flags);
+                                      mt_view request, uint32_t timeout_ms, unsigned flags);
 /* `done` comes soon, with MT_ECANCELLED if nothing else was quicker. Loop thread, without RPC_DIRECT. */
 void rpc_unary_cancel(struct rpc_unary *unary);
 
@@ -170,7 +135,7 @@ void rpc_unary_cancel(struct rpc_unary *unary);
 /* Embed it in what keeps the stream; it must stay until `closed` or rpc_stream_free. Callbacks of one stream never
  * overlap. Each but `message` and `closed` may be NULL. */
 struct rpc_stream_handler {
-    void (*message)(struct rpc_stream_handler *handler, struct rpc_stream *stream, struct rpc_view message);
+    void (*message)(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message);
     /* A send had been refused with MT_EAGAIN; half of the queue is free now. */
     void (*drained)(struct rpc_stream_handler *handler, struct rpc_stream *stream);
     /* Server side: the client sends nothing more (it still reads). */
@@ -187,9 +152,9 @@ struct rpc_stream_config {
 MT_MUST_USE mt_status rpc_stream_open(struct rpc_channel *channel, const struct rpc_stream_config *config,
                                       struct rpc_stream_handler *handler, struct rpc_stream **out_stream);
 /* Queues one message; they arrive in order. EAGAIN: the queue is full (an empty one takes any message up to
- * RPC_MESSAGE_MAX), `drained` will tell. ECONN: the stream is over. EINVAL: too large, or after the end. Any thread
+ * MT_CONTROL_BYTES_MAX), `drained` will tell. ECONN: the stream is over. EINVAL: too large, or after the end. Any thread
  * that knows that the stream is not freed. */
-MT_MUST_USE mt_status rpc_stream_send(struct rpc_stream *stream, struct rpc_view message);
+MT_MUST_USE mt_status rpc_stream_send(struct rpc_stream *stream, mt_view message);
 /* Client: nothing more to send. Server: the stream ends with this status. Both after what is queued. */
 void rpc_stream_end(struct rpc_stream *stream);
 void rpc_stream_finish(struct rpc_stream *stream, mt_status status, const char *detail);
@@ -200,7 +165,7 @@ void rpc_stream_cancel(struct rpc_stream *stream);
  * server once the client has gone, the rest is dropped and `closed` comes at once. */
 void rpc_stream_pause(struct rpc_stream *stream);
 void rpc_stream_resume(struct rpc_stream *stream);
-/* Bound of the send queue; RPC_QUEUE_BYTES at the start. */
+/* Bound of the send queue; MT_STREAM_QUEUE_BYTES at the start. */
 void rpc_stream_set_queue(struct rpc_stream *stream, size_t bytes_max);
 /* Gives the stream back; cancels it where it is not over, and no callback comes any more. Loop thread; with
  * RPC_DIRECT only in or after `closed`. */
@@ -208,17 +173,17 @@ void rpc_stream_free(struct rpc_stream *stream);
 
 /* ---- for programs without a loop; they block the caller and work from any thread but a callback's ---- */
 
-/* `out_reply` is the caller's to free; it and `detail` (RPC_DETAIL_SIZE bytes, or NULL) are written on success and on
+/* `out_reply` is the caller's to free; it and `detail` (MT_ERROR_BYTES_MAX bytes, or NULL) are written on success and on
  * failure, respectively. */
-MT_MUST_USE mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, struct rpc_view request,
-                                        uint32_t timeout_ms, unsigned flags, struct rpc_buf *out_reply, char *detail);
+MT_MUST_USE mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, mt_view request,
+                                        uint32_t timeout_ms, unsigned flags, mt_buf *out_reply, char *detail);
 
 struct rpc_reader; /* one request, then messages from the server until it ends */
 MT_MUST_USE mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_config *config,
-                                      struct rpc_view request, struct rpc_reader **out_reader);
+                                      mt_view request, struct rpc_reader **out_reader);
 /* The next message. ENOENT: the server has ended the stream with success. ETIMEDOUT: none came in time; ask again.
  * Anything else: how it failed, `detail` as above. */
-MT_MUST_USE mt_status rpc_reader_next(struct rpc_reader *reader, uint32_t timeout_ms, struct rpc_buf *out_message,
+MT_MUST_USE mt_status rpc_reader_next(struct rpc_reader *reader, uint32_t timeout_ms, mt_buf *out_message,
                                       char *detail);
 void rpc_reader_close(struct rpc_reader *reader);
 

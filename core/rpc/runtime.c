@@ -8,6 +8,8 @@
  */
 #include "core/rpc/runtime.h"
 
+#include "core/base/log.h"
+
 #include <grpc/support/log.h>
 
 #include <errno.h>
@@ -22,8 +24,6 @@ void __tsan_release(void *address);
 #define __tsan_acquire(address) ((void)(address))
 #define __tsan_release(address) ((void)(address))
 #endif
-
-static _Atomic(void (*)(const char *)) log_sink;
 
 static void *rpc_main(void *arg);
 static void log_from_grpc(gpr_log_func_args *args);
@@ -59,7 +59,7 @@ mt_status rpc_new(struct io_loop *loop, struct rpc **out_rpc)
 void rpc_free(struct rpc *rpc)
 {
     rpc_scope_cancel(&rpc->clients);
-    bool is_empty = rpc_wait(rpc, rpc_scope_is_empty, &rpc->clients, RPC_CLOSE_LIMIT_MS);
+    bool is_empty = rpc_wait(rpc, rpc_scope_is_empty, &rpc->clients, MT_CLOSE_MS_MAX);
     MT_ASSERT(is_empty);
     grpc_completion_queue_shutdown(rpc->queue);
     pthread_join(rpc->thread, NULL);
@@ -70,16 +70,11 @@ void rpc_free(struct rpc *rpc)
     grpc_shutdown_blocking();
 }
 
-void rpc_set_log(void (*log)(const char *text))
-{
-    atomic_store(&log_sink, log);
-}
-
+/* What gRPC calls an error is, to us, mostly a peer's bad behaviour. */
 static void log_from_grpc(gpr_log_func_args *args)
 {
-    void (*log)(const char *) = atomic_load(&log_sink);
-    if (log && args->severity >= GPR_LOG_SEVERITY_ERROR)
-        log(args->message);
+    if (args->severity >= GPR_LOG_SEVERITY_ERROR)
+        mt_log(MT_LOG_WARN, "grpc", "text=\"%s\"", args->message);
 }
 
 static void *rpc_main(void *arg)

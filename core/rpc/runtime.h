@@ -69,10 +69,10 @@ grpc_op rpc_send_headers(const struct rpc_channel *channel, unsigned flags, grpc
 
 /* ---- bytes.c: byte buffers and statuses ---- */
 
-grpc_byte_buffer *rpc_bytes_copy(struct rpc_view view);
+grpc_byte_buffer *rpc_bytes_copy(mt_view view);
 /* A received message as one piece. Takes `bytes` (may be NULL: an empty view). */
 struct rpc_message {
-    struct rpc_view view;
+    mt_view view;
     grpc_byte_buffer *bytes;
     grpc_slice flat;
     bool is_flat, is_compressed; /* the peer compressed it, which nobody agreed to: the view is empty */
@@ -86,7 +86,7 @@ grpc_status_code rpc_status_to_grpc(int32_t code);
 grpc_metadata rpc_code_header(int32_t code);
 /* The status of a finished client call. */
 mt_status rpc_status_from_grpc(grpc_status_code code, const grpc_metadata_array *trailing);
-/* Copies a status text, cut to RPC_DETAIL_SIZE, unprintable bytes replaced. */
+/* Copies a status text, cut to MT_ERROR_BYTES_MAX, unprintable bytes replaced. */
 void rpc_detail_copy(char *out, const void *text, size_t size);
 
 /* ---- stream.c ---- */

@@ -93,7 +93,7 @@ static void call_handle(struct io_msg *msg);
 static void call_closed(struct rpc_op *op, bool ok);
 static void call_tell_gone(struct io_msg *msg);
 static bool call_take(struct rpc_call *call);
-static void call_answer(struct rpc_call *call, struct rpc_view reply, int32_t code, const char *detail);
+static void call_answer(struct rpc_call *call, mt_view reply, int32_t code, const char *detail);
 static void call_replied(struct rpc_op *op, bool ok);
 static void call_unref(struct rpc_call *call);
 static void stream_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call);
@@ -113,7 +113,7 @@ mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service, const st
     server->rpc = rpc;
     server->service = service;
     server->token = *config->token;
-    server->calls_max = config->calls_max ? config->calls_max : RPC_CALLS_MAX;
+    server->calls_max = config->calls_max ? config->calls_max : MT_CALLS_OPEN_MAX;
     server->down_op.run = server_down;
     server->grpc = server_create();
     grpc_server_register_completion_queue(server->grpc, rpc->queue, NULL);
@@ -164,9 +164,9 @@ void rpc_server_close(struct rpc_server *server)
         rpc_call_fail(call, mt_error(MT_ECONN, 0, "the server is stopping"), NULL);
     }
     /* Let the last replies out, then end what is left: streams, and clients that do not read. */
-    (void)rpc_wait(server->rpc, server_has_replied, server, RPC_CLOSE_GRACE_MS);
+    (void)rpc_wait(server->rpc, server_has_replied, server, MT_SERVER_GRACE_MS);
     grpc_server_cancel_all_calls(server->grpc);
-    bool is_over = rpc_wait(server->rpc, server_is_over, server, RPC_CLOSE_LIMIT_MS);
+    bool is_over = rpc_wait(server->rpc, server_is_over, server, MT_CLOSE_MS_MAX);
     MT_ASSERT(is_over);
 
     grpc_server_destroy(server->grpc);
@@ -209,15 +209,15 @@ static grpc_server *server_create(void)
         {GRPC_ARG_ENABLE_CHANNELZ, 0},
         {GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0},
         {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0}, /* a small message must not become a large one */
-        {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RPC_MESSAGE_MAX},
-        {GRPC_ARG_MAX_METADATA_SIZE, RPC_METADATA_MAX},
-        {GRPC_ARG_MAX_CONCURRENT_STREAMS, RPC_STREAMS_MAX},
-        {GRPC_ARG_MAX_CONNECTION_IDLE_MS, RPC_IDLE_MS},
-        {GRPC_ARG_KEEPALIVE_TIME_MS, RPC_KEEPALIVE_MS},
-        {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, RPC_KEEPALIVE_TIMEOUT_MS},
+        {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, MT_CONTROL_BYTES_MAX},
+        {GRPC_ARG_MAX_METADATA_SIZE, MT_METADATA_BYTES_MAX},
+        {GRPC_ARG_MAX_CONCURRENT_STREAMS, MT_CONN_STREAMS_MAX},
+        {GRPC_ARG_MAX_CONNECTION_IDLE_MS, MT_CONN_IDLE_MS},
+        {GRPC_ARG_KEEPALIVE_TIME_MS, MT_KEEPALIVE_MS},
+        {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, MT_KEEPALIVE_ANSWER_MS},
         {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
-        /* Our clients ask every RPC_KEEPALIVE_MS; half of that is not rude. */
-        {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, RPC_KEEPALIVE_MS / 2},
+        /* Our clients ask every MT_KEEPALIVE_MS; half of that is not rude. */
+        {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, MT_KEEPALIVE_MS / 2},
     };
     enum { COUNT = sizeof settings / sizeof settings[0] };
     grpc_arg args[COUNT + 1];
@@ -227,7 +227,7 @@ static grpc_server *server_create(void)
         args[i].value.integer = settings[i].value;
     }
     grpc_resource_quota *quota = grpc_resource_quota_create("manta");
-    grpc_resource_quota_resize(quota, RPC_MEMORY_MAX);
+    grpc_resource_quota_resize(quota, MT_RPC_BYTES_MAX);
     args[COUNT].type = GRPC_ARG_POINTER;
     args[COUNT].key = (char *)GRPC_ARG_RESOURCE_QUOTA;
     args[COUNT].value.pointer.p = quota;
@@ -481,17 +481,17 @@ void rpc_call_on_gone(struct rpc_call *call, struct rpc_gone *gone)
         gone->run(gone);
 }
 
-void rpc_call_reply(struct rpc_call *call, struct rpc_view reply)
+void rpc_call_reply(struct rpc_call *call, mt_view reply)
 {
-    if (reply.size > RPC_MESSAGE_MAX)
-        rpc_call_fail(call, mt_error(MT_EINTERNAL, 0, "the reply is larger than RPC_MESSAGE_MAX"), NULL);
+    if (reply.size > MT_CONTROL_BYTES_MAX)
+        rpc_call_fail(call, mt_error(MT_EINTERNAL, 0, "the reply is larger than MT_CONTROL_BYTES_MAX"), NULL);
     else
         call_answer(call, reply, MT_OK, "");
 }
 
 void rpc_call_fail(struct rpc_call *call, mt_status status, const char *detail)
 {
-    struct rpc_view none = {NULL, 0};
+    mt_view none = mt_view_of(NULL, 0);
     MT_ASSERT(status.code != MT_OK);
     call_answer(call, none, status.code, detail ? detail : status.what ? status.what : "");
 }
@@ -511,9 +511,9 @@ static bool call_take(struct rpc_call *call)
     return is_first;
 }
 
-static void call_answer(struct rpc_call *call, struct rpc_view reply, int32_t code, const char *detail)
+static void call_answer(struct rpc_call *call, mt_view reply, int32_t code, const char *detail)
 {
-    char text[RPC_DETAIL_SIZE];
+    char text[MT_ERROR_BYTES_MAX];
     bool is_first = call_take(call);
     MT_ASSERT(is_first);
     if (!is_first)

@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DELIVERIES_MAX = 256 }; /* callbacks in one go, before others on the loop get their turn */
-
 struct node {
     struct node *next;
     grpc_byte_buffer *bytes;
@@ -55,7 +53,7 @@ struct rpc_stream {
     bool has_status, is_closed_told;
     mt_status end_status;   /* server: what rpc_stream_finish said */
     mt_status status;       /* how it ended, once has_status */
-    char end_detail[RPC_DETAIL_SIZE], detail[RPC_DETAIL_SIZE];
+    char end_detail[MT_ERROR_BYTES_MAX], detail[MT_ERROR_BYTES_MAX];
 };
 
 static void stream_opened(struct rpc_op *op, bool ok);
@@ -103,7 +101,7 @@ struct rpc_stream *rpc_stream_new(struct rpc *rpc, struct rpc_scope *scope, grpc
     pthread_mutex_init(&stream->lock, NULL);
     stream->unsent.end = &stream->unsent.first;
     stream->unread.end = &stream->unread.first;
-    stream->queue_max = RPC_QUEUE_BYTES;
+    stream->queue_max = MT_STREAM_QUEUE_BYTES;
     rpc_live_add(scope, &stream->live, call);
     return stream;
 }
@@ -161,10 +159,10 @@ void rpc_stream_accept(struct rpc_stream *stream, struct rpc_stream_handler *han
 
 /* ---- what the owner does ---- */
 
-mt_status rpc_stream_send(struct rpc_stream *stream, struct rpc_view message)
+mt_status rpc_stream_send(struct rpc_stream *stream, mt_view message)
 {
-    if (message.size > RPC_MESSAGE_MAX)
-        return mt_error(MT_EINVAL, 0, "message larger than RPC_MESSAGE_MAX");
+    if (message.size > MT_CONTROL_BYTES_MAX)
+        return mt_error(MT_EINVAL, 0, "message larger than MT_CONTROL_BYTES_MAX");
     struct node *node = malloc(sizeof *node);
     if (!node)
         return mt_error(MT_ENOMEM, 0, "send on a stream");
@@ -358,8 +356,8 @@ static void stream_receive(struct rpc_stream *stream)
 /* True once when a receive should be started now; the caller then does it, with the reference taken here. */
 static bool stream_wants_receive_locked(struct rpc_stream *stream)
 {
-    if (stream->is_receiving || stream->is_read_out || stream->unread.count >= RPC_AHEAD_MESSAGES ||
-        stream->unread.bytes >= RPC_AHEAD_BYTES)
+    if (stream->is_receiving || stream->is_read_out || stream->unread.count >= MT_STREAM_AHEAD_MAX ||
+        stream->unread.bytes >= MT_STREAM_AHEAD_BYTES)
         return false;
     stream->is_receiving = true;
     call_ref(stream);
@@ -461,7 +459,7 @@ static void stream_deliver(struct rpc_stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
     stream->is_woken = false;
-    unsigned budget = DELIVERIES_MAX;
+    unsigned budget = MT_STREAM_BATCH_MAX;
     while (stream_deliver_one_locked(stream))
         if (--budget == 0) {
             stream_wake_locked(stream);

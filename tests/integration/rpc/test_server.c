@@ -35,11 +35,11 @@ struct test_server {
 };
 
 /* Unpacks a request, packs the reply to it. EPROTO where it is none. */
-static mt_status answer(struct rpc_view bytes, struct rpc_buf *out_reply)
+static mt_status answer(mt_view bytes, mt_buf *out_reply)
 {
     ProtobufCMessage *message;
     Manta__Test__EchoReply reply = MANTA__TEST__ECHO_REPLY__INIT;
-    MT_TRY(rpc_unpack(&manta__test__echo_request__descriptor, bytes, RPC_MESSAGE_MAX, &message));
+    MT_TRY(rpc_unpack(&manta__test__echo_request__descriptor, bytes, MT_CONTROL_BYTES_MAX, &message));
     Manta__Test__EchoRequest *request = (Manta__Test__EchoRequest *)message;
     reply.text = request->text;
     reply.number = request->number + 1;
@@ -48,41 +48,41 @@ static mt_status answer(struct rpc_view bytes, struct rpc_buf *out_reply)
     return st;
 }
 
-static void echo_say(struct rpc_service *service, struct rpc_call *call, struct rpc_view request)
+static void echo_say(struct rpc_service *service, struct rpc_call *call, mt_view request)
 {
-    struct rpc_buf reply;
+    mt_buf reply;
     (void)service;
     mt_status st = answer(request, &reply);
     if (st.code) {
         rpc_call_fail(call, st, NULL);
         return;
     }
-    rpc_call_reply(call, rpc_buf_view(&reply));
-    rpc_buf_free(&reply);
+    rpc_call_reply(call, mt_buf_view(&reply));
+    mt_buf_fini(&reply);
 }
 
-static void echo_fail(struct rpc_service *service, struct rpc_call *call, struct rpc_view request)
+static void echo_fail(struct rpc_service *service, struct rpc_call *call, mt_view request)
 {
     (void)service, (void)request;
     rpc_call_fail(call, mt_error(MT_EUNSCHEDULABLE, 0, "as asked"), "no node has that");
 }
 
 /* grpc.health.v1.HealthCheckResponse { status: SERVING } */
-static void health_check(struct rpc_service *service, struct rpc_call *call, struct rpc_view request)
+static void health_check(struct rpc_service *service, struct rpc_call *call, mt_view request)
 {
     static const char serving[] = {8, 1};
     (void)service, (void)request;
-    rpc_call_reply(call, (struct rpc_view){serving, sizeof serving});
+    rpc_call_reply(call, mt_view_of(serving, sizeof serving));
 }
 
-static void chat_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, struct rpc_view message)
+static void chat_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
-    struct rpc_buf reply;
+    mt_buf reply;
     (void)handler;
     mt_status st = answer(message, &reply);
     if (!st.code) {
-        st = rpc_stream_send(stream, rpc_buf_view(&reply));
-        rpc_buf_free(&reply);
+        st = rpc_stream_send(stream, mt_buf_view(&reply));
+        mt_buf_fini(&reply);
     }
     if (st.code && st.code != MT_ECONN)
         rpc_stream_finish(stream, st, NULL);

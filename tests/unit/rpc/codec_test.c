@@ -13,40 +13,40 @@ static void packed_and_unpacked(void **state)
 {
     Test__Sample sample = TEST__SAMPLE__INIT;
     ProtobufCMessage *back;
-    struct rpc_buf buf;
+    mt_buf buf;
     (void)state;
     sample.name = "manta";
     sample.number = 42;
     assert_ok(rpc_pack(&sample.base, &buf));
-    assert_ok(rpc_unpack(&test__sample__descriptor, rpc_buf_view(&buf), RPC_MESSAGE_MAX, &back));
+    assert_ok(rpc_unpack(&test__sample__descriptor, mt_buf_view(&buf), MT_CONTROL_BYTES_MAX, &back));
     assert_string_equal(((Test__Sample *)back)->name, "manta");
     assert_int_equal(((Test__Sample *)back)->number, 42);
     rpc_unpack_free(back);
-    assert_code(rpc_unpack(&test__sample__descriptor, rpc_buf_view(&buf), buf.size - 1, &back), MT_EPROTO);
+    assert_code(rpc_unpack(&test__sample__descriptor, mt_buf_view(&buf), buf.size - 1, &back), MT_EPROTO);
     for (size_t size = 1; size < buf.size; size++) { /* cut anywhere: refused, or what is whole of it */
-        mt_status st = rpc_unpack(&test__sample__descriptor, (struct rpc_view){buf.data, size}, 100, &back);
+        mt_status st = rpc_unpack(&test__sample__descriptor, mt_view_of(buf.data, size), 100, &back);
         assert_true(st.code == MT_OK || st.code == MT_EPROTO);
         if (!st.code)
             rpc_unpack_free(back);
     }
-    rpc_buf_free(&buf);
+    mt_buf_fini(&buf);
 }
 
 static void empty_and_too_large(void **state)
 {
     Test__Sample sample = TEST__SAMPLE__INIT;
     ProtobufCMessage *back;
-    struct rpc_buf buf;
+    mt_buf buf;
     (void)state;
     assert_ok(rpc_pack(&sample.base, &buf));
     assert_int_equal(buf.size, 0);
-    assert_ok(rpc_unpack(&test__sample__descriptor, rpc_buf_view(&buf), 100, &back));
+    assert_ok(rpc_unpack(&test__sample__descriptor, mt_buf_view(&buf), 100, &back));
     rpc_unpack_free(back);
     rpc_unpack_free(NULL);
-    rpc_buf_free(&buf);
-    sample.name = malloc(RPC_MESSAGE_MAX + 1);
-    memset(sample.name, 'x', RPC_MESSAGE_MAX);
-    sample.name[RPC_MESSAGE_MAX] = '\0';
+    mt_buf_fini(&buf);
+    sample.name = malloc(MT_CONTROL_BYTES_MAX + 1);
+    memset(sample.name, 'x', MT_CONTROL_BYTES_MAX);
+    sample.name[MT_CONTROL_BYTES_MAX] = '\0';
     assert_code(rpc_pack(&sample.base, &buf), MT_EINVAL);
     free(sample.name);
 }
@@ -61,7 +61,7 @@ static void garbage_is_refused_or_harmless(void **state)
         size_t size = mt_rng_below(&rng, sizeof bytes);
         for (size_t k = 0; k < size; k++)
             bytes[k] = (unsigned char)mt_rng_next(&rng);
-        if (rpc_unpack(&test__sample__descriptor, (struct rpc_view){bytes, size}, 64, &back).code == MT_OK)
+        if (rpc_unpack(&test__sample__descriptor, mt_view_of(bytes, size), 64, &back).code == MT_OK)
             rpc_unpack_free(back);
     }
 }

@@ -8,7 +8,7 @@ struct echo_stream {
     struct rpc_stream_handler handler;
     struct echo_server *echo;
     struct rpc_stream *stream;
-    struct rpc_buf held; /* a message that did not fit into the send queue */
+    mt_buf held; /* a message that did not fit into the send queue */
     bool is_direct, has_ended, is_sink;
     unsigned count;
 };
@@ -20,7 +20,7 @@ static struct echo_server *echo_of(struct rpc_service *service)
 
 /* ---- unary ---- */
 
-static void echo_unary(struct rpc_service *service, struct rpc_call *call, struct rpc_view request)
+static void echo_unary(struct rpc_service *service, struct rpc_call *call, mt_view request)
 {
     if (!io_loop_is_mine(echo_of(service)->loop))
         atomic_fetch_add(&echo_of(service)->on_loop_errors, 1);
@@ -39,7 +39,7 @@ static void never_gone(struct rpc_gone *gone)
     rpc_call_fail(never->call, mt_error(MT_ECANCELLED, 0, "the client has gone"), NULL);
     free(never);
 }
-static void echo_never(struct rpc_service *service, struct rpc_call *call, struct rpc_view request)
+static void echo_never(struct rpc_service *service, struct rpc_call *call, mt_view request)
 {
     struct never *never = calloc(1, sizeof *never);
     *never = (struct never){{never_gone}, echo_of(service), call};
@@ -47,16 +47,16 @@ static void echo_never(struct rpc_service *service, struct rpc_call *call, struc
     rpc_call_on_gone(call, &never->gone);
 }
 
-static void echo_forget(struct rpc_service *service, struct rpc_call *call, struct rpc_view request)
+static void echo_forget(struct rpc_service *service, struct rpc_call *call, mt_view request)
 {
     (void)service, (void)call, (void)request; /* rpc_server_close answers it */
 }
 
 static void later_fired(struct io_timer *timer)
 {
-    rpc_call_reply(mt_container_of(timer, struct echo_server, later)->later_call, text("later"));
+    rpc_call_reply(mt_container_of(timer, struct echo_server, later)->later_call, mt_view_text("later"));
 }
-static void echo_later(struct rpc_service *service, struct rpc_call *call, struct rpc_view request)
+static void echo_later(struct rpc_service *service, struct rpc_call *call, mt_view request)
 {
     (void)request;
     echo_of(service)->later_call = call;
@@ -64,7 +64,7 @@ static void echo_later(struct rpc_service *service, struct rpc_call *call, struc
     io_timer_start(echo_of(service)->loop, &echo_of(service)->later, 20);
 }
 
-static void echo_fail(struct rpc_service *service, struct rpc_call *call, struct rpc_view request)
+static void echo_fail(struct rpc_service *service, struct rpc_call *call, mt_view request)
 {
     (void)service, (void)request;
     rpc_call_fail(call, mt_error(MT_EUNSCHEDULABLE, 0, "fallback"), "no node has 17 GPUs\n");
@@ -72,19 +72,17 @@ static void echo_fail(struct rpc_service *service, struct rpc_call *call, struct
 
 /* ---- streams ---- */
 
-static void stream_echo(struct echo_stream *s, struct rpc_view message)
+static void stream_echo(struct echo_stream *s, mt_view message)
 {
     mt_status st = rpc_stream_send(s->stream, message);
     if (st.code != MT_EAGAIN)
         return;
     atomic_fetch_add(&s->echo->refused_messages, 1);
-    s->held.data = malloc(message.size ? message.size : 1);
-    memcpy(s->held.data, message.data, message.size);
-    s->held.size = message.size;
+    assert_ok(mt_buf_append(&s->held, message.data, message.size));
     rpc_stream_pause(s->stream);
 }
 
-static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, struct rpc_view message)
+static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct echo_stream *s = mt_container_of(handler, struct echo_stream, handler);
     (void)stream;
@@ -99,10 +97,10 @@ static void stream_drained(struct rpc_stream_handler *handler, struct rpc_stream
 {
     struct echo_stream *s = mt_container_of(handler, struct echo_stream, handler);
     if (s->held.data) {
-        mt_status st = rpc_stream_send(stream, (struct rpc_view){s->held.data, s->held.size});
+        mt_status st = rpc_stream_send(stream, mt_buf_view(&s->held));
         if (st.code == MT_EAGAIN)
             return; /* larger than the half that is free: `drained` comes again */
-        rpc_buf_free(&s->held);
+        mt_buf_fini(&s->held);
     }
     rpc_stream_resume(stream);
     if (s->has_ended)
@@ -116,7 +114,7 @@ static void stream_ended(struct rpc_stream_handler *handler, struct rpc_stream *
     s->has_ended = true;
     if (s->is_sink) {
         snprintf(number, sizeof number, "%u", s->count);
-        mt_status st = rpc_stream_send(stream, text(number));
+        mt_status st = rpc_stream_send(stream, mt_view_text(number));
         (void)st;
     }
     if (!s->held.data)
@@ -130,7 +128,7 @@ static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     (void)result;
     atomic_fetch_sub(&s->echo->streams_open, 1);
     rpc_stream_free(stream);
-    rpc_buf_free(&s->held);
+    mt_buf_fini(&s->held);
     free(s);
 }
 
@@ -171,7 +169,7 @@ static struct rpc_stream_handler *echo_refused(struct rpc_service *service, stru
 }
 
 /* Sends "0", "1", ... up to the number in the request, then ends; with a number above 1000 it ends with an error. */
-static void count_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, struct rpc_view message)
+static void count_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     char digits[16] = {0}, number[24];
     (void)handler;
@@ -179,7 +177,7 @@ static void count_message(struct rpc_stream_handler *handler, struct rpc_stream 
     long count = strtol(digits, NULL, 10);
     for (long i = 0; i < count; i++) {
         snprintf(number, sizeof number, "%ld", i);
-        mt_status st = rpc_stream_send(stream, text(number));
+        mt_status st = rpc_stream_send(stream, mt_view_text(number));
         (void)st; /* small: the default queue takes them */
     }
     rpc_stream_finish(stream, count > 1000 ? mt_error(MT_EOBJ_LOST, 0, "counted too far") : mt_ok(), NULL);
@@ -304,7 +302,7 @@ void client_run(struct echo_client *client)
     assert_false(client->is_late);
 }
 
-static void call_done(struct rpc_unary *unary, const struct rpc_result *result, struct rpc_view reply)
+static void call_done(struct rpc_unary *unary, const struct rpc_result *result, mt_view reply)
 {
     struct test_call *call = mt_container_of(unary, struct test_call, unary);
     assert_false(call->is_done);
@@ -312,16 +310,13 @@ static void call_done(struct rpc_unary *unary, const struct rpc_result *result, 
     call->is_done = true;
     call->status = result->status;
     snprintf(call->detail, sizeof call->detail, "%s", result->detail);
-    call->reply.data = malloc(reply.size + 1);
-    if (reply.size)
-        memcpy(call->reply.data, reply.data, reply.size);
-    ((char *)call->reply.data)[reply.size] = '\0';
-    call->reply.size = reply.size;
+    assert_ok(mt_buf_append(&call->reply, reply.data, reply.size));
+    assert_ok(mt_buf_terminate(&call->reply));
     io_loop_stop(call->client->loop);
 }
 
 void call_begin(struct test_call *call, struct echo_client *client, struct rpc_channel *channel, const char *method,
-                struct rpc_view request, uint32_t timeout_ms, unsigned flags)
+                mt_view request, uint32_t timeout_ms, unsigned flags)
 {
     memset(call, 0, sizeof *call);
     call->client = client;
@@ -331,7 +326,7 @@ void call_begin(struct test_call *call, struct echo_client *client, struct rpc_c
 }
 
 int32_t call_now(struct test_call *call, struct echo_client *client, struct rpc_channel *channel, const char *method,
-                 struct rpc_view request, uint32_t timeout_ms)
+                 mt_view request, uint32_t timeout_ms)
 {
     call_begin(call, client, channel, method, request, timeout_ms, 0);
     while (!call->is_done)
@@ -341,5 +336,5 @@ int32_t call_now(struct test_call *call, struct echo_client *client, struct rpc_
 
 void call_end(struct test_call *call)
 {
-    rpc_buf_free(&call->reply);
+    mt_buf_fini(&call->reply);
 }

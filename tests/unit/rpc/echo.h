@@ -80,20 +80,14 @@ struct test_call {
     struct echo_client *client;
     bool is_done;
     mt_status status;
-    char detail[RPC_DETAIL_SIZE];
-    struct rpc_buf reply;
+    char detail[MT_ERROR_BYTES_MAX];
+    mt_buf reply;
 };
 void call_begin(struct test_call *call, struct echo_client *client, struct rpc_channel *channel, const char *method,
-                struct rpc_view request, uint32_t timeout_ms, unsigned flags);
+                mt_view request, uint32_t timeout_ms, unsigned flags);
 /* Begins, waits, and gives the code. `call->reply` is freed by call_end. */
 int32_t call_now(struct test_call *call, struct echo_client *client, struct rpc_channel *channel, const char *method,
-                 struct rpc_view request, uint32_t timeout_ms);
+                 mt_view request, uint32_t timeout_ms);
 void call_end(struct test_call *call);
-
-static inline struct rpc_view text(const char *s)
-{
-    struct rpc_view view = {s, strlen(s)};
-    return view;
-}
 
 #endif

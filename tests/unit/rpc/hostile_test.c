@@ -75,7 +75,7 @@ static void assert_served(void)
 {
     struct test_call call;
     struct rpc_channel *channel = client_channel(&client, echo.port, &echo.token); /* a new connection */
-    assert_int_equal(call_now(&call, &client, channel, "/test.Echo/Unary", text("hello"), 30000), MT_OK);
+    assert_int_equal(call_now(&call, &client, channel, "/test.Echo/Unary", mt_view_text("hello"), 30000), MT_OK);
     assert_string_equal(call.reply.data, "hello");
     call_end(&call);
     rpc_channel_close(channel);
@@ -139,7 +139,7 @@ static void idle_connections_do_not_keep_clients_out(void **state)
     }
     assert_served();
     echo_stats(&echo);
-    assert_true(echo.stats.unauthenticated <= RPC_UNAUTHENTICATED_MAX);
+    assert_true(echo.stats.unauthenticated <= MT_CONNS_STRANGER_MAX);
     assert_true(echo.stats.dropped_unauthenticated > 0);
     for (int i = 0; i < IDLE; i++)
         close(fds[i]);
@@ -157,20 +157,20 @@ static void a_connection_without_the_token_has_its_time(void **state)
 
     /* Calls that need no token do not make a connection trusted, calls with a wrong one neither. */
     struct rpc_channel *bare = client_channel(&client, echo.port, NULL);
-    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Open", text("x"), 30000), MT_OK);
+    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Open", mt_view_text("x"), 30000), MT_OK);
     call_end(&call);
-    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Unary", text("x"), 30000), MT_EAUTH);
+    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Unary", mt_view_text("x"), 30000), MT_EAUTH);
     call_end(&call);
     do {
         usleep(5000);
         echo_stats(&echo);
     } while (echo.stats.dropped_unauthenticated < 2);
-    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Open", text("x"), 30000), MT_OK); /* a new one */
+    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Open", mt_view_text("x"), 30000), MT_OK); /* a new one */
     call_end(&call);
     rpc_channel_close(bare);
 
     /* One good call, and it may stay. */
-    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Unary", text("x"), 30000), MT_OK);
+    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Unary", mt_view_text("x"), 30000), MT_OK);
     call_end(&call);
     uint64_t until = io_now_ms() + 600;
     while (io_now_ms() < until)
@@ -185,7 +185,7 @@ static void the_end_of_a_connection_is_noticed(void **state)
     struct test_call call;
     (void)state;
     struct rpc_channel *channel = client_channel(&client, echo.port, &echo.token);
-    assert_int_equal(call_now(&call, &client, channel, "/test.Echo/Unary", text("x"), 30000), MT_OK);
+    assert_int_equal(call_now(&call, &client, channel, "/test.Echo/Unary", mt_view_text("x"), 30000), MT_OK);
     call_end(&call);
     echo_stats(&echo);
     assert_int_equal(echo.stats.connections, 1);

@@ -36,7 +36,7 @@ struct pump {
     size_t size_max;
     bool is_closed, is_direct;
     mt_status status;
-    char detail[RPC_DETAIL_SIZE];
+    char detail[MT_ERROR_BYTES_MAX];
 };
 
 static void pump_send(struct pump *pump)
@@ -45,7 +45,7 @@ static void pump_send(struct pump *pump)
     while (pump->sent < pump->to_send) {
         size_t size = 12 + (pump->sent * 37) % (pump->size_max - 12);
         snprintf(bytes, sizeof bytes, "%010u", pump->sent);
-        mt_status st = rpc_stream_send(pump->stream, (struct rpc_view){bytes, size});
+        mt_status st = rpc_stream_send(pump->stream, mt_view_of(bytes, size));
         if (st.code == MT_EAGAIN) {
             pump->refused++;
             return;
@@ -56,7 +56,7 @@ static void pump_send(struct pump *pump)
     rpc_stream_end(pump->stream);
 }
 
-static void pump_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, struct rpc_view message)
+static void pump_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct pump *pump = mt_container_of(handler, struct pump, handler);
     char number[16];
@@ -159,7 +159,7 @@ static void an_empty_stream_ends_well(void **state)
     (void)state;
     pump_start(&pump, "/test.Echo/Stream", 0, 100, 0);
     pump_send(&pump);
-    assert_code(rpc_stream_send(pump.stream, text("x")), MT_EINVAL); /* after the end */
+    assert_code(rpc_stream_send(pump.stream, mt_view_text("x")), MT_EINVAL); /* after the end */
     pump_wait(&pump);
     assert_int_equal(pump.status.code, MT_OK);
 }
@@ -238,7 +238,7 @@ static void a_closing_server_closes_its_streams(void **state)
     echo_start(&echo);
 }
 
-static void paused_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, struct rpc_view message)
+static void paused_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct pump *pump = mt_container_of(handler, struct pump, handler);
     (void)message;
@@ -254,7 +254,7 @@ static void a_paused_stream_holds_the_peer_up(void **state)
     (void)state;
     pump_start(&pump, "/test.Echo/Count", 0, 100, 0);
     pump.handler.message = paused_message;
-    assert_ok(rpc_stream_send(pump.stream, text("900")));
+    assert_ok(rpc_stream_send(pump.stream, mt_view_text("900")));
     client_run(&client);
     assert_int_equal(pump.received, 1);
     for (int i = 0; i < 20; i++) { /* time for more messages to come, if they did */
@@ -275,7 +275,7 @@ static void a_paused_stream_that_is_lost_is_closed_all_the_same(void **state)
     (void)state;
     pump_start(&pump, "/test.Echo/Count", 0, 100, 0);
     pump.handler.message = paused_message;
-    assert_ok(rpc_stream_send(pump.stream, text("900")));
+    assert_ok(rpc_stream_send(pump.stream, mt_view_text("900")));
     client_run(&client);
     echo_stop(&echo);
     rpc_stream_cancel(pump.stream);
@@ -303,11 +303,11 @@ static void the_send_queue_is_bounded_in_bytes(void **state)
     client.channel = client_channel(&client, ntohs(at.sin_port), &echo.token);
     pump_start(&pump, "/test.Echo/Stream", 0, 100, RPC_WAIT_READY);
     rpc_stream_set_queue(pump.stream, 10000);
-    while (rpc_stream_send(pump.stream, (struct rpc_view){bytes, sizeof bytes}).code == MT_OK)
+    while (rpc_stream_send(pump.stream, mt_view_of(bytes, sizeof bytes)).code == MT_OK)
         sent++;
     assert_true(sent >= 10 && sent < 200);
-    char *large = calloc(1, RPC_MESSAGE_MAX + 1);
-    assert_code(rpc_stream_send(pump.stream, (struct rpc_view){large, RPC_MESSAGE_MAX + 1}), MT_EINVAL);
+    char *large = calloc(1, MT_CONTROL_BYTES_MAX + 1);
+    assert_code(rpc_stream_send(pump.stream, mt_view_of(large, MT_CONTROL_BYTES_MAX + 1)), MT_EINVAL);
     free(large);
     rpc_stream_cancel(pump.stream);
     pump_wait(&pump);
@@ -321,8 +321,8 @@ static void a_reader_needs_no_loop(void **state)
     struct rpc *rpc;
     struct rpc_channel *channel;
     struct rpc_reader *reader;
-    struct rpc_buf message;
-    char target[32], detail[RPC_DETAIL_SIZE], number[16];
+    mt_buf message;
+    char target[32], detail[MT_ERROR_BYTES_MAX], number[16];
     (void)state;
     assert_ok(rpc_new(NULL, &rpc));
     snprintf(target, sizeof target, "127.0.0.1:%u", echo.port);
@@ -330,41 +330,41 @@ static void a_reader_needs_no_loop(void **state)
     assert_ok(rpc_channel_open(rpc, &config, &channel));
     struct rpc_stream_config stream = {.method = "/test.Echo/Count", .timeout_ms = 30000};
 
-    assert_ok(rpc_reader_open(channel, &stream, text("1000"), &reader));
+    assert_ok(rpc_reader_open(channel, &stream, mt_view_text("1000"), &reader));
     for (int i = 0; i < 1000; i++) {
         assert_ok(rpc_reader_next(reader, 30000, &message, detail));
         snprintf(number, sizeof number, "%d", i);
         assert_int_equal(message.size, strlen(number));
         assert_memory_equal(message.data, number, message.size);
-        rpc_buf_free(&message);
+        mt_buf_fini(&message);
     }
     assert_code(rpc_reader_next(reader, 30000, &message, detail), MT_ENOENT);
     assert_code(rpc_reader_next(reader, 30000, &message, detail), MT_ENOENT);
     rpc_reader_close(reader);
 
-    assert_ok(rpc_reader_open(channel, &stream, text("1001"), &reader)); /* ends with an error, after all messages */
+    assert_ok(rpc_reader_open(channel, &stream, mt_view_text("1001"), &reader)); /* ends with an error, after all messages */
     for (int i = 0; i < 1001; i++) {
         assert_ok(rpc_reader_next(reader, 30000, &message, detail));
-        rpc_buf_free(&message);
+        mt_buf_fini(&message);
     }
     assert_code(rpc_reader_next(reader, 30000, &message, detail), MT_EOBJ_LOST);
     assert_string_equal(detail, "counted too far");
     rpc_reader_close(reader);
 
-    assert_ok(rpc_reader_open(channel, &stream, text("900"), &reader)); /* closed in the middle */
+    assert_ok(rpc_reader_open(channel, &stream, mt_view_text("900"), &reader)); /* closed in the middle */
     assert_ok(rpc_reader_next(reader, 30000, &message, detail));
-    rpc_buf_free(&message);
+    mt_buf_fini(&message);
     rpc_reader_close(reader);
 
     stream.method = "/test.Echo/Refused";
-    assert_ok(rpc_reader_open(channel, &stream, text("1"), &reader));
+    assert_ok(rpc_reader_open(channel, &stream, mt_view_text("1"), &reader));
     assert_code(rpc_reader_next(reader, 30000, &message, detail), MT_EAGAIN);
     rpc_reader_close(reader);
 
     stream.method = "/test.Echo/Stream"; /* one request, one echo */
-    assert_ok(rpc_reader_open(channel, &stream, text("1"), &reader));
+    assert_ok(rpc_reader_open(channel, &stream, mt_view_text("1"), &reader));
     assert_ok(rpc_reader_next(reader, 30000, &message, detail));
-    rpc_buf_free(&message);
+    mt_buf_fini(&message);
     assert_code(rpc_reader_next(reader, 30000, &message, detail), MT_ENOENT);
     rpc_reader_close(reader);
     rpc_channel_close(channel);
