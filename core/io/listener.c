@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * listener.c - see listener.h.
+ *
+ * Owns:    the listening descriptor and the spare one. Thread: the loop's.
+ * Always:  accepting iff !is_paused; is_paused implies that the retry timer runs, the cap is reached, or the owner
+ *          asked for it.
+ */
+#include "core/io/listener.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in in4;
+    struct sockaddr_in6 in6;
+    struct sockaddr_un un;
+};
+
+static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd, uint32_t connections_max);
+static mt_status parse_loopback(const char *host, uint16_t port, union address *out, socklen_t *out_size);
+static mt_status bind_unix(int fd, const char *path);
+static void listener_ready(struct io_watch *watch, unsigned events);
+static void listener_retry(struct io_timer *timer);
+static bool accept_one(struct io_listener *listener);
+static void accept_failed(struct io_listener *listener, int err);
+static bool peer_is_ours(int fd, struct io_peer *peer);
+static uint32_t fd_share(void);
+
+mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listener, const char *host, uint16_t port,
+                               uint32_t connections_max)
+{
+    union address at;
+    socklen_t size;
+    MT_TRY(parse_loopback(host, port, &at, &size));
+    int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+    if (fd < 0)
+        return mt_error(MT_ESYS, errno, "socket");
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a port in TIME_WAIT is free; a live one is not */
+    if (bind(fd, &at.any, size) < 0) {
+        int err = errno;
+        close(fd);
+        return mt_error(err == EADDRINUSE ? MT_EEXIST : MT_ESYS, err, "bind a TCP port");
+    }
+    getsockname(fd, &at.any, &size);
+    listener->port = ntohs(at.any.sa_family == AF_INET ? at.in4.sin_port : at.in6.sin6_port);
+    listener->path[0] = '\0';
+    return listener_start(loop, listener, fd, connections_max);
+}
+
+mt_status io_listener_open_unix(struct io_loop *loop, struct io_listener *listener, const char *path,
+                                uint32_t connections_max)
+{
+    char dir[IO_UNIX_PATH_SIZE];
+    const char *slash = strrchr(path, '/');
+    if (strlen(path) >= IO_UNIX_PATH_SIZE || !slash || slash == path)
+        return mt_error(MT_EINVAL, ENAMETOOLONG, "path of a unix socket: absolute, at most 107 bytes");
+    memcpy(dir, path, (size_t)(slash - path));
+    dir[slash - path] = '\0';
+    MT_TRY(io_check_private_dir(dir));
+
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return mt_error(MT_ESYS, errno, "socket");
+    fchmod(fd, 0600); /* before bind: the file never has another mode; needs no umask, which is the process's */
+    mt_status st = bind_unix(fd, path);
+    if (st.code) {
+        close(fd);
+        return st;
+    }
+    listener->port = 0;
+    snprintf(listener->path, sizeof listener->path, "%s", path);
+    return listener_start(loop, listener, fd, connections_max);
+}
+
+void io_listener_close(struct io_listener *listener)
+{
+    if (!listener->loop)
+        return;
+    IO_ON_LOOP(listener->loop);
+    io_timer_stop(&listener->retry);
+    io_watch_stop(&listener->watch);
+    if (listener->path[0])
+        unlink(listener->path);
+    close(listener->fd);
+    if (listener->spare_fd >= 0)
+        close(listener->spare_fd);
+    listener->loop = NULL;
+}
+
+void io_listener_release(struct io_listener *listener)
+{
+    MT_ASSERT(listener->connections > 0);
+    if (listener->connections-- == listener->connections_max && !io_timer_is_started(&listener->retry))
+        io_listener_resume(listener);
+}
+
+void io_listener_pause(struct io_listener *listener)
+{
+    if (listener->is_paused || !listener->loop)
+        return;
+    listener->is_paused = true;
+    listener->count.pauses++;
+    io_watch_set(&listener->watch, 0);
+}
+
+void io_listener_resume(struct io_listener *listener)
+{
+    if (!listener->is_paused || !listener->loop || listener->connections >= listener->connections_max)
+        return;
+    listener->is_paused = false;
+    io_watch_set(&listener->watch, IO_READABLE);
+}
+
+mt_status io_check_private_dir(const char *dir)
+{
+    struct stat st;
+    if (stat(dir, &st) < 0)
+        return mt_error(errno == ENOENT ? MT_ENOENT : MT_ESYS, errno, "stat the folder of a private file");
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+        return mt_error(MT_EAUTH, EPERM, "the folder must be owned by this user and have mode 0700");
+    return mt_ok();
+}
+
+/* Takes the descriptor, also when it fails. */
+static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd, uint32_t connections_max)
+{
+    mt_status st = mt_ok();
+    listener->fd = fd;
+    listener->spare_fd = -1;
+    listener->connections = 0;
+    listener->connections_max = connections_max ? connections_max : MT_CONNS_MAX;
+    listener->fd_max = fd_share();
+    listener->is_paused = false;
+    listener->watch.ready = listener_ready;
+    listener->retry.fire = listener_retry;
+    if (listen(fd, MT_LISTEN_BACKLOG) < 0)
+        st = mt_error(MT_ESYS, errno, "listen");
+    if (!st.code) {
+        listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (listener->spare_fd < 0)
+            st = mt_error(MT_ESYS, errno, "open a spare descriptor");
+    }
+    if (!st.code)
+        st = io_watch_start(loop, &listener->watch, fd, IO_READABLE);
+    if (!st.code) {
+        listener->loop = loop;
+        return st;
+    }
+    if (listener->path[0])
+        unlink(listener->path);
+    if (listener->spare_fd >= 0)
+        close(listener->spare_fd);
+    close(fd);
+    return st;
+}
+
+static mt_status parse_loopback(const char *host, uint16_t port, union address *out, socklen_t *out_size)
+{
+    static const char *const refused = "binding beyond loopback needs TLS, which this version does not have";
+    memset(out, 0, sizeof *out);
+    if (strcmp(host, "localhost") == 0)
+        host = "127.0.0.1";
+    if (inet_pton(AF_INET, host, &out->in4.sin_addr) == 1) {
+        out->in4.sin_family = AF_INET;
+        out->in4.sin_port = htons(port);
+        *out_size = sizeof out->in4;
+        return ntohl(out->in4.sin_addr.s_addr) >> 24 == 127 ? mt_ok() : mt_error(MT_EUNSUPPORTED, 0, refused);
+    }
+    if (inet_pton(AF_INET6, host, &out->in6.sin6_addr) == 1) {
+        out->in6.sin6_family = AF_INET6;
+        out->in6.sin6_port = htons(port);
+        *out_size = sizeof out->in6;
+        return IN6_IS_ADDR_LOOPBACK(&out->in6.sin6_addr) ? mt_ok() : mt_error(MT_EUNSUPPORTED, 0, refused);
+    }
+    return mt_error(MT_EINVAL, 0, "the address to bind is not a numeric IPv4 or IPv6 address");
+}
+
+/* A socket file outlives the process that made it. Whether somebody still listens is known by connecting; two
+ * daemons that start in the same folder in the same moment are kept apart by the folder's own lock, not here. */
+static mt_status bind_unix(int fd, const char *path)
+{
+    union address at = {.un = {.sun_family = AF_UNIX}};
+    snprintf(at.un.sun_path, sizeof at.un.sun_path, "%s", path);
+    if (bind(fd, &at.any, sizeof at.un) == 0)
+        return mt_ok();
+    if (errno != EADDRINUSE)
+        return mt_error(MT_ESYS, errno, "bind a unix socket");
+    int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (probe < 0)
+        return mt_error(MT_ESYS, errno, "socket");
+    bool is_stale = connect(probe, &at.any, sizeof at.un) < 0 && errno == ECONNREFUSED;
+    close(probe);
+    if (!is_stale)
+        return mt_error(MT_EEXIST, EADDRINUSE, "somebody listens on this unix socket");
+    if (unlink(path) < 0 || bind(fd, &at.any, sizeof at.un) < 0)
+        return mt_error(MT_ESYS, errno, "replace a stale unix socket");
+    return mt_ok();
+}
+
+static void listener_ready(struct io_watch *watch, unsigned events)
+{
+    struct io_listener *listener = mt_container_of(watch, struct io_listener, watch);
+    (void)events;
+    for (int i = 0; i < MT_LISTEN_BATCH_MAX && listener->loop && !listener->is_paused; i++)
+        if (!accept_one(listener))
+            return;
+}
+
+/* False when there is nothing more to accept now. The callback may pause or close the listener. */
+static bool accept_one(struct io_listener *listener)
+{
+    struct io_peer peer = {0};
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), on = 1;
+    if (fd < 0) {
+        if (errno == EINTR || errno == ECONNABORTED)
+            return true;
+        if (errno != EAGAIN)
+            accept_failed(listener, errno);
+        return false;
+    }
+    if ((uint32_t)fd >= listener->fd_max) { /* numbers are given lowest first, so the number tells how many are open */
+        listener->count.refused_fds++;
+        close(fd);
+        return true;
+    }
+    if (listener->path[0]) {
+        if (!peer_is_ours(fd, &peer)) {
+            listener->count.refused_peer++;
+            close(fd);
+            return true;
+        }
+    } else {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    }
+    listener->count.accepted++;
+    if (++listener->connections >= listener->connections_max)
+        io_listener_pause(listener);
+    listener->accepted(listener, fd, &peer);
+    return true;
+}
+
+/* No descriptor left: the spare one makes room to accept and close one connection, so that the peer is told at once
+ * and the backlog moves. Without a spare (another thread was quicker), or for want of memory, wait. */
+static void accept_failed(struct io_listener *listener, int err)
+{
+    if ((err == EMFILE || err == ENFILE) && listener->spare_fd >= 0) {
+        close(listener->spare_fd);
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            close(fd);
+            listener->count.refused_fds++;
+        }
+        listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (listener->spare_fd >= 0)
+            return; /* still readable if there are more: the next round refuses the next one */
+    }
+    io_listener_pause(listener);
+    io_timer_start(listener->loop, &listener->retry, MT_LISTEN_RETRY_MS);
+}
+
+static void listener_retry(struct io_timer *timer)
+{
+    struct io_listener *listener = mt_container_of(timer, struct io_listener, retry);
+    if (listener->spare_fd < 0)
+        listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    io_listener_resume(listener);
+}
+
+static bool peer_is_ours(int fd, struct io_peer *peer)
+{
+    struct ucred cred;
+    socklen_t size = sizeof cred;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 || cred.uid != geteuid())
+        return false;
+    peer->pid = cred.pid;
+    peer->uid = cred.uid;
+    return true;
+}
+
+static uint32_t fd_share(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > UINT32_MAX / 100)
+        return UINT32_MAX / 100 * MT_FDS_SHARE_PERCENT;
+    return (uint32_t)limit.rlim_cur * MT_FDS_SHARE_PERCENT / 100;
+}

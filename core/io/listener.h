@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * listener.h - accepting connections: TCP on loopback, and unix sockets for processes of the same user.
+ *
+ * Every listener of the daemons is one of these, so the caps hold for all: connections are counted, descriptors are
+ * left over for the process itself (a fifth of the limit), and a spare descriptor lets accept go on, by refusing,
+ * when there is none left. (A listener that just stops at EMFILE would spin or go deaf; gRPC 1.51's goes deaf.)
+ */
+#ifndef MT_IO_LISTENER_H
+#define MT_IO_LISTENER_H
+
+#include "core/io/io.h"
+
+#include <sys/types.h>
+
+enum { IO_UNIX_PATH_SIZE = 108 }; /* sun_path, its end included */
+
+struct io_peer {
+    pid_t pid; /* of the process that connected; 0 for TCP */
+    uid_t uid;
+};
+
+struct io_listener {
+    /* The new connection: non-blocking, close-on-exec, the callee's to close; it then calls io_listener_release. */
+    void (*accepted)(struct io_listener *listener, int fd, const struct io_peer *peer);
+    uint16_t port; /* what a TCP listener is bound to */
+    struct {
+        uint64_t accepted;
+        uint64_t refused_fds;  /* closed at once: descriptors were short */
+        uint64_t refused_peer; /* closed at once: another user's process */
+        uint64_t pauses;       /* how often the cap or a lack of memory held accept up */
+    } count;
+
+    /* private */
+    struct io_loop *loop;
+    struct io_watch watch;
+    struct io_timer retry;
+    int fd, spare_fd;
+    uint32_t connections, connections_max, fd_max;
+    bool is_paused;
+    char path[IO_UNIX_PATH_SIZE]; /* "" for TCP */
+};
+
+/* Listens on host:port; `host` is a number or "localhost", port 0 takes a free one. `listener->accepted` must be
+ * set, the rest zero. connections_max 0 takes MT_CONNS_MAX.
+ * EUNSUPPORTED for an address that is not loopback: without TLS the token would travel in clear. EINVAL (no
+ * address), EEXIST (the port is taken), ESYS. Loop thread. */
+MT_MUST_USE mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listener, const char *host,
+                                           uint16_t port, uint32_t connections_max);
+/* Listens on a unix socket (SOCK_SEQPACKET, mode 0600) and accepts processes of the same user only. A socket file
+ * that nobody listens on any more is replaced. The folder must be the user's own, mode 0700.
+ * EINVAL (path too long), EAUTH (the folder is open to others), EEXIST (somebody listens), ESYS. Loop thread. */
+MT_MUST_USE mt_status io_listener_open_unix(struct io_loop *loop, struct io_listener *listener, const char *path,
+                                            uint32_t connections_max);
+/* Stops and removes the socket file. Connections given away stay open. Nothing where it is not open. */
+void io_listener_close(struct io_listener *listener);
+/* A connection that was given to `accepted` has ended. Loop thread. */
+void io_listener_release(struct io_listener *listener);
+/* Holds accept up, or lets it go on (the backlog keeps what comes in). Loop thread. */
+void io_listener_pause(struct io_listener *listener);
+void io_listener_resume(struct io_listener *listener);
+
+/* Is `dir` an own folder that nobody else can look into? EAUTH where not, ESYS. */
+MT_MUST_USE mt_status io_check_private_dir(const char *dir);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * system.c - the process's own limits. Owns nothing; any thread.
+ */
+#include "core/io/io.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+
+mt_status io_raise_fd_limit(uint32_t *out_limit)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return mt_error(MT_ESYS, errno, "getrlimit");
+    rlim_t wanted = limit.rlim_max < MT_FDS_MAX ? limit.rlim_max : MT_FDS_MAX;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted;
+        if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+            return mt_error(MT_ESYS, errno, "setrlimit");
+    }
+    *out_limit = limit.rlim_cur > UINT32_MAX ? UINT32_MAX : (uint32_t)limit.rlim_cur;
+    return mt_ok();
+}
