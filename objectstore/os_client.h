@@ -72,8 +72,8 @@ MT_MUST_USE mt_status os_client_add_own(struct os_client *client, uint32_t segme
                                         const void *generations);
 
 /* A place for a value of `size` bytes, 64-aligned, in state WRITING. Where much of it is cold, one
- * madvise(MADV_POPULATE_WRITE) of its pages before writing is three times as fast as faulting in the copy. EAGAIN: no room; *out_want is the segment size to
- * ask for. EINVAL: no segment is so large. ENOMEM. */
+ * madvise(MADV_POPULATE_WRITE) of its pages before writing is three times as fast as faulting in the copy. EAGAIN: no
+ * room; *out_want is the segment size to ask for. EINVAL: no segment is so large. ENOMEM. */
 MT_MUST_USE mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_place *out_place,
                                       void **out_data, uint64_t *out_want);
 

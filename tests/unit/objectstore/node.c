@@ -151,7 +151,7 @@ void node_tick(struct node *node, int64_t now_ms)
 static uint32_t make_segment(struct node *node, struct node_client *c, uint64_t size)
 {
     struct os_backing b;
-    uint32_t          number;
+    uint32_t number;
     expect_ok(os_backing_make(size, &b));
     expect_ok(os_store_add_segment(node->store, c->process, size, &b, &number));
     return number;
