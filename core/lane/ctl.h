@@ -239,8 +239,9 @@ struct ctl_reply {
     char     text[CTL_TEXT_SIZE];
 };
 struct ctl_name {
-    char     space[CTL_NAME_SIZE]; /* namespace; the job's own by default */
+    char     space[CTL_NAME_SIZE]; /* namespace; "default" unless the job says otherwise */
     char     name[CTL_NAME_SIZE];
+    char     type[CTL_NAME_SIZE]; /* of the actor */
     mt_id    actor;
     uint64_t owner; /* the process that answers for the actor */
     uint32_t owner_node;

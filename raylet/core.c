@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core.c - the raylet's state machine: which event goes to which part, timers, and the look inside.
+ *
+ * Owns: struct rlt and, through its tables, everything of state.h. Thread: the logic loop only.
+ * Always: within a step, parts record and enqueue; rlt_schedule runs once at its end and decides who gets what.
+ */
+#include "raylet/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void *rlt_calloc(size_t size)
+{
+    void *p = calloc(1, size);
+    if (!p)
+        rlt_out_of_memory();
+    return p;
+}
+
+void rlt_map_put(mt_map *map, mt_id key, void *ptr)
+{
+    if (mt_map_put_ptr(map, key, ptr).code)
+        rlt_out_of_memory();
+}
+
+void rlt_timer_set(struct rlt *r, struct rlt_timer *t, uint64_t at)
+{
+    mt_heap_remove(&r->timers, &t->node);
+    if (mt_heap_push(&r->timers, &t->node, at).code)
+        rlt_out_of_memory();
+}
+
+void rlt_timer_clear(struct rlt *r, struct rlt_timer *t)
+{
+    mt_heap_remove(&r->timers, &t->node);
+}
+
+static void slice_fire(struct rlt *r, struct rlt_timer *t)
+{
+    (void)t;
+    r->is_dirty = true;
+}
+
+struct rlt *rlt_new(const struct rlt_config *config)
+{
+    struct rlt *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->config = *config;
+    if (!r->config.workers_max)
+        r->config.workers_max = RLT_WORKERS_MAX;
+    if (rlt_ledger_init(&r->ledger, config->total, config->resource_count).code) {
+        free(r);
+        return NULL;
+    }
+    int cpu = rlt_ledger_find(&r->ledger, "CPU");
+    if (!r->config.idle_workers_max)
+        r->config.idle_workers_max = (uint32_t)(cpu < 0 ? 0 : r->ledger.total[cpu].milli / 1000) + 2;
+    r->node = config->node;
+    r->epoch = config->epoch;
+    r->rng.state = config->boot;
+    r->next_conn = RLT_CONN_OURS;
+    r->next_route = 1;
+    r->next_region = 1;
+    rlt_list_init(&r->all_leases);
+    rlt_list_init(&r->all_monitors);
+    rlt_list_init(&r->waiting);
+    r->slice.fire = slice_fire;
+    return r;
+}
+
+static void free_monitor_list(struct rlt *r)
+{
+    RLT_LIST_EACH(&r->all_monitors, link)
+        rlt_monitor_free(r, mt_container_of(link, struct rlt_monitor, in_all));
+}
+
+static void free_proc(struct rlt_proc *p)
+{
+    RLT_LIST_EACH(&p->classes, link)
+        free(mt_container_of(link, struct rlt_class, in_owner));
+    free(p->crash);
+    free(p);
+}
+
+void rlt_free(struct rlt *r)
+{
+    if (!r)
+        return;
+    free_monitor_list(r);
+    RLT_LIST_EACH(&r->all_leases, link) {
+        struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        free(l->end);
+        free(l);
+    }
+    MT_MAP_EACH(&r->conns, entry)
+        free_proc(entry->value.ptr);
+    MT_MAP_EACH(&r->jobs, entry) {
+        struct rlt_job *job = entry->value.ptr;
+        free(job->hello);
+        free(job);
+    }
+    rlt_regions_fini(r);
+    rlt_names_fini(r);
+    mt_map_fini(&r->conns);
+    mt_map_fini(&r->processes);
+    mt_map_fini(&r->jobs);
+    mt_map_fini(&r->leases);
+    mt_map_fini(&r->routes);
+    mt_map_fini(&r->monitors);
+    mt_heap_fini(&r->timers);
+    free(r);
+}
+
+uint64_t rlt_deadline(const struct rlt *r)
+{
+    const mt_heap_node *first = mt_heap_first(&r->timers);
+    return first ? first->key : UINT64_MAX;
+}
+
+static void fire_timers(struct rlt *r)
+{
+    mt_heap_node *node;
+    while ((node = mt_heap_first(&r->timers)) && node->key <= r->now) {
+        struct rlt_timer *t = mt_container_of(mt_heap_pop(&r->timers), struct rlt_timer, node);
+        t->fire(r, t);
+    }
+}
+
+/* ---- control records ----------------------------------------------------------------------------------------- */
+
+/* A copy of the payload where it is at least `size` bytes long: what the sender left out stays zero. A shorter one
+ * breaks the protocol, and the sender is dropped. */
+static bool payload_copy(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e, void *to, size_t size)
+{
+    if (e->record.length < LANE_RECORD_SIZE + size) {
+        rlt_proc_gone(r, p);
+        return false;
+    }
+    memcpy(to, e->payload, size);
+    return true;
+}
+
+static void up_lease(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+{
+    struct ctl_lease lease;
+    if (!payload_copy(r, p, e, &lease, sizeof lease))
+        return;
+    if (e->record.kind == CTL_DRAINED)
+        rlt_lease_drained(r, p, lease.lease);
+    else if (e->record.kind == CTL_KILL)
+        rlt_lease_kill(r, p, lease.lease);
+    else
+        rlt_caller_drop(r, p, lease.lease);
+}
+
+static void up_demand(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+{
+    struct ctl_demand demand;
+    if (payload_copy(r, p, e, &demand, sizeof demand))
+        rlt_demand(r, p, &demand);
+}
+
+static void up_lane_want(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+{
+    struct ctl_lane_want want;
+    if (payload_copy(r, p, e, &want, sizeof want))
+        rlt_caller_want(r, p, e->record.id, &want);
+}
+
+static void up_monitor(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+{
+    struct ctl_monitor monitor;
+    if (payload_copy(r, p, e, &monitor, sizeof monitor))
+        rlt_monitor_add(r, p, e->record.id, &monitor);
+}
+
+static void up_region(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+{
+    struct ctl_segment region;
+    if (!payload_copy(r, p, e, &region, sizeof region))
+        return;
+    if (e->record.kind == CTL_REGION_WANT)
+        rlt_region_want(r, p, e->record.id, &region);
+    else
+        rlt_region_drop(r, p, region.segment);
+}
+
+static void up_sized(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e, size_t least,
+                     void (*take)(struct rlt *, struct rlt_proc *, const struct lane_record *, const uint8_t *))
+{
+    if (e->record.length < LANE_RECORD_SIZE + least)
+        rlt_proc_gone(r, p);
+    else
+        take(r, p, &e->record, e->payload);
+}
+
+static void up_record(struct rlt *r, const struct rlt_event *e)
+{
+    struct rlt_proc *p = rlt_proc_of_conn(r, e->conn);
+    if (!p || p->state == PROC_GREETING)
+        return;
+    switch (e->record.kind) {
+    case CTL_CLASS:
+        up_sized(r, p, e, sizeof(struct ctl_class), rlt_class_define);
+        break;
+    case CTL_DEMAND:
+        up_demand(r, p, e);
+        break;
+    case CTL_DRAINED:
+    case CTL_KILL:
+    case CTL_LANE_DROP:
+        up_lease(r, p, e);
+        break;
+    case CTL_BLOCKED:
+    case CTL_UNBLOCKED:
+        rlt_worker_blocked(r, p, e->record.kind == CTL_BLOCKED);
+        break;
+    case CTL_LANE_WANT:
+        up_lane_want(r, p, e);
+        break;
+    case CTL_MESSAGE:
+        up_sized(r, p, e, sizeof(struct ctl_message), rlt_message);
+        break;
+    case CTL_MONITOR:
+        up_monitor(r, p, e);
+        break;
+    case CTL_DEMONITOR:
+        rlt_monitor_drop(r, p, e->record.id);
+        break;
+    case CTL_REQUEST:
+        up_sized(r, p, e, sizeof(struct ctl_request), rlt_request);
+        break;
+    case CTL_REGION_WANT:
+    case CTL_REGION_DROP:
+        up_region(r, p, e);
+        break;
+    case CTL_SHUTDOWN:
+        p->is_leaving = true; /* its end follows: nothing of it is to be missed */
+        break;
+    default:
+        rlt_proc_gone(r, p);
+    }
+}
+
+/* ---- the step -------------------------------------------------------------------------------------------------- */
+
+static void shut_down(struct rlt *r, const char *why)
+{
+    if (r->is_stopping)
+        return;
+    r->is_stopping = true;
+    rlt_act(r->out, RLT_A_EXIT)->text = rlt_keep(r->out, why ? why : "asked to", strlen(why ? why : "asked to") + 1);
+}
+
+static void proc_event(struct rlt *r, const struct rlt_event *e)
+{
+    struct rlt_proc *p = rlt_proc_of_conn(r, e->conn);
+    if (!p)
+        return;
+    bool is_owner_of_raylet = r->config.is_private && p->role == CTL_DRIVER;
+    switch (e->kind) {
+    case RLT_EV_SOCKET:
+        rlt_proc_socket(r, e);
+        break;
+    case RLT_EV_CLOSED:
+        p->is_closed = true;
+        rlt_proc_gone(r, p);
+        if (is_owner_of_raylet)
+            shut_down(r, "the driver has left");
+        break;
+    case RLT_EV_EXITED:
+        if (e->has_status)
+            rlt_proc_status(r, p, e->status);
+        rlt_proc_gone(r, p);
+        if (is_owner_of_raylet)
+            shut_down(r, "the driver has left");
+        break;
+    case RLT_EV_SPAWNED:
+        rlt_pool_spawned(r, p, e->pid);
+        break;
+    case RLT_EV_UP_BROKEN:
+        rlt_proc_gone(r, p);
+        break;
+    case RLT_EV_PROC_DRAINED:
+        rlt_proc_drained(r, p, e->text);
+        break;
+    default:
+        break;
+    }
+}
+
+static void lane_failed(struct rlt *r, uint64_t lane)
+{
+    struct rlt_lease *l = mt_map_ptr(&r->leases, mt_map_key(lane));
+    struct ctl_ended  end = {.lease = lane, .code = MT_ENOMEM, .node = r->node};
+    if (!l)
+        return;
+    snprintf(end.text, sizeof end.text, "no memory for the lane of a lease on node %u", r->node);
+    if (l->worker && l->kind != LEASE_CALLER)
+        rlt_proc_gone(r, l->worker); /* it waits for a lane that will not come */
+    else
+        rlt_lease_end(r, l, &end);
+}
+
+void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
+{
+    r->out = out;
+    if (!r->started_at)
+        r->started_at = e->now;
+    MT_ASSERT(e->now >= r->now);
+    r->now = e->now;
+    r->rng.state ^= e->random;
+    fire_timers(r);
+    switch (e->kind) {
+    case RLT_EV_TICK:
+        break;
+    case RLT_EV_ACCEPTED:
+        rlt_proc_accepted(r, e->conn, e->pid);
+        break;
+    case RLT_EV_UP:
+        up_record(r, e);
+        break;
+    case RLT_EV_UNDELIVERED:
+        rlt_message_undelivered(r, e);
+        break;
+    case RLT_EV_LANE_FAILED:
+        lane_failed(r, e->lane);
+        break;
+    case RLT_EV_REGION_FAILED:
+        rlt_region_failed(r, (uint32_t)e->number);
+        break;
+    case RLT_EV_SHUTDOWN:
+        shut_down(r, e->text);
+        break;
+    default:
+        proc_event(r, e);
+    }
+    rlt_schedule(r);
+    r->out = NULL;
+}
+
+/* ---- looking in -------------------------------------------------------------------------------------------------- */
+
+void rlt_stats(const struct rlt *r, struct rlt_stats *out)
+{
+    *out = r->stats;
+    out->node = r->node;
+    out->epoch = r->epoch;
+    out->processes = r->processes.count;
+    out->workers = r->worker_count;
+    out->jobs = r->jobs.count;
+    out->monitors = r->monitors.count;
+    out->regions = r->regions.count;
+    MT_MAP_EACH(&r->jobs, entry) {
+        const struct rlt_job *job = entry->value.ptr;
+        out->idle_workers += job->idle_count;
+        out->starting_workers += job->starting_count;
+    }
+    for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
+        const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        out->leases += l->kind != LEASE_CALLER;
+        out->lanes += l->has_lane;
+    }
+    out->resource_count = r->ledger.count;
+    for (uint32_t i = 0; i < r->ledger.count; i++) {
+        out->total[i] = r->ledger.total[i].milli;
+        out->free[i] = r->ledger.free[i];
+        out->leased[i] = r->ledger.leased[i];
+    }
+}
+
+static const char *check_resources(const struct rlt *r)
+{
+    int64_t leased[RLT_RESOURCES_MAX] = {0};
+    int     cpu = rlt_ledger_find(&r->ledger, "CPU");
+    for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
+        const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        for (uint32_t i = 0; i < r->ledger.count; i++)
+            if (!l->hold.is_cpu_out || (int)i != cpu)
+                leased[i] += l->hold.amount[i];
+    }
+    for (uint32_t i = 0; i < r->ledger.count; i++) {
+        if (r->ledger.free[i] + r->ledger.leased[i] != r->ledger.total[i].milli)
+            return "free + leased = total";
+        if (leased[i] != r->ledger.leased[i])
+            return "what the leases hold is what the ledger has leased";
+    }
+    return NULL;
+}
+
+const char *rlt_check(const struct rlt *r)
+{
+    for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
+        const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        if (l->class && (!l->owner || l->class->owner != l->owner))
+            return "a lease's class belongs to its owner";
+        if (l->kind != LEASE_CALLER && l->worker && l->worker->lease != l)
+            return "a worker serves the lease that names it";
+        if (l->state == LEASE_STARTING && l->has_lane && !l->worker && l->worker_node == r->node)
+            return "no lane before there is a worker";
+        if (l->kind == LEASE_CALLER && !l->owner && l->owner_node == r->node && l->state == LEASE_ACTIVE)
+            return "a caller's lane has a caller, or is recalled";
+    }
+    MT_MAP_EACH(&r->conns, entry) {
+        const struct rlt_proc *p = entry->value.ptr;
+        if (p->lease && p->lease->worker != p)
+            return "a lease names the worker that serves it";
+        if (p->lease && !rlt_list_is_empty(&p->in_idle))
+            return "a warm worker has no lease";
+    }
+    return check_resources(r);
+}

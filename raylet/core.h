@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core.h - the raylet's logic as a state machine: events in, actions out.
+ *
+ * The core makes no system call, has no thread, clock, random source or global of its own; the shell (raylet/main.c)
+ * and the simulation drive the very same objects. It never touches shared memory either: lanes, parks, regions and
+ * connections are numbers to it. What moves records is the switch (switch.h), a second state machine: the driver
+ * hands it the actions of the RLT_A_SW_ group and feeds the events it answers with back in.
+ *
+ *            events                        actions                     RLT_A_SW_ group
+ *   shell ------------> rlt_step (core) ------------> shell, head, peers ------------> switch
+ *     ^                                                                                  |
+ *     '------------------------- RLT_EV_UP, _DRAINED, _OUT ... --------------------------'
+ *
+ * Rules for whoever drives it:
+ *   - Actions are carried out in the order given, all of them, before the next event is stepped.
+ *   - `now` never goes back. rlt_deadline says when RLT_EV_TICK is due at the latest.
+ *   - Connections that the shell accepts have numbers below RLT_CONN_OURS; those that the core asks for are above.
+ *   - Descriptors are opaque numbers; an fd that an event brings belongs to the core until an action gives it back
+ *     (RLT_A_CLOSE_FD) or away (RLT_A_WATCH, RLT_A_SPAWN_ZYGOTE borrows).
+ */
+#ifndef RLT_CORE_H
+#define RLT_CORE_H
+
+#include "core/lane/ctl.h"
+#include "core/proto/manta.pb-c.h"
+
+#include <stdbool.h>
+
+struct rlt;
+
+enum {
+    RLT_RESOURCES_MAX = 16,         /* kinds on one node */
+    RLT_GPUS_MAX = 16,              /* devices on one node */
+    RLT_ADDRESS_SIZE = CTL_NAME_SIZE,
+    RLT_FDS = 4,                    /* descriptors of one socket message */
+};
+#define RLT_CONN_OURS (UINT64_C(1) << 32)
+
+struct rlt_config {
+    char     node_name[CTL_NAME_SIZE];
+    char     address[RLT_ADDRESS_SIZE];      /* where Peer is served */
+    char     data_address[RLT_ADDRESS_SIZE]; /* of the data socket */
+    char     head_address[RLT_ADDRESS_SIZE]; /* for CTL_WELCOME */
+    uint64_t boot;                           /* random; the driver of the state machine draws it */
+    uint32_t node, epoch; /* of a private cluster: 1, 1 from the start; else 0 until the head has answered */
+    bool     has_head;    /* a head exists or will: wants, names and nodes go to it */
+    bool     is_private;  /* one driver owns this raylet: when its connection ends, so does the raylet */
+    uint32_t resource_count;
+    struct ctl_resource total[RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
+    uint32_t workers_max;        /* processes forked on this node at a time; 0: the default */
+    uint32_t idle_workers_max;   /* per job, kept warm; 0: CPUs + 2 */
+};
+
+/* ---- events ------------------------------------------------------------------------------------------------- */
+
+enum rlt_event_kind {
+    RLT_EV_TICK = 1,      /* time has passed */
+    RLT_EV_ACCEPTED,      /* a process of our uid connected: conn, pid */
+    RLT_EV_SOCKET,        /* a whole message on a unix socket: conn, record, payload, fd (or -1) */
+    RLT_EV_CLOSED,        /* the socket ended or broke the rules: conn */
+    RLT_EV_EXITED,        /* the process behind conn ended: status if the shell reaped it (has_status) */
+    RLT_EV_SPAWNED,       /* answer to SPAWN_ZYGOTE: conn, pid (< 0: -errno) */
+    RLT_EV_LANE_FAILED,   /* LANE_NEW found no memory: lane */
+    RLT_EV_REGION_FAILED, /* REGION_NEW found no memory: number */
+
+    /* from the switch */
+    RLT_EV_UP,           /* a control record from an up ring: conn, record, payload */
+    RLT_EV_UP_BROKEN,    /* that ring broke the rules, or its reader let the down queue grow past its bound: conn */
+    RLT_EV_PROC_DRAINED, /* all that a dead process had published has been read: conn, text (its crash text) */
+    RLT_EV_UNDELIVERED,  /* a CTL_MESSAGE found the down queue full: conn, record, payload */
+    RLT_EV_LANE_DRAINED, /* answer to SW_LANE_DRAIN: lane, number (last sequence that reached the worker's ring) */
+    RLT_EV_LANE_BROKEN,  /* the process at the other end of a switched lane broke the rules: lane */
+    RLT_EV_OUT,          /* records for another node: node, bytes */
+
+    /* the head; payload structs are borrowed for the call */
+    RLT_EV_HEAD_UP,   /* the stream to the head is open: the core registers */
+    RLT_EV_HEAD_DOWN, /* it closed or was refused */
+    RLT_EV_HEAD,      /* head: one message */
+
+    /* peers; a stream is a number drawn by the driver (accepted) or by the core (dialled, as with connections) */
+    RLT_EV_PEER_OPEN,    /* stream: a dial succeeded, or (below RLT_CONN_OURS) one was accepted */
+    RLT_EV_PEER_CLOSED,  /* stream: it ended, or the dial failed; refused: nobody listens there any more */
+    RLT_EV_PEER_FRAME,   /* stream, frame */
+
+    /* programs of jobs, moved between nodes */
+    RLT_EV_PROGRAM_BYTES, /* answer to PROGRAM_READ: job, number (offset), bytes; total (whole size), sha256 */
+    RLT_EV_PROGRAM_READY, /* PROGRAM_WRITE had the last byte and the hash is right: job, fd; else fd < 0, text */
+
+    /* submitted jobs */
+    RLT_EV_JOB_STARTED, /* name (job id), pid */
+    RLT_EV_JOB_FAILED,  /* could not be started: name, text */
+    RLT_EV_JOB_OUTPUT,  /* name, number (offset), bytes */
+    RLT_EV_JOB_EXITED,  /* name, status */
+
+    RLT_EV_SHUTDOWN, /* a signal, or the end of the driver of a private cluster: text */
+};
+
+struct rlt_event {
+    enum rlt_event_kind kind;
+    uint64_t now;    /* ns, monotonic */
+    uint64_t random; /* fresh for each event */
+    uint64_t conn;
+    uint64_t stream;
+    uint64_t lane;
+    uint64_t number;
+    uint64_t total;
+    uint64_t job;
+    uint32_t node;
+    int32_t  pid;
+    int32_t  status; /* as waitpid gives it */
+    bool     has_status;
+    bool     refused;
+    int      fd;     /* -1: none */
+    struct lane_record record;
+    const uint8_t *payload; /* record.length - LANE_RECORD_SIZE bytes, 8-aligned; borrowed for the call */
+    const uint8_t *bytes;   /* borrowed */
+    size_t         size;
+    const char    *text; /* NUL-terminated, borrowed, NULL if none */
+    const char    *name;
+    uint8_t        sha256[32];
+    const Manta__V1__HeadToNode *head;
+    const Manta__V1__Frame      *frame;
+};
+
+/* ---- actions ------------------------------------------------------------------------------------------------ */
+
+enum rlt_action_kind {
+    /* connections and processes */
+    RLT_A_WELCOME = 1,  /* conn, record, payload (ctl_welcome). code 0: make control lane, park page and (not for a
+                           zygote: flag) pin table, give them to the switch, send with fds; else send and close. */
+    RLT_A_SOCKET,       /* conn, record, payload, fds: one message on the unix socket */
+    RLT_A_CLOSE,        /* conn: after what was sent; no event follows */
+    RLT_A_SPAWN_ZYGOTE, /* conn (new), fd (program, borrowed), payload: a ctl_hello and its strings */
+    RLT_A_FORK,         /* peer (the zygote's conn), conn (new, the worker's), record, payload (ctl_fork): make a
+                           socketpair, keep one end as conn, send the other */
+    RLT_A_WATCH,        /* conn, fd (pidfd, taken), pid: RLT_EV_EXITED when it says so */
+    RLT_A_KILL,         /* conn: SIGKILL by its pidfd; nothing if it has none yet or is gone */
+    RLT_A_CLOSE_FD,     /* fd */
+
+    /* shared memory */
+    RLT_A_LANE_NEW,    /* lane: LANE_BYTES, zeroed, sealed */
+    RLT_A_LANE_RECALL, /* lane; conn, peer (0: none): set the recall word, ring both bells */
+    RLT_A_LANE_FREE,   /* lane: unmap, close */
+    RLT_A_REGION_NEW,  /* number, size */
+    RLT_A_REGION_FREE, /* number */
+
+    /* the switch (switch.h does these) */
+    RLT_A_SW_DOWN,       /* conn, record, payload: into its down ring; held back until lane's backlog is in its ring
+                            and `taken` is dealt with when lane != 0 */
+    RLT_A_SW_PROC_DRAIN, /* conn: it is dead: read what it left, then forget it; answered by PROC_DRAINED */
+    RLT_A_SW_LANE_OPEN,  /* lane, number (its route here), node, peer (route there), flags (enum rlt_side) */
+    RLT_A_SW_LANE_DRAIN, /* lane (worker side): its worker is done or dead: forward, take back, LANE_DRAINED */
+    RLT_A_SW_LANE_CLOSE, /* lane: forget it */
+    RLT_A_SW_FRAME,      /* node, bytes: records with a route, from that node */
+    RLT_A_SW_PAUSE,      /* node, flags: 1 stop taking records for it from lanes, 0 go on */
+
+    /* the head and the peers; what they point to is borrowed until the actions are reset */
+    RLT_A_HEAD_SEND,    /* to_head */
+    RLT_A_PEER_DIAL,    /* stream (new), node, text (address) */
+    RLT_A_PEER_SEND,    /* stream, frame */
+    RLT_A_PEER_CLOSE,   /* stream; no event follows */
+
+    RLT_A_PROGRAM_READ,  /* job, fd, number (offset): answered by PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes */
+    RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
+
+    RLT_A_JOB_START, /* job_spec, number (attempt): fetch blobs, unpack, run */
+    RLT_A_JOB_KILL,  /* name */
+    RLT_A_JOB_FORGET, /* name: its folder may go, its log stays */
+
+    RLT_A_EXIT, /* text: leave in order */
+};
+enum { RLT_PROGRAM_CHUNK = 15 * 1024 };
+
+/* Which end of a switched lane the switch plays. */
+enum rlt_side {
+    RLT_SIDE_WORKER = 1, /* the owner is here, the worker on `node`: the switch takes the claims */
+    RLT_SIDE_OWNER = 2,  /* the worker is here, the owner on `node`: the switch sets the claims */
+};
+
+enum rlt_fd_kind {
+    RLT_FD_LANE = 1,    /* of a lane, read-write: number */
+    RLT_FD_PARK,        /* a process's park page: number is its conn */
+    RLT_FD_SWITCH_PARK, /* the page on which the switch sleeps */
+    RLT_FD_REGION,      /* number */
+    RLT_FD_SEGMENT_RW, RLT_FD_SEGMENT_RO, RLT_FD_GENERATIONS, /* number of the segment */
+};
+struct rlt_fd {
+    enum rlt_fd_kind kind;
+    uint64_t         number;
+};
+
+enum { RLT_WELCOME_ZYGOTE = 1 }; /* flag of RLT_A_WELCOME: no pin table, no rings */
+
+struct rlt_action {
+    enum rlt_action_kind kind;
+    uint32_t flags;
+    uint64_t conn;
+    uint64_t peer;
+    uint64_t stream;
+    uint64_t lane;
+    uint64_t number;
+    uint64_t total;
+    uint64_t taken; /* SW_DOWN behind a lane: records of higher sequence never reached the worker */
+    uint64_t job;
+    uint32_t node;
+    int32_t  pid;
+    int      fd;
+    struct lane_record record;
+    const uint8_t *payload; /* record.length - LANE_RECORD_SIZE bytes */
+    const uint8_t *bytes;
+    size_t         size;
+    uint32_t       fd_count;
+    struct rlt_fd  fds[RLT_FDS];
+    const char    *text;
+    const char    *name;
+    uint8_t        sha256[32];
+    const Manta__V1__NodeToHead *to_head;
+    const Manta__V1__Frame      *frame;
+    const Manta__V1__JobSpec    *job_spec;
+};
+
+/* The actions of one step. Zeroed is empty and valid; rlt_actions_reset before each use keeps the memory. Everything
+ * that an action points to lives until the next reset. */
+struct rlt_actions {
+    struct rlt_action *data;
+    size_t             count, capacity;
+    struct rlt_chunk  *chunks; /* private: where payloads and texts stand */
+};
+void rlt_actions_reset(struct rlt_actions *out);
+void rlt_actions_fini(struct rlt_actions *out);
+
+/* ---- the machine -------------------------------------------------------------------------------------------- */
+
+/* A fresh raylet, or NULL when out of memory. The caller frees it. Borrows nothing of config. */
+struct rlt *rlt_new(const struct rlt_config *config);
+void        rlt_free(struct rlt *r);
+
+/* Takes one event in and appends what is to be done to *out. Never blocks, never fails: what a peer can cause is
+ * answered to that peer. Out of memory inside a step drops the connection or the request that needed it. */
+void rlt_step(struct rlt *r, const struct rlt_event *event, struct rlt_actions *out);
+
+/* When the next RLT_EV_TICK is due (ns, the clock of `now`); UINT64_MAX: not before another event. */
+uint64_t rlt_deadline(const struct rlt *r);
+
+/* ---- looking in (status, tests, simulation) ------------------------------------------------------------------- */
+
+struct rlt_stats {
+    uint32_t node, epoch;
+    uint32_t processes, workers, idle_workers, starting_workers, jobs;
+    uint32_t leases, lanes, monitors, regions;
+    uint32_t peers;
+    uint64_t grants, recalls, ended, worker_deaths, bounced, refused_grants, replayed_frames, fenced;
+    int64_t  total[RLT_RESOURCES_MAX], free[RLT_RESOURCES_MAX], leased[RLT_RESOURCES_MAX];
+    uint32_t resource_count;
+};
+void rlt_stats(const struct rlt *r, struct rlt_stats *out);
+/* Checks every invariant that can be seen from inside (free + leased = total, each lease in the lists of its two
+ * ends, no lane without a holder). NULL when all hold, else the name of the one that does not. */
+const char *rlt_check(const struct rlt *r);
+
+#endif

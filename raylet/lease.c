@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lease.c - what owners want (classes and levels), and the life of each lease.
+ *
+ * Owns: every struct rlt_class and rlt_lease. Thread: the logic loop only.
+ * Always: resources are held from STARTING until the end; class->held counts its STARTING and ACTIVE leases; a lease is
+ * in the lists of exactly the ends that it has.
+ *
+ *   STARTING --worker--> ACTIVE --level falls, slice over, owner dead--> RECALLED --CTL_DRAINED--> ended (task)
+ *      |                   |                                                |   '--CTL_DRAINED--> DRAINED --> ended
+ *      '--level falls------'-------------- worker dies ---------------------'-- (actor, GPU: with its process)
+ */
+#include "raylet/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void lease_set_state(struct rlt_lease *l, enum rlt_lease_state next)
+{
+    bool did_count = l->state <= LEASE_ACTIVE, does_count = next <= LEASE_ACTIVE;
+    MT_ASSERT(next >= l->state);
+    if (l->class && did_count && !does_count)
+        l->class->held--;
+    l->state = next;
+}
+
+/* ---- classes and levels ---------------------------------------------------------------------------------------- */
+
+struct rlt_class *rlt_class_find(const struct rlt_proc *owner, uint32_t class_id)
+{
+    for (struct rlt_list *link = owner->classes.next; link != &owner->classes; link = link->next) {
+        struct rlt_class *c = mt_container_of(link, struct rlt_class, in_owner);
+        if (c->def.class_id == class_id)
+            return c;
+    }
+    return NULL;
+}
+
+void rlt_class_unschedulable(struct rlt *r, struct rlt_class *c, int32_t code, const char *text)
+{
+    struct ctl_unschedulable u = {.class_id = c->def.class_id, .code = code};
+    c->is_refused = true;
+    rlt_list_out(&c->in_waiting);
+    snprintf(u.text, sizeof u.text, "%s", text);
+    rlt_down(r->out, c->owner->conn, CTL_UNSCHEDULABLE, (mt_id){0, 0}, &u, sizeof u);
+}
+
+void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_record *record, const uint8_t *payload)
+{
+    struct ctl_class def;
+    char             text[CTL_TEXT_SIZE];
+    (void)record;
+    memcpy(&def, payload, sizeof def);
+    def.name[sizeof def.name - 1] = 0;
+    if (def.resource_count > CTL_RESOURCES || owner->class_count >= RLT_CLASSES_MAX) {
+        rlt_proc_gone(r, owner);
+        return;
+    }
+    if (rlt_class_find(owner, def.class_id))
+        return; /* said twice */
+    struct rlt_class *c = rlt_calloc(sizeof *c);
+    c->owner = owner;
+    c->def = def;
+    rlt_list_init(&c->in_owner);
+    rlt_list_init(&c->in_waiting);
+    rlt_list_init(&c->leases);
+    rlt_list_append(&owner->classes, &c->in_owner);
+    owner->class_count++;
+    if (rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code)
+        rlt_class_unschedulable(r, c, MT_EINVAL, text);
+}
+
+void rlt_class_wait(struct rlt *r, struct rlt_class *c)
+{
+    if (c->is_refused || c->held + c->asked >= c->wanted) {
+        rlt_list_out(&c->in_waiting);
+        return;
+    }
+    if (rlt_list_is_empty(&c->in_waiting)) {
+        c->waiting_since = r->now;
+        rlt_list_append(&r->waiting, &c->in_waiting);
+    }
+    r->is_dirty = true;
+}
+
+/* Leases beyond the level go: first those that have no worker yet, then the youngest. */
+static void class_shrink(struct rlt *r, struct rlt_class *c)
+{
+    for (int pass = LEASE_STARTING; pass <= LEASE_ACTIVE && c->held > c->wanted; pass++)
+        for (struct rlt_list *link = c->leases.prev, *prev; link != &c->leases && c->held > c->wanted; link = prev) {
+            struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_class);
+            prev = link->prev;
+            if ((int)l->state == pass)
+                rlt_lease_recall(r, l, l->kind == LEASE_ACTOR ? RLT_ACTOR_GRACE_MS : 0);
+        }
+}
+
+void rlt_demand(struct rlt *r, struct rlt_proc *owner, const struct ctl_demand *demand)
+{
+    struct rlt_class *c = rlt_class_find(owner, demand->class_id);
+    char              text[CTL_TEXT_SIZE];
+    if (!c || demand->version <= c->version)
+        return;
+    c->version = demand->version;
+    c->wanted = demand->wanted < RLT_WANTED_MAX ? demand->wanted : RLT_WANTED_MAX;
+    if (rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code) {
+        if (c->wanted)
+            rlt_class_unschedulable(r, c, MT_EINVAL, text);
+        return;
+    }
+    c->is_refused = false; /* a new level is a new question */
+    class_shrink(r, c);
+    rlt_class_wait(r, c);
+}
+
+void rlt_class_drop(struct rlt *r, struct rlt_class *c)
+{
+    (void)r;
+    RLT_LIST_EACH(&c->leases, link) {
+        mt_container_of(link, struct rlt_lease, in_class)->class = NULL;
+        rlt_list_out(link);
+    }
+    rlt_list_out(&c->in_waiting);
+    rlt_list_out(&c->in_owner);
+    c->owner->class_count--;
+    free(c);
+}
+
+/* ---- one lease --------------------------------------------------------------------------------------------------- */
+
+static void lease_timer_fire(struct rlt *r, struct rlt_timer *t)
+{
+    struct rlt_lease *l = mt_container_of(t, struct rlt_lease, timer);
+    if (l->worker && l->kind != LEASE_CALLER)
+        rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
+}
+
+struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct rlt_job *job)
+{
+    struct rlt_lease *l = rlt_calloc(sizeof *l);
+    /* Unique in the cluster, also after a restart of this node: node, epoch, count. */
+    l->id = (uint64_t)(r->node & 0xffff) << 48 | (uint64_t)(r->epoch & 0xffff) << 32 | (++r->next_lease & 0xffffffff);
+    l->kind = kind;
+    l->job = job;
+    l->owner_node = l->worker_node = r->node;
+    l->timer.fire = lease_timer_fire;
+    rlt_list_init(&l->in_class);
+    rlt_list_init(&l->in_owner);
+    rlt_list_init(&l->in_worker);
+    rlt_list_init(&l->in_needy);
+    rlt_list_init(&l->in_all);
+    rlt_list_append(&r->all_leases, &l->in_all);
+    rlt_map_put(&r->leases, mt_map_key(l->id), l);
+    return l;
+}
+
+void rlt_lease_set_worker(struct rlt *r, struct rlt_lease *l, struct rlt_proc *worker)
+{
+    (void)r;
+    l->worker = worker;
+    l->worker_process = worker->process;
+    rlt_list_append(&worker->served, &l->in_worker);
+    if (l->kind != LEASE_CALLER) {
+        MT_ASSERT(!worker->lease);
+        worker->lease = l;
+        worker->is_blocked = false;
+        if (l->kind == LEASE_ACTOR || l->hold.gpu_count)
+            worker->was_dirty = true;
+    }
+}
+
+static void grant_fill(const struct rlt_lease *l, struct ctl_grant *g)
+{
+    g->lease = l->id;
+    g->flags = l->kind == LEASE_ACTOR ? CTL_CLASS_ACTOR : 0;
+    g->incarnation = l->incarnation;
+    g->gpu_count = l->hold.gpu_count;
+    memcpy(g->gpus, l->hold.gpus, sizeof g->gpus);
+}
+
+static void grant_send(struct rlt *r, uint64_t to, enum ctl_kind kind, mt_id id, const struct ctl_grant *grant,
+                       struct rlt_fd peer_park)
+{
+    struct rlt_action *a = rlt_act_ctl(r->out, RLT_A_SOCKET, to, kind, id, grant, sizeof *grant);
+    a->fds[0].kind = RLT_FD_LANE;
+    a->fds[0].number = grant->lease;
+    a->fds[1] = peer_park;
+    a->fd_count = 2;
+}
+
+void rlt_lease_activate(struct rlt *r, struct rlt_lease *l, struct rlt_proc *worker)
+{
+    struct ctl_grant to_owner = {0}, to_worker = {0};
+    mt_id            none = {0, 0};
+
+    rlt_lease_set_worker(r, l, worker);
+    lease_set_state(l, LEASE_ACTIVE);
+    l->granted_at = r->now;
+    l->has_lane = true;
+    r->stats.grants++;
+    rlt_act(r->out, RLT_A_LANE_NEW)->lane = l->id;
+    grant_fill(l, &to_owner);
+    to_worker = to_owner;
+    to_owner.class_id = l->class ? l->class->def.class_id : 0;
+    to_owner.peer = worker->process;
+    to_owner.peer_node = r->node;
+    to_owner.peer_pid = worker->pid;
+    to_worker.peer = l->owner_process;
+    to_worker.peer_node = l->owner_node;
+    to_worker.peer_pid = l->owner ? l->owner->pid : 0;
+    grant_send(r, worker->conn, CTL_LANE, none, &to_worker, (struct rlt_fd){RLT_FD_PARK, l->owner->conn});
+    grant_send(r, l->owner->conn, CTL_GRANT, l->request, &to_owner, (struct rlt_fd){RLT_FD_PARK, worker->conn});
+}
+
+static void recall_tell(struct rlt *r, const struct rlt_lease *l)
+{
+    struct ctl_lease   lease = {l->id};
+    struct rlt_action *a = rlt_act(r->out, RLT_A_LANE_RECALL);
+    a->lane = l->id;
+    a->conn = l->owner ? l->owner->conn : 0;
+    a->peer = l->worker ? l->worker->conn : 0;
+    if (l->owner && l->owner->state == PROC_ALIVE)
+        rlt_down(r->out, l->owner->conn, CTL_RECALL, (mt_id){0, 0}, &lease, sizeof lease);
+    if (l->worker && l->worker->state == PROC_ALIVE)
+        rlt_down(r->out, l->worker->conn, CTL_RECALL, (mt_id){0, 0}, &lease, sizeof lease);
+}
+
+void rlt_lease_recall(struct rlt *r, struct rlt_lease *l, uint64_t grace_ms)
+{
+    if (l->state == LEASE_STARTING) {
+        struct ctl_ended end = {.lease = l->id, .node = r->node};
+        rlt_lease_end(r, l, &end);
+        return;
+    }
+    if (l->state == LEASE_ACTIVE) {
+        lease_set_state(l, LEASE_RECALLED);
+        r->stats.recalls++;
+        recall_tell(r, l);
+    }
+    if (grace_ms && !mt_heap_holds(&l->timer.node))
+        rlt_timer_set(r, &l->timer, r->now + grace_ms * RLT_MS);
+}
+
+void rlt_lease_drained(struct rlt *r, struct rlt_proc *worker, uint64_t id)
+{
+    struct rlt_lease *l = mt_map_ptr(&r->leases, mt_map_key(id));
+    struct ctl_ended  end = {.lease = id, .code = MT_OK, .pid = worker->pid, .node = r->node};
+    if (!l || l->worker != worker || l->state == LEASE_DRAINED)
+        return;
+    if (l->kind == LEASE_CALLER || !worker->was_dirty) {
+        rlt_lease_end(r, l, &end);
+        return;
+    }
+    lease_set_state(l, LEASE_DRAINED); /* what it holds is free when its process is gone, not before */
+    rlt_proc_leave(r, worker, "its lease has ended");
+}
+
+void rlt_lease_kill(struct rlt *r, struct rlt_proc *owner, uint64_t id)
+{
+    struct rlt_lease *l = mt_map_ptr(&r->leases, mt_map_key(id));
+    if (!l || l->owner != owner || l->kind == LEASE_CALLER)
+        return;
+    if (l->worker)
+        rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
+}
+
+static void lease_unlink(struct rlt *r, struct rlt_lease *l)
+{
+    if (l->job && !rlt_list_is_empty(&l->in_needy))
+        l->job->needy_count--;
+    rlt_list_out(&l->in_needy);
+    rlt_list_out(&l->in_class);
+    rlt_list_out(&l->in_owner);
+    rlt_list_out(&l->in_worker);
+    rlt_list_out(&l->in_all);
+    rlt_timer_clear(r, &l->timer);
+    mt_map_remove(&r->leases, mt_map_key(l->id));
+}
+
+void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *end)
+{
+    struct rlt_class *c = l->class;
+    struct rlt_proc  *worker = l->worker;
+    struct rlt_job   *job = l->job;
+    bool              was_granted = l->state != LEASE_STARTING;
+
+    lease_set_state(l, LEASE_DRAINED);
+    rlt_ledger_give(&r->ledger, &l->hold);
+    if (was_granted && l->owner && l->owner->state == PROC_ALIVE)
+        rlt_down(r->out, l->owner->conn, CTL_ENDED, (mt_id){0, 0}, end, sizeof *end);
+    r->stats.ended += was_granted;
+    if (l->has_lane)
+        rlt_act(r->out, RLT_A_LANE_FREE)->lane = l->id;
+    lease_unlink(r, l);
+    if (worker && l->kind != LEASE_CALLER) {
+        worker->lease = NULL;
+        rlt_pool_offer(r, worker);
+    }
+    free(l->end);
+    free(l);
+    if (c)
+        rlt_class_wait(r, c);
+    else if (job)
+        rlt_job_free_if_empty(r, job);
+    r->is_dirty = true;
+}
+
+void rlt_lease_owner_gone(struct rlt *r, struct rlt_lease *l)
+{
+    rlt_list_out(&l->in_owner);
+    l->owner = NULL;
+    if (l->kind == LEASE_ACTOR && l->worker)
+        rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
+    else
+        rlt_lease_recall(r, l, l->kind == LEASE_TASK ? RLT_ORPHAN_GRACE_MS : 0);
+}
+
+void rlt_worker_blocked(struct rlt *r, struct rlt_proc *worker, bool is_blocked)
+{
+    if (!worker->lease || worker->is_blocked == is_blocked)
+        return;
+    worker->is_blocked = is_blocked;
+    if (is_blocked)
+        rlt_ledger_lend_cpu(&r->ledger, &worker->lease->hold);
+    else
+        rlt_ledger_retake_cpu(&r->ledger, &worker->lease->hold);
+    r->is_dirty = true;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c - manta-raylet: prepares the process, then runs the shell until it is told to leave.
+ *
+ * Owns: the options and the shell. Thread: main.
+ */
+#include "raylet/shell.h"
+
+#include "core/base/log.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What every process started from here inherits. */
+static void harden(void)
+{
+    struct rlimit no_core = {0, 0};
+    umask(077);
+    setrlimit(RLIMIT_CORE, &no_core);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* what a dead zygote leaves is ours to reap */
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void cloexec(int fd)
+{
+    if (fd >= 0)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+int main(int argc, char **argv)
+{
+    static struct sh sh;
+    uint32_t         limit;
+    mt_status        st = rlt_options_read(argc, argv, &sh.options);
+    if (st.code)
+        return st.code == MT_ENOENT ? 0 : 2;
+    harden();
+    if (sh.options.driver_fd >= 0)
+        setsid(); /* the terminal's ^C is for the driver, whose end is ours */
+    mt_log_set_sink(mt_log_to_stderr);
+    mt_log_set_level(sh.options.driver_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
+    cloexec(sh.options.driver_fd);
+    cloexec(sh.options.ready_fd);
+    st = io_raise_fd_limit(&limit);
+    if (st.code == MT_OK)
+        st = sh_run(&sh);
+    if (st.code)
+        fprintf(stderr, "manta-raylet: %s: %s%s%s\n", st.what ? st.what : "failed", mt_code_text(st.code),
+                st.sys ? ": " : "", st.sys ? strerrordesc_np(st.sys) : "");
+    return st.code ? 1 : 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options.c - see options.h. Owns nothing. Thread: main, before the loop.
+ */
+#include "raylet/options.h"
+
+#include <getopt.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: manta-raylet --dir DIR [options]\n"
+    "  --dir DIR              runtime folder (mode 0700); raylet.sock is made in it\n"
+    "  --node-name NAME       default: the machine's name\n"
+    "  --head HOST:PORT|none  the head; none: this node is the cluster\n"
+    "  --head-file FILE       wait for this file to hold the head's address\n"
+    "  --token-file FILE      the cluster token (mode 0600)\n"
+    "  --listen HOST:PORT     for other nodes; default 127.0.0.1:0\n"
+    "  --num-cpus N           default: what this process may use\n"
+    "  --num-gpus N           default: 0\n"
+    "  --memory BYTES         for tasks that ask for memory; default: 80% of the machine's\n"
+    "  --store-memory BYTES   limit of the object store; default: 30% of the machine's\n"
+    "  --resources K=V,...    resources of your own\n"
+    "  --idle-workers N       warm workers kept per job\n"
+    "  --driver-fd N          a connected driver: the raylet of a private cluster, ends with it\n"
+    "  --ready-fd N           one line with the addresses is written there when all is up\n";
+
+enum option_number {
+    OPT_DIR = 1, OPT_NAME, OPT_HEAD, OPT_HEAD_FILE, OPT_TOKEN, OPT_LISTEN, OPT_CPUS, OPT_GPUS, OPT_MEMORY, OPT_STORE,
+    OPT_RESOURCES, OPT_IDLE, OPT_DRIVER_FD, OPT_READY_FD, OPT_HELP,
+};
+
+static const struct option option_table[] = {
+    {"dir", 1, NULL, OPT_DIR},           {"node-name", 1, NULL, OPT_NAME},       {"head", 1, NULL, OPT_HEAD},
+    {"head-file", 1, NULL, OPT_HEAD_FILE}, {"token-file", 1, NULL, OPT_TOKEN},   {"listen", 1, NULL, OPT_LISTEN},
+    {"num-cpus", 1, NULL, OPT_CPUS},     {"num-gpus", 1, NULL, OPT_GPUS},        {"memory", 1, NULL, OPT_MEMORY},
+    {"store-memory", 1, NULL, OPT_STORE}, {"resources", 1, NULL, OPT_RESOURCES}, {"idle-workers", 1, NULL, OPT_IDLE},
+    {"driver-fd", 1, NULL, OPT_DRIVER_FD}, {"ready-fd", 1, NULL, OPT_READY_FD},  {"help", 0, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static mt_status add_resource(struct rlt_options *o, const char *name, size_t size, int64_t milli)
+{
+    if (o->resource_count == RLT_RESOURCES_MAX || size == 0 || size >= sizeof o->resources[0].name || milli < 0)
+        return mt_error(MT_EINVAL, 0, "resource");
+    if (milli == 0)
+        return mt_ok();
+    struct ctl_resource *r = &o->resources[o->resource_count++];
+    memset(r, 0, sizeof *r);
+    memcpy(r->name, name, size);
+    r->milli = milli;
+    return mt_ok();
+}
+
+/* "gold=2,silver=0.5" */
+static mt_status add_resources(struct rlt_options *o, const char *text)
+{
+    while (*text) {
+        const char *equals = strchr(text, '=');
+        char       *end;
+        if (!equals)
+            return mt_error(MT_EINVAL, 0, "resources");
+        double value = strtod(equals + 1, &end);
+        if (end == equals + 1 || (*end && *end != ',') || !(value > 0) || value > 1e12)
+            return mt_error(MT_EINVAL, 0, "resources");
+        MT_TRY(add_resource(o, text, (size_t)(equals - text), (int64_t)(value * 1000 + 0.5)));
+        text = *end ? end + 1 : end;
+    }
+    return mt_ok();
+}
+
+static bool number(const char *text, double least, double most, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !*end && *out >= least && *out <= most;
+}
+
+struct amounts {
+    double cpus, gpus, memory, store, idle;
+};
+
+static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, const char *value)
+{
+    double n = 0;
+    bool   good = true;
+    switch (which) {
+    case OPT_DIR: o->dir = value; break;
+    case OPT_NAME: o->node_name = value; break;
+    case OPT_HEAD: o->head = strcmp(value, "none") ? value : NULL; break;
+    case OPT_HEAD_FILE: o->head_file = value; break;
+    case OPT_TOKEN: o->token_file = value; break;
+    case OPT_LISTEN: o->listen = value; break;
+    case OPT_CPUS: good = number(value, 0, 4096, &a->cpus); break;
+    case OPT_GPUS: good = number(value, 0, RLT_GPUS_MAX, &a->gpus); break;
+    case OPT_MEMORY: good = number(value, 0, 1e15, &a->memory); break;
+    case OPT_STORE: good = number(value, 1 << 20, 1e15, &a->store); break;
+    case OPT_IDLE: good = number(value, 1, 4096, &a->idle); break;
+    case OPT_RESOURCES: return add_resources(o, value);
+    case OPT_DRIVER_FD: good = number(value, 0, 1 << 20, &n); o->driver_fd = (int)n; break;
+    case OPT_READY_FD: good = number(value, 0, 1 << 20, &n); o->ready_fd = (int)n; break;
+    default: return mt_error(MT_EINVAL, 0, "option");
+    }
+    return good ? mt_ok() : mt_error(MT_EINVAL, 0, "number");
+}
+
+static void amounts_default(struct amounts *a)
+{
+    cpu_set_t set;
+    double    machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    a->cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    a->gpus = 0;
+    a->memory = machine * 0.8;
+    a->store = machine * 0.3;
+    a->idle = 0;
+}
+
+mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
+{
+    struct amounts a;
+    int            which;
+    memset(out, 0, sizeof *out);
+    out->driver_fd = out->ready_fd = -1;
+    out->listen = "127.0.0.1:0";
+    amounts_default(&a);
+    while ((which = getopt_long(argc, argv, "", option_table, NULL)) != -1) {
+        if (which == OPT_HELP) {
+            fputs(usage, stdout);
+            return mt_error(MT_ENOENT, 0, "help");
+        }
+        if (read_one(out, &a, which, optarg).code) {
+            fprintf(stderr, "manta-raylet: bad option or value: %s\n%s", argv[optind - 1], usage);
+            return mt_error(MT_EINVAL, 0, "options");
+        }
+    }
+    if (optind < argc || (!out->dir && out->driver_fd < 0)) {
+        fputs(usage, stderr);
+        return mt_error(MT_EINVAL, 0, "options");
+    }
+    out->store_bytes = (uint64_t)a.store;
+    out->idle_workers_max = (uint32_t)a.idle;
+    MT_TRY(add_resource(out, "CPU", 3, (int64_t)(a.cpus * 1000)));
+    MT_TRY(add_resource(out, "GPU", 3, (int64_t)a.gpus * 1000));
+    return add_resource(out, "memory", 6, (int64_t)a.memory);
+}

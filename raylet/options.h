@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options.h - the command line of manta-raylet.
+ */
+#ifndef RLT_OPTIONS_H
+#define RLT_OPTIONS_H
+
+#include "raylet/core.h"
+
+struct rlt_options {
+    const char *dir;         /* runtime folder: raylet.sock, jobs; NULL only with driver_fd */
+    const char *node_name;   /* NULL: the machine's */
+    const char *head;        /* host:port; NULL or "none": no head */
+    const char *head_file;   /* wait for this file to hold the head's address */
+    const char *token_file;  /* the cluster token; NULL: no TCP at all */
+    const char *listen;      /* host:port for other nodes */
+    int         driver_fd;   /* -1: none */
+    int         ready_fd;    /* -1: none */
+    uint32_t    idle_workers_max;
+    uint64_t    store_bytes;
+    uint32_t    resource_count;
+    struct ctl_resource resources[RLT_RESOURCES_MAX];
+};
+
+/* Reads argv; what is not said takes its default (all CPUs, no GPUs, most of the memory). Prints what is wrong to
+ * standard error and returns EINVAL. Everything points into argv. ENOENT: --help was asked for and answered. */
+MT_MUST_USE mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out);
+
+#endif

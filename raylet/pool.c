@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pool.c - jobs and the processes that run their code: one zygote a job, workers forked from it, some kept warm.
+ *
+ * Owns: every struct rlt_job. Thread: the logic loop only.
+ * Always: a worker is idle (in job->idle), greeting, or has a lease; needy leases never outnumber the workers under way
+ * unless the node's bound is reached or the zygote is not ready.
+ *
+ * A job whose zygote or workers die RLT_START_FAILURES_MAX times in a row before they greet is broken: its demands are
+ * answered with what was seen, and nothing more is started for it.
+ */
+#include "raylet/state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static uint32_t warm_target(const struct rlt *r)
+{
+    int     cpu = rlt_ledger_find(&r->ledger, "CPU");
+    int64_t cpus = cpu < 0 ? 1 : r->ledger.total[cpu].milli / 1000;
+    return cpus < 1 ? 1 : cpus < 2 ? (uint32_t)cpus : 2;
+}
+
+static void zygote_start(struct rlt *r, struct rlt_job *job);
+static void job_timer_fire(struct rlt *r, struct rlt_timer *t);
+
+struct rlt_job *rlt_job_new(struct rlt *r, uint64_t number, uint32_t node, const char *name)
+{
+    struct rlt_job *job = rlt_calloc(sizeof *job);
+    job->job = number;
+    job->number = (uint32_t)(number ^ number >> 32);
+    job->number += !job->number;
+    job->node = node;
+    job->program = -1;
+    snprintf(job->name, sizeof job->name, "%s", name);
+    rlt_list_init(&job->idle);
+    rlt_list_init(&job->needy);
+    job->timer.fire = job_timer_fire;
+    rlt_map_put(&r->jobs, mt_map_key(number), job);
+    return job;
+}
+
+void rlt_job_begin(struct rlt *r, struct rlt_job *job)
+{
+    job->forks_wanted = warm_target(r);
+    zygote_start(r, job);
+}
+
+void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
+{
+    if (!job->is_ending || job->driver || job->zygote || job->worker_count || job->needy_count)
+        return;
+    rlt_timer_clear(r, &job->timer);
+    if (job->program >= 0)
+        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
+    mt_map_remove(&r->jobs, mt_map_key(job->job));
+    free(job->hello);
+    free(job);
+}
+
+void rlt_job_end(struct rlt *r, struct rlt_job *job)
+{
+    RLT_LIST_EACH(&job->needy, link) {
+        struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_needy);
+        struct ctl_ended  end = {.lease = l->id, .code = MT_EOWNER_DIED, .node = r->node};
+        rlt_lease_end(r, l, &end);
+    }
+    job->is_ending = true;
+    MT_MAP_EACH(&r->conns, entry) {
+        struct rlt_proc *p = entry->value.ptr;
+        if (p->job == job && p->state != PROC_DYING && p != job->driver)
+            rlt_act(r->out, RLT_A_KILL)->conn = p->conn; /* RLT_EV_EXITED or _CLOSED does the rest */
+        if (p->job == job && p->state == PROC_GREETING)
+            rlt_timer_set(r, &p->timer, r->now);
+    }
+    rlt_job_free_if_empty(r, job);
+}
+
+/* ---- the zygote ------------------------------------------------------------------------------------------------ */
+
+static void zygote_start(struct rlt *r, struct rlt_job *job)
+{
+    if (job->zygote || job->is_ending || job->program < 0)
+        return;
+    struct rlt_proc *p = rlt_proc_new(r, r->next_conn++);
+    p->job = job;
+    p->role = 0;
+    p->is_child = true;
+    job->zygote = p;
+    job->is_zygote_ready = false;
+    struct rlt_action *a = rlt_act(r->out, RLT_A_SPAWN_ZYGOTE);
+    a->conn = p->conn;
+    a->fd = job->program;
+    a->payload = rlt_keep(r->out, job->hello, job->hello_size);
+    a->size = job->hello_size;
+}
+
+/* Nothing can be started for this job: whoever waits for a worker of it is told why. */
+static void job_break(struct rlt *r, struct rlt_job *job)
+{
+    RLT_LIST_EACH(&job->needy, link) {
+        struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_needy);
+        struct ctl_ended  end = {.lease = l->id, .code = MT_EWORKER_DIED, .node = r->node};
+        snprintf(end.text, sizeof end.text, "%s", job->failure);
+        rlt_lease_end(r, l, &end);
+    }
+    r->is_dirty = true; /* rlt_schedule answers the waiting classes */
+}
+
+static void start_failed(struct rlt *r, struct rlt_job *job, const char *what)
+{
+    snprintf(job->failure, sizeof job->failure, "no worker of job \"%s\" can be started on node %u: %.300s",
+             job->name, r->node, what);
+    if (++job->start_failures >= RLT_START_FAILURES_MAX)
+        job_break(r, job);
+}
+
+void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
+{
+    zygote->pid = pid;
+    if (pid > 0)
+        return;
+    zygote->is_child = false;
+    if (zygote->job) {
+        char what[128];
+        snprintf(what, sizeof what, "cannot start the program: %s", strerrordesc_np(-pid));
+        zygote->job->start_failures = RLT_START_FAILURES_MAX; /* it will not be otherwise the next time */
+        start_failed(r, zygote->job, what);
+    }
+    rlt_proc_gone(r, zygote);
+}
+
+void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote)
+{
+    zygote->job->is_zygote_ready = true;
+    rlt_pool_balance(r, zygote->job);
+}
+
+/* ---- forking --------------------------------------------------------------------------------------------------- */
+
+static void fork_worker(struct rlt *r, struct rlt_job *job)
+{
+    struct rlt_proc *p = rlt_proc_new(r, r->next_conn++);
+    struct ctl_fork  fork = {.token = p->conn};
+    p->job = job;
+    p->is_child = true;
+    job->worker_count++;
+    job->starting_count++;
+    r->worker_count++;
+    struct rlt_action *a = rlt_act_ctl(r->out, RLT_A_FORK, p->conn, CTL_FORK, (mt_id){0, 0}, &fork, sizeof fork);
+    a->peer = job->zygote->conn;
+}
+
+/* The node is full of processes: the longest idle worker of another job makes room. */
+static void evict_one(struct rlt *r, const struct rlt_job *needy)
+{
+    struct rlt_proc *oldest = NULL;
+    MT_MAP_EACH(&r->jobs, entry) {
+        struct rlt_job  *job = entry->value.ptr;
+        struct rlt_proc *p = rlt_list_first(&job->idle, struct rlt_proc, in_idle);
+        if (job != needy && p && (!oldest || p->idle_since < oldest->idle_since))
+            oldest = p;
+    }
+    if (oldest) {
+        rlt_pool_remove(oldest);
+        rlt_proc_leave(r, oldest, "its place is needed");
+    }
+}
+
+void rlt_pool_balance(struct rlt *r, struct rlt_job *job)
+{
+    uint32_t want = job->needy_count > job->forks_wanted ? job->needy_count : job->forks_wanted;
+    if (job->is_ending || job->start_failures >= RLT_START_FAILURES_MAX)
+        return;
+    if (!job->zygote) {
+        zygote_start(r, job);
+        return;
+    }
+    if (!job->is_zygote_ready)
+        return;
+    job->forks_wanted = 0;
+    while (job->starting_count < want) {
+        if (r->worker_count >= r->config.workers_max) {
+            if (job->needy_count > job->starting_count)
+                evict_one(r, job);
+            return; /* the next worker that ends, or is given back, goes on from here */
+        }
+        fork_worker(r, job);
+    }
+}
+
+void rlt_pool_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_event *e)
+{
+    struct ctl_forked forked;
+    memcpy(&forked, e->payload, sizeof forked);
+    struct rlt_proc *p = rlt_proc_of_conn(r, forked.token);
+    if (!p || p->job != zygote->job || p == zygote || p->pid > 0) {
+        if (e->fd >= 0)
+            rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
+        return;
+    }
+    p->pid = forked.pid;
+    if (e->fd >= 0) {
+        struct rlt_action *a = rlt_act(r->out, RLT_A_WATCH);
+        a->conn = p->conn;
+        a->fd = e->fd;
+        a->pid = forked.pid;
+    }
+    if (forked.pid <= 0) {
+        p->is_child = false; /* there is no process to report a status */
+        rlt_proc_gone(r, p);
+    } else if (p->state == PROC_DYING || p->job->is_ending) {
+        rlt_act(r->out, RLT_A_KILL)->conn = p->conn;
+    }
+}
+
+void rlt_pool_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ctl_child_exit *exit)
+{
+    MT_MAP_EACH(&r->conns, entry) {
+        struct rlt_proc *p = entry->value.ptr;
+        if (p->pid == exit->pid && p->job == zygote->job && p->conn >= RLT_CONN_OURS && p != zygote) {
+            p->has_status = true;
+            p->status = exit->status;
+            if (p->state == PROC_DYING)
+                rlt_proc_status(r, p, exit->status);
+            else
+                rlt_proc_gone(r, p);
+            return;
+        }
+    }
+}
+
+void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker)
+{
+    worker->job->starting_count--;
+    worker->job->start_failures = 0;
+    rlt_pool_offer(r, worker);
+}
+
+/* ---- warm workers ------------------------------------------------------------------------------------------------ */
+
+static void arm_timer(struct rlt *r, struct rlt_job *job)
+{
+    if (mt_heap_holds(&job->timer.node) || job->is_ending)
+        return;
+    if (job->idle_count == 0)
+        rlt_timer_set(r, &job->timer, r->now + RLT_SPARE_MS * RLT_MS);
+    else if (job->idle_count > r->config.idle_workers_max)
+        rlt_timer_set(r, &job->timer, r->now + RLT_IDLE_MS * RLT_MS);
+}
+
+static void job_timer_fire(struct rlt *r, struct rlt_timer *t)
+{
+    struct rlt_job *job = mt_container_of(t, struct rlt_job, timer);
+    if (job->idle_count == 0 && job->starting_count == 0 && r->worker_count < r->config.workers_max) {
+        job->forks_wanted = 1;
+        rlt_pool_balance(r, job);
+    }
+    while (job->idle_count > r->config.idle_workers_max) {
+        struct rlt_proc *p = rlt_list_first(&job->idle, struct rlt_proc, in_idle);
+        if (r->now - p->idle_since < RLT_IDLE_MS * RLT_MS)
+            break;
+        rlt_pool_remove(p);
+        rlt_proc_leave(r, p, "not needed any more");
+    }
+    if (job->idle_count)
+        arm_timer(r, job);
+}
+
+struct rlt_proc *rlt_pool_take(struct rlt *r, struct rlt_job *job)
+{
+    struct rlt_list *last = job->idle.prev; /* the one that ran last: its caches are warm */
+    if (last == &job->idle)
+        return NULL;
+    rlt_list_out(last);
+    job->idle_count--;
+    arm_timer(r, job);
+    return mt_container_of(last, struct rlt_proc, in_idle);
+}
+
+void rlt_pool_remove(struct rlt_proc *p)
+{
+    if (!rlt_list_is_empty(&p->in_idle)) {
+        rlt_list_out(&p->in_idle);
+        p->job->idle_count--;
+    }
+}
+
+void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker)
+{
+    struct rlt_job   *job = worker->job;
+    struct rlt_lease *needy = rlt_list_first(&job->needy, struct rlt_lease, in_needy);
+    if (worker->state != PROC_ALIVE || worker->is_leaving)
+        return;
+    if (job->is_ending) {
+        rlt_act(r->out, RLT_A_KILL)->conn = worker->conn;
+    } else if (worker->was_dirty) {
+        rlt_proc_leave(r, worker, "its lease has ended");
+    } else if (needy) {
+        rlt_list_out(&needy->in_needy);
+        job->needy_count--;
+        rlt_lease_activate(r, needy, worker);
+    } else {
+        worker->idle_since = r->now;
+        rlt_list_append(&job->idle, &worker->in_idle);
+        job->idle_count++;
+        arm_timer(r, job);
+    }
+}
+
+static void balance_all(struct rlt *r)
+{
+    MT_MAP_EACH(&r->jobs, entry) {
+        struct rlt_job *job = entry->value.ptr;
+        if (job->needy_count > job->starting_count)
+            rlt_pool_balance(r, job);
+    }
+}
+
+void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
+{
+    struct rlt_job *job = p->job;
+    bool            has_greeted = p->process != 0;
+    char            text[CTL_TEXT_SIZE];
+
+    if (p == job->zygote) {
+        job->zygote = NULL;
+        job->is_zygote_ready = false;
+    } else {
+        job->worker_count--;
+        job->starting_count -= !has_greeted;
+        r->worker_count--;
+    }
+    if (!has_greeted && !job->is_ending && job->start_failures < RLT_START_FAILURES_MAX) {
+        rlt_proc_describe(r, p, text, sizeof text);
+        start_failed(r, job, text);
+    }
+    balance_all(r);
+    arm_timer(r, job);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rlt_shell.c - the pump: events into the core, its actions to the file that can do them; start and end of it all.
+ *
+ * Owns: struct sh. Thread: the loop, which is the main thread.
+ * Always: the actions of one step are carried out, in order, before the next event is stepped.
+ */
+#include "raylet/shell.h"
+
+#include "core/base/log.h"
+#include "core/base/rng.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void sh_event(struct rlt_event *event, enum rlt_event_kind kind)
+{
+    memset(event, 0, sizeof *event);
+    event->kind = kind;
+    event->fd = -1;
+}
+
+/* ---- actions ------------------------------------------------------------------------------------------------------ */
+
+static void do_welcome(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_conn    *c = sh_conn_find(sh, a->conn);
+    struct ctl_welcome w;
+    struct rlt_event   e;
+    if (!c)
+        return;
+    memcpy(&w, a->payload, sizeof w);
+    if (w.code || (a->flags & RLT_WELCOME_ZYGOTE)) {
+        sh_conn_send(c, a, NULL, 0);
+        return;
+    }
+    sh->node = w.node;
+    if (sh_memory_welcome(c).code || sh_store_welcome(c, a->record.id.process, w.job).code) {
+        sh_event(&e, RLT_EV_CLOSED);
+        e.conn = a->conn;
+        sh_step(sh, &e);
+        return;
+    }
+    int fds[CTL_FDS_MAX] = {c->lane_fd, c->park_fd, c->pins_fd, sh_switcher_park_fd(sh)};
+    sh_conn_send(c, a, fds, 4);
+}
+
+static void do_socket(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_conn *c = sh_conn_find(sh, a->conn);
+    int             fds[RLT_FDS];
+    if (!c)
+        return;
+    for (uint32_t i = 0; i < a->fd_count; i++) {
+        fds[i] = sh_fd_of(sh, &a->fds[i]);
+        if (fds[i] < 0)
+            return; /* its memory could not be made, or its process has gone: the core hears of that by itself */
+    }
+    sh_conn_send(c, a, fds, a->fd_count);
+}
+
+static void wake(const struct sh *sh, uint64_t conn)
+{
+    struct sh_conn *c = conn ? sh_conn_find(sh, conn) : NULL;
+    if (c && c->park && lane_park_must_wake(c->park))
+        lane_park_wake(c->park);
+}
+
+static void do_recall(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_lane *lane = sh_lane_find(sh, a->lane);
+    if (!lane)
+        return;
+    shm_store32_release(&lane_header_of(lane->memory)->recall, 1);
+    wake(sh, a->conn);
+    wake(sh, a->peer);
+}
+
+static void memory_result(struct sh *sh, mt_status st, enum rlt_event_kind kind, const struct rlt_action *a)
+{
+    struct rlt_event e;
+    if (!st.code)
+        return;
+    mt_log_status(MT_LOG_WARN, "no_memory", st);
+    sh_event(&e, kind);
+    e.lane = a->lane;
+    e.number = a->number;
+    sh_step(sh, &e);
+}
+
+static void do_conn(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_conn *c = sh_conn_find(sh, a->conn);
+    if (a->kind == RLT_A_WATCH && c)
+        sh_conn_watch_pid(c, a->fd, a->pid);
+    else if (a->kind == RLT_A_WATCH)
+        close(a->fd);
+    else if (a->kind == RLT_A_KILL && c)
+        sh_conn_kill(c);
+    else if (a->kind == RLT_A_CLOSE && c)
+        sh_conn_close(c);
+}
+
+static void carry_out(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_lane *lane;
+    switch (a->kind) {
+    case RLT_A_WELCOME:
+        do_welcome(sh, a);
+        break;
+    case RLT_A_SOCKET:
+        do_socket(sh, a);
+        break;
+    case RLT_A_CLOSE:
+    case RLT_A_WATCH:
+    case RLT_A_KILL:
+        do_conn(sh, a);
+        break;
+    case RLT_A_SPAWN_ZYGOTE:
+        sh_spawn_zygote(sh, a);
+        break;
+    case RLT_A_FORK:
+        sh_fork(sh, a);
+        break;
+    case RLT_A_CLOSE_FD:
+        close(a->fd);
+        break;
+    case RLT_A_LANE_NEW:
+        memory_result(sh, sh_lane_new(sh, a->lane), RLT_EV_LANE_FAILED, a);
+        break;
+    case RLT_A_LANE_RECALL:
+        do_recall(sh, a);
+        break;
+    case RLT_A_LANE_FREE:
+        sh_lane_free(sh, a->lane);
+        break;
+    case RLT_A_REGION_NEW:
+        memory_result(sh, sh_region_new(sh, a->number, a->size), RLT_EV_REGION_FAILED, a);
+        break;
+    case RLT_A_REGION_FREE:
+        sh_region_free(sh, a->number);
+        break;
+    case RLT_A_SW_DOWN:
+    case RLT_A_SW_PROC_DRAIN:
+        lane = a->lane ? sh_lane_find(sh, a->lane) : NULL;
+        sh_switcher_act(sh, a, lane ? lane->memory : NULL, NULL);
+        break;
+    case RLT_A_EXIT:
+        mt_log(MT_LOG_INFO, "raylet_leaves", "why=\"%s\"", a->text);
+        sh->is_exiting = true;
+        io_loop_stop(sh->loop);
+        break;
+    default:
+        break;
+    }
+}
+
+static void set_timer(struct sh *sh)
+{
+    uint64_t due = rlt_deadline(sh->core), now = io_now_ns();
+    if (due == UINT64_MAX)
+        io_timer_stop(&sh->timer);
+    else
+        io_timer_start(sh->loop, &sh->timer, due <= now ? 1 : (due - now + 999999) / 1000000);
+}
+
+static void step_one(struct sh *sh, struct rlt_event *event)
+{
+    event->now = io_now_ns();
+    if (mt_random_bytes(&event->random, sizeof event->random).code)
+        event->random = event->now;
+    rlt_actions_reset(&sh->actions);
+    rlt_step(sh->core, event, &sh->actions);
+    for (size_t i = 0; i < sh->actions.count; i++)
+        carry_out(sh, &sh->actions.data[i]);
+}
+
+void sh_step(struct sh *sh, struct rlt_event *event)
+{
+    if (sh->is_exiting || (event->kind == RLT_EV_UP && sh_store_record(sh, event)))
+        return;
+    if (sh->is_stepping) {
+        if (mt_vec_push(&sh->later, *event).code)
+            abort();
+        return;
+    }
+    sh->is_stepping = true;
+    step_one(sh, event);
+    for (size_t i = 0; i < sh->later.count && !sh->is_exiting; i++) {
+        struct rlt_event later = sh->later.data[i];
+        step_one(sh, &later);
+    }
+    sh->later.count = 0;
+    sh->is_stepping = false;
+    if (!sh->is_exiting)
+        set_timer(sh);
+}
+
+/* ---- start and end -------------------------------------------------------------------------------------------------- */
+
+static void timer_fired(struct io_timer *timer)
+{
+    struct rlt_event e;
+    sh_event(&e, RLT_EV_TICK);
+    sh_step(mt_container_of(timer, struct sh, timer), &e);
+}
+
+static void child_ended(struct io_signal *signal, int number)
+{
+    (void)number;
+    sh_reap(mt_container_of(signal, struct sh, sigchld));
+}
+
+static void told_to_leave(struct sh *sh, int number)
+{
+    struct rlt_event e;
+    sh_event(&e, RLT_EV_SHUTDOWN);
+    e.text = number == SIGINT ? "interrupted" : "terminated";
+    sh_step(sh, &e);
+}
+
+static void caught_term(struct io_signal *signal, int number)
+{
+    told_to_leave(mt_container_of(signal, struct sh, sigterm), number);
+}
+
+static void caught_int(struct io_signal *signal, int number)
+{
+    told_to_leave(mt_container_of(signal, struct sh, sigint), number);
+}
+
+static mt_status core_make(struct sh *sh)
+{
+    struct rlt_config config = {.has_head = false, .is_private = sh->options.driver_fd >= 0, .node = 1, .epoch = 1};
+    MT_TRY(mt_random_bytes(&config.boot, sizeof config.boot));
+    if (sh->options.node_name)
+        snprintf(config.node_name, sizeof config.node_name, "%s", sh->options.node_name);
+    else if (gethostname(config.node_name, sizeof config.node_name - 1) < 0)
+        snprintf(config.node_name, sizeof config.node_name, "node");
+    config.idle_workers_max = sh->options.idle_workers_max;
+    config.resource_count = sh->options.resource_count;
+    memcpy(config.total, sh->options.resources, sizeof config.total);
+    sh->core = rlt_new(&config);
+    return sh->core ? mt_ok() : mt_error(MT_EINVAL, 0, "resources of this node");
+}
+
+static mt_status open_socket(struct sh *sh)
+{
+    char path[IO_UNIX_PATH_SIZE];
+    if (!sh->options.dir)
+        return mt_ok();
+    if (mkdir(sh->options.dir, 0700) < 0 && errno != EEXIST)
+        return mt_error(MT_ESYS, errno, "make the runtime folder");
+    if (snprintf(path, sizeof path, "%s/raylet.sock", sh->options.dir) >= (int)sizeof path)
+        return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long for a socket");
+    sh->listener.accepted = sh_conn_accepted;
+    MT_TRY(io_listener_open_unix(sh->loop, &sh->listener, path, SH_CONNECTIONS_MAX));
+    sh->has_listener = true;
+    return mt_ok();
+}
+
+static mt_status adopt_driver(struct sh *sh)
+{
+    struct ucred     peer;
+    socklen_t        size = sizeof peer;
+    struct sh_conn  *c;
+    struct rlt_event e;
+    if (sh->options.driver_fd < 0)
+        return mt_ok();
+    if (getsockopt(sh->options.driver_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+        return mt_error(MT_ESYS, errno, "credentials of the driver's socket");
+    if (peer.uid != getuid())
+        return mt_error(MT_EAUTH, 0, "the driver is another user's");
+    MT_TRY(sh_conn_open(sh, sh->next_conn++, sh->options.driver_fd, &c));
+    sh_event(&e, RLT_EV_ACCEPTED);
+    e.conn = c->conn;
+    e.pid = peer.pid;
+    sh_step(sh, &e);
+    sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, peer.pid, 0), peer.pid);
+    return mt_ok();
+}
+
+static void say_ready(const struct sh *sh)
+{
+    char line[512];
+    int  size = snprintf(line, sizeof line, "ready socket=%s\n", sh->has_listener ? sh->listener.path : "-");
+    if (sh->options.ready_fd < 0)
+        return;
+    if (write(sh->options.ready_fd, line, (size_t)size) != size)
+        mt_log(MT_LOG_WARN, "ready_unread", "errno=%d", errno);
+    close(sh->options.ready_fd);
+}
+
+/* Kills every process that the raylet started, and waits for them: nothing of ours is left behind. */
+static void end_processes(struct sh *sh)
+{
+    MT_MAP_EACH(&sh->conns, entry) {
+        struct sh_conn *c = entry->value.ptr;
+        if (c->conn >= RLT_CONN_OURS)
+            sh_conn_kill(c);
+    }
+    MT_MAP_EACH(&sh->conns, entry)
+        sh_conn_close(entry->value.ptr);
+    for (int i = 0; i < SH_END_MS; i++) { /* killed processes end at once, bar the kernel's own waits */
+        pid_t pid;
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+            ;
+        if (pid < 0)
+            return; /* no children are left */
+        usleep(1000);
+    }
+}
+
+mt_status sh_run(struct sh *sh)
+{
+    mt_status st;
+    sh->next_conn = 1;
+    sh->timer.fire = timer_fired;
+    sh->sigchld.caught = child_ended;
+    sh->sigterm.caught = caught_term;
+    sh->sigint.caught = caught_int;
+    MT_TRY(io_loop_new(&sh->loop));
+    MT_TRY_GOTO(st, core_make(sh), out);
+    MT_TRY_GOTO(st, sh_switcher_start(sh), out);
+    MT_TRY_GOTO(st, sh_store_start(sh), out);
+    MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigchld, SIGCHLD), out);
+    MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigterm, SIGTERM), out);
+    MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigint, SIGINT), out);
+    MT_TRY_GOTO(st, open_socket(sh), out);
+    MT_TRY_GOTO(st, adopt_driver(sh), out);
+    say_ready(sh);
+    io_loop_run(sh->loop);
+out:
+    if (sh->has_listener)
+        io_listener_close(&sh->listener);
+    sh_switcher_stop(sh);
+    end_processes(sh);
+    sh_store_stop(sh);
+    sh_memory_fini(sh);
+    io_timer_stop(&sh->timer);
+    io_signal_stop(&sh->sigchld);
+    io_signal_stop(&sh->sigterm);
+    io_signal_stop(&sh->sigint);
+    mt_map_fini(&sh->conns);
+    mt_vec_fini(&sh->later);
+    rlt_actions_fini(&sh->actions);
+    rlt_free(sh->core);
+    io_loop_free(sh->loop);
+    return st;
+}

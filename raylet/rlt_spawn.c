@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rlt_spawn.c - starting a zygote from a descriptor of the job's program, and giving it sockets to fork workers for.
+ *
+ * Owns: nothing; what is started belongs to its connection. Thread: the loop only, which lives as long as the process:
+ * a child's PR_SET_PDEATHSIG follows the thread that created it.
+ */
+#include "raylet/shell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { CHILD_FD = 3 }; /* where a zygote finds its socket */
+
+/* The texts behind a ctl_hello as argv and environment. The core has checked that they add up. */
+struct program {
+    char **argv;
+    char **envp;
+    char  *cwd;
+    char   job[32]; /* MANTA_JOB */
+};
+
+static bool is_ours(const char *variable)
+{
+    return strncmp(variable, "MANTA_FD=", 9) == 0 || strncmp(variable, "MANTA_ROLE=", 11) == 0 ||
+           strncmp(variable, "MANTA_JOB=", 10) == 0;
+}
+
+static mt_status program_read(const uint8_t *bytes, size_t size, struct program *out)
+{
+    static char      fd_variable[] = "MANTA_FD=3", role_variable[] = "MANTA_ROLE=zygote";
+    struct ctl_hello h;
+    char            *text = (char *)(uintptr_t)bytes + sizeof h;
+    uint32_t         envc = 0;
+    (void)size;
+    memcpy(&h, bytes, sizeof h);
+    out->argv = calloc(h.argc + 1, sizeof *out->argv);
+    out->envp = calloc(h.envc + 4, sizeof *out->envp);
+    if (!out->argv || !out->envp) {
+        free(out->argv);
+        free(out->envp);
+        return mt_error(MT_ENOMEM, 0, "strings of a program");
+    }
+    for (uint32_t i = 0; i < h.argc; i++, text += strlen(text) + 1)
+        out->argv[i] = text;
+    for (uint32_t i = 0; i < h.envc; i++, text += strlen(text) + 1)
+        if (!is_ours(text))
+            out->envp[envc++] = text;
+    out->envp[envc++] = fd_variable;
+    out->envp[envc++] = role_variable;
+    out->envp[envc] = out->job;
+    snprintf(out->job, sizeof out->job, "MANTA_JOB=%016llx", (unsigned long long)h.job);
+    out->cwd = text;
+    return mt_ok();
+}
+
+/* Returns 0 or an errno. */
+static int spawn(const char *path, const struct program *p, int child_fd, pid_t *out_pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t          attributes;
+    sigset_t                   none, defaults;
+    int                        err;
+
+    sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    sigaddset(&defaults, SIGINT);
+    sigaddset(&defaults, SIGTERM);
+    sigaddset(&defaults, SIGCHLD);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setpgroup(&attributes, 0); /* a group of its own: the terminal's ^C is the driver's */
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    err = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    if (!err)
+        err = posix_spawn_file_actions_adddup2(&files, child_fd, CHILD_FD);
+    if (!err && p->cwd[0])
+        err = posix_spawn_file_actions_addchdir_np(&files, p->cwd);
+    if (!err)
+        err = posix_spawn(out_pid, path, &files, &attributes, p->argv, p->envp);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+    return err;
+}
+
+/* A socket pair, the first end ours as `conn`, the second for a child. The second has a number above CHILD_FD, so that
+ * dup2 in the child always makes a descriptor without close-on-exec. */
+static mt_status socket_pair(struct sh *sh, uint64_t conn, struct sh_conn **out_conn, int *out_child)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return mt_error(MT_ESYS, errno, "socketpair");
+    int child = fcntl(pair[1], F_DUPFD_CLOEXEC, CHILD_FD + 1);
+    close(pair[1]);
+    if (child < 0) {
+        close(pair[0]);
+        return mt_error(MT_ESYS, errno, "dup");
+    }
+    mt_status st = sh_conn_open(sh, conn, pair[0], out_conn);
+    if (st.code)
+        close(child);
+    else
+        *out_child = child;
+    return st;
+}
+
+void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a)
+{
+    struct program   program;
+    struct sh_conn  *c = NULL;
+    struct rlt_event e;
+    char             path[64];
+    pid_t            pid = -1;
+    int              child = -1, err = ENOMEM;
+
+    if (program_read(a->payload, a->size, &program).code == 0) {
+        mt_status st = socket_pair(sh, a->conn, &c, &child);
+        /* A path through our own descriptor: the very file that the driver runs, even if its name means another now. */
+        snprintf(path, sizeof path, "/proc/self/fd/%d", a->fd);
+        err = st.code ? st.sys : spawn(path, &program, child, &pid);
+        if (!st.code)
+            close(child);
+        free(program.argv);
+        free(program.envp);
+    }
+    sh_event(&e, RLT_EV_SPAWNED);
+    e.conn = a->conn;
+    e.pid = err ? -(err ? err : EIO) : pid;
+    if (!err)
+        sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, pid, 0), pid);
+    sh_step(sh, &e);
+}
+
+void sh_fork(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_conn  *zygote = sh_conn_find(sh, a->peer), *c = NULL;
+    struct rlt_event e;
+    int              child = -1;
+    if (zygote && !socket_pair(sh, a->conn, &c, &child).code) {
+        sh_conn_send(zygote, a, &child, 1);
+        close(child);
+        return;
+    }
+    sh_event(&e, RLT_EV_CLOSED);
+    e.conn = a->conn;
+    sh_step(sh, &e);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * schedule.c - who gets what next on this node: the one place that decides.
+ *
+ * Owns: the order of r->waiting. Thread: the logic loop only, once at the end of a step in which something changed.
+ * Always: first come, first served, one lease a turn. A class that has waited longer than a slice reserves the
+ * resources it lacks: later ones that need the same wait behind it, and leases of others that have run their slice are
+ * recalled, as many as it needs for one lease, and only from classes that hold more than it does.
+ */
+#include "raylet/state.h"
+
+#include <stdio.h>
+
+static bool is_for_this_node(const struct rlt *r, const struct rlt_class *c)
+{
+    return c->def.policy != CTL_NODE || c->def.node == r->node;
+}
+
+static bool class_fits(const struct rlt *r, const struct rlt_class *c)
+{
+    return rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, NULL);
+}
+
+/* Which resources of the node a class needs and there is not enough of. */
+static uint32_t lacking_mask(const struct rlt *r, const struct rlt_class *c)
+{
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < c->def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
+        if (at >= 0 && r->ledger.free[at] < c->def.resources[i].milli)
+            mask |= 1u << at;
+    }
+    return mask;
+}
+
+static bool uses_any(const struct rlt *r, const struct rlt_class *c, uint32_t mask)
+{
+    for (uint32_t i = 0; i < c->def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
+        if (at >= 0 && (mask & 1u << at))
+            return true;
+    }
+    return false;
+}
+
+static void grant_one(struct rlt *r, struct rlt_class *c)
+{
+    struct rlt_proc  *owner = c->owner;
+    struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, owner->job);
+    bool              took = rlt_ledger_take(&r->ledger, c->def.resources, c->def.resource_count, &l->hold);
+    struct rlt_proc  *worker = rlt_pool_take(r, owner->job);
+
+    MT_ASSERT(took);
+    l->class = c;
+    l->owner = owner;
+    l->owner_process = owner->process;
+    rlt_list_append(&c->leases, &l->in_class);
+    rlt_list_append(&owner->owned, &l->in_owner);
+    c->held++;
+    if (worker) {
+        rlt_lease_activate(r, l, worker);
+        return;
+    }
+    rlt_list_append(&owner->job->needy, &l->in_needy);
+    owner->job->needy_count++;
+    rlt_pool_balance(r, owner->job);
+}
+
+/* A request that no node can satisfy is answered, not kept. Without a head this node is the cluster. */
+static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
+{
+    char     text[CTL_TEXT_SIZE];
+    uint32_t lacking = 0;
+    if (c->owner->job->start_failures >= RLT_START_FAILURES_MAX) {
+        rlt_class_unschedulable(r, c, MT_EWORKER_DIED, c->owner->job->failure);
+        return true;
+    }
+    if (r->config.has_head)
+        return false;
+    if (c->def.policy == CTL_NODE && c->def.node != r->node) {
+        snprintf(text, sizeof text, "\"%s\" wants node %u, which is not in the cluster", c->def.name, c->def.node);
+    } else if (!rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, &lacking)) {
+        const struct ctl_resource *want = &c->def.resources[lacking];
+        int                        at = rlt_ledger_find(&r->ledger, want->name);
+        bool                       is_bytes = strcmp(want->name, "memory") == 0;
+        double                     scale = is_bytes ? 1048576.0 : 1000.0;
+        snprintf(text, sizeof text, "\"%s\" wants %.10g%s of \"%s\"; the largest node, %u (%s), has %.10g%s", c->def.name,
+                 (double)want->milli / scale, is_bytes ? " MiB" : "", want->name, r->node, r->config.node_name,
+                 at < 0 ? 0.0 : (double)r->ledger.total[at].milli / scale, is_bytes ? " MiB" : "");
+    } else {
+        return false;
+    }
+    rlt_class_unschedulable(r, c, MT_EUNSCHEDULABLE, text);
+    return true;
+}
+
+/* One round over the waiting; whether anybody got a lease. */
+static bool grant_round(struct rlt *r)
+{
+    uint32_t reserved = 0;
+    bool     any = false;
+    RLT_LIST_EACH(&r->waiting, link) {
+        struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
+        if (class_is_hopeless(r, c) || !is_for_this_node(r, c))
+            continue;
+        if (class_fits(r, c) && !uses_any(r, c, reserved)) {
+            rlt_list_out(&c->in_waiting);
+            grant_one(r, c);
+            rlt_class_wait(r, c); /* still short: to the end of the line */
+            any = true;
+        } else if (r->now - c->waiting_since >= RLT_SLICE_MS * RLT_MS &&
+                   rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, NULL)) {
+            reserved |= lacking_mask(r, c);
+        }
+    }
+    return any;
+}
+
+static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)
+{
+    bool overlaps = false;
+    for (uint32_t i = 0; i < r->ledger.count; i++)
+        overlaps |= (lacks & 1u << i) && l->hold.amount[i] > 0;
+    if (l->kind != LEASE_TASK || l->state != LEASE_ACTIVE || l->class == waiter || !overlaps)
+        return false;
+    if (r->now - l->granted_at < RLT_SLICE_MS * RLT_MS)
+        return false;
+    return !waiter->held || (l->class && l->class->held > waiter->held + 1);
+}
+
+/* Recalls leases that have run their slice until `c` could have one more. Returns when the next slice ends. */
+static uint64_t recall_for(struct rlt *r, struct rlt_class *c, int64_t *coming)
+{
+    uint32_t lacks = lacking_mask(r, c);
+    uint64_t next = UINT64_MAX;
+    for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
+        struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        if (rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, coming))
+            break;
+        if (may_be_recalled(r, l, c, lacks)) {
+            for (uint32_t i = 0; i < r->ledger.count; i++)
+                coming[i] += l->hold.amount[i];
+            rlt_lease_recall(r, l, 0);
+        } else if (l->kind == LEASE_TASK && l->state == LEASE_ACTIVE) {
+            uint64_t end = l->granted_at + RLT_SLICE_MS * RLT_MS;
+            if (end > r->now && end < next)
+                next = end;
+        }
+    }
+    /* What is on its way is promised to this class: the next one may not count on it. */
+    for (uint32_t i = 0; i < c->def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
+        if (at >= 0)
+            coming[at] -= c->def.resources[i].milli;
+    }
+    return next;
+}
+
+static void recall_round(struct rlt *r)
+{
+    int64_t  coming[RLT_RESOURCES_MAX] = {0};
+    uint64_t next = UINT64_MAX;
+    for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
+        const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        for (uint32_t i = 0; i < r->ledger.count; i++)
+            coming[i] += l->state >= LEASE_RECALLED ? l->hold.amount[i] : 0;
+    }
+    RLT_LIST_EACH(&r->waiting, link) {
+        struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
+        if (!is_for_this_node(r, c) ||
+            !rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, NULL))
+            continue;
+        uint64_t end = recall_for(r, c, coming);
+        next = end < next ? end : next;
+    }
+    if (next != UINT64_MAX)
+        rlt_timer_set(r, &r->slice, next);
+}
+
+void rlt_schedule(struct rlt *r)
+{
+    if (!r->is_dirty || r->is_stopping)
+        return;
+    r->is_dirty = false;
+    while (grant_round(r))
+        ;
+    if (!rlt_list_is_empty(&r->waiting))
+        recall_round(r);
+    r->is_dirty = false;
+}

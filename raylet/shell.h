@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * shell.h - the real world around the core: connections, memory, processes, threads. Private to raylet/.
+ *
+ * One loop thread runs the core and all of this; the switch thread (rlt_switcher.c) runs the switch. Everything that
+ * happens becomes an event for rlt_step; everything the core says is an action that one of these files carries out.
+ */
+#ifndef RLT_SHELL_H
+#define RLT_SHELL_H
+
+#include "core/base/map.h"
+#include "core/base/vec.h"
+#include "core/io/io.h"
+#include "core/io/listener.h"
+#include "core/lane/lane.h"
+#include "objectstore/os_store.h"
+#include "raylet/core.h"
+#include "raylet/options.h"
+#include "raylet/switch.h"
+
+enum {
+    SH_SEND_QUEUE_MAX = 1024, /* messages that wait for one process to read its socket; beyond, it is given up */
+    SH_CONNECTIONS_MAX = 1024,
+    SH_END_MS = 500, /* at the end: for killed children to be gone */
+};
+
+struct sh;
+
+/* One message that the socket would not take yet. */
+struct sh_unsent {
+    struct sh_unsent *next;
+    int               fds[CTL_FDS_MAX]; /* duplicates, ours to close */
+    uint32_t          fd_count;
+    size_t            size;
+    uint8_t           bytes[];
+};
+
+/* One process's connection, and the memory that it shares with this raylet. */
+struct sh_conn {
+    struct sh        *sh;
+    uint64_t          conn;
+    int               fd;
+    struct io_watch   watch;
+    bool              is_accepted; /* by the listener, which counts it */
+    bool              is_shut;     /* its end has been told to the core */
+    int               pidfd;       /* -1: none */
+    struct io_watch   pid_watch;
+    int32_t           pid;
+    struct sh_unsent *unsent, **unsent_end;
+    uint32_t          unsent_count;
+    int               lane_fd, park_fd, pins_fd; /* -1 before the welcome */
+    void             *lane;
+    struct lane_park *park;
+    void             *pins;
+    uint64_t          process; /* in the object store; 0: not (yet) */
+    uint32_t          job;
+};
+
+struct sh_lane {
+    uint64_t lane;
+    int      fd;
+    void    *memory;
+};
+
+struct sh_region {
+    uint64_t number;
+    int      fd;
+};
+
+struct sh_switcher; /* the switch and its thread */
+struct sh_store;    /* the object store's server half */
+
+struct sh {
+    struct rlt_options  options;
+    struct io_loop     *loop;
+    struct rlt         *core;
+    struct rlt_actions  actions;
+    bool                is_stepping;
+    bool                is_exiting;
+    MT_VEC(struct rlt_event) later; /* events without borrowed bytes, found while actions were carried out */
+    struct io_timer     timer;
+    struct io_listener  listener;
+    bool                has_listener;
+    struct io_signal    sigchld, sigterm, sigint;
+    mt_map              conns, lanes, regions;
+    uint64_t            next_conn;
+    struct sh_switcher *switcher;
+    struct sh_store    *store;
+    uint32_t            node; /* ours, as the last welcome said */
+};
+
+/* rlt_shell.c: one event into the core, and all that follows from it. Loop thread; inside an action the event is kept
+ * for after it (its payload, bytes and name must then be NULL, its text static). */
+void sh_step(struct sh *sh, struct rlt_event *event);
+void sh_event(struct rlt_event *event, enum rlt_event_kind kind); /* zeroed, fd -1 */
+mt_status sh_run(struct sh *sh);                                  /* until told to leave; cleans up */
+
+/* rlt_conn.c */
+struct sh_conn *sh_conn_find(const struct sh *sh, uint64_t conn);
+MT_MUST_USE mt_status sh_conn_open(struct sh *sh, uint64_t conn, int take_fd, struct sh_conn **out_conn);
+void sh_conn_close(struct sh_conn *c);
+void sh_conn_send(struct sh_conn *c, const struct rlt_action *a, const int *fds, uint32_t fd_count); /* borrows fds */
+void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid);
+void sh_conn_kill(struct sh_conn *c);
+void sh_conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
+void sh_reap(struct sh *sh);
+
+/* rlt_memory.c */
+MT_MUST_USE mt_status sh_memory_welcome(struct sh_conn *c);
+void sh_memory_forget(struct sh_conn *c);
+MT_MUST_USE mt_status sh_lane_new(struct sh *sh, uint64_t lane);
+struct sh_lane *sh_lane_find(const struct sh *sh, uint64_t lane);
+void sh_lane_free(struct sh *sh, uint64_t lane);
+MT_MUST_USE mt_status sh_region_new(struct sh *sh, uint64_t number, uint64_t size);
+void sh_region_free(struct sh *sh, uint64_t number);
+int  sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: none */
+void sh_memory_fini(struct sh *sh);
+
+/* rlt_store.c */
+MT_MUST_USE mt_status sh_store_start(struct sh *sh);
+void sh_store_stop(struct sh *sh);
+MT_MUST_USE mt_status sh_store_welcome(struct sh_conn *c, uint64_t process, uint32_t job);
+void sh_store_goodbye(struct sh_conn *c);
+bool sh_store_record(struct sh *sh, const struct rlt_event *event); /* false: it is for the core */
+
+/* rlt_spawn.c */
+void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a);
+void sh_fork(struct sh *sh, const struct rlt_action *a);
+
+/* rlt_switcher.c */
+MT_MUST_USE mt_status sh_switcher_start(struct sh *sh);
+void sh_switcher_stop(struct sh *sh);
+int  sh_switcher_park_fd(const struct sh *sh);
+MT_MUST_USE mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_park *park);
+void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane, struct lane_park *park);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * state.h - what the core knows, and the calls between its parts. Private to raylet/; every struct here belongs to the
+ * one struct rlt and to whoever steps it.
+ *
+ *   rlt -- procs (by conn, by process number)     proc -- classes (what an owner may lease for)
+ *       -- jobs  -- idle workers, leases that           -- owned leases, served leases, monitors
+ *       |           wait for a worker             lease -- class and owner, worker, hold, lane
+ *       -- waiting classes (first come)
+ *       -- monitors, regions, names, peers
+ *
+ * Parts: core.c (dispatch, timers), process.c (handshake, death), pool.c (zygotes, warm workers), lease.c (classes,
+ * demand, grant, recall, end), schedule.c (who gets what next), caller.c (lanes to actors of others), monitor.c,
+ * message.c, region.c, names.c; head.c, peers.c + link.c, remote.c, submit.c.
+ */
+#ifndef RLT_STATE_H
+#define RLT_STATE_H
+
+#include "core/base/heap.h"
+#include "core/base/map.h"
+#include "core/base/rng.h"
+#include "raylet/actions.h"
+#include "raylet/ledger.h"
+#include "raylet/list.h"
+
+#define RLT_MS UINT64_C(1000000)
+
+/* Limits of the raylet. Times in ms. */
+enum {
+    RLT_HELLO_MS = 5000,        /* from connect (or fork) to CTL_HELLO; a worker's start included */
+    RLT_STATUS_MS = 100,        /* from the end of a socket to the wait status of its process */
+    RLT_SLICE_MS = 100,         /* a lease whose class others wait for is recalled after this */
+    RLT_ACTOR_GRACE_MS = 500,   /* an actor whose level fell to 0: from RECALL to SIGKILL */
+    RLT_ORPHAN_GRACE_MS = 2000, /* a worker whose owner died: from RECALL to SIGKILL */
+    RLT_LEAVE_MS = 2000,        /* from CTL_SHUTDOWN to SIGKILL */
+    RLT_IDLE_MS = 10000,        /* a warm worker beyond the bound goes after this */
+    RLT_SPARE_MS = 50,          /* no warm worker for so long: fork one ahead of the next lease */
+    RLT_WORKERS_MAX = 1024,     /* processes forked on this node, if the configuration does not say */
+    RLT_CLASSES_MAX = 4096,     /* per owner */
+    RLT_WANTED_MAX = 65536,     /* leases one class may want */
+    RLT_MONITORS_MAX = 65536,   /* on one node */
+    RLT_REGIONS_MAX = 4096,
+    RLT_CALLERS_MAX = 65536,    /* lanes to actors of others */
+    RLT_START_FAILURES_MAX = 3, /* zygotes or workers of a job that die in a row before they greet */
+    RLT_PROCS_MAX = 8192,
+};
+#define RLT_REGION_BYTES_MAX (UINT64_C(1) << 40)
+
+struct rlt_timer {
+    mt_heap_node node;
+    void (*fire)(struct rlt *r, struct rlt_timer *timer);
+};
+
+/* ---- processes ---------------------------------------------------------------------------------------------- */
+
+enum rlt_proc_state {
+    PROC_GREETING, /* connected or forked; CTL_HELLO has not come */
+    PROC_ALIVE,
+    PROC_DYING, /* its end is known; its rings are being read, its status is awaited */
+};
+
+struct rlt_proc {
+    uint64_t            conn;
+    uint64_t            process; /* 0 before CTL_HELLO */
+    enum rlt_proc_state state;
+    uint32_t            role; /* enum ctl_role; 0 before CTL_HELLO */
+    int32_t             pid;
+    bool                is_child;   /* zygote or worker: a wait status will come */
+    bool                has_status;
+    bool                is_drained;
+    bool                is_closed;  /* its socket has ended */
+    bool                has_names;  /* it has put a name at the head */
+    bool                is_leaving; /* CTL_SHUTDOWN was sent */
+    int32_t             status;
+    char               *crash; /* what it wrote when it died; NULL: nothing */
+    struct rlt_timer    timer; /* greeting, dying or leaving */
+    struct rlt_job     *job;
+
+    struct rlt_list classes;  /* rlt_class.in_owner */
+    uint32_t        class_count;
+    struct rlt_list owned;    /* rlt_lease.in_owner: it is the owner or caller */
+    struct rlt_list served;   /* rlt_lease.in_worker: it is the worker */
+    struct rlt_list monitors; /* rlt_monitor.in_watcher */
+
+    /* worker */
+    struct rlt_lease *lease; /* task or actor; NULL: warm and idle, or starting */
+    struct rlt_list   in_idle;
+    uint64_t          idle_since;
+    bool              is_blocked;
+    bool              was_dirty; /* has served an actor or held a GPU: not given to others */
+};
+
+/* ---- jobs and their workers ----------------------------------------------------------------------------------- */
+
+struct rlt_job {
+    uint64_t         job;
+    uint32_t         number; /* short, in refs */
+    uint32_t         node;   /* of its driver */
+    char             name[CTL_NAME_SIZE];
+    struct rlt_proc *driver; /* NULL: on another node */
+    struct rlt_proc *zygote; /* NULL: none was started, or it died */
+    bool             is_zygote_ready;
+    bool             is_ending;
+    int              program; /* descriptor; -1: not here yet */
+    void            *hello;   /* ctl_hello and strings, for the zygote */
+    uint32_t         hello_size;
+    struct rlt_list  idle;     /* rlt_proc.in_idle, longest idle first */
+    uint32_t         idle_count;
+    uint32_t         worker_count;   /* forked, greeting included */
+    uint32_t         starting_count; /* of those: greeting */
+    uint32_t         forks_wanted;   /* until the zygote is ready */
+    struct rlt_list  needy;          /* rlt_lease.in_needy: granted, without a worker yet */
+    uint32_t         needy_count;
+    uint32_t         start_failures;
+    char             failure[CTL_TEXT_SIZE]; /* of the last start */
+    struct rlt_timer timer;                  /* spare worker, idle ones */
+    uint64_t         program_total;          /* being fetched */
+    uint64_t         program_have;
+    bool             is_program_wanted;
+    uint8_t          program_hash[32];
+};
+
+/* ---- leases ------------------------------------------------------------------------------------------------- */
+
+struct rlt_class {
+    struct rlt_list   in_owner;
+    struct rlt_list   in_waiting; /* r->waiting while held + asked < wanted */
+    struct rlt_proc  *owner;
+    struct ctl_class  def;
+    uint64_t          version;
+    uint32_t          wanted;
+    uint32_t          held;  /* STARTING and ACTIVE */
+    uint32_t          asked; /* other nodes, not answered yet */
+    uint64_t          waiting_since;
+    bool              is_refused; /* answered with CTL_UNSCHEDULABLE at this level */
+    struct rlt_list   leases;     /* rlt_lease.in_class, oldest first */
+};
+
+enum rlt_lease_kind { LEASE_TASK, LEASE_ACTOR, LEASE_CALLER };
+enum rlt_lease_state {
+    LEASE_STARTING, /* resources are held (or asked for), no worker yet */
+    LEASE_ACTIVE,
+    LEASE_RECALLED, /* its worker returns what it has not begun */
+    LEASE_DRAINED,  /* the worker has forgotten it; it leaves, or the switch empties the lane */
+};
+
+struct rlt_lease {
+    uint64_t             id; /* also the number of its lane on this node */
+    enum rlt_lease_kind  kind;
+    enum rlt_lease_state state;
+    struct rlt_class    *class; /* NULL: owner dead or elsewhere, or a caller's lane */
+    struct rlt_proc     *owner; /* NULL: dead or elsewhere */
+    struct rlt_proc     *worker; /* NULL: none yet, or elsewhere */
+    struct rlt_job      *job;
+    uint64_t             owner_process, worker_process;
+    uint32_t             owner_node, worker_node;
+    uint32_t             incarnation;
+    mt_id                request; /* of CTL_LANE_WANT */
+    struct rlt_hold      hold;
+    bool                 has_lane;
+    bool                 is_end_known; /* `end` is filled: wait for the lane's last records */
+    struct ctl_ended    *end;
+    uint64_t             granted_at;
+    struct rlt_timer     timer; /* RECALLED or DRAINED: until the worker is killed */
+    struct rlt_list      in_class, in_owner, in_worker, in_needy, in_all;
+    uint32_t             route, peer_route; /* remote: ours, and the other node's */
+};
+
+/* ---- the rest ------------------------------------------------------------------------------------------------ */
+
+struct rlt_monitor {
+    mt_id            id;
+    struct rlt_proc *watcher;      /* NULL: on another node */
+    uint32_t         watcher_node;
+    uint64_t         process;      /* watched; 0: the node */
+    uint32_t         node;         /* of the watched */
+    struct rlt_list  in_watcher, in_all;
+};
+
+struct rlt_region {
+    uint32_t         number;
+    uint64_t         size;
+    uint64_t         job;
+    MT_VEC(uint64_t) members; /* conns */
+};
+
+struct rlt {
+    struct rlt_config config;
+    uint32_t          node, epoch;
+    uint64_t          now;
+    uint64_t          started_at;
+    mt_rng            rng;
+    struct rlt_actions *out; /* of the step under way */
+    mt_heap           timers;
+    mt_map            conns;     /* conn -> proc */
+    mt_map            processes; /* process -> proc */
+    mt_map            jobs;      /* job -> rlt_job */
+    mt_map            leases;    /* id -> lease */
+    mt_map            routes;    /* route -> lease */
+    mt_map            monitors;  /* id of the monitor -> rlt_monitor */
+    mt_map            regions;
+    mt_map            names; /* without a head: hash of (space, name) -> ctl_name */
+    struct rlt_list   all_leases;
+    struct rlt_list   all_monitors;
+    struct rlt_list   waiting;   /* rlt_class.in_waiting, longest wait first */
+    bool              is_dirty;  /* something may be granted now */
+    struct rlt_timer  slice;
+    struct rlt_ledger ledger;
+    uint64_t          next_conn, next_lease, next_token;
+    uint32_t          next_route, next_region;
+    uint32_t          worker_count;
+    bool              is_stopping;
+    struct rlt_cluster *cluster; /* head.c, peers.c: NULL without a head */
+    struct rlt_stats  stats;     /* the counters */
+};
+
+/* ---- calls between the parts ----------------------------------------------------------------------------------- */
+
+/* core.c */
+void  rlt_timer_set(struct rlt *r, struct rlt_timer *t, uint64_t at);
+void  rlt_timer_clear(struct rlt *r, struct rlt_timer *t);
+void *rlt_calloc(size_t size);
+void  rlt_map_put(mt_map *map, mt_id key, void *ptr);
+
+/* process.c */
+void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid);
+struct rlt_proc *rlt_proc_new(struct rlt *r, uint64_t conn);
+struct rlt_proc *rlt_proc_of_conn(const struct rlt *r, uint64_t conn);
+struct rlt_proc *rlt_proc_of_process(const struct rlt *r, uint64_t process); /* ALIVE ones only */
+void rlt_proc_socket(struct rlt *r, const struct rlt_event *e);
+void rlt_proc_gone(struct rlt *r, struct rlt_proc *p); /* its end is known, or it must go */
+void rlt_proc_status(struct rlt *r, struct rlt_proc *p, int32_t status);
+void rlt_proc_drained(struct rlt *r, struct rlt_proc *p, const char *crash);
+void rlt_proc_leave(struct rlt *r, struct rlt_proc *p, const char *why); /* asks it to leave; SIGKILL if it does not */
+void rlt_proc_describe(const struct rlt *r, const struct rlt_proc *p, char *text, size_t size);
+
+/* pool.c */
+struct rlt_job *rlt_job_new(struct rlt *r, uint64_t job, uint32_t node, const char *name);
+void rlt_job_begin(struct rlt *r, struct rlt_job *job); /* program and strings are here: starts the zygote */
+void rlt_job_end(struct rlt *r, struct rlt_job *job);   /* its driver is gone */
+void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job);
+void rlt_pool_balance(struct rlt *r, struct rlt_job *job); /* forks what needy leases wait for */
+void rlt_pool_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_event *e);
+void rlt_pool_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ctl_child_exit *exit);
+void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid);
+void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote);
+void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker);
+void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker); /* it has no lease: gets one, or waits warm */
+void rlt_pool_lost(struct rlt *r, struct rlt_proc *p);       /* a zygote or worker ended */
+struct rlt_proc *rlt_pool_take(struct rlt *r, struct rlt_job *job);
+void rlt_pool_remove(struct rlt_proc *p); /* it is not to be taken any more */
+
+/* lease.c */
+void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_record *record, const uint8_t *payload);
+void rlt_demand(struct rlt *r, struct rlt_proc *owner, const struct ctl_demand *demand);
+struct rlt_class *rlt_class_find(const struct rlt_proc *owner, uint32_t class_id);
+void rlt_class_unschedulable(struct rlt *r, struct rlt_class *c, int32_t code, const char *text);
+struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct rlt_job *job);
+void rlt_lease_set_worker(struct rlt *r, struct rlt_lease *l, struct rlt_proc *worker);
+void rlt_lease_activate(struct rlt *r, struct rlt_lease *l, struct rlt_proc *worker);
+void rlt_lease_recall(struct rlt *r, struct rlt_lease *l, uint64_t grace_ms); /* 0: no limit */
+void rlt_lease_drained(struct rlt *r, struct rlt_proc *worker, uint64_t id);
+void rlt_lease_kill(struct rlt *r, struct rlt_proc *owner, uint64_t id);
+void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *end);
+void rlt_lease_owner_gone(struct rlt *r, struct rlt_lease *l);
+void rlt_class_drop(struct rlt *r, struct rlt_class *c);
+void rlt_class_wait(struct rlt *r, struct rlt_class *c); /* puts it among the waiting, if it still wants */
+void rlt_worker_blocked(struct rlt *r, struct rlt_proc *worker, bool is_blocked);
+
+/* schedule.c */
+void rlt_schedule(struct rlt *r);
+
+/* caller.c */
+void rlt_caller_want(struct rlt *r, struct rlt_proc *caller, mt_id request, const struct ctl_lane_want *want);
+void rlt_caller_drop(struct rlt *r, struct rlt_proc *caller, uint64_t id);
+
+/* monitor.c */
+void rlt_monitor_add(struct rlt *r, struct rlt_proc *watcher, mt_id id, const struct ctl_monitor *m);
+void rlt_monitor_drop(struct rlt *r, struct rlt_proc *watcher, mt_id id);
+void rlt_monitor_free(struct rlt *r, struct rlt_monitor *m);
+void rlt_monitors_fire(struct rlt *r, const struct ctl_death *death); /* of a process of this node */
+
+/* message.c */
+void rlt_message(struct rlt *r, struct rlt_proc *from, const struct lane_record *record, const uint8_t *payload);
+void rlt_message_undelivered(struct rlt *r, const struct rlt_event *e);
+
+/* region.c */
+void rlt_region_want(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_segment *want);
+void rlt_region_drop(struct rlt *r, struct rlt_proc *p, uint32_t number);
+void rlt_regions_leave(struct rlt *r, struct rlt_proc *p);
+void rlt_region_failed(struct rlt *r, uint32_t number);
+void rlt_regions_fini(struct rlt *r);
+
+/* names.c */
+void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_names_process_gone(struct rlt *r, uint64_t process);
+void rlt_names_fini(struct rlt *r);
+
+#endif
