@@ -21,6 +21,7 @@
 #ifndef OS_PIN_H
 #define OS_PIN_H
 
+#include "core/base/plant.h"
 #include "objectstore/os_layout.h"
 
 /* P1..P3. True: the place stays as it is until os_pin_drop. The slot is free and this process's. */
@@ -30,7 +31,8 @@ static inline bool os_pin_hold(struct os_pins *pins, uint32_t slot, uint64_t pla
     if (slot >= shm_load32(&pins->high))
         shm_store32(&pins->high, slot + 1); /* before the fence, like the slot: the raylet looks below it */
     shm_store64_release(&pins->slot[slot], place); /* release: after the reads of what the slot named before */
-    shm_fence();
+    if (!MT_PLANT(MT_PLANT_PIN_NO_FENCE))
+        shm_fence();
     if (shm_load32_acquire(generation) == expected)
         return true;
     shm_store64_release(&pins->slot[slot], 0);

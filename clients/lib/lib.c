@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 struct lib lib = {.lock = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .park_fd = -1};
 
-#define X(name, number, text) static_assert(MANTA_##name == MT_##name, "one number for one error");
+#define X(name, number, text) static_assert((int)MANTA_##name == (int)MT_##name, "one number for one error");
 MT_CODES(X)
 #undef X
 

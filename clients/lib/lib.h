@@ -14,6 +14,7 @@
 
 #include "clients/lib/manta.h"
 #include "clients/lib/wrk.h"
+#include "core/base/rng.h"
 #include "objectstore/os_client.h"
 
 #include <pthread.h>

@@ -68,6 +68,7 @@ enum ctl_kind {
     CTL_SPACE_BACK = 94,   /* ring   down  ctl_space: the place may be written again */
     CTL_PULL = 95,         /* ring   up    lane_ref on another node; answered by CTL_HERE or CTL_REPLY with an error */
     CTL_HERE = 96,         /* ring   down  lane_ref of the local copy */
+    CTL_SEGMENT_BACK = 97, /* ring   up    ctl_segment: its writer has nothing in it any more, and unmapped it */
 
     CTL_MESSAGE = 100,    /* ring    both  ctl_message, then bytes: process to process, through the raylets */
     CTL_BOUNCE = 101,     /* ring    down  ctl_bounce: a message could not be delivered; id is the message's */
@@ -238,8 +239,9 @@ struct ctl_reply {
     char     text[CTL_TEXT_SIZE];
 };
 struct ctl_name {
-    char     space[CTL_NAME_SIZE]; /* namespace; the job's own by default */
+    char     space[CTL_NAME_SIZE]; /* namespace; "default" unless the job says otherwise */
     char     name[CTL_NAME_SIZE];
+    char     type[CTL_NAME_SIZE]; /* of the actor */
     mt_id    actor;
     uint64_t owner; /* the process that answers for the actor */
     uint32_t owner_node;

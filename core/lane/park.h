@@ -59,7 +59,7 @@ static inline void lane_park_wake(struct lane_park *park)
     if (!lane_park_is_asleep(word))
         return;
     shm_add32(&park->bell, 1);
-    shm_futex_wake(&park->bell, 1);
+    shm_futex_wake(&park->bell, 0x7fffffff); /* a waiter and the helper may both sleep here */
     shm_cas32(&park->state, word, LANE_BUSY);
 }
 static inline bool lane_park_is_hungry(struct lane_park *park)

@@ -52,6 +52,15 @@ static uint64_t producer_used(const struct lane_producer *p)
     return p->head - from;
 }
 
+/* A tail that went back, or past what was published, is no news: the peer is not trusted, and the room that such a tail
+ * seems to give is not there. */
+static void producer_look_at_tail(struct lane_producer *p)
+{
+    uint64_t tail = shm_load64_acquire(&p->words->tail);
+    if (tail - p->tail_seen <= p->published - p->tail_seen)
+        p->tail_seen = tail;
+}
+
 void *lane_ring_reserve(struct lane_producer *p, uint32_t length)
 {
     uint64_t bytes = lane_record_padded(length);
@@ -62,7 +71,7 @@ void *lane_ring_reserve(struct lane_producer *p, uint32_t length)
         uint64_t need = (bytes > to_end ? to_end + bytes : bytes) + LANE_RECORD_SIZE; /* and room for a JUMP */
 
         if (size - producer_used(p) < need)
-            p->tail_seen = shm_load64_acquire(&p->words->tail);
+            producer_look_at_tail(p);
         if (size - producer_used(p) >= need) {
             if (bytes > to_end)
                 write_filler(p, LANE_PAD, 0, (uint32_t)to_end);
@@ -94,15 +103,15 @@ bool lane_ring_push(struct lane_producer *p, const struct lane_record *record, c
 static mt_status check_record(const struct lane_consumer *c, const struct lane_record *record, uint64_t to_end)
 {
     uint64_t bytes = lane_record_padded(record->length);
-    if (record->kind == LANE_PAD)
-        return record->length == to_end && bytes <= c->head_seen - c->tail
+    if (record->kind == LANE_PAD) /* never a whole area, so that no run of pads keeps the reader in peek */
+        return record->length == to_end && to_end < area_size(c->area) && bytes <= c->head_seen - c->tail
                    ? mt_ok()
                    : mt_error(MT_EPROTO, 0, "ring: a pad that does not end its area");
     if (record->length < LANE_RECORD_SIZE || record->length > LANE_RECORD_MAX)
         return mt_error(MT_EPROTO, 0, "ring: record length out of range");
     if (bytes > to_end || bytes > c->head_seen - c->tail)
         return mt_error(MT_EPROTO, 0, "ring: record runs past its area or past what is published");
-    if (record->kind == LANE_JUMP && (record->slot != c->area + 1 || record->slot >= LANE_RING_AREAS))
+    if (record->kind == LANE_JUMP && (record->length != LANE_RECORD_SIZE || record->slot != c->area + 1 || record->slot >= LANE_RING_AREAS))
         return mt_error(MT_EPROTO, 0, "ring: jump to an area that is not the next");
     return mt_ok();
 }

@@ -2,23 +2,22 @@
  *
  * check_pin.c - who has pinned a value reads that value: the pin protocol and the hand-back of space.
  *
- *   reader   pin = place; fence; generation still the ref's? -> read, unpin
- *   raylet   generation + 1; fence; does anybody pin the place? no -> hand it back, through a ring
- *   writer   writes the next value into the place that came back
+ * The functions are those of objectstore/os_pin.h; the hand-back goes through a ring to the writer, as CTL_SPACE_BACK.
  *
  * Process 0 is the raylet, 1 a reader that holds a ref of generation 0, 2 the writer.
  */
 #include "tests/unit/lane/check_models.h"
 
 #include "core/lane/ring.h"
+#include "objectstore/os_pin.h"
 
-enum { PIN_VALUE_SIZE = 64, PIN_PLACE = 7 };
+enum { PIN_VALUE_SIZE = 64, PIN_PLACE = 7, PIN_SLOT = 1 };
 
 struct pin_model {
     struct check_case      c;
     bool                   hands_back_early; /* planted: the place goes back before its generation changes */
     shm_u32                generation;
-    shm_u64                pin;
+    struct os_pins        *pins;
     uint8_t                value[PIN_VALUE_SIZE];
     struct lane_ring_words words;
     uint8_t                data[4096];
@@ -26,36 +25,13 @@ struct pin_model {
     bool                   handed_back;
 };
 
-/* ---- the protocol, as a model ------------------------------------------------------------------------------------ */
-
-static bool pin_hold(shm_u64 *pin, uint64_t place, shm_u32 *generation, uint32_t expected)
-{
-    shm_store64(pin, place);
-    if (!MT_PLANT(MT_PLANT_PIN_NO_FENCE))
-        shm_fence();
-    if (shm_load32_acquire(generation) == expected)
-        return true;
-    shm_store64_release(pin, 0);
-    return false;
-}
-
-static void pin_drop(shm_u64 *pin)
-{
-    shm_store64_release(pin, 0);
-}
-
-static void generation_bump(shm_u32 *generation)
-{
-    shm_store32(generation, shm_load32(generation) + 1);
-}
-
 /* ---- the three processes ----------------------------------------------------------------------------------------- */
 
 static void pin_reset(struct check_case *c)
 {
     struct pin_model *m = mt_container_of(c, struct pin_model, c);
     memset(&m->generation, 0, sizeof m->generation);
-    memset(&m->pin, 0, sizeof m->pin);
+    memset(m->pins, 0, offsetof(struct os_pins, slot) + (PIN_SLOT + 1) * sizeof m->pins->slot[0]);
     memset(&m->words, 0, sizeof m->words);
     memset(m->data, 0, 256);
     memset(m->value, 1, sizeof m->value);
@@ -73,13 +49,22 @@ static void raylet_hand_back(struct pin_model *m)
     m->handed_back = true;
 }
 
+static bool raylet_sees_pin(struct pin_model *m)
+{
+    uint32_t high = os_pins_high(m->pins);
+    for (uint32_t slot = 0; slot < high; slot++)
+        if (os_pins_look(m->pins, slot) == PIN_PLACE)
+            return true;
+    return false;
+}
+
 static void raylet(struct pin_model *m)
 {
     if (m->hands_back_early)
         raylet_hand_back(m);
-    generation_bump(&m->generation);
-    shm_fence();
-    while (shm_load64_acquire(&m->pin) == PIN_PLACE && !m->c.killed[1])
+    os_generation_bump(&m->generation);
+    os_pins_before_look();
+    while (raylet_sees_pin(m) && !m->c.killed[1])
         shm_pause();
     if (!m->hands_back_early)
         raylet_hand_back(m);
@@ -89,13 +74,13 @@ static void reader(struct pin_model *m)
 {
     uint8_t copy[PIN_VALUE_SIZE];
     for (int i = 0; i < 2; i++) {
-        if (!pin_hold(&m->pin, PIN_PLACE, &m->generation, 0))
+        if (!os_pin_hold(m->pins, PIN_SLOT, PIN_PLACE, &m->generation, 0))
             return;
         shm_read(copy, m->value, sizeof copy);
         for (int b = 0; b < PIN_VALUE_SIZE; b++)
             check_require(copy[b] == 1, "a pinned value changed");
         m->reads++;
-        pin_drop(&m->pin);
+        os_pin_drop(m->pins, PIN_SLOT);
     }
 }
 
@@ -142,10 +127,11 @@ static void pin_finish(struct check_case *c)
 
 static struct check_result pin_explore(uint32_t kill_mask, bool early, int preemptions)
 {
+    static struct os_pins pins;
     struct pin_model  m = {.c = {.processes = 3, .kill_mask = kill_mask, .reset = pin_reset, .body = pin_body,
                                  .finish = pin_finish},
-                           .hands_back_early = early};
-    struct check_plan plan = {preemptions, 2000000, 100000, 9};
+                           .hands_back_early = early, .pins = &pins};
+    struct check_plan plan = {preemptions, 2000000, 50000, 9};
     return check_run(&m.c, &plan, check_tracing);
 }
 

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_actor.c - actors, watches and the cluster's nodes for the user.
+ *
+ * Thread: any; takes the owner lock.
+ */
+#include "clients/lib/lib.h"
+
+#include <stdlib.h>
+
+/* A handle that is dead from the start, so that its calls tell the error. Without memory: NULL, and calls on NULL do. */
+static manta_actor *dead_actor(const char *name, const struct own_failure *why)
+{
+    struct own_actor_wire wire = {.id = own_id_next(&lib.own), .owner_node = lib.own.node};
+    struct own_actor     *actor;
+    snprintf(wire.name, sizeof wire.name, "%s", name);
+    actor = own_actor_borrow(&lib.own, &wire);
+    if (actor && actor->failure)
+        *actor->failure = *why;
+    return (manta_actor *)actor;
+}
+
+static bool actor_spec(struct own_class_spec *spec, const char *name, const manta_actor_opts *o, struct own_failure *f)
+{
+    memset(spec, 0, sizeof *spec);
+    spec->name = name;
+    spec->flags = CTL_CLASS_ACTOR;
+    if (!o)
+        return true;
+    spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;
+    spec->node = o->node;
+    if (o->name && (!o->name[0] || strlen(o->name) >= CTL_NAME_SIZE)) {
+        own_failure_set(f, MT_EINVAL, "an actor's name has 1 to %d letters", CTL_NAME_SIZE - 1);
+        return false;
+    }
+    return lib_class_spec(spec, o->num_cpus, o->num_gpus, o->memory, o->resources, o->resource_count, f);
+}
+
+manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv)
+{
+    manta_actor_type     *type = name ? lib_actor_type_find(name) : NULL;
+    struct own_class_spec spec;
+    struct own_arg        args[MANTA_ARGS_MAX];
+    struct own_actor_wire wires[MANTA_ARGS_MAX];
+    struct own_failure    f;
+    struct own_call       call = {.argc = argc, .args = args};
+    struct own_actor     *actor = NULL;
+    manta_error           e;
+
+    lib_lock();
+    if (lib_check(&e)) {
+        own_failure_set(&f, e.code, "%s", e.message);
+    } else if (!type) {
+        lib_unknown_function(&f, "actor type", name ? name : "(null)");
+    } else if (lib_args(type->name, type->signature, argc, argv, args, wires, &f, type->file, type->line) &&
+               actor_spec(&spec, type->name, opts, &f)) {
+        spec.group = type->hash;
+        call.function = type->hash;
+        call.name = type->name;
+        lib.calls++;
+        lib_helper_start();
+        actor = own_actor_new(&lib.own, &spec, lib.name_space, opts ? opts->name : NULL,
+                              opts ? opts->max_restarts : 0, opts ? opts->max_task_retries : 0, &call);
+        if (!actor)
+            own_failure_set(&f, MT_ENOMEM, "no memory for an actor");
+        lib_act();
+    }
+    if (!actor && lib.role != LIB_NONE)
+        actor = (struct own_actor *)dead_actor(name ? name : "(null)", &f);
+    lib_unlock();
+    return (manta_actor *)actor;
+}
+
+manta_ref *manta_actor_call(manta_actor *handle, const char *method, int argc, const manta_arg *argv)
+{
+    struct own_actor     *actor = (struct own_actor *)handle;
+    struct own_arg        args[MANTA_ARGS_MAX];
+    struct own_actor_wire wires[MANTA_ARGS_MAX];
+    struct own_failure    f;
+    struct own_call       call = {.actor = actor, .argc = argc, .args = args, .kind = LANE_CALL};
+    const manta_actor_type *type;
+    const manta_method     *m;
+    struct own_ref         *ref = NULL;
+    manta_error             e;
+
+    lib_lock();
+    type = actor ? lib_actor_type_of_hash(actor->type) : NULL;
+    m = type && method ? lib_method_find(type, method) : NULL;
+    if (lib_check(&e)) {
+        own_failure_set(&f, e.code, "%s", e.message);
+    } else if (!actor) {
+        own_failure_set(&f, MT_EINVAL, "a call on an actor handle that is NULL");
+    } else if (actor->state == OWN_ACTOR_DEAD && actor->failure) {
+        f = *actor->failure;
+    } else if (!m) {
+        own_failure_set(&f, MT_ENOFUNC, "actor %s has no method '%.60s'", actor->name, method ? method : "(null)");
+    } else if (lib_args(m->name, m->signature, argc, argv, args, wires, &f, type->file, type->line)) {
+        call.function = lib_hash(m->name);
+        call.name = m->name;
+        call.retries = actor->call_retries;
+        lib.calls++;
+        if (MT_UNLIKELY(!lib.has_helper))
+            lib_helper_start();
+        ref = own_submit(&lib.own, &call);
+        if (lib.own.out.wake_count || lib.own.out.up.size)
+            lib_act();
+        if (!ref)
+            own_failure_set(&f, MT_ENOMEM, "no memory for a call");
+    }
+    if (!ref)
+        ref = (struct own_ref *)lib_failed_ref(&f);
+    lib_unlock();
+    return (manta_ref *)ref;
+}
+
+manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error *e)
+{
+    uint8_t               bytes[sizeof(struct ctl_request) + sizeof(struct ctl_name)];
+    struct ctl_request    ask = {.op = CTL_OP_NAME_GET};
+    struct ctl_name       found = {.name = {0}};
+    struct own_actor_wire wire;
+    struct lib_request   *request = malloc(sizeof *request);
+    struct own_actor     *actor = NULL;
+    manta_status          code;
+
+    if (!request || !name || strlen(name) >= sizeof found.name) {
+        free(request);
+        lib_error(e, request ? MANTA_EINVAL : MANTA_ENOMEM, "a name of 1 to %d letters is needed", CTL_NAME_SIZE - 1);
+        return NULL;
+    }
+    lib_lock();
+    memcpy(found.space, lib.name_space, sizeof found.space);
+    snprintf(found.name, sizeof found.name, "%s", name);
+    memcpy(bytes, &ask, sizeof ask);
+    memcpy(bytes + sizeof ask, &found, sizeof found);
+    code = lib_check(e);
+    if (code == MANTA_OK)
+        code = lib_call(request, CTL_REQUEST, bytes, sizeof bytes, timeout_ms, e);
+    if (code == MANTA_OK && request->size < sizeof(struct ctl_reply) + sizeof found)
+        code = lib_error(e, MANTA_EPROTO, "the head's answer brings no actor");
+    if (code == MANTA_OK) {
+        memcpy(&found, request->payload + sizeof(struct ctl_reply), sizeof found);
+        memset(&wire, 0, sizeof wire);
+        wire.id = found.actor;
+        wire.owner_node = found.owner_node;
+        memcpy(wire.name, found.type, sizeof wire.name);
+        wire.type = lib_hash(wire.name);
+        lib_helper_start();
+        actor = own_actor_borrow(&lib.own, &wire);
+        if (!actor)
+            lib_error(e, MANTA_ENOMEM, "no memory for an actor handle");
+        lib_act();
+    }
+    lib_unlock();
+    free(request);
+    return (manta_actor *)actor;
+}
+
+void manta_actor_kill(manta_actor *actor, bool restart)
+{
+    if (!actor)
+        return;
+    lib_lock();
+    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
+        own_actor_kill(&lib.own, (struct own_actor *)actor, restart);
+        lib_act();
+    }
+    lib_unlock();
+}
+
+manta_actor *manta_actor_dup(manta_actor *actor)
+{
+    if (actor) {
+        lib_lock();
+        ((struct own_actor *)actor)->holds++;
+        lib_unlock();
+    }
+    return actor;
+}
+
+void manta_actor_free(manta_actor *actor)
+{
+    if (!actor)
+        return;
+    lib_lock();
+    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
+        own_actor_drop(&lib.own, (struct own_actor *)actor);
+        own_actor_tick(&lib.own);
+        lib_act();
+    }
+    lib_unlock();
+}
+
+/* ---- watches ---- */
+
+static manta_status watch_add(mt_id subject, struct own_actor *actor, manta_death_fn fn, void *user, uint64_t *out,
+                              manta_error *e)
+{
+    struct lib_watch watch = {.number = ++lib.watch_number, .subject = subject, .actor = actor, .fn = fn, .user = user};
+    if (lib.watches.count >= LIB_WATCHES_MAX)
+        return lib_error(e, MANTA_EAGAIN, "%d watches are open already", LIB_WATCHES_MAX);
+    if (mt_vec_push(&lib.watches, watch).code)
+        return lib_error(e, MANTA_ENOMEM, "no memory for a watch");
+    if (out)
+        *out = watch.number;
+    return MANTA_OK;
+}
+
+/* It is dead already: that is news for the new watch. */
+static void tell_at_once(struct own_actor *actor)
+{
+    struct own_death news = {.subject = actor->id, .is_actor = true, .incarnation = actor->incarnation};
+    news.death.code = MT_EACTOR_DIED;
+    if (actor->failure) {
+        news.death.pid = actor->failure->pid;
+        news.death.node = actor->failure->node;
+        news.death.status = actor->failure->signal_number;
+        snprintf(news.death.text, sizeof news.death.text, "%s", actor->failure->message);
+    }
+    (void)mt_vec_push(&lib.news, news).code;
+}
+
+manta_status manta_actor_watch(manta_actor *handle, manta_death_fn fn, void *user, uint64_t *out_watch, manta_error *e)
+{
+    struct own_actor *actor = (struct own_actor *)handle;
+    manta_status      code;
+    if (!actor || !fn)
+        return lib_error(e, MANTA_EINVAL, "a watch needs an actor and a function");
+    lib_lock();
+    code = lib_check(e);
+    if (code == MANTA_OK)
+        code = watch_add(actor->id, actor, fn, user, out_watch, e);
+    if (code == MANTA_OK) {
+        actor->holds++;
+        lib_helper_start();
+        own_actor_watch(&lib.own, actor, true);
+        if (actor->state == OWN_ACTOR_DEAD)
+            tell_at_once(actor);
+        lib.calls++;
+        lib_act();
+    }
+    lib_unlock();
+    return code;
+}
+
+manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch, manta_error *e)
+{
+    mt_id        monitor, none = {0, 0};
+    manta_status code;
+    if (!node || !fn)
+        return lib_error(e, MANTA_EINVAL, "a watch needs a node and a function");
+    lib_lock();
+    code = lib_check(e);
+    if (code == MANTA_OK) {
+        lib_helper_start();
+        monitor = own_monitor_new(&lib.own, 0, node, none);
+        code = mt_id_is_zero(monitor) ? lib_error(e, MANTA_ENOMEM, "no memory for a watch")
+                                      : watch_add(monitor, NULL, fn, user, out_watch, e);
+        lib_act();
+    }
+    lib_unlock();
+    return code;
+}
+
+void manta_unwatch(uint64_t number)
+{
+    lib_lock();
+    for (size_t i = 0; i < lib.watches.count; i++) {
+        struct lib_watch watch = lib.watches.data[i];
+        if (watch.number != number)
+            continue;
+        mt_vec_remove(&lib.watches, i);
+        if (lib.role != LIB_DRIVER && lib.role != LIB_WORKER)
+            break;
+        if (watch.actor) {
+            own_actor_watch(&lib.own, watch.actor, false);
+            own_actor_drop(&lib.own, watch.actor);
+        } else {
+            own_monitor_end(&lib.own, watch.subject);
+        }
+        lib_act();
+        break;
+    }
+    lib_unlock();
+}
+
+/* ---- nodes ---- */
+
+static double amount(const struct ctl_resource *r, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count && i < CTL_RESOURCES; i++)
+        if (strncmp(r[i].name, name, sizeof r[i].name) == 0)
+            return (double)r[i].milli / 1000;
+    return 0;
+}
+
+static void node_info(const struct ctl_node *from, manta_node_info *to)
+{
+    memset(to, 0, sizeof *to);
+    to->node = from->node;
+    to->alive = from->state == 1;
+    to->cpus = amount(from->total, from->resource_count, "CPU");
+    to->gpus = amount(from->total, from->resource_count, "GPU");
+    to->cpus_free = amount(from->free, from->resource_count, "CPU");
+    to->gpus_free = amount(from->free, from->resource_count, "GPU");
+    snprintf(to->name, sizeof to->name, "%.*s", (int)sizeof to->name - 1, from->name);
+}
+
+int manta_nodes(manta_node_info *out, int max, manta_error *e)
+{
+    struct ctl_request  ask = {.op = CTL_OP_NODES};
+    struct lib_request *request = malloc(sizeof *request);
+    manta_status        code;
+    int                 n = 0;
+    if (!request)
+        return -lib_error(e, MANTA_ENOMEM, "no memory for a request");
+    lib_lock();
+    code = lib_check(e);
+    if (code == MANTA_OK)
+        code = lib_call(request, CTL_REQUEST, &ask, sizeof ask, LIB_REQUEST_MS, e);
+    lib_unlock();
+    for (size_t at = sizeof(struct ctl_reply); code == MANTA_OK && at + sizeof(struct ctl_node) <= request->size;
+         at += sizeof(struct ctl_node), n++) {
+        struct ctl_node node;
+        memcpy(&node, request->payload + at, sizeof node);
+        if (n < max)
+            node_info(&node, &out[n]);
+    }
+    free(request);
+    return code ? -code : n;
+}
+
+uint32_t manta_node(void)
+{
+    return lib.own.node;
+}

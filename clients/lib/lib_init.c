@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_init.c - manta_init: driver, zygote or worker; and manta_shutdown.
+ *
+ * Thread: the program's main thread.
+ */
+#include "clients/lib/lib.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <signal.h>
+#include <unistd.h>
+
+/* Started by a raylet: serve, and never come back. */
+static void serve_if_worker(int argc, char **argv)
+{
+    const char *role = getenv("MANTA_ROLE");
+    const char *fd_text = getenv("MANTA_FD");
+    int         fd;
+    if (!role || strcmp(role, "zygote") || !fd_text)
+        return;
+    fd = (int)strtol(fd_text, NULL, 10);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    unsetenv("MANTA_ROLE");
+    unsetenv("MANTA_FD");
+    lib_zygote_serve(fd, argc, argv);
+}
+
+/* A failed check of ours poisons the library instead of ending the user's process. */
+static void on_assert(const char *expr, const char *file, int line)
+{
+    char text[256];
+    if (lib.role == LIB_WORKER)
+        abort();
+    snprintf(text, sizeof text, "internal check failed: %s (%s:%d); every later call fails", expr, file, line);
+    lib_break(MT_EINTERNAL, text);
+}
+
+static mt_status connect_to(const char *address, int *out_fd, char text[256])
+{
+    char      path[4096];
+    mt_status st;
+    if (snprintf(path, sizeof path, "%s/raylet.sock", address) >= (int)sizeof path)
+        return mt_error(MT_EINVAL, 0, "the address is too long");
+    st = lib_socket_open(path, out_fd);
+    if (st.code)
+        snprintf(text, 256, "no raylet answers at %.150s (%s): start one with `manta start --head`", path,
+                 st.sys ? strerror(st.sys) : st.what);
+    return st;
+}
+
+static const char *name_of_program(char **argv)
+{
+    const char *slash = argv && argv[0] ? strrchr(argv[0], '/') : NULL;
+    return slash ? slash + 1 : argv && argv[0] ? argv[0] : "driver";
+}
+
+static mt_status be_driver(const manta_init_opts *o, int argc, char **argv, char text[256])
+{
+    const char *address = o->address ? o->address : getenv("MANTA_ADDRESS");
+    int64_t     timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : LIB_CONNECT_MS;
+    uint64_t    ids[2];
+    int         fd = -1;
+
+    MT_TRY(mt_random_bytes(ids, sizeof ids));
+    if (address && address[0])
+        MT_TRY(connect_to(address, &fd, text));
+    else
+        MT_TRY(lib_private_start(o, &fd, text));
+    MT_TRY(lib_hello(fd, CTL_DRIVER, ids[0], ids[1], argc, argv, o->job_name ? o->job_name : name_of_program(argv)));
+    return lib_welcome(fd, ids[0], timeout_ms, text);
+}
+
+manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e)
+{
+    static const manta_init_opts defaults;
+    const manta_init_opts *o = opts ? opts : &defaults;
+    char      text[256] = "";
+    mt_status st;
+
+    serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
+    if (lib.role != LIB_NONE)
+        return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process");
+    if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0)
+        return lib_error(e, MANTA_EINVAL, "manta_init: num_cpus, num_gpus, store_memory and timeout_ms can't be negative");
+    if (o->name_space && strlen(o->name_space) >= sizeof lib.name_space)
+        return lib_error(e, MANTA_EINVAL, "manta_init: name_space has at most %d letters", CTL_NAME_SIZE - 1);
+    snprintf(lib.name_space, sizeof lib.name_space, "%s", o->name_space ? o->name_space : "default");
+    mt_assert_set_hook(on_assert);
+    st = be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
+    if (st.code) {
+        lib_disconnect();
+        lib_private_stop();
+        if (text[0])
+            return lib_error(e, st.code, "%s", text);
+        return lib_error_status(e, st);
+    }
+    lib.main_thread = pthread_self();
+    lib.role = LIB_DRIVER;
+    return MANTA_OK;
+}
+
+int manta_shutdown(void)
+{
+    struct ctl_reply bye = {0};
+    lib_lock();
+    if (lib.role != LIB_DRIVER) {
+        lib_unlock();
+        return 0;
+    }
+    lib_helper_stop();
+    own_send(&lib.own, CTL_SHUTDOWN, own_id_next(&lib.own), &bye, sizeof bye);
+    lib_act();
+    lib.role = LIB_OVER;
+    lib_disconnect();
+    lib_unlock();
+    lib_private_stop();
+    lib_lock();
+    while (lib.mappings.count)
+        lib_unmap_lane(lib.mappings.data[0].lane);
+    mt_vec_fini(&lib.mappings);
+    mt_vec_fini(&lib.watches);
+    mt_vec_fini(&lib.news);
+    mt_vec_fini(&lib.requests);
+    os_client_fini(&lib.store);
+    wrk_fini(&lib.wrk);
+    own_fini(&lib.own);
+    lib_unlock();
+    return 0;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_object.c - values in shared memory: put, create and seal, pins, and the segments behind them.
+ *
+ * Owns:   the mappings of segments. Thread: any; the public calls take the owner lock.
+ */
+#include "clients/lib/lib.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SMALL_PUT = MANTA_INLINE_MAX }; /* values up to here stay with their owner and travel inline */
+
+/* ---- segments ---- */
+
+static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, bool is_own, manta_error *e)
+{
+    struct ctl_segment  ask = {.segment = number, .size = size}, got;
+    struct lib_request *request = malloc(sizeof *request);
+    void               *data, *generations;
+    manta_status        code;
+    mt_status           st;
+
+    if (!request)
+        return lib_error(e, MANTA_ENOMEM, "no memory for a request");
+    code = lib_call(request, kind, &ask, sizeof ask, LIB_REQUEST_MS, e);
+    if (code == MANTA_OK && (request->size < sizeof got || request->fd_count != 2))
+        code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no segment");
+    if (code) {
+        free(request);
+        return code;
+    }
+    memcpy(&got, request->payload, sizeof got);
+    data = lib_map(request->fds[0], got.size, is_own);
+    generations = lib_map(request->fds[1], os_generations_bytes(got.size), false);
+    free(request);
+    if (!data || !generations)
+        return lib_error(e, MANTA_ENOMEM, "segment %u of %llu bytes could not be mapped", got.segment,
+                         (unsigned long long)got.size);
+    st = is_own ? os_client_add_own(&lib.store, got.segment, got.size, data, generations)
+                : os_client_add_reader(&lib.store, got.segment, got.size, data, generations);
+    return st.code == MT_EEXIST ? MANTA_OK : lib_error_status(e, st);
+}
+
+manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, manta_error *e)
+{
+    for (int attempt = 0; attempt < 3; attempt++) {
+        uint64_t     want = 0;
+        manta_status code;
+        mt_status    st = os_client_alloc(&lib.store, size, place, data, &want);
+        if (st.code != MT_EAGAIN)
+            return lib_error_status(e, st);
+        code = segment_map(CTL_SEGMENT_WANT, 0, want, true, e);
+        if (code)
+            return code;
+    }
+    return lib_error(e, MANTA_ESTORE_FULL, "no room for %zu bytes after three new segments", size);
+}
+
+/* A copy of a value on another node, made by our raylet. */
+static manta_status pull(struct lane_ref *ref, int64_t deadline_ns, manta_error *e)
+{
+    struct lib_request *request = malloc(sizeof *request);
+    int64_t             left_ms = (deadline_ns - (int64_t)lib_now_ns()) / 1000000;
+    manta_status        code;
+    if (!request)
+        return lib_error(e, MANTA_ENOMEM, "no memory for a request");
+    if (deadline_ns == INT64_MAX)
+        left_ms = MANTA_FOREVER;
+    code = lib_call(request, CTL_PULL, ref, sizeof *ref, left_ms, e);
+    if (code == MANTA_OK && (request->kind != CTL_HERE || request->size < sizeof *ref))
+        code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no copy");
+    if (code == MANTA_OK)
+        memcpy(ref, request->payload, sizeof *ref);
+    free(request);
+    return code;
+}
+
+manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
+{
+    for (int attempt = 0; attempt < 4; attempt++) {
+        manta_status code;
+        mt_status    st;
+        if (ref->node != lib.own.node) {
+            code = pull(ref, deadline_ns, e);
+            if (code)
+                return code;
+        }
+        st = os_client_pin(&lib.store, ref, data);
+        if (st.code != MT_ENOENT)
+            return lib_error_status(e, st);
+        code = segment_map(CTL_SEGMENT_MAP, ref->segment, 0, false, e);
+        if (code)
+            return code;
+    }
+    return lib_error(e, MANTA_EOBJ_LOST, "the value's segment can't be mapped");
+}
+
+void lib_store_unpin(const struct lane_ref *ref)
+{
+    (void)os_client_unpin(&lib.store, ref).code;
+}
+
+/* The last ref of a value of ours went. Only the one who wrote it may reuse the place by itself, and only if nobody
+ * else ever heard of it. */
+void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped)
+{
+    if (!escaped && os_client_free(&lib.store, place->segment, place->offset).code == 0)
+        return;
+    own_send(own, CTL_OBJECT_DEAD, own_id_next(own), place, sizeof *place);
+}
+
+void lib_space_back(const struct ctl_space *space)
+{
+    mt_status st = os_client_space_back(&lib.store, space->segment, space->offset);
+    if (st.code)
+        lib_break(st.code, st.what);
+}
+
+/* ---- putting ---- */
+
+static struct own_ref *new_value(manta_error *e)
+{
+    struct own_ref *ref = own_ref_new(&lib.own, mt_id_with_index(own_id_next(&lib.own), 1));
+    if (!ref)
+        lib_error(e, MANTA_ENOMEM, "no memory for a reference");
+    return ref;
+}
+
+static manta_ref *failed(const manta_error *e)
+{
+    struct own_failure f;
+    own_failure_set(&f, e->code, "%s", e->message);
+    return lib_failed_ref(&f);
+}
+
+static void publish(struct own_ref *ref, struct os_place place, void *data, size_t size)
+{
+    struct lane_ref wire;
+    os_client_publish(&lib.store, place, data, ref->id, lib.own.node, size, 'y', &wire);
+    own_ref_set_place(&lib.own, ref, &wire);
+}
+
+manta_ref *manta_put(const void *data, size_t size)
+{
+    manta_error     e;
+    struct own_ref *ref = NULL;
+    struct os_place place;
+    void           *to = NULL;
+
+    lib_lock();
+    if (lib_check(&e)) {
+        manta_ref *f = failed(&e);
+        lib_unlock();
+        return f;
+    }
+    lib.calls++;
+    if (size <= SMALL_PUT) {
+        ref = new_value(&e);
+        if (ref)
+            own_ref_set_inline(&lib.own, ref, 'y', data, (uint32_t)size);
+    } else if (lib_store_alloc(size, &place, &to, &e) == MANTA_OK) {
+        lib_unlock(); /* the copy may take long; the place is ours alone */
+        os_copy(to, data, size);
+        lib_lock();
+        ref = new_value(&e);
+        if (ref)
+            publish(ref, place, to, size);
+        else
+            (void)os_client_free(&lib.store, place.segment, place.offset).code;
+    }
+    if (!ref)
+        ref = (struct own_ref *)failed(&e);
+    lib_unlock();
+    return (manta_ref *)ref;
+}
+
+struct unsealed {
+    struct os_place place;
+};
+
+manta_status manta_create(size_t size, manta_buffer *out, manta_error *e)
+{
+    struct unsealed *u = calloc(1, sizeof *u);
+    manta_status     code;
+    memset(out, 0, sizeof *out);
+    if (!u)
+        return lib_error(e, MANTA_ENOMEM, "no memory for a buffer");
+    lib_lock();
+    code = lib_check(e);
+    if (code == MANTA_OK)
+        code = lib_store_alloc(size, &u->place, &out->data, e);
+    lib_unlock();
+    if (code) {
+        free(u);
+        out->data = NULL;
+        return code;
+    }
+    out->size = size;
+    out->hold = u;
+    return MANTA_OK;
+}
+
+manta_ref *manta_seal(manta_buffer *buffer)
+{
+    struct unsealed *u = buffer->hold;
+    manta_error      e;
+    struct own_ref  *ref = NULL;
+    lib_lock();
+    if (!u)
+        lib_error(&e, MANTA_EINVAL, "manta_seal of a buffer that was sealed or dropped before");
+    else if (lib_check(&e) == MANTA_OK && (ref = new_value(&e)))
+        publish(ref, u->place, buffer->data, buffer->size);
+    if (!ref)
+        ref = (struct own_ref *)failed(&e);
+    lib_unlock();
+    free(u);
+    memset(buffer, 0, sizeof *buffer);
+    return (manta_ref *)ref;
+}
+
+void manta_drop(manta_buffer *buffer)
+{
+    struct unsealed *u = buffer->hold;
+    if (!u)
+        return;
+    lib_lock();
+    if (lib.role != LIB_OVER)
+        (void)os_client_free(&lib.store, u->place.segment, u->place.offset).code;
+    lib_unlock();
+    free(u);
+    memset(buffer, 0, sizeof *buffer);
+}
+
+/* ---- regions ---- */
+
+manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, manta_error *e)
+{
+    struct ctl_segment  ask = {.segment = (uint32_t)number, .size = size}, got;
+    struct lib_request *request;
+    manta_status        code;
+
+    memset(out, 0, sizeof *out);
+    if ((size == 0) == (number == 0) || number > UINT32_MAX)
+        return lib_error(e, MANTA_EINVAL, "a region needs a size, or the number of one that exists");
+    request = malloc(sizeof *request);
+    if (!request)
+        return lib_error(e, MANTA_ENOMEM, "no memory for a request");
+    lib_lock();
+    code = lib_check(e);
+    if (code == MANTA_OK)
+        code = lib_call(request, CTL_REGION_WANT, &ask, sizeof ask, LIB_REQUEST_MS, e);
+    lib_unlock();
+    if (code == MANTA_OK && (request->size < sizeof got || request->fd_count != 1))
+        code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no region");
+    if (code == MANTA_OK) {
+        memcpy(&got, request->payload, sizeof got);
+        out->data = lib_map(request->fds[0], got.size, true);
+        out->size = got.size;
+        out->number = got.segment;
+        if (!out->data)
+            code = lib_error(e, MANTA_ENOMEM, "a region of %llu bytes could not be mapped",
+                             (unsigned long long)got.size);
+    }
+    free(request);
+    return code;
+}
+
+void manta_region_close(manta_region *region)
+{
+    struct ctl_segment drop = {.segment = (uint32_t)region->number};
+    if (!region->data)
+        return;
+    munmap(region->data, region->size);
+    lib_lock();
+    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
+        own_send(&lib.own, CTL_REGION_DROP, own_id_next(&lib.own), &drop, sizeof drop);
+        lib_act();
+    }
+    lib_unlock();
+    memset(region, 0, sizeof *region);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_private.c - the embedded cluster: a head and a raylet for this driver alone, gone when it is.
+ *
+ * Owns:   the two child processes and their runtime folder. Thread: the one in manta_init or manta_shutdown.
+ *
+ * The raylet gets one end of a socket pair as its first driver, so nobody waits for a socket to appear; the head ends
+ * when the pipe that the driver holds closes.
+ */
+#include "clients/lib/lib.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct lib_private {
+    pid_t head, raylet;
+    int   watch; /* our end: closes with us */
+    char  folder[256];
+};
+
+/* ---- folders and programs ---- */
+
+static mt_status folder_make(const char *path)
+{
+    struct stat st;
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return mt_error(MT_ESYS, errno, "make the runtime folder");
+    if (lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return mt_error(MT_EAUTH, errno, "the runtime folder belongs to somebody else");
+    return mt_ok();
+}
+
+mt_status lib_runtime_folder(char *out, size_t size)
+{
+    const char *base = getenv("XDG_RUNTIME_DIR");
+    const char *home = getenv("HOME");
+    int         n;
+    if (base && base[0] == '/' && access(base, W_OK) == 0) {
+        n = snprintf(out, size, "%s/manta", base);
+    } else if (geteuid() == 0) {
+        n = snprintf(out, size, "/run/manta");
+    } else {
+        if (!home || !home[0])
+            return mt_error(MT_EINVAL, 0, "neither XDG_RUNTIME_DIR nor HOME is set");
+        n = snprintf(out, size, "%s/.manta", home);
+        if (n < 0 || (size_t)n + 5 >= size)
+            return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long");
+        MT_TRY(folder_make(out));
+        n = snprintf(out, size, "%s/.manta/run", home);
+    }
+    if (n < 0 || (size_t)n >= size)
+        return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long");
+    return folder_make(out);
+}
+
+/* The daemons stand beside this library: ../bin, or the library's own folder; MANTA_HOME/bin says otherwise. */
+static mt_status program_find(const char *name, char *out, size_t size)
+{
+    static const char *const places[] = {"/../bin/", "/../../bin/", "/"};
+    const char *home = getenv("MANTA_HOME");
+    Dl_info     info;
+    char        folder[4096];
+    char       *slash;
+
+    if (home && snprintf(out, size, "%s/bin/%s", home, name) < (int)size && access(out, X_OK) == 0)
+        return mt_ok();
+    if (!dladdr(&lib, &info) || !info.dli_fname || strlen(info.dli_fname) >= sizeof folder)
+        return mt_error(MT_ENOENT, 0, "where this library lies");
+    strncpy(folder, info.dli_fname, sizeof folder - 1);
+    folder[sizeof folder - 1] = 0;
+    slash = strrchr(folder, '/');
+    if (slash)
+        *slash = 0;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        if (snprintf(out, size, "%s%s%s", folder, places[i], name) < (int)size && access(out, X_OK) == 0)
+            return mt_ok();
+    return mt_error(MT_ENOENT, 0, name);
+}
+
+/* ---- starting ---- */
+
+static mt_status spawn(const char *name, char *const argv[], int fd_from, int fd_to, pid_t *out_pid)
+{
+    posix_spawn_file_actions_t actions;
+    char                       path[4096];
+    int                        err;
+    MT_TRY(program_find(name, path, sizeof path));
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fd_from, fd_to);
+    err = posix_spawn(out_pid, path, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return err ? mt_error(MT_ESYS, err, "start a daemon of the private cluster") : mt_ok();
+}
+
+static mt_status start_head(struct lib_private *p)
+{
+    char      state[300];
+    int       ends[2];
+    char     *argv[] = {"manta-head", "--dir", p->folder, "--state", state, "--watch-fd", "3", NULL};
+    mt_status st;
+    snprintf(state, sizeof state, "%s/state", p->folder);
+    if (pipe2(ends, O_CLOEXEC))
+        return mt_error(MT_ESYS, errno, "pipe");
+    st = spawn("manta-head", argv, ends[0], 3, &p->head);
+    close(ends[0]);
+    p->watch = ends[1];
+    return st;
+}
+
+static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts, int *out_fd)
+{
+    char  file[300], cpus[32], gpus[32], memory[32];
+    char *argv[20] = {"manta-raylet", "--dir", p->folder, "--head-file", file, "--driver-fd", "3"};
+    int   n = 7, ends[2];
+    mt_status st;
+
+    snprintf(file, sizeof file, "%s/head.addr", p->folder);
+    snprintf(cpus, sizeof cpus, "%g", opts->num_cpus);
+    snprintf(gpus, sizeof gpus, "%g", opts->num_gpus);
+    snprintf(memory, sizeof memory, "%lld", (long long)opts->store_memory);
+    if (opts->num_cpus > 0)
+        argv[n++] = "--num-cpus", argv[n++] = cpus;
+    if (opts->num_gpus > 0)
+        argv[n++] = "--num-gpus", argv[n++] = gpus;
+    if (opts->store_memory > 0)
+        argv[n++] = "--store-memory", argv[n++] = memory;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+        return mt_error(MT_ESYS, errno, "socketpair");
+    st = spawn("manta-raylet", argv, ends[0], 3, &p->raylet);
+    close(ends[0]);
+    if (st.code)
+        close(ends[1]);
+    else
+        *out_fd = ends[1];
+    return st;
+}
+
+static mt_status folder_new(struct lib_private *p)
+{
+    char     base[200];
+    uint64_t number;
+    MT_TRY(lib_runtime_folder(base, sizeof base));
+    MT_TRY(mt_random_bytes(&number, sizeof number));
+    snprintf(p->folder, sizeof p->folder, "%s/p%08x", base, (unsigned)(number & 0xffffffff));
+    if (mkdir(p->folder, 0700))
+        return mt_error(MT_ESYS, errno, "make a private runtime folder");
+    return mt_ok();
+}
+
+mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[256])
+{
+    struct lib_private *p = calloc(1, sizeof *p);
+    mt_status           st;
+    if (!p)
+        return mt_error(MT_ENOMEM, 0, "private cluster");
+    p->watch = -1;
+    lib.private_cluster = p;
+    st = folder_new(p);
+    if (st.code == 0)
+        st = start_raylet(p, opts, out_fd);
+    if (st.code == 0)
+        st = start_head(p);
+    if (st.code) {
+        snprintf(text, 256, "a private cluster could not be started: %s%s%s", st.what, st.sys ? ": " : "",
+                 st.sys ? strerror(st.sys) : "");
+        lib_private_stop();
+    }
+    return st;
+}
+
+/* ---- ending ---- */
+
+static void wait_for(pid_t pid, uint64_t deadline_ns)
+{
+    struct timespec pause = {0, 1000000};
+    int             status;
+    while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
+        if (lib_now_ns() >= deadline_ns) {
+            kill(pid, SIGKILL); /* our own child, not yet reaped: the number is still its own */
+            waitpid(pid, &status, 0);
+            return;
+        }
+        nanosleep(&pause, NULL);
+    }
+}
+
+void lib_private_stop(void)
+{
+    struct lib_private *p = lib.private_cluster;
+    uint64_t            deadline = lib_now_ns() + (uint64_t)LIB_SHUTDOWN_MS * 1000000u;
+    if (!p)
+        return;
+    lib.private_cluster = NULL;
+    wait_for(p->raylet, deadline);
+    if (p->watch >= 0)
+        close(p->watch);
+    wait_for(p->head, deadline);
+    rmdir(p->folder);
+    free(p);
+}

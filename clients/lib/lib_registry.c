@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_registry.c - remote functions and actor types of this executable, found by name and by hash.
+ *
+ * Owns:   the two lists, built by constructors before main and constant afterwards. Thread: any.
+ */
+#include "clients/lib/lib.h"
+
+enum { NEAR_MAX = 5, BUCKETS = 1024 };
+
+static manta_entry      *entries;
+static manta_actor_type *actor_types;
+static manta_entry      *by_hash[BUCKETS]; /* open addressing; what does not fit is found in the list */
+
+uint64_t lib_hash(const char *name)
+{
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+    while (*name)
+        h = (h ^ (uint8_t)*name++) * 0x100000001b3u;
+    return h ? h : 1;
+}
+
+void manta_register(manta_entry *entry)
+{
+    size_t at;
+    entry->hash = lib_hash(entry->name);
+    entry->next = entries;
+    entries = entry;
+    at = entry->hash % BUCKETS;
+    for (size_t i = 0; i < BUCKETS; i++, at = (at + 1) % BUCKETS) {
+        if (!by_hash[at]) {
+            by_hash[at] = entry;
+            return;
+        }
+    }
+}
+
+void manta_register_actor(manta_actor_type *type)
+{
+    type->hash = lib_hash(type->name);
+    type->next = actor_types;
+    actor_types = type;
+}
+
+manta_entry *lib_entry_of_hash(uint64_t hash)
+{
+    size_t at = hash % BUCKETS;
+    for (size_t i = 0; i < BUCKETS && by_hash[at]; i++, at = (at + 1) % BUCKETS)
+        if (by_hash[at]->hash == hash)
+            return by_hash[at];
+    for (manta_entry *entry = entries; entry; entry = entry->next)
+        if (entry->hash == hash)
+            return entry;
+    return NULL;
+}
+
+manta_entry *lib_entry_find(const char *name)
+{
+    manta_entry *entry = lib_entry_of_hash(lib_hash(name));
+    return entry && strcmp(entry->name, name) == 0 ? entry : NULL;
+}
+
+manta_actor_type *lib_actor_type_of_hash(uint64_t hash)
+{
+    for (manta_actor_type *type = actor_types; type; type = type->next)
+        if (type->hash == hash)
+            return type;
+    return NULL;
+}
+
+manta_actor_type *lib_actor_type_find(const char *name)
+{
+    return lib_actor_type_of_hash(lib_hash(name));
+}
+
+const manta_method *lib_method_find(const manta_actor_type *type, const char *name)
+{
+    for (const manta_method *m = type->methods; m < type->methods + 24 && m->name; m++)
+        if (strcmp(m->name, name) == 0)
+            return m;
+    return NULL;
+}
+
+const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t hash)
+{
+    for (const manta_method *m = type->methods; m < type->methods + 24 && m->name; m++)
+        if (lib_hash(m->name) == hash)
+            return m;
+    return NULL;
+}
+
+/* ---- near names: the smallest number of single-letter changes (Wagner and Fischer, 1974) ---- */
+
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[65];
+    size_t m = strnlen(b, 64);
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1] && i <= 64; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+static void add_near(const char *names[NEAR_MAX], size_t far[NEAR_MAX], const char *wanted, const char *name)
+{
+    size_t d = distance(wanted, name);
+    for (int i = 0; i < NEAR_MAX; i++) {
+        if (names[i] && far[i] <= d)
+            continue;
+        for (int j = NEAR_MAX - 1; j > i; j--) {
+            names[j] = names[j - 1];
+            far[j] = far[j - 1];
+        }
+        names[i] = name;
+        far[i] = d;
+        return;
+    }
+}
+
+void lib_unknown_function(struct own_failure *f, const char *kind, const char *name)
+{
+    const char *names[NEAR_MAX] = {NULL};
+    size_t      far[NEAR_MAX] = {0}, at;
+    if (strcmp(kind, "actor type") == 0)
+        for (manta_actor_type *type = actor_types; type; type = type->next)
+            add_near(names, far, name, type->name);
+    else
+        for (manta_entry *entry = entries; entry; entry = entry->next)
+            add_near(names, far, name, entry->name);
+    own_failure_set(f, MT_ENOFUNC, "no %s '%.60s' in this executable; ", kind, name);
+    at = strlen(f->message);
+    at += (size_t)snprintf(f->message + at, sizeof f->message - at, names[0] ? "nearest:" : "none is registered");
+    for (int i = 0; i < NEAR_MAX && names[i] && at < sizeof f->message; i++)
+        at += (size_t)snprintf(f->message + at, sizeof f->message - at, " %.60s", names[i]);
+    snprintf(f->function, sizeof f->function, "%s", name);
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_task.c - calling remote functions: arguments against signature, options into classes, results out.
+ *
+ * Thread: any; takes the owner lock.
+ */
+#include "clients/lib/lib.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- arguments ---- */
+
+static bool argument(const manta_arg *from, char wanted, struct own_arg *to, struct own_actor_wire *wire)
+{
+    to->type = wanted;
+    to->ref = NULL;
+    if (from->type == 'r') {
+        to->ref = (struct own_ref *)from->r;
+        return from->r != NULL;
+    }
+    if (from->type != wanted)
+        return false;
+    switch (wanted) {
+    case 'l': case 'u': case 'd':
+        to->data = &from->l;
+        to->size = 8;
+        return true;
+    case 'b':
+        to->data = &from->b;
+        to->size = 1;
+        return true;
+    case 's':
+        to->data = from->y.data;
+        to->size = from->y.size + 1; /* with its NUL */
+        return from->y.data != NULL;
+    case 'y':
+        to->data = from->y.data;
+        to->size = from->y.size;
+        return from->y.data != NULL || from->y.size == 0;
+    case 'A':
+        if (!from->A)
+            return false;
+        own_actor_wire((struct own_actor *)from->A, wire);
+        to->data = wire;
+        to->size = sizeof *wire;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct own_arg *out,
+              struct own_actor_wire *wires, struct own_failure *f, const char *file, int line)
+{
+    const char *end = strchr(signature, '>');
+    int         fixed = (int)(end ? (size_t)(end - signature) : strlen(signature));
+    bool        more = fixed && signature[fixed - 1] == '*';
+
+    fixed -= more;
+    if (argc < 0 || argc > MANTA_ARGS_MAX || argc < fixed || (argc > fixed && !more)) {
+        own_failure_set(f, MT_ETYPE, "%s takes %s%d arguments (\"%s\"), not %d; defined at %s:%d", name,
+                        more ? "at least " : "", fixed, signature, argc, file, line);
+        snprintf(f->function, sizeof f->function, "%s", name);
+        return false;
+    }
+    for (int i = 0; i < argc; i++) {
+        char wanted = i < fixed ? signature[i] : argv[i].type;
+        if (argument(&argv[i], wanted, &out[i], &wires[i]))
+            continue;
+        own_failure_set(f, MT_ETYPE, "%s: argument %d is '%c'%s, want '%c' (\"%s\"); defined at %s:%d", name, i + 1,
+                        argv[i].type, argv[i].type == wanted ? " without a value" : "", wanted, signature, file, line);
+        snprintf(f->function, sizeof f->function, "%s", name);
+        return false;
+    }
+    return true;
+}
+
+/* A ref of another job can't be an argument: its owner would never answer us. */
+static bool refs_are_ours(const struct own_arg *args, int argc, const char *name, struct own_failure *f)
+{
+    for (int i = 0; i < argc; i++) {
+        if (args[i].ref && args[i].ref->own != &lib.own) {
+            own_failure_set(f, MT_EWRONGJOB, "%s: argument %d is a reference of another job", name, i + 1);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- options ---- */
+
+static bool add_resource(struct own_class_spec *spec, const char *name, double amount, double unit,
+                         struct own_failure *f)
+{
+    struct ctl_resource *to = &spec->resources[spec->resource_count];
+    if (!name || !name[0] || strlen(name) >= sizeof to->name) {
+        own_failure_set(f, MT_EINVAL, "a resource's name has 1 to %d letters", (int)sizeof to->name - 1);
+        return false;
+    }
+    if (!(amount > 0) || !isfinite(amount) || amount * unit > 9e15 || amount * unit < 1) {
+        own_failure_set(f, MT_EINVAL, "resource %s: %g is not an amount: it must be positive (at least %g)", name,
+                        amount, 1 / unit);
+        return false;
+    }
+    if (spec->resource_count == CTL_RESOURCES) {
+        own_failure_set(f, MT_EINVAL, "a task needs at most %d kinds of resource", CTL_RESOURCES);
+        return false;
+    }
+    snprintf(to->name, sizeof to->name, "%s", name);
+    to->milli = (int64_t)(amount * unit + 0.5);
+    spec->resource_count++;
+    return true;
+}
+
+bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory,
+                    const manta_resource *resources, int count, struct own_failure *f)
+{
+    if (cpus != 0 && !add_resource(spec, "CPU", cpus, 1000, f))
+        return false;
+    if (gpus != 0 && !add_resource(spec, "GPU", gpus, 1000, f))
+        return false;
+    if (memory != 0 && !add_resource(spec, "memory", (double)memory, 1, f))
+        return false;
+    for (int i = 0; i < count; i++)
+        if (!add_resource(spec, resources[i].name, resources[i].amount,
+                          resources[i].name && strcmp(resources[i].name, "memory") == 0 ? 1 : 1000, f))
+            return false;
+    return true;
+}
+
+static bool task_spec(struct own_class_spec *spec, const char *name, const manta_task_opts *o, struct own_failure *f)
+{
+    memset(spec, 0, sizeof *spec);
+    spec->name = name;
+    if (!o)
+        return add_resource(spec, "CPU", 1, 1000, f);
+    spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;
+    spec->node = o->node;
+    if (o->no_cpu && o->num_cpus != 0) {
+        own_failure_set(f, MT_EINVAL, "%s: no_cpu and num_cpus contradict each other", name);
+        return false;
+    }
+    return lib_class_spec(spec, o->no_cpu ? 0 : o->num_cpus != 0 ? o->num_cpus : 1, o->num_gpus, o->memory,
+                          o->resources, o->resource_count, f);
+}
+
+/* ---- calling ---- */
+
+manta_ref *lib_failed_ref(const struct own_failure *f)
+{
+    static struct own_ref no_memory = {.holds = UINT32_MAX / 2, .state = OWN_REF_FAILED};
+    static struct own_failure no_memory_failure = {.code = MT_ENOMEM, .message = "out of memory"};
+    struct own_ref *ref = lib.role == LIB_NONE ? NULL : own_ref_failed(&lib.own, f);
+    if (ref)
+        return (manta_ref *)ref;
+    no_memory.value.failure = &no_memory_failure;
+    if (lib.role == LIB_NONE) {
+        no_memory_failure.code = MT_EINVAL;
+        snprintf(no_memory_failure.message, sizeof no_memory_failure.message, "%s",
+                 "manta_init has not been called in this process");
+    }
+    return (manta_ref *)&no_memory;
+}
+
+/* Submitted work is bounded: more waits here until some is done, except where waiting would be for ourselves. */
+static bool has_room(void *arg)
+{
+    (void)arg;
+    return lib.own.queued_bytes < LIB_QUEUED_BYTES_MAX;
+}
+
+static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opts, struct own_failure *f)
+{
+    struct own_class_spec spec;
+    struct own_class     *cls;
+    if (!opts && entry->cache)
+        return entry->cache;
+    if (!task_spec(&spec, entry->name, opts, f))
+        return NULL;
+    spec.group = 0; /* any function of the executable: what one lease serves differs only by what it needs */
+    cls = own_class_get(&lib.own, &spec, (mt_id){0, 0});
+    if (!cls)
+        own_failure_set(f, MT_ENOMEM, "no memory for a scheduling class");
+    if (!opts)
+        entry->cache = cls;
+    return cls;
+}
+
+manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv)
+{
+    struct own_arg        args[MANTA_ARGS_MAX];
+    struct own_actor_wire wires[MANTA_ARGS_MAX];
+    struct own_failure    f;
+    struct own_ref       *ref = NULL;
+    struct own_call       call = {.function = entry->hash, .name = entry->name, .argc = argc, .args = args,
+                                  .kind = LANE_TASK, .retries = 3};
+    if (opts) {
+        call.retries = opts->max_retries == 0 ? 3 : opts->max_retries < 0 ? 0 : opts->max_retries;
+        call.retry_on_error = opts->retry_on_error;
+    }
+    lib_lock();
+    if (lib.role == LIB_NONE || lib.broken || lib.role == LIB_OVER) {
+        manta_error e;
+        own_failure_set(&f, lib_check(&e), "%s", e.message);
+    } else if (lib_args(entry->name, entry->signature, argc, argv, args, wires, &f, entry->file, entry->line) &&
+               refs_are_ours(args, argc, entry->name, &f) && (call.cls = class_of(entry, opts, &f))) {
+        if (MT_UNLIKELY(lib.own.queued_bytes >= LIB_QUEUED_BYTES_MAX))
+            lib_wait(has_room, NULL, INT64_MAX);
+        lib.calls++;
+        if (MT_UNLIKELY(!lib.has_helper))
+            lib_helper_start();
+        ref = own_submit(&lib.own, &call);
+        if (lib.own.out.wake_count || lib.own.out.up.size)
+            lib_act();
+        if (!ref)
+            own_failure_set(&f, MT_ENOMEM, "no memory for a task");
+    }
+    if (!ref)
+        ref = (struct own_ref *)lib_failed_ref(&f);
+    lib_unlock();
+    return (manta_ref *)ref;
+}
+
+manta_ref *manta_call(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv)
+{
+    manta_entry       *entry = name ? lib_entry_find(name) : NULL;
+    struct own_failure f;
+    manta_ref         *ref;
+    if (entry)
+        return manta_call_entry(entry, opts, argc, argv);
+    lib_unknown_function(&f, "remote function", name ? name : "(null)");
+    lib_lock();
+    ref = lib_failed_ref(&f);
+    lib_unlock();
+    return ref;
+}
+
+/* ---- results ---- */
+
+static bool ref_is_ready(void *arg)
+{
+    return own_ref_is_ready(arg);
+}
+
+/* Inside the lock: waits for the value. Fills *e with its failure. */
+static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t timeout_ms, manta_error *e)
+{
+    if (!own_ref_is_ready(ref)) {
+        own_ref_ask(&lib.own, ref);
+        if (!lib_wait(ref_is_ready, ref, deadline_ns)) {
+            if (lib.broken)
+                return lib_check(e);
+            return lib_error(e, MANTA_ETIMEDOUT, "the value was not there within %lld ms%s%s", (long long)timeout_ms,
+                             ref->task ? ": waiting for " : "", ref->task ? ref->task->name : "");
+        }
+    }
+    if (ref->state == OWN_REF_FAILED)
+        return lib_error_failure(e, ref->value.failure, ref->id);
+    return MANTA_OK;
+}
+
+manta_status manta_get(manta_ref *handle, int64_t timeout_ms, manta_view *out, manta_error *e)
+{
+    struct own_ref *ref = (struct own_ref *)handle;
+    int64_t         deadline = lib_deadline(timeout_ms);
+    manta_status    code;
+
+    memset(out, 0, sizeof *out);
+    if (!ref)
+        return lib_error(e, MANTA_EINVAL, "manta_get of NULL");
+    lib_lock();
+    code = await(ref, deadline, timeout_ms, e);
+    if (code == MANTA_OK) {
+        if (ref->state == OWN_REF_INLINE) {
+            out->data = own_ref_bytes(ref);
+            out->size = ref->type == 's' && ref->size ? ref->size - 1 : ref->size;
+        } else {
+            code = lib_store_pin(&ref->value.place, &out->data, deadline, e);
+            out->size = ref->value.place.size - (ref->type == 's');
+        }
+        out->type = (char)ref->type;
+    }
+    if (code == MANTA_OK) {
+        own_ref_hold(ref);
+        out->hold = ref;
+    }
+    lib_unlock();
+    return code;
+}
+
+void manta_release(manta_view *view)
+{
+    struct own_ref *ref = view ? view->hold : NULL;
+    if (!ref)
+        return;
+    lib_lock();
+    if (lib.role != LIB_OVER) {
+        if (ref->state == OWN_REF_PLACE)
+            lib_store_unpin(&ref->value.place);
+        own_ref_drop(&lib.own, ref);
+        lib_act();
+    }
+    lib_unlock();
+    memset(view, 0, sizeof *view);
+}
+
+static manta_status get_scalar(manta_ref *handle, char type, size_t size, int64_t timeout_ms, void *out,
+                               manta_error *e)
+{
+    struct own_ref *ref = (struct own_ref *)handle;
+    manta_status    code;
+    if (!ref)
+        return lib_error(e, MANTA_EINVAL, "manta_get of NULL");
+    lib_lock();
+    code = await(ref, lib_deadline(timeout_ms), timeout_ms, e);
+    if (code == MANTA_OK) {
+        if (ref->type == type && ref->state == OWN_REF_INLINE && ref->size == size)
+            memcpy(out, own_ref_bytes(ref), size);
+        else
+            code = lib_error(e, MANTA_ETYPE, "the value is '%c', not '%c'", ref->type, type);
+    }
+    lib_unlock();
+    return code;
+}
+
+manta_status manta_get_i64(manta_ref *ref, int64_t timeout_ms, int64_t *out, manta_error *e)
+{
+    return get_scalar(ref, 'l', sizeof *out, timeout_ms, out, e);
+}
+manta_status manta_get_u64(manta_ref *ref, int64_t timeout_ms, uint64_t *out, manta_error *e)
+{
+    return get_scalar(ref, 'u', sizeof *out, timeout_ms, out, e);
+}
+manta_status manta_get_f64(manta_ref *ref, int64_t timeout_ms, double *out, manta_error *e)
+{
+    return get_scalar(ref, 'd', sizeof *out, timeout_ms, out, e);
+}
+manta_status manta_get_bool(manta_ref *ref, int64_t timeout_ms, bool *out, manta_error *e)
+{
+    return get_scalar(ref, 'b', sizeof *out, timeout_ms, out, e);
+}
+
+struct wait_many {
+    manta_ref *const *refs;
+    size_t            count, want, first_pending;
+};
+
+static bool enough_ready(void *arg)
+{
+    struct wait_many *w = arg;
+    size_t            ready = w->first_pending;
+    for (size_t i = w->first_pending; i < w->count && ready < w->want; i++)
+        ready += own_ref_is_ready((struct own_ref *)w->refs[i]);
+    while (w->first_pending < w->count && own_ref_is_ready((struct own_ref *)w->refs[w->first_pending]))
+        w->first_pending++; /* a prefix that is ready stays ready: it is counted once */
+    return ready >= w->want;
+}
+
+int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready,
+               manta_error *e)
+{
+    struct wait_many w = {refs, count, want, 0};
+    int              n = 0;
+    if (want > count)
+        return -lib_error(e, MANTA_EINVAL, "manta_wait for %zu of %zu references", want, count);
+    lib_lock();
+    for (size_t i = 0; i < count; i++) {
+        if (!refs[i]) {
+            lib_unlock();
+            return -lib_error(e, MANTA_EINVAL, "reference %zu is NULL", i);
+        }
+        own_ref_ask(&lib.own, (struct own_ref *)refs[i]);
+    }
+    if (lib_check(e) == MANTA_OK) {
+        lib_wait(enough_ready, &w, lib_deadline(timeout_ms));
+        for (size_t i = 0; i < count; i++) {
+            bool is_ready = own_ref_is_ready((struct own_ref *)refs[i]);
+            if (ready)
+                ready[i] = is_ready;
+            n += is_ready;
+        }
+    }
+    if (lib.broken)
+        n = -lib_check(e);
+    lib_unlock();
+    return n;
+}
+
+manta_ref *manta_dup(manta_ref *ref)
+{
+    if (ref) {
+        lib_lock();
+        own_ref_hold((struct own_ref *)ref);
+        lib_unlock();
+    }
+    return ref;
+}
+
+void manta_free(manta_ref *ref)
+{
+    if (!ref)
+        return;
+    lib_lock();
+    if (lib.role != LIB_OVER && lib.role != LIB_NONE) {
+        own_ref_drop(&lib.own, (struct own_ref *)ref);
+        if (lib.own.out.up.size)
+            lib_act();
+    }
+    lib_unlock();
+}
+
+void manta_progress(void)
+{
+    lib_lock();
+    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
+        lib.calls++;
+        lib_pump();
+        lib_run_news();
+    }
+    lib_unlock();
+}

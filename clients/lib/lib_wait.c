@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_wait.c - waiting: lead, follow, spin, park; and the helper thread that looks when nobody waits.
+ *
+ * Owns:   the helper thread. Thread: any, under the lock; it is released around every sleep.
+ * Always: at most one leader sleeps in the park page for completions; whoever leaves leadership wakes the followers.
+ */
+#include "clients/lib/lib.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <time.h>
+
+int64_t lib_deadline(int64_t timeout_ms)
+{
+    if (timeout_ms < 0 || timeout_ms > INT64_MAX / 2000000)
+        return INT64_MAX;
+    return (int64_t)lib_now_ns() + timeout_ms * 1000000;
+}
+
+/* A raylet that died can't ring: its socket says so. */
+static void check_raylet(void)
+{
+    struct pollfd p = {.fd = lib.socket, .events = POLLIN};
+    char          byte;
+    if (lib.socket < 0 || poll(&p, 1, 0) <= 0)
+        return;
+    if (p.revents & (POLLHUP | POLLERR) || recv(lib.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+        lib_break(MT_ECONN, "the raylet of this node is gone");
+}
+
+static void tick(uint64_t now)
+{
+    if (now - lib.ticked_ns < LIB_TICK_NS)
+        return;
+    lib.ticked_ns = now;
+    own_tick(&lib.own, now);
+    lib_act();
+}
+
+/* Sleeps in the park page until something comes, at most until the deadline. Nothing may have come since `bell`. */
+static void park(int64_t deadline_ns, uint64_t now)
+{
+    int64_t  limit = LIB_SLEEP_NS;
+    uint32_t bell = lane_park_prepare(lib.park);
+    if (lib_pump() || lib.broken) {
+        lane_park_cancel(lib.park);
+        return;
+    }
+    if (lib.own.outstanding && limit > 20 * LIB_TICK_NS)
+        limit = 20 * LIB_TICK_NS; /* demand and rebalancing look at the clock */
+    if (deadline_ns - (int64_t)now < limit)
+        limit = deadline_ns - (int64_t)now;
+    lib_unlock();
+    if (limit > 0)
+        shm_futex_wait(&lib.park->bell, bell, limit);
+    lib_lock();
+    /* Both the helper and a leader may sleep here: one that leaves must not call the other awake. */
+    if (!lib.is_led || pthread_equal(lib.leader, pthread_self()))
+        lane_park_cancel(lib.park);
+    if (limit == LIB_SLEEP_NS)
+        check_raylet();
+}
+
+static void follow(int64_t deadline_ns)
+{
+    struct timespec until;
+    int64_t         limit = (int64_t)lib_now_ns() + LIB_SLEEP_NS;
+    if (deadline_ns < limit)
+        limit = deadline_ns;
+    until.tv_sec = limit / 1000000000;
+    until.tv_nsec = limit % 1000000000;
+    lib.follower_count++;
+    pthread_cond_timedwait(&lib.followers, &lib.lock, &until);
+    lib.follower_count--;
+}
+
+static void lead_end(void)
+{
+    lib.is_led = false;
+    if (lib.follower_count)
+        pthread_cond_broadcast(&lib.followers);
+}
+
+/* One round of a leader: look, or spin a little, or sleep. `idle_since` is when something last came. */
+static void lead_once(int64_t deadline_ns, uint64_t *idle_since)
+{
+    uint64_t now;
+    if (lib_pump()) {
+        *idle_since = 0;
+        return;
+    }
+    now = lib_now_ns();
+    if (*idle_since == 0)
+        *idle_since = now;
+    tick(now);
+    if (lib.role == LIB_WORKER && lib.running && pthread_equal(pthread_self(), lib.main_thread)) {
+        if (now - *idle_since >= LIB_BLOCK_NS)
+            wrk_block(&lib.wrk);
+        wrk_flush(&lib.wrk);
+        lib_act();
+    }
+    if (now - *idle_since < LIB_SPIN_NS) {
+        shm_store32(&lib.park->state, LANE_HUNGRY);
+        lib_unlock();
+        sched_yield();
+        lib_lock();
+        return;
+    }
+    park(deadline_ns, now);
+}
+
+bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
+{
+    uint64_t idle_since = 0;
+    bool     is_ready;
+    lib.calls++;
+    own_flush(&lib.own);
+    lib_act();
+    while (!(is_ready = ready(arg)) && !lib.broken) {
+        if (deadline_ns != INT64_MAX && (int64_t)lib_now_ns() >= deadline_ns)
+            break;
+        if (lib.is_led && !pthread_equal(lib.leader, pthread_self())) {
+            follow(deadline_ns);
+            continue;
+        }
+        lib.is_led = true;
+        lib.leader = pthread_self();
+        lead_once(deadline_ns, &idle_since);
+    }
+    if (lib.is_led && pthread_equal(lib.leader, pthread_self())) {
+        shm_store32(&lib.park->state, LANE_BUSY);
+        lead_end();
+    }
+    if (lib.wrk.is_blocked && pthread_equal(pthread_self(), lib.main_thread)) {
+        wrk_unblock(&lib.wrk);
+        lib_act();
+    }
+    return is_ready;
+}
+
+/* ---- requests ---- */
+
+static bool request_is_done(void *arg)
+{
+    return ((struct lib_request *)arg)->is_done;
+}
+
+manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
+                      int64_t timeout_ms, manta_error *e)
+{
+    struct ctl_reply reply;
+    request->id = own_id_next(&lib.own);
+    request->is_done = false;
+    request->fd_count = 0;
+    if (mt_vec_push(&lib.requests, request).code)
+        return lib_error(e, MANTA_ENOMEM, "no memory for a request to the raylet");
+    own_send(&lib.own, kind, request->id, payload, size);
+    lib_wait(request_is_done, request, lib_deadline(timeout_ms));
+    for (size_t i = 0; i < lib.requests.count; i++)
+        if (lib.requests.data[i] == request)
+            mt_vec_remove_swap(&lib.requests, i);
+    if (lib.broken)
+        return lib_check(e);
+    if (!request->is_done)
+        return lib_error(e, MANTA_ETIMEDOUT, "no answer from the raylet within %lld ms", (long long)timeout_ms);
+    if (request->kind != CTL_REPLY)
+        return MANTA_OK;
+    if (request->size < sizeof reply)
+        return lib_error(e, MANTA_EPROTO, "an answer of the raylet is too short");
+    memcpy(&reply, request->payload, sizeof reply);
+    if (reply.code == MT_OK)
+        return MANTA_OK;
+    return lib_error(e, reply.code, "%.*s", CTL_TEXT_SIZE - 1, reply.text[0] ? reply.text : mt_code_text(reply.code));
+}
+
+/* ---- deaths ---- */
+
+static manta_status code_of_death(const struct own_death *news)
+{
+    return news->is_actor ? MANTA_EACTOR_DIED : news->death.code;
+}
+
+static void tell(const struct own_death *news, manta_death_fn fn, void *user)
+{
+    manta_death death = {.code = code_of_death(news), .node = news->death.node, .pid = news->death.pid,
+                         .restarting = news->restarting, .incarnation = news->incarnation};
+    int status = news->death.status;
+    if ((status & 0x7f) && (status & 0x7f) != 0x7f)
+        death.signal_number = status & 0x7f;
+    else
+        death.exit_status = (status >> 8) & 0xff;
+    snprintf(death.message, sizeof death.message, "%.*s", (int)sizeof death.message - 1, news->death.text);
+    fn(user, &death);
+}
+
+void lib_run_news(void)
+{
+    while (lib.news.count) {
+        struct own_death news = lib.news.data[0];
+        mt_vec_remove(&lib.news, 0);
+        for (size_t i = 0; i < lib.watches.count; i++) {
+            struct lib_watch watch = lib.watches.data[i];
+            if (!mt_id_equal(watch.subject, news.subject))
+                continue;
+            lib_unlock();
+            tell(&news, watch.fn, watch.user);
+            lib_lock();
+        }
+    }
+}
+
+/* ---- the helper ---- */
+
+static void nap(int64_t ns)
+{
+    struct timespec ts = {ns / 1000000000, ns % 1000000000};
+    lib_unlock();
+    nanosleep(&ts, NULL);
+    lib_lock();
+}
+
+static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
+{
+    uint64_t now = lib_now_ns();
+    if (lib.calls != *calls_seen || lib.own.outstanding) {
+        *calls_seen = lib.calls;
+        *active_ns = now;
+    }
+    if (lib.is_led) {
+        nap(LIB_TICK_NS);
+        return;
+    }
+    lib_pump();
+    tick(now);
+    lib_run_news();
+    if (now - *active_ns < LIB_ACTIVE_NS) {
+        nap(LIB_TICK_NS);
+        return;
+    }
+    /* Nothing under way: sleep where the raylet and our actors can wake us. A thread that wants to wait takes the
+     * lead over without asking; both then sleep on the same bell, and a ring wakes both. */
+    park(INT64_MAX, now);
+    lib_run_news();
+}
+
+static void *helper_main(void *arg)
+{
+    uint64_t calls_seen = 0, active_ns = lib_now_ns();
+    (void)arg;
+    lib_lock();
+    while (!lib.stop_helper && !lib.broken)
+        helper_round(&calls_seen, &active_ns);
+    lib_unlock();
+    return NULL;
+}
+
+void lib_helper_start(void)
+{
+    pthread_condattr_t attr;
+    if (lib.has_helper)
+        return;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&lib.followers, &attr);
+    pthread_condattr_destroy(&attr);
+    lib.stop_helper = false;
+    lib.has_helper = pthread_create(&lib.helper, NULL, helper_main, NULL) == 0;
+}
+
+void lib_helper_stop(void)
+{
+    if (!lib.has_helper)
+        return;
+    lib.stop_helper = true;
+    shm_add32(&lib.park->bell, 1);
+    shm_futex_wake(&lib.park->bell, INT32_MAX);
+    lib_unlock();
+    pthread_join(lib.helper, NULL);
+    lib_lock();
+    lib.has_helper = false;
+}

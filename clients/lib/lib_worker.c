@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_worker.c - the life of a worker: take what is claimed, run it, report; and what it leaves when it crashes.
+ *
+ * Owns:   the actor's state. Thread: main; user code runs here, without the owner lock.
+ */
+#include "clients/lib/lib.h"
+
+#include <execinfo.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct {
+    manta_actor_type *type;
+    void             *self;
+} actor;
+
+/* ---- results ---- */
+
+static manta_status keep(manta_ctx *c, char type, const void *data, size_t size)
+{
+    manta_error     e;
+    struct os_place place;
+    struct lane_ref wire;
+    void           *to;
+    manta_status    code;
+
+    c->type = type;
+    c->has_value = true;
+    c->flags = 0;
+    if (size <= MANTA_INLINE_MAX) {
+        memcpy(c->bytes + sizeof(struct lane_value), data, size);
+        c->size = (uint32_t)size;
+        return MANTA_OK;
+    }
+    lib_lock();
+    code = lib_store_alloc(size, &place, &to, &e);
+    lib_unlock();
+    if (code)
+        return manta_fail(c, 0, "a result of %zu bytes: %s", size, e.message), code;
+    os_copy(to, data, size);
+    os_client_publish(&lib.store, place, to, mt_id_with_index(c->run->record.id, 1), c->run->lane->owner_node, size,
+                      (uint8_t)type, &wire);
+    memcpy(c->bytes + sizeof(struct lane_value), &wire, sizeof wire);
+    c->size = sizeof wire;
+    c->flags = LANE_VALUE_SHARED;
+    return MANTA_OK;
+}
+
+manta_status manta_return_i64(manta_ctx *c, int64_t x)
+{
+    return keep(c, 'l', &x, sizeof x);
+}
+manta_status manta_return_u64(manta_ctx *c, uint64_t x)
+{
+    return keep(c, 'u', &x, sizeof x);
+}
+manta_status manta_return_f64(manta_ctx *c, double x)
+{
+    return keep(c, 'd', &x, sizeof x);
+}
+manta_status manta_return_bool(manta_ctx *c, bool x)
+{
+    return keep(c, 'b', &x, sizeof x);
+}
+manta_status manta_return_str(manta_ctx *c, const char *s)
+{
+    return keep(c, 's', s, strlen(s) + 1);
+}
+manta_status manta_return_bytes(manta_ctx *c, const void *data, size_t size)
+{
+    return keep(c, 'y', data, size);
+}
+
+manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...)
+{
+    va_list args;
+    c->has_failed = true;
+    memset(&c->failure, 0, sizeof c->failure);
+    c->failure.code = MANTA_ETASK;
+    c->failure.user_code = user_code;
+    va_start(args, format);
+    vsnprintf(c->failure.message, sizeof c->failure.message, format, args);
+    va_end(args);
+    return MANTA_ETASK;
+}
+
+int manta_attempt(const manta_ctx *c)
+{
+    return (int)c->run->record.attempt;
+}
+
+/* ---- arguments ---- */
+
+struct arguments {
+    int             count;
+    manta_arg       args[MANTA_ARGS_MAX];
+    struct lane_ref pinned[MANTA_ARGS_MAX];
+    int             pinned_count;
+    mt_id           held[MANTA_ARGS_MAX]; /* refs that came as refs */
+    struct own_ref *refs[MANTA_ARGS_MAX];
+    int             ref_count;
+    struct own_actor *actors[MANTA_ARGS_MAX];
+    int             actor_count;
+};
+
+static bool take_shared(struct arguments *a, manta_arg *to, char type, const uint8_t *bytes, size_t size,
+                        manta_error *e)
+{
+    struct lane_ref ref;
+    const void     *data;
+    if (size != sizeof ref)
+        return lib_error(e, MANTA_EPROTO, "a place that is not one"), false;
+    memcpy(&ref, bytes, sizeof ref);
+    if (ref.job != lib.own.job)
+        return lib_error(e, MANTA_EWRONGJOB, "an argument is a value of another job"), false;
+    lib_lock();
+    if (lib_store_pin(&ref, &data, lib_deadline(LIB_REQUEST_MS), e)) {
+        lib_unlock();
+        return false;
+    }
+    lib_unlock();
+    a->pinned[a->pinned_count++] = ref;
+    to->type = type == '*' ? (char)ref.type : type;
+    if (to->type == 's' || to->type == 'y') {
+        to->y.data = data;
+        to->y.size = ref.size - (to->type == 's');
+    } else {
+        memcpy(&to->l, data, ref.size < 8 ? ref.size : 8);
+    }
+    return true;
+}
+
+static bool take_handle(struct arguments *a, manta_arg *to, char type, const uint8_t *bytes, size_t size)
+{
+    if (type == 'r') {
+        struct lane_ref wire;
+        struct own_ref *ref;
+        if (size != sizeof wire)
+            return false;
+        memcpy(&wire, bytes, sizeof wire);
+        lib_lock();
+        ref = own_ref_borrow(&lib.own, &wire);
+        lib_helper_start();
+        lib_unlock();
+        a->held[a->ref_count] = wire.id;
+        a->refs[a->ref_count++] = ref;
+        to->r = (manta_ref *)ref;
+        return ref != NULL;
+    }
+    struct own_actor_wire wire;
+    struct own_actor     *found;
+    if (size != sizeof wire)
+        return false;
+    memcpy(&wire, bytes, sizeof wire);
+    lib_lock();
+    found = own_actor_borrow(&lib.own, &wire);
+    lib_helper_start();
+    lib_unlock();
+    a->actors[a->actor_count++] = found;
+    to->A = (manta_actor *)found;
+    return found != NULL;
+}
+
+static bool take_argument(struct arguments *a, char wanted, const struct lane_value *value, const uint8_t *bytes,
+                          manta_error *e)
+{
+    manta_arg *to = &a->args[a->count];
+    char       type = (char)value->type;
+    if (value->flags & LANE_VALUE_SHARED)
+        return take_shared(a, to, wanted, bytes, value->size, e);
+    if (wanted != '*' && wanted != type)
+        return lib_error(e, MANTA_ETYPE, "argument %d is '%c', want '%c'", a->count + 1, type, wanted), false;
+    to->type = type;
+    switch (type) {
+    case 'l': case 'u': case 'd':
+        if (value->size == 8)
+            return memcpy(&to->l, bytes, 8), true;
+        break;
+    case 'b':
+        if (value->size == 1)
+            return to->b = bytes[0] != 0, true;
+        break;
+    case 's':
+        to->y.data = bytes;
+        to->y.size = value->size - 1;
+        if (value->size && bytes[value->size - 1] == 0)
+            return true;
+        break;
+    case 'y':
+        to->y.data = bytes;
+        to->y.size = value->size;
+        return true;
+    case 'r': case 'A':
+        if (take_handle(a, to, type, bytes, value->size))
+            return true;
+        break;
+    default:
+        break;
+    }
+    return lib_error(e, MANTA_EPROTO, "argument %d is malformed", a->count + 1), false;
+}
+
+static bool take_arguments(struct arguments *a, const char *signature, const struct wrk_run *run, manta_error *e)
+{
+    uint32_t count = 0;
+    size_t   at = 8;
+    if (run->size >= 8)
+        memcpy(&count, run->payload, sizeof count);
+    if (count > MANTA_ARGS_MAX)
+        return lib_error(e, MANTA_EPROTO, "%u arguments", count), false;
+    for (; (uint32_t)a->count < count; a->count++) {
+        struct lane_value value;
+        char              wanted = *signature;
+        size_t            padded;
+        if (at + sizeof value > run->size)
+            return lib_error(e, MANTA_EPROTO, "the arguments are cut short"), false;
+        memcpy(&value, run->payload + at, sizeof value);
+        at += sizeof value;
+        padded = ((size_t)value.size + 7) & ~(size_t)7;
+        if (padded > run->size - at)
+            return lib_error(e, MANTA_EPROTO, "the arguments are cut short"), false;
+        if (wanted == '>' || wanted == 0)
+            return lib_error(e, MANTA_ETYPE, "%u arguments are too many", count), false;
+        if (!take_argument(a, wanted, &value, run->payload + at, e))
+            return false;
+        at += padded;
+        signature += wanted != '*';
+    }
+    if (*signature && *signature != '>' && *signature != '*')
+        return lib_error(e, MANTA_ETYPE, "%u arguments are too few", count), false;
+    return true;
+}
+
+/* Under the lock. Writes the ids of refs that the function kept behind the value; returns how many bytes. */
+static size_t give_back_arguments(struct arguments *a, uint8_t *held)
+{
+    size_t size = 0;
+    for (int i = 0; i < a->pinned_count; i++)
+        lib_store_unpin(&a->pinned[i]);
+    for (int i = 0; i < a->actor_count; i++)
+        if (a->actors[i])
+            own_actor_drop(&lib.own, a->actors[i]);
+    for (int i = 0; i < a->ref_count; i++) {
+        struct own_ref *ref = a->refs[i];
+        if (!ref)
+            continue;
+        if (ref->holds > 1 && ref->flags & OWN_REF_BORROWED && !(ref->flags & OWN_REF_TOLD)) {
+            ref->flags |= OWN_REF_TOLD; /* our submitter tells the owner before it lets go of its own hold */
+            memcpy(held + size, &a->held[i], sizeof(mt_id));
+            size += sizeof(mt_id);
+        }
+        own_ref_drop(&lib.own, ref);
+    }
+    return size;
+}
+
+/* ---- running ---- */
+
+static manta_status run_create(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
+{
+    manta_actor_type *type = lib_actor_type_of_hash(run->record.aux);
+    if (!type)
+        return manta_fail(c, 0, "no such actor type in this executable"), MANTA_ENOFUNC;
+    c->name = type->name;
+    if (!take_arguments(a, type->signature, run, &c->failure))
+        return c->has_failed = true, c->failure.code;
+    actor.type = type;
+    return type->create(c, &actor.self, a->count, a->args);
+}
+
+static manta_status run_method(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
+{
+    const manta_method *m = actor.type ? lib_method_of_hash(actor.type, run->record.aux) : NULL;
+    if (!m)
+        return manta_fail(c, 0, "no such method in this executable"), MANTA_ENOFUNC;
+    c->name = m->name;
+    if (!take_arguments(a, m->signature, run, &c->failure))
+        return c->has_failed = true, c->failure.code;
+    return m->run(c, actor.self, a->count, a->args);
+}
+
+static manta_status run_task(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
+{
+    manta_entry *entry = lib_entry_of_hash(run->record.aux);
+    if (!entry)
+        return manta_fail(c, 0, "no such remote function in this executable"), MANTA_ENOFUNC;
+    c->name = entry->name;
+    if (!take_arguments(a, entry->signature, run, &c->failure))
+        return c->has_failed = true, c->failure.code;
+    return entry->run(c, a->count, a->args);
+}
+
+static size_t failure_payload(manta_ctx *c, manta_status code, uint8_t *out, size_t room)
+{
+    struct lane_failure head = {.pid = (int32_t)getpid(), .node = lib.own.node};
+    int                 n;
+    if (!c->has_failed)
+        snprintf(c->failure.message, sizeof c->failure.message, "%s returned %d", c->name ? c->name : "it", code);
+    memcpy(out, &head, sizeof head);
+    n = snprintf((char *)out + sizeof head, room - sizeof head, "%s", c->failure.message);
+    return sizeof head + (size_t)n;
+}
+
+/* One task from claim to outcome. Under the lock when it begins and ends. */
+static void run_one(struct wrk_run *run, uint64_t *now)
+{
+    static manta_ctx c;
+    struct arguments a;
+    struct lane_value value;
+    uint64_t     begin = *now;
+    manta_status code;
+    size_t       size;
+    uint16_t     flags = 0;
+
+    c.run = run;
+    c.has_failed = c.has_value = false;
+    c.name = NULL;
+    a.count = a.pinned_count = a.ref_count = a.actor_count = 0;
+    lib.running = &c;
+    lib_unlock();
+    if (run->record.kind == LANE_TASK)
+        code = run_task(&c, &a, run);
+    else if (run->record.kind == LANE_CALL)
+        code = run_method(&c, &a, run);
+    else
+        code = run_create(&c, &a, run);
+    *now = lib_now_ns();
+    if (code == MANTA_OK) {
+        value = (struct lane_value){.type = c.has_value ? (uint8_t)c.type : 'v', .flags = c.has_value ? c.flags : 0,
+                                    .size = c.has_value ? c.size : 0};
+        memcpy(c.bytes, &value, sizeof value);
+        size = sizeof value + ((value.size + 7u) & ~7u);
+    } else {
+        flags = LANE_DONE_ERROR;
+        size = failure_payload(&c, code, c.bytes, sizeof c.bytes);
+    }
+    lib_lock();
+    lib.running = NULL;
+    if (a.pinned_count || a.ref_count || a.actor_count) {
+        uint8_t held[MANTA_ARGS_MAX * sizeof(mt_id)];
+        size_t  held_size = give_back_arguments(&a, held);
+        if (code == MANTA_OK && size + held_size <= sizeof c.bytes) {
+            memcpy(c.bytes + size, held, held_size);
+            size += held_size;
+        }
+    }
+    while (!wrk_done(&lib.wrk, flags, code, c.failure.user_code * (code != MANTA_OK), c.bytes, size, *now,
+                     *now - begin)) {
+        lib_act();
+        lib_unlock();
+        sched_yield(); /* the owner has a mebibyte of outcomes to read first */
+        lib_lock();
+    }
+}
+
+MT_NORETURN static void leave(int code)
+{
+    if (actor.type && actor.type->destroy && actor.self)
+        actor.type->destroy(actor.self);
+    exit(code);
+}
+
+static bool has_work(void *arg)
+{
+    (void)arg;
+    return wrk_has_work(&lib.wrk) || lib.wrk.is_over;
+}
+
+static void worker_loop(void)
+{
+    struct wrk_run run;
+    uint64_t       now = lib_now_ns();
+    uint32_t       since_pump = 0;
+    lib_lock();
+    for (;;) {
+        if (wrk_next(&lib.wrk, &run)) {
+            run_one(&run, &now);
+            if (lib.wrk.out.wake_count || lib.wrk.out.up.size)
+                lib_act();
+            if (++since_pump < 64)
+                continue;
+        }
+        since_pump = 0;
+        lib_pump();
+        lib_act();
+        if (lib.wrk.is_over) {
+            lib_unlock();
+            leave(0);
+        }
+        if (!wrk_has_work(&lib.wrk)) {
+            wrk_flush(&lib.wrk);
+            lib_act();
+            lib_wait(has_work, NULL, INT64_MAX);
+            now = lib_now_ns();
+        }
+    }
+}
+
+/* ---- crashing ---- */
+
+static void crash(int number)
+{
+    void *frames[64];
+    int   count = backtrace(frames, 64);
+    if (lib.park_fd >= 0 && lseek(lib.park_fd, offsetof(struct lane_park, crash), SEEK_SET) >= 0)
+        backtrace_symbols_fd(frames, count, lib.park_fd);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void lib_crash_handlers(void)
+{
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    static char      stack[64 * 1024];
+    stack_t          alternate = {.ss_sp = stack, .ss_size = sizeof stack};
+    struct sigaction action = {.sa_handler = crash, .sa_flags = SA_ONSTACK | SA_NODEFER}, old;
+    void            *warm[1];
+    backtrace(warm, 1); /* loads what it needs now: a crashing process can't */
+    sigaltstack(&alternate, NULL);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &action, NULL);
+}
+
+MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)
+{
+    uint64_t  process;
+    char      text[256];
+    mt_status st;
+    if (mt_random_bytes(&process, sizeof process).code)
+        _exit(1);
+    st = lib_hello(fd, CTL_WORKER, process, 0, argc, argv, "");
+    if (st.code == 0)
+        st = lib_welcome(fd, process, LIB_CONNECT_MS, text);
+    if (st.code)
+        _exit(1);
+    lib.role = LIB_WORKER;
+    lib.main_thread = pthread_self();
+    worker_loop();
+    _exit(0);
+}

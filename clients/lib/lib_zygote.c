@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_zygote.c - the warm process from which a job's workers are forked: one thread, nothing but this loop.
+ *
+ * Owns:   the children until they are reaped. It forks on CTL_FORK, passes the child's pidfd to the raylet, and reports
+ *         wait statuses. It dies with the raylet, and its children with it.
+ */
+#include "clients/lib/lib.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+MT_NORETURN static void child(int zygote_fd, int signals, int own_fd, const sigset_t *mask, int argc, char **argv,
+                              pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(0);
+    close(zygote_fd);
+    close(signals);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    lib_worker_serve(own_fd, argc, argv);
+}
+
+static void fork_one(int fd, int signals, const sigset_t *mask, uint64_t token, int child_fd, int argc, char **argv)
+{
+    struct ctl_forked forked = {.token = token};
+    pid_t             self = getpid();
+    pid_t             pid = fork();
+    int               pidfd = -1;
+    if (pid == 0)
+        child(fd, signals, child_fd, mask, argc, argv, self);
+    forked.pid = pid < 0 ? -errno : (int32_t)pid;
+    if (pid > 0)
+        pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* not yet reaped, so the number is still its own */
+    if (lib_socket_send(fd, CTL_FORKED, (mt_id){0, 0}, &forked, sizeof forked, NULL, 0, pidfd).code)
+        exit(0);
+    if (pidfd >= 0)
+        close(pidfd);
+    close(child_fd);
+}
+
+static void reap(int fd, int signals)
+{
+    struct signalfd_siginfo info;
+    struct ctl_child_exit   gone = {0};
+    pid_t                   pid;
+    int                     status;
+    (void)!read(signals, &info, sizeof info);
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        gone.pid = pid;
+        gone.status = status;
+        if (lib_socket_send(fd, CTL_CHILD_EXIT, (mt_id){0, 0}, &gone, sizeof gone, NULL, 0, -1).code)
+            exit(0);
+    }
+}
+
+/* One message of the raylet. False: there is none, or the raylet is gone. */
+static bool serve_message(int fd, int signals, const sigset_t *mask, int argc, char **argv)
+{
+    uint8_t            bytes[LANE_RECORD_MAX];
+    struct lane_record record;
+    struct ctl_fork    fork_it;
+    int                fds[CTL_FDS_MAX], fd_count;
+    size_t             size;
+    mt_status          st = lib_socket_receive(fd, bytes, sizeof bytes, &size, fds, &fd_count);
+    if (st.code == MT_EAGAIN)
+        return false;
+    if (st.code || size < sizeof record)
+        exit(0);
+    memcpy(&record, bytes, sizeof record);
+    if (record.kind == CTL_SHUTDOWN)
+        exit(0);
+    if (record.kind == CTL_FORK && size >= sizeof record + sizeof fork_it && fd_count == 1) {
+        memcpy(&fork_it, bytes + sizeof record, sizeof fork_it);
+        fork_one(fd, signals, mask, fork_it.token, fds[0], argc, argv);
+    }
+    return true;
+}
+
+MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv)
+{
+    struct pollfd polled[2];
+    sigset_t      children, before;
+    uint64_t      process;
+    int           signals;
+
+    lib_crash_handlers(); /* the children inherit them, and what they had to load */
+    sigemptyset(&children);
+    sigaddset(&children, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &children, &before);
+    signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0 || mt_random_bytes(&process, sizeof process).code ||
+        lib_hello(fd, CTL_ZYGOTE, process, 0, argc, argv, "").code)
+        exit(1);
+    polled[0] = (struct pollfd){.fd = fd, .events = POLLIN};
+    polled[1] = (struct pollfd){.fd = signals, .events = POLLIN};
+    for (;;) {
+        if (poll(polled, 2, -1) < 0 && errno != EINTR)
+            exit(1);
+        if (polled[1].revents)
+            reap(fd, signals);
+        while (polled[0].revents && serve_message(fd, signals, &before, argc, argv))
+            ;
+    }
+}

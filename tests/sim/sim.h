@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sim.h - a whole cluster in one thread on virtual time: the very object files of the daemons and of libmanta, a shell
+ * around each that turns their actions into events, faults, and an oracle that looks after every event.
+ *
+ *   sim.c         the world: queue of events by (time, sequence), random numbers, trace hash, failure
+ *   sim_node.c    a raylet's shell: its core and switch, connections, lanes, descriptors
+ *   sim_proc.c    processes: zygote, worker and driver shells around own.h and wrk.h
+ *   sim_work.c    what drivers submit and what functions and actors do
+ *   sim_oracle.c  what was accepted, run and answered, and the invariants I1 to I10
+ *   sim_net.c     streams between raylets and to the head: delay, cuts, resets
+ *   sim_head.c    the head's shell and its simulated disk
+ *   sim_fault.c   the faults of a seed
+ *
+ * Everything random comes from the seed, nothing from addresses, so one seed is one run.
+ */
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+#include "core/base/buf.h"
+#include "core/base/heap.h"
+#include "core/base/map.h"
+#include "core/base/plant.h"
+#include "core/base/rng.h"
+#include "core/base/vec.h"
+#include "core/lane/lane.h"
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#define SIM_US UINT64_C(1000)
+#define SIM_MS UINT64_C(1000000)
+#define SIM_S  UINT64_C(1000000000)
+
+enum {
+    SIM_NODES_MAX = 8,
+    SIM_FDS = 4,
+    SIM_TEXT = 512,
+};
+
+struct sim;
+struct sim_node;
+struct sim_proc;
+
+/* ---- counters: proof that each path was taken ------------------------------------------------------------------- */
+#define SIM_COUNTERS(X)                                                                                                \
+    /* faults */                                                                                                       \
+    X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_zygote) X(kill_raylet)             \
+    X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(pause_head)                                    \
+    X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(fork_failed) X(lane_failed) X(fault_total)                \
+    /* what followed */                                                                                                \
+    X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_returned) X(task_owner_gone)      \
+    X(task_user_error) X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed)                                       \
+    X(actor_made) X(actor_restarted) X(actor_dead) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died)         \
+    X(name_put) X(name_refused) X(name_found)                                                                          \
+    X(lease_granted) X(lease_recalled) X(lease_ended) X(worker_blocked) X(bounced) X(death_news)                       \
+    X(remote_lease) X(remote_done) X(node_dead) X(node_suspect) X(reconnected) X(fenced) X(replayed)                   \
+    X(head_restarted) X(head_lost_writes) X(raylet_restarted)
+
+struct sim_counters {
+#define X(name) uint64_t name;
+    SIM_COUNTERS(X)
+#undef X
+};
+
+/* ---- events ----------------------------------------------------------------------------------------------------- */
+struct sim_event {
+    mt_heap_node node;
+    void       (*fire)(struct sim *s, struct sim_event *e);
+    const char  *name;
+    uint64_t     target; /* serial of what it is for: an event whose target is gone does nothing */
+    uint64_t     arg;
+    uint8_t     *bytes; /* owned */
+    size_t       size;
+    int          fd;
+    struct sim_mem *mem[2]; /* a count each */
+};
+
+/* ---- shared memory ------------------------------------------------------------------------------------------------ */
+struct sim_mem {
+    uint8_t *base;
+    size_t   size;
+    uint32_t refs;
+    uint64_t owner; /* park pages: serial of the process, or of the node for its switch */
+};
+
+/* ---- configuration of one run ------------------------------------------------------------------------------------ */
+struct sim_config {
+    uint64_t seed;
+    int      nodes;
+    bool     has_head;
+    bool     trace;
+    uint64_t faults_until; /* virtual time; then everything heals */
+    uint64_t limit;        /* by then all work must be done */
+    uint32_t drivers;      /* in all */
+    uint32_t drivers_at_a_time;
+    uint32_t ops;          /* per driver */
+};
+
+struct sim {
+    struct sim_config   config;
+    uint64_t            now; /* ns */
+    mt_heap             events;
+    uint64_t            event_count;
+    uint64_t            hash; /* of everything that happened, in order */
+    mt_rng              rng;
+    uint64_t            next_serial;
+    int32_t             next_pid;
+    int                 next_fd;
+    mt_map              fds;   /* descriptors that are open in some raylet: number -> serial of its node */
+    mt_map              procs; /* serial -> sim_proc */
+    mt_map              parks; /* address of a park page -> sim_mem */
+    uint64_t            mem_count;
+    struct sim_node    *nodes[SIM_NODES_MAX];
+    int                 node_count;
+    struct sim_net     *net;
+    struct sim_head    *head;
+    struct sim_oracle  *oracle;
+    struct sim_fault   *fault;
+    struct sim_counters counters;
+    uint32_t            drivers_started, drivers_over, drivers_alive;
+    bool                is_healed, is_over;
+    jmp_buf             failed;
+    char                failure[SIM_TEXT];
+};
+
+/* ---- sim.c -------------------------------------------------------------------------------------------------------- */
+/* Runs one seed. True: every invariant held; else s->failure says which did not. `s` is the caller's, and is emptied by
+ * sim_fini; after a failure what the cores hold is lost. */
+bool sim_run(struct sim *s, const struct sim_config *config);
+void sim_fini(struct sim *s);
+
+/* An event `delay` from now; valid until it fires or the next call. */
+struct sim_event *sim_after(struct sim *s, uint64_t delay, const char *name, void (*fire)(struct sim *, struct sim_event *),
+                            uint64_t target);
+uint64_t sim_random(struct sim *s, uint64_t below);
+bool     sim_chance(struct sim *s, uint32_t in_a_million);
+uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high);
+uint64_t sim_serial(struct sim *s);
+/* Mixes a fact into the trace hash. */
+void sim_note(struct sim *s, const char *what, uint64_t a, uint64_t b);
+/* Ends the run: an invariant does not hold. */
+MT_NORETURN void sim_fail(struct sim *s, const char *format, ...) MT_PRINTF(2, 3);
+#define SIM_REQUIRE(s, fact, ...)              \
+    do {                                       \
+        if (MT_UNLIKELY(!(fact)))              \
+            sim_fail((s), __VA_ARGS__);        \
+    } while (0)
+
+struct sim_mem *sim_mem_new(struct sim *s, size_t size);
+struct sim_mem *sim_mem_ref(struct sim_mem *m);
+void            sim_mem_unref(struct sim *s, struct sim_mem *m); /* NULL is fine */
+int             sim_fd_new(struct sim *s, uint64_t holder);
+void            sim_fd_close(struct sim *s, int fd);
+void           *sim_alloc(size_t size); /* zeroed; ends the program without memory */
+
+/* Whoever sleeps on this page is woken, if it sleeps. */
+void sim_wake(struct sim *s, struct lane_park *park);
+
+/* ---- sim_node.c --------------------------------------------------------------------------------------------------- */
+struct rlt_event;
+void             sim_node_new(struct sim *s, int index);
+void             sim_node_free(struct sim *s, struct sim_node *n);
+void             sim_node_crash(struct sim *s, struct sim_node *n);
+void             sim_node_start(struct sim *s, struct sim_node *n);
+void             sim_node_pause(struct sim *s, struct sim_node *n, uint64_t for_ns);
+bool             sim_node_is_up(const struct sim_node *n);
+struct sim_node *sim_node_of(struct sim *s, uint64_t serial); /* NULL: that incarnation is gone */
+uint64_t         sim_node_serial(const struct sim_node *n);
+void             sim_node_switch_wake(struct sim *s, struct sim_node *n);
+/* A driver connects; the process says CTL_HELLO then. */
+uint64_t sim_node_accept(struct sim *s, struct sim_node *n, struct sim_proc *p);
+/* A message of a process on its unix socket arrives (fd: a descriptor of the raylet's from now on, or -1). */
+void sim_node_socket(struct sim *s, struct sim_node *n, uint64_t conn, const struct lane_record *record,
+                     const void *payload, int fd);
+void sim_node_conn_closed(struct sim *s, struct sim_node *n, uint64_t conn);
+void sim_node_exited(struct sim *s, struct sim_node *n, uint64_t conn, bool has_status, int32_t status);
+void sim_node_step(struct sim *s, struct sim_node *n, const struct rlt_event *e); /* copies what it points to */
+/* At the end: nothing of a process is left in the raylet. */
+void sim_node_check_empty(struct sim *s, struct sim_node *n);
+
+/* ---- sim_proc.c --------------------------------------------------------------------------------------------------- */
+struct sim_proc *sim_proc_of(struct sim *s, uint64_t serial); /* NULL: dead */
+void             sim_driver_start(struct sim *s, struct sim_node *n);
+uint64_t         sim_proc_serial(const struct sim_proc *p);
+int32_t          sim_proc_pid(const struct sim_proc *p);
+uint64_t         sim_zygote_start(struct sim *s, struct sim_node *n, uint64_t conn, uint64_t job, int32_t pid);
+/* The raylet sends on the unix socket; the counts of mem pass to the process. */
+void sim_proc_socket(struct sim *s, uint64_t serial, const struct lane_record *record, const void *payload,
+                     struct sim_mem *const mem[2], uint64_t fork_conn);
+void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *record, const void *payload,
+                      struct sim_mem *lane, struct sim_mem *park, struct sim_mem *switch_park);
+void sim_proc_socket_closed(struct sim *s, uint64_t serial); /* the raylet closed its end */
+void sim_proc_kill(struct sim *s, struct sim_proc *p, int signal);
+void sim_proc_wake(struct sim *s, uint64_t serial);
+void sim_procs_of_node_die(struct sim *s, struct sim_node *n);
+
+/* ---- sim_head.c, sim_net.c ------------------------------------------------------------------------------------------ */
+void sim_net_new(struct sim *s);
+void sim_net_free(struct sim *s);
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sim_act.c - what a raylet's shell does for each action of its core.
+ *
+ * Owns: nothing of its own. Thread: one.
+ */
+#include "tests/sim/sim_node.h"
+
+#include <errno.h>
+
+static struct lane_park *park_of(const struct sim_conn *c)
+{
+    return c && c->park ? (struct lane_park *)(void *)c->park->base : NULL;
+}
+
+static struct sim_conn *conn_new(struct sim_node *n, uint64_t conn, bool is_child)
+{
+    struct sim_conn *c = sim_alloc(sizeof *c);
+    c->conn = conn;
+    c->is_child = is_child;
+    c->is_open = true;
+    if (mt_map_put_ptr(&n->conns, mt_map_key(conn), c).code)
+        abort();
+    return c;
+}
+
+/* ---- to processes --------------------------------------------------------------------------------------------------- */
+
+static void socket_down(struct sim *s, struct sim_event *e)
+{
+    struct lane_record record;
+    struct sim_mem    *mem[2] = {e->mem[0], e->mem[1]};
+    memcpy(&record, e->bytes, sizeof record);
+    e->mem[0] = e->mem[1] = NULL;
+    sim_proc_socket(s, e->target, &record, e->bytes + LANE_RECORD_SIZE, mem, e->arg);
+}
+
+static struct sim_event *send_down(struct sim *s, struct sim_conn *c, const struct rlt_action *a, const char *name,
+                                   void (*fire)(struct sim *, struct sim_event *))
+{
+    uint64_t          at = s->now + sim_between(s, SIM_US, 30 * SIM_US);
+    struct sim_event *e;
+    if (at <= c->down_at)
+        at = c->down_at + 1;
+    c->down_at = at;
+    e = sim_after(s, at - s->now, name, fire, c->proc);
+    e->size = a->record.length;
+    e->bytes = sim_alloc(a->record.length + 8);
+    memcpy(e->bytes, &a->record, LANE_RECORD_SIZE);
+    memcpy(e->bytes + LANE_RECORD_SIZE, a->payload, a->record.length - LANE_RECORD_SIZE);
+    return e;
+}
+
+static struct sim_mem *mem_of_fd(struct sim_node *n, const struct rlt_fd *fd)
+{
+    struct sim_conn *c;
+    switch (fd->kind) {
+    case RLT_FD_LANE:
+        return mt_map_ptr(&n->lanes, mt_map_key(fd->number));
+    case RLT_FD_PARK:
+        c = sim_conn_of(n, fd->number);
+        return c ? c->park : NULL;
+    case RLT_FD_SWITCH_PARK:
+        return n->switch_park;
+    default:
+        return NULL;
+    }
+}
+
+static void act_socket(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    struct sim_conn  *c = sim_conn_of(n, a->conn);
+    struct sim_event *e;
+    SIM_REQUIRE(s, c, "node %d sends to connection %llx, which is closed", n->index, (unsigned long long)a->conn);
+    for (uint32_t i = 0; i < a->fd_count; i++)
+        if (!mem_of_fd(n, &a->fds[i]))
+            return; /* there was no memory for it: LANE_FAILED says so */
+    e = send_down(s, c, a, "to process", socket_down);
+    for (uint32_t i = 0; i < a->fd_count && i < 2; i++)
+        e->mem[i] = sim_mem_ref(mem_of_fd(n, &a->fds[i]));
+}
+
+static void welcome_down(struct sim *s, struct sim_event *e)
+{
+    struct lane_record record;
+    struct sim_node   *n = sim_node_of(s, e->arg);
+    memcpy(&record, e->bytes, sizeof record);
+    sim_proc_welcome(s, e->target, &record, e->bytes + LANE_RECORD_SIZE, e->mem[0], e->mem[1], n ? n->switch_park : NULL);
+}
+
+static void act_welcome(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    struct sim_conn    *c = sim_conn_of(n, a->conn);
+    struct ctl_welcome  w;
+    struct sim_event   *e;
+    memcpy(&w, a->payload, sizeof w);
+    if (w.code == MT_OK && !(a->flags & RLT_WELCOME_ZYGOTE)) {
+        c->lane = sim_mem_new(s, LANE_BYTES);
+        c->park = sim_mem_new(s, sizeof(struct lane_park));
+        c->park->owner = c->proc;
+        if (mt_map_put_ptr(&s->parks, mt_map_key((uintptr_t)c->park->base), c->park).code ||
+            sw_process_add(n->sw, a->conn, c->lane->base, park_of(c)).code)
+            abort();
+    }
+    e = send_down(s, c, a, "welcome", welcome_down);
+    e->arg = n->serial;
+    e->mem[0] = c->lane ? sim_mem_ref(c->lane) : NULL;
+    e->mem[1] = c->park ? sim_mem_ref(c->park) : NULL;
+}
+
+static void hang_up(struct sim *s, struct sim_event *e)
+{
+    sim_proc_socket_closed(s, e->target);
+}
+
+static void act_close(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    struct sim_conn *c = sim_conn_of(n, a->conn);
+    uint64_t         at = s->now + SIM_US;
+    if (!c)
+        return;
+    if (at <= c->down_at)
+        at = c->down_at + 1;
+    if (c->proc)
+        sim_after(s, at - s->now, "hang up", hang_up, c->proc);
+    sim_mem_unref(s, c->lane);
+    sim_mem_unref(s, c->park);
+    mt_map_remove(&n->conns, mt_map_key(a->conn));
+    free(c);
+}
+
+/* ---- processes come and go -------------------------------------------------------------------------------------------- */
+
+static void spawned(struct sim *s, struct sim_event *e)
+{
+    struct sim_node *n = sim_node_of(s, e->target);
+    struct sim_conn *c = n ? sim_conn_of(n, e->arg) : NULL;
+    if (!c)
+        return;
+    if (e->fd >= 0)
+        c->is_watched = true; /* its own child: the shell reaps it */
+    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_SPAWNED, .conn = e->arg, .pid = e->fd, .fd = -1});
+}
+
+static void act_spawn_zygote(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    struct sim_conn  *c = conn_new(n, a->conn, true);
+    struct ctl_hello  hello;
+    struct sim_event *e = sim_after(s, sim_between(s, 50 * SIM_US, 500 * SIM_US), "spawned", spawned, n->serial);
+    memcpy(&hello, a->payload, sizeof hello);
+    SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->fd)), "I6: a zygote of a descriptor that is closed");
+    e->arg = a->conn;
+    e->fd = ++s->next_pid;
+    c->proc = sim_zygote_start(s, n, a->conn, hello.job, e->fd);
+}
+
+static void fork_message(struct sim *s, struct sim_event *e)
+{
+    struct lane_record record;
+    struct sim_mem    *none[2] = {NULL, NULL};
+    memcpy(&record, e->bytes, sizeof record);
+    sim_proc_socket(s, e->target, &record, e->bytes + LANE_RECORD_SIZE, none, e->arg);
+}
+
+static void act_fork(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    struct sim_conn *zygote = sim_conn_of(n, a->peer);
+    SIM_REQUIRE(s, zygote, "a fork is asked of a zygote that is gone");
+    conn_new(n, a->conn, true);
+    send_down(s, zygote, a, "fork", fork_message)->arg = a->conn;
+}
+
+static void act_watch(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    struct sim_conn *c = sim_conn_of(n, a->conn);
+    mt_map_entry    *pidfd = mt_map_find(&n->pidfds, mt_map_key((uint64_t)a->fd));
+    SIM_REQUIRE(s, c && pidfd, "a watch without connection or pidfd");
+    uint64_t proc = pidfd->value.num;
+    c->is_watched = true;
+    mt_map_remove(&n->pidfds, mt_map_key((uint64_t)a->fd));
+    sim_fd_close(s, a->fd); /* the shell's own from here; it closes it with the connection */
+    if (!sim_proc_of(s, proc))
+        sim_node_exited(s, n, a->conn, false, 0);
+}
+
+static void killed(struct sim *s, struct sim_event *e)
+{
+    struct sim_proc *p = sim_proc_of(s, e->target);
+    if (p)
+        sim_proc_kill(s, p, 9);
+}
+
+static void act_kill(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    struct sim_conn *c = sim_conn_of(n, a->conn);
+    if (c && c->is_watched && c->proc)
+        sim_after(s, SIM_US, "kill", killed, c->proc);
+}
+
+/* ---- lanes ------------------------------------------------------------------------------------------------------------ */
+
+static void act_lane_new(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    if (!s->is_healed && sim_chance(s, 2000)) {
+        s->counters.lane_failed++;
+        s->counters.fault_total++;
+        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_LANE_FAILED, .lane = a->lane, .fd = -1});
+        return;
+    }
+    if (mt_map_put_ptr(&n->lanes, mt_map_key(a->lane), sim_mem_new(s, LANE_BYTES)).code)
+        abort();
+}
+
+static void act_lane_recall(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    struct sim_mem   *lane = mt_map_ptr(&n->lanes, mt_map_key(a->lane));
+    struct lane_park *park;
+    if (!lane)
+        return;
+    shm_store32_release(&lane_header_of(lane->base)->recall, 1);
+    for (int end = 0; end < 2; end++) {
+        park = park_of(sim_conn_of(n, end ? a->peer : a->conn));
+        if (park && lane_park_must_wake(park))
+            sim_wake(s, park);
+    }
+}
+
+static void act_lane_free(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    sim_mem_unref(s, mt_map_ptr(&n->lanes, mt_map_key(a->lane)));
+    mt_map_remove(&n->lanes, mt_map_key(a->lane));
+}
+
+static void act_switch(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    struct sim_mem   *lane = a->lane ? mt_map_ptr(&n->lanes, mt_map_key(a->lane)) : NULL;
+    struct lane_park *park = park_of(sim_conn_of(n, a->conn));
+    (void)s;
+    sw_act(n->sw, a, lane ? lane->base : NULL, park, &n->sw_out);
+    if (sw_has_work(n->sw))
+        sim_node_switch_wake(s, n);
+}
+
+void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    switch (a->kind) {
+    case RLT_A_WELCOME: act_welcome(s, n, a); break;
+    case RLT_A_SOCKET: act_socket(s, n, a); break;
+    case RLT_A_CLOSE: act_close(s, n, a); break;
+    case RLT_A_SPAWN_ZYGOTE: act_spawn_zygote(s, n, a); break;
+    case RLT_A_FORK: act_fork(s, n, a); break;
+    case RLT_A_WATCH: act_watch(s, n, a); break;
+    case RLT_A_KILL: act_kill(s, n, a); break;
+    case RLT_A_CLOSE_FD:
+        mt_map_remove(&n->pidfds, mt_map_key((uint64_t)a->fd));
+        sim_fd_close(s, a->fd);
+        break;
+    case RLT_A_LANE_NEW: act_lane_new(s, n, a); break;
+    case RLT_A_LANE_RECALL: act_lane_recall(s, n, a); break;
+    case RLT_A_LANE_FREE: act_lane_free(s, n, a); break;
+    case RLT_A_REGION_NEW:
+        if (mt_map_put_num(&n->regions, mt_map_key(a->number), 1).code)
+            abort();
+        break;
+    case RLT_A_REGION_FREE: mt_map_remove(&n->regions, mt_map_key(a->number)); break;
+    case RLT_A_SW_DOWN:
+    case RLT_A_SW_PROC_DRAIN:
+    case RLT_A_SW_LANE_OPEN:
+    case RLT_A_SW_LANE_DRAIN:
+    case RLT_A_SW_LANE_CLOSE:
+    case RLT_A_SW_FRAME:
+    case RLT_A_SW_PAUSE: act_switch(s, n, a); break;
+    case RLT_A_EXIT: SIM_REQUIRE(s, false, "node %d exits: %s", n->index, a->text); break;
+    default: sim_net_act(s, n, a); break;
+    }
+}

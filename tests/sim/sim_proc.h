@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sim_proc.h - one process: the shell around the owner and worker halves, and what it is busy with.
+ */
+#ifndef SIM_PROC_H
+#define SIM_PROC_H
+
+#include "clients/lib/wrk.h"
+#include "tests/sim/sim_oracle.h"
+
+enum {
+    SIM_CHILDREN_MAX = 6,
+    SIM_HANDLES_MAX = 3,
+    SIM_KEPT_MAX = 12, /* refs that a driver keeps for later arguments */
+};
+
+/* The functions that workers know; numbers stand for the hashes of their names. */
+enum sim_function {
+    SIM_FN_LEAF = 1, /* (l): f(x) */
+    SIM_FN_NEST = 2, /* (l): submits children, waits for them, adds them up */
+    SIM_FN_ERROR = 3, /* (l): fails by itself */
+    SIM_FN_VALUE = 4, /* (l, value of a ref): both, mixed */
+    SIM_FN_BORROW = 5, /* (l, ref): asks the ref's owner for the value */
+    SIM_FN_CALLER = 6, /* (l, actor): calls the actor and waits for the answer */
+    SIM_FN_ACTOR = 100,
+    SIM_FN_ADD = 101, /* method (l) */
+};
+
+struct sim_message { /* on the unix socket */
+    struct lane_record record;
+    uint8_t           *payload;
+    struct sim_mem    *mem[2];
+    uint64_t           fork_conn;
+};
+
+struct sim_mapping {
+    struct sim_mem *lane, *park;
+};
+
+/* The task that a worker runs. */
+struct sim_run {
+    bool              is_active;
+    int               phase;
+    struct wrk_run    run;
+    struct sim_task  *task;
+    uint64_t          until; /* virtual time at which the present phase of computing ends */
+    uint64_t          began;
+    int64_t           x, y;
+    struct own_ref   *children[SIM_CHILDREN_MAX]; /* what it waits for */
+    struct sim_task  *child_tasks[SIM_CHILDREN_MAX];
+    int               child_count;
+    struct own_actor *actor;
+};
+
+struct sim_item { /* what a driver waits for */
+    struct own_ref  *ref;
+    struct sim_task *task;
+};
+
+struct sim_handle {
+    struct own_actor *actor;
+    mt_id             id;
+    uint64_t          calls; /* order of the next call */
+};
+
+struct sim_script { /* of a driver */
+    uint32_t ops_left;
+    uint64_t next_at;
+    MT_VEC(struct sim_item) items;
+    struct sim_item   kept[SIM_KEPT_MAX];
+    int               kept_count;
+    struct sim_handle handles[SIM_HANDLES_MAX];
+    int               handle_count;
+    bool              is_leaving;
+};
+
+struct sim_proc {
+    struct sim      *s;
+    uint64_t         serial;
+    int32_t          pid;
+    struct sim_node *n;
+    uint64_t         conn, process, job;
+    enum ctl_role    role;
+    bool             is_ready; /* welcomed, with memory */
+    bool             in_turn;
+    int              killed_in_turn; /* signal that came meanwhile */
+    uint64_t         zygote;   /* serial, of a worker */
+    MT_VEC(uint64_t) children; /* of a zygote */
+    struct sim_mem  *lane, *park, *switch_park;
+    struct lane_producer up;
+    struct lane_consumer down;
+    struct own       own;
+    struct wrk       wrk;
+    MT_VEC(struct sim_mapping) mappings;
+    MT_VEC(struct sim_message) inbox;
+    uint64_t         turn_at; /* of the turn that is due; 0: none */
+    uint64_t         paused_until;
+    uint64_t         ticked_at;
+    uint32_t         crash_in; /* steps until it dies of itself; 0: not planned */
+    struct sim_run   run;
+    struct sim_script script;
+    int64_t          actor_state;
+    struct sim_actor *actor; /* that lives here */
+    uint32_t         actor_incarnation;
+};
+
+/* A place where a planned crash may happen. True: it did, and the process is gone for good: return at once. */
+bool sim_proc_step(struct sim_proc *p);
+/* It leaves in order. */
+void sim_proc_exit(struct sim_proc *p);
+
+/* ---- sim_work.c ---- */
+void sim_driver_work(struct sim_proc *p);
+void sim_driver_gone(struct sim_proc *p);
+void sim_worker_work(struct sim_proc *p);
+/* When there is something to do without being woken; UINT64_MAX: never. */
+uint64_t sim_work_due(const struct sim_proc *p);
+int64_t  sim_f(int64_t x);
+
+#endif
