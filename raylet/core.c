@@ -88,6 +88,7 @@ void rlt_free(struct rlt *r)
 {
     if (!r)
         return;
+    mt_heap_fini(&r->timers); /* first: its nodes stand in what is freed below */
     free_monitor_list(r);
     RLT_LIST_EACH(&r->all_leases, link) {
         struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
@@ -109,7 +110,6 @@ void rlt_free(struct rlt *r)
     mt_map_fini(&r->leases);
     mt_map_fini(&r->routes);
     mt_map_fini(&r->monitors);
-    mt_heap_fini(&r->timers);
     free(r);
 }
 

@@ -93,7 +93,6 @@ struct sim_config {
     bool     trace;
     uint64_t faults_until; /* virtual time; then everything heals */
     uint64_t limit;        /* by then all work must be done */
-    uint32_t drivers;      /* in all */
     uint32_t drivers_at_a_time;
     uint32_t ops;          /* per driver */
 };
@@ -120,6 +119,7 @@ struct sim {
     struct sim_fault   *fault;
     struct sim_counters counters;
     uint32_t            drivers_started, drivers_over, drivers_alive;
+    uint32_t            drivers_after; /* started after the last fault: they must find everything in order */
     bool                is_healed, is_over;
     jmp_buf             failed;
     char                failure[SIM_TEXT];

@@ -16,6 +16,8 @@
 enum { SIM_TICK_NS = 1000 * 1000, SIM_SLEEP_NS = 500 * 1000 * 1000 };
 
 static void turn_fired(struct sim *s, struct sim_event *e);
+static void greets(struct sim *s, struct sim_event *e);
+static void hung_up(struct sim *s, struct sim_event *e);
 
 uint64_t sim_proc_serial(const struct sim_proc *p)
 {
@@ -401,7 +403,7 @@ static void fork_child(struct sim_proc *zygote, const struct sim_message *m)
             c->proc = p->serial;
             say_hello(p);
         } else {
-            sim_after(s, SIM_US, "hang up", sim_proc_hang_up, p->serial); /* the raylet has closed its end already */
+            sim_after(s, SIM_US, "hang up", hung_up, p->serial); /* the raylet has closed its end already */
         }
     }
     sim_node_socket(s, zygote->n, zygote->conn, &record, &forked, pidfd ? (int)pidfd : -1);
@@ -527,18 +529,18 @@ uint64_t sim_zygote_start(struct sim *s, struct sim_node *n, uint64_t conn, uint
     p->pid = pid;
     p->conn = conn;
     sim_conn_of(n, conn)->proc = p->serial;
-    sim_after(s, sim_between(s, 200 * SIM_US, 2 * SIM_MS), "zygote is up", sim_proc_greets, p->serial);
+    sim_after(s, sim_between(s, 200 * SIM_US, 2 * SIM_MS), "zygote is up", greets, p->serial);
     return p->serial;
 }
 
-void sim_proc_greets(struct sim *s, struct sim_event *e)
+static void greets(struct sim *s, struct sim_event *e)
 {
     struct sim_proc *p = sim_proc_of(s, e->target);
     if (p)
         say_hello(p);
 }
 
-void sim_proc_hang_up(struct sim *s, struct sim_event *e)
+static void hung_up(struct sim *s, struct sim_event *e)
 {
     sim_proc_socket_closed(s, e->target);
 }
