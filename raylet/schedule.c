@@ -116,11 +116,18 @@ static bool grant_round(struct rlt *r)
     return any;
 }
 
+/* What the node gets back of resource `i` when the lease ends: not the CPUs that it lends already, being blocked. */
+static int64_t comes_back(const struct rlt *r, const struct rlt_lease *l, uint32_t i)
+{
+    bool is_lent = l->hold.is_cpu_out && (int)i == rlt_ledger_find(&r->ledger, "CPU");
+    return is_lent ? 0 : l->hold.amount[i];
+}
+
 static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)
 {
     bool overlaps = false;
     for (uint32_t i = 0; i < r->ledger.count; i++)
-        overlaps |= (lacks & 1u << i) && l->hold.amount[i] > 0;
+        overlaps |= (lacks & 1u << i) && comes_back(r, l, i) > 0;
     if (l->kind != LEASE_TASK || l->state != LEASE_ACTIVE || l->class == waiter || !overlaps)
         return false;
     if (r->now - l->granted_at < RLT_SLICE_MS * RLT_MS)
@@ -139,7 +146,7 @@ static uint64_t recall_for(struct rlt *r, struct rlt_class *c, int64_t *coming)
             break;
         if (may_be_recalled(r, l, c, lacks)) {
             for (uint32_t i = 0; i < r->ledger.count; i++)
-                coming[i] += l->hold.amount[i];
+                coming[i] += comes_back(r, l, i);
             rlt_lease_recall(r, l, 0);
         } else if (l->kind == LEASE_TASK && l->state == LEASE_ACTIVE) {
             uint64_t end = l->granted_at + RLT_SLICE_MS * RLT_MS;
@@ -163,7 +170,7 @@ static void recall_round(struct rlt *r)
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
         for (uint32_t i = 0; i < r->ledger.count; i++)
-            coming[i] += l->state >= LEASE_RECALLED ? l->hold.amount[i] : 0;
+            coming[i] += l->state >= LEASE_RECALLED ? comes_back(r, l, i) : 0;
     }
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
