@@ -4,9 +4,9 @@
  *
  * Owns:    struct os_own and struct os_slab; the chunk words and state words in own segments.
  * Thread:  the client's.
- * Always:  a slab is in client->partial[class] iff it has a free place; the chunk word of a slab or run is set after the
- *          state words of all its places were made EMPTY and before the first of them is SEALED, so whoever walks the
- *          segment after this process was killed, at whatever point, finds whole objects only.
+ * Always:  a slab is in client->partial[class] iff it has a free place; the chunk word of a slab or run is
+ * set after the state words of all its places were made EMPTY and before the first of them is SEALED, so
+ * whoever walks the segment after this process was killed, at whatever point, finds whole objects only.
  */
 #include "objectstore/os_client_private.h"
 
@@ -23,7 +23,9 @@ uint64_t os_segment_bytes_for(uint64_t size, uint64_t step)
 {
     if (size > UINT64_C(1) << 40)
         return 0;
-    uint64_t body = place_bytes(size) <= OS_CLASS_MAX ? OS_SLAB : (place_bytes(size) + OS_CHUNK - 1) / OS_CHUNK * OS_CHUNK;
+    uint64_t body = place_bytes(size) <= OS_CLASS_MAX
+                        ? OS_SLAB
+                        : (place_bytes(size) + OS_CHUNK - 1) / OS_CHUNK * OS_CHUNK;
     uint64_t bytes = body;
     do { /* the head grows with the segment: at most a few rounds */
         bytes = (body + (uint64_t)os_head_chunks(bytes) * OS_CHUNK + step - 1) / step * step;
@@ -36,7 +38,8 @@ static struct os_object *object_at(const struct os_own *own, uint64_t offset)
     return (struct os_object *)(void *)(own->mapped.data + offset);
 }
 
-/* --- bits ----------------------------------------------------------------------------------------------------- */
+/* --- bits
+ * ----------------------------------------------------------------------------------------------------- */
 
 static bool bit_is_set(const uint64_t *bits, uint32_t i)
 {
@@ -53,7 +56,8 @@ static void bits_clear(uint64_t *bits, uint32_t first, uint32_t count)
         bits[i / 64] &= ~(UINT64_C(1) << i % 64);
 }
 
-/* --- chunks ----------------------------------------------------------------------------------------------------- */
+/* --- chunks
+ * ----------------------------------------------------------------------------------------------------- */
 
 /* `count` free chunks in a row, first fit. 0: there are none (chunk 0 is always the head's). */
 static uint32_t find_chunks(struct os_own *own, uint32_t count)
@@ -61,7 +65,7 @@ static uint32_t find_chunks(struct os_own *own, uint32_t count)
     if (own->free_chunks < count)
         return 0;
     uint32_t row = 0;
-    bool     low = true;
+    bool low = true;
     for (uint32_t i = own->lowest_free; i < own->chunks; i++) {
         if (i % 64 == 0 && own->used[i / 64] == UINT64_MAX) {
             row = 0;
@@ -109,7 +113,8 @@ static void give_chunks(struct os_client *client, struct os_own *own, uint32_t f
     client->used_bytes -= (uint64_t)count * OS_CHUNK;
 }
 
-/* --- slabs ------------------------------------------------------------------------------------------------------ */
+/* --- slabs
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void partial_insert(struct os_client *client, struct os_slab *slab)
 {
@@ -140,7 +145,8 @@ static void slab_format(struct os_slab *slab)
     memset(slab->free, 0, sizeof slab->free);
     bits_set(slab->free, 0, slab->places);
     for (uint32_t i = 0; i < slab->places; i++)
-        shm_store32(&object_at(slab->own, (uint64_t)slab->chunk * OS_CHUNK + (uint64_t)i * size)->state, OS_EMPTY);
+        shm_store32(&object_at(slab->own, (uint64_t)slab->chunk * OS_CHUNK + (uint64_t)i * size)->state,
+                    OS_EMPTY);
     shm_store32_release(&os_chunk_words(slab->own->mapped.data)[slab->chunk],
                         os_chunk_word(slab->size_class, OS_SLAB_CHUNKS));
     for (uint32_t i = 0; i < OS_SLAB_CHUNKS; i++)
@@ -218,13 +224,15 @@ void os_slabs_trim(struct os_client *client)
         }
 }
 
-/* --- places ----------------------------------------------------------------------------------------------------- */
+/* --- places
+ * ----------------------------------------------------------------------------------------------------- */
 
-static mt_status take_place(struct os_client *client, uint64_t bytes, struct os_own **out_own, uint64_t *out_offset)
+static mt_status take_place(struct os_client *client, uint64_t bytes, struct os_own **out_own,
+                            uint64_t *out_offset)
 {
     mt_status none = mt_error(MT_EAGAIN, 0, "object store: this process needs another segment");
     if (bytes <= OS_CLASS_MAX) {
-        uint32_t        size_class = client->class_of[bytes / OS_UNIT];
+        uint32_t size_class = client->class_of[bytes / OS_UNIT];
         struct os_slab *slab = client->partial[size_class];
         if (!slab && !(slab = slab_new(client, size_class, &none)))
             return none;
@@ -243,14 +251,14 @@ static mt_status take_place(struct os_client *client, uint64_t bytes, struct os_
     return mt_ok();
 }
 
-mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_place *out_place, void **out_data,
-                          uint64_t *out_want)
+mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_place *out_place,
+                          void **out_data, uint64_t *out_want)
 {
     *out_want = os_segment_bytes_for(size, UINT64_C(1) << 20);
     if (*out_want == 0)
         return mt_error(MT_EINVAL, 0, "object store: larger than any segment");
     struct os_own *own;
-    uint64_t       offset;
+    uint64_t offset;
     MT_TRY(take_place(client, place_bytes(size), &own, &offset));
 
     struct os_object *object = object_at(own, offset);
@@ -266,8 +274,12 @@ void os_client_publish(const struct os_client *client, struct os_place place, vo
                        uint32_t owner_node, uint64_t size, uint8_t type, struct lane_ref *out_ref)
 {
     struct os_object *object = (struct os_object *)data - 1;
-    struct os_object  header = {
-         .generation = place.generation, .id = id, .size = size, .owner_node = owner_node, .job = client->job, .type = type};
+    struct os_object header = {.generation = place.generation,
+                               .id = id,
+                               .size = size,
+                               .owner_node = owner_node,
+                               .job = client->job,
+                               .type = type};
     size_t after_state = offsetof(struct os_object, generation);
     shm_write((uint8_t *)object + after_state, (uint8_t *)&header + after_state, sizeof header - after_state);
     shm_store32_release(&object->state, OS_SEALED);
@@ -286,7 +298,7 @@ mt_status os_place_free(struct os_client *client, struct os_own *own, uint64_t o
 {
     if (offset >= own->mapped.size || offset % OS_UNIT != 0)
         return mt_error(MT_EINVAL, 0, "object store: free of a place that is not in use");
-    uint32_t         first = (uint32_t)(offset / OS_CHUNK);
+    uint32_t first = (uint32_t)(offset / OS_CHUNK);
     struct os_chunk *chunk = &own->chunk[first];
     if (chunk->slab)
         return slab_free_place(client, chunk->slab, offset);
@@ -321,11 +333,12 @@ mt_status os_client_space_back(struct os_client *client, uint32_t segment, uint6
     return mt_ok();
 }
 
-/* --- segments --------------------------------------------------------------------------------------------------- */
+/* --- segments
+ * --------------------------------------------------------------------------------------------------- */
 
 static mt_status own_new(uint64_t size, struct os_own **out_own)
 {
-    uint32_t       chunks = (uint32_t)(size / OS_CHUNK), words = (chunks + 63) / 64;
+    uint32_t chunks = (uint32_t)(size / OS_CHUNK), words = (chunks + 63) / 64;
     struct os_own *own = calloc(1, sizeof *own);
     if (!own)
         return mt_error(MT_ENOMEM, 0, "object store: own segment");
@@ -352,7 +365,8 @@ mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t
                             const void *generations)
 {
     if (segment == 0 || segment > OS_SEGMENT_MAX || size % OS_CHUNK != 0 || size / OS_CHUNK > 0xffffff ||
-        size < (uint64_t)(os_head_chunks(size) + OS_SLAB_CHUNKS) * OS_CHUNK || os_find_mapped(client, segment))
+        size < (uint64_t)(os_head_chunks(size) + OS_SLAB_CHUNKS) * OS_CHUNK ||
+        os_find_mapped(client, segment))
         return mt_error(MT_EINVAL, 0, "object store: impossible segment");
     struct os_own *own;
     MT_TRY(own_new(size, &own));
@@ -377,11 +391,10 @@ mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t
 
 void os_own_delete(struct os_client *client, struct os_own *own)
 {
-    for (uint32_t i = own->head_chunks; i < own->chunks; i++) {
+    for (uint32_t i = own->head_chunks; i < own->chunks;) {
         struct os_slab *slab = own->chunk[i].slab;
-        if (!slab || slab->chunk != i)
-            continue;
-        if (slab->free_count)
+        i += slab ? OS_SLAB_CHUNKS : 1;
+        if (slab && slab->free_count)
             partial_remove(client, slab);
         free(slab);
     }
@@ -396,7 +409,8 @@ void os_own_delete(struct os_client *client, struct os_own *own)
     free(own);
 }
 
-/* --- giving memory back ----------------------------------------------------------------------------------------- */
+/* --- giving memory back
+ * ----------------------------------------------------------------------------------------- */
 
 /* A chunk that could be given back now. */
 static bool chunk_is_idle(const struct os_own *own, uint32_t i)
@@ -448,7 +462,8 @@ void os_client_trim(struct os_client *client, uint64_t keep_bytes, struct os_tri
     uint64_t warm = 0;
     for (struct os_own *own = client->own_newest; own; own = own->older)
         warm += warm_free_bytes(own);
-    /* A whole segment first (the newest are the largest), but the last one stays: the next put needs no message. */
+    /* A whole segment first (the newest are the largest), but the last one stays: the next put needs no
+     * message. */
     for (struct os_own *own = client->own_newest; own && client->own_newest->older; own = own->older) {
         if (!own_is_idle(own) || warm - warm_free_bytes(own) < keep_bytes)
             continue;

@@ -4,7 +4,8 @@
  *
  * v2: memory.max, memory.current and inactive_file of memory.stat, in every group from ours up to the root.
  * v1: memory.limit_in_bytes, memory.usage_in_bytes and total_inactive_file, likewise, under <mount>/memory.
- * In a container the path of /proc/self/cgroup may name a place outside our view: then the mount itself is ours.
+ * In a container the path of /proc/self/cgroup may name a place outside our view: then the mount itself is
+ * ours.
  */
 #include "objectstore/os_memory.h"
 
@@ -20,7 +21,8 @@ enum { PATH_SIZE = 4096 };
 struct names {
     const char *limit, *usage, *cache;
 };
-static const struct names names_v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+static const struct names names_v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
+                                      "total_inactive_file"};
 static const struct names names_v2 = {"memory.max", "memory.current", "inactive_file"};
 
 /* The number in a file of one line; UINT64_MAX for "max". False where there is no such file. */
@@ -46,7 +48,7 @@ static uint64_t read_stat(const char *folder, const char *key)
     if (!file)
         return 0;
     uint64_t value = 0;
-    size_t   key_size = strlen(key);
+    size_t key_size = strlen(key);
     while (fgets(line, sizeof line, file))
         if (strncmp(line, key, key_size) == 0 && line[key_size] == ' ')
             value = strtoull(line + key_size, NULL, 10);
@@ -54,7 +56,8 @@ static uint64_t read_stat(const char *folder, const char *key)
     return value;
 }
 
-/* Whether this group leaves less than the tightest so far; then it is. v1 says "no limit" by a huge number. */
+/* Whether this group leaves less than the tightest so far; then it is. v1 says "no limit" by a huge number.
+ */
 static void consider(const char *folder, const struct names *names, uint64_t *limit, uint64_t *usage)
 {
     uint64_t own_limit, own_usage;
@@ -75,7 +78,7 @@ static void consider(const char *folder, const struct names *names, uint64_t *li
 /* Our group's path below the mount, from /proc/self/cgroup. "0::/a/b" (v2) or "5:cpu,memory:/a/b" (v1). */
 static mt_status find_group(char *out_path, bool *out_v1)
 {
-    char  line[PATH_SIZE];
+    char line[PATH_SIZE];
     FILE *file = fopen("/proc/self/cgroup", "re");
     if (!file)
         return mt_error(MT_ESYS, errno, "read /proc/self/cgroup");
@@ -89,7 +92,8 @@ static mt_status find_group(char *out_path, bool *out_v1)
             continue;
         *path++ = '\0';
         controllers++;
-        bool v1 = strcmp(controllers, "memory") == 0 || strstr(controllers, ",memory") || strstr(controllers, "memory,");
+        bool v1 = strcmp(controllers, "memory") == 0 || strstr(controllers, ",memory") ||
+                  strstr(controllers, "memory,");
         if (v1 || (*controllers == '\0' && !*out_v1)) {
             *out_v1 = v1;
             snprintf(out_path, PATH_SIZE, "%s", path);
@@ -109,7 +113,7 @@ mt_status os_cgroup_read(const char *mount, uint64_t *out_limit, uint64_t *out_u
     int root = snprintf(folder, sizeof folder, v1 ? "%s/memory" : "%s", mount);
     if (root < 0 || (size_t)root + strlen(group) >= sizeof folder)
         return mt_error(MT_EINVAL, 0, "cgroup path is too long");
-    strcpy(folder + root, group);
+    memcpy(folder + root, group, strlen(group) + 1);
     for (;;) {
         consider(folder, v1 ? &names_v1 : &names_v2, out_limit, out_usage);
         char *slash = strrchr(folder, '/');

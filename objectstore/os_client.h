@@ -16,12 +16,13 @@
 #ifndef OS_CLIENT_H
 #define OS_CLIENT_H
 
+#include "core/base/limits.h"
 #include "core/lane/record.h"
 #include "objectstore/os_layout.h"
 
 enum {
     OS_BUCKETS = 256,         /* of the hash table of segments */
-    OS_TRIM_ROUND_MS = 10000, /* free pages are given back after one to two rounds */
+    OS_TRIM_ROUND_MS = MT_SEGMENT_WARM_MS, /* free pages are given back after one to two rounds */
 };
 
 /* Where an object is, or is being written. */
@@ -64,7 +65,8 @@ void os_client_fini(struct os_client *client);
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
 /* A segment granted to this process, mapped writable; generations read-only. Both stay mapped until drop. The
- * segment may have been another process's: what it held is forgotten. EINVAL: size or number impossible. ENOMEM. */
+ * segment may have been another process's: what it held is forgotten. Where it is mapped here for reading already, drop
+ * it first. EINVAL: size or number impossible, or mapped. ENOMEM. */
 MT_MUST_USE mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data,
                                         const void *generations);
 

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * os_copy.c - copying large values: stores that go around the caches save the read of each line that is overwritten.
+ * os_copy.c - copying large values: stores that go around the caches save the read of each line that is
+ * overwritten.
  *
- * Thread: any; owns nothing. The widest stores that the CPU has are chosen on each call: the check is one load.
- * Tried: plain memcpy (glibc uses non-temporal stores itself, but only past 3/4 of the shared cache, 360 MiB here).
+ * Thread: any; owns nothing. The widest stores that the CPU has are chosen on each call: the check is one
+ * load. Tried: plain memcpy (glibc uses non-temporal stores itself, but only past 3/4 of the shared cache,
+ * 360 MiB here).
  */
 #include "objectstore/os_client.h"
 
 #include <string.h>
 
-enum { COPY_STREAM_MIN = 2 * 1024 * 1024 }; /* bytes; below, the copy stays in the L2 cache for its first reader */
+enum {
+    COPY_STREAM_MIN = 2 * 1024 * 1024
+}; /* bytes; below, the copy stays in the L2 cache for its first reader */
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -44,9 +48,9 @@ void os_copy(void *to, const void *from, size_t size)
         memcpy(to, from, size);
         return;
     }
-    uint8_t       *out = to;
+    uint8_t *out = to;
     const uint8_t *in = from;
-    size_t         head = -(uintptr_t)out & 63;
+    size_t head = -(uintptr_t)out & 63;
     memcpy(out, in, head);
     size_t body = (size - head) & ~(size_t)255;
     if (wide)

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * os_dead.c - from "its owner will never name it again" to "its place may be written again"; and copies by id.
+ * os_dead.c - from "its owner will never name it again" to "its place may be written again"; and copies by
+ * id.
  *
  * Owns:    the dead lists, the table of copies; of shared memory, the generations.
  * Thread:  the raylet's logic thread.
- * Always:  a place is on a dead list from the moment its generation is bumped until it is handed back, once; the raylet's
- *          half of the pin protocol is os_store_dead or the walk (bump), then os_store_sweep (fence, look): os_pin.h.
+ * Always:  a place is on a dead list from the moment its generation is bumped until it is handed back, once;
+ * the raylet's half of the pin protocol (os_pin.h) is os_store_dead or the walk (bump), then os_store_sweep
+ * (fence, look).
  */
+#include "core/base/limits.h"
 #include "objectstore/os_pin.h"
-#include "objectstore/os_store_private.h"
+#include "objectstore/os_table.h"
 
 #include <stdlib.h>
 
 static const uint16_t class_sizes[OS_CLASSES + 1] = OS_CLASS_SIZES;
 
-/* --- dying ------------------------------------------------------------------------------------------------------ */
+/* --- dying
+ * ------------------------------------------------------------------------------------------------------ */
 
 static shm_u32 *generation_at(const struct os_segment *segment, uint64_t offset)
 {
@@ -25,7 +29,7 @@ static mt_status list_reserve(struct os_dead_list *list, size_t extra)
 {
     if (list->capacity - list->count >= extra)
         return mt_ok();
-    size_t          capacity = (list->count + extra) * 2;
+    size_t capacity = (list->count + extra) * 2;
     struct os_dead *data = realloc(list->data, capacity * sizeof *data);
     if (!data)
         return mt_error(MT_ENOMEM, 0, "object store: dead list");
@@ -38,7 +42,8 @@ static mt_status list_reserve(struct os_dead_list *list, size_t extra)
 static mt_status kill_object(struct os_store *store, struct os_segment *segment, uint64_t offset)
 {
     MT_TRY(list_reserve(&store->fresh, 1));
-    store->fresh.data[store->fresh.count++] = (struct os_dead){.place = os_place_word(segment->number, offset)};
+    store->fresh.data[store->fresh.count++] =
+        (struct os_dead){.place = os_place_word(segment->number, offset)};
     os_generation_bump(generation_at(segment, offset));
     segment->dead++;
     if (segment->writer == 0 && segment->objects > 0)
@@ -47,7 +52,8 @@ static mt_status kill_object(struct os_store *store, struct os_segment *segment,
     return mt_ok();
 }
 
-/* Copies the header at `offset` if a whole, living object is there. The writer may be changing it, or be hostile. */
+/* Copies the header at `offset` if a whole, living object is there. The writer may be changing it, or be
+ * hostile. */
 static bool read_object(const struct os_segment *segment, uint64_t offset, struct os_object *out)
 {
     struct os_object *object = (struct os_object *)(void *)((uint8_t *)segment->backing.data + offset);
@@ -82,14 +88,17 @@ mt_status os_store_dead(struct os_store *store, uint64_t from, const struct lane
     return kill_object(store, segment, ref->offset);
 }
 
-/* --- walking ---------------------------------------------------------------------------------------------------- */
+/* --- walking
+ * ---------------------------------------------------------------------------------------------------- */
 
-static mt_status walk_object(struct os_store *store, struct os_segment *segment, uint64_t offset, struct os_walk *walk)
+static mt_status walk_object(struct os_store *store, struct os_segment *segment, uint64_t offset,
+                             struct os_walk *walk)
 {
     struct os_object object;
     if (!read_object(segment, offset, &object))
         return mt_ok();
-    if ((walk->owner && object.id.process == walk->owner) || (walk->owner_node && object.owner_node == walk->owner_node))
+    if ((walk->owner && object.id.process == walk->owner) ||
+        (walk->owner_node && object.owner_node == walk->owner_node))
         return kill_object(store, segment, offset);
     walk->found++;
     return mt_ok();
@@ -106,7 +115,8 @@ mt_status os_segment_walk(struct os_store *store, struct os_segment *segment, st
         if (size_class == OS_RUN && count > 0 && count <= chunks - i) {
             MT_TRY(walk_object(store, segment, start, walk));
             i += count;
-        } else if (size_class >= 1 && size_class <= OS_CLASSES && count == OS_SLAB_CHUNKS && count <= chunks - i) {
+        } else if (size_class >= 1 && size_class <= OS_CLASSES && count == OS_SLAB_CHUNKS &&
+                   count <= chunks - i) {
             for (uint32_t at = 0; at + class_sizes[size_class] <= OS_SLAB; at += class_sizes[size_class])
                 MT_TRY(walk_object(store, segment, start + at, walk));
             i += OS_SLAB_CHUNKS;
@@ -117,7 +127,8 @@ mt_status os_segment_walk(struct os_store *store, struct os_segment *segment, st
     return mt_ok();
 }
 
-/* --- handing back ----------------------------------------------------------------------------------------------- */
+/* --- handing back
+ * ----------------------------------------------------------------------------------------------- */
 
 static int by_place(const void *a, const void *b)
 {
@@ -135,8 +146,9 @@ static void mark_pinned(const struct os_store *store, struct os_dead_list *list)
     for (struct os_process *process = store->processes; process; process = process->next) {
         uint32_t high = os_pins_high(process->pins);
         for (uint32_t slot = 0; slot < high; slot++) {
-            struct os_dead  key = {.place = os_pins_look(process->pins, slot)};
-            struct os_dead *dead = key.place ? bsearch(&key, list->data, list->count, sizeof key, by_place) : NULL;
+            struct os_dead key = {.place = os_pins_look(process->pins, slot)};
+            struct os_dead *dead =
+                key.place ? bsearch(&key, list->data, list->count, sizeof key, by_place) : NULL;
             if (dead)
                 dead->pinned = true;
         }
@@ -145,19 +157,20 @@ static void mark_pinned(const struct os_store *store, struct os_dead_list *list)
 
 static void hand_back(struct os_store *store, uint64_t place, struct os_actions *actions)
 {
-    uint32_t           number = (uint32_t)(place >> 40);
-    uint64_t           offset = (place & ((UINT64_C(1) << 40) - 1)) * OS_UNIT;
+    uint32_t number = (uint32_t)(place >> 40);
+    uint64_t offset = (place & ((UINT64_C(1) << 40) - 1)) * OS_UNIT;
     struct os_segment *segment = os_store_find_segment(store, number);
     if (!segment)
         return; /* closed with its job */
     segment->dead--;
     store->back_total++;
     if (segment->writer)
-        actions->data[actions->count++] = (struct os_action){.kind = OS_SPACE_BACK,
-                                                             .segment = number,
-                                                             .generation = shm_load32(generation_at(segment, offset)),
-                                                             .process = segment->writer,
-                                                             .offset = offset};
+        actions->data[actions->count++] =
+            (struct os_action){.kind = OS_SPACE_BACK,
+                               .segment = number,
+                               .generation = shm_load32(generation_at(segment, offset)),
+                               .process = segment->writer,
+                               .offset = offset};
     os_segment_check_warm(store, segment);
 }
 
@@ -197,9 +210,10 @@ static mt_status close_cold(struct os_store *store, struct os_actions *actions)
     uint64_t warm = 0;
     for (struct os_segment *segment = store->first; segment; segment = segment->next)
         warm += os_segment_is_warm(segment) ? segment->size : 0;
-    for (struct os_segment *segment = store->first, *next; segment && warm > OS_WARM_KEEP_BYTES; segment = next) {
+    for (struct os_segment *segment = store->first, *next; segment && warm > MT_SEGMENT_WARM_BYTES_MAX;
+         segment = next) {
         next = segment->next;
-        if (!os_segment_is_warm(segment) || store->now_ms - segment->idle_since_ms < OS_WARM_MS)
+        if (!os_segment_is_warm(segment) || store->now_ms - segment->idle_since_ms < MT_SEGMENT_WARM_MS)
             continue;
         warm -= segment->size;
         MT_TRY(os_store_close(store, segment, actions));
@@ -215,7 +229,8 @@ mt_status os_store_tick(struct os_store *store, int64_t now_ms, struct os_action
     return close_cold(store, actions);
 }
 
-/* --- copies ----------------------------------------------------------------------------------------------------- */
+/* --- copies
+ * ----------------------------------------------------------------------------------------------------- */
 
 static struct os_copy **copy_link(struct os_store *store, mt_id id)
 {

@@ -4,144 +4,16 @@
  *
  * Owns:    the tables of struct os_store; the backing of each segment from os_store_add_segment to OS_CLOSE.
  * Thread:  the raylet's logic thread.
- * Always:  a segment's writer is a process of the table or 0; bytes_reserved is the sum of the segments' sizes and, but
- *          for a change of the configuration, at most bytes_max.
+ * Always:  a segment's writer is a process of the table or 0; bytes_reserved is the sum of the segments'
+ * sizes and, but for a change of the configuration, at most bytes_max.
  */
-#include "objectstore/os_store_private.h"
+#include "objectstore/os_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* --- actions ---------------------------------------------------------------------------------------------------- */
-
-mt_status os_actions_reserve(struct os_actions *actions, size_t extra)
-{
-    if (actions->capacity - actions->count >= extra)
-        return mt_ok();
-    size_t            capacity = (actions->count + extra) * 2;
-    struct os_action *data = realloc(actions->data, capacity * sizeof *data);
-    if (!data)
-        return mt_error(MT_ENOMEM, 0, "object store: actions");
-    actions->data = data;
-    actions->capacity = capacity;
-    return mt_ok();
-}
-
-void os_actions_fini(struct os_actions *actions)
-{
-    free(actions->data);
-    *actions = (struct os_actions){0};
-}
-
-/* --- tables ----------------------------------------------------------------------------------------------------- */
-
-mt_status os_store_new(const struct os_store_config *config, struct os_store **out_store)
-{
-    struct os_store *store = calloc(1, sizeof *store);
-    if (!store)
-        return mt_error(MT_ENOMEM, 0, "object store");
-    store->config = *config;
-    if (store->config.segment_first == 0)
-        store->config.segment_first = UINT64_C(1) << 20;
-    if (store->config.segment_max == 0)
-        store->config.segment_max = UINT64_C(256) << 20;
-    store->next_number = 1;
-    *out_store = store;
-    return mt_ok();
-}
-
-void os_store_free(struct os_store *store)
-{
-    if (!store)
-        return;
-    os_store_copies_forget(store, 0, 0, 0);
-    for (struct os_segment *segment = store->first, *next; segment; segment = next) {
-        next = segment->next;
-        free(segment);
-    }
-    for (struct os_process *process = store->processes, *next; process; process = next) {
-        next = process->next;
-        free(process);
-    }
-    free(store->fresh.data);
-    free(store->pinned.data);
-    free(store);
-}
-
-struct os_process *os_store_find_process(const struct os_store *store, uint64_t process)
-{
-    struct os_process *p = store->processes;
-    while (p && p->process != process)
-        p = p->next;
-    return p;
-}
-
-struct os_segment *os_store_find_segment(const struct os_store *store, uint32_t number)
-{
-    struct os_segment *segment = store->bucket[number % STORE_BUCKETS];
-    while (segment && segment->number != number)
-        segment = segment->next_in_bucket;
-    return segment;
-}
-
-static void view_of(const struct os_segment *segment, struct os_segment_view *out)
-{
-    *out = (struct os_segment_view){segment->number, segment->job, segment->writer, segment->size, segment->backing};
-}
-
-mt_status os_store_segment(const struct os_store *store, uint64_t process, uint32_t segment,
-                           struct os_segment_view *out)
-{
-    struct os_process *reader = os_store_find_process(store, process);
-    struct os_segment *found = os_store_find_segment(store, segment);
-    if (!reader || !found)
-        return mt_error(MT_ENOENT, 0, "object store: no such segment");
-    if (found->job != reader->job)
-        return mt_error(MT_EWRONGJOB, 0, "object store: segment of another job");
-    view_of(found, out);
-    return mt_ok();
-}
-
-bool os_store_next(const struct os_store *store, uint32_t after, struct os_segment_view *out)
-{
-    struct os_segment *found = after ? os_store_find_segment(store, after) : NULL;
-    struct os_segment *segment = found ? found->next : after ? NULL : store->first;
-    if (segment)
-        view_of(segment, out);
-    return segment != NULL;
-}
-
-mt_status os_store_close(struct os_store *store, struct os_segment *segment, struct os_actions *actions)
-{
-    MT_TRY(os_actions_reserve(actions, 1));
-    actions->data[actions->count++] =
-        (struct os_action){.kind = OS_CLOSE, .segment = segment->number, .size = segment->size, .backing = segment->backing};
-    struct os_segment **link = &store->bucket[segment->number % STORE_BUCKETS];
-    while (*link != segment)
-        link = &(*link)->next_in_bucket;
-    *link = segment->next_in_bucket;
-
-    struct os_segment *before = NULL;
-    for (struct os_segment *s = store->first; s != segment; s = s->next)
-        before = s;
-    *(before ? &before->next : &store->first) = segment->next;
-    if (store->last == segment)
-        store->last = before;
-    store->bytes_reserved -= segment->size;
-    store->segment_count--;
-    free(segment);
-    return mt_ok();
-}
-
-mt_status os_store_close_all(struct os_store *store, struct os_actions *actions)
-{
-    MT_TRY(os_actions_reserve(actions, store->segment_count));
-    while (store->first)
-        MT_TRY(os_store_close(store, store->first, actions));
-    return mt_ok();
-}
-
-/* --- processes -------------------------------------------------------------------------------------------------- */
+/* --- processes
+ * -------------------------------------------------------------------------------------------------- */
 
 mt_status os_store_add_process(struct os_store *store, uint64_t process, uint32_t job, void *pins)
 {
@@ -221,10 +93,12 @@ mt_status os_store_job_gone(struct os_store *store, uint32_t job, struct os_acti
     return mt_ok(); /* its places on the dead lists find no segment at the next sweep */
 }
 
-/* --- grants ----------------------------------------------------------------------------------------------------- */
+/* --- grants
+ * ----------------------------------------------------------------------------------------------------- */
 
 /* The smallest warm segment of the job with size_min <= size <= size_max. */
-static struct os_segment *find_warm(const struct os_store *store, uint32_t job, uint64_t size_min, uint64_t size_max)
+static struct os_segment *find_warm(const struct os_store *store, uint32_t job, uint64_t size_min,
+                                    uint64_t size_max)
 {
     struct os_segment *best = NULL;
     for (struct os_segment *segment = store->first; segment; segment = segment->next)
@@ -246,16 +120,17 @@ static uint64_t bytes_allowed(const struct os_store *store, const struct os_head
     return left < allowed ? left : allowed;
 }
 
-static mt_status store_full(struct os_store *store, uint64_t size, uint64_t allowed, const struct os_headroom *room,
-                            char *text)
+static mt_status store_full(struct os_store *store, uint64_t size, uint64_t allowed,
+                            const struct os_headroom *room, char *text)
 {
     store->full_total++;
     uint64_t mib = UINT64_C(1) << 20;
-    int      used = snprintf(text, OS_TEXT_SIZE, "object store is full: %llu MiB wanted, %llu of %llu MiB taken",
-                             (unsigned long long)(size / mib), (unsigned long long)(store->bytes_reserved / mib),
-                             (unsigned long long)(allowed / mib));
+    int used = snprintf(text, OS_TEXT_SIZE, "object store is full: %llu MiB wanted, %llu of %llu MiB taken",
+                        (unsigned long long)(size / mib), (unsigned long long)(store->bytes_reserved / mib),
+                        (unsigned long long)(allowed / mib));
     if (room && allowed < store->config.bytes_max && used > 0 && used < OS_TEXT_SIZE)
-        snprintf(text + used, (size_t)(OS_TEXT_SIZE - used), "; cgroup: limit %llu MiB, in use %llu MiB, kept free %llu MiB",
+        snprintf(text + used, (size_t)(OS_TEXT_SIZE - used),
+                 "; cgroup: limit %llu MiB, in use %llu MiB, kept free %llu MiB",
                  (unsigned long long)(room->limit / mib), (unsigned long long)(room->usage / mib),
                  (unsigned long long)(room->reserve / mib));
     return mt_error(MT_ESTORE_FULL, 0, "object store: grow");
@@ -278,8 +153,9 @@ static void grant_warm(struct os_process *process, struct os_segment *segment, s
     *out = (struct os_grant){.segment = segment->number};
 }
 
-mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size, const struct os_headroom *room,
-                        struct os_grant *out, char *text, struct os_actions *actions)
+mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
+                        const struct os_headroom *room, struct os_grant *out, char *text,
+                        struct os_actions *actions)
 {
     text[0] = '\0';
     struct os_process *writer = os_store_find_process(store, process);
@@ -306,8 +182,8 @@ mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
     struct os_segment *cold;
     while (store->bytes_reserved + target > allowed && (cold = find_coldest(store)))
         MT_TRY(os_store_close(store, cold, actions));
-    if (store->bytes_reserved + target > allowed)
-        target = least;
+    while (store->bytes_reserved + target > allowed && target > least)
+        target = target / 2 > least ? target / 2 / STORE_SEGMENT_STEP * STORE_SEGMENT_STEP : least;
     if (store->bytes_reserved + target > allowed)
         return store_full(store, least, allowed, room, text);
     *out = (struct os_grant){.create_size = target};
@@ -354,7 +230,8 @@ mt_status os_store_segment_back(struct os_store *store, uint64_t process, uint32
     return mt_ok();
 }
 
-/* --- figures ---------------------------------------------------------------------------------------------------- */
+/* --- figures
+ * ---------------------------------------------------------------------------------------------------- */
 
 void os_store_stats(const struct os_store *store, struct os_stats *out)
 {

@@ -2,11 +2,11 @@
  *
  * os_store.h - the raylet's side of the object store: who has which segment, and when a place may be written again.
  *
- * A state machine: no system call, clock or message inside. Segments come from the shell (os_memory.h) with descriptors
- * that are opaque numbers here, and with mappings: data read-only, generations writable. What is to be done comes out as
- * a list of actions. The store keeps no table of objects: segments describe themselves.
+ * A state machine: no system call, clock or message inside. Segments come from the shell (os_memory.h) with
+ * descriptors that are opaque numbers here, and with mappings: data read-only, generations writable. What is to be
+ * done comes out as a list of actions. The store keeps no table of objects: segments describe themselves.
  *
- *   CTL_SEGMENT_WANT -> os_store_want -> a warm segment, or a size: shell makes it -> os_store_add_segment -> CTL_SEGMENT
+ *   CTL_SEGMENT_WANT -> os_store_want -> a warm segment, or a size to make: os_store_add_segment -> CTL_SEGMENT
  *   CTL_SEGMENT_MAP  -> os_store_segment -> CTL_SEGMENT
  *   CTL_OBJECT_DEAD  -> os_store_dead ...; once per batch: os_store_sweep -> CTL_SPACE_BACK
  *   a process ends   -> os_store_process_gone; sweep
@@ -16,8 +16,8 @@
  *
  * Life of a segment:
  *
- *   granted --writer gone / CTL_SEGMENT_BACK--> orphan --last object and pin gone--> warm --want--> granted
- *      any --job gone-->closed                                                        '--10 s cold, or room needed--> closed
+ *   granted --writer gone, CTL_SEGMENT_BACK--> orphan --last object and pin gone--> warm --want--> granted
+ *   warm --cold, or room needed--> closed                               any --job gone--> closed
  *
  * Thread: the raylet's logic thread.
  */
@@ -29,10 +29,8 @@
 #include "objectstore/os_memory.h"
 
 enum {
-    OS_TICK_MS = 20,                      /* how often places that were still pinned are looked at again */
-    OS_WARM_KEEP_BYTES = 16 * 1024 * 1024, /* warm segments that are kept for ever */
-    OS_WARM_MS = 10000,                   /* others are closed after this */
-    OS_TEXT_SIZE = 256,
+    OS_TICK_MS = 20,    /* how often places that were still pinned are looked at again */
+    OS_TEXT_SIZE = 256, /* of the reason of ESTORE_FULL */
 };
 
 struct os_store;
@@ -119,7 +117,7 @@ struct os_grant {
     uint64_t create_size; /* else: the size to make */
 };
 /* Process `process` asks for a segment of at least `size` bytes (0: its next). May close warm ones to make room.
- * ESTORE_FULL: over the store's or the cgroup's limit; `text` (OS_TEXT_SIZE) says the figures. ENOENT: no such process. */
+ * ESTORE_FULL: over the store's or the cgroup's limit; `text` (OS_TEXT_SIZE) says the figures. ENOENT: no process. */
 MT_MUST_USE mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
                                     const struct os_headroom *room, struct os_grant *out, char *text,
                                     struct os_actions *actions);
@@ -138,8 +136,8 @@ MT_MUST_USE mt_status os_store_segment_back(struct os_store *store, uint64_t pro
 /* --- objects ------------------------------------------------------------------------------------------------ */
 
 /* `from` says: nobody will name this object again. Allowed to its owner, and to its segment's writer when the owner is
- * dead; from == 0: another raylet or the raylet itself says so. Repeated or late is success and changes nothing. EINVAL: no
- * such object. EWRONGJOB. EPROTO: not `from`'s to say. ENOMEM. The place comes back by os_store_sweep. */
+ * dead; from == 0: another raylet or the raylet itself says so. Repeated or late is success and changes nothing.
+ * EINVAL: no such object. EWRONGJOB. EPROTO: not `from`'s to say. ENOMEM. The place comes back by os_store_sweep. */
 MT_MUST_USE mt_status os_store_dead(struct os_store *store, uint64_t from, const struct lane_ref *ref);
 
 /* Hands back every newly dead place that no live process pins. Once per batch of os_store_dead. ENOMEM: call again. */

@@ -108,7 +108,7 @@ static bool add_resource(struct own_class_spec *spec, const char *name, double a
         return false;
     }
     snprintf(to->name, sizeof to->name, "%s", name);
-    to->milli = (int64_t)llround(amount * unit);
+    to->milli = (int64_t)(amount * unit + 0.5);
     spec->resource_count++;
     return true;
 }
@@ -178,7 +178,7 @@ static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opt
         return entry->cache;
     if (!task_spec(&spec, entry->name, opts, f))
         return NULL;
-    spec.group = entry->hash;
+    spec.group = 0; /* any function of the executable: what one lease serves differs only by what it needs */
     cls = own_class_get(&lib.own, &spec, (mt_id){0, 0});
     if (!cls)
         own_failure_set(f, MT_ENOMEM, "no memory for a scheduling class");

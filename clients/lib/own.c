@@ -134,7 +134,7 @@ static mt_status granted(struct own *own, const struct ctl_grant *grant, mt_id i
 
     if (!memory || !park)
         return mt_error(MT_EPROTO, 0, "a grant without memory");
-    if ((!is_task && (!actor || actor->lane || actor->state == OWN_ACTOR_DEAD)) ||
+    if ((!is_task && (!actor || actor->next_lane || actor->state == OWN_ACTOR_DEAD)) ||
         own_lane_open(own, grant, memory, park, &lane).code) {
         grant_unwanted(own, grant, memory);
         return mt_ok();

@@ -188,6 +188,7 @@ struct own_actor { /* the public manta_actor */
     char              space[CTL_NAME_SIZE];
     struct own_class *cls;    /* creator's */
     struct own_lane  *lane;
+    struct own_lane  *next_lane; /* granted before the news came that `lane` has ended */
     struct own_queue  queue;  /* calls not yet on the lane, in order */
     struct own_task  *create; /* creator's: kept for restarts */
     struct own_failure *failure; /* why it is dead */

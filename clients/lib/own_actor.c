@@ -200,14 +200,26 @@ struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *sp
 void own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane *lane)
 {
     lane->actor = actor;
+    actor->is_asking = false;
+    if (actor->lane) { /* socket and ring are not ordered: CTL_ENDED of the old one is still to come */
+        actor->next_lane = lane;
+        return;
+    }
     actor->lane = lane;
     actor->worker = lane->worker;
     actor->worker_node = lane->node;
     actor->worker_pid = lane->pid;
     if (!actor->is_mine)
         actor->state = OWN_ACTOR_ALIVE;
-    actor->is_asking = false;
     own_actor_pump(own, actor);
+}
+
+static void take_next_lane(struct own *own, struct own_actor *actor)
+{
+    struct own_lane *next = actor->next_lane;
+    actor->next_lane = NULL;
+    if (next)
+        own_actor_granted(own, actor, next);
 }
 
 void own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create,
@@ -337,9 +349,10 @@ void own_actor_message(struct own *own, uint32_t subject, const struct ctl_messa
 
 /* ---- deaths ---- */
 
-static void news_of_death(struct own *own, const struct own_actor *actor, const struct ctl_death *death)
+static void news_of_death(struct own *own, const struct own_actor *actor, uint32_t incarnation,
+                          const struct ctl_death *death)
 {
-    struct own_death news = {.subject = actor->id, .is_actor = true, .incarnation = actor->incarnation,
+    struct own_death news = {.subject = actor->id, .is_actor = true, .incarnation = incarnation,
                              .restarting = actor->state != OWN_ACTOR_DEAD, .death = *death};
     if (actor->watch_count)
         (void)mt_vec_push(&own->out.deaths, news).code;
@@ -378,23 +391,22 @@ void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct
     actor->lane = NULL;
     if (!actor->is_mine) {
         actor->state = actor->state == OWN_ACTOR_DEAD ? OWN_ACTOR_DEAD : OWN_ACTOR_STARTING;
-        if (why->code)
-            actor->incarnation++;
+        actor->incarnation += why->code != 0;
+        take_next_lane(own, actor);
         own_actor_pump(own, actor);
         return;
     }
     if (why->code || actor->is_ending)
         restart_or_die(own, actor, why);
     memcpy(death.text, why->text, sizeof death.text);
-    actor->incarnation = incarnation;
-    news_of_death(own, actor, &death);
-    actor->incarnation = incarnation + (actor->state == OWN_ACTOR_RESTARTING);
+    news_of_death(own, actor, incarnation, &death);
+    take_next_lane(own, actor);
 }
 
 void own_actor_worker_died(struct own *own, struct own_actor *actor, const struct ctl_death *death)
 {
     actor->monitor = (mt_id){0, 0};
-    news_of_death(own, actor, death);
+    news_of_death(own, actor, actor->incarnation, death);
     if (!actor->lane && !actor->is_asking) {
         actor->incarnation++;
         own_actor_pump(own, actor);

@@ -352,9 +352,11 @@ void own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_end
     MT_ASSERT(lane->inflight == 0);
     lane_unlink(own, lane);
     (void)mt_vec_push(&own->out.unmap, lane->memory).code; /* without memory for the note it stays mapped */
-    free(lane);
-    if (actor)
+    if (actor && actor->next_lane == lane)
+        actor->next_lane = NULL; /* it died before its predecessor's end was known */
+    else if (actor)
         own_actor_lane_ended(own, actor, why);
+    free(lane);
     if (cls)
         own_class_pump(own, cls);
 }

@@ -60,7 +60,7 @@ static mt_status lane_open(struct wrk *wrk, const struct ctl_grant *grant, void 
     lane->lease = grant->lease;
     lane->owner = grant->peer;
     lane->owner_node = grant->peer_node;
-    lane->is_creator = grant->class_id && grant->flags & CTL_CLASS_ACTOR;
+    lane->is_creator = grant->flags & CTL_CLASS_ACTOR;
     lane->memory = memory;
     lane->peer = park;
     lane->claims = lane_claims_of(memory);

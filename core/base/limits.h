@@ -66,6 +66,33 @@ enum mt_limit {
     MT_TOKEN_BYTES            = 32,        /* the cluster token: 256 bits */
     MT_DRIVERS_MAX            = 1024,      /* on one node */
 
+    /* Loops and listeners. */
+    MT_LOOP_BATCH_MAX    = 1024,  /* messages run before descriptors and timers get their turn again */
+    MT_JOBS_QUEUED_MAX   = 65536, /* largest bound of a disk thread's queue */
+    MT_FDS_MAX           = 65536, /* descriptors that a daemon asks for at start */
+    MT_FDS_SHARE_PERCENT = 80,    /* of the descriptor limit; a connection whose number lies above is refused */
+    MT_LISTEN_BACKLOG    = 511,   /* connections that the kernel keeps for us */
+    MT_LISTEN_BATCH_MAX  = 32,    /* accepted before others on the loop get their turn */
+    MT_LISTEN_RETRY_MS   = 50,    /* pause after an accept that failed for want of memory or descriptors */
+    MT_CONNS_MAX         = 8192,  /* of one listener */
+
+    /* Calls and streams. */
+    MT_CONN_STRANGER_MS_MIN  = 100,       /* what a stranger's connection has, even when others wait for its place */
+    MT_CONN_SWEEP_MS         = 50,        /* how often strangers' time is looked at */
+    MT_REDIAL_MS_MIN         = 100,       /* between attempts to connect (gRPC has no lower) */
+    MT_REDIAL_MS_MAX         = 1000,
+    MT_KEEPALIVE_MS          = 10 * 1000, /* a silent connection with calls is asked, ... */
+    MT_KEEPALIVE_ANSWER_MS   = 5 * 1000,  /* ... and has this long to answer */
+    MT_CALLS_OPEN_MAX        = 16384,     /* calls and streams that one server has open */
+    MT_RPC_BYTES_MAX         = 512 * 1024 * 1024, /* that gRPC may hold for the connections of one server */
+    MT_STREAM_QUEUE_BYTES    = 4 * 1024 * 1024,   /* bound of a stream's send queue, unless set */
+    MT_STREAM_AHEAD_BYTES    = 1024 * 1024, /* received on a stream and not delivered: then no more is read */
+    MT_STREAM_AHEAD_MAX      = 256,       /* the same in messages */
+    MT_STREAM_BATCH_MAX      = 256,       /* callbacks of one stream before others on the loop get their turn */
+    MT_READER_AHEAD_MAX      = 64,        /* messages kept for a caller that reads a stream without a loop */
+    MT_SERVER_GRACE_MS       = 200,       /* a closing server waits this long for replies to be sent */
+    MT_CLOSE_MS_MAX          = 10 * 1000, /* closing that takes longer is a bug of ours: a check fails */
+
     /* Texts. */
     MT_NAME_BYTES_MAX  = 128,  /* of a function, actor, resource, name space, label; its end included */
     MT_ERROR_BYTES_MAX = 512,  /* message of an error; its end included */
@@ -80,6 +107,8 @@ static_assert(MT_BUNDLE_BYTES_MAX < MT_PEER_REPLAY_BYTES_MAX, "several bundles m
 static_assert(MT_NODE_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
 static_assert(MT_NODE_REDIAL_MS * 4 <= MT_NODE_DEAD_MS - MT_NODE_SUSPECT_MS, "a suspect node is redialled often");
 static_assert(MT_HEAD_LEASE_MS > MT_NODE_BEAT_MS * 3, "renewed several times before it runs out");
+static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's time is measured, roughly");
+static_assert(MT_SERVER_GRACE_MS < MT_CLOSE_MS_MAX, "the grace is a part of closing");
 static_assert(MT_NODE_DEAD_MS > MT_HEAD_LEASE_MS, "a raylet freezes its strict actors before they start elsewhere");
 
 #endif

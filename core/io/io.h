@@ -10,16 +10,10 @@
 #ifndef MT_IO_IO_H
 #define MT_IO_IO_H
 
+#include "core/base/limits.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>
-
-/* The limits of this folder. */
-enum {
-    IO_DRAIN_MAX = 1024,        /* messages run before descriptors and timers get their turn again */
-    IO_WORKER_JOBS_MAX = 65536, /* the largest bound that a worker's queue may have */
-    IO_FD_LIMIT = 65536,        /* descriptors that io_raise_fd_limit asks for at most */
-};
 
 /* ---- the loop ---- */
 
@@ -127,7 +121,7 @@ MT_MUST_USE mt_status io_worker_submit(struct io_worker *worker, struct io_job *
 
 /* ---- the process ---- */
 
-/* Raises the soft limit of descriptors to the hard one, at most IO_FD_LIMIT, and gives what holds now. ESYS. */
+/* Raises the soft limit of descriptors to the hard one, at most MT_FDS_MAX, and gives what holds now. ESYS. */
 MT_MUST_USE mt_status io_raise_fd_limit(uint32_t *out_limit);
 
 #endif

@@ -140,12 +140,12 @@ static mt_status listener_start(struct io_loop *loop, struct io_listener *listen
     listener->fd = fd;
     listener->spare_fd = -1;
     listener->connections = 0;
-    listener->connections_max = connections_max ? connections_max : IO_CONNECTIONS_DEFAULT;
+    listener->connections_max = connections_max ? connections_max : MT_CONNS_MAX;
     listener->fd_max = fd_share();
     listener->is_paused = false;
     listener->watch.ready = listener_ready;
     listener->retry.fire = listener_retry;
-    if (listen(fd, IO_BACKLOG) < 0)
+    if (listen(fd, MT_LISTEN_BACKLOG) < 0)
         st = mt_error(MT_ESYS, errno, "listen");
     if (!st.code) {
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -213,7 +213,7 @@ static void listener_ready(struct io_watch *watch, unsigned events)
 {
     struct io_listener *listener = mt_container_of(watch, struct io_listener, watch);
     (void)events;
-    for (int i = 0; i < IO_ACCEPTS_MAX && listener->loop && !listener->is_paused; i++)
+    for (int i = 0; i < MT_LISTEN_BATCH_MAX && listener->loop && !listener->is_paused; i++)
         if (!accept_one(listener))
             return;
 }
@@ -267,7 +267,7 @@ static void accept_failed(struct io_listener *listener, int err)
             return; /* still readable if there are more: the next round refuses the next one */
     }
     io_listener_pause(listener);
-    io_timer_start(listener->loop, &listener->retry, IO_ACCEPT_RETRY_MS);
+    io_timer_start(listener->loop, &listener->retry, MT_LISTEN_RETRY_MS);
 }
 
 static void listener_retry(struct io_timer *timer)
@@ -293,6 +293,6 @@ static uint32_t fd_share(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > UINT32_MAX / 100)
-        return UINT32_MAX / 100 * IO_FD_SHARE_PERCENT;
-    return (uint32_t)limit.rlim_cur * IO_FD_SHARE_PERCENT / 100;
+        return UINT32_MAX / 100 * MT_FDS_SHARE_PERCENT;
+    return (uint32_t)limit.rlim_cur * MT_FDS_SHARE_PERCENT / 100;
 }

@@ -13,14 +13,7 @@
 
 #include <sys/types.h>
 
-enum {
-    IO_BACKLOG = 511,               /* connections that the kernel keeps for us */
-    IO_ACCEPTS_MAX = 32,            /* accepted before others on the loop get their turn */
-    IO_ACCEPT_RETRY_MS = 50,        /* pause after an accept that failed for want of memory or descriptors */
-    IO_FD_SHARE_PERCENT = 80,       /* of the descriptor limit; a connection whose number lies above is refused */
-    IO_UNIX_PATH_SIZE = 108,        /* sun_path, its end included */
-    IO_CONNECTIONS_DEFAULT = 16384, /* per listener */
-};
+enum { IO_UNIX_PATH_SIZE = 108 }; /* sun_path, its end included */
 
 struct io_peer {
     pid_t pid; /* of the process that connected; 0 for TCP */
@@ -49,7 +42,7 @@ struct io_listener {
 };
 
 /* Listens on host:port; `host` is a number or "localhost", port 0 takes a free one. `listener->accepted` must be
- * set, the rest zero. connections_max 0 takes the default.
+ * set, the rest zero. connections_max 0 takes MT_CONNS_MAX.
  * EUNSUPPORTED for an address that is not loopback: without TLS the token would travel in clear. EINVAL (no
  * address), EEXIST (the port is taken), ESYS. Loop thread. */
 MT_MUST_USE mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listener, const char *host,

@@ -135,7 +135,7 @@ void io_loop_drain(struct io_loop *loop)
 static void loop_ring(uv_async_t *bell)
 {
     struct io_loop *loop = mt_container_of(bell, struct io_loop, bell);
-    ready_run(loop, IO_DRAIN_MAX);
+    ready_run(loop, MT_LOOP_BATCH_MAX);
     if (loop->ready)
         uv_async_send(bell); /* the rest after descriptors and timers */
     if (atomic_load(&loop->want_stop))

@@ -12,7 +12,7 @@ mt_status io_raise_fd_limit(uint32_t *out_limit)
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return mt_error(MT_ESYS, errno, "getrlimit");
-    rlim_t wanted = limit.rlim_max < IO_FD_LIMIT ? limit.rlim_max : IO_FD_LIMIT;
+    rlim_t wanted = limit.rlim_max < MT_FDS_MAX ? limit.rlim_max : MT_FDS_MAX;
     if (limit.rlim_cur < wanted) {
         limit.rlim_cur = wanted;
         if (setrlimit(RLIMIT_NOFILE, &limit) < 0)

@@ -48,7 +48,7 @@ mt_status io_token_make(const char *path, struct io_token *out_token)
 
 mt_status io_token_read(const char *path, struct io_token *out_token)
 {
-    char text[IO_TOKEN_FILE_MAX];
+    char text[IO_TOKEN_HEX + 3]; /* one byte more than a good file has */
     struct stat st;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {

@@ -6,11 +6,12 @@
 #ifndef MT_IO_TOKEN_H
 #define MT_IO_TOKEN_H
 
+#include "core/base/limits.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>
 
-enum { IO_TOKEN_HEX = 64, IO_TOKEN_FILE_MAX = 128 };
+enum { IO_TOKEN_HEX = 2 * MT_TOKEN_BYTES };
 
 struct io_token {
     char hex[IO_TOKEN_HEX + 1];

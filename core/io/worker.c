@@ -27,7 +27,7 @@ static void job_done(struct io_msg *msg);
 
 mt_status io_worker_new(struct io_loop *loop, uint32_t jobs_max, struct io_worker **out_worker)
 {
-    if (jobs_max == 0 || jobs_max > IO_WORKER_JOBS_MAX)
+    if (jobs_max == 0 || jobs_max > MT_JOBS_QUEUED_MAX)
         return mt_error(MT_EINVAL, 0, "worker: jobs_max out of range");
     struct io_worker *worker = calloc(1, sizeof *worker);
     if (!worker)

@@ -68,6 +68,7 @@ enum ctl_kind {
     CTL_SPACE_BACK = 94,   /* ring   down  ctl_space: the place may be written again */
     CTL_PULL = 95,         /* ring   up    lane_ref on another node; answered by CTL_HERE or CTL_REPLY with an error */
     CTL_HERE = 96,         /* ring   down  lane_ref of the local copy */
+    CTL_SEGMENT_BACK = 97, /* ring   up    ctl_segment: its writer has nothing in it any more, and unmapped it */
 
     CTL_MESSAGE = 100,    /* ring    both  ctl_message, then bytes: process to process, through the raylets */
     CTL_BOUNCE = 101,     /* ring    down  ctl_bounce: a message could not be delivered; id is the message's */

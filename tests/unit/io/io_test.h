@@ -28,7 +28,8 @@
 
 static inline void temp_dir(char *out, size_t size)
 {
-    snprintf(out, size, "/tmp/manta-io-test-XXXXXX");
+    const char *parent = getenv("TMPDIR");
+    snprintf(out, size, "%s/io-XXXXXX", parent ? parent : "/tmp");
     assert_non_null(mkdtemp(out));
 }
 

@@ -184,7 +184,7 @@ static void a_fifth_of_the_descriptors_is_kept_back(void **state)
 
 static void unix_socket_is_private_and_tells_the_peer(void **state)
 {
-    char dir[64], path[128], text[300];
+    char dir[80], path[128], text[300];
     struct stat st;
     (void)state;
     temp_dir(dir, sizeof dir);
@@ -211,7 +211,7 @@ static void unix_socket_is_private_and_tells_the_peer(void **state)
 
 static void stale_unix_socket_is_replaced(void **state)
 {
-    char dir[64], path[128];
+    char dir[80], path[128];
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     (void)state;
     temp_dir(dir, sizeof dir);

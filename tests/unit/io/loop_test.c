@@ -76,15 +76,16 @@ static void messages_of_each_thread_keep_their_order(void **state)
 }
 
 static char trace[16];
+static size_t trace_size;
 static struct io_msg letters[3];
 
 static void letter_run(struct io_msg *msg)
 {
     size_t i = (size_t)(msg - letters);
-    strncat(trace, i == 0 ? "a" : i == 1 ? "b" : "c", 1);
+    trace[trace_size++] = "abc"[i];
     if (i == 0) {
         io_loop_drain(loop); /* must see b, which was taken from the inbox together with a */
-        strcat(trace, ".");
+        trace[trace_size++] = '.';
     }
     if (i == 2)
         io_loop_stop(loop);
@@ -93,7 +94,8 @@ static void letter_run(struct io_msg *msg)
 static void drain_inside_a_message_runs_those_behind_it(void **state)
 {
     (void)state;
-    trace[0] = '\0';
+    memset(trace, 0, sizeof trace);
+    trace_size = 0;
     for (int i = 0; i < 3; i++) {
         letters[i].run = letter_run;
         io_loop_post(loop, &letters[i]);

@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-static char dir[64], path[128], token_link[128];
+static char dir[80], path[128], token_link[128];
 
 static int setup(void **state)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * os_store_private.h - what the files of the server half share.
+ * os_table.h - the store's tables: what the files of the server half share.
  */
-#ifndef OS_STORE_PRIVATE_H
-#define OS_STORE_PRIVATE_H
+#ifndef OS_TABLE_H
+#define OS_TABLE_H
 
 #include "objectstore/os_store.h"
 

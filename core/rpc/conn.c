@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * conn.c - the connections of a server: accepted here, handed to gRPC by descriptor, counted, and dropped when no call
+ * with the token comes.
+ *
+ * gRPC owns the descriptor that it is given and says nothing about its end. So each connection keeps a duplicate: its
+ * hang-up tells the end (gRPC shuts a connection down before it closes it), and shutting it down ends the connection
+ * from our side.
+ *
+ * Owns:    every struct rpc_conn and its duplicate. Thread: the loop's; rpc_conns_trust runs on the rpc thread.
+ * Always:  fresh holds at most unauthenticated_max connections; accept waits while it is full.
+ */
+#include "core/rpc/runtime.h"
+
+#include <grpc/support/alloc.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct rpc_conn {
+    struct rpc_conn *next, **link; /* link: what points here */
+    struct rpc_conns *conns;
+    struct io_watch watch;
+    int twin_fd, grpc_fd;
+    uint64_t since_ms;
+    bool is_trusted;
+};
+
+static void conns_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
+static void conns_sweep(struct io_timer *timer);
+static void conns_resume(struct io_msg *msg);
+static void conns_use_room(struct rpc_conns *conns);
+static void conn_hung_up(struct io_watch *watch, unsigned events);
+static void conn_free(struct rpc_conn *conn);
+static void conn_link(struct rpc_conn **list, struct rpc_conn *conn);
+static void conn_unlink(struct rpc_conn *conn);
+
+mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *server,
+                         const struct rpc_server_config *config)
+{
+    conns->rpc = rpc;
+    conns->server = server;
+    conns->unauthenticated_max =
+        config->unauthenticated_max ? config->unauthenticated_max : MT_CONNS_STRANGER_MAX;
+    conns->first_call_ms = config->first_call_ms ? config->first_call_ms : MT_HANDSHAKE_MS;
+    conns->listener.accepted = conns_accepted;
+    conns->sweep.fire = conns_sweep;
+    conns->resume.run = conns_resume;
+    MT_TRY(io_listener_open_tcp(rpc->loop, &conns->listener, config->host ? config->host : "127.0.0.1", config->port,
+                                config->connections_max ? config->connections_max : MT_CONNS_MAX));
+    pthread_mutex_init(&conns->lock, NULL);
+    conns->plain = grpc_insecure_server_credentials_create();
+    return mt_ok();
+}
+
+void rpc_conns_stop(struct rpc_conns *conns)
+{
+    io_listener_close(&conns->listener);
+    io_timer_stop(&conns->sweep);
+}
+
+void rpc_conns_close(struct rpc_conns *conns)
+{
+    while (conns->fresh)
+        conn_free(conns->fresh);
+    while (conns->trusted)
+        conn_free(conns->trusted);
+    grpc_server_credentials_release(conns->plain);
+    pthread_mutex_destroy(&conns->lock);
+}
+
+static void conns_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
+{
+    struct rpc_conns *conns = mt_container_of(listener, struct rpc_conns, listener);
+    struct rpc_conn *conn = calloc(1, sizeof *conn);
+    int twin_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    (void)peer;
+    if (conn) {
+        conn->watch.ready = conn_hung_up;
+        if (twin_fd < 0 || io_watch_start(conns->rpc->loop, &conn->watch, twin_fd, IO_HANGUP).code) {
+            free(conn);
+            conn = NULL;
+        }
+    }
+    if (!conn) { /* no memory, or no descriptors: the peer is told by the end of its connection */
+        if (twin_fd >= 0)
+            close(twin_fd);
+        close(fd);
+        listener->count.refused_fds++;
+        io_listener_release(listener);
+        return;
+    }
+    conn->conns = conns;
+    conn->twin_fd = twin_fd;
+    conn->grpc_fd = fd;
+    conn->since_ms = io_now_ms();
+    pthread_mutex_lock(&conns->lock);
+    conn_link(&conns->fresh, conn);
+    conns->is_held_up = atomic_fetch_add(&conns->unauthenticated, 1) + 1 >= conns->unauthenticated_max;
+    bool is_held_up = conns->is_held_up;
+    pthread_mutex_unlock(&conns->lock);
+    if (is_held_up)
+        io_listener_pause(listener);
+    if (!io_timer_is_started(&conns->sweep))
+        io_timer_start(conns->rpc->loop, &conns->sweep, MT_CONN_SWEEP_MS);
+    grpc_server_add_channel_from_fd(conns->server, fd, conns->plain);
+}
+
+/* Drops the connections that had their time: first_call_ms, or much less when others wait in the backlog. */
+static void conns_sweep(struct io_timer *timer)
+{
+    struct rpc_conns *conns = mt_container_of(timer, struct rpc_conns, sweep);
+    uint64_t now = io_now_ms();
+    pthread_mutex_lock(&conns->lock);
+    uint64_t limit_ms = conns->is_held_up ? MT_CONN_STRANGER_MS_MIN : conns->first_call_ms;
+    pthread_mutex_unlock(&conns->lock);
+    for (;;) {
+        struct rpc_conn *old = NULL;
+        pthread_mutex_lock(&conns->lock);
+        for (struct rpc_conn *conn = conns->fresh; conn && !old; conn = conn->next)
+            if (now - conn->since_ms >= limit_ms)
+                old = conn;
+        if (old)
+            conn_unlink(old);
+        pthread_mutex_unlock(&conns->lock);
+        if (!old)
+            break;
+        conns->dropped++;
+        shutdown(old->twin_fd, SHUT_RDWR);
+        conn_free(old);
+    }
+    if (conns->fresh)
+        io_timer_start(conns->rpc->loop, timer, MT_CONN_SWEEP_MS);
+}
+
+void rpc_conns_trust(struct rpc_conns *conns, grpc_call *call)
+{
+    if (atomic_load(&conns->unauthenticated) == 0)
+        return;
+    int fd = -1;
+    char *peer = grpc_call_get_peer(call); /* "fd:7" for connections given by descriptor */
+    if (peer && sscanf(peer, "fd:%d", &fd) != 1)
+        fd = -1;
+    gpr_free(peer);
+
+    bool is_place_free = false;
+    pthread_mutex_lock(&conns->lock);
+    for (struct rpc_conn *conn = conns->fresh; conn; conn = conn->next) {
+        if (conn->grpc_fd != fd)
+            continue;
+        conn_unlink(conn);
+        conn->is_trusted = true;
+        conn_link(&conns->trusted, conn);
+        atomic_fetch_add(&conns->trusted_count, 1);
+        is_place_free = conns->is_held_up && !conns->is_resume_posted;
+        conns->is_resume_posted |= is_place_free;
+        break;
+    }
+    pthread_mutex_unlock(&conns->lock);
+    if (is_place_free)
+        io_loop_post(conns->rpc->loop, &conns->resume);
+}
+
+static void conns_resume(struct io_msg *msg)
+{
+    struct rpc_conns *conns = mt_container_of(msg, struct rpc_conns, resume);
+    pthread_mutex_lock(&conns->lock);
+    conns->is_resume_posted = false;
+    pthread_mutex_unlock(&conns->lock);
+    conns_use_room(conns);
+}
+
+/* Lets accept go on when there is a place again. */
+static void conns_use_room(struct rpc_conns *conns)
+{
+    pthread_mutex_lock(&conns->lock);
+    bool is_free = conns->is_held_up && atomic_load(&conns->unauthenticated) < conns->unauthenticated_max;
+    if (is_free)
+        conns->is_held_up = false;
+    pthread_mutex_unlock(&conns->lock);
+    if (is_free)
+        io_listener_resume(&conns->listener);
+}
+
+static void conn_hung_up(struct io_watch *watch, unsigned events)
+{
+    (void)events;
+    conn_free(mt_container_of(watch, struct rpc_conn, watch));
+}
+
+/* Lets go of the duplicate; gRPC's own descriptor is gRPC's business. */
+static void conn_free(struct rpc_conn *conn)
+{
+    struct rpc_conns *conns = conn->conns;
+    pthread_mutex_lock(&conns->lock);
+    if (conn->link)
+        conn_unlink(conn);
+    pthread_mutex_unlock(&conns->lock);
+    io_watch_stop(&conn->watch);
+    close(conn->twin_fd);
+    free(conn);
+    io_listener_release(&conns->listener);
+    conns_use_room(conns);
+}
+
+static void conn_link(struct rpc_conn **list, struct rpc_conn *conn)
+{
+    conn->next = *list;
+    conn->link = list;
+    if (conn->next)
+        conn->next->link = &conn->next;
+    *list = conn;
+}
+
+/* Takes it out of its list, and out of that list's count. */
+static void conn_unlink(struct rpc_conn *conn)
+{
+    *conn->link = conn->next;
+    if (conn->next)
+        conn->next->link = conn->link;
+    conn->next = NULL;
+    conn->link = NULL;
+    atomic_fetch_sub(conn->is_trusted ? &conn->conns->trusted_count : &conn->conns->unauthenticated, 1);
+}

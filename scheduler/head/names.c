@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * names.c - named actors: who holds which name.
+ *
+ * Owns:    the names, what is remembered of requests (by id), and which processes have ended lately.
+ * Always:  a name's owner is a process that nobody has reported as ended, on a node that is not dead.
+ *
+ * A request may come twice: the reply of the first is repeated. A process may end before its name arrives, by another
+ * node's stream: so ended processes are remembered, and a put in their name is refused.
+ */
+#include "scheduler/head/internal.h"
+
+enum { NAME_SEPARATOR = 0x1f, NAME_SIZE = 64 /* as in the local protocol, its end included */, GONE_MAX = 16384 };
+enum name_op { NAME_PUT = 1, NAME_GET = 2, NAME_DELETE = 3 }; /* NameRequest.op: enum ctl_op of the local protocol */
+
+static bool text_is_fine(const char *text, bool may_be_empty)
+{
+    size_t size = strlen(text);
+    if (size >= NAME_SIZE || (size == 0 && !may_be_empty))
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            return false;
+    return true;
+}
+
+static void make_key(const char *space, const char *name, char key[2 * MT_NAME_BYTES_MAX])
+{
+    snprintf(key, 2 * MT_NAME_BYTES_MAX, "%s%c%s", space, NAME_SEPARATOR, name);
+}
+
+static struct name *find(const struct head *h, const char *key)
+{
+    struct head_index_node *at = head_index_find(&h->names, key);
+    return at ? mt_container_of(at, struct name, at) : NULL;
+}
+
+static void count_owner(struct head *h, uint64_t owner, int change)
+{
+    mt_map_entry *entry = mt_map_find(&h->name_owners, mt_map_key(owner));
+    uint64_t      count = (entry ? entry->value.num : 0) + (uint64_t)(int64_t)change;
+    if (count == 0)
+        mt_map_remove(&h->name_owners, mt_map_key(owner));
+    else
+        HEAD_TRY(h, mt_map_put_num(&h->name_owners, mt_map_key(owner), count));
+}
+
+void names_free(struct head *h, struct name *n)
+{
+    head_index_remove(&h->names, &n->at);
+    count_owner(h, n->owner, -1);
+    free(n->key);
+    free(n);
+}
+
+static mt_status add(struct head *h, const char *key, mt_id actor, uint64_t owner, uint32_t owner_node,
+                     struct name **out_name)
+{
+    struct name *n = calloc(1, sizeof *n);
+    char        *copy = strdup(key);
+    mt_status    st = n && copy ? mt_ok() : mt_error(MT_ENOMEM, 0, "add a name");
+    if (st.code == 0)
+        st = head_index_add(&h->names, &n->at, copy);
+    if (st.code != 0) {
+        free(n);
+        free(copy);
+        return st;
+    }
+    n->key = copy;
+    n->name = strchr(copy, NAME_SEPARATOR) + 1;
+    n->actor = actor;
+    n->owner = owner;
+    n->owner_node = owner_node;
+    count_owner(h, owner, 1);
+    *out_name = n;
+    return mt_ok();
+}
+
+mt_status names_load(struct head *h, const Manta__Store__NameRecord *r)
+{
+    char         key[2 * MT_NAME_BYTES_MAX];
+    struct name *n;
+    if (!text_is_fine(r->space, true) || !text_is_fine(r->name, false))
+        return mt_error(MT_ECORRUPT, 0, "the store holds a name that can't be");
+    make_key(r->space, r->name, key);
+    if (find(h, key))
+        return mt_error(MT_ECORRUPT, 0, "the store holds a name twice");
+    return add(h, key, (mt_id){r->actor_process, r->actor_counter}, r->owner, r->owner_node, &n);
+}
+
+/* ---- outcomes, by request id ---- */
+
+static struct outcome *recall(struct head *h, mt_id id)
+{
+    mt_map_entry *entry = mt_id_is_zero(id) ? NULL : mt_map_find(&h->outcomes, id);
+    return entry ? &h->outcome_ring.data[entry->value.num] : NULL;
+}
+
+static void remember(struct head *h, const struct outcome *outcome)
+{
+    if (mt_id_is_zero(outcome->id))
+        return;
+    if (h->outcome_ring.count < HEAD_OUTCOMES_MAX) {
+        h->outcome_at = h->outcome_ring.count;
+        HEAD_TRY(h, mt_vec_push(&h->outcome_ring, *outcome));
+    } else {
+        h->outcome_at = (h->outcome_at + 1) % HEAD_OUTCOMES_MAX;
+        mt_map_remove(&h->outcomes, h->outcome_ring.data[h->outcome_at].id);
+        h->outcome_ring.data[h->outcome_at] = *outcome;
+    }
+    HEAD_TRY(h, mt_map_put_num(&h->outcomes, outcome->id, h->outcome_at));
+}
+
+/* ---- requests ---- */
+
+static void reply(struct head *h, struct stream *s, const Manta__V1__NameRequest *r, const struct outcome *o)
+{
+    Manta__V1__NameReply answer = MANTA__V1__NAME_REPLY__INIT;
+    to_node              message = MANTA__V1__HEAD_TO_NODE__INIT;
+    char                 text[HEAD_TEXT_SIZE] = "";
+    const char          *space = r->space[0] ? r->space : "default";
+    if (o->code == MT_EEXIST)
+        snprintf(text, sizeof text, "the name %.64s (namespace %.64s) is another actor's: choose another name, or get that one",
+                 r->name, space);
+    else if (o->code == MT_ENOENT)
+        snprintf(text, sizeof text, "no actor has the name %.64s (namespace %.64s); its creator may have ended", r->name, space);
+    else if (o->code == MT_EACTOR_DIED)
+        snprintf(text, sizeof text, "the process that answers for %.64s has ended", r->name);
+    else if (o->code == MT_EINVAL)
+        snprintf(text, sizeof text, "a name has 1 to %d bytes and no control characters", NAME_SIZE - 1);
+    else if (o->code == MT_EAGAIN)
+        snprintf(text, sizeof text, "the cluster holds %d names already: delete some", HEAD_NAMES_MAX);
+    answer.id_process = r->id_process;
+    answer.id_counter = r->id_counter;
+    answer.code = o->code;
+    answer.text = text;
+    answer.actor_process = o->actor.process;
+    answer.actor_counter = o->actor.counter_index;
+    answer.owner = o->owner;
+    answer.owner_node = o->owner_node;
+    message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_NAME;
+    message.name = &answer;
+    out_send(h, s, &message, true);
+}
+
+static void show(struct outcome *o, const struct name *n)
+{
+    o->actor = n->actor;
+    o->owner = n->owner;
+    o->owner_node = n->owner_node;
+}
+
+static bool owner_has_ended(const struct head *h, const Manta__V1__NameRequest *r)
+{
+    const struct node *n = nodes_find(h, r->owner_node);
+    return mt_map_find(&h->gone, mt_map_key(r->owner)) || !n || n->place.state == POLICY_DEAD;
+}
+
+static void put(struct head *h, const Manta__V1__NameRequest *r, const char *key, struct outcome *o)
+{
+    mt_id        actor = {r->actor_process, r->actor_counter};
+    struct name *n = find(h, key);
+    if (n) {
+        o->code = mt_id_equal(n->actor, actor) ? MT_OK : MT_EEXIST;
+        h->count.name_exists += o->code == MT_EEXIST;
+        show(o, n);
+        return;
+    }
+    if (owner_has_ended(h, r)) {
+        o->code = MT_EACTOR_DIED;
+        return;
+    }
+    if (h->names.count >= HEAD_NAMES_MAX) {
+        o->code = MT_EAGAIN;
+        return;
+    }
+    mt_status st = add(h, key, actor, r->owner, r->owner_node, &n);
+    if (st.code != 0) {
+        head_broken(h, st);
+        return;
+    }
+    h->count.name_put++;
+    records_put_name(h, n);
+    show(o, n);
+}
+
+/* A delete names the actor that it means, or none: then whoever holds the name. */
+static void drop(struct head *h, const Manta__V1__NameRequest *r, const char *key, struct outcome *o)
+{
+    mt_id        actor = {r->actor_process, r->actor_counter};
+    struct name *n = find(h, key);
+    if (!n || (!mt_id_is_zero(actor) && !mt_id_equal(actor, n->actor))) {
+        o->code = MT_ENOENT;
+        return;
+    }
+    records_drop_name(h, key);
+    names_free(h, n);
+}
+
+static void get(struct head *h, const char *key, struct outcome *o)
+{
+    struct name *n = find(h, key);
+    if (n)
+        show(o, n);
+    else
+        o->code = MT_ENOENT;
+}
+
+void names_request(struct head *h, struct stream *s, const Manta__V1__NameRequest *r)
+{
+    struct outcome  outcome = {.id = {r->id_process, r->id_counter}};
+    struct outcome *before = recall(h, outcome.id);
+    char            key[2 * MT_NAME_BYTES_MAX];
+    if (before && r->op != NAME_GET) {
+        h->count.outcome_hit++;
+        reply(h, s, r, before);
+        return;
+    }
+    if (!text_is_fine(r->space, true) || !text_is_fine(r->name, false)) {
+        outcome.code = MT_EINVAL;
+        reply(h, s, r, &outcome);
+        return;
+    }
+    make_key(r->space, r->name, key);
+    if (r->op == NAME_PUT)
+        put(h, r, key, &outcome);
+    else if (r->op == NAME_DELETE)
+        drop(h, r, key, &outcome);
+    else if (r->op == NAME_GET)
+        get(h, key, &outcome);
+    else
+        outcome.code = MT_EUNSUPPORTED;
+    if (r->op == NAME_PUT || r->op == NAME_DELETE)
+        remember(h, &outcome);
+    reply(h, s, r, &outcome);
+}
+
+/* ---- ends ---- */
+
+static void release(struct head *h, struct name *n, const char *why)
+{
+    mt_log(MT_LOG_INFO, "name_released", "name=%s why=\"%s\"", n->name, why);
+    h->count.name_released++;
+    records_drop_name(h, n->key);
+    names_free(h, n);
+}
+
+static void remember_gone(struct head *h, uint64_t process)
+{
+    if (process == 0 || mt_map_find(&h->gone, mt_map_key(process)))
+        return;
+    if (h->gone_order.count < GONE_MAX) {
+        HEAD_TRY(h, mt_vec_push(&h->gone_order, process));
+    } else {
+        mt_map_remove(&h->gone, mt_map_key(h->gone_order.data[h->gone_at]));
+        h->gone_order.data[h->gone_at] = process;
+        h->gone_at = (h->gone_at + 1) % GONE_MAX;
+    }
+    HEAD_TRY(h, mt_map_put_num(&h->gone, mt_map_key(process), 1));
+}
+
+void names_process_gone(struct head *h, uint64_t process)
+{
+    remember_gone(h, process);
+    if (!mt_map_find(&h->name_owners, mt_map_key(process)))
+        return;
+    for (struct head_index_node *at = h->names.first, *next; at; at = next) {
+        struct name *n = mt_container_of(at, struct name, at);
+        next = at->next;
+        if (n->owner == process)
+            release(h, n, "its process ended");
+    }
+}
+
+void names_node_dead(struct head *h, uint32_t node)
+{
+    for (struct head_index_node *at = h->names.first, *next; at; at = next) {
+        struct name *n = mt_container_of(at, struct name, at);
+        next = at->next;
+        if (n->owner_node == node)
+            release(h, n, "its node died");
+    }
+}

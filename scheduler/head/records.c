@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * records.c - the tables as records of the store: written whenever one changes, read once at the start.
+ */
+#include "scheduler/head/internal.h"
+
+static const char META_KEY[] = "head";
+
+static void change(struct head *h, enum head_table table, const void *key, size_t key_size,
+                   const ProtobufCMessage *value)
+{
+    struct head_record record = {.table = table, .key_size = key_size, .key = malloc(key_size)};
+    if (value) {
+        record.value_size = protobuf_c_message_get_packed_size(value);
+        record.value = malloc(record.value_size + 1);
+        if (record.value)
+            protobuf_c_message_pack(value, record.value);
+    }
+    if (!record.key || (value && !record.value) || mt_vec_push(&h->changes, record).code != 0) {
+        free(record.key);
+        free(record.value);
+        head_broken(h, mt_error(MT_ENOMEM, 0, "make a record"));
+        return;
+    }
+    memcpy(record.key, key, key_size);
+}
+
+static void number_key(uint32_t number, uint8_t key[4])
+{
+    for (int i = 0; i < 4; i++)
+        key[i] = (uint8_t)(number >> (24 - 8 * i));
+}
+
+void records_put_meta(struct head *h)
+{
+    Manta__Store__Meta meta = MANTA__STORE__META__INIT;
+    meta.schema = HEAD_SCHEMA;
+    meta.cluster = h->config.cluster;
+    meta.head_epoch = h->epoch;
+    meta.next_node = h->next_node;
+    meta.next_order = h->next_order;
+    change(h, HEAD_TABLE_META, META_KEY, sizeof META_KEY - 1, &meta.base);
+}
+
+void records_put_node(struct head *h, const struct node *n)
+{
+    Manta__Store__NodeRecord record = MANTA__STORE__NODE_RECORD__INIT;
+    resource                 items[POLICY_RESOURCES_MAX], *total[POLICY_RESOURCES_MAX];
+    uint8_t                  key[4];
+    for (uint32_t i = 0; i < n->place.resource_count; i++) {
+        resource_fill(&items[i], h->kinds.data[n->place.resources[i].kind], n->place.resources[i].total);
+        total[i] = &items[i];
+    }
+    record.node = n->place.id;
+    record.epoch = n->epoch;
+    record.boot = n->boot;
+    record.dead = n->place.state == POLICY_DEAD;
+    record.name = n->name;
+    record.address = n->address;
+    record.data_address = n->data_address;
+    record.reason = (char *)n->reason;
+    record.n_total = n->place.resource_count;
+    record.total = total;
+    number_key(n->place.id, key);
+    change(h, HEAD_TABLE_NODES, key, sizeof key, &record.base);
+}
+
+void records_drop_node(struct head *h, uint32_t number)
+{
+    uint8_t key[4];
+    number_key(number, key);
+    change(h, HEAD_TABLE_NODES, key, sizeof key, NULL);
+}
+
+void records_put_name(struct head *h, const struct name *n)
+{
+    Manta__Store__NameRecord record = MANTA__STORE__NAME_RECORD__INIT;
+    char                     space[MT_NAME_BYTES_MAX];
+    snprintf(space, sizeof space, "%.*s", (int)(n->name - n->key - 1), n->key);
+    record.space = space;
+    record.name = (char *)n->name;
+    record.actor_process = n->actor.process;
+    record.actor_counter = n->actor.counter_index;
+    record.owner = n->owner;
+    record.owner_node = n->owner_node;
+    change(h, HEAD_TABLE_NAMES, n->key, strlen(n->key), &record.base);
+}
+
+void records_drop_name(struct head *h, const char *key)
+{
+    change(h, HEAD_TABLE_NAMES, key, strlen(key), NULL);
+}
+
+void records_put_job(struct head *h, const struct job *job)
+{
+    Manta__Store__JobRecord record = MANTA__STORE__JOB_RECORD__INIT;
+    record.spec = job->spec;
+    record.state = job->state;
+    record.reason = (char *)job->reason;
+    record.exit_code = job->exit_code;
+    record.attempt = job->attempt;
+    record.node = job->node;
+    record.failures = job->failures;
+    record.stop_requested = job->stop_requested;
+    record.submitted_ms = job->submitted_ms;
+    record.started_ms = job->started_ms;
+    record.ended_ms = job->ended_ms;
+    record.pid = job->pid;
+    record.order = job->order;
+    record.log_base = job->log_base;
+    change(h, HEAD_TABLE_JOBS, job->spec->id, strlen(job->spec->id), &record.base);
+}
+
+void records_drop_job(struct head *h, const char *id)
+{
+    change(h, HEAD_TABLE_JOBS, id, strlen(id), NULL);
+}
+
+/* ---- reading ---- */
+
+static mt_status load_meta(struct head *h, const uint8_t *value, size_t size)
+{
+    Manta__Store__Meta *meta = manta__store__meta__unpack(NULL, size, value);
+    if (!meta)
+        return mt_error(MT_ECORRUPT, 0, "read the store's meta record");
+    mt_status st = mt_ok();
+    if (meta->schema > HEAD_SCHEMA)
+        st = mt_error(MT_EVERSION, 0, "the store was written by a newer head");
+    else if (meta->cluster[0] == '\0' || strlen(meta->cluster) >= HEAD_CLUSTER_SIZE)
+        st = mt_error(MT_ECORRUPT, 0, "the store names no cluster");
+    if (st.code == 0) {
+        snprintf(h->config.cluster, sizeof h->config.cluster, "%s", meta->cluster);
+        h->epoch = meta->head_epoch;
+        h->next_node = meta->next_node > h->next_node ? meta->next_node : h->next_node;
+        h->next_order = meta->next_order > h->next_order ? meta->next_order : h->next_order;
+    }
+    manta__store__meta__free_unpacked(meta, NULL);
+    return st;
+}
+
+static mt_status load_node(struct head *h, const uint8_t *value, size_t size)
+{
+    Manta__Store__NodeRecord *record = manta__store__node_record__unpack(NULL, size, value);
+    if (!record)
+        return mt_error(MT_ECORRUPT, 0, "read a node from the store");
+    mt_status st = nodes_load(h, record);
+    manta__store__node_record__free_unpacked(record, NULL);
+    return st;
+}
+
+static mt_status load_name(struct head *h, const uint8_t *value, size_t size)
+{
+    Manta__Store__NameRecord *record = manta__store__name_record__unpack(NULL, size, value);
+    if (!record)
+        return mt_error(MT_ECORRUPT, 0, "read a name from the store");
+    mt_status st = names_load(h, record);
+    manta__store__name_record__free_unpacked(record, NULL);
+    return st;
+}
+
+static mt_status load_job(struct head *h, const uint8_t *value, size_t size)
+{
+    Manta__Store__JobRecord *record = manta__store__job_record__unpack(NULL, size, value);
+    if (!record)
+        return mt_error(MT_ECORRUPT, 0, "read a job from the store");
+    mt_status st = jobs_load(h, record);
+    manta__store__job_record__free_unpacked(record, NULL);
+    return st;
+}
+
+mt_status head_load(struct head *h, enum head_table table, const uint8_t *key, size_t key_size, const uint8_t *value,
+                    size_t value_size)
+{
+    (void)key;
+    (void)key_size;
+    MT_ASSERT(!h->is_started);
+    switch (table) {
+    case HEAD_TABLE_META:
+        return load_meta(h, value, value_size);
+    case HEAD_TABLE_NODES:
+        return load_node(h, value, value_size);
+    case HEAD_TABLE_NAMES:
+        return load_name(h, value, value_size);
+    case HEAD_TABLE_JOBS:
+        return load_job(h, value, value_size);
+    }
+    return mt_error(MT_EVERSION, 0, "the store has a table that this head does not know");
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wants.c - leases that a node cannot grant itself: levels in, places out.
+ *
+ * Owns:    the wants of each node.
+ * Always:  placed <= wanted; each Place is a promise on the nodes that it names, until their reports contain it.
+ *
+ * A want is a level: each report brings all wants of its node, and replaces what was there. What was placed for a want
+ * is remembered as long as its version stays; when the want still stands HEAD_REPLACE_MS later, its leases were refused
+ * or lost, and it is answered again. So nothing here needs an acknowledgement.
+ */
+#include "scheduler/head/internal.h"
+
+static struct want *find(struct node *n, const Manta__V1__Want *w, size_t hint)
+{
+    for (size_t i = 0; i < n->wants.count; i++) {
+        struct want *old = &n->wants.data[(hint + i) % n->wants.count]; /* the order of reports is mostly the same */
+        if (old->owner == w->owner && old->class_id == w->class_id)
+            return old;
+    }
+    return NULL;
+}
+
+static void tell_refused(struct head *h, struct node *n, struct want *w, int32_t code, const char *text)
+{
+    Manta__V1__Unschedulable answer = MANTA__V1__UNSCHEDULABLE__INIT;
+    to_node                  message = MANTA__V1__HEAD_TO_NODE__INIT;
+    w->is_refused = true;
+    h->count.unschedulable++;
+    answer.owner = w->owner;
+    answer.class_id = w->class_id;
+    answer.version = w->version;
+    answer.code = code;
+    answer.text = (char *)text;
+    message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_UNSCHEDULABLE;
+    message.unschedulable = &answer;
+    out_send(h, nodes_stream(h, n), &message, false);
+}
+
+static struct want read_want(struct head *h, struct node *n, const Manta__V1__Want *from, const struct want *old)
+{
+    struct want w = {.owner = from->owner, .job = from->job, .class_id = from->class_id, .version = from->version};
+    char        text[HEAD_TEXT_SIZE];
+    w.wanted = from->wanted;
+    w.request.policy = from->policy <= POLICY_NODE_SOFT ? (enum policy_kind)from->policy : POLICY_HYBRID;
+    w.request.node = from->node;
+    w.request.prefer = n->place.id;
+    if (old && old->version == from->version) {
+        w.placed = old->placed;
+        w.placed_ms = old->placed_ms;
+        w.is_refused = old->is_refused;
+    }
+    if (resources_to_request(h, from->resources, from->n_resources, &w.request, text, sizeof text).code != 0) {
+        if (!w.is_refused)
+            tell_refused(h, n, &w, MT_EINVAL, text);
+        w.wanted = 0;
+    }
+    if (w.placed > w.wanted)
+        w.placed = w.wanted;
+    return w;
+}
+
+void wants_report(struct head *h, struct node *n, Manta__V1__Want *const *wants, size_t count)
+{
+    MT_VEC(struct want) next = {0};
+    if (count > HEAD_WANTS_MAX)
+        count = HEAD_WANTS_MAX; /* the rest is in a later report, when these are served */
+    if (count > 0)
+        HEAD_TRY(h, mt_vec_reserve(&next, count));
+    for (size_t i = 0; i < count && i < next.capacity; i++) {
+        struct want w = read_want(h, n, wants[i], find(n, wants[i], i));
+        if (w.wanted > 0 || w.is_refused)
+            next.data[next.count++] = w;
+    }
+    mt_vec_fini(&n->wants);
+    memcpy(&n->wants, &next, sizeof next);
+}
+
+bool wants_in_grace(const struct head *h)
+{
+    return h->now_ms - h->start_ms < h->config.grace_ms;
+}
+
+static void send_place(struct head *h, struct node *n, const struct want *w, uint32_t *nodes, uint32_t count)
+{
+    Manta__V1__Place place = MANTA__V1__PLACE__INIT;
+    to_node          message = MANTA__V1__HEAD_TO_NODE__INIT;
+    place.owner = w->owner;
+    place.class_id = w->class_id;
+    place.version = w->version;
+    place.nodes = nodes;
+    place.n_nodes = count;
+    message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_PLACE;
+    message.place = &place;
+    out_send(h, nodes_stream(h, n), &message, false);
+}
+
+/* One promise for each run of the same node. */
+static void promise(struct head *h, const struct policy_request *request, const uint32_t *nodes, uint32_t count)
+{
+    for (uint32_t i = 0, run; i < count; i += run) {
+        for (run = 1; i + run < count && nodes[i + run] == nodes[i];)
+            run++;
+        nodes_promise(h, nodes_find(h, nodes[i]), request, run);
+    }
+}
+
+static void explain(struct head *h, struct node *n, struct want *w, struct policy_node **living, uint32_t count)
+{
+    char text[HEAD_TEXT_SIZE];
+    policy_explain((const struct policy_node *const *)living, count, &w->request, (const char *const *)h->kinds.data,
+                   text, sizeof text);
+    tell_refused(h, n, w, MT_EUNSCHEDULABLE, text);
+}
+
+static void serve(struct head *h, struct node *n, struct want *w, struct policy_node **living, uint32_t count)
+{
+    uint32_t nodes[HEAD_PLACE_MAX];
+    if (w->placed > 0 && h->now_ms - w->placed_ms >= HEAD_REPLACE_MS) {
+        w->placed = 0;
+        h->count.replaced++;
+    }
+    uint32_t wanted = w->wanted - w->placed;
+    if (wanted == 0 || (w->is_refused && !h->is_capacity_changed))
+        return;
+    uint32_t placed = policy_place(living, count, &w->request, wanted < HEAD_PLACE_MAX ? wanted : HEAD_PLACE_MAX,
+                                   &h->rng, nodes);
+    if (placed > 0) {
+        w->placed += placed;
+        w->placed_ms = h->now_ms;
+        w->is_refused = false;
+        h->count.placed += placed;
+        promise(h, &w->request, nodes, placed);
+        send_place(h, n, w, nodes, placed);
+    } else if (!w->is_refused && !wants_in_grace(h) &&
+               !policy_is_feasible((const struct policy_node *const *)living, count, &w->request)) {
+        explain(h, n, w, living, count);
+    }
+}
+
+static bool has_open(const struct head *h, const struct node *n)
+{
+    for (size_t i = 0; i < n->wants.count; i++) {
+        const struct want *w = &n->wants.data[i];
+        if (w->placed < w->wanted || (w->placed > 0 && h->now_ms - w->placed_ms >= HEAD_REPLACE_MS))
+            return true;
+    }
+    return false;
+}
+
+/* Nodes take turns at being first, so that none of them is always served with the rest. */
+void wants_round(struct head *h)
+{
+    MT_VEC(struct node *) open = {0};
+    MT_MAP_EACH (&h->nodes, entry) {
+        struct node *n = entry->value.ptr;
+        if (n->stream != 0 && n->wants.count > 0 && has_open(h, n))
+            HEAD_TRY(h, mt_vec_push(&open, n));
+    }
+    struct policy_node **living = NULL;
+    uint32_t             count = 0;
+    if (open.count > 0)
+        HEAD_TRY(h, nodes_living(h, &living, &count));
+    for (size_t i = 0; i < open.count && living; i++) {
+        struct node *n = open.data[(h->round + i) % open.count];
+        for (size_t j = 0; j < n->wants.count; j++)
+            serve(h, n, &n->wants.data[j], living, count);
+    }
+    h->round++;
+    h->is_capacity_changed = false;
+    free(living);
+    mt_vec_fini(&open);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * explain.c - why no node can ever hold a request, in one sentence for people.
+ */
+#include "scheduler/policy/policy.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { AMOUNT_TEXT_SIZE = 32 };
+
+struct text {
+    char  *out;
+    size_t size;
+    size_t used;
+};
+
+MT_PRINTF(2, 3) static void add(struct text *t, const char *format, ...)
+{
+    if (t->used >= t->size)
+        return;
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(t->out + t->used, t->size - t->used, format, args);
+    va_end(args);
+    if (n > 0)
+        t->used += (size_t)n;
+}
+
+/* "4", "0.5"; memory in bytes, with the binary unit that divides it. */
+static const char *amount_text(const char *name, int64_t amount, char *out)
+{
+    if (strcmp(name, "memory") == 0) {
+        if (amount >= 1 << 30 && amount % (1 << 30) == 0)
+            snprintf(out, AMOUNT_TEXT_SIZE, "%" PRId64 " GiB", amount >> 30);
+        else if (amount >= 1 << 20 && amount % (1 << 20) == 0)
+            snprintf(out, AMOUNT_TEXT_SIZE, "%" PRId64 " MiB", amount >> 20);
+        else
+            snprintf(out, AMOUNT_TEXT_SIZE, "%" PRId64 " bytes", amount);
+    } else if (amount % 1000 == 0) {
+        snprintf(out, AMOUNT_TEXT_SIZE, "%" PRId64, amount / 1000);
+    } else {
+        snprintf(out, AMOUNT_TEXT_SIZE, "%" PRId64 ".%03" PRId64, amount / 1000, amount % 1000);
+        for (size_t end = strlen(out); out[end - 1] == '0'; end--)
+            out[end - 1] = '\0';
+    }
+    return out;
+}
+
+static int64_t total_of(const struct policy_node *node, uint32_t kind)
+{
+    for (uint32_t i = 0; i < node->resource_count; i++)
+        if (node->resources[i].kind == kind)
+            return node->resources[i].total;
+    return 0;
+}
+
+static bool counts(const struct policy_node *node, const struct policy_request *request)
+{
+    return node->state != POLICY_DEAD && (request->policy != POLICY_NODE || node->id == request->node);
+}
+
+/* Says of each resource that exceeds every node what the largest has. Returns how many there are. */
+static uint32_t explain_amounts(struct text *t, const struct policy_node *const *nodes, uint32_t node_count,
+                                const struct policy_request *request, const char *const *names)
+{
+    uint32_t short_of = 0;
+    for (uint32_t i = 0; i < request->amount_count; i++) {
+        const struct policy_amount *a = &request->amounts[i];
+        int64_t                     largest = 0;
+        uint32_t                    where = 0;
+        for (uint32_t j = 0; j < node_count; j++)
+            if (counts(nodes[j], request) && total_of(nodes[j], a->kind) > largest) {
+                largest = total_of(nodes[j], a->kind);
+                where = nodes[j]->id;
+            }
+        if (a->amount <= largest)
+            continue;
+        char wants[AMOUNT_TEXT_SIZE], has[AMOUNT_TEXT_SIZE];
+        add(t, "%swants %s %s, ", short_of++ ? "; " : "", amount_text(names[a->kind], a->amount, wants), names[a->kind]);
+        if (where != 0)
+            add(t, "the largest node (%u) has %s", where, amount_text(names[a->kind], largest, has));
+        else
+            add(t, "no node has any");
+    }
+    return short_of;
+}
+
+void policy_explain(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,
+                    const char *const *names, char *out_text, size_t size)
+{
+    struct text t = {out_text, size, 0};
+    uint32_t    usable = 0;
+    for (uint32_t i = 0; i < node_count; i++)
+        usable += counts(nodes[i], request);
+    out_text[0] = '\0';
+    if (usable == 0 && request->policy == POLICY_NODE) {
+        add(&t, "asks for node %u, which is not in the cluster or is dead", request->node);
+        return;
+    }
+    if (usable == 0) {
+        add(&t, "the cluster has no node that is alive");
+        return;
+    }
+    if (explain_amounts(&t, nodes, node_count, request, names) > 0)
+        return;
+    add(&t, "no single node has all of");
+    for (uint32_t i = 0; i < request->amount_count; i++) {
+        char wants[AMOUNT_TEXT_SIZE];
+        add(&t, "%s %s %s", i ? "," : "", amount_text(names[request->amounts[i].kind], request->amounts[i].amount, wants),
+            names[request->amounts[i].kind]);
+    }
+    add(&t, ", though each fits on some node");
+}

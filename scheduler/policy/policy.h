@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * policy.h - where leases go: pure decisions over nodes and their free resources. No I/O, no clock, no allocation.
+ *
+ * Resources are named by small numbers that the caller has given to the names. Amounts are thousandths (memory: bytes).
+ * Equal nodes are told apart by the random source passed in, so one seed gives one answer.
+ */
+#ifndef POLICY_POLICY_H
+#define POLICY_POLICY_H
+
+#include "core/base/rng.h"
+
+#include <stdbool.h>
+
+enum {
+    POLICY_RESOURCES_MAX = 16,     /* per node or request */
+    POLICY_PACK_UNTIL = 500000,    /* hybrid: nodes are filled up to this use (millionths), then the load is spread */
+};
+
+/* Numbers agree with enum ctl_policy and Want.policy. */
+enum policy_kind { POLICY_HYBRID = 0, POLICY_SPREAD = 1, POLICY_NODE = 2, POLICY_NODE_SOFT = 3 };
+enum policy_state { POLICY_ALIVE = 1, POLICY_SUSPECT = 2, POLICY_DEAD = 3 }; /* as Node.state on the wire */
+
+struct policy_resource {
+    uint32_t kind;
+    int64_t  total;
+    int64_t  free; /* may be negative for a moment: promised more than was there */
+};
+
+struct policy_node {
+    uint32_t               id;
+    enum policy_state      state;
+    uint32_t               resource_count;
+    struct policy_resource resources[POLICY_RESOURCES_MAX];
+    int64_t                rank;     /* scratch of policy_place */
+    uint64_t               tie;      /* scratch of policy_place */
+};
+
+struct policy_amount {
+    uint32_t kind;
+    int64_t  amount; /* >= 0 */
+};
+
+struct policy_request {
+    enum policy_kind     policy;
+    uint32_t             node;   /* of POLICY_NODE and POLICY_NODE_SOFT */
+    uint32_t             prefer; /* first among equals: the node that asks; 0: none */
+    uint32_t             amount_count;
+    struct policy_amount amounts[POLICY_RESOURCES_MAX];
+};
+
+/* Whether one lease fits into what the node has in all, or has free. */
+bool policy_fits_total(const struct policy_node *node, const struct policy_request *request);
+bool policy_fits_free(const struct policy_node *node, const struct policy_request *request);
+
+/* Gives or takes back one lease's amounts on a node. */
+void policy_take(struct policy_node *node, const struct policy_request *request);
+void policy_give(struct policy_node *node, const struct policy_request *request);
+
+/* Places up to `wanted` leases on alive nodes: writes a node id for each into out_nodes (room for `wanted`), takes the
+ * amounts from the nodes' free, and returns how many were placed. Never takes more than is free. */
+uint32_t policy_place(struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,
+                      uint32_t wanted, mt_rng *rng, uint32_t *out_nodes);
+
+/* Whether some node that is not dead could ever hold one lease of it, with everything free. */
+bool policy_is_feasible(const struct policy_node *const *nodes, uint32_t node_count,
+                        const struct policy_request *request);
+
+/* Why not, for people: which resource, how much, and what the largest node has. `names[kind]` is a resource's name.
+ * Writes a NUL-terminated text of at most `size` bytes; meaningful after policy_is_feasible has said no. */
+void policy_explain(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,
+                    const char *const *names, char *out_text, size_t size);
+
+#endif

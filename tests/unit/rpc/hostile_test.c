@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * hostile_test.c - what strangers can do to a server's port, and that its clients are served all the same.
+ */
+#include "tests/unit/rpc/echo.h"
+
+#include "core/base/rng.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+static struct echo_server echo;
+static struct echo_client client;
+
+static int setup_with(uint32_t first_call_ms)
+{
+    memset(&echo, 0, sizeof echo);
+    echo.config.first_call_ms = first_call_ms;
+    echo_start(&echo);
+    client_start(&client, &echo);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return setup_with(0);
+}
+
+static int setup_impatient(void **state)
+{
+    (void)state;
+    return setup_with(200);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    client_stop(&client);
+    echo_stop(&echo);
+    return 0;
+}
+
+static int make_socket(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void dial(int fd)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(echo.port)};
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+}
+
+/* Reads until the server has closed the connection; false if it has not within 20 s. */
+static bool is_dropped(int fd)
+{
+    char bytes[4096];
+    struct pollfd p = {fd, POLLIN, 0};
+    while (poll(&p, 1, 20000) == 1) {
+        ssize_t n = recv(fd, bytes, sizeof bytes, 0);
+        if (n <= 0)
+            return true;
+    }
+    return false;
+}
+
+static void assert_served(void)
+{
+    struct test_call call;
+    struct rpc_channel *channel = client_channel(&client, echo.port, &echo.token); /* a new connection */
+    assert_int_equal(call_now(&call, &client, channel, "/test.Echo/Unary", mt_view_text("hello"), 30000), MT_OK);
+    assert_string_equal(call.reply.data, "hello");
+    call_end(&call);
+    rpc_channel_close(channel);
+}
+
+static void garbage_ends_its_own_connection_only(void **state)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    static const char settings[] = "\0\0\0\4\0\0\0\0\0", giant_frame[] = "\xff\xff\xff\1\4\0\0\0\1";
+    mt_rng rng = {7};
+    char bytes[8192];
+    (void)state;
+    for (int round = 0; round < 24; round++) {
+        int fd = make_socket();
+        size_t size = 0;
+        dial(fd);
+        if (round % 4 >= 1) { /* garbage after a right beginning goes deeper */
+            memcpy(bytes, preface, sizeof preface - 1);
+            size = sizeof preface - 1;
+        }
+        if (round % 4 >= 2) {
+            memcpy(bytes + size, settings, 9);
+            size += 9;
+        }
+        if (round % 4 == 3) {
+            memcpy(bytes + size, giant_frame, 9);
+            size += 9;
+        }
+        while (size < 1024 + (size_t)round * 256)
+            bytes[size++] = (char)(mt_rng_next(&rng) | 0x80); /* never a frame of a kind that is just ignored */
+        ssize_t sent = send(fd, bytes, size, MSG_NOSIGNAL);
+        (void)sent; /* the server may have hung up already */
+        assert_true(is_dropped(fd));
+        close(fd);
+    }
+    assert_served();
+    echo_stats(&echo);
+    assert_int_equal(echo.stats.unauthenticated, 0);
+}
+
+static void http_1_is_turned_away(void **state)
+{
+    static const char get[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    (void)state;
+    int fd = make_socket();
+    dial(fd);
+    assert_int_equal(send(fd, get, sizeof get - 1, MSG_NOSIGNAL), sizeof get - 1);
+    assert_true(is_dropped(fd));
+    close(fd);
+    assert_served();
+}
+
+static void idle_connections_do_not_keep_clients_out(void **state)
+{
+    enum { IDLE = 300 };
+    int fds[IDLE];
+    (void)state;
+    for (int i = 0; i < IDLE; i++) {
+        fds[i] = make_socket();
+        dial(fds[i]);
+    }
+    assert_served();
+    echo_stats(&echo);
+    assert_true(echo.stats.unauthenticated <= MT_CONNS_STRANGER_MAX);
+    assert_true(echo.stats.dropped_unauthenticated > 0);
+    for (int i = 0; i < IDLE; i++)
+        close(fds[i]);
+    assert_served();
+}
+
+static void a_connection_without_the_token_has_its_time(void **state)
+{
+    struct test_call call;
+    (void)state;
+    int silent = make_socket();
+    dial(silent);
+    assert_true(is_dropped(silent));
+    close(silent);
+
+    /* Calls that need no token do not make a connection trusted, calls with a wrong one neither. */
+    struct rpc_channel *bare = client_channel(&client, echo.port, NULL);
+    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Open", mt_view_text("x"), 30000), MT_OK);
+    call_end(&call);
+    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Unary", mt_view_text("x"), 30000), MT_EAUTH);
+    call_end(&call);
+    do {
+        usleep(5000);
+        echo_stats(&echo);
+    } while (echo.stats.dropped_unauthenticated < 2);
+    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Open", mt_view_text("x"), 30000), MT_OK); /* a new one */
+    call_end(&call);
+    rpc_channel_close(bare);
+
+    /* One good call, and it may stay. */
+    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Unary", mt_view_text("x"), 30000), MT_OK);
+    call_end(&call);
+    uint64_t until = io_now_ms() + 600;
+    while (io_now_ms() < until)
+        usleep(10000);
+    echo_stats(&echo);
+    assert_int_equal(echo.stats.connections, 1);
+    assert_int_equal(echo.stats.unauthenticated, 0);
+}
+
+static void the_end_of_a_connection_is_noticed(void **state)
+{
+    struct test_call call;
+    (void)state;
+    struct rpc_channel *channel = client_channel(&client, echo.port, &echo.token);
+    assert_int_equal(call_now(&call, &client, channel, "/test.Echo/Unary", mt_view_text("x"), 30000), MT_OK);
+    call_end(&call);
+    echo_stats(&echo);
+    assert_int_equal(echo.stats.connections, 1);
+    rpc_channel_close(channel);
+    for (int i = 0; i < 10000 && echo.stats.connections; i++) {
+        usleep(1000);
+        echo_stats(&echo);
+    }
+    assert_int_equal(echo.stats.connections, 0);
+}
+
+static void no_descriptor_left_does_not_make_it_deaf(void **state)
+{
+    enum { MANY = 60 };
+    int fds[MANY];
+    struct rlimit old, low;
+    (void)state;
+    for (int i = 0; i < MANY; i++)
+        fds[i] = make_socket();
+    assert_served(); /* gRPC has all that it opens once */
+    int next = open("/dev/null", O_RDONLY);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    low = old;
+    low.rlim_cur = (rlim_t)next + 3; /* one connection takes two */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    for (int i = 0; i < MANY; i++)
+        dial(fds[i]); /* into the backlog; needs no descriptor here */
+    assert_true(is_dropped(fds[MANY - 1]));
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    echo_stats(&echo);
+    assert_true(echo.stats.refused_fds > 0);
+    for (int i = 0; i < 5; i++)
+        assert_served(); /* still under the low limit */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_served();
+}
+
+static int count_fds(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void no_descriptor_is_left_behind(void **state)
+{
+    (void)state;
+    setup(state);
+    assert_served();
+    teardown(state);
+    int before = count_fds();
+    for (int i = 0; i < 3; i++) {
+        setup(state);
+        assert_served();
+        int fd = make_socket();
+        dial(fd);
+        teardown(state);
+        close(fd);
+    }
+    assert_int_equal(count_fds(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(garbage_ends_its_own_connection_only, setup, teardown),
+        cmocka_unit_test_setup_teardown(http_1_is_turned_away, setup, teardown),
+        cmocka_unit_test_setup_teardown(idle_connections_do_not_keep_clients_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_connection_without_the_token_has_its_time, setup_impatient, teardown),
+        cmocka_unit_test_setup_teardown(the_end_of_a_connection_is_noticed, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_descriptor_left_does_not_make_it_deaf, setup, teardown),
+        cmocka_unit_test(no_descriptor_is_left_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
