@@ -320,6 +320,7 @@ void sh_conn_close(struct sh_conn *c)
     close(c->fd);
     if (c->pidfd >= 0)
         close(c->pidfd);
+    sh_store_goodbye(c);
     sh_memory_forget(c);
     if (c->is_accepted)
         io_listener_release(&sh->listener);
