@@ -202,6 +202,8 @@ void own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane
     lane->actor = actor;
     actor->is_asking = false;
     if (actor->lane) { /* socket and ring are not ordered: CTL_ENDED of the old one is still to come */
+        if (actor->next_lane)
+            actor->next_lane->actor = NULL; /* an actor has one lease at a time: that one has ended too */
         actor->next_lane = lane;
         return;
     }

@@ -374,7 +374,7 @@ static void op_actor(struct sim_proc *p)
     if (c->handle_count == SIM_HANDLES_MAX)
         return;
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
-    spec.resources[0].milli = 200;
+    spec.resources[0].milli = 50; /* all actors of all drivers on one node leave room for a task */
     /* ids: the actor's, then perhaps a request's, then the creation's; the oracle wants to know it before it runs */
     mt_id actor_id = mt_id_make(p->process, p->own.counter + 1, 0);
     mt_id create_id = mt_id_make(p->process, p->own.counter + 2, 0);
