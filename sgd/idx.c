@@ -30,14 +30,16 @@ static mt_status read_exactly(gzFile file, void *out, size_t size)
     return mt_ok();
 }
 
-/* The end must come now; asking for it makes zlib check the stream's length and checksum. */
+/* The end must come now; asking for it makes zlib check the stream's length and checksum. A stream that ends before its
+ * trailer reads as an end all the same, and only leaves Z_BUF_ERROR behind. */
 static mt_status expect_end(gzFile file)
 {
     char extra;
-    int n = gzread(file, &extra, 1);
+    int error = Z_OK, n = gzread(file, &extra, 1);
+    gzerror(file, &error);
     if (n > 0)
         return mt_error(MT_ECORRUPT, 0, "read IDX file: longer than its header says");
-    if (n < 0 || !gzeof(file))
+    if (n < 0 || error != Z_OK)
         return mt_error(MT_ECORRUPT, 0, "read IDX file: truncated or damaged");
     return mt_ok();
 }
