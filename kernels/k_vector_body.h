@@ -46,7 +46,7 @@ mt_status ENTRY(k_relu_forward)(struct k_stream *stream, float *x, size_t count)
 {
     (void)stream;
     for (size_t i = 0; i < count; i++)
-        x[i] = x[i] > 0.0f ? x[i] : 0.0f;
+        x[i] = x[i] < 0.0f ? 0.0f : x[i];
     return mt_ok();
 }
 

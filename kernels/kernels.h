@@ -63,7 +63,7 @@ struct k_ops {
     mt_status (*bias_add)(struct k_stream *stream, float *x, const float *bias, size_t rows, size_t cols);
     /* out[cols] = sum of the rows of x, from the first row to the last. */
     mt_status (*bias_grad)(struct k_stream *stream, const float *x, float *out, size_t rows, size_t cols);
-    /* x = max(x, 0), in place. */
+    /* x = max(x, 0), in place; what is not a number stays so, and shows in the loss. */
     mt_status (*relu_forward)(struct k_stream *stream, float *x, size_t count);
     /* Clears grad where the forward output y is 0, in place. */
     mt_status (*relu_backward)(struct k_stream *stream, const float *y, float *grad, size_t count);

@@ -3,7 +3,7 @@
  * trainer_local.c - state, step, and agreement of one worker.
  *
  * Owns:    the state and the buffers of one micro-batch. Thread: one per trainer.
- * Always:  has_state implies that params, velocity and progress are those after progress.step whole steps.
+ * Always:  has_state implies that params and velocity are those after state->step whole steps.
  */
 #include "sgd/trainer_local.h"
 
@@ -13,16 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct sgd_progress {
-    uint64_t step;    /* completed */
-    uint64_t samples; /* consumed */
-};
-
-struct sgd_state {
-    _Alignas(64) struct sgd_progress progress;
-    _Alignas(64) float floats[]; /* params, then velocity, each in whole cache lines */
-};
 
 enum { VRANKS_DEFAULT = 8, MICRO_BATCH_DEFAULT = 12, MICRO_BATCH_MAX = 1 << 20 };
 
@@ -40,7 +30,7 @@ static void defaults_set(struct sgd_trainer_config *config)
     config->vranks = config->vranks ? config->vranks : VRANKS_DEFAULT;
     config->micro_batch = config->micro_batch ? config->micro_batch : MICRO_BATCH_DEFAULT;
     config->epochs = config->epochs ? config->epochs : 1;
-    config->rate = config->rate != 0.0f ? config->rate : 0.1f;
+    config->rate = config->rate != 0.0f ? config->rate : 0.03f;
     config->momentum = config->momentum == 0.0f ? 0.9f : config->momentum < 0.0f ? 0.0f : config->momentum;
 }
 
@@ -139,7 +129,7 @@ mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_
     MT_ASSERT(trainer->has_state);
     for (uint32_t v = first; v < last; v++) {
         float *slot = slots[v - first];
-        sgd_sampler_batch(&trainer->sampler, trainer->state->progress.samples, v, trainer->indices);
+        sgd_sampler_batch(&trainer->sampler, trainer->state->samples, v, trainer->indices);
         sgd_dataset_gather(train, trainer->indices, micro, trainer->records, trainer->labels);
         MT_TRY(model->ops->gradient(model, trainer->params, &batch, scale, slot, slot + model->params.floats));
     }
@@ -150,7 +140,7 @@ mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_
 static float rate_now(const struct sgd_trainer *trainer)
 {
     const struct sgd_trainer_config *config = &trainer->config;
-    uint64_t step = trainer->state->progress.step;
+    uint64_t step = trainer->state->step;
     if (step < config->warmup)
         return config->rate * (float)(step + 1) / (float)config->warmup;
     if (step >= trainer->steps_total || trainer->steps_total == config->warmup)
@@ -177,8 +167,8 @@ mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct 
     struct k_sgd update = {trainer->params, trainer->velocity, sum, floats, rate_now(trainer), config->momentum,
                            config->decay};
     MT_TRY(config->ops->sgd_update(NULL, &update));
-    trainer->state->progress.step++;
-    trainer->state->progress.samples += sgd_sampler_step_size(&trainer->sampler);
+    trainer->state->step++;
+    trainer->state->samples += sgd_sampler_step_size(&trainer->sampler);
     *out_result = result;
     return mt_ok();
 }
@@ -201,7 +191,7 @@ mt_status sgd_trainer_sync(struct sgd_trainer *trainer, struct sgd_group *group)
 {
     struct sgd_agreement agreement;
 
-    MT_TRY(sgd_group_agree(group, trainer->has_state, trainer->state->progress.step, &agreement));
+    MT_TRY(sgd_group_agree(group, trainer->has_state, trainer->state->step, &agreement));
     if (!agreement.has_state)
         return mt_error(MT_ENOENT, 0, "sync: no member has a state");
     if (agreement.is_equal)
@@ -236,14 +226,9 @@ mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dat
     return mt_ok();
 }
 
-uint64_t sgd_trainer_step(const struct sgd_trainer *trainer)
-{
-    return trainer->state->progress.step;
-}
-
 bool sgd_trainer_is_done(const struct sgd_trainer *trainer)
 {
-    return trainer->state->progress.step >= trainer->steps_total;
+    return trainer->state->step >= trainer->steps_total;
 }
 
 /* ---- checkpoints ---- */
@@ -267,9 +252,9 @@ static mt_status tensor_of(const struct sgd_trainer *trainer, size_t i, struct s
 
 mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, uint32_t keep, uint32_t generation)
 {
-    const struct sgd_progress *progress = &trainer->state->progress;
-    struct sgd_checkpoint_meta meta = {.step = progress->step, .samples = progress->samples,
-                                       .epoch = sgd_sampler_epoch(&trainer->sampler, progress->samples),
+    const struct sgd_state *state = trainer->state;
+    struct sgd_checkpoint_meta meta = {.step = state->step, .samples = state->samples,
+                                       .epoch = sgd_sampler_epoch(&trainer->sampler, state->samples),
                                        .seed = trainer->config.seed, .generation = generation};
     size_t count = 2 * trainer->config.model->params.items_count;
     mt_status st = mt_ok();
@@ -320,7 +305,8 @@ mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder, st
     MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, false), done);
     memset(trainer->state, 0, trainer->state_size);
     MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, true), done);
-    trainer->state->progress = (struct sgd_progress){checkpoint.meta.step, checkpoint.meta.samples};
+    trainer->state->step = checkpoint.meta.step;
+    trainer->state->samples = checkpoint.meta.samples;
     trainer->has_state = true;
 done:
     sgd_checkpoint_fini(&checkpoint);

@@ -35,12 +35,17 @@ struct sgd_trainer_config {
     uint32_t                  micro_batch; /* 12 samples of each virtual rank per step */
     uint32_t                  epochs;      /* 1 */
     uint64_t                  warmup;      /* steps in which the rate grows from 0 to `rate`; then it falls as a cosine */
-    float                     rate;        /* 0.1 */
+    float                     rate;        /* 0.03 */
     float                     momentum;    /* 0.9; negative: none */
     float                     decay;       /* of weights; none */
 };
 
-struct sgd_state; /* progress, parameters and velocity in one block, so that one broadcast carries them */
+/* Everything that a step changes, in one block, so that one broadcast carries it. */
+struct sgd_state {
+    _Alignas(64) uint64_t step; /* completed */
+    uint64_t              samples; /* consumed */
+    _Alignas(64) float floats[]; /* params, then velocity, each in whole cache lines */
+};
 
 struct sgd_trainer {
     struct sgd_trainer_config config;
@@ -95,7 +100,6 @@ MT_MUST_USE mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *
 MT_MUST_USE mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dataset *set,
                                            struct sgd_result *out_result);
 
-uint64_t sgd_trainer_step(const struct sgd_trainer *trainer); /* completed */
 bool sgd_trainer_is_done(const struct sgd_trainer *trainer);
 
 #endif

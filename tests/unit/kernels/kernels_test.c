@@ -183,6 +183,9 @@ static void elementwise_entries_give_the_defined_bits(void **state)
             assert_true(a[i] == (x[i] > 0 ? x[i] : 0.0f));
             assert_true(v[i] == (x[i] > 0 ? y[i] : 0.0f));
         }
+        a[COUNT - 1] = NAN;
+        ops->relu_forward(NULL, a, COUNT);
+        assert_true(isnan(a[COUNT - 1]));
         memcpy(a, x, sizeof a);
         ops->axpy(NULL, 0.3f, y, a, COUNT);
         for (size_t i = 0; i < COUNT; i++)
