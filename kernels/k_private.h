@@ -14,7 +14,7 @@ void k_blas_set_threads(int threads);
 mt_status k_xent_forward_cpu(struct k_stream *stream, const struct k_xent *xent);
 mt_status k_xent_backward_cpu(struct k_stream *stream, const struct k_xent *xent);
 
-/* The elementwise entries exist once per build of k_vector_body.h; `v` names the build. */
+/* The elementwise entries exist once per build of k_vector_cpu.c; `v` names the build. */
 #define K_VECTOR_DECLARE(v)                                                                                  \
     mt_status k_unpack_##v(struct k_stream *, const uint8_t *, float *, size_t, float, float);               \
     mt_status k_bias_add_##v(struct k_stream *, float *, const float *, size_t, size_t);                     \

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* Subtracts the largest score first, so that expf never overflows; a row of scores that are not finite gives a loss
- * that is not finite, which is for the caller to see. */
+/* Subtracts the largest score first, so that expf never overflows; a row of scores that are not finite gives
+ * a loss that is not finite, which is for the caller to see. */
 static void row_forward(const float *logits, float *probs, float *loss, size_t classes, size_t label)
 {
     float largest = logits[0], sum = 0.0f;

@@ -2,29 +2,28 @@
  *
  * kernels.h - the arithmetic of training behind one table of functions, chosen once.
  *
- * A kernel is a family of files: its entry here, k_*_cpu.c (always built) and, where CUDA is built, k_*.cu with the
- * same interface. Callers hold a `const struct k_ops *` and never ask again where it runs.
+ * A kernel is a family of files: its entry here, k_*_cpu.c (always built) and, where CUDA is built, k_*.cu
+ * with the same interface. Callers hold a `const struct k_ops *` and never ask again where it runs.
  *
- * For every entry: it takes the stream first (NULL on the CPU), allocates nothing, never waits for the device, and
- * returns MT_EDEVICE where a launch failed. On the CPU it blocks for as long as the arithmetic takes and is done when
- * it returns. Matrices are dense, row-major float32. Outputs may not overlap inputs unless the entry says "in place".
- * Thread: any; entries share no state.
+ * For every entry: it takes the stream first (NULL on the CPU), allocates nothing, never waits for the
+ * device, and returns MT_EDEVICE where a launch failed. On the CPU it blocks for as long as the arithmetic
+ * takes and is done when it returns. Matrices are dense, row-major float32. Outputs may not overlap inputs
+ * unless the entry says "in place". Thread: any; entries share no state.
  *
- * Determinism: the result bits of an entry depend on its arguments, the table and the CPU's type only: not on time,
- * threads, alignment or the caller's process. Tables with different gemm code differ in the last bits.
+ * Determinism: the result bits of an entry depend on its arguments, the table and the CPU's type only: not on
+ * time, threads, alignment or the caller's process. Tables with different gemm code differ in the last bits.
  */
 #ifndef K_KERNELS_H
 #define K_KERNELS_H
 
+#include "core/base/limits.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>
 
-enum { K_TREE_INPUTS_MAX = 1024 }; /* vectors in one tree_sum */
-
 struct k_stream; /* a CUDA stream; opaque here */
 
-/* c[m x n] = op(a) op(b) + beta c, where op transposes on request: a is m x k (or k x m), b is k x n (or n x k). */
+/* c[m x n] = op(a) op(b) + beta c, where op transposes on request: a is m x k (or k x m), b k x n (or n x k). */
 struct k_gemm {
     int          m, n, k;
     bool         a_transposed, b_transposed;
@@ -72,10 +71,11 @@ struct k_ops {
     /* y += alpha x, in place. */
     mt_status (*axpy)(struct k_stream *stream, float alpha, const float *x, float *y, size_t count);
     mt_status (*sgd_update)(struct k_stream *stream, const struct k_sgd *sgd);
-    /* out = sum of `inputs` vectors, added as one fixed binary tree over their positions: ((0+1)+(2+3))+..., whatever
-     * part of the vectors a call covers. This is what makes a gradient independent of the number of workers.
-     * EINVAL where inputs is 0 or more than K_TREE_INPUTS_MAX. */
-    mt_status (*tree_sum)(struct k_stream *stream, const float *const *in, size_t inputs, size_t count, float *out);
+    /* out = sum of `inputs` vectors, added as one fixed binary tree over their positions: ((0+1)+(2+3))+...,
+     * whatever part of the vectors a call covers. This is what makes a gradient independent of the number of
+     * workers. EINVAL where inputs is 0 or more than MT_VRANKS_MAX. */
+    mt_status (*tree_sum)(struct k_stream *stream, const float *const *in, size_t inputs, size_t count,
+                          float *out);
 };
 
 enum k_kind {
@@ -88,8 +88,8 @@ struct k_config {
     int         blas_threads; /* 0: one. More than one gives up the promise about result bits */
 };
 
-/* Chooses the table, and sets the number of BLAS threads of this process (call it before any entry, from one thread).
- * The table lives for ever. EINVAL for a kind that does not exist. */
+/* Chooses the table, and sets the number of BLAS threads of this process (call it before any entry, from one
+ * thread). The table lives for ever. EINVAL for a kind that does not exist. */
 MT_MUST_USE mt_status k_ops_choose(const struct k_config *config, const struct k_ops **out_ops);
 
 /* The core type for which the BLAS library chose its code ("SkylakeX"); for logs and checkpoint manifests. */

@@ -2,13 +2,15 @@
  *
  * checkpoint.h - the state of a run on disk: whole or absent, whatever fails while it is written.
  *
- *   <folder>/step-00000000000000000640/model.safetensors     parameters and optimizer state, by name
- *                                      manifest.json         written last: progress, and a checksum of every part
- *   <folder>/.tmp-<generation>-<step>-<random>/              being written: never read, removed by a later save
+ *   <folder>/step-00000000000000000640/    a checkpoint: visible only when whole
+ *       model.safetensors                  parameters and optimizer state, by name
+ *       manifest.json                      written last: progress, and a checksum of every part
+ *   <folder>/.tmp-<generation>-.../        being written or removed: never read; a later save clears it away
  *
- * A checkpoint does not know how many workers there were. Saving: files and folder are synced under the temporary name,
- * renamed, and the parent is synced. Loading: the newest checkpoint of which every checksum holds; the ones that were
- * passed over are reported with the reason. One saver per folder at a time. Every call blocks on the disk.
+ * A checkpoint does not know how many workers there were. Saving: files and folder are synced under the
+ * temporary name, renamed, and the parent is synced. Loading: the newest checkpoint of which every checksum
+ * holds; the ones that were passed over are reported with the reason. One saver per folder at a time. Every
+ * call blocks on the disk.
  */
 #ifndef SGD_CHECKPOINT_H
 #define SGD_CHECKPOINT_H
@@ -40,19 +42,21 @@ struct sgd_checkpoint_report {
     struct {
         char      name[SGD_CHECKPOINT_NAME_SIZE];
         mt_status why;
-        char      tensor[SGD_NAME_SIZE]; /* the damaged one, where it was a tensor; else "" */
-    } skipped[SGD_SKIPPED_MAX];
+        char      tensor[MT_NAME_BYTES_MAX]; /* the damaged one, where it was a tensor; else "" */
+    } skipped[MT_CHECKPOINTS_NAMED_MAX];
 };
 
-/* Saves into `folder` (made if its parent exists), then removes all but the newest `keep` (0: the default) of the
- * checkpoints up to this step. Tensors' offsets are set. Replaces a checkpoint of the same step, unless a later
- * generation wrote that: EFENCED. EDISK_FULL, ESYS: nothing is visible that was not there before; except when only the
- * last sync of the parent failed: then the new checkpoint is there, whole, but may not survive a power cut. */
-MT_MUST_USE mt_status sgd_checkpoint_save(const char *folder, uint32_t keep, const struct sgd_checkpoint_meta *meta,
-                                          struct sgd_tensor *tensors, size_t count);
+/* Saves into `folder` (made if its parent exists), then removes all but the newest `keep` (0: the default) of
+ * the checkpoints up to this step. Tensors' offsets are set. Replaces a checkpoint of the same step, unless a
+ * later generation wrote that: EFENCED. EDISK_FULL, ESYS: nothing is visible that was not there before;
+ * except when only the last sync of the parent failed: then the new checkpoint is there, whole, but may not
+ * survive a power cut. */
+MT_MUST_USE mt_status sgd_checkpoint_save(const char *folder, uint32_t keep,
+                                          const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors,
+                                          size_t count);
 
-/* Loads the newest valid checkpoint; end with sgd_checkpoint_fini. ENOENT where there is none; ENOMEM. `report` is set
- * in any case. */
+/* Loads the newest valid checkpoint; end with sgd_checkpoint_fini. ENOENT where there is none; ENOMEM.
+ * `report` is set in any case. */
 MT_MUST_USE mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpoint *out_checkpoint,
                                           struct sgd_checkpoint_report *report);
 

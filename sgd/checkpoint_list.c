@@ -50,7 +50,7 @@ static mt_status names_read(DIR *entries, uint64_t *steps, size_t *out_count)
             break;
         if (!sgd_checkpoint_parse(entry->d_name, &steps[count]))
             continue;
-        if (++count == SGD_CHECKPOINTS_MAX)
+        if (++count == MT_CHECKPOINTS_MAX)
             return mt_error(MT_EAGAIN, 0, "list checkpoints: too many in one folder");
     }
     if (errno)
@@ -61,7 +61,7 @@ static mt_status names_read(DIR *entries, uint64_t *steps, size_t *out_count)
 
 mt_status sgd_checkpoint_list(int dir, uint64_t **out_steps, size_t *out_count)
 {
-    uint64_t *steps = malloc(SGD_CHECKPOINTS_MAX * sizeof *steps);
+    uint64_t *steps = malloc(MT_CHECKPOINTS_MAX * sizeof *steps);
     if (!steps)
         return mt_error(MT_ENOMEM, 0, "list checkpoints");
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -93,7 +93,7 @@ mt_status sgd_manifest_open(int checkpoint_dir, char **out_text, size_t *out_siz
         return mt_error(errno == ENOENT ? MT_ENOENT : MT_ESYS, errno, "open manifest");
     if (fstat(fd, &info) != 0) {
         st = mt_error(MT_ESYS, errno, "stat manifest");
-    } else if (!S_ISREG(info.st_mode) || info.st_size > SGD_MANIFEST_SIZE_MAX) {
+    } else if (!S_ISREG(info.st_mode) || info.st_size > MT_MANIFEST_BYTES_MAX) {
         st = mt_error(MT_ECORRUPT, 0, "manifest: not a file, or too large");
     } else {
         size_t size = (size_t)info.st_size;

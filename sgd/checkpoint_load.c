@@ -74,7 +74,8 @@ done:
     return st;
 }
 
-static mt_status checkpoint_read(int dir, uint64_t step, struct sgd_checkpoint *out_checkpoint, char *out_damaged)
+static mt_status checkpoint_read(int dir, uint64_t step, struct sgd_checkpoint *out_checkpoint,
+                                 char *out_damaged)
 {
     struct sgd_checkpoint checkpoint = {0};
     int fd;
@@ -95,11 +96,11 @@ static mt_status checkpoint_read(int dir, uint64_t step, struct sgd_checkpoint *
 static void report_add(struct sgd_checkpoint_report *report, uint64_t step, mt_status why, const char *tensor)
 {
     uint32_t i = report->skipped_count++;
-    if (i >= SGD_SKIPPED_MAX)
+    if (i >= MT_CHECKPOINTS_NAMED_MAX)
         return;
     sgd_checkpoint_name(step, report->skipped[i].name);
     report->skipped[i].why = why;
-    memcpy(report->skipped[i].tensor, tensor, SGD_NAME_SIZE);
+    memcpy(report->skipped[i].tensor, tensor, MT_NAME_BYTES_MAX);
 }
 
 mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpoint *out_checkpoint,
@@ -115,7 +116,7 @@ mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpoint *out_che
     MT_TRY_GOTO(st, sgd_checkpoint_list(dir, &steps, &count), done);
     st = mt_error(MT_ENOENT, 0, "load checkpoint: there is none that is valid");
     for (size_t i = 0; i < count; i++) {
-        char damaged[SGD_NAME_SIZE] = "";
+        char damaged[MT_NAME_BYTES_MAX] = "";
         mt_status why = checkpoint_read(dir, steps[i], out_checkpoint, damaged);
         if (why.code == 0 || why.code == MT_ENOMEM) {
             st = why;

@@ -7,6 +7,8 @@
 
 #include "sgd/checkpoint.h"
 
+#include <stdbool.h>
+
 #define SGD_MODEL_FILE "model.safetensors"
 #define SGD_MANIFEST_FILE "manifest.json"
 
@@ -15,7 +17,7 @@ void sgd_checkpoint_name(uint64_t step, char out[SGD_CHECKPOINT_NAME_SIZE]);
 /* False where the name is no checkpoint's. */
 bool sgd_checkpoint_parse(const char *name, uint64_t *out_step);
 
-/* The steps that have a folder, newest first; free(*out_steps). EAGAIN past SGD_CHECKPOINTS_MAX, ENOMEM, ESYS. */
+/* The steps that have a folder, newest first; free(*out_steps). EAGAIN past MT_CHECKPOINTS_MAX, ENOMEM. */
 MT_MUST_USE mt_status sgd_checkpoint_list(int dir, uint64_t **out_steps, size_t *out_count);
 
 /* Reads the manifest of an open checkpoint folder; free(*out_text). ENOENT, ECORRUPT, ENOMEM, ESYS. */

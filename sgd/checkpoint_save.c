@@ -2,8 +2,8 @@
  *
  * checkpoint_save.c - writing a checkpoint so that it appears whole or not at all.
  *
- * Owns:    the temporary folder of a save, from its mkdir to its rename or removal. Thread: one saver per folder.
- * Always:  a name "step-..." appears by one rename, after everything under it has reached the disk.
+ * Owns:    the temporary folder of a save, from its mkdir to its rename or removal. Thread: one saver per
+ * folder. Always:  a name "step-..." appears by one rename, after everything under it has reached the disk.
  */
 #include "sgd/checkpoint_private.h"
 
@@ -36,7 +36,8 @@ static void folder_remove(int dir, const char *name)
     unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-/* Takes a checkpoint out of sight by one rename before its files go, so that no half-removed one is ever visible. */
+/* Takes a checkpoint out of sight by one rename before its files go, so that no half-removed one is ever
+ * visible. */
 static void checkpoint_remove(int dir, uint64_t step, uint64_t generation)
 {
     char name[SGD_CHECKPOINT_NAME_SIZE], hidden[TEMP_NAME_SIZE];
@@ -64,8 +65,8 @@ static void leftovers_remove(int dir, uint64_t generation)
     closedir(entries);
 }
 
-/* Only what is not newer than `newest` is counted and removed: a later checkpoint was passed over by the load, and must
- * not push out the ones that are good. */
+/* Only what is not newer than `newest` is counted and removed: a later checkpoint was passed over by the
+ * load, and must not push out the ones that are good. */
 static void old_remove(int dir, uint64_t newest, uint64_t generation, uint32_t keep)
 {
     uint64_t *steps;
@@ -97,12 +98,12 @@ static mt_status model_write(int dir, struct sgd_tensor *tensors, size_t count, 
 static mt_status manifest_write(int dir, const struct sgd_checkpoint_meta *meta, uint64_t header_checksum,
                                 const struct sgd_tensor *tensors, size_t count)
 {
-    struct sgd_text text = {0};
+    mt_buf text = {0};
     mt_status st;
     int fd;
 
     MT_TRY_GOTO(st, sgd_manifest_write(&text, meta, header_checksum, tensors, count), done);
-    if (text.size > SGD_MANIFEST_SIZE_MAX) {
+    if (text.size > MT_MANIFEST_BYTES_MAX) {
         st = mt_error(MT_EINVAL, 0, "save checkpoint: manifest too large");
         goto done;
     }
@@ -113,7 +114,7 @@ static mt_status manifest_write(int dir, const struct sgd_checkpoint_meta *meta,
     else
         close(fd);
 done:
-    free(text.data);
+    mt_buf_fini(&text);
     return st;
 }
 
@@ -155,8 +156,8 @@ static mt_status existing_check(int dir, const char *name, uint64_t generation)
     return mt_ok();
 }
 
-/* Puts `temp` in the place of `name`; afterwards `temp` is what stood there. File systems that can't swap two names get
- * two renames: for a moment this step is not there, the earlier ones are. */
+/* Puts `temp` in the place of `name`; afterwards `temp` is what stood there. File systems that can't swap two
+ * names get two renames: for a moment this step is not there, the earlier ones are. */
 static mt_status swap(int dir, const char *temp, const char *name)
 {
     char hidden[TEMP_NAME_SIZE + 8];
@@ -195,8 +196,8 @@ static mt_status temp_make(int dir, const struct sgd_checkpoint_meta *meta, char
     return mt_ok();
 }
 
-static mt_status save_into(int dir, uint32_t keep, const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors,
-                           size_t count)
+static mt_status save_into(int dir, uint32_t keep, const struct sgd_checkpoint_meta *meta,
+                           struct sgd_tensor *tensors, size_t count)
 {
     char temp[TEMP_NAME_SIZE];
 
@@ -227,7 +228,7 @@ mt_status sgd_checkpoint_save(const char *folder, uint32_t keep, const struct sg
     if (memchr(meta->kernels, '\0', sizeof meta->kernels) == NULL || strpbrk(meta->kernels, "\"\\\n"))
         return mt_error(MT_EINVAL, 0, "save checkpoint: name of the kernels");
     MT_TRY(folder_open(folder, &dir));
-    mt_status st = save_into(dir, keep ? keep : SGD_CHECKPOINT_KEEP_DEFAULT, meta, tensors, count);
+    mt_status st = save_into(dir, keep ? keep : MT_CHECKPOINTS_KEPT, meta, tensors, count);
     close(dir);
     return st;
 }

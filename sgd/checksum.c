@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * checksum.c - the only file that includes xxhash.h (header only: nothing to link). Owns nothing. Thread: any.
+ * checksum.c - the only file that includes xxhash.h (header only: nothing to link). Owns nothing. Thread:
+ * any.
  */
 #include "sgd/checksum.h"
 

@@ -10,14 +10,15 @@
 
 #include <string.h>
 
-/* Two barriers: slots are complete before anybody adds; the sum is complete before anybody reads it. A third is not
- * needed: the next sum is written only after the next reduction's first barrier, which a member enters when it is done
- * with this one. */
+/* Two barriers: slots are complete before anybody adds; the sum is complete before anybody reads it. A third
+ * is not needed: the next sum is written only after the next reduction's first barrier, which a member enters
+ * when it is done with this one. */
 mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops, const float **out_sum)
 {
-    const float *in[SGD_VRANKS_MAX];
+    const float *in[MT_VRANKS_MAX];
     size_t lines = group->stride / 16;
-    size_t begin = lines * group->rank / group->members * 16, end = lines * (group->rank + 1) / group->members * 16;
+    size_t begin = lines * group->rank / group->members * 16,
+           end = lines * (group->rank + 1) / group->members * 16;
 
     MT_TRY(sgd_group_barrier(group));
     for (uint32_t v = 0; v < group->plan.vranks; v++)
@@ -51,7 +52,8 @@ mt_status sgd_group_broadcast(struct sgd_group *group, uint32_t root, void *data
     return sgd_group_barrier(group);
 }
 
-mt_status sgd_group_agree(struct sgd_group *group, bool has_state, uint64_t step, struct sgd_agreement *out_agreement)
+mt_status sgd_group_agree(struct sgd_group *group, bool has_state, uint64_t step,
+                          struct sgd_agreement *out_agreement)
 {
     struct sgd_agreement result = {.is_equal = true};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * data.c - data sets in memory. Owns: what it loads, until sgd_dataset_fini. Thread: any, one at a time per set.
+ * data.c - data sets in memory. Owns: what it loads, until sgd_dataset_fini. Thread: any, one at a time per
+ * set.
  */
 #include "sgd/data.h"
 
@@ -10,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *labels, uint64_t count, uint32_t record_size,
-                             struct sgd_dataset *out_set)
+mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *labels, uint64_t count,
+                             uint32_t record_size, struct sgd_dataset *out_set)
 {
-    struct sgd_dataset set = {.records = records, .labels = labels, .count = count, .record_size = record_size};
+    struct sgd_dataset set = {
+        .records = records, .labels = labels, .count = count, .record_size = record_size};
 
     if (count == 0 || record_size == 0)
         return mt_error(MT_EINVAL, 0, "data set: empty");
@@ -25,14 +27,15 @@ mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *labels, uint
 
 static mt_status idx_read(const char *folder, const char *name, struct sgd_idx *out_idx)
 {
-    char path[SGD_PATH_SIZE];
+    char path[MT_PATH_BYTES_MAX];
     int n = snprintf(path, sizeof path, "%s/%s", folder, name);
     if (n < 0 || (size_t)n >= sizeof path)
         return mt_error(MT_EINVAL, 0, "data set: path too long");
     mt_status st = sgd_idx_read(path, out_idx);
     if (st.code == MT_ENOENT)
-        return mt_error(MT_ENOENT, st.sys,
-                        "Fashion-MNIST not found: install the Debian package dataset-fashion-mnist or name its folder");
+        return mt_error(
+            MT_ENOENT, st.sys,
+            "Fashion-MNIST not found: install the Debian package dataset-fashion-mnist or name its folder");
     return st;
 }
 
@@ -74,8 +77,8 @@ void sgd_dataset_fini(struct sgd_dataset *set)
     memset(set, 0, sizeof *set);
 }
 
-void sgd_dataset_gather(const struct sgd_dataset *set, const uint64_t *indices, uint32_t count, uint8_t *records,
-                        uint8_t *labels)
+void sgd_dataset_gather(const struct sgd_dataset *set, const uint64_t *indices, uint32_t count,
+                        uint8_t *records, uint8_t *labels)
 {
     size_t size = set->record_size;
     for (uint32_t i = 0; i < count; i++) {

@@ -2,13 +2,16 @@
  *
  * data.h - a data set in memory: records of one fixed size, each with a label.
  *
- * The memory is either the set's own (loaded from files) or borrowed (a view of an object that another process put),
- * so that a replacement worker need not unpack the files again.
+ * The memory is either the set's own (loaded from files) or borrowed (a view of an object that another
+ * process put), so that a replacement worker need not unpack the files again.
  */
 #ifndef SGD_DATA_H
 #define SGD_DATA_H
 
-#include "sgd/limits.h"
+#include "core/base/limits.h"
+#include "core/base/status.h"
+
+#include <stdbool.h>
 
 #define SGD_FASHION_MNIST_DIR "/usr/share/datasets/fashion-mnist"
 
@@ -30,9 +33,11 @@ struct sgd_batch {
 };
 
 /* Loads Fashion-MNIST (or any set in the same four files) from `folder`; NULL: where Debian's package
- * dataset-fashion-mnist puts it. Blocks (0.3 s). ENOENT, naming the package, where a file is missing; ECORRUPT where
- * one is truncated, damaged, or images and labels do not belong together. The caller ends it with sgd_dataset_fini. */
-MT_MUST_USE mt_status sgd_dataset_load_fashion(const char *folder, bool is_train, struct sgd_dataset *out_set);
+ * dataset-fashion-mnist puts it. Blocks (0.3 s). ENOENT, naming the package, where a file is missing;
+ * ECORRUPT where one is truncated, damaged, or images and labels do not belong together. The caller ends it
+ * with sgd_dataset_fini. */
+MT_MUST_USE mt_status sgd_dataset_load_fashion(const char *folder, bool is_train,
+                                               struct sgd_dataset *out_set);
 
 /* A set over memory that the caller keeps until sgd_dataset_fini. EINVAL where it is empty. */
 MT_MUST_USE mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *labels, uint64_t count,
@@ -41,7 +46,7 @@ MT_MUST_USE mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *
 void sgd_dataset_fini(struct sgd_dataset *set);
 
 /* Copies the records at `indices` (each below count) into the caller's buffers. */
-void sgd_dataset_gather(const struct sgd_dataset *set, const uint64_t *indices, uint32_t count, uint8_t *records,
-                        uint8_t *labels);
+void sgd_dataset_gather(const struct sgd_dataset *set, const uint64_t *indices, uint32_t count,
+                        uint8_t *records, uint8_t *labels);
 
 #endif

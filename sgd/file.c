@@ -18,7 +18,7 @@ mt_status sgd_file_write(int fd, const void *data, size_t size)
 {
     const unsigned char *p = data;
     while (size) {
-        ssize_t n = write(fd, p, size < SGD_IO_CHUNK ? size : SGD_IO_CHUNK);
+        ssize_t n = write(fd, p, size < MT_FILE_STEP_BYTES ? size : MT_FILE_STEP_BYTES);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -33,7 +33,7 @@ mt_status sgd_file_read(int fd, void *out, size_t size, uint64_t offset)
 {
     unsigned char *p = out;
     while (size) {
-        ssize_t n = pread(fd, p, size < SGD_IO_CHUNK ? size : SGD_IO_CHUNK, (off_t)offset);
+        ssize_t n = pread(fd, p, size < MT_FILE_STEP_BYTES ? size : MT_FILE_STEP_BYTES, (off_t)offset);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

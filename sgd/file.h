@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * file.h - writing files that must be whole or absent. Every call blocks and repeats after EINTR. Thread: any.
+ * file.h - writing files that must be whole or absent. Calls block and repeat after EINTR. Thread: any.
  *
  * A full disk (ENOSPC, EDQUOT, EFBIG) is EDISK_FULL; everything else that fails is ESYS, with errno in .sys.
  */
 #ifndef SGD_FILE_H
 #define SGD_FILE_H
 
-#include "sgd/limits.h"
+#include "core/base/limits.h"
+#include "core/base/status.h"
+
+#include <stdbool.h>
 
 /* The status for errno `sys`, found while doing `what` (a literal). */
 mt_status sgd_file_error(int sys, const char *what);

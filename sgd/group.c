@@ -3,8 +3,8 @@
  * group.c - generations, barrier and abort over a shared region.
  *
  * Owns:    nothing; the region is the caller's. Thread: one per struct sgd_group; sgd_group_abort from any.
- * Always:  a member writes only its own entry (by compare and swap, never backwards), the bell and the abort word, so a
- *          member that dies at any instruction leaves nothing half done that another would have to finish.
+ * Always:  a member writes only its own entry (by compare and swap, never backwards), the bell and the abort
+ * word, so a member that dies at any instruction leaves nothing half done that another would have to finish.
  */
 #include "sgd/group_private.h"
 
@@ -25,7 +25,7 @@ struct sgd_group_shared {
     _Alignas(64) _Atomic uint64_t layout; /* which plan the region is cut for; 0 when new */
     _Alignas(64) _Atomic uint64_t abort;  /* generation << 32 | reason << 16 | rank */
     _Alignas(64) _Atomic uint32_t bell;   /* grows by 2 at each ring; bit 0: somebody sleeps on it */
-    struct member_entry members[SGD_MEMBERS_MAX];
+    struct member_entry members[MT_GROUP_MEMBERS_MAX];
 };
 static_assert(sizeof(struct member_entry) == 64, "an entry is a cache line");
 static_assert(offsetof(struct sgd_group_shared, members) == 192, "drawn in group.h");
@@ -53,7 +53,7 @@ static size_t slot_stride(const struct sgd_group_plan *plan)
 mt_status sgd_group_region_size(const struct sgd_group_plan *plan, size_t *out_size)
 {
     size_t size;
-    if (plan->vranks == 0 || plan->vranks > SGD_VRANKS_MAX || plan->slot_floats == 0 ||
+    if (plan->vranks == 0 || plan->vranks > MT_VRANKS_MAX || plan->slot_floats == 0 ||
         plan->slot_floats > SIZE_MAX / 64)
         return mt_error(MT_EINVAL, 0, "group: plan out of range");
     if (__builtin_mul_overflow(slot_stride(plan) * sizeof(float), (size_t)plan->vranks + 1, &size) ||
@@ -92,7 +92,8 @@ struct sgd_abort sgd_group_why(const void *region)
 {
     const struct sgd_group_shared *shared = region;
     uint64_t word = atomic_load(&shared->abort);
-    return (struct sgd_abort){(uint32_t)(word >> 32), (int32_t)(word >> 16 & 0xffff), (uint32_t)(word & 0xffff)};
+    return (struct sgd_abort){(uint32_t)(word >> 32), (int32_t)(word >> 16 & 0xffff),
+                              (uint32_t)(word & 0xffff)};
 }
 
 /* OK while the generation lives. */
@@ -125,7 +126,8 @@ static mt_status arrived_all(const struct sgd_group *group, uint32_t sequence, u
     return mt_ok();
 }
 
-/* Publishes that this member has entered barrier `sequence`; what it wrote before is visible to who sees that. */
+/* Publishes that this member has entered barrier `sequence`; what it wrote before is visible to who sees
+ * that. */
 static mt_status arrive(struct sgd_group *group, uint32_t sequence)
 {
     _Atomic uint64_t *word = &group->shared->members[group->rank].arrived;
@@ -137,7 +139,8 @@ static mt_status arrive(struct sgd_group *group, uint32_t sequence)
         if (seen >> 32 > group->generation)
             return mt_error(MT_EFENCED, 0, "collective: a later generation of the group exists");
     while (!atomic_compare_exchange_weak(word, &seen, mine));
-    /* Only the last to arrive has anybody to wake: in the one order of these stores, somebody sees all of them. */
+    /* Only the last to arrive has anybody to wake: in the one order of these stores, somebody sees all of
+     * them. */
     MT_TRY(arrived_all(group, sequence, &next, &all));
     if (all)
         bell_ring(group->shared, false);
@@ -159,7 +162,8 @@ static mt_status wait_all(struct sgd_group *group, uint32_t sequence)
     bool all = false, has_slept = false;
 
     for (;;) {
-        uint32_t rung = atomic_load(bell); /* before looking: a ring after the look changes it and stops the sleep */
+        uint32_t rung =
+            atomic_load(bell); /* before looking: a ring after the look changes it and stops the sleep */
         MT_TRY(look(group, sequence, &next, &all));
         if (all)
             break;
@@ -172,14 +176,14 @@ static mt_status wait_all(struct sgd_group *group, uint32_t sequence)
             sched_yield();
         } else if (rung & 1 || atomic_compare_exchange_strong(bell, &rung, rung | 1)) {
             has_slept = true;
-            sgd_futex_wait(bell, rung | 1, SGD_SLEEP_SLICE_MS);
+            sgd_futex_wait(bell, rung | 1, MT_GROUP_SLEEP_MS);
         }
     }
-    /* Polling pays only where the others come soon: a wait that slept halves the next poll, one that did not doubles
-     * it. */
+    /* Polling pays only where the others come soon: a wait that slept halves the next poll, one that did not
+     * doubles it. */
     group->spin_ns = has_slept ? group->spin_ns / 2 : group->spin_ns * 2;
-    group->spin_ns = group->spin_ns < SGD_SPIN_NS_MIN ? SGD_SPIN_NS_MIN : group->spin_ns;
-    group->spin_ns = group->spin_ns > SGD_SPIN_NS_MAX ? SGD_SPIN_NS_MAX : group->spin_ns;
+    group->spin_ns = group->spin_ns < MT_SPIN_NS_MIN ? MT_SPIN_NS_MIN : group->spin_ns;
+    group->spin_ns = group->spin_ns > MT_SPIN_NS_MAX ? MT_SPIN_NS_MAX : group->spin_ns;
     return mt_ok();
 }
 
@@ -208,7 +212,7 @@ static mt_status config_check(const struct sgd_group_config *config)
     MT_TRY(sgd_group_region_size(&config->plan, &need));
     if ((uintptr_t)config->region % 64 != 0 || config->region_size < need)
         return mt_error(MT_EINVAL, 0, "group: region too small or not aligned");
-    if (config->generation == 0 || config->members == 0 || config->members > SGD_MEMBERS_MAX ||
+    if (config->generation == 0 || config->members == 0 || config->members > MT_GROUP_MEMBERS_MAX ||
         config->members > config->plan.vranks || config->rank >= config->members)
         return mt_error(MT_EINVAL, 0, "group: generation, rank or number of members out of range");
     return mt_ok();
@@ -220,15 +224,20 @@ mt_status sgd_group_join(struct sgd_group *group, const struct sgd_group_config 
 
     MT_TRY(config_check(config));
     MT_TRY(layout_claim(shared, &config->plan));
-    *group = (struct sgd_group){.shared = shared, .plan = config->plan, .generation = config->generation,
-                                .rank = config->rank, .members = config->members, .spin_ns = SGD_SPIN_NS_MAX,
-                                .wait_limit_ms = config->wait_limit_ms ? config->wait_limit_ms : SGD_WAIT_MS_DEFAULT};
+    *group =
+        (struct sgd_group){.shared = shared,
+                           .plan = config->plan,
+                           .generation = config->generation,
+                           .rank = config->rank,
+                           .members = config->members,
+                           .spin_ns = MT_SPIN_NS_MAX,
+                           .wait_limit_ms = config->wait_limit_ms ? config->wait_limit_ms : MT_GROUP_WAIT_MS};
     group->stride = slot_stride(&config->plan);
     group->sum = (float *)(void *)(shared + 1);
     group->slots = group->sum + group->stride;
 
-    uint64_t plan = hash_add(hash_add(hash_add(1, config->members), config->plan.slot_floats),
-                             config->plan.fingerprint);
+    uint64_t plan =
+        hash_add(hash_add(hash_add(1, config->members), config->plan.slot_floats), config->plan.fingerprint);
     atomic_store(&shared->members[config->rank].plan, plan);
     MT_TRY(sgd_group_barrier(group));
     for (uint32_t m = 0; m < config->members; m++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * idx.c - reading IDX files through zlib: the only file that includes zlib.h. Owns nothing between calls. Thread: any.
+ * idx.c - reading IDX files through zlib: the only file that includes zlib.h. Owns nothing between calls.
+ * Thread: any.
  */
 #include "sgd/idx.h"
 
@@ -10,9 +11,12 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#define DATA_BYTES_MAX ((uint64_t)MT_DATA_FILE_MIB_MAX << 20)
+
 enum {
     GZ_BUFFER = 256 * 1024,
-    DEFLATE_RATIO_MAX = 1032, /* deflate can't expand more: a larger claim is false, found before memory is asked for */
+    DEFLATE_RATIO_MAX =
+        1032, /* deflate can't expand more: a larger claim is false, found before memory is asked for */
 };
 
 /* Reads exactly `size` bytes. zlib reports a truncated or damaged stream as an error or a short count. */
@@ -20,7 +24,7 @@ static mt_status read_exactly(gzFile file, void *out, size_t size)
 {
     unsigned char *p = out;
     while (size) {
-        unsigned step = size < SGD_IO_CHUNK ? (unsigned)size : SGD_IO_CHUNK;
+        unsigned step = size < MT_FILE_STEP_BYTES ? (unsigned)size : MT_FILE_STEP_BYTES;
         int n = gzread(file, p, step);
         if (n <= 0)
             return mt_error(MT_ECORRUPT, 0, "read IDX file: truncated or damaged");
@@ -30,8 +34,8 @@ static mt_status read_exactly(gzFile file, void *out, size_t size)
     return mt_ok();
 }
 
-/* The end must come now; asking for it makes zlib check the stream's length and checksum. A stream that ends before its
- * trailer reads as an end all the same, and only leaves Z_BUF_ERROR behind. */
+/* The end must come now; asking for it makes zlib check the stream's length and checksum. A stream that ends
+ * before its trailer reads as an end all the same, and only leaves Z_BUF_ERROR behind. */
 static mt_status expect_end(gzFile file)
 {
     char extra;
@@ -56,7 +60,7 @@ static mt_status header_read(gzFile file, uint64_t file_size, struct sgd_idx *id
     for (uint32_t d = 0; d < idx->ndim; d++) {
         MT_TRY(read_exactly(file, dim, sizeof dim));
         idx->dims[d] = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 | (uint32_t)dim[2] << 8 | dim[3];
-        if (idx->dims[d] && size > SGD_DATA_BYTES_MAX / idx->dims[d])
+        if (idx->dims[d] && size > DATA_BYTES_MAX / idx->dims[d])
             return mt_error(MT_ECORRUPT, 0, "read IDX file: its header claims too much");
         size *= idx->dims[d];
     }

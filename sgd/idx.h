@@ -10,7 +10,8 @@
 #ifndef SGD_IDX_H
 #define SGD_IDX_H
 
-#include "sgd/limits.h"
+#include "core/base/limits.h"
+#include "core/base/status.h"
 
 enum { SGD_IDX_DIMS_MAX = 4 };
 
@@ -21,8 +22,8 @@ struct sgd_idx {
     uint8_t *data; /* free() */
 };
 
-/* Reads a whole file. Blocks. ENOENT: no such file; ECORRUPT: not such a file, truncated, or longer than its header
- * says; ENOMEM; ESYS. The caller frees data. */
+/* Reads a whole file. Blocks. ENOENT: no such file; ECORRUPT: not such a file, truncated, or longer than its
+ * header says; ENOMEM; ESYS. The caller frees data. */
 MT_MUST_USE mt_status sgd_idx_read(const char *path, struct sgd_idx *out_idx);
 
 #endif

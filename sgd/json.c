@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * json.c - a strict pull reader and a growing text. Owns: a text's bytes, until the caller frees them. Thread: any.
+ * json.c - a strict pull reader. Owns nothing. Thread: any.
  */
 #include "sgd/json.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static mt_status bad(const char *what)
@@ -60,7 +57,7 @@ mt_status sgd_json_u64(struct sgd_json *json, uint64_t *out)
 
 /* Where a string's bytes go; out == NULL counts them only. */
 struct sink {
-    char  *out;
+    char *out;
     size_t size, used;
 };
 
@@ -101,8 +98,9 @@ static mt_status hex4(struct sgd_json *json, uint32_t *out)
         return bad("JSON: string without end");
     for (int i = 0; i < 4; i++) {
         char c = *json->next++;
-        unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0')
-                         : (c | 32) >= 'a' && (c | 32) <= 'f' ? (unsigned)((c | 32) - 'a' + 10) : 16;
+        unsigned digit = c >= '0' && c <= '9'                 ? (unsigned)(c - '0')
+                         : (c | 32) >= 'a' && (c | 32) <= 'f' ? (unsigned)((c | 32) - 'a' + 10)
+                                                              : 16;
         if (digit == 16)
             return bad("JSON: bad escape");
         value = value << 4 | digit;
@@ -167,33 +165,4 @@ mt_status sgd_json_string_skip(struct sgd_json *json)
 {
     struct sink sink = {0};
     return string_read(json, &sink);
-}
-
-void sgd_text_add(struct sgd_text *text, const char *format, ...)
-{
-    char piece[1024];
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(piece, sizeof piece, format, args);
-    va_end(args);
-    MT_ASSERT(n >= 0 && (size_t)n < sizeof piece);
-    if (text->has_failed)
-        return;
-    if (text->size + (size_t)n > text->capacity) {
-        size_t capacity = 2 * text->capacity + sizeof piece;
-        char *data = realloc(text->data, capacity);
-        if (!data) {
-            text->has_failed = true;
-            return;
-        }
-        text->data = data;
-        text->capacity = capacity;
-    }
-    memcpy(text->data + text->size, piece, (size_t)n);
-    text->size += (size_t)n;
-}
-
-mt_status sgd_text_status(const struct sgd_text *text)
-{
-    return text->has_failed ? mt_error(MT_ENOMEM, 0, "text") : mt_ok();
 }

@@ -2,14 +2,17 @@
  *
  * json.h - the small part of JSON that checkpoints use: objects, arrays, strings and unsigned integers.
  *
- * A pull reader over borrowed bytes that are not trusted: each call takes the next piece that its caller expects, or
- * says ECORRUPT and leaves the reader where it was of no more use. Nothing recurses and nothing is allocated. Floats,
- * negative numbers, true, false and null are refused. The writer is a growing text.
+ * A pull reader over borrowed bytes that are not trusted: each call takes the next piece that its caller
+ * expects, or says ECORRUPT and leaves the reader where it was of no more use. Nothing recurses and nothing
+ * is allocated. Floats, negative numbers, true, false and null are refused.
  */
 #ifndef SGD_JSON_H
 #define SGD_JSON_H
 
-#include "sgd/limits.h"
+#include "core/base/limits.h"
+#include "core/base/status.h"
+
+#include <stdbool.h>
 
 struct sgd_json {
     const char *next, *end;
@@ -19,22 +22,13 @@ struct sgd_json {
 MT_MUST_USE mt_status sgd_json_take(struct sgd_json *json, char symbol);
 /* Takes the symbol if it is next; else takes nothing. */
 bool sgd_json_try(struct sgd_json *json, char symbol);
-/* Takes a string into `out` (`size` bytes with its end) as UTF-8. ECORRUPT also where it does not fit or holds NUL. */
+/* Takes a string into `out` (`size` bytes with its end) as UTF-8. ECORRUPT also where it does not fit or
+ * holds NUL. */
 MT_MUST_USE mt_status sgd_json_string(struct sgd_json *json, char *out, size_t size);
 /* Takes a string of any length and forgets it. */
 MT_MUST_USE mt_status sgd_json_string_skip(struct sgd_json *json);
 MT_MUST_USE mt_status sgd_json_u64(struct sgd_json *json, uint64_t *out);
 /* Only blanks are left. */
 MT_MUST_USE mt_status sgd_json_end(struct sgd_json *json);
-
-/* A text that grows. Once memory runs out it stays as it was, and sgd_text_status says so. */
-struct sgd_text {
-    char  *data; /* free() */
-    size_t size, capacity;
-    bool   has_failed;
-};
-
-void sgd_text_add(struct sgd_text *text, const char *format, ...) MT_PRINTF(2, 3);
-MT_MUST_USE mt_status sgd_text_status(const struct sgd_text *text);
 
 #endif

@@ -7,17 +7,18 @@
 #include "sgd/manifest.h"
 
 #include "sgd/checksum.h"
+#include "sgd/json.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define FORMAT "manta-checkpoint-1"
+#define FORMAT   "manta-checkpoint-1"
 #define SUM_LINE "xxh3 %016llx\n"
 enum { SUM_LINE_SIZE = 5 + 16 + 1 };
 
 static const struct {
     const char *key;
-    size_t      offset;
+    size_t offset;
 } numbers[] = {
     {"step", offsetof(struct sgd_checkpoint_meta, step)},
     {"epoch", offsetof(struct sgd_checkpoint_meta, epoch)},
@@ -27,24 +28,24 @@ static const struct {
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
-mt_status sgd_manifest_write(struct sgd_text *text, const struct sgd_checkpoint_meta *meta, uint64_t header_checksum,
+mt_status sgd_manifest_write(mt_buf *text, const struct sgd_checkpoint_meta *meta, uint64_t header_checksum,
                              const struct sgd_tensor *tensors, size_t count)
 {
-    sgd_text_add(text, "{\"format\":\"" FORMAT "\"");
+    MT_TRY(mt_buf_printf(text, "{\"format\":\"" FORMAT "\""));
     for (size_t i = 0; i < NUMBERS; i++) {
         uint64_t value;
         memcpy(&value, (const char *)meta + numbers[i].offset, sizeof value);
-        sgd_text_add(text, ",\"%s\":%llu", numbers[i].key, (unsigned long long)value);
+        MT_TRY(mt_buf_printf(text, ",\"%s\":%llu", numbers[i].key, (unsigned long long)value));
     }
-    sgd_text_add(text, ",\"kernels\":\"%s\",\"header\":\"%016llx\",\"tensors\":{", meta->kernels,
-                 (unsigned long long)header_checksum);
-    for (size_t i = 0; i < count; i++)
-        sgd_text_add(text, "%s\"%s\":\"%016llx\"", i ? "," : "", tensors[i].name,
-                     (unsigned long long)sgd_checksum(tensors[i].data, (size_t)(tensors[i].end - tensors[i].begin)));
-    sgd_text_add(text, "}}\n");
-    MT_TRY(sgd_text_status(text));
-    sgd_text_add(text, SUM_LINE, (unsigned long long)sgd_checksum(text->data, text->size));
-    return sgd_text_status(text);
+    MT_TRY(mt_buf_printf(text, ",\"kernels\":\"%s\",\"header\":\"%016llx\",\"tensors\":{", meta->kernels,
+                         (unsigned long long)header_checksum));
+    for (size_t i = 0; i < count; i++) {
+        uint64_t sum = sgd_checksum(tensors[i].data, (size_t)(tensors[i].end - tensors[i].begin));
+        MT_TRY(mt_buf_printf(text, "%s\"%s\":\"%016llx\"", i ? "," : "", tensors[i].name,
+                             (unsigned long long)sum));
+    }
+    MT_TRY(mt_buf_printf(text, "}}\n"));
+    return mt_buf_printf(text, SUM_LINE, (unsigned long long)sgd_checksum(text->data, text->size));
 }
 
 static mt_status key_take(struct sgd_json *json, const char *expected)
@@ -114,7 +115,7 @@ mt_status sgd_manifest_read(const char *text, size_t size, const struct sgd_tens
                             struct sgd_manifest *manifest)
 {
     struct sgd_json json;
-    char name[SGD_NAME_SIZE];
+    char name[MT_NAME_BYTES_MAX];
 
     MT_TRY(own_checksum_check(text, size, &json));
     MT_TRY(meta_take(&json, &manifest->meta));

@@ -2,11 +2,11 @@
  *
  * mlp.c - forward and backward pass of a multilayer perceptron over one micro-batch.
  *
- * Owns:   its table of parameters and one workspace: an activation and a gradient buffer per layer. Parameters and
- *         gradients are the trainer's.
- * Thread: one at a time per model.
+ * Owns:   its table of parameters and one workspace: an activation and a gradient buffer per layer.
+ * Parameters and gradients are the trainer's. Thread: one at a time per model.
  *
- *   records --unpack--> act[0] --W0,b0,ReLU--> act[1] -- ... --W(n-1),b(n-1)--> act[n] = logits --softmax--> losses
+ *   records --unpack--> act[0] --W0,b0,ReLU--> act[1] -- ... --W(n-1),b(n-1)--> act[n] = logits --softmax-->
+ * losses
  */
 #include "sgd/mlp.h"
 
@@ -21,19 +21,19 @@ enum { CLASSES_MAX = 256, WIDTH_MAX = 1 << 20, BATCH_MAX = 1 << 20 };
 
 struct layer {
     uint32_t in, out;
-    size_t   weight, bias; /* offsets in the flat buffer */
+    size_t weight, bias; /* offsets in the flat buffer */
 };
 
 struct mlp {
-    struct sgd_model    model;
+    struct sgd_model model;
     const struct k_ops *ops;
-    float               scale, shift; /* byte -> input */
-    uint32_t            layers_count;
-    struct layer        layers[SGD_LAYERS_MAX];
-    float              *work; /* everything below points into it */
-    float              *act[SGD_LAYERS_MAX + 1];
-    float              *delta[SGD_LAYERS_MAX + 1]; /* gradient of act[i]; none for act[0] */
-    float              *probs, *losses;
+    float scale, shift; /* byte -> input */
+    uint32_t layers_count;
+    struct layer layers[MT_LAYERS_MAX];
+    float *work; /* everything below points into it */
+    float *act[MT_LAYERS_MAX + 1];
+    float *delta[MT_LAYERS_MAX + 1]; /* gradient of act[i]; none for act[0] */
+    float *probs, *losses;
 };
 
 static struct mlp *mlp_of(struct sgd_model *model)
@@ -41,8 +41,8 @@ static struct mlp *mlp_of(struct sgd_model *model)
     return mt_container_of(model, struct mlp, model);
 }
 
-/* Uniform in +-sqrt(6 / in) for weights before a ReLU and +-sqrt(3 / in) for the last layer's; biases start at 0.
- * Each layer draws from its own generator, so that adding a layer does not change the others. */
+/* Uniform in +-sqrt(6 / in) for weights before a ReLU and +-sqrt(3 / in) for the last layer's; biases start
+ * at 0. Each layer draws from its own generator, so that adding a layer does not change the others. */
 static void mlp_init(struct sgd_model *model, uint64_t seed, float *params)
 {
     struct mlp *mlp = mlp_of(model);
@@ -58,23 +58,34 @@ static void mlp_init(struct sgd_model *model, uint64_t seed, float *params)
     }
 }
 
-static mt_status forward(struct mlp *mlp, const float *params, const struct sgd_batch *batch, struct k_xent *xent)
+static mt_status forward(struct mlp *mlp, const float *params, const struct sgd_batch *batch,
+                         struct k_xent *xent)
 {
     const struct k_ops *ops = mlp->ops;
     uint32_t n = batch->count, last = mlp->layers_count - 1;
 
-    MT_TRY(ops->unpack(NULL, batch->records, mlp->act[0], (size_t)n * batch->record_size, mlp->scale, mlp->shift));
+    MT_TRY(ops->unpack(NULL, batch->records, mlp->act[0], (size_t)n * batch->record_size, mlp->scale,
+                       mlp->shift));
     for (uint32_t l = 0; l <= last; l++) {
         const struct layer *layer = &mlp->layers[l];
-        struct k_gemm gemm = {.m = (int)n, .n = (int)layer->out, .k = (int)layer->in, .b_transposed = true,
-                              .a = mlp->act[l], .b = params + layer->weight, .c = mlp->act[l + 1]};
+        struct k_gemm gemm = {.m = (int)n,
+                              .n = (int)layer->out,
+                              .k = (int)layer->in,
+                              .b_transposed = true,
+                              .a = mlp->act[l],
+                              .b = params + layer->weight,
+                              .c = mlp->act[l + 1]};
         MT_TRY(ops->gemm(NULL, &gemm));
         MT_TRY(ops->bias_add(NULL, mlp->act[l + 1], params + layer->bias, n, layer->out));
         if (l < last)
             MT_TRY(ops->relu_forward(NULL, mlp->act[l + 1], (size_t)n * layer->out));
     }
-    *xent = (struct k_xent){.logits = mlp->act[last + 1], .labels = batch->labels, .probs = mlp->probs,
-                            .losses = mlp->losses, .grads = mlp->delta[last + 1], .rows = n,
+    *xent = (struct k_xent){.logits = mlp->act[last + 1],
+                            .labels = batch->labels,
+                            .probs = mlp->probs,
+                            .losses = mlp->losses,
+                            .grads = mlp->delta[last + 1],
+                            .rows = n,
                             .classes = mlp->layers[last].out};
     return ops->xent_forward(NULL, xent);
 }
@@ -87,14 +98,23 @@ static mt_status backward(struct mlp *mlp, const float *params, const struct sgd
     for (uint32_t l = mlp->layers_count; l-- > 0;) {
         const struct layer *layer = &mlp->layers[l];
         const float *delta = mlp->delta[l + 1];
-        struct k_gemm weight = {.m = (int)layer->out, .n = (int)layer->in, .k = (int)n, .a_transposed = true,
-                                .a = delta, .b = mlp->act[l], .c = grads + layer->weight};
+        struct k_gemm weight = {.m = (int)layer->out,
+                                .n = (int)layer->in,
+                                .k = (int)n,
+                                .a_transposed = true,
+                                .a = delta,
+                                .b = mlp->act[l],
+                                .c = grads + layer->weight};
         MT_TRY(ops->gemm(NULL, &weight));
         MT_TRY(ops->bias_grad(NULL, delta, grads + layer->bias, n, layer->out));
         if (l == 0)
             break;
-        struct k_gemm input = {.m = (int)n, .n = (int)layer->in, .k = (int)layer->out, .a = delta,
-                               .b = params + layer->weight, .c = mlp->delta[l]};
+        struct k_gemm input = {.m = (int)n,
+                               .n = (int)layer->in,
+                               .k = (int)layer->out,
+                               .a = delta,
+                               .b = params + layer->weight,
+                               .c = mlp->delta[l]};
         MT_TRY(ops->gemm(NULL, &input));
         MT_TRY(ops->relu_backward(NULL, mlp->act[l], mlp->delta[l], (size_t)n * layer->in));
     }
@@ -173,7 +193,7 @@ static mt_status layer_add(struct mlp *mlp, uint32_t in, uint32_t out)
     uint32_t l = mlp->layers_count++;
     struct layer *layer = &mlp->layers[l];
     uint64_t shape[2] = {out, in};
-    char name[SGD_NAME_SIZE];
+    char name[MT_NAME_BYTES_MAX];
 
     if (in == 0 || in > WIDTH_MAX || out > WIDTH_MAX)
         return mt_error(MT_EINVAL, 0, "model: width of a layer");
@@ -216,9 +236,10 @@ static mt_status mlp_build(struct mlp *mlp, const struct sgd_mlp_config *config)
     mlp->scale = 1.0f / (255.0f * deviation);
     mlp->shift = -mean / deviation;
     mlp->model = (struct sgd_model){.ops = &mlp_model_ops, .batch_max = config->batch_max, .record_size = in};
-    if (outputs > CLASSES_MAX || config->batch_max == 0 || config->batch_max > BATCH_MAX || !(deviation > 0.0f))
+    if (outputs > CLASSES_MAX || config->batch_max == 0 || config->batch_max > BATCH_MAX ||
+        !(deviation > 0.0f))
         return mt_error(MT_EINVAL, 0, "model: configuration out of range");
-    for (uint32_t h = 0; h < SGD_LAYERS_MAX - 1; h++) {
+    for (uint32_t h = 0; h < MT_LAYERS_MAX - 1; h++) {
         uint32_t width = h == 0 && !config->hidden[0] ? 128 : config->hidden[h];
         if (!width)
             break;

@@ -10,7 +10,7 @@
 bool sgd_name_is_valid(const char *name)
 {
     size_t n = strlen(name);
-    if (n == 0 || n >= SGD_NAME_SIZE || strncmp(name, "__", 2) == 0)
+    if (n == 0 || n >= MT_NAME_BYTES_MAX || strncmp(name, "__", 2) == 0)
         return false;
     return strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/") == n;
 }
@@ -18,7 +18,7 @@ bool sgd_name_is_valid(const char *name)
 static mt_status shape_count(uint32_t ndim, const uint64_t *shape, size_t *out_count)
 {
     size_t count = 1;
-    if (ndim > SGD_DIMS_MAX)
+    if (ndim > MT_TENSOR_DIMS_MAX)
         return mt_error(MT_EINVAL, 0, "add parameter: too many dimensions");
     for (uint32_t d = 0; d < ndim; d++)
         if (shape[d] == 0 || __builtin_mul_overflow(count, shape[d], &count))
@@ -38,7 +38,7 @@ mt_status sgd_params_add(struct sgd_params *params, const char *name, uint32_t n
     for (size_t i = 0; i < params->items_count; i++)
         if (strcmp(params->items[i].name, name) == 0)
             return mt_error(MT_EEXIST, 0, "add parameter: name is taken");
-    if (params->items_count == SGD_TENSORS_MAX)
+    if (params->items_count == MT_TENSORS_MAX)
         return mt_error(MT_EAGAIN, 0, "add parameter: too many");
     MT_TRY(shape_count(ndim, shape, &item.count));
     if (__builtin_add_overflow(params->floats, item.count, &floats) ||

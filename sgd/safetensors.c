@@ -6,6 +6,7 @@
  */
 #include "sgd/safetensors.h"
 
+#include "core/base/buf.h"
 #include "sgd/checksum.h"
 #include "sgd/file.h"
 #include "sgd/json.h"
@@ -22,7 +23,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format and this co
 
 static const struct {
     const char *name;
-    uint32_t    size;
+    uint32_t size;
 } dtypes[] = {
 #define X(name, size) {#name, size},
     SGD_DTYPES(X)
@@ -46,10 +47,10 @@ mt_status sgd_tensor_size(const struct sgd_tensor *tensor, uint64_t *out_size)
 
 /* ---- writing ---- */
 
-static mt_status entry_write(struct sgd_text *text, struct sgd_tensor *tensor, uint64_t begin)
+static mt_status entry_write(mt_buf *text, struct sgd_tensor *tensor, uint64_t begin)
 {
     uint64_t size;
-    if (!sgd_name_is_valid(tensor->name) || tensor->ndim > SGD_DIMS_MAX)
+    if (!sgd_name_is_valid(tensor->name) || tensor->ndim > MT_TENSOR_DIMS_MAX)
         return mt_error(MT_EINVAL, 0, "write tensors: name or number of dimensions");
     MT_TRY(sgd_tensor_size(tensor, &size));
     if (begin % dtypes[tensor->dtype].size != 0)
@@ -57,46 +58,48 @@ static mt_status entry_write(struct sgd_text *text, struct sgd_tensor *tensor, u
     tensor->begin = begin;
     if (__builtin_add_overflow(begin, size, &tensor->end))
         return mt_error(MT_EINVAL, 0, "write tensors: too large");
-    sgd_text_add(text, "\"%s\":{\"dtype\":\"%s\",\"shape\":[", tensor->name, dtypes[tensor->dtype].name);
+    MT_TRY(mt_buf_printf(text, "\"%s\":{\"dtype\":\"%s\",\"shape\":[", tensor->name,
+                         dtypes[tensor->dtype].name));
     for (uint32_t d = 0; d < tensor->ndim; d++)
-        sgd_text_add(text, "%s%llu", d ? "," : "", (unsigned long long)tensor->shape[d]);
-    sgd_text_add(text, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)tensor->begin,
-                 (unsigned long long)tensor->end);
-    return mt_ok();
+        MT_TRY(mt_buf_printf(text, "%s%llu", d ? "," : "", (unsigned long long)tensor->shape[d]));
+    return mt_buf_printf(text, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)tensor->begin,
+                         (unsigned long long)tensor->end);
 }
 
-static mt_status header_build(struct sgd_text *text, struct sgd_tensor *tensors, size_t count)
+static mt_status header_build(mt_buf *text, struct sgd_tensor *tensors, size_t count)
 {
     uint64_t begin = 0;
-    sgd_text_add(text, "{");
+    MT_TRY(mt_buf_printf(text, "{"));
     for (size_t i = 0; i < count; i++) {
         if (i)
-            sgd_text_add(text, ",");
+            MT_TRY(mt_buf_printf(text, ","));
         MT_TRY(entry_write(text, &tensors[i], begin));
         begin = tensors[i].end;
     }
-    sgd_text_add(text, "}");
-    while (text->size % 8 && !text->has_failed)
-        sgd_text_add(text, " ");
-    return sgd_text_status(text);
+    MT_TRY(mt_buf_printf(text, "}"));
+    while (text->size % 8)
+        MT_TRY(mt_buf_printf(text, " "));
+    return mt_ok();
 }
 
-mt_status sgd_safetensors_write(int fd, struct sgd_tensor *tensors, size_t count, uint64_t *out_header_checksum)
+mt_status sgd_safetensors_write(int fd, struct sgd_tensor *tensors, size_t count,
+                                uint64_t *out_header_checksum)
 {
-    struct sgd_text text = {0};
+    mt_buf text = {0};
     mt_status st;
 
-    if (count > SGD_TENSORS_MAX)
+    if (count > MT_TENSORS_MAX)
         return mt_error(MT_EINVAL, 0, "write tensors: too many");
     MT_TRY_GOTO(st, header_build(&text, tensors, count), done);
     uint64_t size = text.size;
     MT_TRY_GOTO(st, sgd_file_write(fd, &size, sizeof size), done);
     MT_TRY_GOTO(st, sgd_file_write(fd, text.data, text.size), done);
     for (size_t i = 0; i < count; i++)
-        MT_TRY_GOTO(st, sgd_file_write(fd, tensors[i].data, (size_t)(tensors[i].end - tensors[i].begin)), done);
+        MT_TRY_GOTO(st, sgd_file_write(fd, tensors[i].data, (size_t)(tensors[i].end - tensors[i].begin)),
+                    done);
     *out_header_checksum = sgd_checksum(text.data, text.size);
 done:
-    free(text.data);
+    mt_buf_fini(&text);
     return st;
 }
 
@@ -121,7 +124,7 @@ static mt_status shape_read(struct sgd_json *json, struct sgd_tensor *tensor)
     if (sgd_json_try(json, ']'))
         return mt_ok();
     do {
-        if (tensor->ndim == SGD_DIMS_MAX)
+        if (tensor->ndim == MT_TENSOR_DIMS_MAX)
             return mt_error(MT_EUNSUPPORTED, 0, "read tensors: too many dimensions");
         MT_TRY(sgd_json_u64(json, &tensor->shape[tensor->ndim++]));
     } while (sgd_json_try(json, ','));
@@ -148,18 +151,22 @@ static mt_status tensor_read(struct sgd_json *json, struct sgd_tensor *tensor)
     do {
         MT_TRY(sgd_json_string(json, key, sizeof key));
         MT_TRY(sgd_json_take(json, ':'));
-        unsigned bit = strcmp(key, "dtype") == 0 ? 1 : strcmp(key, "shape") == 0 ? 2
-                       : strcmp(key, "data_offsets") == 0 ? 4 : 0;
+        unsigned bit = strcmp(key, "dtype") == 0          ? 1
+                       : strcmp(key, "shape") == 0        ? 2
+                       : strcmp(key, "data_offsets") == 0 ? 4
+                                                          : 0;
         if (bit == 0 || seen & bit)
             return bad("read tensors: unknown or repeated key");
         seen |= bit;
-        MT_TRY(bit == 1 ? dtype_read(json, &tensor->dtype) : bit == 2 ? shape_read(json, tensor)
-               : offsets_read(json, tensor));
+        MT_TRY(bit == 1   ? dtype_read(json, &tensor->dtype)
+               : bit == 2 ? shape_read(json, tensor)
+                          : offsets_read(json, tensor));
     } while (sgd_json_try(json, ','));
     MT_TRY(sgd_json_take(json, '}'));
     if (seen != 7)
         return bad("read tensors: a key is missing");
-    if (sgd_tensor_size(tensor, &size).code != 0 || tensor->end < tensor->begin || tensor->end - tensor->begin != size)
+    if (sgd_tensor_size(tensor, &size).code != 0 || tensor->end < tensor->begin ||
+        tensor->end - tensor->begin != size)
         return bad("read tensors: offsets don't match the shape");
     return mt_ok();
 }
@@ -179,7 +186,7 @@ static mt_status metadata_skip(struct sgd_json *json)
 
 static mt_status table_add(struct sgd_safetensors *file, size_t *capacity, const struct sgd_tensor *tensor)
 {
-    if (file->count == SGD_TENSORS_MAX)
+    if (file->count == MT_TENSORS_MAX)
         return mt_error(MT_EUNSUPPORTED, 0, "read tensors: too many");
     if (file->count == *capacity) {
         size_t more = *capacity ? 2 * *capacity : 16;
@@ -251,7 +258,8 @@ static mt_status table_check(struct sgd_safetensors *file)
             return bad("read tensors: overlap or hole");
         next = file->tensors[i].end;
     }
-    return next == file->data_size ? mt_ok() : bad("read tensors: the file is shorter or longer than its tensors");
+    return next == file->data_size ? mt_ok()
+                                   : bad("read tensors: the file is shorter or longer than its tensors");
 }
 
 static mt_status header_read(struct sgd_safetensors *file, uint64_t file_size)
@@ -261,7 +269,7 @@ static mt_status header_read(struct sgd_safetensors *file, uint64_t file_size)
     if (file_size < 8)
         return bad("read tensors: truncated");
     MT_TRY(sgd_file_read(file->fd, &file->header_size, 8, 0));
-    if (file->header_size > SGD_SAFETENSORS_HEADER_MAX)
+    if (file->header_size > MT_TENSOR_HEADER_BYTES_MAX)
         return bad("read tensors: header over 100 MB");
     if (file->header_size > file_size - 8)
         return bad("read tensors: truncated");

@@ -2,9 +2,10 @@
  *
  * sampler.c - permutations without memory. Owns nothing. Thread: any.
  *
- * An epoch's permutation is a Feistel network over the smallest even number of bits that holds every index, walked on
- * until the result is an index ("cycle walking": fewer than 4 rounds on average). It is one-to-one whatever the round
- * function, costs some 50 ns per sample, and needs no table to be rebuilt or shipped after a restart.
+ * An epoch's permutation is a Feistel network over the smallest even number of bits that holds every index,
+ * walked on until the result is an index ("cycle walking": fewer than 4 rounds on average). It is one-to-one
+ * whatever the round function, costs some 50 ns per sample, and needs no table to be rebuilt or shipped after
+ * a restart.
  */
 #include "sgd/sampler.h"
 
@@ -47,7 +48,8 @@ uint64_t sgd_sampler_record(const struct sgd_sampler *sampler, uint64_t sample)
     return index;
 }
 
-void sgd_sampler_batch(const struct sgd_sampler *sampler, uint64_t samples, uint32_t vrank, uint64_t *out_indices)
+void sgd_sampler_batch(const struct sgd_sampler *sampler, uint64_t samples, uint32_t vrank,
+                       uint64_t *out_indices)
 {
     MT_ASSERT(vrank < sampler->vranks);
     for (uint32_t i = 0; i < sampler->micro_batch; i++)

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static_assert(sizeof(struct sgd_state) == 64, "the floats begin on a cache line");
+
 enum { VRANKS_DEFAULT = 8, MICRO_BATCH_DEFAULT = 12, MICRO_BATCH_MAX = 1 << 20 };
 
 #define VELOCITY_PREFIX "optimizer.velocity."
@@ -36,7 +38,7 @@ static void defaults_set(struct sgd_trainer_config *config)
 
 static mt_status config_check(const struct sgd_trainer_config *config)
 {
-    if (config->vranks > SGD_VRANKS_MAX || config->micro_batch > MICRO_BATCH_MAX ||
+    if (config->vranks > MT_VRANKS_MAX || config->micro_batch > MICRO_BATCH_MAX ||
         config->micro_batch > config->model->batch_max)
         return mt_error(MT_EINVAL, 0, "trainer: virtual ranks or micro-batch out of range");
     if (config->train->record_size != config->model->record_size)
@@ -69,7 +71,8 @@ mt_status sgd_trainer_init(struct sgd_trainer *trainer, const struct sgd_trainer
     defaults_set(&trainer->config);
     config = &trainer->config;
     MT_TRY(config_check(config));
-    trainer->sampler = (struct sgd_sampler){config->seed, config->train->count, config->vranks, config->micro_batch};
+    trainer->sampler =
+        (struct sgd_sampler){config->seed, config->train->count, config->vranks, config->micro_batch};
     uint64_t samples = config->train->count * config->epochs, size = sgd_sampler_step_size(&trainer->sampler);
     trainer->steps_total = (samples + size - 1) / size;
     mt_status st = buffers_allocate(trainer);
@@ -92,8 +95,16 @@ static uint64_t fingerprint(const struct sgd_trainer *trainer)
 {
     const struct sgd_trainer_config *config = &trainer->config;
     const struct sgd_params *params = &config->model->params;
-    uint64_t fields[] = {config->seed, config->vranks, config->micro_batch, config->epochs, config->warmup,
-                         config->train->count, config->train->record_size, params->floats, 0, 0};
+    uint64_t fields[] = {config->seed,
+                         config->vranks,
+                         config->micro_batch,
+                         config->epochs,
+                         config->warmup,
+                         config->train->count,
+                         config->train->record_size,
+                         params->floats,
+                         0,
+                         0};
     float rates[3] = {config->rate, config->momentum, config->decay};
     fields[8] = sgd_checksum(rates, sizeof rates);
     fields[9] = sgd_checksum(config->ops->name, strlen(config->ops->name));
@@ -131,7 +142,8 @@ mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_
         float *slot = slots[v - first];
         sgd_sampler_batch(&trainer->sampler, trainer->state->samples, v, trainer->indices);
         sgd_dataset_gather(train, trainer->indices, micro, trainer->records, trainer->labels);
-        MT_TRY(model->ops->gradient(model, trainer->params, &batch, scale, slot, slot + model->params.floats));
+        MT_TRY(
+            model->ops->gradient(model, trainer->params, &batch, scale, slot, slot + model->params.floats));
     }
     return mt_ok();
 }
@@ -164,8 +176,8 @@ mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct 
 
     if (!isfinite(result.loss))
         return mt_error(MT_ETASK, 0, "train: the loss is not finite");
-    struct k_sgd update = {trainer->params, trainer->velocity, sum, floats, rate_now(trainer), config->momentum,
-                           config->decay};
+    struct k_sgd update = {trainer->params,   trainer->velocity, sum,          floats,
+                           rate_now(trainer), config->momentum,  config->decay};
     MT_TRY(config->ops->sgd_update(NULL, &update));
     trainer->state->step++;
     trainer->state->samples += sgd_sampler_step_size(&trainer->sampler);
@@ -175,7 +187,7 @@ mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct 
 
 mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
 {
-    float *slots[SGD_VRANKS_MAX];
+    float *slots[MT_VRANKS_MAX];
     const float *sum;
     uint32_t first, last;
 
@@ -214,15 +226,16 @@ mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dat
     for (uint64_t done = 0; done < set->count;) {
         uint64_t left = set->count - done;
         struct sgd_batch batch = {set->records + done * set->record_size, set->labels + done,
-                                  left < model->batch_max ? (uint32_t)left : model->batch_max, set->record_size};
+                                  left < model->batch_max ? (uint32_t)left : model->batch_max,
+                                  set->record_size};
         float metrics[SGD_METRICS];
         MT_TRY(model->ops->evaluate(model, trainer->params, &batch, metrics));
         loss += (double)metrics[SGD_METRIC_LOSS];
         correct += (double)metrics[SGD_METRIC_CORRECT];
         done += batch.count;
     }
-    *out_result = (struct sgd_result){(float)(loss / (double)set->count), (float)(correct / (double)set->count),
-                                      set->count};
+    *out_result = (struct sgd_result){(float)(loss / (double)set->count),
+                                      (float)(correct / (double)set->count), set->count};
     return mt_ok();
 }
 
@@ -250,12 +263,15 @@ static mt_status tensor_of(const struct sgd_trainer *trainer, size_t i, struct s
     return mt_ok();
 }
 
-mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, uint32_t keep, uint32_t generation)
+mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, uint32_t keep,
+                           uint32_t generation)
 {
     const struct sgd_state *state = trainer->state;
-    struct sgd_checkpoint_meta meta = {.step = state->step, .samples = state->samples,
+    struct sgd_checkpoint_meta meta = {.step = state->step,
+                                       .samples = state->samples,
                                        .epoch = sgd_sampler_epoch(&trainer->sampler, state->samples),
-                                       .seed = trainer->config.seed, .generation = generation};
+                                       .seed = trainer->config.seed,
+                                       .generation = generation};
     size_t count = 2 * trainer->config.model->params.items_count;
     mt_status st = mt_ok();
 
@@ -292,7 +308,8 @@ static mt_status tensors_take(struct sgd_trainer *trainer, const struct sgd_chec
     return mt_ok();
 }
 
-mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder, struct sgd_checkpoint_report *report)
+mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
+                             struct sgd_checkpoint_report *report)
 {
     struct sgd_checkpoint checkpoint;
     mt_status st;

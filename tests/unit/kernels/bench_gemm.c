@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_gemm.c - GFLOP/s of cblas beside the naive loop, at the sizes of the default model, in processor time.
+ * bench_gemm.c - GFLOP/s of cblas beside the naive loop, at the sizes of the default model, in processor
+ * time.
  */
 #include "kernels/kernels.h"
 
@@ -30,9 +31,12 @@ static double gflops(const struct k_ops *ops, const struct k_gemm *gemm, double 
 int main(void)
 {
     static const struct k_gemm shapes[] = {
-        {.m = 256, .n = 128, .k = 784, .b_transposed = true}, {.m = 128, .n = 784, .k = 256, .a_transposed = true},
-        {.m = 12, .n = 128, .k = 784, .b_transposed = true},  {.m = 128, .n = 784, .k = 12, .a_transposed = true},
-        {.m = 12, .n = 10, .k = 128, .b_transposed = true},   {.m = 12, .n = 128, .k = 10},
+        {.m = 256, .n = 128, .k = 784, .b_transposed = true},
+        {.m = 128, .n = 784, .k = 256, .a_transposed = true},
+        {.m = 12, .n = 128, .k = 784, .b_transposed = true},
+        {.m = 128, .n = 784, .k = 12, .a_transposed = true},
+        {.m = 12, .n = 10, .k = 128, .b_transposed = true},
+        {.m = 12, .n = 128, .k = 10},
     };
     const struct k_ops *cpu, *reference;
     struct k_config config = {.kind = K_CPU};
@@ -47,7 +51,8 @@ int main(void)
         return 1;
     for (size_t i = 0; i < count; i++)
         a[i] = b[i] = (float)(i % 17) * 0.1f - 0.8f;
-    printf("%s, core %s\n%-18s %10s %10s  GFLOP/s\n", cpu->name, k_blas_core(), "m x n x k", "cblas", "naive");
+    printf("%s, core %s\n%-18s %10s %10s  GFLOP/s\n", cpu->name, k_blas_core(), "m x n x k", "cblas",
+           "naive");
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         struct k_gemm gemm = shapes[s];
         gemm.a = a, gemm.b = b, gemm.c = c;

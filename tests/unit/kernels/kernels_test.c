@@ -43,11 +43,13 @@ static void gemm_case(mt_rng *rng, int m, int n, int k, bool a_transposed, bool 
     assert_int_equal(reference->gemm(NULL, &gemm).code, MT_OK);
     gemm.c = got;
     assert_int_equal(cpu->gemm(NULL, &gemm).code, MT_OK);
-    /* Both round k products of at most 1 each; the bound is loose by far and fails at once for a wrong index. */
+    /* Both round k products of at most 1 each; the bound is loose by far and fails at once for a wrong index.
+     */
     float bound = 1e-6f * (float)k + 1e-6f;
     for (int i = 0; i < m * n; i++)
         if (fabsf(want[i] - got[i]) > bound)
-            fail_msg("gemm %dx%dx%d: element %d: want %g, got %g", m, n, k, i, (double)want[i], (double)got[i]);
+            fail_msg("gemm %dx%dx%d: element %d: want %g, got %g", m, n, k, i, (double)want[i],
+                     (double)got[i]);
     free(a), free(b), free(want), free(got);
 }
 
@@ -59,7 +61,8 @@ static void gemm_agrees_with_the_reference(void **state)
     (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int flags = 0; flags < 8; flags++)
-            gemm_case(&rng, sizes[s][0], sizes[s][1], sizes[s][2], flags & 1, flags & 2, flags & 4 ? 1.0f : 0.0f);
+            gemm_case(&rng, sizes[s][0], sizes[s][1], sizes[s][2], flags & 1, flags & 2,
+                      flags & 4 ? 1.0f : 0.0f);
 }
 
 /* beta 0 means that c need not be set: what stands there, even NaN, must not show. */
@@ -131,7 +134,7 @@ static void tree_sum_is_the_fixed_tree(void **state)
         assert_memory_equal(part, out + 333, 401 * sizeof *part);
     }
     assert_int_equal(ops[0]->tree_sum(NULL, in, 0, COUNT, out).code, MT_EINVAL);
-    assert_int_equal(ops[0]->tree_sum(NULL, in, K_TREE_INPUTS_MAX + 1, COUNT, out).code, MT_EINVAL);
+    assert_int_equal(ops[0]->tree_sum(NULL, in, MT_VRANKS_MAX + 1, COUNT, out).code, MT_EINVAL);
     for (size_t i = 0; i < INPUTS; i++)
         free(data[i]);
 }
@@ -139,12 +142,12 @@ static void tree_sum_is_the_fixed_tree(void **state)
 static void tree_sum_takes_the_most_inputs(void **state)
 {
     float one = 1.0f, out = 0.0f;
-    const float *in[K_TREE_INPUTS_MAX];
+    const float *in[MT_VRANKS_MAX];
     (void)state;
-    for (size_t i = 0; i < K_TREE_INPUTS_MAX; i++)
+    for (size_t i = 0; i < MT_VRANKS_MAX; i++)
         in[i] = &one;
-    assert_int_equal(choose(K_CPU)->tree_sum(NULL, in, K_TREE_INPUTS_MAX, 1, &out).code, MT_OK);
-    assert_true(out == (float)K_TREE_INPUTS_MAX);
+    assert_int_equal(choose(K_CPU)->tree_sum(NULL, in, MT_VRANKS_MAX, 1, &out).code, MT_OK);
+    assert_true(out == (float)MT_VRANKS_MAX);
 }
 
 /* Both builds of the elementwise entries give the bits of the plain definition. */
@@ -243,7 +246,8 @@ static void cross_entropy_survives_large_scores(void **state)
 {
     float logits[2] = {1e30f, -1e30f}, probs[2], loss = NAN;
     uint8_t label = 0;
-    struct k_xent xent = {.logits = logits, .labels = &label, .probs = probs, .losses = &loss, .rows = 1, .classes = 2};
+    struct k_xent xent = {
+        .logits = logits, .labels = &label, .probs = probs, .losses = &loss, .rows = 1, .classes = 2};
     (void)state;
     assert_int_equal(choose(K_CPU)->xent_forward(NULL, &xent).code, MT_OK);
     assert_true(loss == 0.0f && probs[0] == 1.0f && probs[1] == 0.0f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_group.c - not a test: cost of a barrier, of a reduction, and from a SIGKILL until a survivor is back from its
- * collective, beside floors of the same run (a futex round trip, and reading the slots once).
+ * bench_group.c - not a test: cost of a barrier, of a reduction, and from a SIGKILL until a survivor is back
+ * from its collective, beside floors of the same run (a futex round trip, and reading the slots once).
  */
 #include "sgd/collective.h"
 #include "sgd/futex.h"
@@ -14,7 +14,15 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-enum { MEMBERS = 2, VRANKS = 8, FLOATS = 101770 + 3, BARRIERS = 20000, REDUCTIONS = 300, KILLS = 200, TRIPS = 5000 };
+enum {
+    MEMBERS = 2,
+    VRANKS = 8,
+    FLOATS = 101770 + 3,
+    BARRIERS = 20000,
+    REDUCTIONS = 300,
+    KILLS = 200,
+    TRIPS = 5000
+};
 
 struct board {
     _Atomic uint32_t ping, pong;
@@ -168,7 +176,8 @@ static void abort_latency(bool is_asleep)
         waitpid(pids[0], NULL, 0);
         ns[i] = atomic_load(&board->released_at) - start;
     }
-    print_quantiles(is_asleep ? "SIGKILL to survivor back, it slept" : "SIGKILL to survivor back, it polled", ns, KILLS);
+    print_quantiles(is_asleep ? "SIGKILL to survivor back, it slept" : "SIGKILL to survivor back, it polled",
+                    ns, KILLS);
 }
 
 int main(void)

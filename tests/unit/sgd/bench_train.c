@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_train.c - not a test: trains the MLP on Fashion-MNIST and prints accuracy per epoch and samples per second.
+ * bench_train.c - not a test: trains the MLP on Fashion-MNIST and prints accuracy per epoch and samples per
+ * second.
  *
- *   bench_train [-e epochs] [-w workers] [-H hidden] [-r rate] [-d decay] [-v vranks] [-m micro_batch] [-u warmup]
+ *   bench_train [-e epochs] [-w workers] [-H hidden] [-r rate] [-d decay]
+ *               [-v vranks] [-m micro_batch] [-u warmup] [-s seed]
  */
 #include "sgd/mlp.h"
 #include "sgd/trainer_local.h"
@@ -17,7 +19,7 @@
 
 struct options {
     struct sgd_trainer_config trainer;
-    uint32_t                  workers, hidden;
+    uint32_t workers, hidden;
 };
 
 static double seconds(void)
@@ -37,15 +39,16 @@ static void check(mt_status st)
 
 static struct sgd_model *model_make(const struct options *options, uint32_t batch_max)
 {
-    struct sgd_mlp_config config = {.ops = options->trainer.ops, .hidden = {options->hidden}, .batch_max = batch_max};
+    struct sgd_mlp_config config = {
+        .ops = options->trainer.ops, .hidden = {options->hidden}, .batch_max = batch_max};
     struct sgd_model *model;
     check(sgd_mlp_new(&config, &model));
     return model;
 }
 
 /* Prints what one epoch came to, by rank 0. */
-static void epoch_report(struct sgd_trainer *trainer, const struct sgd_dataset *test, double loss, double spent,
-                         uint64_t samples)
+static void epoch_report(struct sgd_trainer *trainer, const struct sgd_dataset *test, double loss,
+                         double spent, uint64_t samples)
 {
     struct sgd_result result;
     check(sgd_trainer_evaluate(trainer, test, &result));
@@ -62,8 +65,12 @@ static void worker(const struct options *options, const struct sgd_dataset *test
     struct sgd_group group;
     config.model = model_make(options, config.micro_batch > 250 ? config.micro_batch : 250);
     check(sgd_trainer_init(&trainer, &config));
-    struct sgd_group_config join = {.region = region, .region_size = size, .plan = sgd_trainer_plan(&trainer),
-                                    .generation = 1, .rank = rank, .members = options->workers};
+    struct sgd_group_config join = {.region = region,
+                                    .region_size = size,
+                                    .plan = sgd_trainer_plan(&trainer),
+                                    .generation = 1,
+                                    .rank = rank,
+                                    .members = options->workers};
     check(sgd_group_join(&group, &join));
     sgd_trainer_begin(&trainer);
 
@@ -85,29 +92,63 @@ static void worker(const struct options *options, const struct sgd_dataset *test
     config.model->ops->free(config.model);
 }
 
+static double number_read(const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || value < 0 || value > 1e9) {
+        fprintf(stderr, "bench_train: not a number in range: %s\n", text);
+        exit(2);
+    }
+    return value;
+}
+
 static void options_read(int argc, char **argv, struct options *options)
 {
+    struct sgd_trainer_config *trainer = &options->trainer;
     int o;
     while ((o = getopt(argc, argv, "e:w:H:r:d:v:m:u:s:")) != -1) {
+        double value = o == '?' ? 0 : number_read(optarg);
         switch (o) {
-        case 'e': options->trainer.epochs = (uint32_t)atoi(optarg); break;
-        case 'w': options->workers = (uint32_t)atoi(optarg); break;
-        case 'H': options->hidden = (uint32_t)atoi(optarg); break;
-        case 'r': options->trainer.rate = (float)atof(optarg); break;
-        case 'd': options->trainer.decay = (float)atof(optarg); break;
-        case 'v': options->trainer.vranks = (uint32_t)atoi(optarg); break;
-        case 'm': options->trainer.micro_batch = (uint32_t)atoi(optarg); break;
-        case 'u': options->trainer.warmup = (uint64_t)atoi(optarg); break;
-        case 's': options->trainer.seed = (uint64_t)atoi(optarg); break;
-        default: exit(2);
+        case 'e':
+            trainer->epochs = (uint32_t)value;
+            break;
+        case 'w':
+            options->workers = (uint32_t)value;
+            break;
+        case 'H':
+            options->hidden = (uint32_t)value;
+            break;
+        case 'r':
+            trainer->rate = (float)value;
+            break;
+        case 'd':
+            trainer->decay = (float)value;
+            break;
+        case 'v':
+            trainer->vranks = (uint32_t)value;
+            break;
+        case 'm':
+            trainer->micro_batch = (uint32_t)value;
+            break;
+        case 'u':
+            trainer->warmup = (uint64_t)value;
+            break;
+        case 's':
+            trainer->seed = (uint64_t)value;
+            break;
+        default:
+            exit(2);
         }
     }
 }
 
 int main(int argc, char **argv)
 {
-    struct options options = {.trainer = {.seed = 1, .vranks = 8, .micro_batch = 8, .epochs = 5, .rate = 0.02f},
-                              .workers = 1, .hidden = 256};
+    struct options options = {
+        .trainer = {.seed = 1, .vranks = 8, .micro_batch = 8, .epochs = 5, .rate = 0.02f},
+        .workers = 1,
+        .hidden = 256};
     struct k_config kernels = {.kind = K_CPU};
     struct sgd_dataset train, test;
     struct sgd_trainer trainer;
@@ -118,7 +159,8 @@ int main(int argc, char **argv)
     double start = seconds();
     check(sgd_dataset_load_fashion(NULL, true, &train));
     check(sgd_dataset_load_fashion(NULL, false, &test));
-    printf("%s, core %s; data loaded in %.3f s\n", options.trainer.ops->name, k_blas_core(), seconds() - start);
+    printf("%s, core %s; data loaded in %.3f s\n", options.trainer.ops->name, k_blas_core(),
+           seconds() - start);
     options.trainer.train = &train;
 
     options.trainer.model = model_make(&options, options.trainer.micro_batch);
@@ -129,8 +171,8 @@ int main(int argc, char **argv)
     if (region == MAP_FAILED)
         return 1;
     printf("%zu parameters, %llu steps of %u x %u samples, %u workers, region %zu bytes\n",
-           options.trainer.model->params.floats, (unsigned long long)trainer.steps_total, options.trainer.vranks,
-           options.trainer.micro_batch, options.workers, size);
+           options.trainer.model->params.floats, (unsigned long long)trainer.steps_total,
+           options.trainer.vranks, options.trainer.micro_batch, options.workers, size);
     sgd_trainer_fini(&trainer);
     options.trainer.model->ops->free(options.trainer.model);
     fflush(stdout);

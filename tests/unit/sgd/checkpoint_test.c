@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * checkpoint_test.c - a checkpoint is whole or absent, whatever fails or dies while it is written; damage is found, and
- * the newest whole one is used.
+ * checkpoint_test.c - a checkpoint is whole or absent, whatever fails or dies while it is written; damage is
+ * found, and the newest whole one is used.
  *
- * The linker wraps the system calls of a save (--wrap), so that each of them can be made to fail, or to be the last
- * thing that the process does.
+ * The linker wraps the system calls of a save (--wrap), so that each of them can be made to fail, or to be
+ * the last thing that the process does.
  */
 #include "tests/unit/sgd/temp.h"
 
@@ -25,7 +25,7 @@
 
 static struct {
     unsigned calls, at; /* the `at`-th call fails; 0: none */
-    int      error;     /* with this errno; 0: the process ends there */
+    int error;          /* with this errno; 0: the process ends there */
 } fault;
 
 static bool fault_now(void)
@@ -87,11 +87,15 @@ int __wrap_unlinkat(int dir, const char *name, int flags)
 
 enum { COUNT = 24 };
 
-static mt_status save_sized(const char *folder, uint32_t keep, uint64_t step, uint64_t generation, float value,
-                            size_t count)
+static mt_status save_sized(const char *folder, uint32_t keep, uint64_t step, uint64_t generation,
+                            float value, size_t count)
 {
-    struct sgd_checkpoint_meta meta = {.step = step, .epoch = step / 10, .samples = step * 96, .seed = UINT64_MAX,
-                                       .generation = generation, .kernels = "test"};
+    struct sgd_checkpoint_meta meta = {.step = step,
+                                       .epoch = step / 10,
+                                       .samples = step * 96,
+                                       .seed = UINT64_MAX,
+                                       .generation = generation,
+                                       .kernels = "test"};
     float *data = malloc(count * sizeof *data);
     assert_non_null(data);
     for (size_t i = 0; i < count; i++)
@@ -122,12 +126,13 @@ static void expect_newest(const char *folder, uint64_t step, float value, uint32
     assert_int_equal(checkpoint.meta.samples, step * 96);
     assert_int_equal(checkpoint.meta.seed, UINT64_MAX);
     assert_int_equal(report.skipped_count, skipped);
-    const struct sgd_tensor *w = sgd_checkpoint_find(&checkpoint, "w"), *b = sgd_checkpoint_find(&checkpoint, "b");
+    const struct sgd_tensor *w = sgd_checkpoint_find(&checkpoint, "w"),
+                            *b = sgd_checkpoint_find(&checkpoint, "b");
     assert_true(w && b && w->end - w->begin == (COUNT - 8) * 4 && b->end - b->begin == 32);
     assert_null(sgd_checkpoint_find(&checkpoint, "x"));
     for (size_t i = 0; i < COUNT; i++)
-        assert_true((i < COUNT - 8 ? ((const float *)w->data)[i] : ((const float *)b->data)[i - (COUNT - 8)]) ==
-                    value + (float)i);
+        assert_true((i < COUNT - 8 ? ((const float *)w->data)[i]
+                                   : ((const float *)b->data)[i - (COUNT - 8)]) == value + (float)i);
     sgd_checkpoint_fini(&checkpoint);
 }
 
@@ -148,7 +153,8 @@ static unsigned entries(const char *folder, const char *prefix)
     DIR *dir = opendir(folder);
     assert_non_null(dir);
     for (const struct dirent *e; (e = readdir(dir));)
-        count += strncmp(e->d_name, prefix, strlen(prefix)) == 0 && strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+        count += strncmp(e->d_name, prefix, strlen(prefix)) == 0 && strcmp(e->d_name, ".") &&
+                 strcmp(e->d_name, "..");
     closedir(dir);
     return count;
 }
@@ -173,7 +179,8 @@ static void the_newest_is_loaded_and_old_ones_go(void **state)
     assert_int_equal(entries(folder, "step-"), 3);
     assert_int_equal(entries(folder, ""), 3);
     char path[TEMP_PATH];
-    assert_int_equal(sgd_checkpoint_load(temp_path(state, "none", path), &checkpoint, &report).code, MT_ENOENT);
+    assert_int_equal(sgd_checkpoint_load(temp_path(state, "none", path), &checkpoint, &report).code,
+                     MT_ENOENT);
     assert_int_equal(save(temp_path(state, "a/b", path), 3, 5, 1, 5).code, MT_ENOENT);
     assert_int_equal(save(temp_path(state, "new", path), 3, 5, 1, 5).code, MT_OK);
 }
@@ -196,7 +203,8 @@ static void what_dead_savers_left_is_removed(void **state)
     char path[TEMP_PATH];
     assert_int_equal(mkdir(temp_path(state, ".tmp-1-7-00", path), 0755), 0);
     file_put(temp_path(state, ".tmp-1-7-00/model.safetensors", path), "x", 1);
-    assert_int_equal(mkdir(temp_path(state, ".tmp-9-7-00", path), 0755), 0); /* a later generation is at work */
+    assert_int_equal(mkdir(temp_path(state, ".tmp-9-7-00", path), 0755),
+                     0); /* a later generation is at work */
     assert_int_equal(save(*state, 2, 10, 2, 1).code, MT_OK);
     assert_int_equal(entries(*state, ".tmp-"), 1);
     assert_int_equal(access(temp_path(state, ".tmp-9-7-00", path), F_OK), 0);
@@ -254,7 +262,8 @@ static void the_report_names_what_was_passed_over(void **state)
     size_t size;
     for (uint64_t step = 10; step <= 40; step += 10)
         assert_int_equal(save(*state, 9, step, 1, (float)step).code, MT_OK);
-    unsigned char *bytes = file_get(temp_path(state, "step-00000000000000000040/model.safetensors", path), &size);
+    unsigned char *bytes =
+        file_get(temp_path(state, "step-00000000000000000040/model.safetensors", path), &size);
     bytes[size - 1] ^= 1;
     file_put(path, bytes, size);
     file_put(temp_path(state, "step-00000000000000000030/manifest.json", path), bytes, 9);
@@ -436,7 +445,8 @@ static int disk_full(const char *folder)
         return CANNOT_MOUNT;
     if (save(folder, 2, 10, 1, 1).code != MT_OK)
         return 1;
-    /* Floats: from what just fits to what can't, past the points where the manifest or the header is what is too much. */
+    /* Floats: from what just fits to what can't, past the points where the manifest or the header is what is
+     * too much. */
     for (size_t size = 60000; size <= 66000; size += 200) {
         mt_status st = save_sized(folder, 9, size, 1, 2, size);
         if (st.code == MT_OK && size * sizeof(float) < DISK_SIZE) {

@@ -2,8 +2,8 @@
  *
  * crew.h - for tests: real worker processes over one shared region, and the coordinator's side of their life.
  *
- * The parent plays whoever learns of deaths: it forks workers, sends each the generation to join, waits for reports,
- * aborts a generation when a worker has died, and starts a replacement.
+ * The parent plays whoever learns of deaths: it forks workers, sends each the generation to join, waits for
+ * reports, aborts a generation when a worker has died, and starts a replacement.
  */
 #ifndef TEST_SGD_CREW_H
 #define TEST_SGD_CREW_H
@@ -72,10 +72,15 @@ static inline void crew_fini(struct crew *crew)
     munmap(crew->region, crew->region_size);
 }
 
-static inline mt_status crew_join(struct crew *crew, struct sgd_group *group, uint32_t rank, struct crew_order order)
+static inline mt_status crew_join(struct crew *crew, struct sgd_group *group, uint32_t rank,
+                                  struct crew_order order)
 {
-    struct sgd_group_config config = {.region = crew->region, .region_size = crew->region_size, .plan = crew->plan,
-                                      .generation = order.generation, .rank = rank, .members = order.members};
+    struct sgd_group_config config = {.region = crew->region,
+                                      .region_size = crew->region_size,
+                                      .plan = crew->plan,
+                                      .generation = order.generation,
+                                      .rank = rank,
+                                      .members = order.members};
     return sgd_group_join(group, &config);
 }
 

@@ -40,7 +40,8 @@ static void small_set_put(void **state, uint32_t labels)
     uint32_t dims[3] = {IMAGES, SIDE, SIDE};
     gz_put(temp_path(state, "train-images-idx3-ubyte.gz", path), bytes,
            idx_build(bytes, 8, dims, 3, IMAGES * RECORD));
-    gz_put(temp_path(state, "train-labels-idx1-ubyte.gz", path), bytes, idx_build(bytes, 8, &labels, 1, labels));
+    gz_put(temp_path(state, "train-labels-idx1-ubyte.gz", path), bytes,
+           idx_build(bytes, 8, &labels, 1, labels));
 }
 
 static void a_set_is_read_from_its_files(void **state)
@@ -75,7 +76,8 @@ static void images_and_labels_must_belong_together(void **state)
     assert_int_equal(sgd_dataset_load_fashion(*state, true, &set).code, MT_ECORRUPT);
 }
 
-/* Every prefix of a gzipped file is refused, and so is every file with one byte changed (or it reads the same). */
+/* Every prefix of a gzipped file is refused, and so is every file with one byte changed (or it reads the
+ * same). */
 static void truncation_and_damage_are_found(void **state)
 {
     unsigned char bytes[IMAGES * RECORD + 64];
@@ -119,15 +121,15 @@ static void headers_that_lie_are_refused(void **state)
     static const struct {
         unsigned type;
         uint32_t ndim, dims[4];
-        size_t   size;
+        size_t size;
     } cases[] = {
-        {0x0d, 1, {4, 0, 0, 0}, 16},                                        /* floats */
-        {0x08, 0, {0, 0, 0, 0}, 4},                                         /* no dimension */
-        {0x08, 1, {0, 0, 0, 0}, 0},                                         /* nothing in it */
-        {0x08, 1, {5, 0, 0, 0}, 4},                                         /* claims one more */
-        {0x08, 1, {3, 0, 0, 0}, 4},                                         /* claims one less */
-        {0x08, 3, {60000, 28, 28, 0}, 4},                                   /* claims what the file can't hold */
-        {0x08, 4, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, 4},     /* overflows */
+        {0x0d, 1, {4, 0, 0, 0}, 16},                                    /* floats */
+        {0x08, 0, {0, 0, 0, 0}, 4},                                     /* no dimension */
+        {0x08, 1, {0, 0, 0, 0}, 0},                                     /* nothing in it */
+        {0x08, 1, {5, 0, 0, 0}, 4},                                     /* claims one more */
+        {0x08, 1, {3, 0, 0, 0}, 4},                                     /* claims one less */
+        {0x08, 3, {60000, 28, 28, 0}, 4},                               /* claims what the file can't hold */
+        {0x08, 4, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, 4}, /* overflows */
     };
     unsigned char bytes[256];
     char path[TEMP_PATH];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * group_test.c - real processes over a shared region: sums, broadcast, agreement; deaths, aborts and new generations.
+ * group_test.c - real processes over a shared region: sums, broadcast, agreement; deaths, aborts and new
+ * generations.
  */
 #include "tests/unit/sgd/crew.h"
 
@@ -91,8 +92,9 @@ static mt_status broadcast_work(struct crew *crew, uint32_t rank, struct crew_or
                 return mt_error(MT_EINTERNAL, 0, "the broadcast differs");
         MT_TRY(reduce_round(&group, root)); /* the slots may be used again at once */
     }
-    return sgd_group_broadcast(&group, order.members, data, 1).code == MT_EINVAL ? mt_ok()
-                                                                                : mt_error(MT_EINTERNAL, 0, "root");
+    return sgd_group_broadcast(&group, order.members, data, 1).code == MT_EINVAL
+               ? mt_ok()
+               : mt_error(MT_EINTERNAL, 0, "root");
 }
 
 static void a_broadcast_reaches_all(void **state)
@@ -109,8 +111,8 @@ static mt_status agree_case(struct sgd_group *group, const uint64_t votes[3], st
     struct sgd_agreement got;
     uint64_t vote = votes[group->rank];
     MT_TRY(sgd_group_agree(group, vote != UINT64_MAX, vote != UINT64_MAX ? vote : 0, &got));
-    bool is_same = got.has_state == want.has_state && got.is_equal == want.is_equal && got.root == want.root &&
-                   got.step_min == want.step_min && got.step_max == want.step_max;
+    bool is_same = got.has_state == want.has_state && got.is_equal == want.is_equal &&
+                   got.root == want.root && got.step_min == want.step_min && got.step_max == want.step_max;
     return is_same ? mt_ok() : mt_error(MT_EINTERNAL, 0, "another agreement");
 }
 
@@ -139,8 +141,8 @@ static void members_agree_on_who_is_furthest(void **state)
 
 enum { VICTIM = 2 };
 
-/* The victim of generation 1 dies in a different place for each `kill_at`; survivors bring their data to generation 2,
- * where the new rank gets them by broadcast. */
+/* The victim of generation 1 dies in a different place for each `kill_at`; survivors bring their data to
+ * generation 2, where the new rank gets them by broadcast. */
 static mt_status mortal_work(struct crew *crew, uint32_t rank, struct crew_order order)
 {
     static uint64_t rounds_done; /* kept by survivors from generation to generation */
@@ -247,8 +249,12 @@ static void a_kill_at_any_instant_needs_no_repair(void **state)
 static mt_status absent_work(struct crew *crew, uint32_t rank, struct crew_order order)
 {
     struct sgd_group group;
-    struct sgd_group_config config = {.region = crew->region, .region_size = crew->region_size, .plan = crew->plan,
-                                      .generation = order.generation, .rank = rank, .members = order.members + 1,
+    struct sgd_group_config config = {.region = crew->region,
+                                      .region_size = crew->region_size,
+                                      .plan = crew->plan,
+                                      .generation = order.generation,
+                                      .rank = rank,
+                                      .members = order.members + 1,
                                       .wait_limit_ms = rank == 0 ? 200 : 0};
     return sgd_group_join(&group, &config);
 }
@@ -294,8 +300,12 @@ static void members_with_other_plans_are_told_so(void **state)
 
 static struct sgd_group_config alone(const struct crew *crew, uint32_t generation)
 {
-    return (struct sgd_group_config){.region = crew->region, .region_size = crew->region_size, .plan = crew->plan,
-                                     .generation = generation, .rank = 0, .members = 1};
+    return (struct sgd_group_config){.region = crew->region,
+                                     .region_size = crew->region_size,
+                                     .plan = crew->plan,
+                                     .generation = generation,
+                                     .rank = 0,
+                                     .members = 1};
 }
 
 static void earlier_generations_are_fenced(void **state)
@@ -343,7 +353,8 @@ static void bad_arguments_are_refused(void **state)
     bad = good, bad.generation = 2, bad.plan.slot_floats = 17; /* the region is cut for another plan */
     assert_int_equal(sgd_group_join(&group, &bad).code, MT_EINVAL);
 
-    struct sgd_group_plan none = {.vranks = 0, .slot_floats = 1}, many = {.vranks = SGD_VRANKS_MAX + 1, .slot_floats = 1};
+    struct sgd_group_plan none = {.vranks = 0, .slot_floats = 1},
+                          many = {.vranks = MT_VRANKS_MAX + 1, .slot_floats = 1};
     struct sgd_group_plan large = {.vranks = 1000, .slot_floats = SIZE_MAX / 65};
     assert_int_equal(sgd_group_region_size(&none, &size).code, MT_EINVAL);
     assert_int_equal(sgd_group_region_size(&many, &size).code, MT_EINVAL);

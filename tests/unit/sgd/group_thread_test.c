@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * group_thread_test.c - the group's shared memory with threads as members, so that a thread sanitizer sees all of it.
+ * group_thread_test.c - the group's shared memory with threads as members, so that a thread sanitizer sees
+ * all of it.
  */
 #include "core/base/rng.h"
 #include "sgd/collective.h"
@@ -18,16 +19,16 @@ enum { MEMBERS = 4, VRANKS = 8, FLOATS = 300, GENERATIONS = 30, ROUNDS = 60 };
 
 struct world {
     struct sgd_group_plan plan;
-    void                 *region;
-    size_t                size;
-    const struct k_ops   *ops;
+    void *region;
+    size_t size;
+    const struct k_ops *ops;
 };
 
 struct member {
     struct world *world;
-    uint32_t      rank, generation;
-    uint64_t      rounds; /* completed */
-    mt_status     end;
+    uint32_t rank, generation;
+    uint64_t rounds; /* completed */
+    mt_status end;
 };
 
 static float contribution(uint64_t round, uint32_t v, size_t i)
@@ -63,8 +64,12 @@ static mt_status member_round(struct member *member, struct sgd_group *group)
 static mt_status member_work(struct member *member)
 {
     struct world *world = member->world;
-    struct sgd_group_config config = {.region = world->region, .region_size = world->size, .plan = world->plan,
-                                      .generation = member->generation, .rank = member->rank, .members = MEMBERS};
+    struct sgd_group_config config = {.region = world->region,
+                                      .region_size = world->size,
+                                      .plan = world->plan,
+                                      .generation = member->generation,
+                                      .rank = member->rank,
+                                      .members = MEMBERS};
     struct sgd_agreement agreement;
     struct sgd_group group;
     uint64_t rounds;
@@ -88,7 +93,8 @@ static void *member_main(void *argument)
     return NULL;
 }
 
-/* Each generation is aborted at some instant by another thread, or ends by itself; the next one goes on from there. */
+/* Each generation is aborted at some instant by another thread, or ends by itself; the next one goes on from
+ * there. */
 static void generations_follow_each_other(void **state)
 {
     struct k_config kernels = {.kind = K_CPU};
@@ -115,7 +121,8 @@ static void generations_follow_each_other(void **state)
         uint64_t low = UINT64_MAX, high = 0;
         for (uint32_t m = 0; m < MEMBERS; m++) {
             assert_int_equal(pthread_join(threads[m], NULL), 0);
-            assert_true(members[m].end.code == MT_OK || (is_aborted && members[m].end.code == MT_EWORKER_DIED));
+            assert_true(members[m].end.code == MT_OK ||
+                        (is_aborted && members[m].end.code == MT_EWORKER_DIED));
             low = members[m].rounds < low ? members[m].rounds : low;
             high = members[m].rounds > high ? members[m].rounds : high;
         }

@@ -19,7 +19,8 @@ enum { INPUTS = 9, CLASSES = 4, RECORDS = 6 };
 static struct sgd_model *small_model(enum k_kind kind)
 {
     struct k_config kernels = {.kind = kind};
-    struct sgd_mlp_config config = {.inputs = INPUTS, .outputs = CLASSES, .hidden = {7, 5}, .batch_max = RECORDS};
+    struct sgd_mlp_config config = {
+        .inputs = INPUTS, .outputs = CLASSES, .hidden = {7, 5}, .batch_max = RECORDS};
     struct sgd_model *model = NULL;
     assert_int_equal(k_ops_choose(&kernels, &config.ops).code, MT_OK);
     assert_int_equal(sgd_mlp_new(&config, &model).code, MT_OK);
@@ -65,7 +66,8 @@ static void the_gradient_is_that_of_the_loss(void **state)
             double down = loss_at(model, params, &batch);
             params[i] = keep;
             double want = 0.5 * (up - down) / (2 * (double)step);
-            /* A ReLU between the two points bends the line; 2e-2 still catches any wrong index or missing term. */
+            /* A ReLU between the two points bends the line; 2e-2 still catches any wrong index or missing
+             * term. */
             if (fabs(want - (double)grads[i]) > 2e-2 * (1 + fabs(want)))
                 fail_msg("gradient %zu: want %g, got %g", i, want, (double)grads[i]);
         }
@@ -141,10 +143,10 @@ static void bad_parameters_are_refused(void **state)
 {
     struct sgd_params params = {0};
     uint64_t shape[2] = {2, 3}, empty[1] = {0}, large[2] = {UINT64_C(1) << 40, UINT64_C(1) << 40};
-    char long_name[SGD_NAME_SIZE + 1];
+    char long_name[MT_NAME_BYTES_MAX + 1];
     size_t offset;
     (void)state;
-    memset(long_name, 'x', SGD_NAME_SIZE), long_name[SGD_NAME_SIZE] = '\0';
+    memset(long_name, 'x', MT_NAME_BYTES_MAX), long_name[MT_NAME_BYTES_MAX] = '\0';
     assert_int_equal(sgd_params_add(&params, "w", 2, shape, &offset).code, MT_OK);
     assert_int_equal(sgd_params_add(&params, "w", 2, shape, &offset).code, MT_EEXIST);
     assert_int_equal(sgd_params_add(&params, "", 2, shape, &offset).code, MT_EINVAL);
@@ -153,7 +155,7 @@ static void bad_parameters_are_refused(void **state)
     assert_int_equal(sgd_params_add(&params, long_name, 2, shape, &offset).code, MT_EINVAL);
     assert_int_equal(sgd_params_add(&params, "e", 1, empty, &offset).code, MT_EINVAL);
     assert_int_equal(sgd_params_add(&params, "l", 2, large, &offset).code, MT_EINVAL);
-    assert_int_equal(sgd_params_add(&params, "d", SGD_DIMS_MAX + 1, shape, &offset).code, MT_EINVAL);
+    assert_int_equal(sgd_params_add(&params, "d", MT_TENSOR_DIMS_MAX + 1, shape, &offset).code, MT_EINVAL);
     assert_int_equal(sgd_params_add(&params, "scalar", 0, NULL, &offset).code, MT_OK);
     assert_int_equal(offset, 6);
     assert_int_equal(params.floats, 7);
@@ -163,10 +165,8 @@ static void bad_parameters_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_gradient_is_that_of_the_loss),
-        cmocka_unit_test(parameters_are_named_and_shaped),
-        cmocka_unit_test(initial_values_follow_the_seed),
-        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(the_gradient_is_that_of_the_loss), cmocka_unit_test(parameters_are_named_and_shaped),
+        cmocka_unit_test(initial_values_follow_the_seed),   cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(bad_parameters_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

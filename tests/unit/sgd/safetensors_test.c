@@ -15,7 +15,8 @@ static const int64_t counts[2] = {-1, 7};
 static void two_tensors(struct sgd_tensor out[2])
 {
     out[0] = (struct sgd_tensor){.name = "counts", .dtype = SGD_I64, .ndim = 1, .shape = {2}, .data = counts};
-    out[1] = (struct sgd_tensor){.name = "w.0/x_y-z", .dtype = SGD_F32, .ndim = 2, .shape = {2, 3}, .data = weights};
+    out[1] = (struct sgd_tensor){
+        .name = "w.0/x_y-z", .dtype = SGD_F32, .ndim = 2, .shape = {2, 3}, .data = weights};
 }
 
 static mt_status write_to(const char *path, struct sgd_tensor *tensors, size_t count)
@@ -69,7 +70,7 @@ static void what_cannot_be_written_well_is_refused(void **state)
     two_tensors(tensors);
     temp_path(state, "x", path);
     memcpy(bad, tensors, sizeof bad);
-    strcpy(bad[0].name, "a\"b");
+    memcpy(bad[0].name, "a\"b", sizeof "a\"b");
     assert_int_equal(write_to(path, bad, 2).code, MT_EINVAL);
     bad[0] = (struct sgd_tensor){.name = "f", .dtype = SGD_F32, .ndim = 0, .data = &one};
     bad[1] = tensors[0]; /* 8-byte elements at offset 4 */
@@ -132,13 +133,15 @@ static void headers_by_others_are_accepted(void **state)
 {
     static const struct {
         const char *json;
-        size_t      data;
+        size_t data;
     } good[] = {
         {"{}", 0},
         {"{}      ", 0},
         {"{\"a\":" T("F32", "[2]", "[0,8]") "}  \n\t ", 8},
         {"{ \"a\" : { \"shape\" : [ 2 ] , \"data_offsets\" : [ 0 , 8 ] , \"dtype\" : \"F32\" } }", 8},
-        {"{\"__metadata__\":{\"format\":\"pt\",\"x\":\"\\u00e4\\ud83d\\ude00\\n\"},\"a\":" T("U8", "[]", "[0,1]") "}", 1},
+        {"{\"__metadata__\":{\"format\":\"pt\",\"x\":\"\\u00e4\\ud83d\\ude00\\n\"},\"a\":" T("U8", "[]",
+                                                                                             "[0,1]") "}",
+         1},
         {"{\"__metadata__\":{},\"b\":" T("BF16", "[1,2]", "[2,6]") ",\"a\":" T("F16", "[1]", "[0,2]") "}", 6},
         {"{\"empty\":" T("F64", "[3,0]", "[0,0]") ",\"a\":" T("I8", "[1]", "[0,1]") "}", 1},
         {"{\"a\\u002eb\":" T("BOOL", "[1]", "[0,1]") "}", 1},
@@ -154,8 +157,9 @@ static void headers_that_lie_are_refused(void **state)
 {
     static const struct {
         const char *json;
-        size_t      data;
+        size_t data;
     } bad[] = {
+        /* clang-format off */
         {"", 0},
         {"[]", 0},
         {" {}", 0},
@@ -192,12 +196,14 @@ static void headers_that_lie_are_refused(void **state)
         {"{\"a", 0},
         {"{\"a\\", 0},
         {"{\"a\\u00", 0},
+        /* clang-format on */
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (header_case(state, bad[i].json, bad[i].data).code != MT_ECORRUPT)
             fail_msg("not refused as corrupt: %s", bad[i].json);
     assert_int_equal(header_case(state, "{\"a\":" T("F4", "[2]", "[0,1]") "}", 1).code, MT_EUNSUPPORTED);
-    assert_int_equal(header_case(state, "{\"a\":" T("U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1).code, MT_EUNSUPPORTED);
+    assert_int_equal(header_case(state, "{\"a\":" T("U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1).code,
+                     MT_EUNSUPPORTED);
 }
 
 static void a_header_size_is_not_believed(void **state)
@@ -212,7 +218,8 @@ static void a_header_size_is_not_believed(void **state)
         file_put(path, bytes, sizeof bytes);
         assert_int_equal(open_at(path, &file).code, MT_ECORRUPT);
     }
-    /* A sparse file that really is that long: the limit of the format refuses it before memory is asked for. */
+    /* A sparse file that really is that long: the limit of the format refuses it before memory is asked for.
+     */
     memcpy(bytes, &sizes[1], 8);
     file_put(path, bytes, sizeof bytes);
     assert_int_equal(truncate(path, 200000000), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sampler_test.c - each record once per epoch, the same for any cut into workers, and resumable at any sample.
+ * sampler_test.c - each record once per epoch, the same for any cut into workers, and resumable at any
+ * sample.
  */
 #include "sgd/sampler.h"
 
@@ -41,7 +42,8 @@ static void epochs_and_seeds_are_shuffled_differently(void **state)
         same_seed += sgd_sampler_record(&one, i) == sgd_sampler_record(&two, i);
         in_place += sgd_sampler_record(&one, i) == i;
     }
-    /* One agreement is expected of random permutations; 10 has a probability below 1e-6. The seeds are fixed. */
+    /* One agreement is expected of random permutations; 10 has a probability below 1e-6. The seeds are fixed.
+     */
     assert_in_range(same_epoch, 0, 10);
     assert_in_range(same_seed, 0, 10);
     assert_in_range(in_place, 0, 10);

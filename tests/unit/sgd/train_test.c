@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train_test.c - the promise of the trainer: the same final bits for any number of workers, after any death, and after a
- * stop and a resume from disk.
+ * train_test.c - the promise of the trainer: the same final bits for any number of workers, after any death,
+ * and after a stop and a resume from disk.
  */
 #include "tests/unit/sgd/crew.h"
 #include "tests/unit/sgd/temp.h"
@@ -13,7 +13,15 @@
 #include <math.h>
 #include <stdatomic.h>
 
-enum { RECORDS = 1000, RECORD = 64, CLASSES = 10, VRANKS = 8, MICRO = 4, STEPS = 62, FLOATS = 64 * 32 + 32 + 320 + 10 };
+enum {
+    RECORDS = 1000,
+    RECORD = 64,
+    CLASSES = 10,
+    VRANKS = 8,
+    MICRO = 4,
+    STEPS = 62,
+    FLOATS = 64 * 32 + 32 + 320 + 10
+};
 
 /* What the parent and all workers share beside the region. */
 struct board {
@@ -21,10 +29,10 @@ struct board {
         uint32_t rank, step;
         enum { IN_COMPUTE, IN_REDUCE, IN_UPDATE } where;
     } death;
-    _Atomic uint64_t steps_done;           /* by rank 0, for kills from outside */
-    float            params[CREW_MAX][FLOATS]; /* what each worker ended with */
-    char             folder[TEMP_PATH];    /* checkpoints; empty: none */
-    uint32_t         save_every, stop_at;
+    _Atomic uint64_t steps_done;    /* by rank 0, for kills from outside */
+    float params[CREW_MAX][FLOATS]; /* what each worker ended with */
+    char folder[TEMP_PATH];         /* checkpoints; empty: none */
+    uint32_t save_every, stop_at;
 };
 
 static uint8_t data_records[RECORDS * RECORD], data_labels[RECORDS];
@@ -32,8 +40,8 @@ static struct sgd_dataset data;
 /* For the kernel that kills its own process: in a worker only. */
 static struct {
     const struct k_ops *real;
-    bool                is_armed;
-    uint32_t            where;
+    bool is_armed;
+    uint32_t where;
 } lethal;
 
 static void data_make(void)
@@ -62,12 +70,14 @@ static void die_if(uint32_t where)
         raise(SIGKILL);
 }
 
-static mt_status lethal_bias_grad(struct k_stream *stream, const float *x, float *out, size_t rows, size_t cols)
+static mt_status lethal_bias_grad(struct k_stream *stream, const float *x, float *out, size_t rows,
+                                  size_t cols)
 {
     die_if(IN_COMPUTE);
     return lethal.real->bias_grad(stream, x, out, rows, cols);
 }
-static mt_status lethal_tree_sum(struct k_stream *stream, const float *const *in, size_t n, size_t count, float *out)
+static mt_status lethal_tree_sum(struct k_stream *stream, const float *const *in, size_t n, size_t count,
+                                 float *out)
 {
     die_if(IN_REDUCE);
     return lethal.real->tree_sum(stream, in, n, count, out);
@@ -92,8 +102,15 @@ static const struct k_ops *lethal_kernels(void)
 static void trainer_make(struct sgd_trainer *trainer, const struct k_ops *ops)
 {
     struct sgd_mlp_config mlp = {.ops = ops, .inputs = RECORD, .hidden = {32}, .batch_max = 64};
-    struct sgd_trainer_config config = {.ops = ops, .train = &data, .seed = 5, .vranks = VRANKS, .micro_batch = MICRO,
-                                        .epochs = 2, .warmup = 5, .rate = 0.05f, .decay = 1e-4f};
+    struct sgd_trainer_config config = {.ops = ops,
+                                        .train = &data,
+                                        .seed = 5,
+                                        .vranks = VRANKS,
+                                        .micro_batch = MICRO,
+                                        .epochs = 2,
+                                        .warmup = 5,
+                                        .rate = 0.05f,
+                                        .decay = 1e-4f};
     assert_int_equal(sgd_mlp_new(&mlp, &config.model).code, MT_OK);
     assert_int_equal(config.model->params.floats, FLOATS);
     assert_int_equal(sgd_trainer_init(trainer, &config).code, MT_OK);
@@ -216,8 +233,8 @@ static void any_number_of_workers_gives_the_same_weights(void **state)
     }
 }
 
-/* After a death: the survivors were released with the typed error, and generation 2 ends with the same bits, with
- * `members` in it. */
+/* After a death: the survivors were released with the typed error, and generation 2 ends with the same bits,
+ * with `members` in it. */
 static void go_on_after(struct crew *crew, uint32_t victim, uint32_t before, uint32_t members)
 {
     crew_bury(crew, victim, 1);
@@ -248,7 +265,8 @@ static void a_death_anywhere_in_a_step_changes_nothing(void **state)
                     for (uint32_t rank = 0; rank < members; rank++)
                         crew_hire(&crew, rank);
                     crew_order_all(&crew, 1, members);
-                    /* Whoever dies in the last update has let the others finish: then nothing is left to go on with. */
+                    /* Whoever dies in the last update has let the others finish: then nothing is left to go
+                     * on with. */
                     if (steps[s] == STEPS + 1 && where == IN_UPDATE) {
                         crew_bury(&crew, victim, 1);
                         for (uint32_t rank = 0; rank < members; rank++) {
@@ -304,7 +322,8 @@ static void kills_at_random_change_nothing(void **state)
             crew_bury(&crew, victim, generation);
             for (uint32_t rank = 0; rank < MEMBERS; rank++) {
                 int32_t code = rank == victim ? MT_OK : crew_report(&crew, rank);
-                assert_true(code == MT_OK || code == MT_EWORKER_DIED); /* OK: it had finished before the kill */
+                assert_true(code == MT_OK ||
+                            code == MT_EWORKER_DIED); /* OK: it had finished before the kill */
             }
             crew_hire(&crew, victim);
         }
@@ -393,7 +412,7 @@ static void bad_configurations_are_refused(void **state)
     (void)state;
     trainer_make(&trainer, kernels());
     struct sgd_trainer_config good = trainer.config, bad;
-    bad = good, bad.vranks = SGD_VRANKS_MAX + 1;
+    bad = good, bad.vranks = MT_VRANKS_MAX + 1;
     assert_int_equal(sgd_trainer_init(&other, &bad).code, MT_EINVAL);
     bad = good, bad.micro_batch = 65;
     assert_int_equal(sgd_trainer_init(&other, &bad).code, MT_EINVAL);
@@ -415,7 +434,8 @@ int main(void)
         cmocka_unit_test(a_death_anywhere_in_a_step_changes_nothing),
         cmocka_unit_test(a_smaller_group_gives_the_same_weights),
         cmocka_unit_test(kills_at_random_change_nothing),
-        cmocka_unit_test_setup_teardown(a_run_resumed_from_disk_gives_the_same_weights, temp_make, temp_remove),
+        cmocka_unit_test_setup_teardown(a_run_resumed_from_disk_gives_the_same_weights, temp_make,
+                                        temp_remove),
         cmocka_unit_test_setup_teardown(a_checkpoint_of_another_run_is_refused, temp_make, temp_remove),
         cmocka_unit_test(a_loss_that_is_not_finite_stops_before_the_update),
         cmocka_unit_test(bad_configurations_are_refused),

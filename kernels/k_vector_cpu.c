@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * k_vector_body.h - the elementwise entries, as text for several builds: k_vector_plain.c and k_vector_avx2.c define
- * K_BUILD and include it. The loops are written for the compiler to vectorise. No build contracts a*b+c into one
- * rounding and none reorders a sum, so all builds give the same bits.
+ * k_vector_cpu.c - the elementwise entries, in loops that the compiler vectorises. Owns nothing. Thread: any.
+ *
+ * Built twice: by itself for any CPU, and by k_vector_avx2.c, which includes it, for AVX2. Neither build
+ * contracts a*b+c into one rounding and neither reorders a sum, so both give the same bits.
  */
 #include "kernels/k_private.h"
 
 #include <string.h>
 
+#ifndef K_BUILD
+#define K_BUILD plain
+#endif
 #define PASTE_(a, b) a##_##b
-#define PASTE(a, b) PASTE_(a, b)
-#define ENTRY(name) PASTE(name, K_BUILD)
+#define PASTE(a, b)  PASTE_(a, b)
+#define ENTRY(name)  PASTE(name, K_BUILD)
 
-mt_status ENTRY(k_unpack)(struct k_stream *stream, const uint8_t *restrict in, float *restrict out, size_t count,
-                          float scale, float shift)
+mt_status ENTRY(k_unpack)(struct k_stream *stream, const uint8_t *restrict in, float *restrict out,
+                          size_t count, float scale, float shift)
 {
     (void)stream;
     for (size_t i = 0; i < count; i++)
@@ -21,8 +25,8 @@ mt_status ENTRY(k_unpack)(struct k_stream *stream, const uint8_t *restrict in, f
     return mt_ok();
 }
 
-mt_status ENTRY(k_bias_add)(struct k_stream *stream, float *restrict x, const float *restrict bias, size_t rows,
-                            size_t cols)
+mt_status ENTRY(k_bias_add)(struct k_stream *stream, float *restrict x, const float *restrict bias,
+                            size_t rows, size_t cols)
 {
     (void)stream;
     for (size_t r = 0; r < rows; r++)
@@ -31,8 +35,8 @@ mt_status ENTRY(k_bias_add)(struct k_stream *stream, float *restrict x, const fl
     return mt_ok();
 }
 
-mt_status ENTRY(k_bias_grad)(struct k_stream *stream, const float *restrict x, float *restrict out, size_t rows,
-                             size_t cols)
+mt_status ENTRY(k_bias_grad)(struct k_stream *stream, const float *restrict x, float *restrict out,
+                             size_t rows, size_t cols)
 {
     (void)stream;
     memset(out, 0, cols * sizeof *out);
@@ -84,7 +88,7 @@ mt_status ENTRY(k_sgd_update)(struct k_stream *stream, const struct k_sgd *sgd)
 
 /* A block of each partial sum fits into the first-level cache together with the block that is added to it. */
 enum { TREE_BLOCK = 256, TREE_LEVELS = 11 };
-static_assert(K_TREE_INPUTS_MAX <= 1 << (TREE_LEVELS - 1), "a level for each bit of the number of inputs");
+static_assert(MT_VRANKS_MAX <= 1 << (TREE_LEVELS - 1), "a level for each bit of the number of inputs");
 
 static void ENTRY(tree_add)(const float *restrict left, float *restrict right, size_t count)
 {
@@ -92,8 +96,9 @@ static void ENTRY(tree_add)(const float *restrict left, float *restrict right, s
         right[i] = left[i] + right[i];
 }
 
-/* One block of the tree, as a binary counter: after input i, level l holds a finished subtree of 2^l inputs where
- * bit l of i+1 is set. Adding the next input carries, as 1 does in binary; what is left joins from the right. */
+/* One block of the tree, as a binary counter: after input i, level l holds a finished subtree of 2^l inputs
+ * where bit l of i+1 is set. Adding the next input carries, as 1 does in binary; what is left joins from the
+ * right. */
 static void ENTRY(tree_block)(const float *const *in, size_t inputs, size_t offset, size_t count, float *out)
 {
     float level[TREE_LEVELS][TREE_BLOCK];
@@ -121,7 +126,7 @@ mt_status ENTRY(k_tree_sum)(struct k_stream *stream, const float *const *in, siz
                             float *out)
 {
     (void)stream;
-    if (inputs == 0 || inputs > K_TREE_INPUTS_MAX)
+    if (inputs == 0 || inputs > MT_VRANKS_MAX)
         return mt_error(MT_EINVAL, 0, "tree sum: number of inputs");
     for (size_t offset = 0; offset < count; offset += TREE_BLOCK)
         ENTRY(tree_block)(in, inputs, offset, count - offset < TREE_BLOCK ? count - offset : TREE_BLOCK, out);

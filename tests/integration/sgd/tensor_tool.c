@@ -46,7 +46,8 @@ static int save(const char *folder)
 {
     float matrix[12], scalar = -0.5f;
     int64_t counts[3] = {-1, 0, INT64_MAX};
-    struct sgd_checkpoint_meta meta = {.step = 7, .samples = 672, .seed = 1, .generation = 1, .kernels = "none"};
+    struct sgd_checkpoint_meta meta = {
+        .step = 7, .samples = 672, .seed = 1, .generation = 1, .kernels = "none"};
     struct sgd_tensor tensors[] = {
         {.name = "counts", .dtype = SGD_I64, .ndim = 1, .shape = {3}, .data = counts},
         {.name = "layers.0.weight", .dtype = SGD_F32, .ndim = 2, .shape = {3, 4}, .data = matrix},
