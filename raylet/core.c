@@ -275,6 +275,10 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
             rlt_shut_down(r, "the driver has left");
         break;
     case RLT_EV_EXITED:
+        if (e->has_status && p->state == PROC_DYING) {
+            rlt_proc_status(r, p, e->status); /* its end was known; p may be gone now */
+            break;
+        }
         if (e->has_status)
             rlt_proc_status(r, p, e->status);
         else
