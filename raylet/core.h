@@ -132,7 +132,8 @@ enum rlt_action_kind {
                            zygote: flag) pin table, give them to the switch, send with fds; else send and close. */
     RLT_A_SOCKET,       /* conn, record, payload, fds: one message on the unix socket */
     RLT_A_CLOSE,        /* conn: after what was sent; no event follows */
-    RLT_A_SPAWN_ZYGOTE, /* conn (new), fd (program, borrowed), payload: a ctl_hello and its strings */
+    RLT_A_SPAWN_ZYGOTE, /* conn (new), fd (program, borrowed), pid (of the driver, 0: elsewhere), payload and size: a
+                           ctl_hello and its strings */
     RLT_A_FORK,         /* peer (the zygote's conn), conn (new, the worker's), record, payload (ctl_fork): make a
                            socketpair, keep one end as conn, send the other */
     RLT_A_WATCH,        /* conn, fd (pidfd, taken), pid: RLT_EV_EXITED when it says so */
@@ -224,7 +225,7 @@ struct rlt_action {
 };
 
 /* The actions of one step. Zeroed is empty and valid; rlt_actions_reset before each use keeps the memory. Everything
- * that an action points to lives until the next reset. */
+ * that an action points to lives until the next reset, but what came with the event (job_spec), which lives as long. */
 struct rlt_actions {
     struct rlt_action *data;
     size_t             count, capacity;
