@@ -57,6 +57,7 @@ struct sh_job {
     int                       log_fd;
     uint64_t                  log_size;
     bool                      is_log_full;
+    bool                      is_eof; /* nobody holds the writing end of its output any more */
     int                       out_read, out_write; /* the pipe of its output; the zygote of its workers gets it too */
     struct io_watch           out_watch;
     char                      text[JOB_READ_SIZE]; /* the piece of the log that the core has asked for: one at a time */
@@ -358,15 +359,16 @@ static void log_append(struct sh_job *job, const char *text, size_t size)
         job->log_size += (uint64_t)n;
 }
 
-/* False: nothing is there now, or never again. */
+/* False: nothing is there now, or (is_eof) never again. */
 static bool output_read(struct sh_job *job)
 {
     char    text[JOB_READ_SIZE];
     ssize_t n = read(job->out_read, text, sizeof text);
-    if (n <= 0)
-        return false;
-    log_append(job, text, (size_t)n);
-    return true;
+    if (n > 0)
+        log_append(job, text, (size_t)n);
+    else
+        job->is_eof |= n == 0 || (errno != EAGAIN && errno != EINTR);
+    return n > 0;
 }
 
 static void output_close(struct sh_job *job)
@@ -393,16 +395,15 @@ static void job_ended(struct sh_job *job)
 static void output_ready(struct io_watch *watch, unsigned events)
 {
     struct sh_job *job = mt_container_of(watch, struct sh_job, out_watch);
-    bool           any = false;
-    for (int i = 0; i < 16 && output_read(job); i++)
-        any = true;
-    if (any)
-        tell(job, RLT_EV_JOB_LOG, NULL);
-    else if (events & IO_HANGUP) {
+    uint64_t       size = job->log_size;
+    for (int i = 0; (i < 16 || (events & IO_HANGUP)) && output_read(job); i++)
+        ;
+    if (job->is_eof)
         io_watch_stop(&job->out_watch);
-        if (job->pid == -1)
-            job_ended(job);
-    }
+    if (job->is_eof && job->pid == -1)
+        job_ended(job);
+    else if (job->log_size != size)
+        tell(job, RLT_EV_JOB_LOG, NULL);
 }
 
 static void linger_over(struct io_timer *timer)
