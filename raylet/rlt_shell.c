@@ -41,7 +41,8 @@ static void do_welcome(struct sh *sh, const struct rlt_action *a)
         sh_conn_send(c, a, NULL, 0);
         return;
     }
-    if (sh_memory_welcome(c).code) {
+    sh->node = w.node;
+    if (sh_memory_welcome(c).code || sh_store_welcome(c, a->record.id.process, w.job).code) {
         sh_event(&e, RLT_EV_CLOSED);
         e.conn = a->conn;
         sh_step(sh, &e);
@@ -183,7 +184,7 @@ static void step_one(struct sh *sh, struct rlt_event *event)
 
 void sh_step(struct sh *sh, struct rlt_event *event)
 {
-    if (sh->is_exiting)
+    if (sh->is_exiting || (event->kind == RLT_EV_UP && sh_store_record(sh, event)))
         return;
     if (sh->is_stepping) {
         if (mt_vec_push(&sh->later, *event).code)
@@ -328,6 +329,7 @@ mt_status sh_run(struct sh *sh)
     MT_TRY(io_loop_new(&sh->loop));
     MT_TRY_GOTO(st, core_make(sh), out);
     MT_TRY_GOTO(st, sh_switcher_start(sh), out);
+    MT_TRY_GOTO(st, sh_store_start(sh), out);
     MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigchld, SIGCHLD), out);
     MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigterm, SIGTERM), out);
     MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigint, SIGINT), out);
@@ -340,6 +342,7 @@ out:
         io_listener_close(&sh->listener);
     sh_switcher_stop(sh);
     end_processes(sh);
+    sh_store_stop(sh);
     sh_memory_fini(sh);
     io_timer_stop(&sh->timer);
     io_signal_stop(&sh->sigchld);

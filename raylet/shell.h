@@ -13,6 +13,7 @@
 #include "core/io/io.h"
 #include "core/io/listener.h"
 #include "core/lane/lane.h"
+#include "objectstore/os_store.h"
 #include "raylet/core.h"
 #include "raylet/options.h"
 #include "raylet/switch.h"
@@ -51,6 +52,8 @@ struct sh_conn {
     void             *lane;
     struct lane_park *park;
     void             *pins;
+    uint64_t          process; /* in the object store; 0: not (yet) */
+    uint32_t          job;
 };
 
 struct sh_lane {
@@ -65,6 +68,7 @@ struct sh_region {
 };
 
 struct sh_switcher; /* the switch and its thread */
+struct sh_store;    /* the object store's server half */
 
 struct sh {
     struct rlt_options  options;
@@ -81,6 +85,8 @@ struct sh {
     mt_map              conns, lanes, regions;
     uint64_t            next_conn;
     struct sh_switcher *switcher;
+    struct sh_store    *store;
+    uint32_t            node; /* ours, as the last welcome said */
 };
 
 /* rlt_shell.c: one event into the core, and all that follows from it. Loop thread; inside an action the event is kept
@@ -109,6 +115,13 @@ MT_MUST_USE mt_status sh_region_new(struct sh *sh, uint64_t number, uint64_t siz
 void sh_region_free(struct sh *sh, uint64_t number);
 int  sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: none */
 void sh_memory_fini(struct sh *sh);
+
+/* rlt_store.c */
+MT_MUST_USE mt_status sh_store_start(struct sh *sh);
+void sh_store_stop(struct sh *sh);
+MT_MUST_USE mt_status sh_store_welcome(struct sh_conn *c, uint64_t process, uint32_t job);
+void sh_store_goodbye(struct sh_conn *c);
+bool sh_store_record(struct sh *sh, const struct rlt_event *event); /* false: it is for the core */
 
 /* rlt_spawn.c */
 void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a);

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rlt_store.c - the object store's server half in the real world: segments on request, space back, ends of processes.
+ *
+ * Owns: the os_store and the memory behind its segments. Thread: the loop only.
+ * Always: a process is in the store from its welcome until its connection is closed; its job until its last process is.
+ *
+ * The store is a state machine of its own beside the core: no decision of one depends on the other.
+ */
+#include "raylet/shell.h"
+
+#include "core/base/log.h"
+#include "objectstore/os_backing.h"
+#include "objectstore/os_memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    STORE_TICK_MS = 20,          /* while dead objects are still pinned */
+    STORE_IDLE_TICK_MS = 1000,   /* else: warm segments grow cold */
+    CGROUP_RESERVE_MIB = 64,     /* kept free for everything that is not the store */
+};
+
+struct sh_store {
+    struct sh        *sh;
+    struct os_store  *store;
+    struct os_actions actions;
+    struct io_timer   timer;
+    mt_map            jobs; /* short number -> processes */
+};
+
+/* ---- telling processes ---- */
+
+static void send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size)
+{
+    struct rlt_action a = {.kind = RLT_A_SW_DOWN, .conn = conn, .fd = -1, .payload = payload};
+    a.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .id = id};
+    sh_switcher_act(sh, &a, NULL, NULL);
+}
+
+static void refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const char *text)
+{
+    struct ctl_reply reply = {.code = st.code};
+    snprintf(reply.text, sizeof reply.text, "%s", text && text[0] ? text : st.what ? st.what : mt_code_text(st.code));
+    send_down(sh, conn, CTL_REPLY, id, &reply, sizeof reply);
+}
+
+static void give_segment(struct sh *sh, uint64_t conn, mt_id id, const struct os_segment_view *view, bool is_writer)
+{
+    struct sh_conn    *c = sh_conn_find(sh, conn);
+    struct ctl_segment segment = {.segment = view->segment, .size = view->size};
+    int                fds[2] = {is_writer ? view->backing.data_rw : view->backing.data_ro, view->backing.generations_ro};
+    struct rlt_action  a = {.kind = RLT_A_SOCKET, .conn = conn, .payload = (const uint8_t *)&segment};
+    a.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + sizeof segment), .kind = CTL_SEGMENT, .id = id};
+    if (c)
+        sh_conn_send(c, &a, fds, 2);
+}
+
+static struct sh_conn *conn_of_process(const struct sh *sh, uint64_t process)
+{
+    MT_MAP_EACH(&sh->conns, entry) {
+        struct sh_conn *c = entry->value.ptr;
+        if (c->process == process)
+            return c;
+    }
+    return NULL;
+}
+
+static void carry_out(struct sh_store *s)
+{
+    for (size_t i = 0; i < s->actions.count; i++) {
+        const struct os_action *a = &s->actions.data[i];
+        if (a->kind == OS_CLOSE) {
+            os_backing_close(&a->backing, a->size);
+        } else if (a->kind == OS_SPACE_BACK) {
+            struct sh_conn  *c = conn_of_process(s->sh, a->process);
+            struct ctl_space space = {.segment = a->segment, .generation = a->generation, .offset = a->offset};
+            if (c)
+                send_down(s->sh, c->conn, CTL_SPACE_BACK, (mt_id){0, 0}, &space, sizeof space);
+        }
+    }
+    s->actions.count = 0;
+}
+
+/* Out of memory inside the store leaves its work undone; the next tick does it. */
+static void sweep(struct sh_store *s)
+{
+    struct os_stats stats;
+    mt_status       st = os_store_sweep(s->store, &s->actions);
+    if (st.code)
+        mt_log_status(MT_LOG_WARN, "store_sweep", st);
+    carry_out(s);
+    os_store_stats(s->store, &stats);
+    io_timer_start(s->sh->loop, &s->timer, stats.dead_pinned || st.code ? STORE_TICK_MS : STORE_IDLE_TICK_MS);
+}
+
+static void ticked(struct io_timer *timer)
+{
+    struct sh_store *s = mt_container_of(timer, struct sh_store, timer);
+    mt_status        st = os_store_tick(s->store, (int64_t)(io_now_ns() / 1000000), &s->actions);
+    if (st.code)
+        mt_log_status(MT_LOG_WARN, "store_tick", st);
+    sweep(s);
+}
+
+/* ---- requests ---- */
+
+static void headroom(struct sh_store *s, struct os_headroom *room)
+{
+    struct os_segment_view view = {0};
+    memset(room, 0, sizeof *room);
+    room->reserve = (uint64_t)CGROUP_RESERVE_MIB << 20;
+    if (os_cgroup_read("/sys/fs/cgroup", &room->limit, &room->usage).code)
+        room->limit = UINT64_MAX;
+    if (room->limit != UINT64_MAX)
+        while (os_store_next(s->store, view.segment, &view))
+            room->resident += os_memory_resident(view.backing.data_ro);
+}
+
+static void want(struct sh_store *s, struct sh_conn *c, mt_id id, uint64_t size)
+{
+    struct os_headroom     room;
+    struct os_grant        grant;
+    struct os_backing      backing;
+    struct os_segment_view view;
+    char                   text[OS_TEXT_SIZE] = "";
+    mt_status              st;
+
+    headroom(s, &room);
+    st = os_store_want(s->store, c->process, size, &room, &grant, text, &s->actions);
+    carry_out(s);
+    if (st.code == 0 && !grant.segment) {
+        st = os_backing_make(grant.create_size, &backing);
+        if (st.code == 0) {
+            st = os_store_add_segment(s->store, c->process, grant.create_size, &backing, &grant.segment);
+            if (st.code)
+                os_backing_close(&backing, grant.create_size);
+        }
+    }
+    if (st.code == 0)
+        st = os_store_segment(s->store, c->process, grant.segment, &view);
+    if (st.code)
+        refuse(s->sh, c->conn, id, st, text);
+    else
+        give_segment(s->sh, c->conn, id, &view, true);
+}
+
+static void map(struct sh_store *s, struct sh_conn *c, mt_id id, uint32_t segment)
+{
+    struct os_segment_view view;
+    mt_status              st = os_store_segment(s->store, c->process, segment, &view);
+    if (st.code)
+        refuse(s->sh, c->conn, id, st.code == MT_ENOENT ? mt_error(MT_EOBJ_LOST, 0, "its segment is gone") : st, NULL);
+    else
+        give_segment(s->sh, c->conn, id, &view, false);
+}
+
+static void dead(struct sh_store *s, struct sh_conn *c, const struct lane_ref *ref)
+{
+    mt_status st;
+    st = os_store_dead(s->store, c->process, ref);
+    if (st.code)
+        mt_log_status(MT_LOG_DEBUG, "object_dead", st);
+    sweep(s);
+}
+
+bool sh_store_record(struct sh *sh, const struct rlt_event *e)
+{
+    struct sh_store   *s = sh->store;
+    struct sh_conn    *c = sh_conn_find(sh, e->conn);
+    size_t             size = e->record.length - LANE_RECORD_SIZE;
+    struct ctl_segment segment = {0};
+    struct lane_ref    ref;
+
+    if (e->record.kind < CTL_SEGMENT_WANT || e->record.kind > CTL_OBJECT_DEAD)
+        if (e->record.kind != CTL_SEGMENT_BACK)
+            return false;
+    if (!c || !c->process)
+        return true;
+    if (e->record.kind == CTL_OBJECT_DEAD) {
+        if (size < sizeof ref)
+            return true;
+        memcpy(&ref, e->payload, sizeof ref);
+        if (ref.node != sh->node)
+            return false; /* the core knows the way to its node */
+        dead(s, c, &ref);
+        return true;
+    }
+    if (size < sizeof segment)
+        return true;
+    memcpy(&segment, e->payload, sizeof segment);
+    if (e->record.kind == CTL_SEGMENT_WANT)
+        want(s, c, e->record.id, segment.size);
+    else if (e->record.kind == CTL_SEGMENT_MAP)
+        map(s, c, e->record.id, segment.segment);
+    else if (os_store_segment_back(s->store, c->process, segment.segment).code == 0)
+        sweep(s);
+    return true;
+}
+
+/* ---- processes come and go ---- */
+
+mt_status sh_store_welcome(struct sh_conn *c, uint64_t process, uint32_t job)
+{
+    struct sh_store *s = c->sh->store;
+    mt_map_entry    *entry = mt_map_find(&s->jobs, mt_map_key(job));
+    MT_TRY(os_store_add_process(s->store, process, job, c->pins));
+    c->process = process;
+    c->job = job;
+    if (entry)
+        entry->value.num++;
+    else
+        return mt_map_put_num(&s->jobs, mt_map_key(job), 1);
+    return mt_ok();
+}
+
+void sh_store_goodbye(struct sh_conn *c)
+{
+    struct sh_store *s = c->sh->store;
+    mt_map_entry    *entry;
+    if (!c->process || !s)
+        return;
+    if (os_store_process_gone(s->store, c->process).code)
+        mt_log(MT_LOG_WARN, "store_process_gone", "");
+    c->process = 0;
+    entry = mt_map_find(&s->jobs, mt_map_key(c->job));
+    if (entry && --entry->value.num == 0) {
+        mt_map_remove(&s->jobs, mt_map_key(c->job));
+        if (os_store_job_gone(s->store, c->job, &s->actions).code)
+            mt_log(MT_LOG_WARN, "store_job_gone", "");
+    }
+    sweep(s);
+}
+
+mt_status sh_store_start(struct sh *sh)
+{
+    struct os_store_config config = {.bytes_max = sh->options.store_bytes};
+    struct sh_store       *s = calloc(1, sizeof *s);
+    mt_status              st;
+    if (!s)
+        return mt_error(MT_ENOMEM, 0, "store");
+    s->sh = sh;
+    s->timer.fire = ticked;
+    st = os_store_new(&config, &s->store);
+    if (st.code) {
+        free(s);
+        return st;
+    }
+    sh->store = s;
+    return mt_ok();
+}
+
+void sh_store_stop(struct sh *sh)
+{
+    struct sh_store *s = sh->store;
+    if (!s)
+        return;
+    io_timer_stop(&s->timer);
+    if (os_store_close_all(s->store, &s->actions).code == 0)
+        carry_out(s);
+    os_store_free(s->store);
+    os_actions_fini(&s->actions);
+    mt_map_fini(&s->jobs);
+    free(s);
+    sh->store = NULL;
+}
