@@ -132,6 +132,8 @@ static bool place_of(const char *name, char *source, char *path)
                   strstr(inside, "//");
     if (leaves && last)
         inside = last + 1;
+    if (leaves && inside[0] == '\0')
+        return false; /* "/" */
     if (strcmp(inside, ".") == 0)
         inside = "";
     snprintf(path, CTL_PATH_SIZE, "%s", inside);
