@@ -119,6 +119,8 @@ static bool grant_round(struct rlt *r)
 static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)
 {
     bool overlaps = false;
+    if (l->worker && l->worker->is_blocked)
+        return false; /* its CPUs are lent already, and it can't end before what it waits for has run */
     for (uint32_t i = 0; i < r->ledger.count; i++)
         overlaps |= (lacks & 1u << i) && l->hold.amount[i] > 0;
     if (l->kind != LEASE_TASK || l->state != LEASE_ACTIVE || l->class == waiter || !overlaps)
@@ -162,6 +164,8 @@ static void recall_round(struct rlt *r)
     uint64_t next = UINT64_MAX;
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        if (l->worker && l->worker->is_blocked)
+            continue; /* recalled or not, it brings nothing until what it waits for has run */
         for (uint32_t i = 0; i < r->ledger.count; i++)
             coming[i] += l->state >= LEASE_RECALLED ? l->hold.amount[i] : 0;
     }
