@@ -88,6 +88,7 @@ void rlt_free(struct rlt *r)
 {
     if (!r)
         return;
+    mt_heap_fini(&r->timers); /* first: its nodes stand in what is freed below */
     free_monitor_list(r);
     RLT_LIST_EACH(&r->all_leases, link) {
         struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
@@ -109,7 +110,6 @@ void rlt_free(struct rlt *r)
     mt_map_fini(&r->leases);
     mt_map_fini(&r->routes);
     mt_map_fini(&r->monitors);
-    mt_heap_fini(&r->timers);
     free(r);
 }
 
@@ -271,9 +271,14 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
             shut_down(r, "the driver has left");
         break;
     case RLT_EV_EXITED:
+        if (e->has_status && p->state == PROC_DYING) {
+            rlt_proc_status(r, p, e->status); /* its end was known; p may be gone now */
+            break;
+        }
         if (e->has_status)
             rlt_proc_status(r, p, e->status);
-        rlt_proc_gone(r, p);
+        else
+            rlt_proc_gone(r, p);
         if (is_owner_of_raylet)
             shut_down(r, "the driver has left");
         break;

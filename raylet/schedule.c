@@ -4,8 +4,9 @@
  *
  * Owns: the order of r->waiting. Thread: the logic loop only, once at the end of a step in which something changed.
  * Always: first come, first served, one lease a turn. A class that has waited longer than a slice reserves the
- * resources it lacks: later ones that need the same wait behind it, and leases of others that have run their slice are
- * recalled, as many as it needs for one lease, and only from classes that hold more than it does.
+ * resources it lacks, where it can count on getting them: later ones that need the same wait behind it, and leases of
+ * others that have run their slice are recalled, as many as it needs for one lease, and only from classes that hold more
+ * than it does. (A reservation that nobody will fill would starve the children of the very tasks that hold the rest.)
  */
 #include "raylet/state.h"
 
@@ -94,6 +95,41 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
     return true;
 }
 
+/* What the node gets back of resource `i` when the lease ends: not the CPUs that it lends already, being blocked. */
+static int64_t comes_back(const struct rlt *r, const struct rlt_lease *l, uint32_t i)
+{
+    bool is_lent = l->hold.is_cpu_out && (int)i == rlt_ledger_find(&r->ledger, "CPU");
+    return is_lent ? 0 : l->hold.amount[i];
+}
+
+/* Whether `waiter` may have this lease recalled once its slice is over: it has none, or the other class has more. */
+static bool is_due_to(const struct rlt_lease *l, const struct rlt_class *waiter)
+{
+    if (l->kind != LEASE_TASK || l->state != LEASE_ACTIVE || l->class == waiter)
+        return false;
+    return !waiter->held || (l->class && l->class->held > waiter->held + 1);
+}
+
+/* Whether one lease of `c` will fit without anybody else's doing: free, on its way back, or to be recalled for it. */
+static bool class_can_count_on_room(const struct rlt *r, const struct rlt_class *c)
+{
+    int64_t coming[RLT_RESOURCES_MAX] = {0};
+    for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
+        const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        for (uint32_t i = 0; i < r->ledger.count && (l->state >= LEASE_RECALLED || is_due_to(l, c)); i++)
+            coming[i] += comes_back(r, l, i);
+    }
+    return rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, coming);
+}
+
+static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)
+{
+    bool overlaps = false;
+    for (uint32_t i = 0; i < r->ledger.count; i++)
+        overlaps |= (lacks & 1u << i) && comes_back(r, l, i) > 0;
+    return overlaps && is_due_to(l, waiter) && r->now - l->granted_at >= RLT_SLICE_MS * RLT_MS;
+}
+
 /* One round over the waiting; whether anybody got a lease. */
 static bool grant_round(struct rlt *r)
 {
@@ -108,26 +144,11 @@ static bool grant_round(struct rlt *r)
             grant_one(r, c);
             rlt_class_wait(r, c); /* still short: to the end of the line */
             any = true;
-        } else if (r->now - c->waiting_since >= RLT_SLICE_MS * RLT_MS &&
-                   rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, NULL)) {
+        } else if (r->now - c->waiting_since >= RLT_SLICE_MS * RLT_MS && class_can_count_on_room(r, c)) {
             reserved |= lacking_mask(r, c);
         }
     }
     return any;
-}
-
-static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)
-{
-    bool overlaps = false;
-    if (l->worker && l->worker->is_blocked)
-        return false; /* its CPUs are lent already, and it can't end before what it waits for has run */
-    for (uint32_t i = 0; i < r->ledger.count; i++)
-        overlaps |= (lacks & 1u << i) && l->hold.amount[i] > 0;
-    if (l->kind != LEASE_TASK || l->state != LEASE_ACTIVE || l->class == waiter || !overlaps)
-        return false;
-    if (r->now - l->granted_at < RLT_SLICE_MS * RLT_MS)
-        return false;
-    return !waiter->held || (l->class && l->class->held > waiter->held + 1);
 }
 
 /* Recalls leases that have run their slice until `c` could have one more. Returns when the next slice ends. */
@@ -141,7 +162,7 @@ static uint64_t recall_for(struct rlt *r, struct rlt_class *c, int64_t *coming)
             break;
         if (may_be_recalled(r, l, c, lacks)) {
             for (uint32_t i = 0; i < r->ledger.count; i++)
-                coming[i] += l->hold.amount[i];
+                coming[i] += comes_back(r, l, i);
             rlt_lease_recall(r, l, 0);
         } else if (l->kind == LEASE_TASK && l->state == LEASE_ACTIVE) {
             uint64_t end = l->granted_at + RLT_SLICE_MS * RLT_MS;
@@ -164,10 +185,8 @@ static void recall_round(struct rlt *r)
     uint64_t next = UINT64_MAX;
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
-        if (l->worker && l->worker->is_blocked)
-            continue; /* recalled or not, it brings nothing until what it waits for has run */
         for (uint32_t i = 0; i < r->ledger.count; i++)
-            coming[i] += l->state >= LEASE_RECALLED ? l->hold.amount[i] : 0;
+            coming[i] += l->state >= LEASE_RECALLED ? comes_back(r, l, i) : 0;
     }
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);

@@ -67,6 +67,8 @@ void own_fini(struct own *own)
     map_free(&own->borrows);
     map_free(&own->monitors);
     map_free(&own->requests);
+    map_free(&own->early_ends);
+    mt_map_fini(&own->unwanted);
     mt_map_fini(&own->refs);
     mt_map_fini(&own->classes);
     mt_map_fini(&own->peers);
@@ -116,12 +118,44 @@ static struct own_actor *actor_of_grant(struct own *own, const struct ctl_grant 
     return actor;
 }
 
+/* The end of a lease whose grant has not come yet is kept until it comes. */
+static void ended_early(struct own *own, const struct ctl_ended *why)
+{
+    struct ctl_ended *kept;
+    if (mt_map_remove(&own->unwanted, mt_map_key(why->lease)))
+        return;
+    kept = malloc(sizeof *kept);
+    if (!kept || mt_map_put_ptr(&own->early_ends, mt_map_key(why->lease), kept).code) {
+        free(kept);
+        return;
+    }
+    *kept = *why;
+}
+
 /* A lease that nobody here wants any more is given up; its memory is not used. */
 static void grant_unwanted(struct own *own, const struct ctl_grant *grant, void *memory)
 {
-    struct ctl_lease lease = {.lease = grant->lease};
+    struct ctl_lease  lease = {.lease = grant->lease};
+    struct ctl_ended *early = mt_map_ptr(&own->early_ends, mt_map_key(grant->lease));
     own_send(own, CTL_LANE_DROP, own_id_next(own), &lease, sizeof lease);
     (void)mt_vec_push(&own->out.unmap, memory).code;
+    if (early) {
+        mt_map_remove(&own->early_ends, mt_map_key(grant->lease));
+        free(early);
+    } else {
+        (void)mt_map_put_num(&own->unwanted, mt_map_key(grant->lease), 1).code;
+    }
+}
+
+/* A lease that had ended before its grant came: nothing has run on it. */
+static void end_if_early(struct own *own, struct own_lane *lane)
+{
+    struct ctl_ended *early = mt_map_ptr(&own->early_ends, mt_map_key(lane->lease));
+    if (!early)
+        return;
+    mt_map_remove(&own->early_ends, mt_map_key(lane->lease));
+    own_lane_ended(own, lane, early);
+    free(early);
 }
 
 static mt_status granted(struct own *own, const struct ctl_grant *grant, mt_id id, void *memory,
@@ -134,7 +168,7 @@ static mt_status granted(struct own *own, const struct ctl_grant *grant, mt_id i
 
     if (!memory || !park)
         return mt_error(MT_EPROTO, 0, "a grant without memory");
-    if ((!is_task && (!actor || actor->next_lane || actor->state == OWN_ACTOR_DEAD)) ||
+    if ((!is_task && (!actor || actor->state == OWN_ACTOR_DEAD)) ||
         own_lane_open(own, grant, memory, park, &lane).code) {
         grant_unwanted(own, grant, memory);
         return mt_ok();
@@ -145,6 +179,7 @@ static mt_status granted(struct own *own, const struct ctl_grant *grant, mt_id i
         own_class_pump(own, cls);
         own_class_tick(own, cls);
     }
+    end_if_early(own, lane);
     return mt_ok();
 }
 
@@ -210,6 +245,8 @@ mt_status own_control(struct own *own, const struct lane_record *record, const u
         lane = fits ? lane_of(own, in.ended.lease) : NULL;
         if (lane)
             own_lane_ended(own, lane, &in.ended);
+        else if (fits)
+            ended_early(own, &in.ended);
         break;
     case CTL_UNSCHEDULABLE:
         fits = take(&in, sizeof in.refused, payload, size);

@@ -248,6 +248,8 @@ struct own {
     mt_map   monitors; /* monitor id -> own_monitor */
     mt_map   peers;   /* process -> monitor of an owner or borrower */
     mt_map   requests; /* id -> own_request */
+    mt_map   early_ends; /* lease -> ctl_ended that has overtaken its grant (rings and socket are not ordered) */
+    mt_map   unwanted;   /* lease -> 1: given up when it was granted; its end is expected */
     MT_VEC(struct own_class *) class_list;
     MT_VEC(struct own_lane *) lanes;
     struct own_ref  *free_refs;

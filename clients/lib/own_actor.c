@@ -99,7 +99,7 @@ static void fail_calls(struct own *own, struct own_actor *actor)
     for (struct own_task *task; (task = own_queue_pop(&actor->queue));) {
         struct own_failure f = *actor->failure;
         f.code = f.code == MT_ENODE_DIED || f.code == MT_EWORKER_DIED ? MT_EACTOR_DIED : f.code;
-        f.outcome = 0; /* these have not run */
+        f.outcome = task->attempt ? 2 : 0; /* a call that waits for its retry may have run */
         snprintf(f.function, sizeof f.function, "%s", task->name);
         if (task == actor->create)
             continue;
@@ -202,6 +202,8 @@ void own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane
     lane->actor = actor;
     actor->is_asking = false;
     if (actor->lane) { /* socket and ring are not ordered: CTL_ENDED of the old one is still to come */
+        if (actor->next_lane)
+            actor->next_lane->actor = NULL; /* an actor has one lease at a time: that one has ended too */
         actor->next_lane = lane;
         return;
     }

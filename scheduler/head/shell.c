@@ -237,15 +237,9 @@ static mt_status make_token(struct shell *sh)
     return st.code == 0 ? st : complain(st, "token file", sh->token_file);
 }
 
-static void log_grpc(const char *text)
-{
-    mt_log(MT_LOG_WARN, "grpc", "%s", text);
-}
-
 static mt_status make_server(struct shell *sh)
 {
     struct rpc_server_config config = {.host = sh->options.host, .port = sh->options.port, .token = &sh->token};
-    rpc_set_log(log_grpc);
     mt_status st = rpc_new(sh->loop, &sh->rpc);
     if (st.code != 0)
         return complain(st, "can't start", "gRPC");

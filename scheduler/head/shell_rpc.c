@@ -47,7 +47,7 @@ static void call_gone(struct rpc_gone *gone)
     shell_step(sh, &event);
 }
 
-static void take_call(struct rpc_service *service, struct rpc_call *call, struct rpc_view request, enum head_method method)
+static void take_call(struct rpc_service *service, struct rpc_call *call, mt_view request, enum head_method method)
 {
     struct shell *sh = shell_of(service);
     struct call  *c = calloc(1, sizeof *c);
@@ -73,7 +73,7 @@ void shell_reply(struct shell *sh, const struct head_action *action)
         return; /* the caller has left */
     mt_map_remove(&sh->calls, mt_map_key(action->call));
     if (action->kind == HEAD_ACT_REPLY)
-        rpc_call_reply(c->call, (struct rpc_view){action->bytes->data, action->bytes->size});
+        rpc_call_reply(c->call, (mt_view){action->bytes->data, action->bytes->size});
     else
         rpc_call_fail(c->call, action->status, action->status.what);
     free(c);
@@ -81,7 +81,7 @@ void shell_reply(struct shell *sh, const struct head_action *action)
 
 /* ---- attached raylets ---- */
 
-static void attach_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, struct rpc_view message)
+static void attach_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct attach *a = mt_container_of(handler, struct attach, handler);
     struct shell  *sh = a->sh;
@@ -126,7 +126,7 @@ static struct rpc_stream_handler *take_attach(struct rpc_service *service, struc
         return NULL;
     }
     *a = (struct attach){{attach_message, NULL, attach_ended, attach_closed}, sh, stream, number, false, false};
-    rpc_stream_set_queue(stream, 4 * RPC_QUEUE_BYTES); /* a large cluster's view is megabytes */
+    rpc_stream_set_queue(stream, 4 * MT_STREAM_QUEUE_BYTES); /* a large cluster's view is megabytes */
     struct head_event event = {.kind = HEAD_EV_STREAM_OPENED, .stream = number};
     shell_step(sh, &event);
     return &a->handler;
@@ -138,7 +138,7 @@ void shell_send(struct shell *sh, const struct head_action *action)
     struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->stream));
     if (!a)
         return;
-    mt_status st = rpc_stream_send(a->stream, (struct rpc_view){action->bytes->data, action->bytes->size});
+    mt_status st = rpc_stream_send(a->stream, (mt_view){action->bytes->data, action->bytes->size});
     if (st.code != 0 && st.code != MT_ECONN) {
         mt_log_status(MT_LOG_WARN, "raylet_send", st);
         rpc_stream_cancel(a->stream);
@@ -173,19 +173,19 @@ void shell_resume_streams(struct shell *sh)
     X(StopJob, HEAD_STOP_JOB) X(HasBlobs, HEAD_HAS_BLOBS) X(ListNodes, HEAD_LIST_NODES) X(Shutdown, HEAD_SHUTDOWN)
 
 #define X(name, method)                                                                                                \
-    static void unary_##name(struct rpc_service *service, struct rpc_call *call, struct rpc_view request)             \
+    static void unary_##name(struct rpc_service *service, struct rpc_call *call, mt_view request)             \
     {                                                                                                                  \
         take_call(service, call, request, method);                                                                     \
     }
 UNARY(X)
 #undef X
 
-static void health_check(struct rpc_service *service, struct rpc_call *call, struct rpc_view request)
+static void health_check(struct rpc_service *service, struct rpc_call *call, mt_view request)
 {
     static const uint8_t serving[] = {0x08, 0x01}; /* HealthReply.serving = true */
     (void)service;
     (void)request;
-    rpc_call_reply(call, (struct rpc_view){serving, sizeof serving});
+    rpc_call_reply(call, (mt_view){serving, sizeof serving});
 }
 
 static const struct rpc_method methods[] = {

@@ -93,7 +93,6 @@ struct sim_config {
     bool     trace;
     uint64_t faults_until; /* virtual time; then everything heals */
     uint64_t limit;        /* by then all work must be done */
-    uint32_t drivers;      /* in all */
     uint32_t drivers_at_a_time;
     uint32_t ops;          /* per driver */
 };
@@ -120,6 +119,7 @@ struct sim {
     struct sim_fault   *fault;
     struct sim_counters counters;
     uint32_t            drivers_started, drivers_over, drivers_alive;
+    uint32_t            drivers_after; /* started after the last fault: they must find everything in order */
     bool                is_healed, is_over;
     jmp_buf             failed;
     char                failure[SIM_TEXT];
@@ -165,6 +165,8 @@ void             sim_node_free(struct sim *s, struct sim_node *n);
 void             sim_node_crash(struct sim *s, struct sim_node *n);
 void             sim_node_start(struct sim *s, struct sim_node *n);
 void             sim_node_pause(struct sim *s, struct sim_node *n, uint64_t for_ns);
+void             sim_node_dump(struct sim *s);
+int              sim_node_index(const struct sim_node *n);
 bool             sim_node_is_up(const struct sim_node *n);
 struct sim_node *sim_node_of(struct sim *s, uint64_t serial); /* NULL: that incarnation is gone */
 uint64_t         sim_node_serial(const struct sim_node *n);
@@ -195,6 +197,7 @@ void sim_proc_socket_closed(struct sim *s, uint64_t serial); /* the raylet close
 void sim_proc_kill(struct sim *s, struct sim_proc *p, int signal);
 void sim_proc_wake(struct sim *s, uint64_t serial);
 void sim_procs_of_node_die(struct sim *s, struct sim_node *n);
+void             sim_proc_dump(struct sim *s); /* prints what each process waits for */
 
 /* ---- sim_head.c, sim_net.c ------------------------------------------------------------------------------------------ */
 void sim_net_new(struct sim *s);

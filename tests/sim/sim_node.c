@@ -16,6 +16,11 @@ struct sim_conn *sim_conn_of(const struct sim_node *n, uint64_t conn)
     return mt_map_ptr(&n->conns, mt_map_key(conn));
 }
 
+int sim_node_index(const struct sim_node *n)
+{
+    return n->index;
+}
+
 bool sim_node_is_up(const struct sim_node *n)
 {
     return n->serial != 0;
@@ -324,6 +329,7 @@ void sim_node_start(struct sim *s, struct sim_node *n)
     if (n->serial || s->is_over)
         return;
     n->serial = sim_serial(s);
+    n->is_restarting = false;
     n->starts++;
     config.boot = mt_rng_next(&s->rng) | 1;
     config.total[0] = resource("CPU", 2000 + 1000 * (n->index % 3));
@@ -442,6 +448,22 @@ void sim_node_check_empty(struct sim *s, struct sim_node *n)
                 n->regions.count);
     MT_MAP_EACH(&s->fds, entry)
         SIM_REQUIRE(s, entry->value.num != n->serial, "I6: node %d keeps a descriptor", n->index);
+}
+
+void sim_node_dump(struct sim *s)
+{
+    for (int i = 0; i < s->config.nodes; i++) {
+        struct sim_node *n = s->nodes[i];
+        struct rlt_stats st;
+        if (!n->serial) {
+            printf("  node %d is down\n", i);
+            continue;
+        }
+        rlt_stats(n->core, &st);
+        printf("  node %d: processes %u workers %u idle %u starting %u jobs %u leases %u lanes %u CPU free %lld of %lld\n", i,
+               st.processes, st.workers, st.idle_workers, st.starting_workers, st.jobs, st.leases, st.lanes,
+               (long long)st.free[0], (long long)st.total[0]);
+    }
 }
 
 void sim_node_free(struct sim *s, struct sim_node *n)

@@ -30,6 +30,7 @@ struct sim_node {
     int                 index;
     uint64_t            serial; /* of this incarnation; 0: down */
     uint32_t            starts;
+    bool                is_restarting;
     uint64_t            paused_until;
     uint32_t            crash_in; /* actions until it crashes in the middle of a step; 0: not planned */
     struct rlt         *core;

@@ -15,28 +15,32 @@
 
 enum sim_kind { SIM_TASK = 1, SIM_CREATE = 2, SIM_CALL = 3 };
 
-/* One accepted task, call or creation. */
-struct sim_task {
-    mt_id         id;
-    enum sim_kind kind;
-    uint64_t      owner;      /* serial of the owner process */
-    mt_id         actor;      /* of a call */
-    uint64_t      order;      /* of a call: number among the owner's calls of that actor */
-    int32_t       retries;    /* < 0: without limit */
-    uint32_t      executions;
-    bool          is_ended;
-    int32_t       code;       /* how it ended */
-    bool          has_value;  /* `value` is what a run of it returned */
-    int64_t       value;
-    bool          fails;      /* the function itself reports an error */
+enum { SIM_ANSWERS_MAX = 4 };
+struct sim_answer { /* what a run of it returned */
+    int64_t  value;
+    uint32_t incarnation;
 };
 
-struct sim_actor {
-    mt_id    id;
-    uint64_t running_incarnations; /* CREATE runs so far */
-    uint32_t newest;               /* incarnation that was created last */
-    bool     has_run;
+/* One accepted task, call or creation. */
+struct sim_task {
+    mt_id             id;
+    enum sim_kind     kind;
+    uint64_t          owner;   /* serial of the owner process */
+    mt_id             actor;   /* of a call or creation */
+    uint64_t          order;   /* of a call: number among the owner's calls of that actor */
+    int32_t           retries; /* < 0: without limit */
+    uint32_t          executions;
+    uint64_t          worker; /* that ran it last */
+    struct sim_answer answers[SIM_ANSWERS_MAX]; /* of the last runs */
+    int               answer_count;
+    bool              has_expected, fails; /* its value is known beforehand; the function reports an error */
+    int64_t           expected;
+    bool              is_ended;
+    int32_t           code; /* how it ended */
+    int64_t           value;
 };
+
+struct sim_actor;
 
 void sim_oracle_new(struct sim *s);
 void sim_oracle_free(struct sim *s);
@@ -45,11 +49,16 @@ void sim_oracle_free(struct sim *s);
 struct sim_task *sim_oracle_accepted(struct sim *s, enum sim_kind kind, mt_id id, uint64_t owner, int32_t retries);
 struct sim_task *sim_oracle_task(struct sim *s, mt_id id); /* NULL: not known */
 /* A worker begins to run it. */
-void sim_oracle_runs(struct sim *s, mt_id id, uint32_t attempt, uint64_t worker);
-/* A call runs in an incarnation of its actor. */
-void sim_oracle_call_runs(struct sim *s, struct sim_task *t, uint64_t worker);
-/* ... and returns this. */
-void sim_oracle_returns(struct sim *s, mt_id id, int64_t value);
+void sim_oracle_runs(struct sim *s, struct sim_task *t, uint32_t attempt, uint64_t worker);
+/* ... and will return this, in that incarnation of an actor. */
+void sim_oracle_returns(struct sim *s, struct sim_task *t, int64_t value, uint32_t incarnation);
+void sim_oracle_actor_new(struct sim *s, mt_id id);
+struct sim_actor *sim_oracle_actor(struct sim *s, mt_id id);
+/* The number of the next call of `owner`. */
+uint64_t sim_oracle_next_order(struct sim *s, mt_id actor, uint64_t owner);
+/* A worker runs a creation; it runs a call in its actor. */
+void sim_oracle_creates(struct sim *s, struct sim_task *t, uint32_t incarnation, uint64_t worker);
+void sim_oracle_call_runs(struct sim *s, struct sim_task *t, struct sim_actor *a, uint64_t worker, uint32_t incarnation);
 /* Its owner sees the outcome. */
 void sim_oracle_ended(struct sim *s, struct sim_task *t, int32_t code, bool has_value, int64_t value, int32_t outcome);
 /* A process has died: what it owned ends with it. */

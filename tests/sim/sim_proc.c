@@ -16,6 +16,8 @@
 enum { SIM_TICK_NS = 1000 * 1000, SIM_SLEEP_NS = 500 * 1000 * 1000 };
 
 static void turn_fired(struct sim *s, struct sim_event *e);
+static void greets(struct sim *s, struct sim_event *e);
+static void hung_up(struct sim *s, struct sim_event *e);
 
 uint64_t sim_proc_serial(const struct sim_proc *p)
 {
@@ -401,7 +403,7 @@ static void fork_child(struct sim_proc *zygote, const struct sim_message *m)
             c->proc = p->serial;
             say_hello(p);
         } else {
-            sim_after(s, SIM_US, "hang up", sim_proc_hang_up, p->serial); /* the raylet has closed its end already */
+            sim_after(s, SIM_US, "hang up", hung_up, p->serial); /* the raylet has closed its end already */
         }
     }
     sim_node_socket(s, zygote->n, zygote->conn, &record, &forked, pidfd ? (int)pidfd : -1);
@@ -527,18 +529,57 @@ uint64_t sim_zygote_start(struct sim *s, struct sim_node *n, uint64_t conn, uint
     p->pid = pid;
     p->conn = conn;
     sim_conn_of(n, conn)->proc = p->serial;
-    sim_after(s, sim_between(s, 200 * SIM_US, 2 * SIM_MS), "zygote is up", sim_proc_greets, p->serial);
+    sim_after(s, sim_between(s, 200 * SIM_US, 2 * SIM_MS), "zygote is up", greets, p->serial);
     return p->serial;
 }
 
-void sim_proc_greets(struct sim *s, struct sim_event *e)
+static void greets(struct sim *s, struct sim_event *e)
 {
     struct sim_proc *p = sim_proc_of(s, e->target);
     if (p)
         say_hello(p);
 }
 
-void sim_proc_hang_up(struct sim *s, struct sim_event *e)
+static void hung_up(struct sim *s, struct sim_event *e)
 {
     sim_proc_socket_closed(s, e->target);
+}
+
+/* ---- for people --------------------------------------------------------------------------------------------------------------- */
+
+static void dump_actor(const struct own_actor *a)
+{
+    printf("    actor %llx.%llu state %u incarnation %u holds %u queue %u lane %s%s%s%s\n", (unsigned long long)a->id.process,
+           (unsigned long long)mt_id_counter(a->id), a->state, a->incarnation, a->holds, a->queue.count,
+           a->lane ? "yes" : "no", a->is_mine ? " mine" : "", a->is_asking ? " asking" : "", a->is_ending ? " ending" : "");
+}
+
+void sim_proc_dump(struct sim *s)
+{
+    MT_MAP_EACH(&s->procs, entry) {
+        struct sim_proc *p = entry->value.ptr;
+        printf("  process %llu (%llx) node %d role %d pid %d%s outstanding %u items %zu ops %u\n", (unsigned long long)p->serial,
+               (unsigned long long)p->process, sim_node_index(p->n), p->role, p->pid, p->is_ready ? "" : " not ready",
+               p->own.outstanding, p->script.items.count, p->script.ops_left);
+        if (p->role == CTL_ZYGOTE || !p->is_ready)
+            continue;
+        if (p->run.is_active)
+            printf("    runs fn %llu phase %d children %d\n", (unsigned long long)p->run.run.record.aux, p->run.phase,
+                   p->run.child_count);
+        for (size_t i = 0; i < p->own.class_list.count; i++) {
+            struct own_class *c = p->own.class_list.data[i];
+            printf("    class %u %s queue %u outstanding %u wanted %u lanes %u%s\n", c->wire.class_id, c->wire.name, c->queue.count,
+                   c->outstanding, c->wanted, c->lane_count, c->refused ? " refused" : "");
+        }
+        for (size_t i = 0; i < p->own.lanes.count; i++) {
+            struct own_lane *l = p->own.lanes.data[i];
+            printf("    lane %llx to %llx inflight %u%s%s\n", (unsigned long long)l->lease, (unsigned long long)l->worker,
+                   l->inflight, l->is_recalled ? " recalled" : "", l->is_broken ? " broken" : "");
+        }
+        for (size_t i = 0; i < p->wrk.lanes.count; i++)
+            printf("    serves %llx%s\n", (unsigned long long)p->wrk.lanes.data[i]->lease,
+                   p->wrk.lanes.data[i]->is_recalled ? " recalled" : "");
+        MT_MAP_EACH(&p->own.actors, actor)
+            dump_actor(actor->value.ptr);
+    }
 }

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sim_fault.c - the faults of a seed: kills, pauses, cuts, until the time when everything heals.
+ *
+ * Owns: nothing. Thread: one.
+ */
+#include "tests/sim/sim_node.h"
+#include "tests/sim/sim_proc.h"
+
+#include <signal.h>
+
+enum { SIM_FAULT_MEAN_MS = 40 };
+
+/* A random living process of that role (of all, the n-th); NULL: none. */
+static struct sim_proc *random_proc(struct sim *s, enum ctl_role role)
+{
+    uint64_t count = 0, pick;
+    MT_MAP_EACH(&s->procs, entry)
+        count += ((struct sim_proc *)entry->value.ptr)->role == role;
+    if (!count)
+        return NULL;
+    pick = sim_random(s, count);
+    MT_MAP_EACH(&s->procs, entry) {
+        struct sim_proc *p = entry->value.ptr;
+        if (p->role == role && pick-- == 0)
+            return p;
+    }
+    return NULL;
+}
+
+static void kill_process(struct sim *s, enum ctl_role role, uint64_t *counter)
+{
+    struct sim_proc *p = random_proc(s, role);
+    if (!p)
+        return;
+    (*counter)++;
+    s->counters.fault_total++;
+    s->counters.kill_worker_running += p->run.is_active;
+    sim_proc_kill(s, p, SIGKILL);
+}
+
+/* It will die in the middle of one of its next turns. */
+static void plan_crash(struct sim *s)
+{
+    struct sim_proc *p = random_proc(s, sim_chance(s, 850000) ? CTL_WORKER : CTL_DRIVER);
+    if (!p || p->crash_in)
+        return;
+    p->crash_in = (uint32_t)sim_between(s, 1, 60);
+    s->counters.fault_total++;
+}
+
+static void pause_process(struct sim *s)
+{
+    struct sim_proc *p = random_proc(s, sim_chance(s, 800000) ? CTL_WORKER : CTL_ZYGOTE);
+    if (!p || p->paused_until > s->now)
+        return;
+    p->paused_until = s->now + sim_between(s, SIM_MS, 400 * SIM_MS);
+    s->counters.pause_worker++;
+    s->counters.fault_total++;
+}
+
+static void pause_raylet(struct sim *s)
+{
+    struct sim_node *n = s->nodes[sim_random(s, (uint64_t)s->config.nodes)];
+    bool             is_long = sim_chance(s, 100000);
+    if (!sim_node_is_up(n))
+        return;
+    s->counters.pause_raylet++;
+    s->counters.pause_raylet_long += is_long;
+    s->counters.fault_total++;
+    sim_node_pause(s, n, is_long ? sim_between(s, SIM_S, 3 * SIM_S) : sim_between(s, SIM_MS, 300 * SIM_MS));
+}
+
+static void restart_raylet(struct sim *s, struct sim_event *e)
+{
+    sim_node_start(s, s->nodes[e->arg]);
+}
+
+static void kill_raylet(struct sim *s)
+{
+    uint64_t         i = sim_random(s, (uint64_t)s->config.nodes);
+    struct sim_node *n = s->nodes[i];
+    if (!sim_node_is_up(n))
+        return;
+    s->counters.kill_raylet++;
+    s->counters.fault_total++;
+    if (sim_chance(s, 500000)) {
+        n->crash_in = (uint32_t)sim_between(s, 1, 200); /* between two actions of one step */
+    } else {
+        sim_node_crash(s, n);
+    }
+}
+
+/* Whoever is down comes back. */
+static void revive(struct sim *s)
+{
+    for (int i = 0; i < s->config.nodes; i++)
+        if (!sim_node_is_up(s->nodes[i]) && !s->nodes[i]->is_restarting) {
+            s->nodes[i]->is_restarting = true;
+            sim_after(s, sim_between(s, 10 * SIM_MS, SIM_S), "restart", restart_raylet, 0)->arg = (uint64_t)i;
+        }
+}
+
+static void heal(struct sim *s)
+{
+    s->is_healed = true;
+    sim_note(s, "healed", 0, 0);
+    MT_MAP_EACH(&s->procs, entry)
+        ((struct sim_proc *)entry->value.ptr)->crash_in = 0;
+    for (int i = 0; i < s->config.nodes; i++)
+        s->nodes[i]->crash_in = 0;
+    revive(s);
+}
+
+static void next_fault(struct sim *s, struct sim_event *e)
+{
+    (void)e;
+    if (s->now >= s->config.faults_until) {
+        heal(s);
+        return;
+    }
+    revive(s);
+    switch (sim_random(s, 20)) {
+    case 0: case 1: case 2: case 3: case 4: kill_process(s, CTL_WORKER, &s->counters.kill_worker); break;
+    case 5: case 6: case 7: case 8: case 9: case 10: plan_crash(s); break;
+    case 11: kill_process(s, CTL_ZYGOTE, &s->counters.kill_zygote); break;
+    case 12: kill_process(s, CTL_DRIVER, &s->counters.kill_driver); break;
+    case 13: kill_raylet(s); break;
+    case 14: case 15: pause_raylet(s); break;
+    default: pause_process(s); break;
+    }
+    sim_after(s, sim_between(s, SIM_MS, 2 * SIM_FAULT_MEAN_MS * SIM_MS), "fault", next_fault, 0);
+}
+
+void sim_fault_start(struct sim *s)
+{
+    sim_after(s, sim_between(s, SIM_MS, 100 * SIM_MS), "fault", next_fault, 0);
+}

@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sim_work.c - what drivers submit, and what functions and actors do.
+ *
+ * A driver makes one operation after the other: tasks, nested tasks, refs as values and as refs, actors, calls of its
+ * own actors and through tasks, kills and drops; it looks at every outcome and tells the oracle. A worker computes for a
+ * while of virtual time; what it returns is a function of its arguments, so a wrong value shows.
+ *
+ * Owns: nothing; refs and actors are held by the halves. Thread: one.
+ */
+#include "tests/sim/sim_proc.h"
+
+#include "tests/sim/sim_node.h"
+
+enum { SIM_DRIVER_MANAGER_MS = 20, SIM_LEAVE_MS = 20 };
+
+int64_t sim_f(int64_t x)
+{
+    mt_rng rng = {(uint64_t)x};
+    return (int64_t)(mt_rng_next(&rng) >> 8);
+}
+
+/* ---- submitting (both roles) -------------------------------------------------------------------------------------- */
+
+static const char *function_name(int fn)
+{
+    static const char *const names[] = {"", "leaf", "nest", "error", "value", "borrow", "caller"};
+    return fn == SIM_FN_ADD ? "add" : fn == SIM_FN_ACTOR ? "counter" : names[fn];
+}
+
+static struct own_class *class_of(struct sim_proc *p, int fn, int64_t milli)
+{
+    struct own_class_spec spec = {.name = function_name(fn), .group = (uint64_t)fn, .resource_count = 1};
+    snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
+    spec.resources[0].milli = milli;
+    return own_class_get(&p->own, &spec, (mt_id){0, 0});
+}
+
+static int32_t random_retries(struct sim *s)
+{
+    static const int32_t retries[] = {3, 3, 3, 1, 0, -1};
+    return retries[sim_random(s, 6)];
+}
+
+static struct own_ref *submit(struct sim_proc *p, int fn, const struct own_arg *args, int argc, struct own_actor *actor,
+                              int32_t retries, struct sim_task **out_task)
+{
+    struct own_call call = {.function = (uint64_t)fn, .name = function_name(fn), .argc = argc, .args = args,
+                            .retries = retries, .actor = actor, .kind = actor ? LANE_CALL : LANE_TASK};
+    mt_id           id = mt_id_make(p->process, p->own.counter + 1, 0); /* what own_submit will draw */
+    call.cls = actor ? NULL : class_of(p, fn, fn == SIM_FN_LEAF ? 500 : 1000);
+    if (actor)
+        call.cls = actor->cls;
+    *out_task = sim_oracle_accepted(p->s, actor ? SIM_CALL : SIM_TASK, id, p->serial, retries);
+    (*out_task)->fails = fn == SIM_FN_ERROR;
+    struct own_ref *ref = own_submit(&p->own, &call);
+    SIM_REQUIRE(p->s, ref, "submit found no memory");
+    SIM_REQUIRE(p->s, ref->id.process == id.process && mt_id_counter(ref->id) == mt_id_counter(id), "the id is not the one drawn");
+    return ref;
+}
+
+static struct own_ref *submit_call(struct sim_proc *p, struct own_actor *actor, uint64_t order, int64_t x,
+                                   struct sim_task **out_task)
+{
+    struct own_arg arg = {.type = 'l', .data = &x, .size = sizeof x};
+    mt_id          id = mt_id_make(p->process, p->own.counter + 1, 0);
+    int32_t        retries = actor->call_retries;
+    struct own_call call = {.function = SIM_FN_ADD, .name = "add", .argc = 1, .args = &arg, .retries = retries,
+                            .actor = actor, .cls = actor->cls, .kind = LANE_CALL};
+    struct sim_task *t = *out_task = sim_oracle_accepted(p->s, SIM_CALL, id, p->serial, retries);
+    t->actor = actor->id;
+    t->order = order;
+    struct own_ref *ref = own_submit(&p->own, &call);
+    SIM_REQUIRE(p->s, ref && mt_id_counter(ref->id) == mt_id_counter(id), "the id of a call is not the one drawn");
+    return ref;
+}
+
+static int64_t int_of(const struct own_ref *ref)
+{
+    int64_t x = 0;
+    if (ref->state == OWN_REF_INLINE && ref->size == sizeof x)
+        memcpy(&x, own_ref_bytes(ref), sizeof x);
+    return x;
+}
+
+/* The outcome of a ref, told to the oracle once. */
+static void look_at(struct sim_proc *p, struct sim_item *item)
+{
+    struct own_ref *ref = item->ref;
+    bool            failed = ref->state == OWN_REF_FAILED;
+    SIM_REQUIRE(p->s, failed || ref->state == OWN_REF_INLINE, "I5: a value is neither there nor failed");
+    sim_oracle_ended(p->s, item->task, failed ? ref->value.failure->code : MT_OK, !failed, int_of(ref),
+                     failed ? ref->value.failure->outcome : 1);
+}
+
+/* ---- workers: arguments ---------------------------------------------------------------------------------------------- */
+
+struct sim_value {
+    char           type;
+    bool           is_shared;
+    const uint8_t *bytes;
+    uint32_t       size;
+};
+
+static int take_arguments(struct sim_proc *p, const struct wrk_run *run, struct sim_value out[4])
+{
+    uint32_t count = 0;
+    size_t   at = 8;
+    if (run->size >= 8)
+        memcpy(&count, run->payload, sizeof count);
+    SIM_REQUIRE(p->s, count <= 4, "I5: a task came with %u arguments", count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct lane_value value;
+        SIM_REQUIRE(p->s, at + sizeof value <= run->size, "I5: arguments are cut short");
+        memcpy(&value, run->payload + at, sizeof value);
+        at += sizeof value;
+        out[i] = (struct sim_value){(char)value.type, value.flags & LANE_VALUE_SHARED, run->payload + at, value.size};
+        at += ((size_t)value.size + 7) & ~(size_t)7;
+        SIM_REQUIRE(p->s, at <= run->size, "I5: arguments are cut short");
+    }
+    return (int)count;
+}
+
+static uint64_t random_duration(struct sim *s)
+{
+    uint64_t shift = sim_random(s, 13); /* 1 us to 8 ms, the long ones as often as the short ones */
+    return sim_between(s, SIM_US << shift, SIM_US << (shift + 1));
+}
+
+static void run_begin(struct sim_proc *p)
+{
+    struct sim_run  *r = &p->run;
+    struct sim_value args[4];
+    struct wrk_run   run = r->run;
+    int              count = take_arguments(p, &run, args);
+    memset(r, 0, sizeof *r);
+    r->run = run;
+    r->is_active = true;
+    r->began = p->s->now;
+    r->until = p->s->now + random_duration(p->s);
+    SIM_REQUIRE(p->s, count >= 1 && args[0].type == 'l' && args[0].size == 8, "I5: a task came without its number");
+    memcpy(&r->x, args[0].bytes, sizeof r->x);
+    r->task = sim_oracle_task(p->s, run.record.id);
+    SIM_REQUIRE(p->s, r->task, "I3: a task runs that nobody submitted");
+    if (run.record.kind == LANE_CREATE) {
+        sim_oracle_creates(p->s, r->task, run.record.attempt, p->serial);
+        p->actor = sim_oracle_actor(p->s, r->task->actor);
+        p->actor_incarnation = run.record.attempt;
+    } else {
+        sim_oracle_runs(p->s, r->task, run.record.attempt, p->serial);
+        if (run.record.kind == LANE_CALL)
+            sim_oracle_call_runs(p->s, r->task, p->actor, p->serial, p->actor_incarnation);
+    }
+    if (run.record.aux == SIM_FN_VALUE) {
+        SIM_REQUIRE(p->s, count == 2 && args[1].type == 'l' && args[1].size == 8, "I5: the value of a ref did not come");
+        memcpy(&r->y, args[1].bytes, sizeof r->y);
+        p->s->counters.ref_argument++;
+    } else if (run.record.aux == SIM_FN_BORROW) {
+        struct lane_ref wire;
+        SIM_REQUIRE(p->s, count == 2 && args[1].size == sizeof wire, "I5: a ref did not come");
+        memcpy(&wire, args[1].bytes, sizeof wire);
+        r->children[r->child_count++] = own_ref_borrow(&p->own, &wire);
+        p->s->counters.ref_borrowed++;
+    } else if (run.record.aux == SIM_FN_CALLER) {
+        struct own_actor_wire wire;
+        SIM_REQUIRE(p->s, count == 2 && args[1].size == sizeof wire, "I5: an actor's handle did not come");
+        memcpy(&wire, args[1].bytes, sizeof wire);
+        r->actor = own_actor_borrow(&p->own, &wire);
+        p->s->counters.actor_borrowed++;
+    }
+}
+
+/* ---- workers: computing ------------------------------------------------------------------------------------------------- */
+
+/* Phase 1: asks for what the function needs. */
+static void run_ask(struct sim_proc *p)
+{
+    struct sim_run *r = &p->run;
+    if (r->run.record.aux == SIM_FN_NEST) {
+        int count = 1 + (int)((uint64_t)r->x % (SIM_CHILDREN_MAX - 1));
+        for (int i = 0; i < count; i++) {
+            int64_t        x = r->x + i;
+            struct own_arg arg = {.type = 'l', .data = &x, .size = sizeof x};
+            r->children[i] = submit(p, SIM_FN_LEAF, &arg, 1, NULL, 3, &r->child_tasks[i]);
+            r->child_count++;
+        }
+        p->s->counters.nested++;
+    } else if (r->run.record.aux == SIM_FN_BORROW) {
+        own_ref_ask(&p->own, r->children[0]);
+    } else if (r->actor) {
+        r->children[0] = submit_call(p, r->actor, sim_oracle_next_order(p->s, r->actor->id, p->serial), r->x,
+                                     &r->child_tasks[0]);
+        r->child_count = 1;
+    }
+}
+
+static bool children_ready(const struct sim_run *r)
+{
+    for (int i = 0; i < r->child_count; i++)
+        if (!own_ref_is_ready(r->children[i]))
+            return false;
+    return true;
+}
+
+/* Phase 2: all is there. Whether none of it failed. */
+static bool run_collect(struct sim_proc *p, int64_t *out)
+{
+    struct sim_run *r = &p->run;
+    bool            ok = true;
+    *out = 0;
+    for (int i = 0; i < r->child_count; i++) {
+        struct sim_item item = {r->children[i], r->child_tasks[i]};
+        if (item.task)
+            look_at(p, &item);
+        ok &= item.ref->state != OWN_REF_FAILED;
+        *out += int_of(item.ref);
+        own_ref_drop(&p->own, item.ref);
+    }
+    if (r->actor)
+        own_actor_drop(&p->own, r->actor);
+    r->child_count = 0;
+    r->actor = NULL;
+    return ok;
+}
+
+static void run_compute(struct sim_proc *p, bool children_ok, int64_t children)
+{
+    struct sim_run *r = &p->run;
+    int64_t         value = sim_f(r->x);
+    bool            ok = true;
+    if (r->run.record.kind == LANE_CREATE) {
+        p->actor_state = r->x;
+        value = 0;
+    } else if (r->run.record.kind == LANE_CALL) {
+        p->actor_state = sim_f(p->actor_state ^ r->x);
+        value = p->actor_state;
+    } else if (r->run.record.aux == SIM_FN_VALUE) {
+        value = sim_f(r->x ^ r->y);
+    } else if (r->run.record.aux != SIM_FN_LEAF) {
+        value = children;
+        ok = children_ok && r->run.record.aux != SIM_FN_ERROR;
+    }
+    r->y = value;
+    r->phase = ok ? 3 : 4;
+    if (ok && r->run.record.kind != LANE_CREATE)
+        sim_oracle_returns(p->s, r->task, value, p->actor_incarnation);
+}
+
+/* The outcome goes into the ring. False: it is full. */
+static bool run_report(struct sim_proc *p)
+{
+    struct sim_run *r = &p->run;
+    struct {
+        struct lane_value   head;
+        int64_t             value;
+    } good = {{.type = 'l', .size = 8}, r->y};
+    struct lane_failure bad = {.pid = p->pid, .node = p->own.node};
+    uint64_t            took = p->s->now - r->began;
+    if (r->phase == 4 ? !wrk_done(&p->wrk, LANE_DONE_ERROR, MT_ETASK, 7, &bad, sizeof bad, p->s->now, took)
+                      : !wrk_done(&p->wrk, 0, MT_OK, 0, &good, sizeof good, p->s->now, took))
+        return false;
+    r->is_active = false;
+    return true;
+}
+
+/* Goes on with the running task. True: it is finished. */
+static bool run_go_on(struct sim_proc *p)
+{
+    struct sim_run *r = &p->run;
+    int64_t         children = 0;
+    if (r->phase == 0) {
+        if (p->s->now < r->until)
+            return false;
+        run_ask(p);
+        r->phase = 1;
+        if (!children_ready(r)) {
+            p->s->counters.worker_blocked++;
+            wrk_block(&p->wrk);
+        }
+    }
+    if (r->phase == 1) {
+        if (!children_ready(r))
+            return false;
+        wrk_unblock(&p->wrk);
+        bool ok = run_collect(p, &children);
+        run_compute(p, ok, children);
+    }
+    return !sim_proc_step(p) && run_report(p);
+}
+
+void sim_worker_work(struct sim_proc *p)
+{
+    for (int i = 0; i < 16 && !p->killed_in_turn; i++) {
+        if (p->run.is_active) {
+            if (!run_go_on(p))
+                return;
+        } else if (wrk_next(&p->wrk, &p->run.run)) {
+            if (sim_proc_step(p))
+                return; /* claimed, never begun */
+            run_begin(p);
+        } else if (!wrk_has_work(&p->wrk)) {
+            return;
+        }
+        sim_proc_step(p);
+    }
+}
+
+uint64_t sim_work_due(const struct sim_proc *p)
+{
+    if (p->role == CTL_DRIVER)
+        return p->script.ops_left ? p->script.next_at : UINT64_MAX;
+    if (!p->run.is_active)
+        return UINT64_MAX;
+    if (p->run.phase == 0)
+        return p->run.until;
+    return p->run.phase >= 3 ? p->s->now + 100 * SIM_US : UINT64_MAX; /* the completion ring is full */
+}
+
+/* ---- drivers: operations ---------------------------------------------------------------------------------------------------- */
+
+static void add_item(struct sim_proc *p, struct own_ref *ref, struct sim_task *task)
+{
+    struct sim_item item = {ref, task};
+    if (mt_vec_push(&p->script.items, item).code)
+        abort();
+}
+
+static int64_t random_x(struct sim *s)
+{
+    return (int64_t)(mt_rng_next(&s->rng) >> 16);
+}
+
+static void op_tasks(struct sim_proc *p, int fn, uint64_t count)
+{
+    while (count--) {
+        struct sim_task *task;
+        int64_t          x = random_x(p->s);
+        struct own_arg   arg = {.type = 'l', .data = &x, .size = sizeof x};
+        struct own_ref  *ref = submit(p, fn, &arg, 1, NULL, random_retries(p->s), &task);
+        if (fn == SIM_FN_LEAF) {
+            task->has_expected = true;
+            task->expected = sim_f(x);
+        }
+        add_item(p, ref, task);
+    }
+}
+
+/* A task that takes an earlier ref: its value (ready or not), or the ref itself. */
+static void op_with_ref(struct sim_proc *p, int fn)
+{
+    struct sim_script *c = &p->script;
+    int64_t            x = random_x(p->s);
+    struct own_arg     args[2] = {{.type = 'l', .data = &x, .size = sizeof x}, {.type = fn == SIM_FN_VALUE ? 'l' : 'r'}};
+    struct sim_task   *task;
+    if (c->items.count && sim_chance(p->s, 500000))
+        args[1].ref = c->items.data[sim_random(p->s, c->items.count)].ref;
+    else if (c->kept_count)
+        args[1].ref = c->kept[sim_random(p->s, (uint64_t)c->kept_count)].ref;
+    else
+        return;
+    struct own_ref *ref = submit(p, fn, args, 2, NULL, random_retries(p->s), &task);
+    add_item(p, ref, task);
+}
+
+static void op_actor(struct sim_proc *p)
+{
+    struct sim           *s = p->s;
+    struct sim_script    *c = &p->script;
+    struct own_class_spec spec = {.name = "counter", .group = SIM_FN_ACTOR, .flags = CTL_CLASS_ACTOR, .resource_count = 1};
+    int64_t               x = random_x(s);
+    struct own_arg        arg = {.type = 'l', .data = &x, .size = sizeof x};
+    struct own_call       create = {.function = SIM_FN_ACTOR, .name = "counter", .argc = 1, .args = &arg};
+    static const int32_t  restarts[] = {0, 2, 5, -1};
+    if (c->handle_count == SIM_HANDLES_MAX)
+        return;
+    snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
+    spec.resources[0].milli = 50; /* all actors of all drivers on one node leave room for a task */
+    /* ids: the actor's, then perhaps a request's, then the creation's; the oracle wants to know it before it runs */
+    mt_id actor_id = mt_id_make(p->process, p->own.counter + 1, 0);
+    mt_id create_id = mt_id_make(p->process, p->own.counter + 2, 0);
+    struct sim_task *t = sim_oracle_accepted(s, SIM_CREATE, create_id, p->serial, -1);
+    t->actor = actor_id;
+    sim_oracle_actor_new(s, actor_id);
+    struct own_actor *actor = own_actor_new(&p->own, &spec, "sim", NULL, restarts[sim_random(s, 4)],
+                                            sim_chance(s, 300000) ? 2 : 0, &create);
+    SIM_REQUIRE(s, actor && mt_id_equal(actor->id, actor_id), "the id of an actor is not the one drawn");
+    c->handles[c->handle_count++] = (struct sim_handle){.actor = actor, .id = actor_id};
+    s->counters.actor_made++;
+    if (sim_chance(s, 300000))
+        own_actor_watch(&p->own, actor, true);
+}
+
+static void op_calls(struct sim_proc *p, uint64_t count)
+{
+    struct sim_script *c = &p->script;
+    if (!c->handle_count)
+        return;
+    struct sim_handle *h = &c->handles[sim_random(p->s, (uint64_t)c->handle_count)];
+    while (count--) {
+        struct sim_task *task;
+        struct own_ref  *ref = submit_call(p, h->actor, sim_oracle_next_order(p->s, h->id, p->serial), random_x(p->s), &task);
+        add_item(p, ref, task);
+    }
+}
+
+static void op_lend_actor(struct sim_proc *p)
+{
+    struct sim_script    *c = &p->script;
+    struct own_actor_wire wire;
+    struct sim_task      *task;
+    int64_t               x = random_x(p->s);
+    if (!c->handle_count)
+        return;
+    own_actor_wire(c->handles[sim_random(p->s, (uint64_t)c->handle_count)].actor, &wire);
+    struct own_arg args[2] = {{.type = 'l', .data = &x, .size = sizeof x}, {.type = 'A', .data = &wire, .size = sizeof wire}};
+    struct own_ref *ref = submit(p, SIM_FN_CALLER, args, 2, NULL, random_retries(p->s), &task);
+    add_item(p, ref, task);
+}
+
+static void op_end_actor(struct sim_proc *p, bool kill)
+{
+    struct sim_script *c = &p->script;
+    if (!c->handle_count)
+        return;
+    int                i = (int)sim_random(p->s, (uint64_t)c->handle_count);
+    struct sim_handle *h = &c->handles[i];
+    if (kill) {
+        own_actor_kill(&p->own, h->actor, sim_chance(p->s, 600000));
+        p->s->counters.actor_killed++;
+        return;
+    }
+    own_actor_drop(&p->own, h->actor);
+    *h = c->handles[--c->handle_count];
+}
+
+static void do_op(struct sim_proc *p)
+{
+    struct sim *s = p->s;
+    switch (sim_random(s, 16)) {
+    case 0: case 1: case 2: case 3: op_tasks(p, SIM_FN_LEAF, sim_between(s, 1, 24)); break;
+    case 4: case 5: op_tasks(p, SIM_FN_NEST, sim_between(s, 1, 3)); break;
+    case 6: op_tasks(p, SIM_FN_ERROR, 1); break;
+    case 7: case 8: op_with_ref(p, SIM_FN_VALUE); break;
+    case 9: op_with_ref(p, SIM_FN_BORROW); break;
+    case 10: op_actor(p); break;
+    case 11: case 12: op_calls(p, sim_between(s, 1, 10)); break;
+    case 13: op_lend_actor(p); break;
+    case 14: op_end_actor(p, true); break;
+    default: op_end_actor(p, false); break;
+    }
+}
+
+/* Outcomes that have come: told to the oracle; some refs are kept for later arguments. */
+static void collect(struct sim_proc *p)
+{
+    struct sim_script *c = &p->script;
+    for (size_t i = 0; i < c->items.count;) {
+        struct sim_item item = c->items.data[i];
+        if (!own_ref_is_ready(item.ref)) {
+            i++;
+            continue;
+        }
+        look_at(p, &item);
+        mt_vec_remove_swap(&c->items, i);
+        if (c->kept_count < SIM_KEPT_MAX && sim_chance(p->s, 200000)) {
+            c->kept[c->kept_count++] = item;
+        } else if (c->kept_count && sim_chance(p->s, 200000)) {
+            int k = (int)sim_random(p->s, (uint64_t)c->kept_count);
+            struct sim_item old = c->kept[k];
+            look_at(p, &old); /* I2: what was answered stays */
+            own_ref_drop(&p->own, old.ref);
+            c->kept[k] = item;
+        } else {
+            own_ref_drop(&p->own, item.ref);
+        }
+    }
+}
+
+static void leave(struct sim_proc *p)
+{
+    struct sim_script *c = &p->script;
+    while (c->kept_count) {
+        struct sim_item old = c->kept[--c->kept_count];
+        look_at(p, &old);
+        own_ref_drop(&p->own, old.ref);
+    }
+    while (c->handle_count)
+        own_actor_drop(&p->own, c->handles[--c->handle_count].actor);
+    if (!c->is_leaving) {
+        c->is_leaving = true;
+        c->next_at = p->s->now + sim_between(p->s, 0, SIM_LEAVE_MS) * SIM_MS;
+    } else if (p->s->now >= c->next_at) {
+        sim_proc_exit(p);
+    }
+}
+
+void sim_driver_work(struct sim_proc *p)
+{
+    struct sim_script *c = &p->script;
+    struct sim        *s = p->s;
+    collect(p);
+    if (c->ops_left && s->now >= c->next_at) {
+        uint64_t shift = sim_random(s, 10);
+        do_op(p);
+        c->ops_left--;
+        c->next_at = s->now + sim_between(s, 20 * SIM_US << shift, 40 * SIM_US << shift);
+    }
+    if (!c->ops_left && !c->items.count)
+        leave(p);
+}
+
+/* ---- who drives -------------------------------------------------------------------------------------------------------------------- */
+
+void sim_driver_gone(struct sim_proc *p)
+{
+    p->s->drivers_alive--;
+    p->s->drivers_over++;
+}
+
+static void last_look(struct sim *s, struct sim_event *e)
+{
+    (void)e;
+    s->is_over = true;
+}
+
+static void manage(struct sim *s, struct sim_event *e)
+{
+    (void)e;
+    bool may_start = s->now < s->config.faults_until || s->drivers_after < s->config.drivers_at_a_time;
+    while (may_start && s->drivers_alive < s->config.drivers_at_a_time) {
+        struct sim_node *n = s->nodes[sim_random(s, (uint64_t)s->config.nodes)];
+        if (!sim_node_is_up(n))
+            break;
+        s->drivers_after += s->now >= s->config.faults_until;
+        sim_driver_start(s, n);
+        may_start = s->now < s->config.faults_until || s->drivers_after < s->config.drivers_at_a_time;
+    }
+    if (!may_start && s->drivers_alive == 0)
+        sim_after(s, 15 * SIM_S, "the last look", last_look, 0); /* longer than any grace or idle time */
+    else
+        sim_after(s, SIM_DRIVER_MANAGER_MS * SIM_MS, "manage", manage, 0);
+}
+
+void sim_work_start(struct sim *s)
+{
+    sim_after(s, SIM_MS, "manage", manage, 0);
+}
