@@ -36,7 +36,7 @@ struct feed {
     uint8_t                  *piece;
     size_t                    piece_size;
     int                       sys;
-    struct rpc_buf            held; /* a packed piece that the queue did not take */
+    mt_buf            held; /* a packed piece that the queue did not take */
 };
 
 static void feed_read(struct feed *f);
@@ -49,7 +49,7 @@ static void feed_free(struct feed *f)
     if (f->next)
         f->next->back = f->back;
     f->sh->feed_count--;
-    rpc_buf_free(&f->held);
+    mt_buf_fini(&f->held);
     free(f->piece);
     free(f);
 }
@@ -117,11 +117,11 @@ static mt_status pack_piece(struct feed *f)
 /* False: the queue is full, `drained` will go on. */
 static bool send_held(struct feed *f)
 {
-    mt_status st = rpc_stream_send(f->stream, rpc_buf_view(&f->held));
+    mt_status st = rpc_stream_send(f->stream, mt_buf_view(&f->held));
     if (st.code == MT_EAGAIN)
         return false;
-    rpc_buf_free(&f->held);
-    f->held = (struct rpc_buf){0};
+    mt_buf_fini(&f->held);
+    f->held = (mt_buf){0};
     if (st.code != 0) {
         rpc_stream_cancel(f->stream);
         f->is_finished = true;
@@ -249,7 +249,7 @@ static void begin_blob(struct feed *f, const Manta__V1__GetBlobRequest *r)
     feed_read(f);
 }
 
-static void feed_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, struct rpc_view message)
+static void feed_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct feed      *f = mt_container_of(handler, struct feed, handler);
     ProtobufCMessage *request = NULL;
@@ -259,7 +259,7 @@ static void feed_message(struct rpc_stream_handler *handler, struct rpc_stream *
     f->has_request = true;
     const ProtobufCMessageDescriptor *type =
         f->is_blob ? &manta__v1__get_blob_request__descriptor : &manta__v1__follow_request__descriptor;
-    if (rpc_unpack(type, message, RPC_MESSAGE_MAX, &request).code != 0) {
+    if (rpc_unpack(type, message, MT_CONTROL_BYTES_MAX, &request).code != 0) {
         feed_finish(f, MT_EPROTO, "the request can't be read");
         return;
     }

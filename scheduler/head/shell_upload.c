@@ -66,7 +66,7 @@ static void upload_closed(struct rpc_stream_handler *handler, struct rpc_stream 
 static void answer(struct upload *u, int32_t code, const char *text)
 {
     Manta__V1__PutBlobReply reply = MANTA__V1__PUT_BLOB_REPLY__INIT;
-    struct rpc_buf          bytes = {0};
+    mt_buf          bytes = {0};
     if (u->is_answered || u->is_closed)
         return;
     u->is_answered = true;
@@ -74,8 +74,8 @@ static void answer(struct upload *u, int32_t code, const char *text)
     reply.text = (char *)text;
     mt_status st = rpc_pack(&reply.base, &bytes);
     if (st.code == 0)
-        st = rpc_stream_send(u->stream, rpc_buf_view(&bytes));
-    rpc_buf_free(&bytes);
+        st = rpc_stream_send(u->stream, mt_buf_view(&bytes));
+    mt_buf_fini(&bytes);
     rpc_stream_finish(u->stream, st, st.what);
 }
 
@@ -222,14 +222,14 @@ static bool begin(struct upload *u, const Manta__V1__BlobChunk *chunk)
     return true;
 }
 
-static void upload_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, struct rpc_view message)
+static void upload_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct upload    *u = mt_container_of(handler, struct upload, handler);
     ProtobufCMessage *chunk = NULL;
     io_timer_start(u->sh->loop, &u->silence, UPLOAD_SILENT_MS);
     if (u->is_answered)
         return;
-    if (rpc_unpack(&manta__v1__blob_chunk__descriptor, message, RPC_MESSAGE_MAX, &chunk).code != 0) {
+    if (rpc_unpack(&manta__v1__blob_chunk__descriptor, message, MT_CONTROL_BYTES_MAX, &chunk).code != 0) {
         answer(u, MT_EPROTO, "a piece can't be read");
         return;
     }
