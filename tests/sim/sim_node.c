@@ -385,7 +385,7 @@ static void node_end(struct sim *s, struct sim_node *n)
     sim_procs_of_node_die(s, n);
     n->serial = 0;
     if (s->config.has_head)
-        sim_net_node_down(s, n);
+        sim_net_node_down(s, n, serial);
     MT_MAP_EACH(&s->fds, entry)
         if (entry->value.num == serial)
             mt_map_remove(&s->fds, entry->key);

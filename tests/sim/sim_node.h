@@ -41,7 +41,7 @@ struct sim_node {
     bool                switch_is_due;
     bool                is_stepping;
     uint64_t            tick_at;
-    uint64_t            next_conn;
+    uint64_t            next_conn, next_stream;
     mt_map              conns;   /* conn -> sim_conn */
     mt_map              lanes;   /* lane -> sim_mem */
     mt_map              regions; /* number -> 1 */
@@ -58,6 +58,6 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 /* sim_net.c: the actions that leave the node. */
 void sim_net_act(struct sim *s, struct sim_node *n, const struct rlt_action *a);
 void sim_net_node_up(struct sim *s, struct sim_node *n);
-void sim_net_node_down(struct sim *s, struct sim_node *n);
+void sim_net_node_down(struct sim *s, struct sim_node *n, uint64_t serial);
 
 #endif

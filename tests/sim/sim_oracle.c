@@ -26,6 +26,7 @@ struct sim_actor {
 struct sim_oracle {
     mt_map   tasks;  /* id -> sim_task */
     mt_map   actors; /* id -> sim_actor */
+    mt_map   epochs; /* node << 32 | epoch -> serial of the raylet's incarnation */
     uint64_t pending;
     char     text[SIM_TEXT];
 };
@@ -49,6 +50,7 @@ void sim_oracle_free(struct sim *s)
     }
     mt_map_fini(&o->tasks);
     mt_map_fini(&o->actors);
+    mt_map_fini(&o->epochs);
     free(o);
     s->oracle = NULL;
 }
@@ -236,6 +238,18 @@ void sim_oracle_call_runs(struct sim *s, struct sim_task *t, struct sim_actor *a
                     (unsigned long long)c->last_order - 1, incarnation);
     c->worker = worker;
     c->last_order = t->order + 1;
+}
+
+/* ---- the head -------------------------------------------------------------------------------------------------------------- */
+
+void sim_oracle_epoch_given(struct sim *s, uint32_t node, uint32_t epoch, uint64_t incarnation)
+{
+    mt_id         key = mt_map_key((uint64_t)node << 32 | epoch);
+    mt_map_entry *had = mt_map_find(&s->oracle->epochs, key);
+    SIM_REQUIRE(s, !had || !incarnation || had->value.num == incarnation,
+                "I9: node %u, epoch %u is given to two incarnations of a raylet", node, epoch);
+    if (incarnation && !had && mt_map_put_num(&s->oracle->epochs, key, incarnation).code)
+        abort();
 }
 
 /* ---- at any time, and at the end ------------------------------------------------------------------------------------------- */

@@ -61,6 +61,8 @@ void sim_oracle_creates(struct sim *s, struct sim_task *t, uint32_t incarnation,
 void sim_oracle_call_runs(struct sim *s, struct sim_task *t, struct sim_actor *a, uint64_t worker, uint32_t incarnation);
 /* Its owner sees the outcome. */
 void sim_oracle_ended(struct sim *s, struct sim_task *t, int32_t code, bool has_value, int64_t value, int32_t outcome);
+/* The head has told a raylet its number and epoch: never the same pair to two incarnations. */
+void sim_oracle_epoch_given(struct sim *s, uint32_t node, uint32_t epoch, uint64_t incarnation);
 /* A process has died: what it owned ends with it. */
 void sim_oracle_owner_died(struct sim *s, uint64_t serial);
 
