@@ -85,12 +85,16 @@ static uint32_t find_chunks(struct os_own *own, uint32_t count)
     return 0;
 }
 
-static uint32_t take_chunks(struct os_client *client, uint32_t count, struct os_own **out_own)
+/* `out_cold`: whether some of them may have no pages yet. */
+static uint32_t take_chunks(struct os_client *client, uint32_t count, struct os_own **out_own, bool *out_cold)
 {
     for (struct os_own *own = client->own_newest; own; own = own->older) {
         uint32_t first = find_chunks(own, count);
         if (first == 0)
             continue;
+        *out_cold = false;
+        for (uint32_t i = first; i < first + count && !*out_cold; i++)
+            *out_cold = !bit_is_set(own->warm, i);
         bits_set(own->used, first, count);
         bits_set(own->warm, first, count);
         bits_set(own->recent, first, count);
@@ -164,7 +168,8 @@ static struct os_slab *slab_new(struct os_client *client, uint32_t size_class, m
         return NULL;
     }
     slab->size_class = size_class;
-    slab->chunk = take_chunks(client, OS_SLAB_CHUNKS, &slab->own);
+    bool cold;
+    slab->chunk = take_chunks(client, OS_SLAB_CHUNKS, &slab->own, &cold);
     if (slab->chunk == 0) {
         slab->next = client->spare_slabs;
         client->spare_slabs = slab;
@@ -228,7 +233,7 @@ void os_slabs_trim(struct os_client *client)
  * ----------------------------------------------------------------------------------------------------- */
 
 static mt_status take_place(struct os_client *client, uint64_t bytes, struct os_own **out_own,
-                            uint64_t *out_offset)
+                            uint64_t *out_offset, bool *out_cold)
 {
     mt_status none = mt_error(MT_EAGAIN, 0, "object store: this process needs another segment");
     if (bytes <= OS_CLASS_MAX) {
@@ -241,7 +246,7 @@ static mt_status take_place(struct os_client *client, uint64_t bytes, struct os_
         return mt_ok();
     }
     uint32_t count = (uint32_t)((bytes + OS_CHUNK - 1) / OS_CHUNK);
-    uint32_t first = take_chunks(client, count, out_own);
+    uint32_t first = take_chunks(client, count, out_own, out_cold);
     if (first == 0)
         return none;
     (*out_own)->chunk[first].run = count;
@@ -259,13 +264,15 @@ mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_pla
         return mt_error(MT_EINVAL, 0, "object store: larger than any segment");
     struct os_own *own;
     uint64_t offset;
-    MT_TRY(take_place(client, place_bytes(size), &own, &offset));
+    bool cold = false;
+    MT_TRY(take_place(client, place_bytes(size), &own, &offset, &cold));
 
     struct os_object *object = object_at(own, offset);
     shm_store32(&object->state, OS_WRITING);
     out_place->segment = own->mapped.number;
     out_place->generation = shm_load32_acquire(&own->mapped.generations[offset / OS_UNIT]);
     out_place->offset = offset;
+    out_place->cold = cold ? size : 0;
     *out_data = object + 1;
     return mt_ok();
 }

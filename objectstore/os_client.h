@@ -30,6 +30,7 @@ struct os_place {
     uint32_t segment;
     uint32_t generation; /* goes into the ref */
     uint64_t offset;     /* of the header; the value follows at + OS_HEADER_SIZE */
+    uint64_t cold;       /* bytes from the value's start that may have no pages yet; 0: all is warm */
 };
 
 struct os_own;    /* a segment this process writes */
@@ -70,8 +71,9 @@ void os_client_fini(struct os_client *client);
 MT_MUST_USE mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data,
                                         const void *generations);
 
-/* A place for a value of `size` bytes, 64-aligned, in state WRITING. EAGAIN: no room; *out_want is the segment size to
- * ask for. EINVAL: no segment is so large. ENOMEM. */
+/* A place for a value of `size` bytes, 64-aligned, in state WRITING. Where much of it is cold, one
+ * madvise(MADV_POPULATE_WRITE) of its pages before writing is three times as fast as faulting in the copy. EAGAIN: no
+ * room; *out_want is the segment size to ask for. EINVAL: no segment is so large. ENOMEM. */
 MT_MUST_USE mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_place *out_place,
                                       void **out_data, uint64_t *out_want);
 

@@ -277,7 +277,8 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
         }
         if (e->has_status)
             rlt_proc_status(r, p, e->status);
-        rlt_proc_gone(r, p);
+        else
+            rlt_proc_gone(r, p);
         if (is_owner_of_raylet)
             shut_down(r, "the driver has left");
         break;

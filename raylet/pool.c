@@ -220,12 +220,7 @@ void rlt_pool_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ct
     MT_MAP_EACH(&r->conns, entry) {
         struct rlt_proc *p = entry->value.ptr;
         if (p->pid == exit->pid && p->job == zygote->job && p->conn >= RLT_CONN_OURS && p != zygote) {
-            p->has_status = true;
-            p->status = exit->status;
-            if (p->state == PROC_DYING)
-                rlt_proc_status(r, p, exit->status);
-            else
-                rlt_proc_gone(r, p);
+            rlt_proc_status(r, p, exit->status);
             return;
         }
     }

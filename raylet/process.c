@@ -234,7 +234,9 @@ void rlt_proc_status(struct rlt *r, struct rlt_proc *p, int32_t status)
 {
     p->has_status = true;
     p->status = status;
-    if (p->state == PROC_DYING && p->is_drained)
+    if (p->state != PROC_DYING)
+        rlt_proc_gone(r, p);
+    else if (p->is_drained)
         proc_end(r, p);
 }
 

@@ -226,15 +226,16 @@ void sh_conn_send(struct sh_conn *c, const struct rlt_action *a, const int *fds,
 static void pid_ready(struct io_watch *watch, unsigned events)
 {
     struct sh_conn  *c = mt_container_of(watch, struct sh_conn, pid_watch);
+    struct sh       *sh = c->sh;
     struct rlt_event e;
     (void)events;
     io_watch_stop(&c->pid_watch);
     sh_event(&e, RLT_EV_EXITED);
     e.conn = c->conn;
     e.pid = c->pid;
-    sh_reap(c->sh); /* a child of ours: its status first, which tells more */
-    if (sh_conn_find(c->sh, e.conn))
-        sh_step(c->sh, &e);
+    sh_reap(sh); /* a child of ours: its status first, which tells more; c may be gone then */
+    if (sh_conn_find(sh, e.conn))
+        sh_step(sh, &e);
 }
 
 void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid)

@@ -229,7 +229,7 @@ struct rlt_proc *rlt_proc_of_conn(const struct rlt *r, uint64_t conn);
 struct rlt_proc *rlt_proc_of_process(const struct rlt *r, uint64_t process); /* ALIVE ones only */
 void rlt_proc_socket(struct rlt *r, const struct rlt_event *e);
 void rlt_proc_gone(struct rlt *r, struct rlt_proc *p); /* its end is known, or it must go */
-void rlt_proc_status(struct rlt *r, struct rlt_proc *p, int32_t status);
+void rlt_proc_status(struct rlt *r, struct rlt_proc *p, int32_t status); /* it has been reaped; p may be gone after */
 void rlt_proc_drained(struct rlt *r, struct rlt_proc *p, const char *crash);
 void rlt_proc_leave(struct rlt *r, struct rlt_proc *p, const char *why); /* asks it to leave; SIGKILL if it does not */
 void rlt_proc_describe(const struct rlt *r, const struct rlt_proc *p, char *text, size_t size);

@@ -379,6 +379,8 @@ static void worker_loop(void)
     for (;;) {
         if (wrk_next(&lib.wrk, &run)) {
             run_one(&run, &now);
+            if (lib.own.class_list.count)
+                own_release_idle(&lib.own);
             if (lib.wrk.out.wake_count || lib.wrk.out.up.size)
                 lib_act();
             if (++since_pump < 64)

@@ -159,6 +159,7 @@ struct own_class {
     uint64_t         version;
     uint64_t         task_ns; /* running mean of what a task takes */
     uint64_t         idle_since_ns;
+    uint64_t         surplus_since_ns;
     bool             is_told;   /* CTL_CLASS was sent */
     struct own_failure *refused; /* what CTL_UNSCHEDULABLE said */
 };
@@ -275,6 +276,8 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
 void own_class_pump(struct own *own, struct own_class *cls);
 void own_class_tick(struct own *own, struct own_class *cls);
 void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted);
+/* The process has finished what it was doing: leases of classes without work go back at once. */
+void own_release_idle(struct own *own);
 void own_class_refused(struct own *own, const struct ctl_unschedulable *why);
 
 /* ---- tasks and refs: own_task.c, own_ref.c ---- */

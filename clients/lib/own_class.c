@@ -14,7 +14,8 @@
 enum {
     WORK_PER_LEASE_NS = 200 * 1000, /* queued work that justifies one more lease: a few round trips of a wake-up */
     STUCK_NS = 1000 * 1000,         /* a lane without completion for so long runs long tasks */
-    IDLE_NS = 300 * 1000 * 1000,    /* leases are kept warm for so long */
+    SURPLUS_NS = 2 * 1000 * 1000,   /* a lane without work beside busy ones is given up after so long */
+    IDLE_NS = 300 * 1000 * 1000,    /* leases of a class without work are kept warm for so long */
     LEASES_MAX = 4096,
 };
 
@@ -162,6 +163,38 @@ static void class_rebalance(struct own *own, struct own_class *cls)
         own_class_pump(own, cls);
 }
 
+/* Whether a task stands behind another: one more lease could run it. */
+static bool has_waiting(const struct own_class *cls)
+{
+    for (uint32_t i = 0; i < cls->lane_count; i++)
+        if (cls->lanes[i]->inflight > 1)
+            return true;
+    return cls->queue.first != NULL;
+}
+
+/* Leases that have had nothing to do for a while, beside others that work, are another's to use. */
+static void give_up_surplus(struct own *own, struct own_class *cls)
+{
+    uint32_t idle = 0;
+    for (uint32_t i = 0; i < cls->lane_count; i++)
+        idle += lane_is_open(cls->lanes[i]) && cls->lanes[i]->inflight == 0;
+    if (!idle || cls->queue.first || cls->wanted <= idle) {
+        cls->surplus_since_ns = own->now_ns;
+    } else if (own->now_ns - cls->surplus_since_ns >= SURPLUS_NS) {
+        cls->surplus_since_ns = own->now_ns;
+        own_class_demand(own, cls, cls->wanted - idle);
+    }
+}
+
+void own_release_idle(struct own *own)
+{
+    for (size_t i = 0; i < own->class_list.count; i++) {
+        struct own_class *cls = own->class_list.data[i];
+        if (!(cls->wire.flags & CTL_CLASS_ACTOR) && cls->outstanding == 0 && cls->wanted)
+            own_class_demand(own, cls, 0);
+    }
+}
+
 void own_class_tick(struct own *own, struct own_class *cls)
 {
     if (cls->wire.flags & CTL_CLASS_ACTOR)
@@ -169,8 +202,10 @@ void own_class_tick(struct own *own, struct own_class *cls)
     if (cls->outstanding) {
         cls->idle_since_ns = own->now_ns;
         own_class_pump(own, cls);
-        own_class_demand(own, cls, class_wanted(own, cls));
         class_rebalance(own, cls);
+        if (has_waiting(cls))
+            own_class_demand(own, cls, class_wanted(own, cls));
+        give_up_surplus(own, cls);
     } else if (cls->wanted && own->now_ns - cls->idle_since_ns >= IDLE_NS) {
         own_class_demand(own, cls, 0);
     }

@@ -93,8 +93,24 @@ enum mt_limit {
     MT_SERVER_GRACE_MS       = 200,       /* a closing server waits this long for replies to be sent */
     MT_CLOSE_MS_MAX          = 10 * 1000, /* closing that takes longer is a bug of ours: a check fails */
 
+    /* Training. */
+    MT_GROUP_MEMBERS_MAX       = 64,        /* workers that share one memory region */
+    MT_VRANKS_MAX              = 1024,      /* virtual ranks of one run: inputs of one sum */
+    MT_GROUP_WAIT_MS           = 60 * 1000, /* backstop of a collective; a death is told by an abort, at once */
+    MT_GROUP_SLEEP_MS          = 50,        /* a sleeper looks again this often, should its waker have died */
+    MT_TENSOR_DIMS_MAX         = 8,
+    MT_TENSORS_MAX             = 16384,     /* of one model or file */
+    MT_LAYERS_MAX              = 16,        /* of a multilayer perceptron */
+    MT_TENSOR_HEADER_BYTES_MAX = 100 * 1000 * 1000, /* safetensors' own limit */
+    MT_MANIFEST_BYTES_MAX      = 8 * 1024 * 1024,
+    MT_FILE_STEP_BYTES         = 1024 * 1024, /* asked of one read or write */
+    MT_CHECKPOINTS_KEPT        = 2,         /* unless set */
+    MT_CHECKPOINTS_MAX         = 4096,      /* in one folder */
+    MT_CHECKPOINTS_NAMED_MAX   = 16,        /* passed over by a load and named in its report; more are counted */
+    MT_DATA_FILE_MIB_MAX       = 8 * 1024,  /* of one data file, unpacked */
+
     /* Texts. */
-    MT_NAME_BYTES_MAX  = 128,  /* of a function, actor, resource, name space, label; its end included */
+    MT_NAME_BYTES_MAX  = 128,  /* of a function, actor, resource, name space, label, tensor; its end included */
     MT_ERROR_BYTES_MAX = 512,  /* message of an error; its end included */
     MT_LOG_LINE_BYTES  = 1024, /* a longer line is cut */
     MT_PATH_BYTES_MAX  = 4096,

@@ -3,8 +3,8 @@
  * listener.c - see listener.h.
  *
  * Owns:    the listening descriptor and the spare one. Thread: the loop's.
- * Always:  accepting iff !is_paused; is_paused implies that the retry timer runs, the cap is reached, or the owner
- *          asked for it.
+ * Always:  accepting iff !is_paused; is_paused implies that the retry timer runs, the cap is reached, or the
+ * owner asked for it.
  */
 #include "core/io/listener.h"
 
@@ -28,7 +28,8 @@ union address {
     struct sockaddr_un un;
 };
 
-static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd, uint32_t connections_max);
+static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd,
+                                uint32_t connections_max);
 static mt_status parse_loopback(const char *host, uint16_t port, union address *out, socklen_t *out_size);
 static mt_status bind_unix(int fd, const char *path);
 static void listener_ready(struct io_watch *watch, unsigned events);
@@ -38,8 +39,8 @@ static void accept_failed(struct io_listener *listener, int err);
 static bool peer_is_ours(int fd, struct io_peer *peer);
 static uint32_t fd_share(void);
 
-mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listener, const char *host, uint16_t port,
-                               uint32_t connections_max)
+mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listener, const char *host,
+                               uint16_t port, uint32_t connections_max)
 {
     union address at;
     socklen_t size;
@@ -47,7 +48,8 @@ mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listene
     int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
     if (fd < 0)
         return mt_error(MT_ESYS, errno, "socket");
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a port in TIME_WAIT is free; a live one is not */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on,
+               sizeof on); /* a port in TIME_WAIT is free; a live one is not */
     if (bind(fd, &at.any, size) < 0) {
         int err = errno;
         close(fd);
@@ -73,7 +75,8 @@ mt_status io_listener_open_unix(struct io_loop *loop, struct io_listener *listen
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return mt_error(MT_ESYS, errno, "socket");
-    fchmod(fd, 0600); /* before bind: the file never has another mode; needs no umask, which is the process's */
+    fchmod(fd,
+           0600); /* before bind: the file never has another mode; needs no umask, which is the process's */
     mt_status st = bind_unix(fd, path);
     if (st.code) {
         close(fd);
@@ -134,7 +137,8 @@ mt_status io_check_private_dir(const char *dir)
 }
 
 /* Takes the descriptor, also when it fails. */
-static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd, uint32_t connections_max)
+static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd,
+                                uint32_t connections_max)
 {
     mt_status st = mt_ok();
     listener->fd = fd;
@@ -188,7 +192,8 @@ static mt_status parse_loopback(const char *host, uint16_t port, union address *
 }
 
 /* A socket file outlives the process that made it. Whether somebody still listens is known by connecting; two
- * daemons that start in the same folder in the same moment are kept apart by the folder's own lock, not here. */
+ * daemons that start in the same folder in the same moment are kept apart by the folder's own lock, not here.
+ */
 static mt_status bind_unix(int fd, const char *path)
 {
     union address at = {.un = {.sun_family = AF_UNIX}};
@@ -230,7 +235,8 @@ static bool accept_one(struct io_listener *listener)
             accept_failed(listener, errno);
         return false;
     }
-    if ((uint32_t)fd >= listener->fd_max) { /* numbers are given lowest first, so the number tells how many are open */
+    if ((uint32_t)fd >=
+        listener->fd_max) { /* numbers are given lowest first, so the number tells how many are open */
         listener->count.refused_fds++;
         close(fd);
         return true;
@@ -251,8 +257,9 @@ static bool accept_one(struct io_listener *listener)
     return true;
 }
 
-/* No descriptor left: the spare one makes room to accept and close one connection, so that the peer is told at once
- * and the backlog moves. Without a spare (another thread was quicker), or for want of memory, wait. */
+/* No descriptor left: the spare one makes room to accept and close one connection, so that the peer is told
+ * at once and the backlog moves. Without a spare (another thread was quicker), or for want of memory, wait.
+ */
 static void accept_failed(struct io_listener *listener, int err)
 {
     if ((err == EMFILE || err == ENFILE) && listener->spare_fd >= 0) {

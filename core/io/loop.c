@@ -4,8 +4,8 @@
  *
  * Owns:    the uv loop with three handles: bell (messages), alarm (first timer), prepare (the daemon's tick).
  * Thread:  io_loop_post, io_loop_stop and the clocks from any; all else on the loop's own.
- * Always:  a message is in the inbox, in `ready`, or its owner's; whoever finds the inbox empty rings the bell, so
- *          a message that waits has a ring behind it.
+ * Always:  a message is in the inbox, in `ready`, or its owner's; whoever finds the inbox empty rings the
+ * bell, so a message that waits has a ring behind it.
  */
 #include "core/io/loop.h"
 
@@ -160,8 +160,8 @@ static void inbox_take(struct io_loop *loop)
     }
 }
 
-/* Runs at most `max` messages and says how many. `ready` is kept in the loop, not here, so that a message whose
- * run drains (io_loop_drain) sees the ones behind it too. */
+/* Runs at most `max` messages and says how many. `ready` is kept in the loop, not here, so that a message
+ * whose run drains (io_loop_drain) sees the ones behind it too. */
 static size_t ready_run(struct io_loop *loop, size_t max)
 {
     size_t count = 0;
@@ -238,8 +238,8 @@ static void loop_set_alarm(struct io_loop *loop)
     uv_timer_start(&loop->alarm, loop_alarm, due > now ? due - now : 0, 0);
 }
 
-/* Pairing heap: `child` is the first child, `sibling` the next one, `back` the parent (for a first child) or the
- * sibling in front. */
+/* Pairing heap: `child` is the first child, `sibling` the next one, `back` the parent (for a first child) or
+ * the sibling in front. */
 static struct io_timer *heap_meld(struct io_timer *a, struct io_timer *b)
 {
     if (!a)

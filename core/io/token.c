@@ -56,7 +56,8 @@ mt_status io_token_read(const char *path, struct io_token *out_token)
         return mt_error(code, errno, "open the token file");
     }
     ssize_t size = -1;
-    bool is_private = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
+    bool is_private =
+        fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
     if (is_private)
         size = read(fd, text, sizeof text - 1);
     close(fd);
@@ -69,7 +70,8 @@ mt_status io_token_read(const char *path, struct io_token *out_token)
         text[size - 1] = '\0';
     mt_status parsed = io_token_parse(text, out_token);
     explicit_bzero(text, sizeof text);
-    return parsed.code ? mt_error(MT_ECORRUPT, 0, "the token file does not hold 64 hexadecimal digits") : parsed;
+    return parsed.code ? mt_error(MT_ECORRUPT, 0, "the token file does not hold 64 hexadecimal digits")
+                       : parsed;
 }
 
 mt_status io_token_parse(const char *text, struct io_token *out_token)

@@ -2,9 +2,8 @@
  *
  * watch.c - descriptors and signals on the loop.
  *
- * Owns:    one heap block per started watch or signal. libuv frees a handle only in a later round; the block lives
- *          until then, so the caller's struct and descriptor are free at once.
- * Thread:  the loop's.
+ * Owns:    one heap block per started watch or signal. libuv frees a handle only in a later round; the block
+ * lives until then, so the caller's struct and descriptor are free at once. Thread:  the loop's.
  */
 #include "core/io/loop.h"
 
@@ -48,7 +47,8 @@ mt_status io_watch_start(struct io_loop *loop, struct io_watch *watch, int fd, u
 void io_watch_set(struct io_watch *watch, unsigned events)
 {
     if (events)
-        uv_poll_start(&watch->impl->poll, poll_events(events), poll_ready); /* fails only for a closing handle */
+        uv_poll_start(&watch->impl->poll, poll_events(events),
+                      poll_ready); /* fails only for a closing handle */
     else
         uv_poll_stop(&watch->impl->poll);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * worker.c - one thread for what blocks, mostly fsync. (libuv's own pool runs four at a time, in any order; a store
- * needs its writes in order.)
+ * worker.c - one thread for what blocks, mostly fsync. (libuv's own pool runs four at a time, in any order; a
+ * store needs its writes in order.)
  *
  * Owns:    the thread and the queue; a job belongs to it from submit until done.
  * Thread:  submit, free and done on the loop's; work on the worker's.

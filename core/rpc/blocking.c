@@ -2,8 +2,8 @@
  *
  * blocking.c - calls for programs without a loop: the caller sleeps until the rpc thread has the answer.
  *
- * Thread: callbacks run on the rpc thread (RPC_DIRECT); the caller waits on a condition. Each wait has the call's own
- * deadline as its limit, since gRPC completes every call by then.
+ * Thread: callbacks run on the rpc thread (RPC_DIRECT); the caller waits on a condition. Each wait has the
+ * call's own deadline as its limit, since gRPC completes every call by then.
  */
 #include "core/rpc/runtime.h"
 
@@ -104,7 +104,8 @@ mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_c
         return st;
     }
     st = rpc_stream_send(reader->stream, request);
-    if (st.code && st.code != MT_ECONN) { /* a stream that is over already tells why through rpc_reader_next */
+    if (st.code &&
+        st.code != MT_ECONN) { /* a stream that is over already tells why through rpc_reader_next */
         rpc_reader_close(reader);
         return st;
     }

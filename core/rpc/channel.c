@@ -30,7 +30,8 @@ static grpc_channel *channel_create(const char *target);
 static void unary_complete(struct rpc_op *op, bool ok);
 static void unary_done(struct io_msg *msg);
 
-mt_status rpc_channel_open(struct rpc *rpc, const struct rpc_channel_config *config, struct rpc_channel **out_channel)
+mt_status rpc_channel_open(struct rpc *rpc, const struct rpc_channel_config *config,
+                           struct rpc_channel **out_channel)
 {
     char target[320], bearer[IO_TOKEN_HEX + 8];
     MT_TRY(channel_target(config->target, target, sizeof target));
@@ -74,7 +75,9 @@ static mt_status channel_target(const char *target, char *out, size_t size)
         return mt_error(MT_EINVAL, 0, "an address must be host:port");
     memcpy(host, target, length);
     host[length] = '\0';
-    const char *scheme = inet_pton(AF_INET, host, address) == 1 ? "ipv4:" : host[0] == '[' ? "ipv6:" : "dns:///";
+    const char *scheme = inet_pton(AF_INET, host, address) == 1 ? "ipv4:"
+                         : host[0] == '['                       ? "ipv6:"
+                                                                : "dns:///";
     if (strcmp(host, "localhost") == 0) /* where our servers listen; saves the resolver and its two threads */
         snprintf(out, size, "ipv4:127.0.0.1:%ld", port);
     else
@@ -88,8 +91,8 @@ static grpc_channel *channel_create(const char *target)
         const char *key;
         int value;
     } settings[] = {
-        {GRPC_ARG_ENABLE_HTTP_PROXY, 0},   /* nobody's environment decides where the token goes */
-        {GRPC_ARG_ENABLE_RETRIES, 0},      /* whoever calls decides what may run twice */
+        {GRPC_ARG_ENABLE_HTTP_PROXY, 0}, /* nobody's environment decides where the token goes */
+        {GRPC_ARG_ENABLE_RETRIES, 0},    /* whoever calls decides what may run twice */
         {GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1},
         {GRPC_ARG_ENABLE_CHANNELZ, 0},
         {GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1}, /* each channel is a connection of its own */
@@ -135,7 +138,8 @@ grpc_op rpc_send_headers(const struct rpc_channel *channel, unsigned flags, grpc
 mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, const char *method,
                           mt_view request, uint32_t timeout_ms, unsigned flags)
 {
-    if (timeout_ms == 0 || request.size > MT_CONTROL_BYTES_MAX || (!channel->rpc->loop && !(flags & RPC_DIRECT)))
+    if (timeout_ms == 0 || request.size > MT_CONTROL_BYTES_MAX ||
+        (!channel->rpc->loop && !(flags & RPC_DIRECT)))
         return mt_error(MT_EINVAL, 0, "unary call: no time limit, a message that is too large, or no loop");
     MT_ASSERT(!unary->impl);
     struct rpc_unary_impl *impl = calloc(1, sizeof *impl);
@@ -152,8 +156,9 @@ mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, 
     unary->impl = impl;
 
     grpc_slice name = grpc_slice_from_copied_string(method);
-    grpc_call *call = grpc_channel_create_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, channel->rpc->queue,
-                                               name, NULL, rpc_deadline(timeout_ms), NULL);
+    grpc_call *call =
+        grpc_channel_create_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, channel->rpc->queue, name,
+                                 NULL, rpc_deadline(timeout_ms), NULL);
     grpc_slice_unref(name);
     rpc_live_add(&channel->rpc->clients, &impl->live, call);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * conn.c - the connections of a server: accepted here, handed to gRPC by descriptor, counted, and dropped when no call
- * with the token comes.
+ * conn.c - the connections of a server: accepted here, handed to gRPC by descriptor, counted, and dropped
+ * when no call with the token comes.
  *
- * gRPC owns the descriptor that it is given and says nothing about its end. So each connection keeps a duplicate: its
- * hang-up tells the end (gRPC shuts a connection down before it closes it), and shutting it down ends the connection
- * from our side.
+ * gRPC owns the descriptor that it is given and says nothing about its end. So each connection keeps a
+ * duplicate: its hang-up tells the end (gRPC shuts a connection down before it closes it), and shutting it
+ * down ends the connection from our side.
  *
- * Owns:    every struct rpc_conn and its duplicate. Thread: the loop's; rpc_conns_trust runs on the rpc thread.
- * Always:  fresh holds at most unauthenticated_max connections; accept waits while it is full.
+ * Owns:    every struct rpc_conn and its duplicate. Thread: the loop's; rpc_conns_trust runs on the rpc
+ * thread. Always:  fresh holds at most unauthenticated_max connections; accept waits while it is full.
  */
 #include "core/rpc/runtime.h"
 
@@ -49,7 +49,8 @@ mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *
     conns->listener.accepted = conns_accepted;
     conns->sweep.fire = conns_sweep;
     conns->resume.run = conns_resume;
-    MT_TRY(io_listener_open_tcp(rpc->loop, &conns->listener, config->host ? config->host : "127.0.0.1", config->port,
+    MT_TRY(io_listener_open_tcp(rpc->loop, &conns->listener, config->host ? config->host : "127.0.0.1",
+                                config->port,
                                 config->connections_max ? config->connections_max : MT_CONNS_MAX));
     pthread_mutex_init(&conns->lock, NULL);
     conns->plain = grpc_insecure_server_credentials_create();
@@ -132,7 +133,7 @@ static void conns_sweep(struct io_timer *timer)
         shutdown(old->twin_fd, SHUT_RDWR);
         conn_free(old);
     }
-    if (conns->fresh)
+    if (atomic_load(&conns->unauthenticated))
         io_timer_start(conns->rpc->loop, timer, MT_CONN_SWEEP_MS);
 }
 

@@ -6,8 +6,9 @@
  * handlers and callbacks run on the loop, where the daemon's state lives; with RPC_DIRECT they run on the rpc thread
  * itself (data plane, and programs without a loop). Payloads are bytes; codec.h packs protobuf messages into them.
  *
- * Views that we hand to a callback are valid until it returns, unless said otherwise. Views that are handed to us are copied before the call returns. Every call carries the cluster token; every server checks it in one place
- * before any handler.
+ * Views that we hand to a callback are valid until it returns, unless said otherwise; views that are handed to us are
+ * copied before the call returns. Every call carries the cluster token; every server checks it in one place before any
+ * handler.
  */
 #ifndef MT_RPC_RPC_H
 #define MT_RPC_RPC_H
@@ -96,8 +97,9 @@ void rpc_server_stats(struct rpc_server *server, struct rpc_server_stats *out);
 /* Each call is answered exactly once, by one of these; it is dead afterwards. Loop thread. */
 void rpc_call_reply(struct rpc_call *call, mt_view reply);
 void rpc_call_fail(struct rpc_call *call, mt_status status, const char *detail);
-/* Tells once when the client has gone before the answer (which must still be given, and goes nowhere); at once where it
- * has gone already. `gone` is the caller's, valid until the answer. Loop thread. */
+/* Tells once when nobody waits for the answer any more: the client has gone (at once where it has gone already), or the
+ * server closes. The answer must still be given; when the server closes, before `run` returns, or the call is answered
+ * with MT_ECONN and dead. `gone` is the caller's, valid until the answer. Loop thread. */
 struct rpc_gone {
     void (*run)(struct rpc_gone *gone);
 };

@@ -2,9 +2,9 @@
  *
  * runtime.c - gRPC's life in this process: the completion queue, its thread, the calls that are open.
  *
- * Owns:    the queue and the rpc thread. Always: that thread is in grpc_completion_queue_next without a limit; gRPC
- *          makes no progress without such a thread (connections would stall in steps of 5 s).
- * Thread:  rpc_main is the rpc thread; every rpc_op.run runs there.
+ * Owns:    the queue and the rpc thread. Always: that thread is in grpc_completion_queue_next without a
+ * limit; gRPC makes no progress without such a thread (connections would stall in steps of 5 s). Thread:
+ * rpc_main is the rpc thread; every rpc_op.run runs there.
  */
 #include "core/rpc/runtime.h"
 
@@ -100,7 +100,8 @@ bool rpc_wait(struct rpc *rpc, bool (*is_done)(void *what), void *what, uint64_t
             return true;
         if (io_now_ms() - start >= limit_ms)
             return false;
-        struct timespec ms = {0, 1000000}; /* only while closing; nothing here is worth a condition variable */
+        struct timespec ms = {0,
+                              1000000}; /* only while closing; nothing here is worth a condition variable */
         nanosleep(&ms, NULL);
     }
 }

@@ -2,9 +2,10 @@
  *
  * server.c - server side: calls arrive, are checked, and go to the handler in the service's table.
  *
- * One request per method is armed with gRPC, and one more for names that the table lacks; each is armed again as soon
- * as it has caught a call. The check stands in arrival_check, before anything of the call is read: whoever lacks the
- * token gets 16 (UNAUTHENTICATED) for known and unknown names alike, and not one byte of his message is taken.
+ * One request per method is armed with gRPC, and one more for names that the table lacks; each is armed again
+ * as soon as it has caught a call. The check stands in arrival_check, before anything of the call is read:
+ * whoever lacks the token gets 16 (UNAUTHENTICATED) for known and unknown names alike, and not one byte of
+ * his message is taken.
  *
  * Owns:    every rpc_call until it is answered and gRPC has let go; streams are their handlers'.
  * Thread:  arrivals on the rpc thread; handlers on the loop (streams with RPC_DIRECT: on the rpc thread).
@@ -31,12 +32,12 @@ struct rpc_server {
     grpc_server *grpc;
     struct io_token token;
     struct rpc_conns conns;
-    struct rpc_scope scope;  /* calls and streams */
+    struct rpc_scope scope; /* calls and streams */
     struct rpc_op down_op;
-    atomic_bool is_down;     /* gRPC's server has ended */
+    atomic_bool is_down; /* gRPC's server has ended */
     atomic_bool is_closing;
-    atomic_uint armed;       /* arrivals that gRPC holds */
-    atomic_uint replying;    /* answers on their way */
+    atomic_uint armed;    /* arrivals that gRPC holds */
+    atomic_uint replying; /* answers on their way */
     uint32_t calls_max;
     atomic_ullong count_calls, count_token, count_unknown, count_busy;
     pthread_mutex_t lock;
@@ -56,8 +57,8 @@ struct rpc_call {
     struct rpc_message request;
     grpc_byte_buffer *received, *reply;
     int is_cancelled;
-    bool is_gone;           /* loop thread */
-    struct rpc_gone *gone;  /* loop thread */
+    bool is_gone;                  /* loop thread */
+    struct rpc_gone *gone;         /* loop thread */
     struct rpc_call *next, **link; /* in server->unanswered, under its lock; link NULL: not there */
 };
 
@@ -101,8 +102,8 @@ static void stream_handle(struct io_msg *msg);
 
 /* ---- life of a server ---- */
 
-mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service, const struct rpc_server_config *config,
-                          struct rpc_server **out_server)
+mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service,
+                          const struct rpc_server_config *config, struct rpc_server **out_server)
 {
     if (!rpc->loop || !config->token || strlen(config->token->hex) != IO_TOKEN_HEX)
         return mt_error(MT_EINVAL, 0, "a server needs a loop and a token");
@@ -127,8 +128,8 @@ mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service, const st
         if (i == service->count)
             break;
         arrival->method = &service->methods[i];
-        arrival->registered = grpc_server_register_method(server->grpc, arrival->method->name, NULL,
-                                                          GRPC_SRM_PAYLOAD_NONE, 0);
+        arrival->registered =
+            grpc_server_register_method(server->grpc, arrival->method->name, NULL, GRPC_SRM_PAYLOAD_NONE, 0);
         MT_ASSERT(arrival->registered && !arrival->method->unary != !arrival->method->stream);
         MT_ASSERT(!arrival->method->unary || !(arrival->method->flags & RPC_DIRECT));
     }
@@ -161,7 +162,12 @@ void rpc_server_close(struct rpc_server *server)
         pthread_mutex_unlock(&server->lock);
         if (!call)
             break;
-        rpc_call_fail(call, mt_error(MT_ECONN, 0, "the server is stopping"), NULL);
+        if (call->gone && !call->is_gone) { /* whoever keeps something for the call lets go of it, and may answer */
+            call->is_gone = true;
+            call->gone->run(call->gone);
+        } else {
+            rpc_call_fail(call, mt_error(MT_ECONN, 0, "the server is stopping"), NULL);
+        }
     }
     /* Let the last replies out, then end what is left: streams, and clients that do not read. */
     (void)rpc_wait(server->rpc, server_has_replied, server, MT_SERVER_GRACE_MS);
@@ -254,7 +260,8 @@ static bool server_has_replied(void *what)
 static bool server_is_over(void *what)
 {
     struct rpc_server *server = what;
-    return atomic_load(&server->is_down) && atomic_load(&server->armed) == 0 && rpc_scope_is_empty(&server->scope);
+    return atomic_load(&server->is_down) && atomic_load(&server->armed) == 0 &&
+           rpc_scope_is_empty(&server->scope);
 }
 
 /* ---- arrivals ---- */
@@ -271,8 +278,8 @@ static void server_arm(struct arrival *arrival)
                                                   &arrival->deadline, &arrival->headers, NULL, queue, queue,
                                                   &arrival->op);
     else
-        err = grpc_server_request_call(server->grpc, &arrival->call, &arrival->details, &arrival->headers, queue,
-                                       queue, &arrival->op);
+        err = grpc_server_request_call(server->grpc, &arrival->call, &arrival->details, &arrival->headers,
+                                       queue, queue, &arrival->op);
     MT_ASSERT(err == GRPC_CALL_OK);
 }
 
@@ -295,8 +302,8 @@ static void arrival_caught(struct rpc_op *op, bool ok)
         grpc_call_details_destroy(&arrival->details);
         grpc_call_details_init(&arrival->details);
     }
-    /* A call joins the scope before the arrival is armed again or ends, so rpc_server_close sees the one or the
-     * other; armed again after gRPC's shutdown, it comes back at once with ok false. */
+    /* A call joins the scope before the arrival is armed again or ends, so rpc_server_close sees the one or
+     * the other; armed again after gRPC's shutdown, it comes back at once with ok false. */
     if (code)
         refuse(server, call, code, text);
     else if (method->unary)
@@ -467,8 +474,9 @@ static void call_tell_gone(struct io_msg *msg)
     pthread_mutex_lock(&call->server->lock);
     bool is_answered = !call->link;
     pthread_mutex_unlock(&call->server->lock);
+    bool is_told = call->is_gone;
     call->is_gone = true;
-    if (!is_answered && call->gone)
+    if (!is_answered && !is_told && call->gone)
         call->gone->run(call->gone);
     call_unref(call);
 }
@@ -562,7 +570,8 @@ static void stream_start(struct rpc_server *server, const struct rpc_method *met
 {
     bool is_direct = method->flags & RPC_DIRECT;
     struct opening *opening = calloc(1, sizeof *opening);
-    struct rpc_stream *stream = opening ? rpc_stream_new(server->rpc, &server->scope, call, false, is_direct) : NULL;
+    struct rpc_stream *stream =
+        opening ? rpc_stream_new(server->rpc, &server->scope, call, false, is_direct) : NULL;
     if (!stream) {
         free(opening);
         refuse(server, call, MT_ENOMEM, "out of memory");
@@ -586,7 +595,9 @@ static void stream_handle(struct io_msg *msg)
     rpc_stream_accept(stream, handler);
     if (handler)
         return;
-    rpc_stream_finish(stream, is_closing ? mt_error(MT_ECONN, 0, "the server is stopping")
-                                         : mt_error(MT_EAGAIN, 0, "the stream is refused"), NULL);
+    rpc_stream_finish(stream,
+                      is_closing ? mt_error(MT_ECONN, 0, "the server is stopping")
+                                 : mt_error(MT_EAGAIN, 0, "the stream is refused"),
+                      NULL);
     rpc_stream_let_go(stream);
 }

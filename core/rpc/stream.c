@@ -2,16 +2,16 @@
  *
  * stream.c - one stream of messages both ways; the same for client and server.
  *
- * Owns:    its two queues, and gRPC's call until every batch of it has completed and the handler was told `closed`.
- * Thread:  batches complete on the rpc thread, callbacks run in stream_deliver: on the loop, or with RPC_DIRECT on
- *          the rpc thread. Sends come from any thread. `lock` guards all fields below it and is never held across a
- *          callback, nor while gRPC sends or receives.
- * Always:  at most one send and one receive are under way (gRPC allows no more); stream_deliver runs on one thread
- *          only, so callbacks of a stream never overlap.
+ * Owns:    its two queues, and gRPC's call until every batch of it has completed and the handler was told
+ * `closed`. Thread:  batches complete on the rpc thread, callbacks run in stream_deliver: on the loop, or
+ * with RPC_DIRECT on the rpc thread. Sends come from any thread. `lock` guards all fields below it and is
+ * never held across a callback, nor while gRPC sends or receives. Always:  at most one send and one receive
+ * are under way (gRPC allows no more); stream_deliver runs on one thread only, so callbacks of a stream never
+ * overlap.
  *
  *   send:  rpc_stream_send -> [unsent] -> batch -> gRPC             half of the queue free again -> drained
- *   recv:  gRPC -> batch -> [unread] -> stream_deliver -> message   unread full -> no batch -> gRPC's window closes
- *   over:  status known, nothing more to read, no send or end under way -> closed
+ *   recv:  gRPC -> batch -> [unread] -> stream_deliver -> message   unread full -> no batch -> gRPC's window
+ * closes over:  status known, nothing more to read, no send or end under way -> closed
  */
 #include "core/rpc/runtime.h"
 
@@ -51,8 +51,8 @@ struct rpc_stream {
     bool is_paused, is_woken, wants_drained;
     bool wants_end, is_ending, is_end_sent, is_ended_told;
     bool has_status, is_closed_told;
-    mt_status end_status;   /* server: what rpc_stream_finish said */
-    mt_status status;       /* how it ended, once has_status */
+    mt_status end_status; /* server: what rpc_stream_finish said */
+    mt_status status;     /* how it ended, once has_status */
     char end_detail[MT_ERROR_BYTES_MAX], detail[MT_ERROR_BYTES_MAX];
 };
 
@@ -113,8 +113,9 @@ mt_status rpc_stream_open(struct rpc_channel *channel, const struct rpc_stream_c
     if (!config->method || (!channel->rpc->loop && !is_direct))
         return mt_error(MT_EINVAL, 0, "stream: no method, or no loop");
     grpc_slice name = grpc_slice_from_copied_string(config->method);
-    grpc_call *call = grpc_channel_create_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, channel->rpc->queue,
-                                               name, NULL, rpc_deadline(config->timeout_ms), NULL);
+    grpc_call *call =
+        grpc_channel_create_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, channel->rpc->queue, name,
+                                 NULL, rpc_deadline(config->timeout_ms), NULL);
     grpc_slice_unref(name);
     struct rpc_stream *stream = rpc_stream_new(channel->rpc, &channel->rpc->clients, call, true, is_direct);
     if (!stream) {
@@ -263,8 +264,8 @@ void rpc_stream_free(struct rpc_stream *stream)
 
 /* ---- sending ---- */
 
-/* Starts the next batch: a message, or the end behind the last one. The caller holds the lock and a reference to the
- * call, which goes to the batch or back. The lock is released while gRPC works. */
+/* Starts the next batch: a message, or the end behind the last one. The caller holds the lock and a reference
+ * to the call, which goes to the batch or back. The lock is released while gRPC works. */
 static void stream_next_send_locked(struct rpc_stream *stream)
 {
     grpc_op ops[1] = {{0}};
@@ -397,7 +398,8 @@ static void stream_received(struct rpc_op *op, bool ok)
     if (stream->is_direct)
         stream_deliver(stream); /* this is the thread */
     if (is_broken)
-        grpc_call_cancel_with_status(stream->live.call, GRPC_STATUS_INTERNAL, "message cannot be taken", NULL);
+        grpc_call_cancel_with_status(stream->live.call, GRPC_STATUS_INTERNAL, "message cannot be taken",
+                                     NULL);
     if (bytes)
         grpc_byte_buffer_destroy(bytes);
     free(node);
@@ -435,7 +437,8 @@ static void stream_wake_locked(struct rpc_stream *stream)
     stream->is_woken = true;
     call_ref(stream);
     if (stream->is_direct)
-        rpc_start(stream->live.call, NULL, 0, &stream->wake_op); /* an empty batch completes at once, as an event */
+        rpc_start(stream->live.call, NULL, 0,
+                  &stream->wake_op); /* an empty batch completes at once, as an event */
     else
         io_loop_post(stream->rpc->loop, &stream->wake_msg);
 }
@@ -474,7 +477,8 @@ static bool stream_is_over_locked(const struct rpc_stream *stream)
            !stream->is_ending && !stream->is_closed_told;
 }
 
-/* Calls the handler for the next thing that happened; false when there is none. The lock is released meanwhile. */
+/* Calls the handler for the next thing that happened; false when there is none. The lock is released
+ * meanwhile. */
 static bool stream_deliver_one_locked(struct rpc_stream *stream)
 {
     struct rpc_stream_handler *handler = stream->handler;

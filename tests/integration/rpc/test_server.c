@@ -4,9 +4,10 @@
  *
  *   test_server TOKEN_FILE PORT
  *
- * Makes the token file if it is missing, serves on 127.0.0.1 (PORT 0: a free one), prints one line for each method
- * ("method NAME open|token unary|stream") and then "port N". Ends with 0 at SIGTERM, or when its stdin is closed, so it
- * never outlives the test.
+ * Makes the token file if it is missing, serves on 127.0.0.1 (PORT 0: a free one), prints one line for each
+ * method
+ * ("method NAME open|token unary|stream") and then "port N". Ends with 0 at SIGTERM, or when its stdin is
+ * closed, so it never outlives the test.
  */
 #include "core/io/io.h"
 #include "core/rpc/codec.h"
@@ -94,7 +95,8 @@ static void chat_ended(struct rpc_stream_handler *handler, struct rpc_stream *st
     rpc_stream_finish(stream, mt_ok(), NULL);
 }
 
-static void chat_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
+static void chat_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
+                        const struct rpc_result *result)
 {
     (void)result;
     rpc_stream_free(stream);

@@ -83,6 +83,9 @@ void node_close(struct node *node)
     for (int i = 0; i < NODE_CLIENTS; i++)
         if (node->clients[i].process)
             forget_client(node, &node->clients[i]);
+    if (node->local)
+        expect_ok(os_local_close(node->local));
+    node->local = NULL;
     expect_ok(os_store_close_all(node->store, &node->actions));
     node_act(node);
     os_actions_fini(&node->actions);
@@ -125,11 +128,14 @@ void node_act(struct node *node)
         struct os_action *a = &node->actions.data[i];
         if (a->kind == OS_SPACE_BACK) {
             struct node_client *c = find_client(node, a->process);
-            assert_non_null(c);
-            expect_ok(os_client_space_back(&c->client, a->segment, a->offset));
+            bool ours = node->local && a->process == node->local->client.process;
+            assert_true(c || ours);
+            expect_ok(os_client_space_back(ours ? &node->local->client : &c->client, a->segment, a->offset));
             node->space_backs++;
             continue;
         }
+        if (node->local)
+            os_local_forget(node->local, a->segment);
         os_backing_close(&a->backing, a->size);
         node->closes++;
     }
@@ -151,7 +157,7 @@ void node_tick(struct node *node, int64_t now_ms)
 static uint32_t make_segment(struct node *node, struct node_client *c, uint64_t size)
 {
     struct os_backing b;
-    uint32_t          number;
+    uint32_t number;
     expect_ok(os_backing_make(size, &b));
     expect_ok(os_store_add_segment(node->store, c->process, size, &b, &number));
     return number;

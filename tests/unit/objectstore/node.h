@@ -5,8 +5,7 @@
 #ifndef TEST_OBJECTSTORE_NODE_H
 #define TEST_OBJECTSTORE_NODE_H
 
-#include "objectstore/os_client.h"
-#include "objectstore/os_store.h"
+#include "objectstore/os_local.h"
 
 enum { NODE_NUMBER = 3, NODE_JOB = 9, NODE_CLIENTS = 8 };
 
@@ -24,6 +23,7 @@ struct node {
     struct os_store     *store;
     struct os_actions    actions;
     struct node_client   clients[NODE_CLIENTS];
+    struct os_local     *local; /* the raylet itself, where a test has it */
     struct os_headroom   room; /* limit 0: not passed on */
     char                 text[OS_TEXT_SIZE];
     uint64_t             space_backs, closes;

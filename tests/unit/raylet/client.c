@@ -20,6 +20,8 @@
 #include <unistd.h>
 #include <fcntl.h>
 
+bool client_zygote_dies;
+
 static uint64_t now_ms(void)
 {
     struct timespec ts;
@@ -89,7 +91,7 @@ static bool hello_send(struct client *c, enum ctl_role role, uint16_t version)
     if (role == CTL_DRIVER) {
         h->argc = 1;
         h->envc = 1;
-        h->strings_size = (uint32_t)(snprintf(text, 256, "driver%cTEST=yes%c/tmp", 0, 0) + 1);
+        h->strings_size = (uint32_t)(snprintf(text, 256, "driver%cTEST_ZYGOTE=%s%c/tmp", 0, client_zygote_dies ? "dies" : "lives", 0) + 1);
         exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
         fds = 1;
     }
@@ -174,11 +176,20 @@ bool client_next(struct client *c, struct client_message *out, int timeout_ms)
 bool client_expect(struct client *c, enum ctl_kind kind, struct client_message *out, int timeout_ms)
 {
     uint64_t end = now_ms() + (uint64_t)timeout_ms;
+    for (int i = 0; i < c->kept_count; i++)
+        if (c->kept[i]->record.kind == kind) {
+            *out = *c->kept[i];
+            free(c->kept[i]);
+            memmove(&c->kept[i], &c->kept[i + 1], (size_t)(--c->kept_count - i) * sizeof c->kept[0]);
+            return true;
+        }
     while (now_ms() < end && client_next(c, out, (int)(end - now_ms()))) {
         if (out->record.kind == kind)
             return true;
-        for (int i = 0; i < out->fd_count; i++)
-            close(out->fds[i]);
+        if (c->kept_count == 32)
+            return false;
+        c->kept[c->kept_count] = malloc(sizeof *out);
+        *c->kept[c->kept_count++] = *out;
     }
     return false;
 }
@@ -226,6 +237,12 @@ void client_close(struct client *c)
         munmap(c->park, sizeof(struct lane_park));
         munmap(c->switch_park, sizeof(struct lane_park));
     }
+    for (int i = 0; i < c->kept_count; i++) {
+        for (int k = 0; k < c->kept[i]->fd_count; k++)
+            close(c->kept[i]->fds[k]);
+        free(c->kept[i]);
+    }
+    c->kept_count = 0;
     if (c->fd >= 0)
         close(c->fd);
     c->fd = -1;
@@ -295,6 +312,7 @@ static void run_task(struct client *c, struct client_lane *lane, const struct la
         break;
     case TASK_CRASH:
         memcpy(c->park->crash, "at frobnicate (test)", 21);
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer has its own handler */
         raise(SIGSEGV);
         break;
     case TASK_BLOCK:
@@ -380,7 +398,7 @@ void client_serve_as_zygote(int fd)
     static struct client_message m;
     struct pollfd p = {fd, POLLIN, 0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getenv("TEST_ZYGOTE_DIES"))
+    if (strcmp(getenv("TEST_ZYGOTE"), "dies") == 0)
         _exit(7);
     uint64_t job = strtoull(getenv("MANTA_JOB") ? getenv("MANTA_JOB") : "0", NULL, 16);
     if (client_hello(&z, fd, CTL_ZYGOTE, job, CTL_VERSION))

@@ -390,14 +390,16 @@ static void a_program_that_cannot_start_is_reported(void **state)
     struct fixture f;
     struct client c;
     (void)state;
-    setenv("TEST_ZYGOTE_DIES", "1", 1);
     start(&f, false, "1");
-    unsetenv("TEST_ZYGOTE_DIES");
-    /* The zygote's environment is the driver's, which says nothing; a program that is no program does. */
-    uint8_t packet[LANE_RECORD_SIZE + sizeof(struct ctl_hello) + 16] = {0};
-    memset(&c, 0, sizeof c);
+    client_zygote_dies = true; /* its greeting asks the zygote to */
     assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
-    (void)packet;
+    client_zygote_dies = false;
+    define_class(&c, 1, "CPU", 1000, 0);
+    demand(&c, 1, 1);
+    assert_true(client_expect(&c, CTL_UNSCHEDULABLE, &m, WAIT_MS));
+    struct ctl_unschedulable *u = (struct ctl_unschedulable *)(void *)m.payload;
+    assert_int_equal(u->code, MT_EWORKER_DIED);
+    assert_non_null(strstr(u->text, "exited with status 7"));
     client_close(&c);
     stop(&f);
 }

@@ -168,7 +168,8 @@ static struct rpc_stream_handler *echo_refused(struct rpc_service *service, stru
     return NULL;
 }
 
-/* Sends "0", "1", ... up to the number in the request, then ends; with a number above 1000 it ends with an error. */
+/* Sends "0", "1", ... up to the number in the request, then ends; with a number above 1000 it ends with an
+ * error. */
 static void count_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     char digits[16] = {0}, number[24];
@@ -191,16 +192,11 @@ static struct rpc_stream_handler *echo_count(struct rpc_service *service, struct
 }
 
 static const struct rpc_method methods[] = {
-    {"/test.Echo/Unary", 0, echo_unary, NULL},
-    {"/test.Echo/Never", 0, echo_never, NULL},
-    {"/test.Echo/Forget", 0, echo_forget, NULL},
-    {"/test.Echo/Later", 0, echo_later, NULL},
-    {"/test.Echo/Fail", 0, echo_fail, NULL},
-    {"/test.Echo/Open", RPC_METHOD_OPEN, echo_unary, NULL},
-    {"/test.Echo/Stream", 0, NULL, echo_stream},
-    {"/test.Echo/Direct", RPC_DIRECT, NULL, echo_direct},
-    {"/test.Echo/Count", 0, NULL, echo_count},
-    {"/test.Echo/Sink", 0, NULL, echo_sink},
+    {"/test.Echo/Unary", 0, echo_unary, NULL},     {"/test.Echo/Never", 0, echo_never, NULL},
+    {"/test.Echo/Forget", 0, echo_forget, NULL},   {"/test.Echo/Later", 0, echo_later, NULL},
+    {"/test.Echo/Fail", 0, echo_fail, NULL},       {"/test.Echo/Open", RPC_METHOD_OPEN, echo_unary, NULL},
+    {"/test.Echo/Stream", 0, NULL, echo_stream},   {"/test.Echo/Direct", RPC_DIRECT, NULL, echo_direct},
+    {"/test.Echo/Count", 0, NULL, echo_count},     {"/test.Echo/Sink", 0, NULL, echo_sink},
     {"/test.Echo/Refused", 0, NULL, echo_refused},
 };
 
@@ -315,8 +311,8 @@ static void call_done(struct rpc_unary *unary, const struct rpc_result *result, 
     io_loop_stop(call->client->loop);
 }
 
-void call_begin(struct test_call *call, struct echo_client *client, struct rpc_channel *channel, const char *method,
-                mt_view request, uint32_t timeout_ms, unsigned flags)
+void call_begin(struct test_call *call, struct echo_client *client, struct rpc_channel *channel,
+                const char *method, mt_view request, uint32_t timeout_ms, unsigned flags)
 {
     memset(call, 0, sizeof *call);
     call->client = client;
@@ -325,8 +321,8 @@ void call_begin(struct test_call *call, struct echo_client *client, struct rpc_c
     assert_false(call->is_done);
 }
 
-int32_t call_now(struct test_call *call, struct echo_client *client, struct rpc_channel *channel, const char *method,
-                 mt_view request, uint32_t timeout_ms)
+int32_t call_now(struct test_call *call, struct echo_client *client, struct rpc_channel *channel,
+                 const char *method, mt_view request, uint32_t timeout_ms)
 {
     call_begin(call, client, channel, method, request, timeout_ms, 0);
     while (!call->is_done)

@@ -87,7 +87,8 @@ static void pump_closed(struct rpc_stream_handler *handler, struct rpc_stream *s
     io_loop_stop(client.loop);
 }
 
-static void pump_start(struct pump *pump, const char *method, unsigned to_send, size_t size_max, unsigned flags)
+static void pump_start(struct pump *pump, const char *method, unsigned to_send, size_t size_max,
+                       unsigned flags)
 {
     memset(pump, 0, sizeof *pump);
     pump->handler = (struct rpc_stream_handler){pump_message, pump_drained, NULL, pump_closed};
@@ -342,7 +343,8 @@ static void a_reader_needs_no_loop(void **state)
     assert_code(rpc_reader_next(reader, 30000, &message, detail), MT_ENOENT);
     rpc_reader_close(reader);
 
-    assert_ok(rpc_reader_open(channel, &stream, mt_view_text("1001"), &reader)); /* ends with an error, after all messages */
+    assert_ok(rpc_reader_open(channel, &stream, mt_view_text("1001"),
+                              &reader)); /* ends with an error, after all messages */
     for (int i = 0; i < 1001; i++) {
         assert_ok(rpc_reader_next(reader, 30000, &message, detail));
         mt_buf_fini(&message);
@@ -398,7 +400,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(direct_streams_run_on_the_rpc_thread, setup, teardown),
         cmocka_unit_test_setup_teardown(two_streams_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(an_empty_stream_ends_well, setup, teardown),
-        cmocka_unit_test_setup_teardown(refused_and_unknown_streams_are_closed_with_the_reason, setup, teardown),
+        cmocka_unit_test_setup_teardown(refused_and_unknown_streams_are_closed_with_the_reason, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_stream_may_have_a_deadline, setup, teardown),
         cmocka_unit_test_setup_teardown(cancel_closes_both_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(freeing_an_open_stream_ends_it_without_a_callback, setup, teardown),

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * k_gemm_reference.c - matrix products as the definition has them: what every other gemm is compared with.
+ * Owns nothing. Thread: any.
+ */
+#include "kernels/k_private.h"
+
+mt_status k_gemm_reference(struct k_stream *stream, const struct k_gemm *gemm)
+{
+    size_t m = (size_t)gemm->m, n = (size_t)gemm->n, k = (size_t)gemm->k;
+
+    (void)stream;
+    for (size_t i = 0; i < m; i++) {
+        for (size_t j = 0; j < n; j++) {
+            float sum = gemm->beta != 0.0f ? gemm->beta * gemm->c[i * n + j] : 0.0f;
+            for (size_t p = 0; p < k; p++)
+                sum += gemm->a[gemm->a_transposed ? p * m + i : i * k + p] *
+                       gemm->b[gemm->b_transposed ? j * k + p : p * n + j];
+            gemm->c[i * n + j] = sum;
+        }
+    }
+    return mt_ok();
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * os_fetch.c - the data socket: fetches objects from other raylets.
+ *
+ * Owns:    the outgoing connections; struct os_fetch is the caller's.
+ * Thread:  the loop's.
+ * Always:  a started fetch is in transfer->fetches, and ends by `done` or by os_fetch_cancel, once.
+ */
+#include "objectstore/os_transfer.h"
+
+#include "core/base/limits.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void fetch_ready(struct io_watch *watch, unsigned events);
+static void fetch_tick(struct io_timer *timer);
+
+static mt_status dial(const char *host, uint16_t port, int *out_fd)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *found;
+    char service[8];
+    snprintf(service, sizeof service, "%u", port);
+    if (getaddrinfo(strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, service, &hints, &found) != 0)
+        return mt_error(MT_EINVAL, 0, "fetch: no such address");
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    int on = 1;
+    int err = fd < 0 ? errno : 0;
+    if (fd >= 0) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        if (connect(fd, found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)
+            err = errno;
+    }
+    freeaddrinfo(found);
+    if (err != 0) {
+        if (fd >= 0)
+            close(fd);
+        return mt_error(err == ECONNREFUSED ? MT_ECONN : MT_ESYS, err, "fetch: connect");
+    }
+    *out_fd = fd;
+    return mt_ok();
+}
+
+/* Puts the requests that may be sent now behind what is still to be sent. */
+static void queue_requests(struct os_fetch *fetch)
+{
+    if (fetch->out_sent == fetch->out_size)
+        fetch->out_sent = fetch->out_size = 0;
+    struct os_wire_request request;
+    while (fetch->out_size + sizeof request <= sizeof fetch->out && os_pull_request(&fetch->pull, &request)) {
+        memcpy(fetch->out + fetch->out_size, &request, sizeof request);
+        fetch->out_size += (uint32_t)sizeof request;
+    }
+}
+
+mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host,
+                         uint16_t port, uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref,
+                         void *data)
+{
+    if (transfer->fetch_count == OS_FETCHES_MAX)
+        return mt_error(MT_EAGAIN, 0, "fetch: 256 objects are on their way already");
+    MT_TRY(dial(host, port, &fetch->fd));
+    fetch->watch.ready = fetch_ready;
+    mt_status st = io_watch_start(transfer->loop, &fetch->watch, fetch->fd, IO_WRITABLE | IO_HANGUP);
+    if (st.code != MT_OK) {
+        close(fetch->fd);
+        return st;
+    }
+    int64_t now_ms = (int64_t)io_now_ms();
+    fetch->transfer = transfer;
+    os_pull_start(&fetch->pull, ref, data, now_ms);
+    struct os_wire_hello hello = {.magic = OS_WIRE_MAGIC,
+                                  .version = OS_WIRE_VERSION,
+                                  .from_node = transfer->node,
+                                  .from_epoch = transfer->epoch,
+                                  .to_node = to_node,
+                                  .to_epoch = to_epoch};
+    memcpy(hello.token, transfer->token.hex, sizeof hello.token);
+    memcpy(fetch->out, &hello, sizeof hello);
+    explicit_bzero(&hello, sizeof hello);
+    fetch->out_size = sizeof hello;
+    fetch->out_sent = 0;
+    queue_requests(fetch);
+    fetch->timer.fire = fetch_tick;
+    io_timer_start(transfer->loop, &fetch->timer, MT_OBJECT_FETCH_MS / 4);
+    fetch->previous = NULL;
+    fetch->next = transfer->fetches;
+    if (fetch->next)
+        fetch->next->previous = fetch;
+    transfer->fetches = fetch;
+    transfer->fetch_count++;
+    return mt_ok();
+}
+
+void os_fetch_cancel(struct os_fetch *fetch)
+{
+    struct os_transfer *transfer = fetch->transfer;
+    if (!transfer)
+        return;
+    io_watch_stop(&fetch->watch);
+    io_timer_stop(&fetch->timer);
+    close(fetch->fd);
+    explicit_bzero(fetch->out, sizeof fetch->out); /* the token was in it */
+    *(fetch->previous ? &fetch->previous->next : &transfer->fetches) = fetch->next;
+    if (fetch->next)
+        fetch->next->previous = fetch->previous;
+    transfer->fetch_count--;
+    fetch->transfer = NULL;
+}
+
+static void fetch_end(struct os_fetch *fetch, mt_status st)
+{
+    os_fetch_cancel(fetch);
+    fetch->done(fetch, st); /* fetch may be gone after this line */
+}
+
+static void fetch_tick(struct io_timer *timer)
+{
+    struct os_fetch *fetch = mt_container_of(timer, struct os_fetch, timer);
+    mt_status st = os_pull_check(&fetch->pull, (int64_t)io_now_ms());
+    if (st.code != MT_OK)
+        fetch_end(fetch, st);
+    else
+        io_timer_start(fetch->transfer->loop, timer, MT_OBJECT_FETCH_MS / 4);
+}
+
+static mt_status fetch_write(struct os_fetch *fetch)
+{
+    while (fetch->out_sent < fetch->out_size) {
+        ssize_t sent =
+            send(fetch->fd, fetch->out + fetch->out_sent, fetch->out_size - fetch->out_sent, MSG_NOSIGNAL);
+        if (sent < 0 && (errno == EAGAIN || errno == EINTR))
+            break;
+        if (sent < 0)
+            return mt_error(MT_ECONN, errno, "fetch: send");
+        fetch->out_sent += (uint32_t)sent;
+    }
+    return mt_ok();
+}
+
+/* Receives until nothing is there, or one chunk's worth has come and others get their turn. */
+static mt_status fetch_read(struct os_fetch *fetch)
+{
+    for (uint64_t turn = 0; turn < MT_OBJECT_CHUNK_BYTES && !fetch->pull.done;) {
+        void *at;
+        size_t room;
+        os_pull_room(&fetch->pull, &at, &room);
+        ssize_t got = recv(fetch->fd, at, room, 0);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+            return mt_ok();
+        if (got <= 0)
+            return mt_error(MT_ECONN, got < 0 ? errno : 0, "fetch: the source closed the connection");
+        turn += (uint64_t)got;
+        fetch->transfer->count.bytes_received += (uint64_t)got;
+        MT_TRY(os_pull_received(&fetch->pull, (size_t)got, (int64_t)io_now_ms()));
+    }
+    return mt_ok();
+}
+
+static void fetch_ready(struct io_watch *watch, unsigned events)
+{
+    struct os_fetch *fetch = mt_container_of(watch, struct os_fetch, watch);
+    mt_status st = mt_ok();
+    if (events & (IO_READABLE | IO_HANGUP)) /* the last bytes may stand before the hang-up */
+        st = fetch_read(fetch);
+    if (st.code == MT_OK && fetch->pull.done) {
+        fetch_end(fetch, mt_ok());
+        return;
+    }
+    if (st.code == MT_OK) {
+        queue_requests(fetch);
+        st = fetch_write(fetch);
+    }
+    if (st.code != MT_OK) {
+        fetch_end(fetch, st);
+        return;
+    }
+    bool more = fetch->out_sent < fetch->out_size;
+    /* After a hang-up the rest is read at leisure: recv says when it ends. */
+    io_watch_set(watch, IO_READABLE | (more ? IO_WRITABLE : 0u) | (events & IO_HANGUP ? 0u : IO_HANGUP));
+}

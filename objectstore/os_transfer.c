@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * os_transfer.c - the data socket: serves objects to other raylets.
+ *
+ * Owns:    the listener and every incoming connection, with its pin.
+ * Thread:  the loop's.
+ * Always:  a connection has shown the token before it costs more than its own struct; it holds at most one
+ * pin, of the object of its last request.
+ */
+#include "objectstore/os_transfer.h"
+
+#include "core/base/limits.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct os_transfer_conn {
+    struct os_transfer_conn *next, *previous;
+    struct os_transfer *transfer;
+    struct os_serve serve;
+    struct io_watch watch;
+    struct io_timer timer;
+    struct lane_ref pinned; /* zero id: nothing */
+    const void *value;      /* of what is pinned */
+    int fd;
+    bool is_stranger;
+};
+
+static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
+static void conn_ready(struct io_watch *watch, unsigned events);
+static void conn_timeout(struct io_timer *timer);
+
+mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host,
+                           uint16_t port, const struct io_token *token)
+{
+    transfer->loop = loop;
+    transfer->token = *token;
+    transfer->listener.accepted = conn_accepted;
+    MT_TRY(io_listener_open_tcp(loop, &transfer->listener, host, port, OS_TRANSFER_CONNECTIONS_MAX));
+    transfer->port = transfer->listener.port;
+    return mt_ok();
+}
+
+static void conn_unpin(struct os_transfer_conn *conn)
+{
+    if (!mt_id_is_zero(conn->pinned.id))
+        conn->transfer->unpin(conn->transfer, &conn->pinned);
+    conn->pinned = (struct lane_ref){0};
+}
+
+static void conn_end(struct os_transfer_conn *conn)
+{
+    struct os_transfer *transfer = conn->transfer;
+    conn_unpin(conn);
+    io_watch_stop(&conn->watch);
+    io_timer_stop(&conn->timer);
+    close(conn->fd);
+    transfer->strangers -= conn->is_stranger;
+    *(conn->previous ? &conn->previous->next : &transfer->conns) = conn->next;
+    if (conn->next)
+        conn->next->previous = conn->previous;
+    io_listener_release(&transfer->listener);
+    free(conn);
+}
+
+void os_transfer_close(struct os_transfer *transfer)
+{
+    while (transfer->conns)
+        conn_end(transfer->conns);
+    while (transfer->fetches) {
+        struct os_fetch *fetch = transfer->fetches;
+        os_fetch_cancel(fetch);
+        fetch->done(fetch, mt_error(MT_ECANCELLED, 0, "fetch: this node ends"));
+    }
+    io_listener_close(&transfer->listener);
+    io_token_wipe(&transfer->token);
+}
+
+static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
+{
+    (void)peer;
+    struct os_transfer *transfer = mt_container_of(listener, struct os_transfer, listener);
+    struct os_transfer_conn *conn =
+        transfer->strangers < MT_CONNS_STRANGER_MAX ? calloc(1, sizeof *conn) : NULL;
+    if (conn) {
+        conn->watch.ready = conn_ready;
+        if (io_watch_start(transfer->loop, &conn->watch, fd, IO_READABLE | IO_HANGUP).code != MT_OK) {
+            free(conn);
+            conn = NULL;
+        }
+    }
+    if (!conn) {
+        transfer->count.refused_full++;
+        close(fd);
+        io_listener_release(listener);
+        return;
+    }
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    conn->fd = fd;
+    conn->transfer = transfer;
+    conn->is_stranger = true;
+    conn->next = transfer->conns;
+    if (conn->next)
+        conn->next->previous = conn;
+    transfer->conns = conn;
+    transfer->strangers++;
+    transfer->count.accepted++;
+    os_serve_start(&conn->serve);
+    conn->timer.fire = conn_timeout;
+    io_timer_start(transfer->loop, &conn->timer, MT_HANDSHAKE_MS);
+}
+
+static void conn_timeout(struct io_timer *timer)
+{
+    struct os_transfer_conn *conn = mt_container_of(timer, struct os_transfer_conn, timer);
+    conn->transfer->count.dropped++;
+    conn_end(conn);
+}
+
+/* A request is there: finds its object, which may be the one of the request before. */
+static void conn_answer(struct os_transfer_conn *conn)
+{
+    struct os_transfer *transfer = conn->transfer;
+    const struct lane_ref *ref = &conn->serve.request.ref;
+    mt_status st = mt_ok();
+    if (memcmp(&conn->pinned, ref, sizeof *ref) != 0) {
+        conn_unpin(conn);
+        st = mt_id_is_zero(ref->id) ? mt_error(MT_EOBJ_LOST, 0, "object socket: no id")
+                                    : transfer->pin(transfer, ref, &conn->value);
+        if (st.code == MT_OK)
+            conn->pinned = *ref;
+    }
+    os_serve_answer(&conn->serve, st.code, conn->value);
+}
+
+/* Reads what is there. False: the connection has ended. */
+static bool conn_read(struct os_transfer_conn *conn)
+{
+    struct os_transfer *transfer = conn->transfer;
+    for (;;) {
+        void *at;
+        size_t room;
+        os_serve_room(&conn->serve, &at, &room);
+        if (room == 0)
+            return true;
+        ssize_t got = recv(conn->fd, at, room, 0);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+            return true;
+        if (got <= 0)
+            return false;
+        mt_status st =
+            os_serve_received(&conn->serve, (size_t)got, &transfer->token, transfer->node, transfer->epoch);
+        if (st.code != MT_OK) {
+            *(st.code == MT_EAUTH ? &transfer->count.refused_auth : &transfer->count.dropped) += 1;
+            return false;
+        }
+        if (conn->is_stranger && conn->serve.state != OS_SERVE_HELLO) {
+            conn->is_stranger = false;
+            transfer->strangers--;
+        }
+        if (conn->serve.state == OS_SERVE_ASKED)
+            conn_answer(conn);
+    }
+}
+
+/* Sends a reply, or a part. False: the connection has ended. */
+static bool conn_write(struct os_transfer_conn *conn)
+{
+    struct iovec pieces[2];
+    struct msghdr message = {.msg_iov = pieces};
+    message.msg_iovlen = (size_t)os_serve_out(&conn->serve, pieces);
+    ssize_t sent = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+    if (sent < 0)
+        return errno == EAGAIN || errno == EINTR;
+    conn->transfer->count.bytes_sent += (uint64_t)sent;
+    io_timer_start(conn->transfer->loop, &conn->timer, MT_OBJECT_FETCH_MS);
+    return os_serve_sent(&conn->serve, (size_t)sent);
+}
+
+static void conn_ready(struct io_watch *watch, unsigned events)
+{
+    struct os_transfer_conn *conn = mt_container_of(watch, struct os_transfer_conn, watch);
+    bool alive = true;
+    if (conn->serve.state == OS_SERVE_REPLY && (events & IO_WRITABLE))
+        alive = conn_write(conn);
+    if (alive && conn->serve.state != OS_SERVE_REPLY && (events & (IO_READABLE | IO_WRITABLE)))
+        alive = conn_read(conn);
+    if (!alive || (events & IO_HANGUP)) {
+        conn_end(conn);
+        return;
+    }
+    io_watch_set(watch, (conn->serve.state == OS_SERVE_REPLY ? IO_WRITABLE : IO_READABLE) | IO_HANGUP);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * os_transfer.h - objects over TCP: the shell of os_pull.h on core/io. One per raylet.
+ *
+ * Sends what other raylets ask for, straight from the segments, and fetches objects straight into them. Every
+ * connection shows the cluster's token first; whoever sends anything else is dropped, and only that connection.
+ * Thread: the loop's. Nothing blocks.
+ */
+#ifndef OS_TRANSFER_H
+#define OS_TRANSFER_H
+
+#include "core/io/listener.h"
+#include "objectstore/os_pull.h"
+
+enum {
+    OS_TRANSFER_CONNECTIONS_MAX = 1024, /* incoming */
+    OS_FETCHES_MAX = 256,               /* outgoing */
+};
+
+struct os_transfer {
+    /* Set by the caller before open. pin: the value of an object here, unchanging until as many unpins. */
+    mt_status (*pin)(struct os_transfer *transfer, const struct lane_ref *ref, const void **out_data);
+    void (*unpin)(struct os_transfer *transfer, const struct lane_ref *ref);
+    /* Set by the caller, may change: 0 until the head has registered this node. */
+    uint32_t node, epoch;
+
+    uint16_t port; /* that others reach us on */
+    struct {
+        uint64_t accepted, refused_auth, refused_full, dropped; /* connections */
+        uint64_t bytes_sent, bytes_received;
+    } count;
+
+    /* private */
+    struct io_loop           *loop;
+    struct io_listener        listener;
+    struct io_token           token;
+    struct os_transfer_conn  *conns;
+    struct os_fetch          *fetches;
+    uint32_t                  strangers; /* connections that have not shown the token yet */
+    uint32_t                  fetch_count;
+};
+
+/* Listens on host:port (port 0: a free one). Errors as io_listener_open_tcp. */
+MT_MUST_USE mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host,
+                                       uint16_t port, const struct io_token *token);
+/* Ends every connection; fetches are done with ECANCELLED. */
+void os_transfer_close(struct os_transfer *transfer);
+
+/* One object on its way here. Starts zeroed, stays in place until `done`, which runs once, never inside start. */
+struct os_fetch {
+    void (*done)(struct os_fetch *fetch, mt_status st); /* the memory may be freed there */
+
+    /* private */
+    struct os_transfer *transfer;
+    struct os_fetch    *next, *previous;
+    struct os_pull      pull;
+    struct io_watch     watch;
+    struct io_timer     timer;
+    int                 fd;
+    uint32_t            out_size, out_sent;
+    uint8_t             out[sizeof(struct os_wire_hello) + OS_PULL_AHEAD * sizeof(struct os_wire_request)];
+};
+/* Fetches `ref` from the raylet at host:port (a number, or "localhost"), which the head knows as to_node, to_epoch (0:
+ * any), into `data` (ref->size bytes, valid until done). `done` says ECONN, EFENCED, EOBJ_LOST, ETIMEDOUT, EPROTO.
+ * EAGAIN: OS_FETCHES_MAX are under way. EINVAL: no address. ESYS. On failure `done` does not run. */
+MT_MUST_USE mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host,
+                                     uint16_t port, uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref,
+                                     void *data);
+/* Ends it without `done`. */
+void os_fetch_cancel(struct os_fetch *fetch);
+
+#endif

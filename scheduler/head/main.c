@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c - manta-head: the cluster's tables, its scheduler, and its jobs.
+ */
+#include "core/base/log.h"
+#include "core/io/io.h"
+#include "scheduler/head/options.h"
+#include "scheduler/head/run.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* Read by jemalloc, our malloc: few arenas, and free pages go back to the kernel soon, since a head idles most of the
+ * time. */
+extern const char *malloc_conf;
+__attribute__((visibility("default"))) const char *malloc_conf = "narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0";
+
+static void failed_check(const char *expr, const char *file, int line)
+{
+    fprintf(stderr, "manta-head: internal check failed: %s (%s:%d)\n", expr, file, line);
+    abort();
+}
+
+int main(int argc, char **argv)
+{
+    struct head_options options;
+    uint32_t            fd_limit;
+    mt_status           st = head_options_read(argc, argv, &options);
+    if (st.code != 0)
+        return st.code == MT_ENOENT ? 0 : 2;
+    mt_assert_set_hook(failed_check);
+    mt_log_set_sink(mt_log_to_stderr);
+    umask(077);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write, not the head's death */
+    if (io_raise_fd_limit(&fd_limit).code != 0)
+        mt_log(MT_LOG_WARN, "fd_limit", "could not be raised");
+    return head_run(&options);
+}

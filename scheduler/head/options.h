@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options.h - the command line of manta-head.
+ */
+#ifndef HEAD_OPTIONS_H
+#define HEAD_OPTIONS_H
+
+#include "core/base/status.h"
+
+#include <stdbool.h>
+
+struct head_options {
+    const char *dir;        /* runtime folder: head.addr and, by default, the token */
+    const char *state;      /* state folder; NULL: <dir>/state */
+    const char *token_file; /* NULL: <dir>/token */
+    const char *cluster;    /* refuse a store of another cluster; NULL: take what is there */
+    char        host[64];
+    uint16_t    port;
+    int         ready_fd; /* -1: none */
+    int         watch_fd; /* -1: none; else a private cluster */
+    uint64_t    blob_bytes_max;
+};
+
+/* Reads argv, which everything points into. Prints what is wrong to standard error and returns EINVAL; ENOENT: --help was
+ * asked for and answered. */
+MT_MUST_USE mt_status head_options_read(int argc, char **argv, struct head_options *out);
+
+#endif

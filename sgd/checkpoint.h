@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * checkpoint.h - the state of a run on disk: whole or absent, whatever fails while it is written.
+ *
+ *   <folder>/step-00000000000000000640/    a checkpoint: visible only when whole
+ *       model.safetensors                  parameters and optimizer state, by name
+ *       manifest.json                      written last: progress, and a checksum of every part
+ *   <folder>/.tmp-<generation>-.../        being written or removed: never read; a later save clears it away
+ *
+ * A checkpoint does not know how many workers there were. Saving: files and folder are synced under the
+ * temporary name, renamed, and the parent is synced. Loading: the newest checkpoint of which every checksum
+ * holds; the ones that were passed over are reported with the reason. One saver per folder at a time. Every
+ * call blocks on the disk.
+ */
+#ifndef SGD_CHECKPOINT_H
+#define SGD_CHECKPOINT_H
+
+#include "sgd/safetensors.h"
+
+enum { SGD_CHECKPOINT_NAME_SIZE = 32, SGD_KERNELS_NAME_SIZE = 64 };
+
+struct sgd_checkpoint_meta {
+    uint64_t step;       /* completed */
+    uint64_t epoch;      /* in which the next sample lies */
+    uint64_t samples;    /* consumed: the sampler's whole state */
+    uint64_t seed;       /* the sampler's */
+    uint64_t generation; /* of the group that saved */
+    char     kernels[SGD_KERNELS_NAME_SIZE]; /* what computed it: another may differ in the last bits */
+};
+
+struct sgd_checkpoint {
+    char                       name[SGD_CHECKPOINT_NAME_SIZE];
+    struct sgd_checkpoint_meta meta;
+    struct sgd_tensor         *tensors; /* data points into `bytes` */
+    size_t                     count;
+    void                      *bytes;
+};
+
+/* Which checkpoints a load passed over, and why. */
+struct sgd_checkpoint_report {
+    uint32_t skipped_count; /* may exceed what is listed */
+    struct {
+        char      name[SGD_CHECKPOINT_NAME_SIZE];
+        mt_status why;
+        char      tensor[MT_NAME_BYTES_MAX]; /* the damaged one, where it was a tensor; else "" */
+    } skipped[MT_CHECKPOINTS_NAMED_MAX];
+};
+
+/* Saves into `folder` (made if its parent exists), then removes all but the newest `keep` (0: the default) of
+ * the checkpoints up to this step. Tensors' offsets are set. Replaces a checkpoint of the same step, unless a
+ * later generation wrote that: EFENCED. EDISK_FULL, ESYS: nothing is visible that was not there before;
+ * except when only the last sync of the parent failed: then the new checkpoint is there, whole, but may not
+ * survive a power cut. */
+MT_MUST_USE mt_status sgd_checkpoint_save(const char *folder, uint32_t keep,
+                                          const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors,
+                                          size_t count);
+
+/* Loads the newest valid checkpoint; end with sgd_checkpoint_fini. ENOENT where there is none; ENOMEM.
+ * `report` is set in any case. */
+MT_MUST_USE mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpoint *out_checkpoint,
+                                          struct sgd_checkpoint_report *report);
+
+/* The tensor of that name, or NULL. */
+const struct sgd_tensor *sgd_checkpoint_find(const struct sgd_checkpoint *checkpoint, const char *name);
+
+void sgd_checkpoint_fini(struct sgd_checkpoint *checkpoint);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * collective.h - what a group computes together. Errors, blocking and threads: as in group.h.
+ */
+#ifndef SGD_COLLECTIVE_H
+#define SGD_COLLECTIVE_H
+
+#include "kernels/kernels.h"
+#include "sgd/group.h"
+
+/* Adds the slots of all virtual ranks in one fixed binary tree and gives the sum (plan.slot_floats), in
+ * shared memory, readable until this member's next collective call. Member r adds the r-th slice of every
+ * slot: the tree is over virtual ranks, so the bits do not depend on how many members share the work. Each
+ * member has written its slots before; it may write them again as soon as this returns. */
+MT_MUST_USE mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops,
+                                       const float **out_sum);
+
+/* Copies `size` bytes from `root`'s `data` to everybody's, through the slots (whose contents are lost). After
+ * an error the others' data may be partly overwritten. */
+MT_MUST_USE mt_status sgd_group_broadcast(struct sgd_group *group, uint32_t root, void *data, size_t size);
+
+/* How far the members are. */
+struct sgd_agreement {
+    bool     has_state;          /* somebody has; else the rest is 0 */
+    bool     is_equal;           /* all members have a state, of the same step */
+    uint64_t step_min, step_max; /* over those that have a state */
+    uint32_t root; /* the lowest rank whose state is of step_max: from whom the others take it */
+};
+
+/* Tells the others whether this member has a state and of which completed step (below 2^64 - 1), and gives
+ * what all of them said. All get the same answer. */
+MT_MUST_USE mt_status sgd_group_agree(struct sgd_group *group, bool has_state, uint64_t step,
+                                      struct sgd_agreement *out_agreement);
+
+#endif

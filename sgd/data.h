@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * data.h - a data set in memory: records of one fixed size, each with a label.
+ *
+ * The memory is either the set's own (loaded from files) or borrowed (a view of an object that another
+ * process put), so that a replacement worker need not unpack the files again.
+ */
+#ifndef SGD_DATA_H
+#define SGD_DATA_H
+
+#include "core/base/limits.h"
+#include "core/base/status.h"
+
+#include <stdbool.h>
+
+#define SGD_FASHION_MNIST_DIR "/usr/share/datasets/fashion-mnist"
+
+struct sgd_dataset {
+    const uint8_t *records; /* count x record_size */
+    const uint8_t *labels;  /* count */
+    uint64_t       count;
+    uint32_t       record_size;
+    uint32_t       classes; /* one more than the largest label */
+    void          *owned_records, *owned_labels; /* NULL where borrowed */
+};
+
+/* Records picked from a set: what a model sees. Borrowed for the call. */
+struct sgd_batch {
+    const uint8_t *records; /* count x record_size */
+    const uint8_t *labels;  /* count */
+    uint32_t       count;
+    uint32_t       record_size;
+};
+
+/* Loads Fashion-MNIST (or any set in the same four files) from `folder`; NULL: where Debian's package
+ * dataset-fashion-mnist puts it. Blocks (0.3 s). ENOENT, naming the package, where a file is missing;
+ * ECORRUPT where one is truncated, damaged, or images and labels do not belong together. The caller ends it
+ * with sgd_dataset_fini. */
+MT_MUST_USE mt_status sgd_dataset_load_fashion(const char *folder, bool is_train,
+                                               struct sgd_dataset *out_set);
+
+/* A set over memory that the caller keeps until sgd_dataset_fini. EINVAL where it is empty. */
+MT_MUST_USE mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *labels, uint64_t count,
+                                         uint32_t record_size, struct sgd_dataset *out_set);
+
+void sgd_dataset_fini(struct sgd_dataset *set);
+
+/* Copies the records at `indices` (each below count) into the caller's buffers. */
+void sgd_dataset_gather(const struct sgd_dataset *set, const uint64_t *indices, uint32_t count,
+                        uint8_t *records, uint8_t *labels);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * manifest.c - writing and strictly reading manifests: keys in one order, nothing missing, nothing more.
+ *
+ * Owns: nothing. Thread: any.
+ */
+#include "sgd/manifest.h"
+
+#include "sgd/checksum.h"
+#include "sgd/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FORMAT   "manta-checkpoint-1"
+#define SUM_LINE "xxh3 %016llx\n"
+enum { SUM_LINE_SIZE = 5 + 16 + 1 };
+
+static const struct {
+    const char *key;
+    size_t offset;
+} numbers[] = {
+    {"step", offsetof(struct sgd_checkpoint_meta, step)},
+    {"epoch", offsetof(struct sgd_checkpoint_meta, epoch)},
+    {"samples", offsetof(struct sgd_checkpoint_meta, samples)},
+    {"seed", offsetof(struct sgd_checkpoint_meta, seed)},
+    {"generation", offsetof(struct sgd_checkpoint_meta, generation)},
+};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+mt_status sgd_manifest_write(mt_buf *text, const struct sgd_checkpoint_meta *meta, uint64_t header_checksum,
+                             const struct sgd_tensor *tensors, size_t count)
+{
+    MT_TRY(mt_buf_printf(text, "{\"format\":\"" FORMAT "\""));
+    for (size_t i = 0; i < NUMBERS; i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)meta + numbers[i].offset, sizeof value);
+        MT_TRY(mt_buf_printf(text, ",\"%s\":%llu", numbers[i].key, (unsigned long long)value));
+    }
+    MT_TRY(mt_buf_printf(text, ",\"kernels\":\"%s\",\"header\":\"%016llx\",\"tensors\":{", meta->kernels,
+                         (unsigned long long)header_checksum));
+    for (size_t i = 0; i < count; i++) {
+        uint64_t sum = sgd_checksum(tensors[i].data, (size_t)(tensors[i].end - tensors[i].begin));
+        MT_TRY(mt_buf_printf(text, "%s\"%s\":\"%016llx\"", i ? "," : "", tensors[i].name,
+                             (unsigned long long)sum));
+    }
+    MT_TRY(mt_buf_printf(text, "}}\n"));
+    return mt_buf_printf(text, SUM_LINE, (unsigned long long)sgd_checksum(text->data, text->size));
+}
+
+static mt_status key_take(struct sgd_json *json, const char *expected)
+{
+    char key[32];
+    MT_TRY(sgd_json_string(json, key, sizeof key));
+    if (strcmp(key, expected) != 0)
+        return mt_error(MT_ECORRUPT, 0, "manifest: another key was expected");
+    return sgd_json_take(json, ':');
+}
+
+static mt_status sum_take(struct sgd_json *json, uint64_t *out)
+{
+    char text[17];
+    uint64_t sum = 0;
+    MT_TRY(sgd_json_string(json, text, sizeof text));
+    if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+        return mt_error(MT_ECORRUPT, 0, "manifest: bad checksum");
+    for (int i = 0; i < 16; i++)
+        sum = sum << 4 | (uint64_t)(text[i] <= '9' ? text[i] - '0' : text[i] - 'a' + 10);
+    *out = sum;
+    return mt_ok();
+}
+
+/* Checks the last line and gives the JSON before it. */
+static mt_status own_checksum_check(const char *text, size_t size, struct sgd_json *out_json)
+{
+    char line[SUM_LINE_SIZE + 1];
+    if (size <= SUM_LINE_SIZE)
+        return mt_error(MT_ECORRUPT, 0, "manifest: truncated");
+    size -= SUM_LINE_SIZE;
+    snprintf(line, sizeof line, SUM_LINE, (unsigned long long)sgd_checksum(text, size));
+    if (memcmp(line, text + size, SUM_LINE_SIZE) != 0)
+        return mt_error(MT_ECORRUPT, 0, "manifest: truncated or damaged");
+    *out_json = (struct sgd_json){text, text + size};
+    return mt_ok();
+}
+
+static mt_status meta_take(struct sgd_json *json, struct sgd_checkpoint_meta *meta)
+{
+    char format[32];
+    MT_TRY(sgd_json_take(json, '{'));
+    MT_TRY(key_take(json, "format"));
+    MT_TRY(sgd_json_string(json, format, sizeof format));
+    if (strcmp(format, FORMAT) != 0)
+        return mt_error(MT_EUNSUPPORTED, 0, "manifest: a format of another version");
+    for (size_t i = 0; i < NUMBERS; i++) {
+        uint64_t value;
+        MT_TRY(sgd_json_take(json, ','));
+        MT_TRY(key_take(json, numbers[i].key));
+        MT_TRY(sgd_json_u64(json, &value));
+        memcpy((char *)meta + numbers[i].offset, &value, sizeof value);
+    }
+    MT_TRY(sgd_json_take(json, ','));
+    MT_TRY(key_take(json, "kernels"));
+    return sgd_json_string(json, meta->kernels, sizeof meta->kernels);
+}
+
+mt_status sgd_manifest_read_meta(const char *text, size_t size, struct sgd_checkpoint_meta *out_meta)
+{
+    struct sgd_json json;
+    MT_TRY(own_checksum_check(text, size, &json));
+    return meta_take(&json, out_meta);
+}
+
+mt_status sgd_manifest_read(const char *text, size_t size, const struct sgd_tensor *tensors, size_t count,
+                            struct sgd_manifest *manifest)
+{
+    struct sgd_json json;
+    char name[MT_NAME_BYTES_MAX];
+
+    MT_TRY(own_checksum_check(text, size, &json));
+    MT_TRY(meta_take(&json, &manifest->meta));
+    MT_TRY(sgd_json_take(&json, ','));
+    MT_TRY(key_take(&json, "header"));
+    MT_TRY(sum_take(&json, &manifest->header_checksum));
+    MT_TRY(sgd_json_take(&json, ','));
+    MT_TRY(key_take(&json, "tensors"));
+    MT_TRY(sgd_json_take(&json, '{'));
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            MT_TRY(sgd_json_take(&json, ','));
+        MT_TRY(sgd_json_string(&json, name, sizeof name));
+        if (strcmp(name, tensors[i].name) != 0)
+            return mt_error(MT_ECORRUPT, 0, "manifest: other tensors than in the file");
+        MT_TRY(sgd_json_take(&json, ':'));
+        MT_TRY(sum_take(&json, &manifest->sums[i]));
+    }
+    MT_TRY(sgd_json_take(&json, '}'));
+    MT_TRY(sgd_json_take(&json, '}'));
+    return sgd_json_end(&json);
+}

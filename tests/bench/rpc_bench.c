@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rpc_bench.c - what the gRPC door costs on loopback: one unary call, and messages per second on one stream.
+ *
+ *   rpc_bench [CALLS [MESSAGES]]
+ *
+ * Server and client are two threads with a loop and an rpc runtime each. The floor of the same run is a
+ * ping-pong of 64 bytes over a plain TCP connection between two threads.
+ */
+#include "core/io/io.h"
+#include "core/rpc/rpc.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct bench_server {
+    struct rpc_service service;
+    struct rpc_stream_handler sink;
+    struct io_loop *loop;
+    struct rpc *rpc;
+    struct rpc_server *server;
+    pthread_barrier_t ready;
+    uint16_t port;
+};
+
+struct bench_client {
+    struct rpc_unary unary;
+    struct rpc_stream_handler handler;
+    struct io_loop *loop;
+    struct rpc *rpc;
+    struct rpc_channel *channel;
+    struct rpc_stream *stream;
+    uint64_t *ns, started_ns;
+    size_t calls, done;
+    size_t size, sent, to_send;
+};
+
+static struct io_token token;
+static char payload[32768];
+
+static void check(mt_status st)
+{
+    if (st.code) {
+        fprintf(stderr, "rpc_bench: %s: %s\n", mt_code_name(st.code), st.what ? st.what : "");
+        exit(1);
+    }
+}
+
+/* ---- server ---- */
+
+static void serve_echo(struct rpc_service *service, struct rpc_call *call, mt_view request)
+{
+    (void)service;
+    rpc_call_reply(call, request);
+}
+
+static void sink_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
+{
+    (void)handler, (void)stream, (void)message;
+}
+
+static void sink_ended(struct rpc_stream_handler *handler, struct rpc_stream *stream)
+{
+    (void)handler;
+    rpc_stream_finish(stream, mt_ok(), NULL);
+}
+
+static void sink_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
+                        const struct rpc_result *result)
+{
+    (void)handler, (void)result;
+    rpc_stream_free(stream);
+}
+
+static struct rpc_stream_handler *serve_sink(struct rpc_service *service, struct rpc_stream *stream)
+{
+    (void)stream;
+    return &mt_container_of(service, struct bench_server, service)->sink;
+}
+
+static const struct rpc_method methods[] = {
+    {"/bench/Echo", 0, serve_echo, NULL},
+    {"/bench/Sink", 0, NULL, serve_sink},
+    {"/bench/Direct", RPC_DIRECT, NULL, serve_sink},
+};
+
+static void *server_main(void *arg)
+{
+    struct bench_server *s = arg;
+    struct rpc_server_config config = {.token = &token};
+    s->service = (struct rpc_service){methods, sizeof methods / sizeof methods[0]};
+    s->sink = (struct rpc_stream_handler){sink_message, NULL, sink_ended, sink_closed};
+    check(io_loop_new(&s->loop));
+    check(rpc_new(s->loop, &s->rpc));
+    check(rpc_server_open(s->rpc, &s->service, &config, &s->server));
+    s->port = rpc_server_port(s->server);
+    pthread_barrier_wait(&s->ready);
+    io_loop_run(s->loop);
+    rpc_server_close(s->server);
+    rpc_free(s->rpc);
+    io_loop_free(s->loop);
+    return NULL;
+}
+
+/* ---- client ---- */
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void print_latency(const char *name, uint64_t *ns, size_t n)
+{
+    qsort(ns, n, sizeof *ns, compare);
+    printf("%-34s %9.1f us p50 %9.1f us p99  n=%zu\n", name, (double)ns[n / 2] / 1e3,
+           (double)ns[n * 99 / 100] / 1e3, n);
+}
+
+static void unary_begin(struct bench_client *c)
+{
+    c->started_ns = io_now_ns();
+    check(rpc_unary_start(c->channel, &c->unary, "/bench/Echo", mt_view_of(payload, 64), 10000, 0));
+}
+
+static void unary_done(struct rpc_unary *unary, const struct rpc_result *result, mt_view reply)
+{
+    struct bench_client *c = mt_container_of(unary, struct bench_client, unary);
+    (void)reply;
+    check(result->status);
+    c->ns[c->done++] = io_now_ns() - c->started_ns;
+    if (c->done < c->calls)
+        unary_begin(c);
+    else
+        io_loop_stop(c->loop);
+}
+
+static void bench_blocking(struct bench_client *c)
+{
+    for (size_t i = 0; i < c->calls; i++) {
+        mt_buf reply = {0};
+        uint64_t start = io_now_ns();
+        check(rpc_call_blocking(c->channel, "/bench/Echo", mt_view_of(payload, 64), 10000, 0, &reply, NULL));
+        c->ns[i] = io_now_ns() - start;
+        mt_buf_fini(&reply);
+    }
+    print_latency("unary, blocking caller", c->ns, c->calls);
+}
+
+static void stream_send(struct bench_client *c)
+{
+    while (c->sent < c->to_send) {
+        mt_status st = rpc_stream_send(c->stream, mt_view_of(payload, c->size));
+        if (st.code == MT_EAGAIN)
+            return;
+        check(st);
+        c->sent++;
+    }
+    rpc_stream_end(c->stream);
+}
+
+static void stream_drained(struct rpc_stream_handler *handler, struct rpc_stream *stream)
+{
+    (void)stream;
+    stream_send(mt_container_of(handler, struct bench_client, handler));
+}
+
+static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
+                          const struct rpc_result *result)
+{
+    check(result->status);
+    rpc_stream_free(stream);
+    io_loop_stop(mt_container_of(handler, struct bench_client, handler)->loop);
+}
+
+/* One way, from the first send until the server has said that it has all. */
+static void bench_stream(struct bench_client *c, const char *name, const char *method, size_t size,
+                         size_t messages)
+{
+    struct rpc_stream_config config = {.method = method};
+    c->handler = (struct rpc_stream_handler){sink_message, stream_drained, NULL, stream_closed};
+    c->size = size;
+    c->to_send = messages;
+    c->sent = 0;
+    uint64_t start = io_now_ns();
+    check(rpc_stream_open(c->channel, &config, &c->handler, &c->stream));
+    stream_send(c);
+    io_loop_run(c->loop);
+    double seconds = (double)(io_now_ns() - start) / 1e9;
+    printf("%-34s %9.0f msg/s %9.0f MB/s  n=%zu\n", name, (double)messages / seconds,
+           (double)messages * (double)size / seconds / 1e6, messages);
+}
+
+/* ---- floor ---- */
+
+static void *pong_main(void *arg)
+{
+    int fd = *(int *)arg;
+    char bytes[64];
+    while (recv(fd, bytes, sizeof bytes, MSG_WAITALL) == sizeof bytes)
+        if (send(fd, bytes, sizeof bytes, 0) != sizeof bytes)
+            break;
+    return NULL;
+}
+
+static void bench_floor(uint64_t *ns, size_t calls)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t size = sizeof at;
+    pthread_t pong;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), ping = socket(AF_INET, SOCK_STREAM, 0), peer, on = 1;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(listener, (struct sockaddr *)&at, size) || listen(listener, 1) ||
+        getsockname(listener, (struct sockaddr *)&at, &size) || connect(ping, (struct sockaddr *)&at, size) ||
+        (peer = accept(listener, NULL, NULL)) < 0)
+        check(mt_error(MT_ESYS, 0, "tcp floor"));
+    setsockopt(ping, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    pthread_create(&pong, NULL, pong_main, &peer);
+    for (size_t i = 0; i < calls; i++) {
+        char bytes[64] = {0};
+        uint64_t start = io_now_ns();
+        if (send(ping, bytes, sizeof bytes, 0) != sizeof bytes ||
+            recv(ping, bytes, sizeof bytes, MSG_WAITALL) < 1)
+            check(mt_error(MT_ESYS, 0, "tcp floor"));
+        ns[i] = io_now_ns() - start;
+    }
+    shutdown(ping, SHUT_RDWR);
+    pthread_join(pong, NULL);
+    close(ping);
+    close(peer);
+    close(listener);
+    print_latency("floor: TCP ping-pong, 64 bytes", ns, calls);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench_server server = {0};
+    struct bench_client client = {.unary.done = unary_done};
+    pthread_t thread;
+    char target[32];
+    size_t messages = argc > 2 ? strtoul(argv[2], NULL, 10) : 1000000;
+    client.calls = argc > 1 ? strtoul(argv[1], NULL, 10) : 20000;
+    client.ns = calloc(client.calls, sizeof *client.ns);
+    if (!client.ns || !client.calls)
+        return 2;
+    memset(token.hex, 'a', IO_TOKEN_HEX);
+    pthread_barrier_init(&server.ready, NULL, 2);
+    pthread_create(&thread, NULL, server_main, &server);
+    pthread_barrier_wait(&server.ready);
+    snprintf(target, sizeof target, "127.0.0.1:%u", server.port);
+    struct rpc_channel_config config = {target, &token};
+    check(io_loop_new(&client.loop));
+    check(rpc_new(client.loop, &client.rpc));
+    check(rpc_channel_open(client.rpc, &config, &client.channel));
+
+    bench_floor(client.ns, client.calls);
+    unary_begin(&client);
+    io_loop_run(client.loop);
+    print_latency("unary, loop to loop, 64 bytes", client.ns, client.calls);
+    bench_blocking(&client);
+    bench_stream(&client, "stream to loop, 64 bytes", "/bench/Sink", 64, messages);
+    bench_stream(&client, "stream, RPC_DIRECT, 64 bytes", "/bench/Direct", 64, messages);
+    bench_stream(&client, "stream, RPC_DIRECT, 4 KiB", "/bench/Direct", 4096, messages / 4);
+    bench_stream(&client, "stream, RPC_DIRECT, 32 KiB", "/bench/Direct", 32768, messages / 20);
+
+    rpc_channel_close(client.channel);
+    rpc_free(client.rpc);
+    io_loop_free(client.loop);
+    io_loop_stop(server.loop);
+    pthread_join(thread, NULL);
+    free(client.ns);
+    return 0;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kernels_test.c - every table against the definition, over odd sizes; sums and updates bit by bit.
+ */
+#include "core/base/rng.h"
+#include "kernels/k_private.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct k_ops *choose(enum k_kind kind)
+{
+    const struct k_ops *ops = NULL;
+    struct k_config config = {.kind = kind};
+    assert_int_equal(k_ops_choose(&config, &ops).code, MT_OK);
+    assert_non_null(ops);
+    return ops;
+}
+
+static float *random_floats(mt_rng *rng, size_t count)
+{
+    float *out = malloc((count ? count : 1) * sizeof *out);
+    assert_non_null(out);
+    for (size_t i = 0; i < count; i++)
+        out[i] = (float)((double)mt_rng_below(rng, 2000001) / 1e6 - 1.0);
+    return out;
+}
+
+static void gemm_case(mt_rng *rng, int m, int n, int k, bool a_transposed, bool b_transposed, float beta)
+{
+    const struct k_ops *reference = choose(K_REFERENCE), *cpu = choose(K_CPU);
+    float *a = random_floats(rng, (size_t)(m * k)), *b = random_floats(rng, (size_t)(k * n));
+    float *want = random_floats(rng, (size_t)(m * n)), *got = malloc((size_t)(m * n) * sizeof *got);
+    assert_non_null(got);
+    memcpy(got, want, (size_t)(m * n) * sizeof *got);
+    struct k_gemm gemm = {m, n, k, a_transposed, b_transposed, beta, a, b, want};
+
+    assert_int_equal(reference->gemm(NULL, &gemm).code, MT_OK);
+    gemm.c = got;
+    assert_int_equal(cpu->gemm(NULL, &gemm).code, MT_OK);
+    /* Both round k products of at most 1 each; the bound is loose by far and fails at once for a wrong index.
+     */
+    float bound = 1e-6f * (float)k + 1e-6f;
+    for (int i = 0; i < m * n; i++)
+        if (fabsf(want[i] - got[i]) > bound)
+            fail_msg("gemm %dx%dx%d: element %d: want %g, got %g", m, n, k, i, (double)want[i],
+                     (double)got[i]);
+    free(a), free(b), free(want), free(got);
+}
+
+static void gemm_agrees_with_the_reference(void **state)
+{
+    static const int sizes[][3] = {{1, 1, 1},    {2, 3, 5},      {16, 10, 128}, {12, 128, 784},
+                                   {7, 13, 129}, {128, 784, 12}, {33, 65, 17},  {1, 10, 128}};
+    mt_rng rng = {1};
+    (void)state;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int flags = 0; flags < 8; flags++)
+            gemm_case(&rng, sizes[s][0], sizes[s][1], sizes[s][2], flags & 1, flags & 2,
+                      flags & 4 ? 1.0f : 0.0f);
+}
+
+/* beta 0 means that c need not be set: what stands there, even NaN, must not show. */
+static void gemm_ignores_old_contents(void **state)
+{
+    float a = 2.0f, b = 3.0f;
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        float c = NAN;
+        struct k_gemm gemm = {.m = 1, .n = 1, .k = 1, .a = &a, .b = &b, .c = &c};
+        assert_int_equal(choose(kind ? K_REFERENCE : K_CPU)->gemm(NULL, &gemm).code, MT_OK);
+        assert_true(c == 6.0f);
+    }
+}
+
+/* Repeats a product from buffers at other alignments: the promise of kernels.h is equal bits. */
+static void gemm_bits_do_not_depend_on_alignment(void **state)
+{
+    enum { M = 12, N = 128, K = 784 };
+    const struct k_ops *cpu = choose(K_CPU);
+    mt_rng rng = {2};
+    float *a = random_floats(&rng, M * K + 16), *b = random_floats(&rng, K * N + 16);
+    float *first = random_floats(&rng, M * N), *c = random_floats(&rng, M * N);
+    struct k_gemm gemm = {.m = M, .n = N, .k = K, .a = a, .b = b, .c = first};
+    (void)state;
+    assert_int_equal(cpu->gemm(NULL, &gemm).code, MT_OK);
+    for (size_t shift = 1; shift < 16; shift += 3) {
+        memmove(a + shift, a + (shift == 1 ? 0 : shift - 3), M * K * sizeof *a);
+        memmove(b + shift, b + (shift == 1 ? 0 : shift - 3), K * N * sizeof *b);
+        gemm.a = a + shift, gemm.b = b + shift, gemm.c = c;
+        assert_int_equal(cpu->gemm(NULL, &gemm).code, MT_OK);
+        assert_memory_equal(first, c, M * N * sizeof *c);
+    }
+    free(a), free(b), free(first), free(c);
+}
+
+/* The tree by its definition: split at the largest power of two below the number of inputs. */
+static float tree_by_definition(const float *const *in, size_t inputs, size_t i)
+{
+    size_t half = 1;
+    if (inputs == 1)
+        return in[0][i];
+    while (half * 2 < inputs)
+        half *= 2;
+    return tree_by_definition(in, half, i) + tree_by_definition(in + half, inputs - half, i);
+}
+
+static void tree_sum_is_the_fixed_tree(void **state)
+{
+    enum { COUNT = 1000, INPUTS = 37 };
+    const struct k_ops *ops[] = {choose(K_CPU), choose(K_REFERENCE)};
+    const float *in[INPUTS];
+    float *data[INPUTS], out[COUNT], part[COUNT];
+    mt_rng rng = {3};
+    (void)state;
+    for (size_t i = 0; i < INPUTS; i++)
+        in[i] = data[i] = random_floats(&rng, COUNT);
+    for (size_t inputs = 1; inputs <= INPUTS; inputs++) {
+        for (size_t o = 0; o < 2; o++) {
+            assert_int_equal(ops[o]->tree_sum(NULL, in, inputs, COUNT, out).code, MT_OK);
+            for (size_t i = 0; i < COUNT; i++)
+                assert_true(out[i] == tree_by_definition(in, inputs, i));
+        }
+        /* A worker that sums only its slice gets the same bits as one that sums everything. */
+        const float *slice[INPUTS];
+        for (size_t i = 0; i < inputs; i++)
+            slice[i] = in[i] + 333;
+        assert_int_equal(ops[0]->tree_sum(NULL, slice, inputs, 401, part).code, MT_OK);
+        assert_memory_equal(part, out + 333, 401 * sizeof *part);
+    }
+    assert_int_equal(ops[0]->tree_sum(NULL, in, 0, COUNT, out).code, MT_EINVAL);
+    assert_int_equal(ops[0]->tree_sum(NULL, in, MT_VRANKS_MAX + 1, COUNT, out).code, MT_EINVAL);
+    for (size_t i = 0; i < INPUTS; i++)
+        free(data[i]);
+}
+
+static void tree_sum_takes_the_most_inputs(void **state)
+{
+    float one = 1.0f, out = 0.0f;
+    const float *in[MT_VRANKS_MAX];
+    (void)state;
+    for (size_t i = 0; i < MT_VRANKS_MAX; i++)
+        in[i] = &one;
+    assert_int_equal(choose(K_CPU)->tree_sum(NULL, in, MT_VRANKS_MAX, 1, &out).code, MT_OK);
+    assert_true(out == (float)MT_VRANKS_MAX);
+}
+
+/* Both builds of the elementwise entries give the bits of the plain definition. */
+static void elementwise_entries_give_the_defined_bits(void **state)
+{
+    enum { ROWS = 7, COLS = 53, COUNT = ROWS * COLS };
+    const struct k_ops *tables[] = {choose(K_CPU), choose(K_REFERENCE)};
+    mt_rng rng = {4};
+    float *x = random_floats(&rng, COUNT), *y = random_floats(&rng, COUNT), *bias = random_floats(&rng, COLS);
+    float a[COUNT], v[COUNT], sums[COLS];
+    uint8_t bytes[COUNT];
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++)
+        bytes[i] = (uint8_t)mt_rng_next(&rng);
+    for (size_t t = 0; t < 2; t++) {
+        const struct k_ops *ops = tables[t];
+        ops->unpack(NULL, bytes, a, COUNT, 1.0f / 255, -0.25f);
+        for (size_t i = 0; i < COUNT; i++)
+            assert_true(a[i] == (float)bytes[i] * (1.0f / 255) + -0.25f);
+        memcpy(a, x, sizeof a);
+        ops->bias_add(NULL, a, bias, ROWS, COLS);
+        for (size_t i = 0; i < COUNT; i++)
+            assert_true(a[i] == x[i] + bias[i % COLS]);
+        ops->bias_grad(NULL, x, sums, ROWS, COLS);
+        for (size_t c = 0; c < COLS; c++) {
+            float sum = 0.0f;
+            for (size_t r = 0; r < ROWS; r++)
+                sum += x[r * COLS + c];
+            assert_true(sums[c] == sum);
+        }
+        memcpy(a, x, sizeof a);
+        ops->relu_forward(NULL, a, COUNT);
+        memcpy(v, y, sizeof v);
+        ops->relu_backward(NULL, a, v, COUNT);
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_true(a[i] == (x[i] > 0 ? x[i] : 0.0f));
+            assert_true(v[i] == (x[i] > 0 ? y[i] : 0.0f));
+        }
+        a[COUNT - 1] = NAN;
+        ops->relu_forward(NULL, a, COUNT);
+        assert_true(isnan(a[COUNT - 1]));
+        memcpy(a, x, sizeof a);
+        ops->axpy(NULL, 0.3f, y, a, COUNT);
+        for (size_t i = 0; i < COUNT; i++)
+            assert_true(a[i] == x[i] + 0.3f * y[i]);
+        memcpy(a, x, sizeof a);
+        memcpy(v, y, sizeof v);
+        struct k_sgd sgd = {a, v, y, COUNT, 0.1f, 0.9f, 0.001f};
+        ops->sgd_update(NULL, &sgd);
+        for (size_t i = 0; i < COUNT; i++) {
+            float velocity = 0.9f * y[i] + (y[i] + 0.001f * x[i]);
+            assert_true(v[i] == velocity);
+            assert_true(a[i] == x[i] - 0.1f * velocity);
+        }
+    }
+    free(x), free(y), free(bias);
+}
+
+static double loss_of(const double *logits, size_t classes, size_t label)
+{
+    double sum = 0;
+    for (size_t c = 0; c < classes; c++)
+        sum += exp(logits[c]);
+    return log(sum) - logits[label];
+}
+
+static void cross_entropy_and_its_gradient(void **state)
+{
+    enum { ROWS = 5, CLASSES = 10 };
+    const struct k_ops *ops = choose(K_CPU);
+    mt_rng rng = {5};
+    float *logits = random_floats(&rng, ROWS * CLASSES);
+    float probs[ROWS * CLASSES], losses[ROWS], grads[ROWS * CLASSES];
+    uint8_t labels[ROWS] = {0, 9, 4, 4, 1};
+    struct k_xent xent = {logits, labels, probs, losses, grads, 0.5f, ROWS, CLASSES};
+    (void)state;
+    assert_int_equal(ops->xent_forward(NULL, &xent).code, MT_OK);
+    assert_int_equal(ops->xent_backward(NULL, &xent).code, MT_OK);
+    for (size_t r = 0; r < ROWS; r++) {
+        double row[CLASSES];
+        for (size_t c = 0; c < CLASSES; c++)
+            row[c] = (double)logits[r * CLASSES + c];
+        assert_true(fabs(loss_of(row, CLASSES, labels[r]) - (double)losses[r]) < 1e-5);
+        for (size_t c = 0; c < CLASSES; c++) {
+            double keep = row[c], up, down;
+            row[c] = keep + 1e-5, up = loss_of(row, CLASSES, labels[r]);
+            row[c] = keep - 1e-5, down = loss_of(row, CLASSES, labels[r]);
+            row[c] = keep;
+            assert_true(fabs((up - down) / 2e-5 * 0.5 - (double)grads[r * CLASSES + c]) < 1e-5);
+        }
+    }
+    free(logits);
+}
+
+static void cross_entropy_survives_large_scores(void **state)
+{
+    float logits[2] = {1e30f, -1e30f}, probs[2], loss = NAN;
+    uint8_t label = 0;
+    struct k_xent xent = {
+        .logits = logits, .labels = &label, .probs = probs, .losses = &loss, .rows = 1, .classes = 2};
+    (void)state;
+    assert_int_equal(choose(K_CPU)->xent_forward(NULL, &xent).code, MT_OK);
+    assert_true(loss == 0.0f && probs[0] == 1.0f && probs[1] == 0.0f);
+}
+
+static void unknown_kind_is_refused(void **state)
+{
+    const struct k_ops *ops = NULL;
+    struct k_config config = {.kind = (enum k_kind)7}, threads = {.blas_threads = -1};
+    (void)state;
+    assert_int_equal(k_ops_choose(&config, &ops).code, MT_EINVAL);
+    assert_int_equal(k_ops_choose(&threads, &ops).code, MT_EINVAL);
+    assert_null(ops);
+    assert_non_null(k_blas_core());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gemm_agrees_with_the_reference),
+        cmocka_unit_test(gemm_ignores_old_contents),
+        cmocka_unit_test(gemm_bits_do_not_depend_on_alignment),
+        cmocka_unit_test(tree_sum_is_the_fixed_tree),
+        cmocka_unit_test(tree_sum_takes_the_most_inputs),
+        cmocka_unit_test(elementwise_entries_give_the_defined_bits),
+        cmocka_unit_test(cross_entropy_and_its_gradient),
+        cmocka_unit_test(cross_entropy_survives_large_scores),
+        cmocka_unit_test(unknown_kind_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

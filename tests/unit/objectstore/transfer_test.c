@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * transfer_test.c - objects over real sockets on loopback: two raylets' shells, and strangers.
+ */
+#include "core/base/limits.h"
+#include "core/base/rng.h"
+#include "objectstore/os_transfer.h"
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { SOURCE = 7, SOURCE_EPOCH = 3, PULLER = 4, FETCHES = 20, SIZE_MAX_TEST = 5 * 1024 * 1024 + 77 };
+
+struct node_end {
+    struct os_transfer transfer;
+    uint8_t *value; /* of every object here */
+    int pins;
+    int32_t refuse; /* code */
+};
+
+struct net {
+    struct io_loop *loop;
+    struct io_token token;
+    struct node_end source, puller;
+    int left; /* fetches under way; the loop stops at 0 */
+    struct io_timer guard;
+};
+
+struct test_fetch {
+    struct os_fetch fetch;
+    struct net *net;
+    uint8_t *data;
+    mt_status st;
+    int done;
+};
+
+static void expect_ok(mt_status st)
+{
+    if (st.code != MT_OK)
+        fail_msg("%s: %s (errno %d)", mt_code_name(st.code), st.what, st.sys);
+}
+
+static mt_status node_pin(struct os_transfer *transfer, const struct lane_ref *ref, const void **out)
+{
+    struct node_end *end = mt_container_of(transfer, struct node_end, transfer);
+    (void)ref;
+    if (end->refuse)
+        return mt_error(end->refuse, 0, "test");
+    end->pins++;
+    *out = end->value;
+    return mt_ok();
+}
+
+static void node_unpin(struct os_transfer *transfer, const struct lane_ref *ref)
+{
+    (void)ref;
+    mt_container_of(transfer, struct node_end, transfer)->pins--;
+}
+
+static void guard_fired(struct io_timer *timer)
+{
+    (void)timer;
+    abort(); /* a test that hangs */
+}
+
+static void net_open(struct net *net)
+{
+    *net = (struct net){0};
+    expect_ok(io_loop_new(&net->loop));
+    memset(net->token.hex, 'a', IO_TOKEN_HEX);
+    struct node_end *ends[] = {&net->source, &net->puller};
+    for (int i = 0; i < 2; i++) {
+        ends[i]->value = malloc(SIZE_MAX_TEST);
+        assert_non_null(ends[i]->value);
+        mt_rng rng = {77};
+        for (size_t b = 0; b < SIZE_MAX_TEST; b++)
+            ends[i]->value[b] = (uint8_t)mt_rng_next(&rng);
+        ends[i]->transfer.pin = node_pin;
+        ends[i]->transfer.unpin = node_unpin;
+        expect_ok(os_transfer_open(&ends[i]->transfer, net->loop, "127.0.0.1", 0, &net->token));
+    }
+    net->source.transfer.node = SOURCE;
+    net->source.transfer.epoch = SOURCE_EPOCH;
+    net->puller.transfer.node = PULLER;
+    net->guard.fire = guard_fired;
+    io_timer_start(net->loop, &net->guard, 30000);
+}
+
+static void net_close(struct net *net)
+{
+    os_transfer_close(&net->puller.transfer);
+    os_transfer_close(&net->source.transfer);
+    assert_int_equal(net->source.pins, 0);
+    io_timer_stop(&net->guard);
+    io_loop_free(net->loop);
+    free(net->source.value);
+    free(net->puller.value);
+}
+
+static void fetched(struct os_fetch *fetch, mt_status st)
+{
+    struct test_fetch *t = mt_container_of(fetch, struct test_fetch, fetch);
+    t->st = st;
+    t->done++;
+    if (--t->net->left == 0)
+        io_loop_stop(t->net->loop);
+}
+
+static mt_status start(struct net *net, struct test_fetch *t, uint16_t port, uint32_t epoch, uint64_t size)
+{
+    struct lane_ref ref = {.id = {1, size + 1}, .node = SOURCE, .segment = 1, .size = size};
+    *t = (struct test_fetch){.net = net, .data = calloc(1, size + 1)};
+    t->fetch.done = fetched;
+    assert_non_null(t->data);
+    mt_status st =
+        os_fetch_start(&net->puller.transfer, &t->fetch, "127.0.0.1", port, SOURCE, epoch, &ref, t->data);
+    if (st.code == MT_OK)
+        net->left++;
+    return st;
+}
+
+static void run(struct net *net)
+{
+    if (net->left > 0)
+        io_loop_run(net->loop);
+}
+
+static int32_t fetch_one(struct net *net, uint16_t port, uint32_t epoch, uint64_t size)
+{
+    struct test_fetch t;
+    mt_status st = start(net, &t, port, epoch, size);
+    if (st.code == MT_OK) {
+        run(net);
+        st = t.st;
+        assert_int_equal(t.done, 1);
+        if (st.code == MT_OK)
+            assert_memory_equal(t.data, net->source.value, size);
+    }
+    free(t.data);
+    return st.code;
+}
+
+static void many_at_once(void **state)
+{
+    (void)state;
+    struct net net;
+    struct test_fetch t[FETCHES];
+    net_open(&net);
+    for (int i = 0; i < FETCHES; i++)
+        expect_ok(start(&net, &t[i], net.source.transfer.port, SOURCE_EPOCH,
+                        i == 0 ? 0 : (uint64_t)SIZE_MAX_TEST / (uint64_t)i));
+    run(&net);
+    for (int i = 0; i < FETCHES; i++) {
+        expect_ok(t[i].st);
+        assert_int_equal(t[i].done, 1);
+        assert_memory_equal(t[i].data, net.source.value, t[i].fetch.pull.ref.size);
+        free(t[i].data);
+    }
+    assert_int_equal(net.source.transfer.count.accepted, FETCHES);
+    net_close(&net);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    struct net net;
+    net_open(&net);
+    uint16_t port = net.source.transfer.port;
+    assert_int_equal(fetch_one(&net, port, SOURCE_EPOCH, 100000), MT_OK);
+    assert_int_equal(fetch_one(&net, port, 0, 100000), MT_OK);
+    assert_int_equal(fetch_one(&net, port, SOURCE_EPOCH + 1, 100000), MT_EFENCED);
+    net.source.refuse = MT_EOBJ_LOST;
+    assert_int_equal(fetch_one(&net, port, SOURCE_EPOCH, 100000), MT_EOBJ_LOST);
+    net.source.refuse = 0;
+    net.puller.transfer.token.hex[5] = 'b';
+    assert_int_equal(fetch_one(&net, port, SOURCE_EPOCH, 100000), MT_ECONN);
+    assert_int_equal(net.source.transfer.count.refused_auth, 1);
+    net.puller.transfer.token.hex[5] = 'a';
+    os_transfer_close(&net.source.transfer);
+    int32_t code = fetch_one(&net, port, SOURCE_EPOCH, 100000); /* nobody listens any more */
+    assert_int_equal(code, MT_ECONN);
+    struct test_fetch t;
+    struct lane_ref ref = {.id = {1, 1}};
+    assert_int_equal(os_fetch_start(&net.puller.transfer, &t.fetch, "no such host", 1, 1, 1, &ref, NULL).code,
+                     MT_EINVAL);
+    net_close(&net);
+}
+
+/* The node ends while objects are on their way: each fetch hears of it once. */
+static void closed_in_the_middle(void **state)
+{
+    (void)state;
+    struct net net;
+    struct test_fetch t[3];
+    net_open(&net);
+    for (int i = 0; i < 3; i++)
+        expect_ok(start(&net, &t[i], net.source.transfer.port, SOURCE_EPOCH, SIZE_MAX_TEST));
+    os_fetch_cancel(&t[1].fetch); /* without a word */
+    os_transfer_close(&net.puller.transfer);
+    assert_int_equal(t[0].done, 1);
+    assert_int_equal(t[0].st.code, MT_ECANCELLED);
+    assert_int_equal(t[1].done, 0);
+    assert_int_equal(t[2].done, 1);
+    for (int i = 0; i < 3; i++)
+        free(t[i].data);
+    net_close(&net);
+}
+
+static int dial(uint16_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* Strangers that send garbage, part of a greeting, or nothing: they are dropped, an object still gets
+ * through. */
+static void strangers(void **state)
+{
+    (void)state;
+    struct net net;
+    net_open(&net);
+    mt_rng rng = {3};
+    int fds[MT_CONNS_STRANGER_MAX - 2];
+    size_t count = sizeof fds / sizeof *fds;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t garbage[400];
+        for (size_t b = 0; b < sizeof garbage; b++)
+            garbage[b] = (uint8_t)mt_rng_next(&rng);
+        fds[i] = dial(net.source.transfer.port);
+        size_t size = mt_rng_below(&rng, sizeof garbage);
+        if (size > 0)
+            assert_true(send(fds[i], garbage, size, MSG_NOSIGNAL) > 0);
+        if (i % 3 == 0)
+            shutdown(fds[i], SHUT_WR);
+    }
+    assert_int_equal(fetch_one(&net, net.source.transfer.port, SOURCE_EPOCH, 200000), MT_OK);
+    for (size_t i = 0; i < count; i++)
+        close(fds[i]);
+    assert_int_equal(fetch_one(&net, net.source.transfer.port, SOURCE_EPOCH, 200000), MT_OK);
+    assert_true(net.source.transfer.count.refused_auth > 0);
+    assert_true(net.source.transfer.strangers <= MT_CONNS_STRANGER_MAX);
+    net_close(&net);
+}
+
+/* More strangers than are borne: the newest are turned away, and room comes back when they go. */
+static void too_many_strangers(void **state)
+{
+    (void)state;
+    struct net net;
+    net_open(&net);
+    int fds[MT_CONNS_STRANGER_MAX];
+    for (int i = 0; i < MT_CONNS_STRANGER_MAX; i++)
+        fds[i] = dial(net.source.transfer.port);
+    int32_t code = fetch_one(&net, net.source.transfer.port, SOURCE_EPOCH, 1000);
+    assert_int_equal(code, MT_ECONN);
+    assert_true(net.source.transfer.count.refused_full > 0);
+    for (int i = 0; i < MT_CONNS_STRANGER_MAX; i++)
+        close(fds[i]);
+    int tries = 0;
+    while (fetch_one(&net, net.source.transfer.port, SOURCE_EPOCH, 1000) != MT_OK)
+        assert_true(++tries < 100);
+    net_close(&net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_at_once),         cmocka_unit_test(refusals),
+        cmocka_unit_test(closed_in_the_middle), cmocka_unit_test(strangers),
+        cmocka_unit_test(too_many_strangers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
