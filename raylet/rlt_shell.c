@@ -42,7 +42,7 @@ static void do_welcome(struct sh *sh, const struct rlt_action *a)
         return;
     }
     sh->node = w.node;
-    if (sh_memory_welcome(c).code || sh_store_welcome(c, a->record.id.process, w.job).code) {
+    if (sh_memory_welcome(c).code || sh_store_welcome(c, a->number, w.job).code) {
         sh_event(&e, RLT_EV_CLOSED);
         e.conn = a->conn;
         sh_step(sh, &e);
