@@ -330,6 +330,7 @@ void sim_node_start(struct sim *s, struct sim_node *n)
         return;
     n->serial = sim_serial(s);
     n->is_restarting = false;
+    n->is_ready = false;
     n->starts++;
     config.boot = mt_rng_next(&s->rng) | 1;
     config.total[0] = resource("CPU", 2000 + 1000 * (n->index % 3));

@@ -31,6 +31,7 @@ struct sim_node {
     uint64_t            serial; /* of this incarnation; 0: down */
     uint32_t            starts;
     bool                is_restarting;
+    bool                is_ready; /* it has its number: drivers may come */
     uint64_t            paused_until;
     uint32_t            crash_in; /* actions until it crashes in the middle of a step; 0: not planned */
     struct rlt         *core;

@@ -529,7 +529,7 @@ static void manage(struct sim *s, struct sim_event *e)
     bool may_start = s->now < s->config.faults_until || s->drivers_after < s->config.drivers_at_a_time;
     while (may_start && s->drivers_alive < s->config.drivers_at_a_time) {
         struct sim_node *n = s->nodes[sim_random(s, (uint64_t)s->config.nodes)];
-        if (!sim_node_is_up(n))
+        if (!sim_node_is_up(n) || !n->is_ready)
             break;
         s->drivers_after += s->now >= s->config.faults_until;
         sim_driver_start(s, n);
