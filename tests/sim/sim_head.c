@@ -126,6 +126,10 @@ static void check_said(struct sim *s, uint64_t stream, const uint8_t *bytes, siz
     SIM_REQUIRE(s, m, "the head sent a message that nobody can read");
     if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED && m->registered->code == MT_OK)
         sim_oracle_epoch_given(s, m->registered->node, m->registered->epoch, sim_net_head_peer(s, stream));
+    if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_VIEW)
+        for (size_t i = 0; i < m->view->n_nodes; i++)
+            if (m->view->nodes[i]->state == 3)
+                sim_oracle_node_dead(s, m->view->nodes[i]->node, m->view->nodes[i]->epoch);
     manta__v1__head_to_node__free_unpacked(m, NULL);
 }
 

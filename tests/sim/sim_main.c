@@ -105,7 +105,7 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
     for (int run = 0; run < (o->once || o->trace ? 1 : 2); run++) {
         struct sim_config config = {.seed = seed, .nodes = o->nodes, .has_head = o->has_head, .trace = o->trace,
                                     .faults_until = (uint64_t)o->seconds * SIM_S,
-                                    .limit = (uint64_t)(o->seconds + 60) * SIM_S, .drivers_at_a_time = 2, .ops = 60};
+                                    .limit = (uint64_t)(o->seconds + 90) * SIM_S, .drivers_at_a_time = 2, .ops = 60};
         bool ok = sim_run(&s, &config);
         if (!ok)
             printf("seed %llu, event %llu, %.6f s: %s\n", (unsigned long long)seed, (unsigned long long)s.event_count,
