@@ -47,7 +47,7 @@ struct sim_proc;
 #define SIM_COUNTERS(X)                                                                                                \
     /* faults */                                                                                                       \
     X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_zygote) X(kill_raylet)             \
-    X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(pause_head)                                    \
+    X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) X(pause_head)                                    \
     X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(fork_failed) X(lane_failed) X(fault_total)                \
     /* what followed */                                                                                                \
     X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_returned) X(task_owner_gone)      \

@@ -101,6 +101,15 @@ static void synced(struct sim *s, struct sim_event *e)
     feed(s, &(struct head_event){.kind = HEAD_EV_STORED, .token = b.token});
 }
 
+static void crash_while_writing(struct sim *s, struct sim_event *e)
+{
+    if (e->target != s->head->serial)
+        return;
+    s->counters.kill_head_writing++;
+    s->counters.fault_total++;
+    sim_head_crash(s);
+}
+
 static void store(struct sim *s, struct head_action *a)
 {
     struct sim_head  *h = s->head;
@@ -114,6 +123,8 @@ static void store(struct sim *s, struct head_action *a)
     if (at <= h->synced_at)
         at = h->synced_at + 1;
     h->synced_at = at;
+    if (!s->is_healed && sim_chance(s, 30000)) /* a moment when something may be promised that is not there yet */
+        sim_after(s, sim_between(s, 0, at - s->now), "crash", crash_while_writing, h->serial);
     e = sim_after(s, at - s->now, "disk", synced, h->serial);
     e->arg = a->token;
 }
