@@ -117,15 +117,14 @@ int manta_shutdown(void)
     lib_unlock();
     lib_private_stop();
     lib_lock();
-    while (lib.mappings.count)
-        lib_unmap_lane(lib.mappings.data[0].lane);
-    mt_vec_fini(&lib.mappings);
     mt_vec_fini(&lib.watches);
     mt_vec_fini(&lib.news);
     mt_vec_fini(&lib.requests);
     os_client_fini(&lib.store);
     wrk_fini(&lib.wrk);
     own_fini(&lib.own);
+    lib_unmap_shared();
+    mt_vec_fini(&lib.mappings);
     lib_unlock();
     return 0;
 }
