@@ -168,6 +168,7 @@ const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t ha
 uint64_t            lib_method_hash(const char *method);
 /* ENOFUNC with the near names. */
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
+void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);
 
 /* ---- lib_task.c ---- */
 /* Checks arguments against a signature (up to '>') and turns them into own_args. ETYPE, EINVAL into *f. */
