@@ -10,7 +10,7 @@
  */
 #include "tests/sim/sim_proc.h"
 
-#include "tests/sim/sim_node.h"
+#include "tests/sim/sim_job.h"
 
 enum { SIM_DRIVER_MANAGER_MS = 20, SIM_LEAVE_MS = 20, SIM_SETTLE_S = 15, SIM_NAMES = 4 };
 
@@ -628,7 +628,7 @@ static void manage(struct sim *s, struct sim_event *e)
             break;
         start_one(s, n);
     }
-    if (s->drivers_late == s->config.drivers_at_a_time && s->drivers_alive == 0)
+    if (s->drivers_late == s->config.drivers_at_a_time && s->drivers_alive == 0 && (!s->jobs || sim_jobs_are_over(s)))
         sim_after(s, 15 * SIM_S, "the last look", last_look, 0); /* longer than any grace or idle time */
     else
         sim_after(s, SIM_DRIVER_MANAGER_MS * SIM_MS, "manage", manage, 0);
