@@ -377,6 +377,55 @@ static void a_full_disk_is_told_to_who_uploads_and_ends_a_head_that_cannot_commi
     daemon_fini(&d);
 }
 
+/* ---- a user's program ---- */
+
+static pid_t run_yardstick(const struct daemon *d, const char *folder, int out)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setenv("MANTA_ADDRESS", d->run, 1);
+        dup2(out, 1);
+        if (chdir(folder) == 0)
+            execl(YARDSTICK, YARDSTICK, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void the_yardstick_program_ends_as_its_job_does(void **unused)
+{
+    (void)unused;
+    struct daemon      d;
+    struct fake_raylet r;
+    char               path[160], text[64] = "";
+    int                fds[2], status;
+    daemon_init(&d);
+    assert_true(daemon_start(&d, NULL, NULL));
+    raylet_open(&r, &d, 7);
+    snprintf(path, sizeof path, "%s/data", d.folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/trainer", d.folder);
+    write_file(path, "#!/bin/sh\n", 0755);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    pid_t pid = run_yardstick(&d, d.folder, fds[1]);
+    close(fds[1]);
+    const Manta__V1__StartJob *start = raylet_next(&r, KIND(START_JOB))->start_job;
+    assert_int_equal(start->spec->retries, 2);
+    assert_int_equal(start->spec->n_files, 1);
+    raylet_job_state(&r, start->spec->id, 1, "RUNNING", 0, "");
+    raylet_log(&r, start->spec->id, 1, 0, "epoch 1\n");
+    raylet_job_state(&r, start->spec->id, 1, "STOPPED", 42, "the time limit passed");
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 42);
+    assert_int_equal(read(fds[0], text, sizeof text - 1), 8);
+    close(fds[0]);
+    assert_string_equal(text, "epoch 1\n");
+    raylet_close(&r);
+    assert_int_equal(daemon_end(&d, SIGTERM), 0);
+    daemon_fini(&d);
+}
+
 /* ---- ends ---- */
 
 static void the_end_of_the_cluster_reaches_everybody(void **unused)
@@ -432,6 +481,7 @@ int main(void)
         cmocka_unit_test(clients_are_told_what_is_wrong),
         cmocka_unit_test(an_upload_that_lies_is_not_kept),
         cmocka_unit_test(a_full_disk_is_told_to_who_uploads_and_ends_a_head_that_cannot_commit),
+        cmocka_unit_test(the_yardstick_program_ends_as_its_job_does),
         cmocka_unit_test(the_end_of_the_cluster_reaches_everybody),
         cmocka_unit_test(a_private_head_ends_with_its_driver_and_leaves_nothing),
     };
