@@ -3,9 +3,11 @@
  * monitor.c - death is news: who wants to hear of whose end.
  *
  * Owns: every struct rlt_monitor, kept on the watched one's node. Thread: the logic loop only.
- * Always: a monitor fires once, and is spent.
+ * Always: a monitor fires once, and is spent. The last deaths of this node are kept for those who ask too late.
  */
 #include "raylet/state.h"
+
+#include "core/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +25,15 @@ static void monitor_fire(struct rlt *r, struct rlt_monitor *m, const struct ctl_
     if (m->watcher && m->watcher->state == PROC_ALIVE)
         rlt_down(r->out, m->watcher->conn, CTL_DEATH, m->id, death, sizeof *death);
     rlt_monitor_free(r, m);
+}
+
+/* Who asks just after a death still hears how it was. */
+static const struct ctl_death *recent_death(const struct rlt *r, uint64_t process, const struct ctl_death *unknown)
+{
+    for (uint32_t i = 0; i < RLT_DEATHS_KEPT; i++)
+        if (r->deaths[i].process == process)
+            return &r->deaths[i];
+    return unknown;
 }
 
 void rlt_monitor_add(struct rlt *r, struct rlt_proc *watcher, mt_id id, const struct ctl_monitor *wanted)
@@ -52,7 +63,7 @@ void rlt_monitor_add(struct rlt *r, struct rlt_proc *watcher, mt_id id, const st
         monitor_fire(r, m, &death);
     } else if (wanted->process && !rlt_proc_of_process(r, wanted->process)) {
         snprintf(death.text, sizeof death.text, "the process had ended before it was watched (node %u)", r->node);
-        monitor_fire(r, m, &death);
+        monitor_fire(r, m, recent_death(r, wanted->process, &death));
     }
 }
 
@@ -65,9 +76,11 @@ void rlt_monitor_drop(struct rlt *r, struct rlt_proc *watcher, mt_id id)
 
 void rlt_monitors_fire(struct rlt *r, const struct ctl_death *death)
 {
+    if (death->process && death->node == r->node)
+        r->deaths[r->death_count++ % RLT_DEATHS_KEPT] = *death;
     RLT_LIST_EACH(&r->all_monitors, link) {
         struct rlt_monitor *m = mt_container_of(link, struct rlt_monitor, in_all);
-        if (m->process == death->process && m->node == death->node)
+        if (m->process == death->process && m->node == death->node && !MT_PLANT(MT_PLANT_DEATH_IS_SILENT))
             monitor_fire(r, m, death);
     }
 }

@@ -137,6 +137,8 @@ mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, 
 /* Waits for CTL_WELCOME and maps what it brings; lib is ready afterwards. The text of a refusal in `text`. */
 mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[256]);
 void      lib_disconnect(void);
+/* The last step of a shutdown: nothing may look at shared memory afterwards. */
+void      lib_unmap_shared(void);
 /* Messages on the unix socket. MT_EAGAIN where there is none. */
 mt_status lib_socket_receive(int fd, void *bytes, size_t room, size_t *out_size, int *fds, int *out_fd_count);
 mt_status lib_socket_send(int fd, uint16_t kind, mt_id id, const void *payload, size_t size, const void *more,
@@ -166,6 +168,7 @@ const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t ha
 uint64_t            lib_method_hash(const char *method);
 /* ENOFUNC with the near names. */
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
+void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);
 
 /* ---- lib_task.c ---- */
 /* Checks arguments against a signature (up to '>') and turns them into own_args. ETYPE, EINVAL into *f. */

@@ -92,8 +92,10 @@ manta_ref *manta_actor_call(manta_actor *handle, const char *method, int argc, c
         own_failure_set(&f, MT_EINVAL, "a call on an actor handle that is NULL");
     } else if (actor->state == OWN_ACTOR_DEAD && actor->failure) {
         f = *actor->failure;
+    } else if (!method) {
+        own_failure_set(&f, MT_EINVAL, "a call of actor %s without the name of a method", actor->name);
     } else if (!m) {
-        own_failure_set(&f, MT_ENOFUNC, "actor %s has no method '%.60s'", actor->name, method ? method : "(null)");
+        lib_unknown_method(&f, actor->name, type, method);
     } else if (lib_args(m->name, m->signature, argc, argv, args, wires, &f, type->file, type->line)) {
         call.function = lib_hash(m->name);
         call.name = m->name;
@@ -136,6 +138,8 @@ manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error 
     code = lib_check(e);
     if (code == MANTA_OK)
         code = lib_call(request, CTL_REQUEST, bytes, sizeof bytes, timeout_ms, e);
+    if (code == MANTA_ENOENT)
+        lib_error(e, code, "no actor is named '%s' in the name space '%s'", name, lib.name_space);
     if (code == MANTA_OK && request->size < sizeof(struct ctl_reply) + sizeof found)
         code = lib_error(e, MANTA_EPROTO, "the head's answer brings no actor");
     if (code == MANTA_OK) {

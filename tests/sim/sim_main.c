@@ -2,9 +2,10 @@
  *
  * sim_main.c - sim_cluster: runs seeds, each a whole cluster with faults, and says which invariant a seed broke.
  *
- *   sim_cluster [--seeds A-B] [--seed N [--trace]] [--nodes N] [--seconds S] [--plant N] [--once]
+ *   sim_cluster [--seeds A-B] [--seed N [--trace]] [--nodes N] [--head] [--seconds S] [--once] [--first] [--plant N]
  *
- * Each seed is run twice, and both traces must be the same (--once: one run). Exit status 1: an invariant did not hold.
+ * Each seed is run twice, and both traces must be the same (--once: one run). --first ends with the first seed that
+ * fails. Exit status 1: an invariant did not hold.
  */
 #include "tests/sim/sim.h"
 
@@ -19,7 +20,7 @@ int mt_plant;
 struct options {
     uint64_t first, last;
     int      nodes, seconds;
-    bool     trace, once, has_head;
+    bool     trace, once, has_head, stops_at_first;
     int      plant;
 };
 
@@ -33,6 +34,12 @@ static int parse(int argc, char **argv, struct options *o)
             continue;
         } else if (!strcmp(argv[i], "--once")) {
             o->once = true;
+            continue;
+        } else if (!strcmp(argv[i], "--first")) {
+            o->stops_at_first = true;
+            continue;
+        } else if (!strcmp(argv[i], "--head")) {
+            o->has_head = true;
             continue;
         } else if (!strcmp(argv[i], "--seed")) {
             o->first = o->last = strtoull(value, &end, 10);
@@ -98,7 +105,7 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
     for (int run = 0; run < (o->once || o->trace ? 1 : 2); run++) {
         struct sim_config config = {.seed = seed, .nodes = o->nodes, .has_head = o->has_head, .trace = o->trace,
                                     .faults_until = (uint64_t)o->seconds * SIM_S,
-                                    .limit = (uint64_t)(o->seconds + 60) * SIM_S, .drivers_at_a_time = 2, .ops = 60};
+                                    .limit = (uint64_t)(o->seconds + 90) * SIM_S, .drivers_at_a_time = 2, .ops = 60};
         bool ok = sim_run(&s, &config);
         if (!ok)
             printf("seed %llu, event %llu, %.6f s: %s\n", (unsigned long long)seed, (unsigned long long)s.event_count,
@@ -133,7 +140,7 @@ int main(int argc, char **argv)
     mt_plant = o.plant;
 #endif
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    for (uint64_t seed = o.first; seed <= o.last; seed++)
+    for (uint64_t seed = o.first; seed <= o.last && !(failed && o.stops_at_first); seed++)
         failed += !run_seed(&o, seed, &total);
     clock_gettime(CLOCK_MONOTONIC, &end);
     total_print(&total, (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
