@@ -56,8 +56,6 @@ static size_t count_files(const char *folder, const char *name)
 struct seen {
     char   text[4096];
     size_t size;
-    struct fake_raylet *raylet; /* reports its log while the client follows */
-    int    stop_after;
 };
 static int keep(void *user, const manta_log *log)
 {
@@ -66,7 +64,16 @@ static int keep(void *user, const manta_log *log)
     assert_true(s->size + log->len < sizeof s->text);
     memcpy(s->text + s->size, log->text, log->len);
     s->size += log->len;
-    return s->stop_after > 0 && --s->stop_after == 0;
+    return 0;
+}
+
+struct count {
+    size_t bytes;
+};
+static int add_up(void *user, const manta_log *log)
+{
+    ((struct count *)user)->bytes += log->len;
+    return 0;
 }
 
 /* ---- the way of a job ---- */
@@ -377,6 +384,41 @@ static void a_full_disk_is_told_to_who_uploads_and_ends_a_head_that_cannot_commi
     daemon_fini(&d);
 }
 
+static void a_log_that_cannot_be_written_does_not_keep_its_job(void **unused)
+{
+    (void)unused;
+    static char        piece[100 * 1024 + 1];
+    struct daemon      d;
+    struct fake_raylet r;
+    manta_error        e;
+    manta_job_info     info;
+    daemon_init(&d);
+    d.file_size_max = 256 * 1024;
+    assert_true(daemon_start(&d, NULL, NULL));
+    raylet_open(&r, &d, 7);
+    manta_client *c = open_client(&d);
+    manta_job     job = {.id = "loud", .argv = (const char *const[]){"x", NULL}};
+    assert_int_equal(manta_job_submit(c, &job, &e), MANTA_OK);
+    raylet_next(&r, KIND(START_JOB));
+    raylet_job_state(&r, "loud", 1, "RUNNING", 0, "");
+    memset(piece, 'a', sizeof piece - 1);
+    for (uint64_t offset = 0; offset < 4 * (sizeof piece - 1); offset += sizeof piece - 1)
+        raylet_log(&r, "loud", 1, offset, piece);
+    while (raylet_next(&r, KIND(LOG_ACK))->log_ack->offset < 4 * (sizeof piece - 1))
+        ;
+    raylet_job_state(&r, "loud", 1, "SUCCEEDED", 0, "");
+    assert_int_equal(manta_job_wait(c, "loud", 20000, &info, &e), MANTA_OK);
+    assert_string_equal(info.state, "SUCCEEDED");
+    struct count count = {0};
+    assert_int_equal(manta_job_follow(c, "loud", add_up, &count, &e), MANTA_ESYS); /* and who reads it is told */
+    assert_non_null(strstr(e.message, "could not be written"));
+    assert_in_range(count.bytes, 100 * 1024, 256 * 1024);
+    manta_client_close(c);
+    raylet_close(&r);
+    assert_int_equal(daemon_end(&d, SIGTERM), 0);
+    daemon_fini(&d);
+}
+
 /* ---- a user's program ---- */
 
 static pid_t run_yardstick(const struct daemon *d, const char *folder, int out)
@@ -481,6 +523,7 @@ int main(void)
         cmocka_unit_test(clients_are_told_what_is_wrong),
         cmocka_unit_test(an_upload_that_lies_is_not_kept),
         cmocka_unit_test(a_full_disk_is_told_to_who_uploads_and_ends_a_head_that_cannot_commit),
+        cmocka_unit_test(a_log_that_cannot_be_written_does_not_keep_its_job),
         cmocka_unit_test(the_yardstick_program_ends_as_its_job_does),
         cmocka_unit_test(the_end_of_the_cluster_reaches_everybody),
         cmocka_unit_test(a_private_head_ends_with_its_driver_and_leaves_nothing),
