@@ -284,7 +284,7 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
     struct rlt_class *c = l->class;
     struct rlt_proc  *worker = l->worker;
     struct rlt_job   *job = l->job;
-    bool              was_granted = l->state != LEASE_STARTING;
+    bool              was_granted = l->state != LEASE_STARTING && l->has_lane;
 
     lease_set_state(l, LEASE_DRAINED);
     if (!MT_PLANT(MT_PLANT_LEASE_KEEPS) || end->code != MT_EWORKER_DIED)
