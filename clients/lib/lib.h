@@ -121,6 +121,8 @@ manta_status lib_check(manta_error *e);
 typedef bool (*lib_ready)(void *arg);
 /* Until ready(arg), or the deadline (lib_now_ns; INT64_MAX: none). True: ready. Inside a task the CPU is given back. */
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns);
+/* False inside a callback: nothing may wait there. */
+bool lib_may_wait(void);
 int64_t lib_deadline(int64_t timeout_ms);
 void lib_helper_start(void);
 void lib_helper_stop(void);

@@ -248,6 +248,8 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
 {
     if (!own_ref_is_ready(ref)) {
         own_ref_ask(&lib.own, ref);
+        if (!lib_may_wait())
+            return lib_error(e, MANTA_EDEADLK, "the value is not there, and a callback may not wait for it");
         if (!lib_wait(ref_is_ready, ref, deadline_ns)) {
             if (lib.broken)
                 return lib_check(e);
