@@ -123,7 +123,7 @@ static void back_to_pending(struct head *h, struct job *job)
 {
     job->node = 0;
     job->pid = 0;
-    job->retry_ms = h->now_ms + HEAD_JOB_RETRY_MS;
+    job->retry_ms = h->now_ms + MT_HEAD_JOB_RETRY_MS;
     jobs_set_state(h, job, JOB_PENDING);
     records_put_job(h, job);
 }
