@@ -148,7 +148,7 @@ static void remove_all(const char *dir)
 
 void shell_files_remove(struct shell *sh)
 {
-    static const char *const names[] = {"state.db", "state.db-wal", "state.db-shm", "state.db-journal"};
+    static const char *const names[] = {"state.db", "state.db-wal", "state.db-shm", "state.db-journal", "port"};
     char                     path[SHELL_PATH_SIZE];
     shell_path(sh, "logs", "", path);
     remove_all(path);
