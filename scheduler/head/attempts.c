@@ -231,7 +231,7 @@ static void take_current(struct head *h, struct stream *s, struct job *job, cons
     if (says(state, "RUNNING"))
         take_running(h, s, job, state);
     else if (says(state, "SUCCEEDED"))
-        jobs_end(h, job, JOB_SUCCEEDED, state->exit_code, state->reason);
+        jobs_end(h, job, JOB_SUCCEEDED, state->exit_code, state->reason[0] ? state->reason : "exited with status 0");
     else if (says(state, "FAILED"))
         attempt_failed(h, job, state->exit_code, state->reason);
     else if (says(state, "STOPPED"))
