@@ -179,8 +179,9 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
 /* Resources of options into a class; EINVAL into *f. */
 bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory,
                     const manta_resource *resources, int count, struct own_failure *f);
+/* Under the lock: submits, once there is room, and wakes whom it must. NULL, and *f, only without memory. */
+struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f);
 manta_ref *lib_failed_ref(const struct own_failure *f);
-void lib_ref_bytes(manta_ref *ref);
 
 /* ---- lib_object.c ---- */
 /* Room in a segment of ours; asks the raylet for segments as needed. Under the lock. */
