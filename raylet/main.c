@@ -38,7 +38,10 @@ int main(int argc, char **argv)
 {
     static struct sh sh;
     uint32_t         limit;
-    mt_status        st = rlt_options_read(argc, argv, &sh.options);
+    mt_status        st = io_fill_standard_fds();
+    if (st.code)
+        return 1;
+    st = rlt_options_read(argc, argv, &sh.options);
     if (st.code)
         return st.code == MT_ENOENT ? 0 : 2;
     harden();
