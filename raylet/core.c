@@ -67,6 +67,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
     rlt_list_init(&r->all_monitors);
     rlt_list_init(&r->waiting);
     r->slice.fire = slice_fire;
+    rlt_head_init(r);
     return r;
 }
 
@@ -104,6 +105,9 @@ void rlt_free(struct rlt *r)
     }
     rlt_regions_fini(r);
     rlt_names_fini(r);
+    rlt_head_fini(r);
+    rlt_submit_fini(r);
+    rlt_nodes_fini(r);
     mt_map_fini(&r->conns);
     mt_map_fini(&r->processes);
     mt_map_fini(&r->jobs);
@@ -246,7 +250,7 @@ static void up_record(struct rlt *r, const struct rlt_event *e)
 
 /* ---- the step -------------------------------------------------------------------------------------------------- */
 
-static void shut_down(struct rlt *r, const char *why)
+void rlt_shut_down(struct rlt *r, const char *why)
 {
     if (r->is_stopping)
         return;
@@ -268,7 +272,7 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
         p->is_closed = true;
         rlt_proc_gone(r, p);
         if (is_owner_of_raylet)
-            shut_down(r, "the driver has left");
+            rlt_shut_down(r, "the driver has left");
         break;
     case RLT_EV_EXITED:
         if (e->has_status && p->state == PROC_DYING) {
@@ -280,7 +284,7 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
         else
             rlt_proc_gone(r, p);
         if (is_owner_of_raylet)
-            shut_down(r, "the driver has left");
+            rlt_shut_down(r, "the driver has left");
         break;
     case RLT_EV_SPAWNED:
         rlt_pool_spawned(r, p, e->pid);
@@ -303,6 +307,9 @@ static void lane_failed(struct rlt *r, uint64_t lane)
     if (!l)
         return;
     snprintf(end.text, sizeof end.text, "no memory for the lane of a lease on node %u", r->node);
+    l->has_lane = false; /* nobody was told of it, so nobody is told of its end */
+    if (l->kind == LEASE_CALLER && l->owner)
+        rlt_down_reply(r->out, l->owner->conn, l->request, MT_ENOMEM, end.text);
     if (l->worker && l->kind != LEASE_CALLER)
         rlt_proc_gone(r, l->worker); /* it waits for a lane that will not come */
     else
@@ -317,6 +324,10 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
     MT_ASSERT(e->now >= r->now);
     r->now = e->now;
     r->rng.state ^= e->random;
+    if (!r->head.is_ready && r->node) {
+        r->head.is_ready = true;
+        rlt_act(out, RLT_A_READY);
+    }
     fire_timers(r);
     switch (e->kind) {
     case RLT_EV_TICK:
@@ -336,13 +347,26 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
     case RLT_EV_REGION_FAILED:
         rlt_region_failed(r, (uint32_t)e->number);
         break;
+    case RLT_EV_HEAD_UP:
+    case RLT_EV_HEAD_DOWN:
+    case RLT_EV_HEAD:
+        rlt_head_event(r, e);
+        break;
+    case RLT_EV_JOB_STARTED:
+    case RLT_EV_JOB_FAILED:
+    case RLT_EV_JOB_LOG:
+    case RLT_EV_JOB_TEXT:
+    case RLT_EV_JOB_EXITED:
+        rlt_submit_event(r, e);
+        break;
     case RLT_EV_SHUTDOWN:
-        shut_down(r, e->text);
+        rlt_shut_down(r, e->text);
         break;
     default:
         proc_event(r, e);
     }
     rlt_schedule(r);
+    rlt_head_changed(r);
     r->out = NULL;
 }
 
@@ -385,6 +409,11 @@ static const char *check_resources(const struct rlt *r)
         for (uint32_t i = 0; i < r->ledger.count; i++)
             if (!l->hold.is_cpu_out || (int)i != cpu)
                 leased[i] += l->hold.amount[i];
+    }
+    MT_MAP_EACH(&r->submitted, entry) {
+        const struct rlt_submitted *job = entry->value.ptr;
+        for (uint32_t i = 0; i < r->ledger.count; i++)
+            leased[i] += job->hold.amount[i];
     }
     for (uint32_t i = 0; i < r->ledger.count; i++) {
         if (r->ledger.free[i] + r->ledger.leased[i] != r->ledger.total[i].milli)

@@ -90,8 +90,9 @@ enum rlt_event_kind {
     /* submitted jobs */
     RLT_EV_JOB_STARTED, /* name (job id), pid */
     RLT_EV_JOB_FAILED,  /* could not be started: name, text */
-    RLT_EV_JOB_OUTPUT,  /* name, number (offset), bytes */
-    RLT_EV_JOB_EXITED,  /* name, status */
+    RLT_EV_JOB_LOG,     /* its log has grown: name, number (size) */
+    RLT_EV_JOB_TEXT,    /* answer to JOB_LOG_READ: name, number (offset), bytes */
+    RLT_EV_JOB_EXITED,  /* it has ended and all its output is in the log: name, status, number (size of the log) */
 
     RLT_EV_SHUTDOWN, /* a signal, or the end of the driver of a private cluster: text */
 };
@@ -127,11 +128,12 @@ struct rlt_event {
 
 enum rlt_action_kind {
     /* connections and processes */
-    RLT_A_WELCOME = 1,  /* conn, record, payload (ctl_welcome). code 0: make control lane, park page and (not for a
+    RLT_A_WELCOME = 1,  /* conn, number (process), record, payload (ctl_welcome). code 0: make control lane, park page and (not for a
                            zygote: flag) pin table, give them to the switch, send with fds; else send and close. */
     RLT_A_SOCKET,       /* conn, record, payload, fds: one message on the unix socket */
     RLT_A_CLOSE,        /* conn: after what was sent; no event follows */
-    RLT_A_SPAWN_ZYGOTE, /* conn (new), fd (program, borrowed), payload: a ctl_hello and its strings */
+    RLT_A_SPAWN_ZYGOTE, /* conn (new), fd (program, borrowed), pid (of the driver, 0: elsewhere), payload and size: a
+                           ctl_hello and its strings */
     RLT_A_FORK,         /* peer (the zygote's conn), conn (new, the worker's), record, payload (ctl_fork): make a
                            socketpair, keep one end as conn, send the other */
     RLT_A_WATCH,        /* conn, fd (pidfd, taken), pid: RLT_EV_EXITED when it says so */
@@ -164,10 +166,12 @@ enum rlt_action_kind {
     RLT_A_PROGRAM_READ,  /* job, fd, number (offset): answered by PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes */
     RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
 
-    RLT_A_JOB_START, /* job_spec, number (attempt): fetch blobs, unpack, run */
-    RLT_A_JOB_KILL,  /* name */
-    RLT_A_JOB_FORGET, /* name: its folder may go, its log stays */
+    RLT_A_JOB_START, /* name, job_spec, number (attempt): fetch blobs, unpack, run */
+    RLT_A_JOB_KILL,  /* name, flags (signal); before it has started: JOB_FAILED follows */
+    RLT_A_JOB_LOG_READ, /* name, number (offset), size (at most): answered by JOB_TEXT */
+    RLT_A_JOB_FORGET, /* name: after its end; its folder and log go */
 
+    RLT_A_READY, /* once: this node has its number, processes are welcome */
     RLT_A_EXIT, /* text: leave in order */
 };
 enum { RLT_PROGRAM_CHUNK = 15 * 1024 };
@@ -221,7 +225,7 @@ struct rlt_action {
 };
 
 /* The actions of one step. Zeroed is empty and valid; rlt_actions_reset before each use keeps the memory. Everything
- * that an action points to lives until the next reset. */
+ * that an action points to lives until the next reset, but what came with the event (job_spec), which lives as long. */
 struct rlt_actions {
     struct rlt_action *data;
     size_t             count, capacity;

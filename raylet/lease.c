@@ -12,6 +12,8 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/plant.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -282,10 +284,11 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
     struct rlt_class *c = l->class;
     struct rlt_proc  *worker = l->worker;
     struct rlt_job   *job = l->job;
-    bool              was_granted = l->state != LEASE_STARTING;
+    bool              was_granted = l->state != LEASE_STARTING && l->has_lane;
 
     lease_set_state(l, LEASE_DRAINED);
-    rlt_ledger_give(&r->ledger, &l->hold);
+    if (!MT_PLANT(MT_PLANT_LEASE_KEEPS) || end->code != MT_EWORKER_DIED)
+        rlt_ledger_give(&r->ledger, &l->hold);
     if (was_granted && l->owner && l->owner->state == PROC_ALIVE)
         rlt_down(r->out, l->owner->conn, CTL_ENDED, (mt_id){0, 0}, end, sizeof *end);
     r->stats.ended += was_granted;

@@ -8,6 +8,7 @@
 
 #include "core/base/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,10 +35,24 @@ static void cloexec(int fd)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
+/* manta-raylet --run PARENT PROGRAM ARGUMENT...: how the raylet starts the driver of a submitted job, which must die
+ * with it. Returns only when the program cannot be run. */
+static int run_program(char **argv)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != atoi(argv[0]))
+        return 1; /* it had died before that */
+    execvp(argv[1], argv + 1);
+    fprintf(stderr, "manta: cannot run %s: %s\n", argv[1], strerrordesc_np(errno));
+    return errno == ENOENT ? 127 : 126;
+}
+
 int main(int argc, char **argv)
 {
     static struct sh sh;
     uint32_t         limit;
+    if (argc > 3 && strcmp(argv[1], "--run") == 0)
+        return run_program(argv + 2);
     mt_status        st = io_fill_standard_fds();
     if (st.code)
         return 1;

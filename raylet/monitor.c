@@ -7,6 +7,8 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/plant.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -78,7 +80,7 @@ void rlt_monitors_fire(struct rlt *r, const struct ctl_death *death)
         r->deaths[r->death_count++ % RLT_DEATHS_KEPT] = *death;
     RLT_LIST_EACH(&r->all_monitors, link) {
         struct rlt_monitor *m = mt_container_of(link, struct rlt_monitor, in_all);
-        if (m->process == death->process && m->node == death->node)
+        if (m->process == death->process && m->node == death->node && !MT_PLANT(MT_PLANT_DEATH_IS_SILENT))
             monitor_fire(r, m, death);
     }
 }

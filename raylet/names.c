@@ -31,7 +31,7 @@ static bool same_name(const struct ctl_name *a, const struct ctl_name *b)
     return strcmp(a->space, b->space) == 0 && strcmp(a->name, b->name) == 0;
 }
 
-static void reply_bytes(struct rlt *r, uint64_t conn, mt_id id, const void *bytes, size_t size)
+void rlt_reply_bytes(struct rlt *r, uint64_t conn, mt_id id, const void *bytes, size_t size)
 {
     struct ctl_reply   reply = {.code = MT_OK, .size = (uint32_t)size};
     struct rlt_action *a = rlt_act(r->out, RLT_A_SW_DOWN);
@@ -62,7 +62,11 @@ static int32_t name_put(struct rlt *r, struct rlt_proc *p, const struct ctl_name
 
 static void name_request(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, struct ctl_name *n)
 {
-    n->space[sizeof n->space - 1] = n->name[sizeof n->name - 1] = 0;
+    n->space[sizeof n->space - 1] = n->name[sizeof n->name - 1] = n->type[sizeof n->type - 1] = 0;
+    if (r->config.has_head) {
+        rlt_head_ask(r, p, id, op, n);
+        return;
+    }
     if (op == CTL_OP_NAME_PUT) {
         rlt_down_reply(r->out, p->conn, id, name_put(r, p, n), NULL);
         return;
@@ -71,25 +75,14 @@ static void name_request(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t o
     if (!there || !same_name(there, n)) {
         rlt_down_reply(r->out, p->conn, id, MT_ENOENT, NULL);
     } else if (op == CTL_OP_NAME_GET) {
-        reply_bytes(r, p->conn, id, there, sizeof *there);
+        rlt_reply_bytes(r, p->conn, id, there, sizeof *there);
+    } else if (!mt_id_equal(there->actor, n->actor)) {
+        rlt_down_reply(r->out, p->conn, id, MT_ENOENT, NULL); /* the name is another actor's */
     } else {
         mt_map_remove(&r->names, name_key(n));
         free(there);
         rlt_down_reply(r->out, p->conn, id, MT_OK, NULL);
     }
-}
-
-static void nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id)
-{
-    struct ctl_node n = {.node = r->node, .epoch = r->epoch, .state = 1};
-    memcpy(n.name, r->config.node_name, sizeof n.name);
-    memcpy(n.address, r->config.address, sizeof n.address);
-    for (uint32_t i = 0; i < r->ledger.count && i < CTL_RESOURCES; i++) {
-        n.total[i] = n.free[i] = r->ledger.total[i];
-        n.free[i].milli = r->ledger.free[i];
-        n.resource_count++;
-    }
-    reply_bytes(r, p->conn, id, &n, sizeof n);
 }
 
 void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload)
@@ -98,7 +91,7 @@ void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *re
     struct ctl_name    name;
     memcpy(&request, payload, sizeof request);
     if (request.op == CTL_OP_NODES) {
-        nodes_reply(r, p, record->id);
+        rlt_nodes_reply(r, p, record->id);
     } else if (request.op < CTL_OP_NAME_PUT || request.op > CTL_OP_NAME_DELETE ||
                record->length < LANE_RECORD_SIZE + sizeof request + sizeof name) {
         rlt_down_reply(r->out, p->conn, record->id, MT_EINVAL, "no such request");

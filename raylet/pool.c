@@ -92,6 +92,7 @@ static void zygote_start(struct rlt *r, struct rlt_job *job)
     struct rlt_action *a = rlt_act(r->out, RLT_A_SPAWN_ZYGOTE);
     a->conn = p->conn;
     a->fd = job->program;
+    a->pid = job->driver ? job->driver->pid : 0;
     a->payload = rlt_keep(r->out, job->hello, job->hello_size);
     a->size = job->hello_size;
 }

@@ -78,6 +78,7 @@ static void welcome_send(struct rlt *r, struct rlt_proc *p, mt_id id, int32_t co
     snprintf(w.text, sizeof w.text, "%s", text);
     struct rlt_action *a = rlt_act_ctl(r->out, RLT_A_WELCOME, p->conn, CTL_WELCOME, id, &w, sizeof w);
     a->flags = p->role == CTL_ZYGOTE ? RLT_WELCOME_ZYGOTE : 0;
+    a->number = p->process;
 }
 
 static void hello_refuse(struct rlt *r, struct rlt_proc *p, mt_id id, int32_t code, const char *text)
@@ -143,6 +144,10 @@ static bool proc_hello(struct rlt *r, struct rlt_proc *p, const struct rlt_event
     h.job_name[sizeof h.job_name - 1] = 0;
     if (h.magic != CTL_MAGIC) {
         rlt_proc_gone(r, p);
+        return false;
+    }
+    if (!r->head.is_ready) {
+        hello_refuse(r, p, e->record.id, MT_EAGAIN, "the raylet has not joined its cluster yet");
         return false;
     }
     if (h.version_min > CTL_VERSION || h.version_max < CTL_VERSION) {
@@ -301,6 +306,8 @@ static void proc_end(struct rlt *r, struct rlt_proc *p)
     if (p->process) {
         rlt_monitors_fire(r, &death);
         rlt_names_process_gone(r, p->process);
+        if (p->has_names)
+            rlt_head_process_gone(r, p->process);
     }
     if (p->role == CTL_WORKER && !p->is_leaving)
         r->stats.worker_deaths++;

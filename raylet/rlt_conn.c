@@ -261,9 +261,18 @@ void sh_conn_kill(struct sh_conn *c)
 /* Every child that has ended, ours or inherited (this process is the subreaper of all it started). */
 void sh_reap(struct sh *sh)
 {
-    pid_t pid;
-    int   status;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    siginfo_t info;
+    pid_t     pid;
+    int       status;
+    for (;;) {
+        info.si_pid = 0;
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+            return;
+        sh_job_ends(sh, info.si_pid);
+        pid = waitpid(info.si_pid, &status, WNOHANG);
+        if (pid <= 0)
+            return;
+        sh_job_reaped(sh, pid, status);
         MT_MAP_EACH(&sh->conns, entry) {
             struct sh_conn *c = entry->value.ptr;
             if (c->pid == pid && c->conn >= RLT_CONN_OURS) {

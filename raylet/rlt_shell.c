@@ -27,6 +27,8 @@ void sh_event(struct rlt_event *event, enum rlt_event_kind kind)
     event->fd = -1;
 }
 
+static void say_ready(struct sh *sh);
+
 /* ---- actions ------------------------------------------------------------------------------------------------------ */
 
 static void do_welcome(struct sh *sh, const struct rlt_action *a)
@@ -42,7 +44,7 @@ static void do_welcome(struct sh *sh, const struct rlt_action *a)
         return;
     }
     sh->node = w.node;
-    if (sh_memory_welcome(c).code || sh_store_welcome(c, a->record.id.process, w.job).code) {
+    if (sh_memory_welcome(c).code || sh_store_welcome(c, a->number, w.job).code) {
         sh_event(&e, RLT_EV_CLOSED);
         e.conn = a->conn;
         sh_step(sh, &e);
@@ -152,6 +154,24 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         lane = a->lane ? sh_lane_find(sh, a->lane) : NULL;
         sh_switcher_act(sh, a, lane ? lane->memory : NULL, NULL);
         break;
+    case RLT_A_HEAD_SEND:
+        sh_head_send(sh, a);
+        break;
+    case RLT_A_JOB_START:
+        sh_job_start(sh, a);
+        break;
+    case RLT_A_JOB_KILL:
+        sh_job_kill(sh, a);
+        break;
+    case RLT_A_JOB_LOG_READ:
+        sh_job_log_read(sh, a);
+        break;
+    case RLT_A_JOB_FORGET:
+        sh_job_forget(sh, a);
+        break;
+    case RLT_A_READY:
+        say_ready(sh);
+        break;
     case RLT_A_EXIT:
         mt_log(MT_LOG_INFO, "raylet_leaves", "why=\"%s\"", a->text);
         sh->is_exiting = true;
@@ -238,7 +258,10 @@ static void caught_int(struct io_signal *signal, int number)
 
 static mt_status core_make(struct sh *sh)
 {
-    struct rlt_config config = {.has_head = false, .is_private = sh->options.driver_fd >= 0, .node = 1, .epoch = 1};
+    bool              has_head = sh->options.head || sh->options.head_file, is_private = sh->options.driver_fd >= 0;
+    struct rlt_config config = {.has_head = has_head, .is_private = is_private};
+    config.node = config.epoch = is_private || !has_head; /* else the head says */
+    snprintf(config.head_address, sizeof config.head_address, "%s", sh_head_address(sh));
     MT_TRY(mt_random_bytes(&config.boot, sizeof config.boot));
     if (sh->options.node_name)
         snprintf(config.node_name, sizeof config.node_name, "%s", sh->options.node_name);
@@ -287,7 +310,7 @@ static mt_status adopt_driver(struct sh *sh)
     return mt_ok();
 }
 
-static void say_ready(const struct sh *sh)
+static void say_ready(struct sh *sh)
 {
     char line[512];
     int  size = snprintf(line, sizeof line, "ready socket=%s\n", sh->has_listener ? sh->listener.path : "-");
@@ -296,6 +319,7 @@ static void say_ready(const struct sh *sh)
     if (write(sh->options.ready_fd, line, (size_t)size) != size)
         mt_log(MT_LOG_WARN, "ready_unread", "errno=%d", errno);
     close(sh->options.ready_fd);
+    sh->options.ready_fd = -1;
 }
 
 /* Kills every process that the raylet started, and waits for them: nothing of ours is left behind. */
@@ -320,13 +344,15 @@ static void end_processes(struct sh *sh)
 
 mt_status sh_run(struct sh *sh)
 {
-    mt_status st;
+    struct rlt_event begin;
+    mt_status        st;
     sh->next_conn = 1;
     sh->timer.fire = timer_fired;
     sh->sigchld.caught = child_ended;
     sh->sigterm.caught = caught_term;
     sh->sigint.caught = caught_int;
     MT_TRY(io_loop_new(&sh->loop));
+    MT_TRY_GOTO(st, sh_head_find(sh), out);
     MT_TRY_GOTO(st, core_make(sh), out);
     MT_TRY_GOTO(st, sh_switcher_start(sh), out);
     MT_TRY_GOTO(st, sh_store_start(sh), out);
@@ -335,12 +361,17 @@ mt_status sh_run(struct sh *sh)
     MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigint, SIGINT), out);
     MT_TRY_GOTO(st, open_socket(sh), out);
     MT_TRY_GOTO(st, adopt_driver(sh), out);
-    say_ready(sh);
+    sh_event(&begin, RLT_EV_TICK);
+    sh_step(sh, &begin);
+    MT_TRY_GOTO(st, sh_head_start(sh), out);
     io_loop_run(sh->loop);
 out:
     if (sh->has_listener)
         io_listener_close(&sh->listener);
     sh_switcher_stop(sh);
+    sh->is_exiting = true;
+    sh_jobs_stop(sh);
+    sh_head_stop(sh);
     end_processes(sh);
     sh_store_stop(sh);
     sh_memory_fini(sh);

@@ -62,7 +62,7 @@ static mt_status program_read(const uint8_t *bytes, size_t size, struct program 
 }
 
 /* Returns 0 or an errno. */
-static int spawn(const char *path, const struct program *p, int child_fd, pid_t *out_pid)
+static int spawn(const char *path, const struct program *p, int child_fd, int output, pid_t *out_pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t          attributes;
@@ -84,6 +84,8 @@ static int spawn(const char *path, const struct program *p, int child_fd, pid_t 
     err = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     if (!err)
         err = posix_spawn_file_actions_adddup2(&files, child_fd, CHILD_FD);
+    for (int fd = 1; !err && output >= 0 && fd <= 2; fd++)
+        err = posix_spawn_file_actions_adddup2(&files, output, fd);
     if (!err && p->cwd[0])
         err = posix_spawn_file_actions_addchdir_np(&files, p->cwd);
     if (!err)
@@ -127,7 +129,7 @@ void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a)
         mt_status st = socket_pair(sh, a->conn, &c, &child);
         /* A path through our own descriptor: the very file that the driver runs, even if its name means another now. */
         snprintf(path, sizeof path, "/proc/self/fd/%d", a->fd);
-        err = st.code ? st.sys : spawn(path, &program, child, &pid);
+        err = st.code ? st.sys : spawn(path, &program, child, sh_job_output(sh, a->pid), &pid);
         if (!st.code)
             close(child);
         free(program.argv);

@@ -76,8 +76,8 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
         rlt_class_unschedulable(r, c, MT_EWORKER_DIED, c->owner->job->failure);
         return true;
     }
-    if (r->config.has_head)
-        return false;
+    if (r->config.has_head && !r->config.is_private)
+        return false; /* the head knows all nodes, and says so */
     if (c->def.policy == CTL_NODE && c->def.node != r->node) {
         snprintf(text, sizeof text, "\"%s\" wants node %u, which is not in the cluster", c->def.name, c->def.node);
     } else if (!rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, &lacking)) {

@@ -69,6 +69,11 @@ struct sh_region {
 
 struct sh_switcher; /* the switch and its thread */
 struct sh_store;    /* the object store's server half */
+struct sh_head;     /* the way to the head */
+struct sh_job;      /* a submitted job */
+struct rpc;
+struct rpc_channel;
+struct io_token;
 
 struct sh {
     struct rlt_options  options;
@@ -86,11 +91,15 @@ struct sh {
     uint64_t            next_conn;
     struct sh_switcher *switcher;
     struct sh_store    *store;
+    struct sh_head     *head; /* NULL: no head, no token */
+    mt_map              jobs; /* number -> sh_job */
+    uint64_t            next_job;
+    char                job_folder[256]; /* "" until the first job */
     uint32_t            node; /* ours, as the last welcome said */
 };
 
 /* rlt_shell.c: one event into the core, and all that follows from it. Loop thread; inside an action the event is kept
- * for after it (its payload, bytes and name must then be NULL, its text static). */
+ * for after it (what it points to must then live that long). */
 void sh_step(struct sh *sh, struct rlt_event *event);
 void sh_event(struct rlt_event *event, enum rlt_event_kind kind); /* zeroed, fd -1 */
 mt_status sh_run(struct sh *sh);                                  /* until told to leave; cleans up */
@@ -115,6 +124,27 @@ MT_MUST_USE mt_status sh_region_new(struct sh *sh, uint64_t number, uint64_t siz
 void sh_region_free(struct sh *sh, uint64_t number);
 int  sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: none */
 void sh_memory_fini(struct sh *sh);
+
+/* rlt_head.c */
+MT_MUST_USE mt_status sh_head_find(struct sh *sh);      /* address and token; waits for --head-file */
+MT_MUST_USE mt_status sh_head_rpc_start(struct sh *sh); /* gRPC, before anything is served */
+MT_MUST_USE mt_status sh_head_start(struct sh *sh);
+void sh_head_stop(struct sh *sh);
+void sh_head_send(struct sh *sh, const struct rlt_action *a);
+const char *sh_head_address(const struct sh *sh);
+const struct io_token *sh_head_token(const struct sh *sh); /* NULL: none */
+struct rpc *sh_head_rpc(const struct sh *sh);
+struct rpc_channel *sh_head_channel(const struct sh *sh);
+
+/* rlt_job.c */
+void sh_job_start(struct sh *sh, const struct rlt_action *a);
+void sh_job_kill(struct sh *sh, const struct rlt_action *a);
+void sh_job_log_read(struct sh *sh, const struct rlt_action *a);
+void sh_job_forget(struct sh *sh, const struct rlt_action *a);
+void sh_job_ends(struct sh *sh, pid_t pid); /* dead, but not reaped: its number is still its own */
+void sh_job_reaped(struct sh *sh, pid_t pid, int status);
+int  sh_job_output(const struct sh *sh, pid_t driver); /* where workers of that driver print; -1: where we do */
+void sh_jobs_stop(struct sh *sh);
 
 /* rlt_store.c */
 MT_MUST_USE mt_status sh_store_start(struct sh *sh);

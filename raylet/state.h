@@ -44,6 +44,16 @@ enum {
     RLT_CALLERS_MAX = 65536,    /* lanes to actors of others */
     RLT_START_FAILURES_MAX = 3, /* zygotes or workers of a job that die in a row before they greet */
     RLT_PROCS_MAX = 8192,
+    RLT_REPORT_MS = 50,         /* between two reports of changes */
+    RLT_BEAT_MS = 1000,         /* a report without a change, as a sign of life */
+    RLT_SUBMITTED_MAX = 64,     /* drivers of submitted jobs on one node */
+    RLT_JOB_STOP_MS = 5000,     /* from SIGTERM to SIGKILL of a driver */
+    RLT_JOB_AGAIN_MS = 1000,    /* the end of a job is said again until the head acknowledges it */
+    RLT_LOG_WINDOW = 256 << 10, /* bytes of a log sent to the head and not acknowledged */
+    RLT_LOG_CHUNK = 32 << 10,
+    RLT_ASKED_MAX = 4096,       /* requests to the head that wait for its answer */
+    RLT_ASKED_MS = 30000,       /* ... at most so long, head away or not */
+    RLT_NODES_REPLY_MAX = 16,   /* nodes in one answer to CTL_OP_NODES */
 };
 #define RLT_REGION_BYTES_MAX (UINT64_C(1) << 40)
 
@@ -185,6 +195,61 @@ struct rlt_region {
     MT_VEC(uint64_t) members; /* conns */
 };
 
+/* A node of the cluster, as the head's View says. */
+struct rlt_node {
+    uint32_t node, epoch;
+    uint32_t state; /* 1 alive, 2 suspect, 3 dead */
+    char     name[CTL_NAME_SIZE], address[CTL_NAME_SIZE], data_address[CTL_NAME_SIZE];
+    uint32_t total_count, free_count;
+    struct ctl_resource total[CTL_RESOURCES], free[CTL_RESOURCES];
+};
+
+/* A request of a process of this node that the head has not answered yet. */
+struct rlt_asked {
+    mt_id           id;
+    uint64_t        conn;
+    uint32_t        op;
+    struct ctl_name name;
+    uint64_t        since;
+    struct rlt_list in_all; /* oldest first */
+};
+
+/* A submitted job whose driver runs here. */
+enum rlt_submitted_state { JOB_STARTING, JOB_RUNNING, JOB_ENDED };
+struct rlt_submitted {
+    char             id[CTL_NAME_SIZE];
+    uint32_t         attempt;
+    enum rlt_submitted_state state;
+    bool             is_stopping; /* by order of the head, or its time is up */
+    bool             is_timed_out;
+    bool             is_reading;  /* a piece of the log is on its way from the shell */
+    int32_t          pid, exit_code;
+    const char      *word; /* of JobState: RUNNING SUCCEEDED FAILED STOPPED */
+    char             reason[CTL_TEXT_SIZE];
+    uint64_t         time_ms;
+    uint64_t         log_size, log_sent, log_acked;
+    struct rlt_hold  hold;
+    struct rlt_timer timer; /* time limit; then from SIGTERM to SIGKILL; ENDED: to the next time it is said */
+};
+
+/* What this node and the head have said to each other. */
+struct rlt_head {
+    bool             is_up;         /* the stream is open */
+    bool             is_registered; /* ... and the head has answered */
+    bool             is_ready;      /* RLT_A_READY was said */
+    char             cluster[CTL_NAME_SIZE];
+    uint64_t         view_version;
+    uint64_t         report_version;
+    uint64_t         reported_at;
+    uint64_t         reported_hash; /* of what the last report said: unchanged ones wait for the next sign of life */
+    struct rlt_timer report;
+    struct rlt_timer patience; /* the oldest request that is not answered */
+    mt_map           asked;    /* id -> rlt_asked */
+    struct rlt_list  all_asked;
+    uint64_t         gone[64]; /* the last processes that ended and had names: said again after each registration */
+    uint32_t         gone_count;
+};
+
 struct rlt {
     struct rlt_config config;
     uint32_t          node, epoch;
@@ -213,7 +278,9 @@ struct rlt {
     uint32_t          next_route, next_region;
     uint32_t          worker_count;
     bool              is_stopping;
-    struct rlt_cluster *cluster; /* head.c, peers.c: NULL without a head */
+    struct rlt_head   head;
+    mt_map            submitted; /* hash of the id -> rlt_submitted */
+    mt_map            nodes; /* number -> rlt_node: the others, and this one once the head has said so */
     struct rlt_stats  stats;     /* the counters */
 };
 
@@ -224,6 +291,8 @@ void  rlt_timer_set(struct rlt *r, struct rlt_timer *t, uint64_t at);
 void  rlt_timer_clear(struct rlt *r, struct rlt_timer *t);
 void *rlt_calloc(size_t size);
 void  rlt_map_put(mt_map *map, mt_id key, void *ptr);
+
+void  rlt_shut_down(struct rlt *r, const char *why);
 
 /* process.c */
 void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid);
@@ -298,5 +367,33 @@ void rlt_regions_fini(struct rlt *r);
 void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_names_process_gone(struct rlt *r, uint64_t process);
 void rlt_names_fini(struct rlt *r);
+
+void rlt_reply_bytes(struct rlt *r, uint64_t conn, mt_id id, const void *bytes, size_t size);
+
+/* head.c */
+void rlt_head_init(struct rlt *r);
+void rlt_head_fini(struct rlt *r);
+void rlt_head_event(struct rlt *r, const struct rlt_event *e);
+void rlt_head_send(struct rlt *r, Manta__V1__NodeToHead *message); /* nothing while the stream is down */
+void rlt_head_changed(struct rlt *r);                              /* a report may be due */
+void rlt_head_ask(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, const struct ctl_name *name);
+void rlt_head_process_gone(struct rlt *r, uint64_t process);
+void rlt_rejoin(struct rlt *r, const char *why); /* this node was declared dead: all that runs here ends */
+
+/* submit.c */
+void rlt_submit_order(struct rlt *r, const Manta__V1__HeadToNode *m);
+void rlt_submit_event(struct rlt *r, const struct rlt_event *e);
+void rlt_submit_registered(struct rlt *r);
+void rlt_submit_fini(struct rlt *r);
+void rlt_submit_kill_all(struct rlt *r);
+
+/* remote.c */
+void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node);
+
+/* nodes.c */
+void rlt_nodes_view(struct rlt *r, const Manta__V1__View *view);
+struct rlt_node *rlt_node_find(const struct rlt *r, uint32_t node);
+void rlt_nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id);
+void rlt_nodes_fini(struct rlt *r);
 
 #endif

@@ -259,6 +259,8 @@ void own_actor_reply(struct own *own, const struct own_request *request, const s
             own_class_demand(own, actor->cls, 1);
     } else if (request->kind == CTL_LANE_WANT && reply->code) {
         actor->is_asking = false;
+        if (reply->code != MT_EACTOR_DIED)
+            return; /* a lack of something: asked again at the next tick */
         actor->incarnation++; /* that worker is gone: the creator will name the next */
         own_actor_pump(own, actor);
     }

@@ -319,7 +319,7 @@ static void settle_slot(struct own *own, struct own_lane *lane, struct own_task 
     struct own_failure    failure;
 
     slot_clear(lane, task);
-    if (state != LANE_RUNNING && state != LANE_DONE_CLAIM) {
+    if ((state != LANE_RUNNING && state != LANE_DONE_CLAIM) || MT_PLANT(MT_PLANT_RAN_IS_NOT_RUN)) {
         task_back(task);
         return;
     }

@@ -69,10 +69,9 @@ static void log_done(struct io_job *job)
     sh->log_bytes -= l->action.bytes->size;
     if (sh->log_bytes <= SHELL_LOG_BYTES_MAX / 2)
         shell_resume_streams(sh);
-    if (l->sys == 0)
-        shell_step(sh, &event);
-    else
+    if (l->sys != 0) /* a hole in the log; the raylet is told to go on all the same, or the job would never end */
         mt_log(MT_LOG_ERROR, "log_write", "job=%s error=\"%s\"", l->action.job, strerror(l->sys));
+    shell_step(sh, &event);
     shell_feed_wake(sh, l->action.job);
     free(l->action.bytes);
     free(l);

@@ -39,13 +39,20 @@ struct upload {
 
 /* ---- ends ---- */
 
+/* What has no name by now is nothing. */
+static void discard(struct upload *u)
+{
+    if (u->path[0])
+        unlink(u->path);
+    u->path[0] = '\0';
+}
+
 static void upload_free(struct upload *u)
 {
     io_timer_stop(&u->silence);
     if (u->fd >= 0)
         close(u->fd);
-    if (u->path[0])
-        unlink(u->path);
+    discard(u);
     if (u->chunk)
         manta__v1__blob_chunk__free_unpacked(u->chunk, NULL);
     u->sh->uploads--;
@@ -70,6 +77,8 @@ static void answer(struct upload *u, int32_t code, const char *text)
     if (u->is_answered || u->is_closed)
         return;
     u->is_answered = true;
+    if (code != MT_OK && !u->is_working)
+        discard(u); /* before the client hears of it */
     reply.code = code;
     reply.text = (char *)text;
     mt_status st = rpc_pack(&reply.base, &bytes);

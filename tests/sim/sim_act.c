@@ -270,6 +270,7 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_SW_LANE_CLOSE:
     case RLT_A_SW_FRAME:
     case RLT_A_SW_PAUSE: act_switch(s, n, a); break;
+    case RLT_A_READY: n->is_ready = true; break;
     case RLT_A_EXIT: SIM_REQUIRE(s, false, "node %d exits: %s", n->index, a->text); break;
     default: sim_net_act(s, n, a); break;
     }

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * head.c - what this node and the head say to each other: registration, reports, placements, names.
+ *
+ * Owns: struct rlt_head and the requests that wait for an answer. Thread: the logic loop only.
+ * Always: everything here works without the head for any length of time: what was not answered is said again after the
+ * next registration, under the same id, and a process that waits for an answer gets one after RLT_ASKED_MS at the latest.
+ */
+#include "raylet/state.h"
+
+#include "core/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void report_fire(struct rlt *r, struct rlt_timer *t)
+{
+    (void)r;
+    (void)t; /* rlt_head_changed, at the end of the step, does it */
+}
+
+static void patience_fire(struct rlt *r, struct rlt_timer *t);
+
+void rlt_head_init(struct rlt *r)
+{
+    rlt_list_init(&r->head.all_asked);
+    r->head.report.fire = report_fire;
+    r->head.patience.fire = patience_fire;
+}
+
+static void asked_free(struct rlt *r, struct rlt_asked *asked)
+{
+    mt_map_remove(&r->head.asked, asked->id);
+    rlt_list_out(&asked->in_all);
+    free(asked);
+}
+
+void rlt_head_fini(struct rlt *r)
+{
+    RLT_LIST_EACH(&r->head.all_asked, link)
+        free(mt_container_of(link, struct rlt_asked, in_all));
+    mt_map_fini(&r->head.asked);
+}
+
+void rlt_head_send(struct rlt *r, Manta__V1__NodeToHead *message)
+{
+    if (r->head.is_up)
+        rlt_act(r->out, RLT_A_HEAD_SEND)->to_head = message;
+}
+
+static Manta__V1__NodeToHead *message_new(struct rlt *r, int kind)
+{
+    static const Manta__V1__NodeToHead empty = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__NodeToHead             *m = rlt_keep(r->out, &empty, sizeof empty);
+    m->kind_case = (Manta__V1__NodeToHead__KindCase)kind;
+    return m;
+}
+
+static char *keep_text(struct rlt *r, const char *text)
+{
+    return rlt_keep(r->out, text, strlen(text) + 1);
+}
+
+static Manta__V1__Resource **resources_make(struct rlt *r, const struct ctl_resource *from, uint32_t count)
+{
+    static const Manta__V1__Resource empty = MANTA__V1__RESOURCE__INIT;
+    Manta__V1__Resource            **out = rlt_keep(r->out, NULL, (count + 1) * sizeof *out);
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = rlt_keep(r->out, &empty, sizeof empty);
+        out[i]->name = keep_text(r, from[i].name);
+        out[i]->milli = from[i].milli;
+    }
+    return out;
+}
+
+/* ---- registration ------------------------------------------------------------------------------------------------- */
+
+static void register_send(struct rlt *r)
+{
+    static const Manta__V1__Register empty = MANTA__V1__REGISTER__INIT;
+    Manta__V1__NodeToHead           *m = message_new(r, MANTA__V1__NODE_TO_HEAD__KIND_REGISTER);
+    Manta__V1__Register             *g = rlt_keep(r->out, &empty, sizeof empty);
+    g->version_min = g->version_max = 1;
+    g->boot = r->config.boot;
+    g->node = r->node;
+    g->epoch = r->epoch;
+    g->name = keep_text(r, r->config.node_name);
+    g->address = keep_text(r, r->config.address);
+    g->data_address = keep_text(r, r->config.data_address);
+    g->cluster = keep_text(r, r->head.cluster);
+    g->n_total = r->ledger.count;
+    g->total = resources_make(r, r->ledger.total, r->ledger.count);
+    m->register_ = g;
+    rlt_head_send(r, m);
+}
+
+void rlt_rejoin(struct rlt *r, const char *why)
+{
+    mt_log(MT_LOG_WARN, "rejoin", "node=%u epoch=%u why=\"%s\"", r->node, r->epoch, why);
+    r->stats.fenced++;
+    rlt_submit_kill_all(r);
+    MT_MAP_EACH(&r->conns, entry) {
+        struct rlt_proc *p = entry->value.ptr;
+        if (p->conn >= RLT_CONN_OURS) {
+            rlt_act(r->out, RLT_A_KILL)->conn = p->conn;
+        } else if (p->state != PROC_DYING) {
+            rlt_proc_gone(r, p); /* a driver cannot be killed; its connection ends, and with it all that it had here */
+        }
+    }
+}
+
+static void ask_send(struct rlt *r, const struct rlt_asked *asked);
+static void gone_send(struct rlt *r, uint64_t process);
+
+static void registered(struct rlt *r, const Manta__V1__Registered *g)
+{
+    if (g->code) {
+        mt_log(MT_LOG_ERROR, "register_refused", "code=%s text=\"%.300s\"", mt_code_name(g->code), g->text);
+        if (g->code == MT_EAGAIN)
+            return; /* the head ends the stream; the next one asks again */
+        char why[CTL_TEXT_SIZE];
+        snprintf(why, sizeof why, "the head refused this node: %.300s", g->text);
+        rlt_shut_down(r, why);
+        return;
+    }
+    if (r->node && (r->node != g->node || r->epoch != g->epoch))
+        rlt_rejoin(r, "the head has given this node's work up");
+    r->node = g->node;
+    r->epoch = g->epoch;
+    snprintf(r->head.cluster, sizeof r->head.cluster, "%s", g->cluster);
+    r->head.is_registered = true;
+    r->head.report_version = 0;
+    r->head.reported_hash = 0;
+    if (!r->head.is_ready) {
+        r->head.is_ready = true;
+        rlt_act(r->out, RLT_A_READY);
+    }
+    for (struct rlt_list *link = r->head.all_asked.next; link != &r->head.all_asked; link = link->next)
+        ask_send(r, mt_container_of(link, struct rlt_asked, in_all));
+    for (uint32_t i = 0; i < r->head.gone_count && i < 64; i++)
+        gone_send(r, r->head.gone[i]);
+    rlt_submit_registered(r);
+}
+
+/* ---- reports ------------------------------------------------------------------------------------------------------- */
+
+static void hash_in(uint64_t *hash, uint64_t value)
+{
+    *hash = (*hash ^ value) * 0x9e3779b97f4a7c15u;
+    *hash ^= *hash >> 29;
+}
+
+static uint32_t class_lacks(const struct rlt_class *c)
+{
+    uint32_t has = c->held + c->asked;
+    return c->wanted > has ? c->wanted - has : 0;
+}
+
+static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
+{
+    uint64_t hash = 1;
+    *out_wants = 0;
+    for (uint32_t i = 0; i < r->ledger.count; i++)
+        hash_in(&hash, (uint64_t)r->ledger.free[i]);
+    for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next) {
+        const struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
+        hash_in(&hash, c->owner->process);
+        hash_in(&hash, c->def.class_id);
+        hash_in(&hash, c->version << 20 | class_lacks(c));
+        ++*out_wants;
+    }
+    return hash;
+}
+
+static Manta__V1__Want *want_make(struct rlt *r, const struct rlt_class *c)
+{
+    static const Manta__V1__Want empty = MANTA__V1__WANT__INIT;
+    Manta__V1__Want             *w = rlt_keep(r->out, &empty, sizeof empty);
+    w->owner = c->owner->process;
+    w->class_id = c->def.class_id;
+    w->version = c->version;
+    w->wanted = class_lacks(c);
+    w->policy = c->def.policy;
+    w->node = c->def.node;
+    w->job = c->owner->job->job;
+    w->n_resources = c->def.resource_count;
+    w->resources = resources_make(r, c->def.resources, c->def.resource_count);
+    return w;
+}
+
+static void report_send(struct rlt *r, uint32_t want_count)
+{
+    static const Manta__V1__Report empty = MANTA__V1__REPORT__INIT;
+    Manta__V1__NodeToHead         *m = message_new(r, MANTA__V1__NODE_TO_HEAD__KIND_REPORT);
+    Manta__V1__Report             *report = rlt_keep(r->out, &empty, sizeof empty);
+    struct ctl_resource            free_now[RLT_RESOURCES_MAX];
+    memcpy(free_now, r->ledger.total, sizeof free_now);
+    for (uint32_t i = 0; i < r->ledger.count; i++)
+        free_now[i].milli = r->ledger.free[i];
+    report->version = ++r->head.report_version;
+    report->n_free = r->ledger.count;
+    report->free = resources_make(r, free_now, r->ledger.count);
+    report->wants = rlt_keep(r->out, NULL, (want_count + 1) * sizeof *report->wants);
+    for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next)
+        report->wants[report->n_wants++] = want_make(r, mt_container_of(link, struct rlt_class, in_waiting));
+    m->report = report;
+    rlt_head_send(r, m);
+}
+
+void rlt_head_changed(struct rlt *r)
+{
+    struct rlt_head *h = &r->head;
+    uint32_t         wants;
+    if (!h->is_registered || r->is_stopping)
+        return;
+    uint64_t hash = report_hash(r, &wants);
+    uint64_t due = h->reported_at + (hash == h->reported_hash ? RLT_BEAT_MS : RLT_REPORT_MS) * RLT_MS;
+    if (h->report_version && due > r->now) {
+        if (!mt_heap_holds(&h->report.node) || h->report.node.key != due)
+            rlt_timer_set(r, &h->report, due);
+        return;
+    }
+    report_send(r, wants);
+    h->reported_at = r->now;
+    h->reported_hash = hash;
+    rlt_timer_set(r, &h->report, r->now + RLT_BEAT_MS * RLT_MS);
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------------------- */
+
+static void ask_send(struct rlt *r, const struct rlt_asked *asked)
+{
+    static const Manta__V1__NameRequest empty = MANTA__V1__NAME_REQUEST__INIT;
+    Manta__V1__NodeToHead              *m = message_new(r, MANTA__V1__NODE_TO_HEAD__KIND_NAME);
+    Manta__V1__NameRequest             *q = rlt_keep(r->out, &empty, sizeof empty);
+    q->id_process = asked->id.process;
+    q->id_counter = asked->id.counter_index;
+    q->op = asked->op;
+    q->space = keep_text(r, asked->name.space);
+    q->name = keep_text(r, asked->name.name);
+    q->type = keep_text(r, asked->name.type);
+    q->actor_process = asked->name.actor.process;
+    q->actor_counter = asked->name.actor.counter_index;
+    q->owner = asked->name.owner;
+    q->owner_node = asked->name.owner_node;
+    m->name = q;
+    rlt_head_send(r, m);
+}
+
+static void patience_arm(struct rlt *r)
+{
+    struct rlt_asked *oldest = rlt_list_first(&r->head.all_asked, struct rlt_asked, in_all);
+    if (oldest)
+        rlt_timer_set(r, &r->head.patience, oldest->since + RLT_ASKED_MS * RLT_MS);
+    else
+        rlt_timer_clear(r, &r->head.patience);
+}
+
+static void patience_fire(struct rlt *r, struct rlt_timer *t)
+{
+    (void)t;
+    RLT_LIST_EACH(&r->head.all_asked, link) {
+        struct rlt_asked *asked = mt_container_of(link, struct rlt_asked, in_all);
+        if (r->now - asked->since < RLT_ASKED_MS * RLT_MS)
+            break;
+        if (rlt_proc_of_conn(r, asked->conn))
+            rlt_down_reply(r->out, asked->conn, asked->id, MT_ETIMEDOUT, "the head has not answered");
+        asked_free(r, asked);
+    }
+    patience_arm(r);
+}
+
+void rlt_head_ask(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, const struct ctl_name *name)
+{
+    if (mt_id_is_zero(id) || mt_map_find(&r->head.asked, id))
+        return; /* said twice: one answer will do */
+    if (r->head.asked.count >= RLT_ASKED_MAX) {
+        rlt_down_reply(r->out, p->conn, id, MT_EAGAIN, "too many requests wait for the head");
+        return;
+    }
+    struct rlt_asked *asked = rlt_calloc(sizeof *asked);
+    asked->id = id;
+    asked->conn = p->conn;
+    asked->op = op;
+    asked->name = *name;
+    asked->since = r->now;
+    rlt_list_init(&asked->in_all);
+    rlt_list_append(&r->head.all_asked, &asked->in_all);
+    rlt_map_put(&r->head.asked, id, asked);
+    p->has_names |= op == CTL_OP_NAME_PUT;
+    patience_arm(r);
+    if (r->head.is_registered)
+        ask_send(r, asked);
+}
+
+static void name_answered(struct rlt *r, const Manta__V1__NameReply *reply)
+{
+    mt_id             id = {reply->id_process, reply->id_counter};
+    struct rlt_asked *asked = mt_map_ptr(&r->head.asked, id);
+    if (!asked)
+        return;
+    if (rlt_proc_of_conn(r, asked->conn) && reply->code == MT_OK && asked->op == CTL_OP_NAME_GET) {
+        struct ctl_name name = asked->name;
+        name.actor = (mt_id){reply->actor_process, reply->actor_counter};
+        name.owner = reply->owner;
+        name.owner_node = reply->owner_node;
+        snprintf(name.type, sizeof name.type, "%s", reply->type);
+        rlt_reply_bytes(r, asked->conn, id, &name, sizeof name);
+    } else if (rlt_proc_of_conn(r, asked->conn)) {
+        rlt_down_reply(r->out, asked->conn, id, reply->code, reply->text[0] ? reply->text : NULL);
+    }
+    asked_free(r, asked);
+    patience_arm(r);
+}
+
+static void gone_send(struct rlt *r, uint64_t process)
+{
+    static const Manta__V1__ProcessGone empty = MANTA__V1__PROCESS_GONE__INIT;
+    Manta__V1__NodeToHead              *m = message_new(r, MANTA__V1__NODE_TO_HEAD__KIND_GONE);
+    m->gone = rlt_keep(r->out, &empty, sizeof empty);
+    m->gone->process = process;
+    rlt_head_send(r, m);
+}
+
+void rlt_head_process_gone(struct rlt *r, uint64_t process)
+{
+    r->head.gone[r->head.gone_count++ % 64] = process;
+    if (r->head.is_registered)
+        gone_send(r, process);
+}
+
+/* ---- the head's words -------------------------------------------------------------------------------------------------- */
+
+static struct rlt_class *class_of(const struct rlt *r, uint64_t owner, uint32_t class_id, uint64_t version)
+{
+    struct rlt_proc  *p = rlt_proc_of_process(r, owner);
+    struct rlt_class *c = p ? rlt_class_find(p, class_id) : NULL;
+    return c && c->version == version && class_lacks(c) ? c : NULL;
+}
+
+static void placed(struct rlt *r, const Manta__V1__Place *place)
+{
+    for (size_t i = 0; i < place->n_nodes; i++) {
+        struct rlt_class *c = class_of(r, place->owner, place->class_id, place->version);
+        if (!c)
+            return; /* an answer to a level that is no more */
+        if (place->nodes[i] == r->node)
+            r->is_dirty = true; /* rlt_schedule tries this node anyway */
+        else
+            rlt_remote_request(r, c, place->nodes[i]);
+    }
+}
+
+static void unschedulable(struct rlt *r, const Manta__V1__Unschedulable *u)
+{
+    struct rlt_class *c = class_of(r, u->owner, u->class_id, u->version);
+    if (c)
+        rlt_class_unschedulable(r, c, u->code ? u->code : MT_EUNSCHEDULABLE, u->text);
+}
+
+static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
+{
+    if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED) {
+        registered(r, m->registered);
+        return;
+    }
+    if (!r->head.is_registered)
+        return;
+    switch (m->kind_case) {
+    case MANTA__V1__HEAD_TO_NODE__KIND_VIEW:
+        rlt_nodes_view(r, m->view);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_PLACE:
+        placed(r, m->place);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_UNSCHEDULABLE:
+        unschedulable(r, m->unschedulable);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_NAME:
+        name_answered(r, m->name);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_START_JOB:
+    case MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB:
+    case MANTA__V1__HEAD_TO_NODE__KIND_JOB_ACK:
+    case MANTA__V1__HEAD_TO_NODE__KIND_LOG_ACK:
+        rlt_submit_order(r, m);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_SHUTDOWN:
+        rlt_shut_down(r, m->shutdown->reason);
+        break;
+    default:
+        break; /* of a newer head: not for us */
+    }
+}
+
+void rlt_head_event(struct rlt *r, const struct rlt_event *e)
+{
+    switch (e->kind) {
+    case RLT_EV_HEAD_UP:
+        r->head.is_up = true;
+        r->head.is_registered = false;
+        register_send(r);
+        break;
+    case RLT_EV_HEAD_DOWN:
+        r->head.is_up = r->head.is_registered = false;
+        rlt_timer_clear(r, &r->head.report);
+        break;
+    default:
+        head_message(r, e->head);
+    }
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * job_test.c - a real head and a real raylet: registration, submitted jobs, their logs, their ends, restarts of the head.
+ */
+#include "core/base/sha256.h"
+#include "core/proto/manta.pb-c.h"
+#include "core/rpc/codec.h"
+#include "core/rpc/rpc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    char  dir[64], head_dir[96], node_dir[96], address[128], head_port[128];
+    pid_t head, raylet;
+    struct rpc *rpc;
+    struct rpc_channel *channel;
+    struct io_token token;
+};
+
+static void start_head(struct fixture *f)
+{
+    char path[160];
+    f->head = fork();
+    if (f->head == 0) {
+        execl(MANTA_HEAD, "manta-head", "--dir", f->head_dir, "--listen", f->head_port[0] ? f->head_port : "127.0.0.1:0", NULL);
+        _exit(127);
+    }
+    snprintf(path, sizeof path, "%s/head.addr", f->head_dir);
+    for (int i = 0; i < 10000; i++) {
+        FILE *file = fopen(path, "r");
+        if (file && fgets(f->address, sizeof f->address, file) && strchr(f->address, '\n')) {
+            *strchr(f->address, '\n') = 0;
+            fclose(file);
+            snprintf(f->head_port, sizeof f->head_port, "%s", f->address);
+            return;
+        }
+        if (file)
+            fclose(file);
+        usleep(1000);
+    }
+    fail_msg("the head does not come up");
+}
+
+static void start_raylet(struct fixture *f)
+{
+    char file[160], ready_fd[16], byte;
+    int  ready[2];
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    snprintf(file, sizeof file, "%s/head.addr", f->head_dir);
+    snprintf(ready_fd, sizeof ready_fd, "%d", ready[1]);
+    f->raylet = fork();
+    if (f->raylet == 0) {
+        fcntl(ready[1], F_SETFD, 0);
+        execl(MANTA_RAYLET, "manta-raylet", "--dir", f->node_dir, "--head-file", file, "--num-cpus", "2", "--ready-fd",
+              ready_fd, NULL);
+        _exit(127);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1); /* registered */
+    close(ready[0]);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    char path[160];
+    snprintf(f->dir, sizeof f->dir, "/tmp/manta-job-test-XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    snprintf(f->head_dir, sizeof f->head_dir, "%s/head", f->dir);
+    snprintf(f->node_dir, sizeof f->node_dir, "%s/node", f->dir);
+    start_head(f);
+    start_raylet(f);
+    snprintf(path, sizeof path, "%s/token", f->head_dir);
+    assert_int_equal(io_token_read(path, &f->token).code, 0);
+    struct rpc_channel_config config = {.target = f->address, .token = &f->token};
+    assert_int_equal(rpc_new(NULL, &f->rpc).code, 0);
+    assert_int_equal(rpc_channel_open(f->rpc, &config, &f->channel).code, 0);
+    *state = f;
+    return 0;
+}
+
+static void end(pid_t pid)
+{
+    int status;
+    kill(pid, SIGTERM);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    char command[160];
+    rpc_channel_close(f->channel);
+    rpc_free(f->rpc);
+    end(f->raylet);
+    assert_int_not_equal(rmdir(f->node_dir) && errno != ENOENT, 1); /* nothing of ours is left in it */
+    end(f->head);
+    assert_true(waitpid(-1, NULL, WNOHANG) < 0); /* this is the subreaper: no process is left either */
+    snprintf(command, sizeof command, "rm -rf %s", f->dir);
+    assert_int_equal(system(command), 0);
+    free(f);
+    return 0;
+}
+
+static Manta__V1__JobReply *ask(struct fixture *f, const char *method, const ProtobufCMessage *request)
+{
+    ProtobufCMessage *reply = NULL;
+    mt_buf bytes = {0}, answer = {0};
+    char detail[MT_ERROR_BYTES_MAX];
+    assert_int_equal(rpc_pack(request, &bytes).code, 0);
+    mt_status st = rpc_call_blocking(f->channel, method, mt_buf_view(&bytes), 30000, RPC_WAIT_READY, &answer, detail);
+    if (st.code)
+        print_error("%s: %s\n", method, detail);
+    assert_int_equal(st.code, 0);
+    assert_int_equal(rpc_unpack(&manta__v1__job_reply__descriptor, mt_buf_view(&answer), 1 << 20, &reply).code, 0);
+    mt_buf_fini(&bytes);
+    mt_buf_fini(&answer);
+    return (Manta__V1__JobReply *)reply;
+}
+
+static void submit(struct fixture *f, const char *id, const char *script, uint64_t time_ms, uint32_t retries)
+{
+    Manta__V1__SubmitRequest request = MANTA__V1__SUBMIT_REQUEST__INIT;
+    Manta__V1__JobSpec spec = MANTA__V1__JOB_SPEC__INIT;
+    Manta__V1__Resource cpu = MANTA__V1__RESOURCE__INIT, *resources[1] = {&cpu};
+    char *argv[3] = {"/bin/sh", "-c", (char *)(uintptr_t)script}, *env[1] = {"COLOUR=green"};
+    cpu.name = "CPU";
+    cpu.milli = 1000;
+    spec.id = spec.name = (char *)(uintptr_t)id;
+    spec.n_argv = 3;
+    spec.argv = argv;
+    spec.n_env = 1;
+    spec.env = env;
+    spec.n_resources = 1;
+    spec.resources = resources;
+    spec.time_ms = time_ms;
+    spec.retries = retries;
+    request.spec = &spec;
+    Manta__V1__JobReply *reply = ask(f, "/manta.v1.Head/Submit", &request.base);
+    assert_int_equal(reply->code, 0);
+    rpc_unpack_free(&reply->base);
+}
+
+static void wait_for(struct fixture *f, const char *id, const char *state, int exit_code, const char *reason)
+{
+    Manta__V1__WaitJobRequest request = MANTA__V1__WAIT_JOB_REQUEST__INIT;
+    request.id = (char *)(uintptr_t)id;
+    request.wait_ms = 20000;
+    Manta__V1__JobReply *reply = ask(f, "/manta.v1.Head/WaitJob", &request.base);
+    assert_int_equal(reply->code, 0);
+    assert_string_equal(reply->job->state, state);
+    assert_int_equal(reply->job->exit_code, exit_code);
+    if (reason && !strstr(reply->job->reason, reason))
+        fail_msg("reason: %s", reply->job->reason);
+    rpc_unpack_free(&reply->base);
+}
+
+static void read_log(struct fixture *f, const char *id, char *out, size_t size)
+{
+    Manta__V1__FollowRequest request = MANTA__V1__FOLLOW_REQUEST__INIT;
+    struct rpc_stream_config config = {.method = "/manta.v1.Head/FollowJob"};
+    struct rpc_reader *reader;
+    mt_buf bytes = {0}, message = {0};
+    char detail[MT_ERROR_BYTES_MAX];
+    size_t at = 0;
+    request.id = (char *)(uintptr_t)id;
+    assert_int_equal(rpc_pack(&request.base, &bytes).code, 0);
+    assert_int_equal(rpc_reader_open(f->channel, &config, mt_buf_view(&bytes), &reader).code, 0);
+    while (rpc_reader_next(reader, 20000, &message, detail).code == 0) {
+        ProtobufCMessage *m = NULL;
+        assert_int_equal(rpc_unpack(&manta__v1__log_chunk__descriptor, mt_buf_view(&message), 1 << 20, &m).code, 0);
+        Manta__V1__LogChunk *chunk = (Manta__V1__LogChunk *)m;
+        assert_true(at + chunk->text.len < size);
+        memcpy(out + at, chunk->text.data, chunk->text.len);
+        at += chunk->text.len;
+        rpc_unpack_free(m);
+        mt_buf_fini(&message);
+    }
+    out[at] = 0;
+    rpc_reader_close(reader);
+    mt_buf_fini(&bytes);
+}
+
+static void a_job_runs_and_its_log_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    static char text[4096];
+    char expected[256];
+    submit(f, "hello", "echo \"colour $COLOUR\"; echo \"at $MANTA_ADDRESS\" >&2; echo \"token [$MANTA_TOKEN]\"", 0, 0);
+    wait_for(f, "hello", "SUCCEEDED", 0, NULL);
+    read_log(f, "hello", text, sizeof text);
+    snprintf(expected, sizeof expected, "colour green\nat %s\ntoken []\n", f->node_dir);
+    assert_string_equal(text, expected);
+}
+
+static void a_failure_tells_status_and_signal(void **state)
+{
+    struct fixture *f = *state;
+    submit(f, "fails", "exit 3", 0, 0);
+    wait_for(f, "fails", "FAILED", 3, "status 3");
+    submit(f, "killed", "kill -9 $$", 0, 0);
+    wait_for(f, "killed", "FAILED", 128 + 9, "SIGKILL");
+    submit(f, "again", "test $MANTA_JOB_ATTEMPT -gt 1", 0, 2);
+    wait_for(f, "again", "SUCCEEDED", 0, NULL);
+}
+
+static void a_job_is_stopped_and_times_out(void **state)
+{
+    struct fixture *f = *state;
+    Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
+    submit(f, "slow", "sleep 100", 300, 0);
+    wait_for(f, "slow", "FAILED", 128 + 15, "time limit");
+    submit(f, "long", "sleep 100", 0, 0);
+    request.id = "long";
+    rpc_unpack_free(&ask(f, "/manta.v1.Head/StopJob", &request.base)->base);
+    wait_for(f, "long", "STOPPED", 128 + 15, NULL);
+}
+
+static void the_head_may_die_and_come_back(void **state)
+{
+    struct fixture *f = *state;
+    static char text[1 << 20];
+    int status;
+    submit(f, "through", "for i in 1 2 3 4 5 6 7 8 9 10; do echo line $i; sleep 0.2; done", 0, 0);
+    usleep(300000);
+    kill(f->head, SIGKILL);
+    assert_int_equal(waitpid(f->head, &status, 0), f->head);
+    usleep(300000);
+    char path[160];
+    snprintf(path, sizeof path, "%s/head.addr", f->head_dir);
+    unlink(path);
+    start_head(f);
+    wait_for(f, "through", "SUCCEEDED", 0, NULL);
+    read_log(f, "through", text, sizeof text);
+    assert_string_equal(text, "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\nline 9\nline 10\n");
+}
+
+static void a_large_log_arrives_whole(void **state)
+{
+    struct fixture *f = *state;
+    static char text[3 << 20];
+    submit(f, "large", "seq 1 200000", 0, 0);
+    wait_for(f, "large", "SUCCEEDED", 0, NULL);
+    read_log(f, "large", text, sizeof text);
+    char *at = text;
+    for (long i = 1; i <= 200000; i++) {
+        assert_int_equal(strtol(at, &at, 10), i);
+        assert_int_equal(*at++, '\n');
+    }
+    assert_int_equal(*at, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_job_runs_and_its_log_is_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failure_tells_status_and_signal, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_is_stopped_and_times_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_head_may_die_and_come_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_large_log_arrives_whole, setup, teardown),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
