@@ -77,6 +77,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     lane->unpublished++;
     task->lane = lane;
     task->sequence = sequence;
+    task->is_asked_back = false;
     task->state = OWN_SENT;
     /* A hungry worker gets the first record at once and then small batches: one line of shared memory moves for each
      * publication. A busy one is not waiting; the next get, or the helper's tick, publishes the rest. */
@@ -257,8 +258,10 @@ static void revoke_remote(struct own *own, struct own_lane *lane, struct own_tas
     struct lane_record record = {.length = LANE_RECORD_SIZE, .kind = LANE_REVOKE, .epoch = own->epoch,
                                  .sequence = task->sequence, .id = task->id, .attempt = task->attempt,
                                  .slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1))};
-    if (lane_ring_push(&lane->forward, &record, NULL))
-        own_lane_publish(own, lane);
+    if (task->is_asked_back || !lane_ring_push(&lane->forward, &record, NULL))
+        return;
+    task->is_asked_back = true; /* the answer is LANE_RETURNED, or its outcome */
+    own_lane_publish(own, lane);
 }
 
 uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep)
