@@ -167,6 +167,8 @@ static mt_status done_with_value(struct own *own, struct own_lane *lane, struct 
     padded = sizeof value + (((size_t)value.size + 7) & ~(size_t)7);
     if (size && padded > size)
         return mt_error(MT_EPROTO, 0, "a result that runs past its record");
+    if (value.ref_count)
+        return mt_error(MT_EPROTO, 0, "a result with declared refs, which this version does not know");
     if (size > padded)
         note_held(own, lane, payload + padded, size - padded);
     if (task->kind == LANE_CREATE) {
