@@ -36,7 +36,7 @@ manta_status manta_nodes_list(manta_client *c, manta_node_info **out_nodes, size
     Manta__V1__ListNodesRequest request = MANTA__V1__LIST_NODES_REQUEST__INIT;
     ProtobufCMessage           *message;
     manta_status st = ctl_call(c, "/manta.v1.Head/ListNodes", &request.base, &manta__v1__list_nodes_reply__descriptor,
-                               c->timeout_ms, CTL_CALL_MS, &message, e);
+                               c->timeout_ms, MT_CALL_MS, &message, e);
     if (st != MANTA_OK)
         return st;
     const Manta__V1__ListNodesReply *reply = (const Manta__V1__ListNodesReply *)message;
@@ -64,7 +64,7 @@ manta_status manta_cluster_stop(manta_client *c, const char *reason, manta_error
     ProtobufCMessage          *message;
     request.reason = (char *)(reason ? reason : "");
     manta_status st = ctl_call(c, "/manta.v1.Head/Shutdown", &request.base, &manta__v1__shutdown_reply__descriptor,
-                               c->timeout_ms, CTL_CALL_MS, &message, e);
+                               c->timeout_ms, MT_CALL_MS, &message, e);
     if (st == MANTA_OK)
         rpc_unpack_free(message);
     return st;

@@ -128,6 +128,8 @@ manta_status lib_check(manta_error *e);
 typedef bool (*lib_ready)(void *arg);
 /* Until ready(arg), or the deadline (lib_now_ns; INT64_MAX: none). True: ready. Inside a task the CPU is given back. */
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns);
+/* False inside a callback: nothing may wait there. */
+bool lib_may_wait(void);
 int64_t lib_deadline(int64_t timeout_ms);
 void lib_helper_start(void);
 void lib_helper_stop(void);
@@ -184,6 +186,8 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
 /* Resources of options into a class; EINVAL into *f. */
 bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory,
                     const manta_resource *resources, int count, struct own_failure *f);
+/* Under the lock: submits, once there is room, and wakes whom it must. NULL, and *f, only without memory. */
+struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f);
 manta_ref *lib_failed_ref(const struct own_failure *f);
 /* Values among the arguments that are too large for a record go through the store, as references. Outside the lock.
  * Returns the arguments to use: argv itself where all are small. */
@@ -194,7 +198,6 @@ struct lib_spilled {
 };
 const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int argc, const manta_arg *argv);
 void             lib_spilled_drop(struct lib_spilled *s);
-void lib_ref_bytes(manta_ref *ref);
 
 /* ---- lib_object.c ---- */
 /* manta_put of a value of another type; of an 's' its NUL belongs to it. */

@@ -105,14 +105,7 @@ manta_ref *manta_actor_call(manta_actor *handle, const char *method, int argc, c
         call.function = lib_hash(m->name);
         call.name = m->name;
         call.retries = actor->call_retries;
-        lib.calls++;
-        if (MT_UNLIKELY(!lib.has_helper))
-            lib_helper_start();
-        ref = own_submit(&lib.own, &call);
-        if (lib.own.out.wake_count || lib.own.out.up.size)
-            lib_act();
-        if (!ref)
-            own_failure_set(&f, MT_ENOMEM, "no memory for a call");
+        ref = lib_submit(&call, &f);
     }
     if (!ref)
         ref = (struct own_ref *)lib_failed_ref(&f);

@@ -240,6 +240,22 @@ static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opt
     return cls;
 }
 
+struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f)
+{
+    struct own_ref *ref;
+    if (MT_UNLIKELY(lib.own.queued_bytes >= LIB_QUEUED_BYTES_MAX))
+        lib_wait(has_room, NULL, INT64_MAX);
+    lib.calls++;
+    if (MT_UNLIKELY(!lib.has_helper))
+        lib_helper_start();
+    ref = own_submit(&lib.own, call);
+    if (lib.own.out.wake_count || lib.own.out.up.size)
+        lib_act();
+    if (!ref)
+        own_failure_set(f, MT_ENOMEM, "no memory for a call of %s", call->name);
+    return ref;
+}
+
 manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv)
 {
     struct own_arg        args[MANTA_ARGS_MAX];
@@ -260,16 +276,7 @@ manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int
         own_failure_set(&f, lib_check(&e), "%s", e.message);
     } else if (lib_args(entry->name, entry->signature, argc, argv, args, wires, &f, entry->file, entry->line) &&
                refs_are_ours(args, argc, entry->name, &f) && (call.cls = class_of(entry, opts, &f))) {
-        if (MT_UNLIKELY(lib.own.queued_bytes >= LIB_QUEUED_BYTES_MAX))
-            lib_wait(has_room, NULL, INT64_MAX);
-        lib.calls++;
-        if (MT_UNLIKELY(!lib.has_helper))
-            lib_helper_start();
-        ref = own_submit(&lib.own, &call);
-        if (lib.own.out.wake_count || lib.own.out.up.size)
-            lib_act();
-        if (!ref)
-            own_failure_set(&f, MT_ENOMEM, "no memory for a task");
+        ref = lib_submit(&call, &f);
     }
     if (!ref)
         ref = (struct own_ref *)lib_failed_ref(&f);
@@ -304,6 +311,8 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
 {
     if (!own_ref_is_ready(ref)) {
         own_ref_ask(&lib.own, ref);
+        if (!lib_may_wait())
+            return lib_error(e, MANTA_EDEADLK, "the value is not there, and a callback may not wait for it");
         if (!lib_wait(ref_is_ready, ref, deadline_ns)) {
             if (lib.broken)
                 return lib_check(e);

@@ -195,6 +195,12 @@ static bool take_argument(struct arguments *a, char wanted, const struct lane_va
         to->y.size = value->size;
         return true;
     case 'r': case 'A':
+        if (type == 'r' && value->size == sizeof(struct lane_ref)) {
+            struct lane_ref wire;
+            memcpy(&wire, bytes, sizeof wire);
+            if (wire.job != lib.own.job)
+                return lib_error(e, MANTA_EWRONGJOB, "argument %d is a reference of another job", a->count + 1), false;
+        }
         if (take_handle(a, to, type, bytes, value->size))
             return true;
         break;
