@@ -67,8 +67,10 @@ static void park(int64_t deadline_ns, uint64_t now)
     /* Both the helper and a leader may sleep here: one that leaves must not call the other awake. */
     if (!lib.is_led || pthread_equal(lib.leader, pthread_self()))
         lane_park_cancel(lib.park);
-    if (limit == LIB_SLEEP_NS)
+    if (now - lib.checked_ns >= LIB_SLEEP_NS) {
+        lib.checked_ns = now;
         check_raylet();
+    }
 }
 
 static void follow(int64_t deadline_ns)

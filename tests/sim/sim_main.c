@@ -153,7 +153,7 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
 
 int main(int argc, char **argv)
 {
-    struct options  o = {.first = 1, .last = 20, .nodes = 3, .has_head = true, .seconds = 8};
+    struct options  o = {.first = 1, .last = 20, .nodes = 3, .has_head = true, .seconds = 16};
     struct total    total = {0};
     struct timespec begin, end;
     uint64_t        failed = 0;
