@@ -14,7 +14,7 @@ enum { KINDS_MAX = 64 };
 #define RULE "---------------------------------------------------------------\n"
 
 struct overview {
-    manta_node_info   *nodes;
+    manta_cluster_node   *nodes;
     size_t             node_count;
     manta_cluster_info cluster;
     manta_job_info    *jobs;
@@ -33,7 +33,7 @@ static bool overview_read(struct overview *o, manta_client *client)
     return false;
 }
 
-static const char *state_of(const manta_node_info *node)
+static const char *state_of(const manta_cluster_node *node)
 {
     return node->state == MANTA_NODE_ALIVE ? "ALIVE" : node->state == MANTA_NODE_SUSPECT ? "SUSPECT" : "DEAD";
 }
@@ -49,7 +49,7 @@ static size_t usage_sum(const struct overview *o, struct usage *out)
 {
     size_t count = 0;
     for (size_t i = 0; i < o->node_count; i++) {
-        const manta_node_info *node = &o->nodes[i];
+        const manta_cluster_node *node = &o->nodes[i];
         for (size_t k = 0; node->state != MANTA_NODE_DEAD && k < node->resource_count; k++) {
             const manta_node_resource *r = &node->resources[k];
             size_t                     at = 0;
@@ -88,7 +88,7 @@ static void print_nodes(const struct overview *o, int state, const char *title, 
     bool is_any = false;
     printf("%s:\n", title);
     for (size_t i = 0; i < o->node_count; i++) {
-        const manta_node_info *node = &o->nodes[i];
+        const manta_cluster_node *node = &o->nodes[i];
         if (node->state != state)
             continue;
         printf(" %u %s%s%s\n", node->node, node->name, node->reason[0] ? ": " : "", node->reason);
@@ -131,7 +131,7 @@ static void print_overview(const struct overview *o)
         printf("Note: this cluster runs as root, and so does every job.\n");
 }
 
-static json_t *node_json(const manta_node_info *node)
+static json_t *node_json(const manta_cluster_node *node)
 {
     json_t *o = json_object(), *total = json_object(), *unused = json_object();
     for (size_t i = 0; i < node->resource_count; i++) {
@@ -189,7 +189,7 @@ static const struct cli_column columns[] = {
 };
 
 /* "CPU 1/2  memory 3/4": for the table. */
-static void resources_text(const manta_node_info *node, char *out, size_t size)
+static void resources_text(const manta_cluster_node *node, char *out, size_t size)
 {
     size_t at = 0;
     out[0] = '\0';
@@ -204,7 +204,7 @@ static void resources_text(const manta_node_info *node, char *out, size_t size)
 static int list_nodes(const struct cli_args *args, manta_client *client)
 {
     manta_error      e;
-    manta_node_info *nodes;
+    manta_cluster_node *nodes;
     size_t           count;
     if (manta_nodes_list(client, &nodes, &count, NULL, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
@@ -224,7 +224,7 @@ static int list_nodes(const struct cli_args *args, manta_client *client)
 static int healthcheck(const struct cli_args *args, manta_client *client)
 {
     manta_error      e;
-    manta_node_info *nodes;
+    manta_cluster_node *nodes;
     size_t           count, alive = 0;
     (void)args;
     if (manta_nodes_list(client, &nodes, &count, NULL, &e) != MANTA_OK)
