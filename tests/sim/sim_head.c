@@ -185,7 +185,7 @@ static void after_step(struct sim *s, uint64_t serial)
     }
     if (h->serial != serial)
         return;
-    uint64_t next = h->actions.next_ms * SIM_MS, latest = s->now + HEAD_TICK_MS * SIM_MS;
+    uint64_t next = h->actions.next_ms * SIM_MS, latest = s->now + MT_HEAD_TICK_MS * SIM_MS;
     head_actions_clear(&h->actions);
     const char *broken = head_check(h->core);
     SIM_REQUIRE(s, !broken, "I8: the head: %s", broken);
