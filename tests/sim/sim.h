@@ -56,7 +56,8 @@ struct sim_proc;
     X(actor_made) X(actor_restarted) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died)                       \
     X(name_put) X(name_refused) X(name_found)                                                                          \
     /* raylets */                                                                                                      \
-    X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted)           \
+    X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted) \
+    X(remote_lease) X(remote_run) X(remote_call) X(program_fetched) X(frame_replayed) \
     /* head */                                                                                                         \
     X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch)           \
     X(head_noticed_pause) X(name_outcome_repeated)                                                                     \
