@@ -371,10 +371,13 @@ static mt_status own_new(uint64_t size, struct os_own **out_own)
 mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data,
                             const void *generations)
 {
+    struct os_mapped *mapped = os_find_mapped(client, segment);
     if (segment == 0 || segment > OS_SEGMENT_MAX || size % OS_CHUNK != 0 || size / OS_CHUNK > 0xffffff ||
-        size < (uint64_t)(os_head_chunks(size) + OS_SLAB_CHUNKS) * OS_CHUNK ||
-        os_find_mapped(client, segment))
+        size < (uint64_t)(os_head_chunks(size) + OS_SLAB_CHUNKS) * OS_CHUNK || (mapped && mapped->own))
         return mt_error(MT_EINVAL, 0, "object store: impossible segment");
+    if (mapped)
+        MT_TRY(
+            os_client_drop(client, segment)); /* granted to us what a dead process wrote and we have read */
     struct os_own *own;
     MT_TRY(own_new(size, &own));
     own->mapped = (struct os_mapped){.number = segment,

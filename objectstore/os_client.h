@@ -66,8 +66,9 @@ void os_client_fini(struct os_client *client);
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
 /* A segment granted to this process, mapped writable; generations read-only. Both stay mapped until drop. The
- * segment may have been another process's: what it held is forgotten. Where it is mapped here for reading already, drop
- * it first. EINVAL: size or number impossible, or mapped. ENOMEM. */
+ * segment may have been another process's: what it held is forgotten. Where it is mapped here for reading already, this
+ * mapping takes the other's place (drop it first to unmap it). EINVAL: size or number impossible, or already own;
+ * EAGAIN: something in it is pinned here; ENOMEM. */
 MT_MUST_USE mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data,
                                         const void *generations);
 

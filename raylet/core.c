@@ -310,6 +310,9 @@ static void lane_failed(struct rlt *r, uint64_t lane)
     if (!l)
         return;
     snprintf(end.text, sizeof end.text, "no memory for the lane of a lease on node %u", r->node);
+    l->has_lane = false; /* nobody was told of it, so nobody is told of its end */
+    if (l->kind == LEASE_CALLER && l->owner)
+        rlt_down_reply(r->out, l->owner->conn, l->request, MT_ENOMEM, end.text);
     if (l->worker && l->kind != LEASE_CALLER) {
         rlt_proc_gone(r, l->worker); /* it waits for a lane that will not come */
         return;

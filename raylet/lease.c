@@ -12,6 +12,8 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/plant.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -319,7 +321,8 @@ void rlt_lease_forget(struct rlt *r, struct rlt_lease *l)
 {
     struct rlt_job *job = l->job;
     bool            is_switched = l->owner_node != r->node || l->worker_node != r->node;
-    rlt_ledger_give(&r->ledger, &l->hold);
+    if (!MT_PLANT(MT_PLANT_LEASE_KEEPS))
+        rlt_ledger_give(&r->ledger, &l->hold);
     if (l->has_lane && is_switched)
         rlt_act(r->out, RLT_A_SW_LANE_CLOSE)->lane = l->id; /* its memory goes when the switch has forgotten it */
     else if (l->has_lane)
@@ -358,13 +361,14 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
 {
     struct rlt_class *c = l->class;
     struct rlt_proc  *worker = l->worker;
-    bool              was_granted = l->state != LEASE_STARTING, is_owner_here = l->owner_node == r->node;
+    bool              was_granted = l->state != LEASE_STARTING && l->has_lane, is_owner_here = l->owner_node == r->node;
 
     if (l->end)
         return; /* the switch is emptying its lane */
     lease_set_state(l, LEASE_DRAINED);
     r->stats.ended += was_granted;
-    rlt_ledger_give(&r->ledger, &l->hold);
+    if (!MT_PLANT(MT_PLANT_LEASE_KEEPS) || end->code != MT_EWORKER_DIED)
+        rlt_ledger_give(&r->ledger, &l->hold);
     rlt_timer_clear(r, &l->timer);
     rlt_list_out(&l->in_worker);
     l->worker = NULL;

@@ -3,9 +3,11 @@
  * monitor.c - death is news: who wants to hear of whose end.
  *
  * Owns: every struct rlt_monitor, kept on the watched one's node. Thread: the logic loop only.
- * Always: a monitor fires once, and is spent.
+ * Always: a monitor fires once, and is spent. The last deaths of this node are kept for those who ask too late.
  */
 #include "raylet/state.h"
+
+#include "core/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +30,15 @@ static void monitor_fire(struct rlt *r, struct rlt_monitor *m, const struct ctl_
     else if (!m->watcher)
         rlt_peer_send(r, m->watcher_node, PEER_DEATH, m->id, death, sizeof *death);
     rlt_monitor_free(r, m);
+}
+
+/* Who asks just after a death still hears how it was. */
+static const struct ctl_death *recent_death(const struct rlt *r, uint64_t process, const struct ctl_death *unknown)
+{
+    for (uint32_t i = 0; i < RLT_DEATHS_KEPT; i++)
+        if (r->deaths[i].process == process)
+            return &r->deaths[i];
+    return unknown;
 }
 
 static struct rlt_monitor *monitor_new(struct rlt *r, struct rlt_proc *watcher, uint32_t watcher_node, mt_id id,
@@ -55,7 +66,7 @@ static void monitor_check(struct rlt *r, struct rlt_monitor *m)
     if (!m->process || rlt_proc_of_process(r, m->process))
         return;
     snprintf(death.text, sizeof death.text, "the process had ended before it was watched (node %u)", r->node);
-    monitor_fire(r, m, &death);
+    monitor_fire(r, m, recent_death(r, m->process, &death));
 }
 
 void rlt_monitor_add(struct rlt *r, struct rlt_proc *watcher, mt_id id, const struct ctl_monitor *wanted)
@@ -87,9 +98,11 @@ void rlt_monitor_drop(struct rlt *r, struct rlt_proc *watcher, mt_id id)
 
 void rlt_monitors_fire(struct rlt *r, const struct ctl_death *death)
 {
+    if (death->process && death->node == r->node)
+        r->deaths[r->death_count++ % RLT_DEATHS_KEPT] = *death;
     RLT_LIST_EACH(&r->all_monitors, link) {
         struct rlt_monitor *m = mt_container_of(link, struct rlt_monitor, in_all);
-        if (m->process == death->process && m->node == death->node)
+        if (m->process == death->process && m->node == death->node && !MT_PLANT(MT_PLANT_DEATH_IS_SILENT))
             monitor_fire(r, m, death);
     }
 }

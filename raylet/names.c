@@ -76,6 +76,8 @@ static void name_request(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t o
         rlt_down_reply(r->out, p->conn, id, MT_ENOENT, NULL);
     } else if (op == CTL_OP_NAME_GET) {
         rlt_reply_bytes(r, p->conn, id, there, sizeof *there);
+    } else if (!mt_id_equal(there->actor, n->actor)) {
+        rlt_down_reply(r->out, p->conn, id, MT_ENOENT, NULL); /* the name is another actor's */
     } else {
         mt_map_remove(&r->names, name_key(n));
         free(there);

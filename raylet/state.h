@@ -41,6 +41,7 @@ enum {
     RLT_CLASSES_MAX = 4096,     /* per owner */
     RLT_WANTED_MAX = 65536,     /* leases one class may want */
     RLT_MONITORS_MAX = 65536,   /* on one node */
+    RLT_DEATHS_KEPT = 32,       /* for monitors that come just too late */
     RLT_REGIONS_MAX = 4096,
     RLT_CALLERS_MAX = 65536,    /* lanes to actors of others */
     RLT_START_FAILURES_MAX = 3, /* zygotes or workers of a job that die in a row before they greet */
@@ -299,6 +300,8 @@ struct rlt {
     mt_map            names; /* without a head: hash of (space, name) -> ctl_name */
     struct rlt_list   all_leases;
     struct rlt_list   all_monitors;
+    struct ctl_death  deaths[RLT_DEATHS_KEPT]; /* the last ones of this node, round and round */
+    uint32_t          death_count;
     struct rlt_list   waiting;   /* rlt_class.in_waiting, longest wait first */
     bool              is_dirty;  /* something may be granted now */
     struct rlt_timer  slice;

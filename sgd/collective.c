@@ -33,20 +33,20 @@ mt_status sgd_group_broadcast(struct sgd_group *group, uint32_t root, void *data
 {
     size_t chunk_max = group->plan.vranks * group->stride * sizeof(float);
     unsigned char *p = data;
+    bool is_root = group->rank == root;
 
-    if (root >= group->members)
-        return mt_error(MT_EINVAL, 0, "broadcast: no such rank");
-    while (size) {
-        size_t chunk = size < chunk_max ? size : chunk_max;
+    if (root >= group->members || (is_root && !data && size))
+        return mt_error(MT_EINVAL, 0, "broadcast: no such rank, or no data");
+    for (size_t done = 0; done < size;) {
+        size_t chunk = size - done < chunk_max ? size - done : chunk_max;
         /* Also tells that everybody is done with the chunk before. */
         MT_TRY(sgd_group_barrier(group));
-        if (group->rank == root)
-            memcpy(group->slots, p, chunk);
+        if (is_root)
+            memcpy(group->slots, p + done, chunk);
         MT_TRY(sgd_group_barrier(group));
-        if (group->rank != root)
-            memcpy(p, group->slots, chunk);
-        p += chunk;
-        size -= chunk;
+        if (!is_root && p)
+            memcpy(p + done, group->slots, chunk);
+        done += chunk;
     }
     /* So that the slots may be written again. */
     return sgd_group_barrier(group);

@@ -15,8 +15,9 @@
 MT_MUST_USE mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops,
                                        const float **out_sum);
 
-/* Copies `size` bytes from `root`'s `data` to everybody's, through the slots (whose contents are lost). After
- * an error the others' data may be partly overwritten. */
+/* Copies `size` bytes from `root`'s `data` to everybody's, through the slots (whose contents are lost). A member
+ * other than the root that has no need of them passes NULL. After an error the others' data may be partly
+ * overwritten. */
 MT_MUST_USE mt_status sgd_group_broadcast(struct sgd_group *group, uint32_t root, void *data, size_t size);
 
 /* How far the members are. */

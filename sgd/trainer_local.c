@@ -208,9 +208,13 @@ mt_status sgd_trainer_sync(struct sgd_trainer *trainer, struct sgd_group *group)
         return mt_error(MT_ENOENT, 0, "sync: no member has a state");
     if (agreement.is_equal)
         return mt_ok();
+    /* Who is as far as the root keeps what it has, so that the state survives the root's death in here. An
+     * abort in the middle leaves a receiver with half of each. */
+    bool is_receiver = !trainer->has_state || trainer->state->step != agreement.step_max;
     bool is_root = group->rank == agreement.root;
-    trainer->has_state = is_root; /* an abort in the middle leaves a receiver with half of each */
-    MT_TRY(sgd_group_broadcast(group, agreement.root, trainer->state, trainer->state_size));
+    trainer->has_state = !is_receiver;
+    MT_TRY(sgd_group_broadcast(group, agreement.root, is_receiver || is_root ? trainer->state : NULL,
+                               trainer->state_size));
     trainer->has_state = true;
     return mt_ok();
 }
@@ -264,7 +268,7 @@ static mt_status tensor_of(const struct sgd_trainer *trainer, size_t i, struct s
 }
 
 mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, uint32_t keep,
-                           uint32_t generation)
+                           uint64_t generation)
 {
     const struct sgd_state *state = trainer->state;
     struct sgd_checkpoint_meta meta = {.step = state->step,

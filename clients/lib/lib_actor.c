@@ -81,8 +81,13 @@ manta_ref *manta_actor_call(manta_actor *handle, const char *method, int argc, c
     const manta_actor_type *type;
     const manta_method     *m;
     struct own_ref         *ref = NULL;
+    struct lib_spilled      spilled = {.count = 0};
     manta_error             e;
 
+    type = actor && lib.role != LIB_NONE ? lib_actor_type_of_hash(actor->type) : NULL;
+    m = type && method ? lib_method_find(type, method) : NULL;
+    if (m)
+        argv = lib_spill(&spilled, m->signature, argc, argv);
     lib_lock();
     type = actor ? lib_actor_type_of_hash(actor->type) : NULL;
     m = type && method ? lib_method_find(type, method) : NULL;
@@ -92,24 +97,20 @@ manta_ref *manta_actor_call(manta_actor *handle, const char *method, int argc, c
         own_failure_set(&f, MT_EINVAL, "a call on an actor handle that is NULL");
     } else if (actor->state == OWN_ACTOR_DEAD && actor->failure) {
         f = *actor->failure;
+    } else if (!method) {
+        own_failure_set(&f, MT_EINVAL, "a call of actor %s without the name of a method", actor->name);
     } else if (!m) {
-        own_failure_set(&f, MT_ENOFUNC, "actor %s has no method '%.60s'", actor->name, method ? method : "(null)");
+        lib_unknown_method(&f, actor->name, type, method);
     } else if (lib_args(m->name, m->signature, argc, argv, args, wires, &f, type->file, type->line)) {
         call.function = lib_hash(m->name);
         call.name = m->name;
         call.retries = actor->call_retries;
-        lib.calls++;
-        if (MT_UNLIKELY(!lib.has_helper))
-            lib_helper_start();
-        ref = own_submit(&lib.own, &call);
-        if (lib.own.out.wake_count || lib.own.out.up.size)
-            lib_act();
-        if (!ref)
-            own_failure_set(&f, MT_ENOMEM, "no memory for a call");
+        ref = lib_submit(&call, &f);
     }
     if (!ref)
         ref = (struct own_ref *)lib_failed_ref(&f);
     lib_unlock();
+    lib_spilled_drop(&spilled);
     return (manta_ref *)ref;
 }
 
@@ -136,6 +137,8 @@ manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error 
     code = lib_check(e);
     if (code == MANTA_OK)
         code = lib_call(request, CTL_REQUEST, bytes, sizeof bytes, timeout_ms, e);
+    if (code == MANTA_ENOENT)
+        lib_error(e, code, "no actor is named '%s' in the name space '%s'", name, lib.name_space);
     if (code == MANTA_OK && request->size < sizeof(struct ctl_reply) + sizeof found)
         code = lib_error(e, MANTA_EPROTO, "the head's answer brings no actor");
     if (code == MANTA_OK) {
@@ -312,6 +315,10 @@ int manta_nodes(manta_node_info *out, int max, manta_error *e)
     struct lib_request *request = malloc(sizeof *request);
     manta_status        code;
     int                 n = 0;
+    if (max < 0 || (max && !out)) {
+        free(request);
+        return -lib_error(e, MANTA_EINVAL, "manta_nodes without a place for %d nodes", max);
+    }
     if (!request)
         return -lib_error(e, MANTA_ENOMEM, "no memory for a request");
     lib_lock();

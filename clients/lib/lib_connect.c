@@ -220,6 +220,28 @@ void lib_disconnect(void)
     lib.socket = lib.park_fd = -1;
 }
 
+static void unmap(void *memory, size_t size)
+{
+    if (memory)
+        munmap(memory, size);
+}
+
+void lib_unmap_shared(void)
+{
+    while (lib.mappings.count)
+        lib_unmap_lane(lib.mappings.data[0].lane);
+    for (size_t i = 0; i < lib.segments.count; i++)
+        unmap(lib.segments.data[i].data, lib.segments.data[i].size);
+    mt_vec_fini(&lib.segments);
+    mt_vec_fini(&lib.mappings);
+    unmap(lib.ctl, LANE_BYTES);
+    unmap(lib.park, sizeof *lib.park);
+    unmap(lib.pins, OS_PINS_BYTES);
+    unmap(lib.switch_park, sizeof *lib.switch_park);
+    lib.ctl = lib.pins = NULL;
+    lib.park = lib.switch_park = NULL;
+}
+
 /* ---- messages with descriptors ---- */
 
 void lib_socket_drain(void)

@@ -79,6 +79,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     char      text[256] = "";
     mt_status st;
 
+    if (!o->name_space || strlen(o->name_space) < sizeof lib.name_space) /* workers are in the driver's */
+        snprintf(lib.name_space, sizeof lib.name_space, "%s", o->name_space ? o->name_space : "default");
     serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
     if (lib.role != LIB_NONE)
         return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process");
@@ -86,7 +88,6 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
         return lib_error(e, MANTA_EINVAL, "manta_init: num_cpus, num_gpus, store_memory and timeout_ms can't be negative");
     if (o->name_space && strlen(o->name_space) >= sizeof lib.name_space)
         return lib_error(e, MANTA_EINVAL, "manta_init: name_space has at most %d letters", CTL_NAME_SIZE - 1);
-    snprintf(lib.name_space, sizeof lib.name_space, "%s", o->name_space ? o->name_space : "default");
     mt_assert_set_hook(on_assert);
     st = be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
     if (st.code) {
@@ -117,15 +118,13 @@ int manta_shutdown(void)
     lib_unlock();
     lib_private_stop();
     lib_lock();
-    while (lib.mappings.count)
-        lib_unmap_lane(lib.mappings.data[0].lane);
-    mt_vec_fini(&lib.mappings);
     mt_vec_fini(&lib.watches);
     mt_vec_fini(&lib.news);
     mt_vec_fini(&lib.requests);
     os_client_fini(&lib.store);
     wrk_fini(&lib.wrk);
     own_fini(&lib.own);
+    lib_unmap_shared();
     lib_unlock();
     return 0;
 }

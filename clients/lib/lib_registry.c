@@ -129,10 +129,19 @@ static void add_near(const char *names[NEAR_MAX], size_t far[NEAR_MAX], const ch
     }
 }
 
+static void say_near(struct own_failure *f, const char *const names[NEAR_MAX], const char *name)
+{
+    size_t at = strlen(f->message);
+    at += (size_t)snprintf(f->message + at, sizeof f->message - at, names[0] ? "nearest:" : "none is registered");
+    for (int i = 0; i < NEAR_MAX && names[i] && at < sizeof f->message; i++)
+        at += (size_t)snprintf(f->message + at, sizeof f->message - at, " %.60s", names[i]);
+    snprintf(f->function, sizeof f->function, "%s", name);
+}
+
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name)
 {
     const char *names[NEAR_MAX] = {NULL};
-    size_t      far[NEAR_MAX] = {0}, at;
+    size_t      far[NEAR_MAX] = {0};
     if (strcmp(kind, "actor type") == 0)
         for (manta_actor_type *type = actor_types; type; type = type->next)
             add_near(names, far, name, type->name);
@@ -140,9 +149,15 @@ void lib_unknown_function(struct own_failure *f, const char *kind, const char *n
         for (manta_entry *entry = entries; entry; entry = entry->next)
             add_near(names, far, name, entry->name);
     own_failure_set(f, MT_ENOFUNC, "no %s '%.60s' in this executable; ", kind, name);
-    at = strlen(f->message);
-    at += (size_t)snprintf(f->message + at, sizeof f->message - at, names[0] ? "nearest:" : "none is registered");
-    for (int i = 0; i < NEAR_MAX && names[i] && at < sizeof f->message; i++)
-        at += (size_t)snprintf(f->message + at, sizeof f->message - at, " %.60s", names[i]);
-    snprintf(f->function, sizeof f->function, "%s", name);
+    say_near(f, names, name);
+}
+
+void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name)
+{
+    const char *names[NEAR_MAX] = {NULL};
+    size_t      far[NEAR_MAX] = {0};
+    for (const manta_method *m = type ? type->methods : NULL; m && m < type->methods + 24 && m->name; m++)
+        add_near(names, far, name, m->name);
+    own_failure_set(f, MT_ENOFUNC, "actor %.60s has no method '%.60s'; ", actor, name);
+    say_near(f, names, name);
 }

@@ -23,9 +23,6 @@
 extern "C" {
 #endif
 
-#define MANTA_API __attribute__((visibility("default")))
-
-enum { MANTA_FOREVER = -1 };  /* a timeout_ms: no limit of the caller's own (deaths still end the wait) */
 enum { MANTA_NO_RETRY = -1 }; /* max_retries, max_restarts: 0 means the default */
 enum { MANTA_ARGS_MAX = 16, MANTA_INLINE_MAX = 4096 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * manta_error.h - status codes and the error struct that every public header of Manta shares.
+ * manta_error.h - status codes, the error struct, and what else every public header of Manta shares.
  */
 #ifndef MANTA_ERROR_H
 #define MANTA_ERROR_H
@@ -11,6 +11,10 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#define MANTA_API __attribute__((visibility("default")))
+
+enum { MANTA_FOREVER = -1 }; /* a timeout_ms: no limit of the caller's own (deaths still end the wait) */
 
 /* 0 is success. The groups say what the caller does next. */
 typedef int manta_status;

@@ -362,7 +362,9 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
         task->retries_left--;
     task->attempt++;
     task->state = OWN_QUEUED;
-    if (task->actor)
+    if (task->actor && MT_PLANT(MT_PLANT_RETRY_LAST))
+        own_queue_push(&task->actor->queue, task);
+    else if (task->actor)
         own_queue_push_front(&task->actor->queue, task);
     else
         own_queue_push_front(&task->cls->queue, task);

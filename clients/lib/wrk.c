@@ -204,6 +204,8 @@ static bool lane_claim_next(struct wrk *wrk, struct wrk_lane *lane, struct wrk_r
 bool wrk_next(struct wrk *wrk, struct wrk_run *out)
 {
     size_t count = wrk->lanes.count;
+    if (wrk->turn >= count)
+        wrk->turn = 0; /* lanes have gone since */
     for (size_t i = 0; i < count; i++) {
         size_t           at = wrk->turn + i < count ? wrk->turn + i : wrk->turn + i - count;
         struct wrk_lane *lane = wrk->lanes.data[at];

@@ -16,6 +16,11 @@ enum mt_plant_number {
     MT_PLANT_PIN_NO_FENCE = 3,     /* a pin re-checks the generation with acquire only */
     MT_PLANT_RING_EARLY_HEAD = 4,  /* a record is shown before it is written */
     MT_PLANT_FINISH_LATE = 5,      /* a worker marks its slot DONE after the owner may have reused it */
+    MT_PLANT_RAN_IS_NOT_RUN = 6,   /* an owner takes what ran when its worker died for not run */
+    MT_PLANT_RETRY_LAST = 7,       /* a call that is tried again goes behind later ones */
+    MT_PLANT_LEASE_KEEPS = 8,      /* a lease whose worker died does not give its resources back */
+    MT_PLANT_DEATH_IS_SILENT = 9,  /* a raylet does not tell who monitors a process that it died */
+    MT_PLANT_EARLY_ACK = 10,       /* the head answers before its store has the change */
 };
 
 #ifdef MANTA_PLANTS

@@ -78,7 +78,7 @@ static mt_status channel_target(const char *target, char *out, size_t size)
     const char *scheme = inet_pton(AF_INET, host, address) == 1 ? "ipv4:"
                          : host[0] == '['                       ? "ipv6:"
                                                                 : "dns:///";
-    if (strcmp(host, "localhost") == 0) /* where our servers listen; saves the resolver and its two threads */
+    if (strcmp(host, "localhost") == 0) /* where our servers listen; needs no resolver */
         snprintf(out, size, "ipv4:127.0.0.1:%ld", port);
     else
         snprintf(out, size, "%s%s:%ld", scheme, host, port);

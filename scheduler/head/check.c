@@ -44,7 +44,7 @@ uint64_t head_hash(const struct head *h)
         hash = hash_node(hash, entry->value.ptr);
     for (const struct head_index_node *at = h->names.first; at; at = at->next) {
         const struct name *n = mt_container_of(at, struct name, at);
-        hash = mix_number(mix_text(hash, n->key), n->owner);
+        hash = mix_number(mix_text(hash, n->key), n->holder.owner);
     }
     for (const struct head_index_node *at = h->jobs.first; at; at = at->next) {
         const struct job *job = mt_container_of(at, struct job, at);
@@ -98,8 +98,8 @@ static const char *check_names(const struct head *h)
 {
     for (const struct head_index_node *at = h->names.first; at; at = at->next) {
         const struct name *n = mt_container_of(at, struct name, at);
-        const struct node *owner = nodes_find(h, n->owner_node);
-        if (mt_map_find(&h->gone, mt_map_key(n->owner)))
+        const struct node *owner = nodes_find(h, n->holder.owner_node);
+        if (mt_map_find(&h->gone, mt_map_key(n->holder.owner)))
             return "a name belongs to a process that has ended";
         if (owner && owner->place.state == POLICY_DEAD)
             return "a name belongs to a dead node";

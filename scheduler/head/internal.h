@@ -25,7 +25,7 @@
 
 #include <stdio.h>
 
-enum { HEAD_SCHEMA = 1 };
+enum { HEAD_SCHEMA = 1, HEAD_NAME_SIZE = 64 /* as in the local protocol, its end included */ };
 
 /* Short forms of protobuf-c's names. */
 typedef Manta__V1__NodeToHead to_head;
@@ -74,13 +74,18 @@ struct node {
     MT_VEC(struct want) wants;
 };
 
+struct holder { /* of a name */
+    mt_id    actor;
+    char     type[HEAD_NAME_SIZE]; /* of the actor */
+    uint64_t owner;                /* the process that answers for it */
+    uint32_t owner_node;
+};
+
 struct name {
     struct head_index_node at;
     char                  *key; /* space, 0x1f, name */
     const char            *name; /* inside key */
-    mt_id                  actor;
-    uint64_t               owner;
-    uint32_t               owner_node;
+    struct holder          holder;
 };
 
 /* X(name, text on the wire) */
@@ -128,11 +133,9 @@ struct blob {
 };
 
 struct outcome { /* of a name request */
-    mt_id    id;
-    int32_t  code;
-    mt_id    actor;
-    uint64_t owner;
-    uint32_t owner_node;
+    mt_id         id;
+    int32_t       code;
+    struct holder holder;
 };
 
 struct batch {

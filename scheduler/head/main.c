@@ -27,11 +27,15 @@ int main(int argc, char **argv)
 {
     struct head_options options;
     uint32_t            fd_limit;
-    mt_status           st = head_options_read(argc, argv, &options);
+    mt_status           st = io_fill_standard_fds();
+    if (st.code != 0)
+        return 1;
+    st = head_options_read(argc, argv, &options);
     if (st.code != 0)
         return st.code == MT_ENOENT ? 0 : 2;
     mt_assert_set_hook(failed_check);
     mt_log_set_sink(mt_log_to_stderr);
+    mt_log_set_level(options.watch_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
     umask(077);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write, not the head's death */

@@ -10,13 +10,13 @@
  */
 #include "scheduler/head/internal.h"
 
-enum { NAME_SEPARATOR = 0x1f, NAME_SIZE = 64 /* as in the local protocol, its end included */, GONE_MAX = 16384 };
+enum { NAME_SEPARATOR = 0x1f };
 enum name_op { NAME_PUT = 1, NAME_GET = 2, NAME_DELETE = 3 }; /* NameRequest.op: enum ctl_op of the local protocol */
 
 static bool text_is_fine(const char *text, bool may_be_empty)
 {
     size_t size = strlen(text);
-    if (size >= NAME_SIZE || (size == 0 && !may_be_empty))
+    if (size >= HEAD_NAME_SIZE || (size == 0 && !may_be_empty))
         return false;
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
@@ -48,13 +48,12 @@ static void count_owner(struct head *h, uint64_t owner, int change)
 void names_free(struct head *h, struct name *n)
 {
     head_index_remove(&h->names, &n->at);
-    count_owner(h, n->owner, -1);
+    count_owner(h, n->holder.owner, -1);
     free(n->key);
     free(n);
 }
 
-static mt_status add(struct head *h, const char *key, mt_id actor, uint64_t owner, uint32_t owner_node,
-                     struct name **out_name)
+static mt_status add(struct head *h, const char *key, const struct holder *holder, struct name **out_name)
 {
     struct name *n = calloc(1, sizeof *n);
     char        *copy = strdup(key);
@@ -68,24 +67,24 @@ static mt_status add(struct head *h, const char *key, mt_id actor, uint64_t owne
     }
     n->key = copy;
     n->name = strchr(copy, NAME_SEPARATOR) + 1;
-    n->actor = actor;
-    n->owner = owner;
-    n->owner_node = owner_node;
-    count_owner(h, owner, 1);
+    n->holder = *holder;
+    count_owner(h, holder->owner, 1);
     *out_name = n;
     return mt_ok();
 }
 
 mt_status names_load(struct head *h, const Manta__Store__NameRecord *r)
 {
-    char         key[2 * MT_NAME_BYTES_MAX];
-    struct name *n;
+    char          key[2 * MT_NAME_BYTES_MAX];
+    struct name  *n;
+    struct holder holder = {{r->actor_process, r->actor_counter}, "", r->owner, r->owner_node};
+    snprintf(holder.type, sizeof holder.type, "%s", r->type);
     if (!text_is_fine(r->space, true) || !text_is_fine(r->name, false))
         return mt_error(MT_ECORRUPT, 0, "the store holds a name that can't be");
     make_key(r->space, r->name, key);
     if (find(h, key))
         return mt_error(MT_ECORRUPT, 0, "the store holds a name twice");
-    return add(h, key, (mt_id){r->actor_process, r->actor_counter}, r->owner, r->owner_node, &n);
+    return add(h, key, &holder, &n);
 }
 
 /* ---- outcomes, by request id ---- */
@@ -100,11 +99,11 @@ static void remember(struct head *h, const struct outcome *outcome)
 {
     if (mt_id_is_zero(outcome->id))
         return;
-    if (h->outcome_ring.count < HEAD_OUTCOMES_MAX) {
+    if (h->outcome_ring.count < MT_HEAD_OUTCOMES_MAX) {
         h->outcome_at = h->outcome_ring.count;
         HEAD_TRY(h, mt_vec_push(&h->outcome_ring, *outcome));
     } else {
-        h->outcome_at = (h->outcome_at + 1) % HEAD_OUTCOMES_MAX;
+        h->outcome_at = (h->outcome_at + 1) % MT_HEAD_OUTCOMES_MAX;
         mt_map_remove(&h->outcomes, h->outcome_ring.data[h->outcome_at].id);
         h->outcome_ring.data[h->outcome_at] = *outcome;
     }
@@ -127,27 +126,21 @@ static void reply(struct head *h, struct stream *s, const Manta__V1__NameRequest
     else if (o->code == MT_EACTOR_DIED)
         snprintf(text, sizeof text, "the process that answers for %.64s has ended", r->name);
     else if (o->code == MT_EINVAL)
-        snprintf(text, sizeof text, "a name has 1 to %d bytes and no control characters", NAME_SIZE - 1);
+        snprintf(text, sizeof text, "a name has 1 to %d bytes and no control characters", HEAD_NAME_SIZE - 1);
     else if (o->code == MT_EAGAIN)
-        snprintf(text, sizeof text, "the cluster holds %d names already: delete some", HEAD_NAMES_MAX);
+        snprintf(text, sizeof text, "the cluster holds %d names already: delete some", MT_HEAD_NAMES_MAX);
     answer.id_process = r->id_process;
     answer.id_counter = r->id_counter;
     answer.code = o->code;
     answer.text = text;
-    answer.actor_process = o->actor.process;
-    answer.actor_counter = o->actor.counter_index;
-    answer.owner = o->owner;
-    answer.owner_node = o->owner_node;
+    answer.actor_process = o->holder.actor.process;
+    answer.actor_counter = o->holder.actor.counter_index;
+    answer.owner = o->holder.owner;
+    answer.owner_node = o->holder.owner_node;
+    answer.type = (char *)o->holder.type;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_NAME;
     message.name = &answer;
     out_send(h, s, &message, true);
-}
-
-static void show(struct outcome *o, const struct name *n)
-{
-    o->actor = n->actor;
-    o->owner = n->owner;
-    o->owner_node = n->owner_node;
 }
 
 static bool owner_has_ended(const struct head *h, const Manta__V1__NameRequest *r)
@@ -158,30 +151,31 @@ static bool owner_has_ended(const struct head *h, const Manta__V1__NameRequest *
 
 static void put(struct head *h, const Manta__V1__NameRequest *r, const char *key, struct outcome *o)
 {
-    mt_id        actor = {r->actor_process, r->actor_counter};
-    struct name *n = find(h, key);
+    struct holder holder = {{r->actor_process, r->actor_counter}, "", r->owner, r->owner_node};
+    struct name  *n = find(h, key);
+    snprintf(holder.type, sizeof holder.type, "%s", r->type);
     if (n) {
-        o->code = mt_id_equal(n->actor, actor) ? MT_OK : MT_EEXIST;
+        o->code = mt_id_equal(n->holder.actor, holder.actor) ? MT_OK : MT_EEXIST;
         h->count.name_exists += o->code == MT_EEXIST;
-        show(o, n);
+        o->holder = n->holder;
         return;
     }
     if (owner_has_ended(h, r)) {
         o->code = MT_EACTOR_DIED;
         return;
     }
-    if (h->names.count >= HEAD_NAMES_MAX) {
+    if (h->names.count >= MT_HEAD_NAMES_MAX) {
         o->code = MT_EAGAIN;
         return;
     }
-    mt_status st = add(h, key, actor, r->owner, r->owner_node, &n);
+    mt_status st = add(h, key, &holder, &n);
     if (st.code != 0) {
         head_broken(h, st);
         return;
     }
     h->count.name_put++;
     records_put_name(h, n);
-    show(o, n);
+    o->holder = holder;
 }
 
 /* A delete names the actor that it means, or none: then whoever holds the name. */
@@ -189,7 +183,7 @@ static void drop(struct head *h, const Manta__V1__NameRequest *r, const char *ke
 {
     mt_id        actor = {r->actor_process, r->actor_counter};
     struct name *n = find(h, key);
-    if (!n || (!mt_id_is_zero(actor) && !mt_id_equal(actor, n->actor))) {
+    if (!n || (!mt_id_is_zero(actor) && !mt_id_equal(actor, n->holder.actor))) {
         o->code = MT_ENOENT;
         return;
     }
@@ -201,7 +195,7 @@ static void get(struct head *h, const char *key, struct outcome *o)
 {
     struct name *n = find(h, key);
     if (n)
-        show(o, n);
+        o->holder = n->holder;
     else
         o->code = MT_ENOENT;
 }
@@ -216,7 +210,7 @@ void names_request(struct head *h, struct stream *s, const Manta__V1__NameReques
         reply(h, s, r, before);
         return;
     }
-    if (!text_is_fine(r->space, true) || !text_is_fine(r->name, false)) {
+    if (!text_is_fine(r->space, true) || !text_is_fine(r->name, false) || !text_is_fine(r->type, true)) {
         outcome.code = MT_EINVAL;
         reply(h, s, r, &outcome);
         return;
@@ -249,12 +243,12 @@ static void remember_gone(struct head *h, uint64_t process)
 {
     if (process == 0 || mt_map_find(&h->gone, mt_map_key(process)))
         return;
-    if (h->gone_order.count < GONE_MAX) {
+    if (h->gone_order.count < MT_HEAD_GONE_MAX) {
         HEAD_TRY(h, mt_vec_push(&h->gone_order, process));
     } else {
         mt_map_remove(&h->gone, mt_map_key(h->gone_order.data[h->gone_at]));
         h->gone_order.data[h->gone_at] = process;
-        h->gone_at = (h->gone_at + 1) % GONE_MAX;
+        h->gone_at = (h->gone_at + 1) % MT_HEAD_GONE_MAX;
     }
     HEAD_TRY(h, mt_map_put_num(&h->gone, mt_map_key(process), 1));
 }
@@ -267,7 +261,7 @@ void names_process_gone(struct head *h, uint64_t process)
     for (struct head_index_node *at = h->names.first, *next; at; at = next) {
         struct name *n = mt_container_of(at, struct name, at);
         next = at->next;
-        if (n->owner == process)
+        if (n->holder.owner == process)
             release(h, n, "its process ended");
     }
 }
@@ -277,7 +271,7 @@ void names_node_dead(struct head *h, uint32_t node)
     for (struct head_index_node *at = h->names.first, *next; at; at = next) {
         struct name *n = mt_container_of(at, struct name, at);
         next = at->next;
-        if (n->owner_node == node)
+        if (n->holder.owner_node == node)
             release(h, n, "its node died");
     }
 }

@@ -11,6 +11,8 @@
  */
 #include "scheduler/head/internal.h"
 
+#include "core/base/plant.h"
+
 /* ---- counted bytes ---- */
 
 struct head_bytes *head_bytes_pack(const ProtobufCMessage *message)
@@ -104,7 +106,7 @@ static struct stream *stream_of(struct head *h, const struct head_action *action
 static void push(struct head *h, struct head_action *take_action, bool after_store)
 {
     struct stream *s = stream_of(h, take_action);
-    if (!after_store && (!s || s->held == 0)) {
+    if ((!after_store && (!s || s->held == 0)) || MT_PLANT(MT_PLANT_EARLY_ACK)) {
         (void)actions_push(h, h->out, take_action);
         return;
     }

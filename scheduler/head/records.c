@@ -79,10 +79,11 @@ void records_put_name(struct head *h, const struct name *n)
     snprintf(space, sizeof space, "%.*s", (int)(n->name - n->key - 1), n->key);
     record.space = space;
     record.name = (char *)n->name;
-    record.actor_process = n->actor.process;
-    record.actor_counter = n->actor.counter_index;
-    record.owner = n->owner;
-    record.owner_node = n->owner_node;
+    record.actor_process = n->holder.actor.process;
+    record.actor_counter = n->holder.actor.counter_index;
+    record.owner = n->holder.owner;
+    record.owner_node = n->holder.owner_node;
+    record.type = (char *)n->holder.type;
     change(h, HEAD_TABLE_NAMES, n->key, strlen(n->key), &record.base);
 }
 

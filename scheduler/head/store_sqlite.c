@@ -216,7 +216,8 @@ static mt_status open_db(struct sqlite_store *s, const char *cluster, bool must_
     int  rc = sqlite3_open_v2(s->path, &s->db, flags, NULL);
     if (rc != SQLITE_OK)
         return fail(s, rc, "open");
-    MT_TRY(run(s, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA trusted_schema = OFF; PRAGMA wal_autocheckpoint = 1000;",
+    MT_TRY(run(s, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"
+                  "PRAGMA trusted_schema = OFF; PRAGMA wal_autocheckpoint = 1000;",
                "set up"));
     MT_TRY(run(s, is_durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = OFF", "set up"));
     MT_TRY(run(s, "BEGIN IMMEDIATE; COMMIT", "lock"));

@@ -7,6 +7,8 @@
  */
 #include "tests/sim/sim.h"
 
+#include "core/base/log.h"
+#include "tests/sim/sim_net.h"
 #include "tests/sim/sim_oracle.h"
 
 #include <stdarg.h>
@@ -164,6 +166,10 @@ static void run_next(struct sim *s)
 
 static void run(struct sim *s)
 {
+    if (s->config.has_head) {
+        sim_net_new(s);
+        sim_head_new(s);
+    }
     for (int i = 0; i < s->config.nodes; i++)
         sim_node_new(s, i);
     sim_work_start(s);
@@ -176,9 +182,18 @@ static void run(struct sim *s)
     }
     SIM_REQUIRE(s, s->is_over, "I10: nothing more happens, and work is left: %s", sim_oracle_pending(s));
     sim_oracle_finish(s);
+    if (s->config.has_head)
+        sim_head_count(s);
 }
 
 static struct sim *running; /* for the assert hook, which has no place for a context */
+
+static void log_nowhere(enum mt_log_level level, const char *line, size_t size)
+{
+    (void)level;
+    if (running->config.trace)
+        printf("%.*s\n", (int)size, line);
+}
 
 static void assert_failed(const char *expr, const char *file, int line)
 {
@@ -193,6 +208,7 @@ bool sim_run(struct sim *s, const struct sim_config *config)
     s->next_pid = 1000;
     running = s;
     mt_assert_set_hook(assert_failed);
+    mt_log_set_sink(log_nowhere);
     sim_oracle_new(s);
     bool ok = setjmp(s->failed) == 0;
     if (ok)
@@ -209,6 +225,10 @@ void sim_fini(struct sim *s)
         event_free(s, mt_container_of(node, struct sim_event, node));
     for (int i = 0; was_whole && i < s->config.nodes; i++)
         sim_node_free(s, s->nodes[i]);
+    if (was_whole && s->config.has_head) {
+        sim_head_free(s);
+        sim_net_free(s);
+    }
     sim_oracle_free(s);
     mt_heap_fini(&s->events);
     mt_map_fini(&s->fds);

@@ -47,16 +47,18 @@ struct sim_proc;
 #define SIM_COUNTERS(X)                                                                                                \
     /* faults */                                                                                                       \
     X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_zygote) X(kill_raylet)             \
-    X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(pause_head)                                    \
-    X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(fork_failed) X(lane_failed) X(fault_total)                \
-    /* what followed */                                                                                                \
-    X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_returned) X(task_owner_gone)      \
-    X(task_user_error) X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed)                                       \
-    X(actor_made) X(actor_restarted) X(actor_dead) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died)         \
+    X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) X(pause_head)               \
+    X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(fork_failed) X(lane_failed) X(fault_total)   \
+    /* owners and workers */                                                                                           \
+    X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) X(task_user_error)    \
+    X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed) X(worker_blocked)                                        \
+    X(actor_made) X(actor_restarted) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died)                       \
     X(name_put) X(name_refused) X(name_found)                                                                          \
-    X(lease_granted) X(lease_recalled) X(lease_ended) X(worker_blocked) X(bounced) X(death_news)                       \
-    X(remote_lease) X(remote_done) X(node_dead) X(node_suspect) X(reconnected) X(fenced) X(replayed)                   \
-    X(head_restarted) X(head_lost_writes) X(raylet_restarted)
+    /* raylets */                                                                                                      \
+    X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted)           \
+    /* head */                                                                                                         \
+    X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch)           \
+    X(head_noticed_pause) X(name_outcome_repeated)
 
 struct sim_counters {
 #define X(name) uint64_t name;
@@ -119,6 +121,7 @@ struct sim {
     struct sim_fault   *fault;
     struct sim_counters counters;
     uint32_t            drivers_started, drivers_over, drivers_alive;
+    uint32_t            drivers_late;  /* started when the cluster has had time to settle: they look whether it has */
     uint32_t            drivers_after; /* started after the last fault: they must find everything in order */
     bool                is_healed, is_over;
     jmp_buf             failed;
@@ -184,7 +187,7 @@ void sim_node_check_empty(struct sim *s, struct sim_node *n);
 
 /* ---- sim_proc.c --------------------------------------------------------------------------------------------------- */
 struct sim_proc *sim_proc_of(struct sim *s, uint64_t serial); /* NULL: dead */
-void             sim_driver_start(struct sim *s, struct sim_node *n);
+void             sim_driver_start(struct sim *s, struct sim_node *n, bool is_late);
 uint64_t         sim_proc_serial(const struct sim_proc *p);
 int32_t          sim_proc_pid(const struct sim_proc *p);
 uint64_t         sim_zygote_start(struct sim *s, struct sim_node *n, uint64_t conn, uint64_t job, int32_t pid);
@@ -197,6 +200,8 @@ void sim_proc_socket_closed(struct sim *s, uint64_t serial); /* the raylet close
 void sim_proc_kill(struct sim *s, struct sim_proc *p, int signal);
 void sim_proc_wake(struct sim *s, uint64_t serial);
 void sim_procs_of_node_die(struct sim *s, struct sim_node *n);
+/* Whether the process lives, and its actor is not dead for good. */
+bool             sim_proc_has_actor(struct sim *s, uint64_t serial, mt_id actor);
 void             sim_proc_dump(struct sim *s); /* prints what each process waits for */
 
 /* ---- sim_head.c, sim_net.c ------------------------------------------------------------------------------------------ */

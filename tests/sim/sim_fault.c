@@ -4,12 +4,13 @@
  *
  * Owns: nothing. Thread: one.
  */
+#include "tests/sim/sim_net.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_proc.h"
 
 #include <signal.h>
 
-enum { SIM_FAULT_MEAN_MS = 40 };
+enum { SIM_FAULT_MEAN_MS = 60 };
 
 /* A random living process of that role (of all, the n-th); NULL: none. */
 static struct sim_proc *random_proc(struct sim *s, enum ctl_role role)
@@ -63,12 +64,15 @@ static void pause_raylet(struct sim *s)
 {
     struct sim_node *n = s->nodes[sim_random(s, (uint64_t)s->config.nodes)];
     bool             is_long = sim_chance(s, 100000);
+    uint64_t         time = sim_between(s, SIM_MS, 300 * SIM_MS);
     if (!sim_node_is_up(n))
         return;
     s->counters.pause_raylet++;
     s->counters.pause_raylet_long += is_long;
     s->counters.fault_total++;
-    sim_node_pause(s, n, is_long ? sim_between(s, SIM_S, 3 * SIM_S) : sim_between(s, SIM_MS, 300 * SIM_MS));
+    if (is_long)
+        time = sim_chance(s, 700000) ? sim_between(s, SIM_S, 3 * SIM_S) : sim_between(s, 10 * SIM_S, 13 * SIM_S);
+    sim_node_pause(s, n, time);
 }
 
 static void restart_raylet(struct sim *s, struct sim_event *e)
@@ -91,9 +95,78 @@ static void kill_raylet(struct sim *s)
     }
 }
 
+static void restart_head(struct sim *s, struct sim_event *e)
+{
+    (void)e;
+    sim_head_start(s);
+}
+
+static void kill_head(struct sim *s)
+{
+    if (!sim_head_is_up(s))
+        return;
+    s->counters.kill_head++;
+    s->counters.fault_total++;
+    if (sim_chance(s, 600000))
+        sim_head_plan_crash(s, (uint32_t)sim_between(s, 1, 100));
+    else
+        sim_head_crash(s);
+}
+
+static void pause_head(struct sim *s)
+{
+    if (!sim_head_is_up(s))
+        return;
+    s->counters.pause_head++;
+    s->counters.fault_total++;
+    sim_head_pause(s, sim_chance(s, 150000) ? sim_between(s, SIM_S, 12 * SIM_S) : sim_between(s, SIM_MS, 900 * SIM_MS));
+}
+
+/* A path goes dark, in one direction or both: mostly for a moment, sometimes long enough to be declared dead. */
+static void cut_path(struct sim *s)
+{
+    int      a = (int)sim_random(s, (uint64_t)s->config.nodes);
+    int      b = sim_chance(s, 500000) ? SIM_HEAD : (int)sim_random(s, (uint64_t)s->config.nodes);
+    uint64_t time = sim_between(s, SIM_MS, 1500 * SIM_MS);
+    bool     is_one_way = sim_chance(s, 300000);
+    if (a == b)
+        return;
+    if (sim_chance(s, 100000))
+        time = sim_between(s, 2 * SIM_S, 9 * SIM_S); /* suspect */
+    else if (sim_chance(s, b == SIM_HEAD ? 60000 : 20000))
+        time = sim_between(s, 10 * SIM_S, 14 * SIM_S); /* dead */
+    sim_net_cut(s, a, b, time);
+    if (!is_one_way)
+        sim_net_cut(s, b, a, time);
+    s->counters.cut_one_way += is_one_way;
+    s->counters.cut_head += b == SIM_HEAD;
+    s->counters.cut_peer += b != SIM_HEAD;
+    s->counters.fault_total++;
+}
+
+static void net_fault(struct sim *s)
+{
+    switch (sim_random(s, 4)) {
+    case 0:
+        if (sim_net_reset_one(s)) {
+            s->counters.reset_stream++;
+            s->counters.fault_total++;
+        }
+        break;
+    case 1:
+        sim_net_slow(s, (int)sim_random(s, (uint64_t)s->config.nodes), sim_between(s, 10 * SIM_MS, SIM_S));
+        s->counters.slow_path++;
+        s->counters.fault_total++;
+        break;
+    default: cut_path(s); break;
+    }
+}
+
 /* Whoever is down comes back. */
 static void revive(struct sim *s)
 {
+    if (s->config.has_head && sim_head_wants_restart(s))
+        sim_after(s, sim_between(s, 10 * SIM_MS, 3 * SIM_S), "restart head", restart_head, 0);
     for (int i = 0; i < s->config.nodes; i++)
         if (!sim_node_is_up(s->nodes[i]) && !s->nodes[i]->is_restarting) {
             s->nodes[i]->is_restarting = true;
@@ -109,6 +182,10 @@ static void heal(struct sim *s)
         ((struct sim_proc *)entry->value.ptr)->crash_in = 0;
     for (int i = 0; i < s->config.nodes; i++)
         s->nodes[i]->crash_in = 0;
+    if (s->config.has_head) {
+        sim_head_plan_crash(s, 0);
+        sim_net_heal(s);
+    }
     revive(s);
 }
 
@@ -120,6 +197,17 @@ static void next_fault(struct sim *s, struct sim_event *e)
         return;
     }
     revive(s);
+    if (s->config.has_head && sim_chance(s, 350000)) {
+        uint64_t kind = sim_random(s, 10);
+        if (kind == 0)
+            kill_head(s);
+        else if (kind == 1)
+            pause_head(s);
+        else
+            net_fault(s);
+        sim_after(s, sim_between(s, SIM_MS, 2 * SIM_FAULT_MEAN_MS * SIM_MS), "fault", next_fault, 0);
+        return;
+    }
     switch (sim_random(s, 20)) {
     case 0: case 1: case 2: case 3: case 4: kill_process(s, CTL_WORKER, &s->counters.kill_worker); break;
     case 5: case 6: case 7: case 8: case 9: case 10: plan_crash(s); break;

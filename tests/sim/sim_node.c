@@ -80,7 +80,6 @@ static void count_stats(struct sim_node *n)
     c->lease_recalled += now.recalls - old->recalls;
     c->lease_ended += now.ended - old->ended;
     c->bounced += now.bounced - old->bounced;
-    c->replayed += now.replayed_frames - old->replayed_frames;
     c->fenced += now.fenced - old->fenced;
     *old = now;
 }
@@ -330,6 +329,7 @@ void sim_node_start(struct sim *s, struct sim_node *n)
         return;
     n->serial = sim_serial(s);
     n->is_restarting = false;
+    n->is_ready = false;
     n->starts++;
     config.boot = mt_rng_next(&s->rng) | 1;
     config.total[0] = resource("CPU", 2000 + 1000 * (n->index % 3));
@@ -385,7 +385,7 @@ static void node_end(struct sim *s, struct sim_node *n)
     sim_procs_of_node_die(s, n);
     n->serial = 0;
     if (s->config.has_head)
-        sim_net_node_down(s, n);
+        sim_net_node_down(s, n, serial);
     MT_MAP_EACH(&s->fds, entry)
         if (entry->value.num == serial)
             mt_map_remove(&s->fds, entry->key);

@@ -31,6 +31,7 @@ struct sim_node {
     uint64_t            serial; /* of this incarnation; 0: down */
     uint32_t            starts;
     bool                is_restarting;
+    bool                is_ready; /* it has its number: drivers may come */
     uint64_t            paused_until;
     uint32_t            crash_in; /* actions until it crashes in the middle of a step; 0: not planned */
     struct rlt         *core;
@@ -41,7 +42,7 @@ struct sim_node {
     bool                switch_is_due;
     bool                is_stepping;
     uint64_t            tick_at;
-    uint64_t            next_conn;
+    uint64_t            next_conn, next_stream;
     mt_map              conns;   /* conn -> sim_conn */
     mt_map              lanes;   /* lane -> sim_mem */
     mt_map              regions; /* number -> 1 */
@@ -58,6 +59,6 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 /* sim_net.c: the actions that leave the node. */
 void sim_net_act(struct sim *s, struct sim_node *n, const struct rlt_action *a);
 void sim_net_node_up(struct sim *s, struct sim_node *n);
-void sim_net_node_down(struct sim *s, struct sim_node *n);
+void sim_net_node_down(struct sim *s, struct sim_node *n, uint64_t serial);
 
 #endif

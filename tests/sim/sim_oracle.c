@@ -21,11 +21,18 @@ struct sim_actor {
     uint64_t creations;
     uint32_t newest; /* incarnation */
     MT_VEC(struct caller) callers;
+    char     name[CTL_NAME_SIZE]; /* "": none */
+    uint64_t owner;
+    uint32_t node, epoch;  /* of the owner */
+    uint64_t named_at;     /* when its owner heard that the name is its own; 0: not yet */
+    bool     is_name_over; /* its owner may have given it up */
 };
 
 struct sim_oracle {
     mt_map   tasks;  /* id -> sim_task */
     mt_map   actors; /* id -> sim_actor */
+    mt_map   dead_nodes; /* node << 32 | epoch -> 1: the head has said so */
+    mt_map   epochs; /* node << 32 | epoch -> serial of the raylet's incarnation */
     uint64_t pending;
     char     text[SIM_TEXT];
 };
@@ -49,6 +56,8 @@ void sim_oracle_free(struct sim *s)
     }
     mt_map_fini(&o->tasks);
     mt_map_fini(&o->actors);
+    mt_map_fini(&o->epochs);
+    mt_map_fini(&o->dead_nodes);
     free(o);
     s->oracle = NULL;
 }
@@ -236,6 +245,75 @@ void sim_oracle_call_runs(struct sim *s, struct sim_task *t, struct sim_actor *a
                     (unsigned long long)c->last_order - 1, incarnation);
     c->worker = worker;
     c->last_order = t->order + 1;
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------------------------- */
+
+void sim_oracle_name_wanted(struct sim *s, mt_id actor, const char *name, uint64_t owner, uint32_t node, uint32_t epoch)
+{
+    struct sim_actor *a = sim_oracle_actor(s, actor);
+    snprintf(a->name, sizeof a->name, "%s", name);
+    a->owner = owner;
+    a->node = node;
+    a->epoch = epoch;
+}
+
+void sim_oracle_name_answered(struct sim *s, mt_id actor, int32_t code)
+{
+    struct sim_actor *a = sim_oracle_actor(s, actor);
+    sim_note(s, "name", actor.counter_index, (uint64_t)code);
+    s->counters.name_put += code == MT_OK;
+    s->counters.name_refused += code != MT_OK;
+    if (a && code == MT_OK)
+        a->named_at = s->now;
+}
+
+void sim_oracle_name_ends(struct sim *s, mt_id actor)
+{
+    struct sim_actor *a = sim_oracle_actor(s, actor);
+    if (a)
+        a->is_name_over = true;
+}
+
+/* Whether the actor has its name for sure: acknowledged before `at`, its owner lives, nobody has given anything up. */
+static bool has_name(struct sim *s, const struct sim_actor *a, uint64_t at)
+{
+    return a->named_at && a->named_at < at && !a->is_name_over && sim_proc_has_actor(s, a->owner, a->id) &&
+           !mt_map_find(&s->oracle->dead_nodes, mt_map_key((uint64_t)a->node << 32 | a->epoch));
+}
+
+void sim_oracle_name_found(struct sim *s, const char *name, uint64_t asked_at, int32_t code, mt_id actor)
+{
+    s->counters.name_found += code == MT_OK;
+    MT_MAP_EACH(&s->oracle->actors, entry) {
+        const struct sim_actor *a = entry->value.ptr;
+        if (strcmp(a->name, name) != 0 || !has_name(s, a, asked_at))
+            continue;
+        SIM_REQUIRE(s, code != MT_ENOENT, "I8: name %s was acknowledged, its owner lives, and it is not found", name);
+        SIM_REQUIRE(s, code != MT_OK || mt_id_equal(actor, a->id), "I9: name %s belongs to two actors", name);
+    }
+}
+
+void sim_oracle_node_dead(struct sim *s, uint32_t node, uint32_t epoch)
+{
+    mt_id key = mt_map_key((uint64_t)node << 32 | epoch);
+    if (mt_map_find(&s->oracle->dead_nodes, key))
+        return;
+    s->counters.node_dead++;
+    if (mt_map_put_num(&s->oracle->dead_nodes, key, 1).code)
+        abort();
+}
+
+/* ---- the head -------------------------------------------------------------------------------------------------------------- */
+
+void sim_oracle_epoch_given(struct sim *s, uint32_t node, uint32_t epoch, uint64_t incarnation)
+{
+    mt_id         key = mt_map_key((uint64_t)node << 32 | epoch);
+    mt_map_entry *had = mt_map_find(&s->oracle->epochs, key);
+    SIM_REQUIRE(s, !had || !incarnation || had->value.num == incarnation,
+                "I9: node %u, epoch %u is given to two incarnations of a raylet", node, epoch);
+    if (incarnation && !had && mt_map_put_num(&s->oracle->epochs, key, incarnation).code)
+        abort();
 }
 
 /* ---- at any time, and at the end ------------------------------------------------------------------------------------------- */

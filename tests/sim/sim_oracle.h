@@ -61,6 +61,15 @@ void sim_oracle_creates(struct sim *s, struct sim_task *t, uint32_t incarnation,
 void sim_oracle_call_runs(struct sim *s, struct sim_task *t, struct sim_actor *a, uint64_t worker, uint32_t incarnation);
 /* Its owner sees the outcome. */
 void sim_oracle_ended(struct sim *s, struct sim_task *t, int32_t code, bool has_value, int64_t value, int32_t outcome);
+/* Names: an actor's owner asks for one, hears the answer, gives it up; somebody finds it, or does not. */
+void sim_oracle_name_wanted(struct sim *s, mt_id actor, const char *name, uint64_t owner, uint32_t node, uint32_t epoch);
+void sim_oracle_name_answered(struct sim *s, mt_id actor, int32_t code);
+void sim_oracle_name_ends(struct sim *s, mt_id actor);
+void sim_oracle_name_found(struct sim *s, const char *name, uint64_t asked_at, int32_t code, mt_id actor);
+/* The head has said that this incarnation of a node is dead. */
+void sim_oracle_node_dead(struct sim *s, uint32_t node, uint32_t epoch);
+/* The head has told a raylet its number and epoch: never the same pair to two incarnations. */
+void sim_oracle_epoch_given(struct sim *s, uint32_t node, uint32_t epoch, uint64_t incarnation);
 /* A process has died: what it owned ends with it. */
 void sim_oracle_owner_died(struct sim *s, uint64_t serial);
 

@@ -259,11 +259,24 @@ void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *
     lane_producer_init(&p->up, &h->forward, lane_forward_of(lane->base));
     lane_consumer_init(&p->down, &h->back, lane_back_of(lane->base));
     own_init(&p->own, p->process, w.node, w.epoch, w.job);
+    p->own.now_ns = s->now;
     wrk_init(&p->wrk, w.epoch);
     turn_at(p, s->now + SIM_US);
 }
 
 /* ---- control records ---------------------------------------------------------------------------------------------------- */
+
+static void replied(struct sim_proc *p, const struct lane_record *record, const uint8_t *payload)
+{
+    const struct own_request *request = mt_map_ptr(&p->own.requests, record->id);
+    struct ctl_reply          reply;
+    memcpy(&reply, payload, sizeof reply);
+    if (request && request->kind == CTL_OP_NAME_PUT)
+        sim_oracle_name_answered(p->s, request->actor, reply.code);
+    else if (p->role == CTL_DRIVER)
+        sim_driver_replied(p, record->id, &reply, payload + sizeof reply,
+                           record->length - LANE_RECORD_SIZE - sizeof reply);
+}
 
 static void control(struct sim_proc *p, const struct lane_record *record, const uint8_t *payload, struct sim_mem *lane,
                     struct sim_mem *park)
@@ -278,6 +291,8 @@ static void control(struct sim_proc *p, const struct lane_record *record, const 
             abort();
     }
     s->counters.death_news += record->kind == CTL_DEATH;
+    if (record->kind == CTL_REPLY && record->length >= LANE_RECORD_SIZE + sizeof(struct ctl_reply))
+        replied(p, record, payload);
     if (record->kind == CTL_SHUTDOWN) {
         sim_proc_exit(p);
         return;
@@ -512,9 +527,10 @@ static void turn_fired(struct sim *s, struct sim_event *e)
 
 /* ---- beginnings -------------------------------------------------------------------------------------------------------------- */
 
-void sim_driver_start(struct sim *s, struct sim_node *n)
+void sim_driver_start(struct sim *s, struct sim_node *n, bool is_late)
 {
     struct sim_proc *p = proc_new(s, n, CTL_DRIVER, mt_rng_next(&s->rng) | 1);
+    p->script.is_late = is_late;
     p->pid = ++s->next_pid;
     p->script.ops_left = s->config.ops;
     s->drivers_started++;
@@ -543,6 +559,13 @@ static void greets(struct sim *s, struct sim_event *e)
 static void hung_up(struct sim *s, struct sim_event *e)
 {
     sim_proc_socket_closed(s, e->target);
+}
+
+bool sim_proc_has_actor(struct sim *s, uint64_t serial, mt_id id)
+{
+    const struct sim_proc  *p = sim_proc_of(s, serial);
+    const struct own_actor *actor = p ? mt_map_ptr(&p->own.actors, id) : NULL;
+    return actor && actor->state != OWN_ACTOR_DEAD;
 }
 
 /* ---- for people --------------------------------------------------------------------------------------------------------------- */

@@ -60,7 +60,7 @@ struct sim_item { /* what a driver waits for */
 struct sim_handle {
     struct own_actor *actor;
     mt_id             id;
-    uint64_t          calls; /* order of the next call */
+    bool              is_found; /* by name: somebody else made it */
 };
 
 struct sim_script { /* of a driver */
@@ -72,6 +72,12 @@ struct sim_script { /* of a driver */
     struct sim_handle handles[SIM_HANDLES_MAX];
     int               handle_count;
     bool              is_leaving;
+    bool              is_late;    /* started long after the last fault: it looks at the cluster */
+    mt_id             find_id;    /* of the request for a name that is under way; zero: none */
+    char              find_name[CTL_NAME_SIZE];
+    uint64_t          find_at;
+    mt_id             nodes_id;   /* of the request for the list of nodes */
+    bool              has_looked; /* at that list */
 };
 
 struct sim_proc {
@@ -112,6 +118,8 @@ void sim_proc_exit(struct sim_proc *p);
 /* ---- sim_work.c ---- */
 void sim_driver_work(struct sim_proc *p);
 void sim_driver_gone(struct sim_proc *p);
+/* The answer to a request that the driver itself made. */
+void sim_driver_replied(struct sim_proc *p, mt_id id, const struct ctl_reply *reply, const uint8_t *bytes, size_t size);
 void sim_worker_work(struct sim_proc *p);
 /* When there is something to do without being woken; UINT64_MAX: never. */
 uint64_t sim_work_due(const struct sim_proc *p);

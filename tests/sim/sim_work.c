@@ -12,7 +12,7 @@
 
 #include "tests/sim/sim_node.h"
 
-enum { SIM_DRIVER_MANAGER_MS = 20, SIM_LEAVE_MS = 20 };
+enum { SIM_DRIVER_MANAGER_MS = 20, SIM_LEAVE_MS = 20, SIM_SETTLE_S = 15, SIM_NAMES = 4 };
 
 int64_t sim_f(int64_t x)
 {
@@ -362,7 +362,7 @@ static void op_with_ref(struct sim_proc *p, int fn)
     add_item(p, ref, task);
 }
 
-static void op_actor(struct sim_proc *p)
+static void op_actor(struct sim_proc *p, bool is_named)
 {
     struct sim           *s = p->s;
     struct sim_script    *c = &p->script;
@@ -381,7 +381,11 @@ static void op_actor(struct sim_proc *p)
     struct sim_task *t = sim_oracle_accepted(s, SIM_CREATE, create_id, p->serial, -1);
     t->actor = actor_id;
     sim_oracle_actor_new(s, actor_id);
-    struct own_actor *actor = own_actor_new(&p->own, &spec, "sim", NULL, restarts[sim_random(s, 4)],
+    char name[CTL_NAME_SIZE];
+    snprintf(name, sizeof name, "name%d", (int)sim_random(s, SIM_NAMES));
+    if (is_named)
+        sim_oracle_name_wanted(s, actor_id, name, p->serial, p->own.node, p->own.epoch);
+    struct own_actor *actor = own_actor_new(&p->own, &spec, "sim", is_named ? name : NULL, restarts[sim_random(s, 4)],
                                             sim_chance(s, 300000) ? 2 : 0, &create);
     SIM_REQUIRE(s, actor && mt_id_equal(actor->id, actor_id), "the id of an actor is not the one drawn");
     c->handles[c->handle_count++] = (struct sim_handle){.actor = actor, .id = actor_id};
@@ -424,6 +428,7 @@ static void op_end_actor(struct sim_proc *p, bool kill)
         return;
     int                i = (int)sim_random(p->s, (uint64_t)c->handle_count);
     struct sim_handle *h = &c->handles[i];
+    sim_oracle_name_ends(p->s, h->id);
     if (kill) {
         own_actor_kill(&p->own, h->actor, sim_chance(p->s, 600000));
         p->s->counters.actor_killed++;
@@ -433,19 +438,86 @@ static void op_end_actor(struct sim_proc *p, bool kill)
     *h = c->handles[--c->handle_count];
 }
 
+static void ask_head(struct sim_proc *p, mt_id *out_id, uint32_t op, const struct ctl_name *name)
+{
+    struct {
+        struct ctl_request request;
+        struct ctl_name    name;
+    } ask = {.request = {.op = op}};
+    if (name)
+        ask.name = *name;
+    *out_id = own_id_next(&p->own);
+    own_send(&p->own, CTL_REQUEST, *out_id, &ask, name ? sizeof ask : sizeof ask.request);
+}
+
+static void op_find(struct sim_proc *p)
+{
+    struct sim_script *c = &p->script;
+    struct ctl_name    name = {.space = "sim"};
+    if (!mt_id_is_zero(c->find_id))
+        return;
+    snprintf(name.name, sizeof name.name, "name%d", (int)sim_random(p->s, SIM_NAMES));
+    memcpy(c->find_name, name.name, sizeof c->find_name);
+    c->find_at = p->s->now;
+    ask_head(p, &c->find_id, CTL_OP_NAME_GET, &name);
+}
+
+static void found(struct sim_proc *p, const struct ctl_name *name)
+{
+    struct sim_script    *c = &p->script;
+    struct own_actor_wire wire = {.id = name->actor, .type = SIM_FN_ACTOR, .owner_node = name->owner_node};
+    if (c->handle_count == SIM_HANDLES_MAX)
+        return;
+    snprintf(wire.name, sizeof wire.name, "counter");
+    struct own_actor *actor = own_actor_borrow(&p->own, &wire);
+    SIM_REQUIRE(p->s, actor, "borrow found no memory");
+    c->handles[c->handle_count++] = (struct sim_handle){.actor = actor, .id = name->actor, .is_found = true};
+}
+
+/* I10, for the cluster itself: some time after the last fault every node knows that every node is alive. */
+static void look_at_nodes(struct sim_proc *p, const uint8_t *bytes, size_t size)
+{
+    int alive = 0;
+    for (struct ctl_node n; size >= sizeof n; bytes += sizeof n, size -= sizeof n) {
+        memcpy(&n, bytes, sizeof n);
+        alive += n.state == 1;
+    }
+    SIM_REQUIRE(p->s, alive == (p->s->config.has_head ? p->s->config.nodes : 1),
+                "I10: node %d sees %d nodes alive, long after the last fault", sim_node_index(p->n), alive);
+    p->script.has_looked = true;
+}
+
+void sim_driver_replied(struct sim_proc *p, mt_id id, const struct ctl_reply *reply, const uint8_t *bytes, size_t size)
+{
+    struct sim_script *c = &p->script;
+    struct ctl_name    name = {.actor = {0, 0}};
+    if (mt_id_equal(id, c->nodes_id)) {
+        look_at_nodes(p, bytes, size);
+    } else if (mt_id_equal(id, c->find_id)) {
+        c->find_id = (mt_id){0, 0};
+        if (reply->code == MT_OK && size >= sizeof name)
+            memcpy(&name, bytes, sizeof name);
+        sim_oracle_name_found(p->s, c->find_name, c->find_at, reply->code, name.actor);
+        if (reply->code == MT_OK)
+            found(p, &name);
+    }
+}
+
 static void do_op(struct sim_proc *p)
 {
     struct sim *s = p->s;
-    switch (sim_random(s, 16)) {
+    switch (sim_random(s, 18)) {
     case 0: case 1: case 2: case 3: op_tasks(p, SIM_FN_LEAF, sim_between(s, 1, 24)); break;
     case 4: case 5: op_tasks(p, SIM_FN_NEST, sim_between(s, 1, 3)); break;
     case 6: op_tasks(p, SIM_FN_ERROR, 1); break;
     case 7: case 8: op_with_ref(p, SIM_FN_VALUE); break;
     case 9: op_with_ref(p, SIM_FN_BORROW); break;
-    case 10: op_actor(p); break;
+    case 10: op_actor(p, false); break;
     case 11: case 12: op_calls(p, sim_between(s, 1, 10)); break;
     case 13: op_lend_actor(p); break;
     case 14: op_end_actor(p, true); break;
+    case 15: op_actor(p, true); break;
+    case 16: op_find(p); break;
     default: op_end_actor(p, false); break;
     }
 }
@@ -484,8 +556,10 @@ static void leave(struct sim_proc *p)
         look_at(p, &old);
         own_ref_drop(&p->own, old.ref);
     }
-    while (c->handle_count)
-        own_actor_drop(&p->own, c->handles[--c->handle_count].actor);
+    while (c->handle_count) {
+        sim_oracle_name_ends(p->s, c->handles[--c->handle_count].id);
+        own_actor_drop(&p->own, c->handles[c->handle_count].actor);
+    }
     if (!c->is_leaving) {
         c->is_leaving = true;
         c->next_at = p->s->now + sim_between(p->s, 0, SIM_LEAVE_MS) * SIM_MS;
@@ -505,7 +579,9 @@ void sim_driver_work(struct sim_proc *p)
         c->ops_left--;
         c->next_at = s->now + sim_between(s, 20 * SIM_US << shift, 40 * SIM_US << shift);
     }
-    if (!c->ops_left && !c->items.count)
+    if (c->is_late && mt_id_is_zero(c->nodes_id))
+        ask_head(p, &c->nodes_id, CTL_OP_NODES, NULL);
+    if (!c->ops_left && !c->items.count && (!c->is_late || c->has_looked))
         leave(p);
 }
 
@@ -523,19 +599,36 @@ static void last_look(struct sim *s, struct sim_event *e)
     s->is_over = true;
 }
 
+/* Drivers come one after the other while there are faults; then as many as run at a time at once, and as many again when
+ * the cluster has had time to settle. */
+static bool may_start(const struct sim *s)
+{
+    uint32_t wave = s->config.drivers_at_a_time;
+    if (s->now < s->config.faults_until)
+        return true;
+    if (s->drivers_after < wave)
+        return true;
+    return s->now >= s->config.faults_until + SIM_SETTLE_S * SIM_S && s->drivers_late < wave;
+}
+
+static void start_one(struct sim *s, struct sim_node *n)
+{
+    bool is_late = s->drivers_after == s->config.drivers_at_a_time;
+    s->drivers_late += is_late;
+    s->drivers_after += !is_late && s->now >= s->config.faults_until;
+    sim_driver_start(s, n, is_late);
+}
+
 static void manage(struct sim *s, struct sim_event *e)
 {
     (void)e;
-    bool may_start = s->now < s->config.faults_until || s->drivers_after < s->config.drivers_at_a_time;
-    while (may_start && s->drivers_alive < s->config.drivers_at_a_time) {
+    while (may_start(s) && s->drivers_alive < s->config.drivers_at_a_time) {
         struct sim_node *n = s->nodes[sim_random(s, (uint64_t)s->config.nodes)];
-        if (!sim_node_is_up(n))
+        if (!sim_node_is_up(n) || !n->is_ready)
             break;
-        s->drivers_after += s->now >= s->config.faults_until;
-        sim_driver_start(s, n);
-        may_start = s->now < s->config.faults_until || s->drivers_after < s->config.drivers_at_a_time;
+        start_one(s, n);
     }
-    if (!may_start && s->drivers_alive == 0)
+    if (s->drivers_late == s->config.drivers_at_a_time && s->drivers_alive == 0)
         sim_after(s, 15 * SIM_S, "the last look", last_look, 0); /* longer than any grace or idle time */
     else
         sim_after(s, SIM_DRIVER_MANAGER_MS * SIM_MS, "manage", manage, 0);

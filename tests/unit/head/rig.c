@@ -391,6 +391,7 @@ int rig_name(struct rig *rig, const struct rig_node *node, uint64_t id, uint32_t
     r.op = op;
     r.space = "space";
     r.name = (char *)name;
+    r.type = op == 1 ? "counter_type" : "";
     r.actor_process = actor;
     r.actor_counter = actor;
     r.owner = owner;
@@ -402,6 +403,8 @@ int rig_name(struct rig *rig, const struct rig_node *node, uint64_t id, uint32_t
         Manta__V1__HeadToNode *sent = rig->sent[i].message;
         if (rig->sent[i].stream == node->stream && sent->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_NAME &&
             sent->name->id_counter == id) {
+            if (sent->name->code == MT_OK && op == 2)
+                assert_string_equal(sent->name->type, "counter_type");
             if (out_actor)
                 *out_actor = sent->name->actor_process;
             return sent->name->code;

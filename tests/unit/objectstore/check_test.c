@@ -68,8 +68,10 @@ static void reset(struct check_case *c)
 {
     struct model *m = mt_container_of(c, struct model, c);
     model_clear(m);
-    memset(m->data, 0, SEGMENT);
-    memset(m->generations, 0, os_generations_bytes(SEGMENT));
+    memset(m->data, 0, 256); /* what an execution touches: the head, and the starts of the slab's places */
+    for (uint64_t at = OS_CHUNK; at < SEGMENT; at += OS_CLASS_MAX)
+        memset(m->data + at, 0, OS_HEADER_SIZE + CHECKED);
+    memset(m->generations, 0, SEGMENT / OS_UNIT * 4);
     for (int i = 0; i < 2; i++)
         memset(m->pins[i], 0, 1024);
     memset(&m->mail, 0, sizeof m->mail);

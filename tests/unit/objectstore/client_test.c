@@ -290,6 +290,43 @@ static void trim(void **state)
     node_close(&n);
 }
 
+/* A segment that this process has read becomes its own: its writer is dead, its last object too. */
+static void reader_becomes_writer(void **state)
+{
+    (void)state;
+    struct os_client client;
+    enum { SEGMENT = 1 << 20 };
+    void *data = aligned_alloc(64, SEGMENT), *generations = calloc(1, os_generations_bytes(SEGMENT));
+    void *pins = calloc(1, OS_PINS_BYTES), *value;
+    const void *read;
+    struct os_place place;
+    struct lane_ref ref;
+    uint64_t want;
+    assert_true(data && generations && pins);
+    memset(data, 0, SEGMENT);
+    expect_ok(os_client_init(&client, 1, 1, 1, pins));
+    expect_code(os_client_add_reader(&client, 0, SEGMENT, data, generations), MT_EINVAL);
+    expect_code(os_client_add_reader(&client, 5, SEGMENT + 1, data, generations), MT_EINVAL);
+    expect_ok(os_client_add_reader(&client, 5, SEGMENT, data, generations));
+    expect_code(os_client_add_reader(&client, 5, SEGMENT, data, generations), MT_EEXIST);
+    expect_code(os_client_free(&client, 5, 65536), MT_EINVAL);
+    expect_code(os_client_alloc(&client, 10, &place, &value, &want), MT_EAGAIN);
+    assert_int_equal(want, SEGMENT);
+    expect_ok(os_client_add_own(&client, 5, SEGMENT, data, generations));
+    expect_code(os_client_add_own(&client, 5, SEGMENT, data, generations), MT_EINVAL);
+    expect_ok(os_client_alloc(&client, 10, &place, &value, &want));
+    os_client_publish(&client, place, value, mt_id_make(1, 1, 1), 1, 10, 'b', &ref);
+    expect_ok(os_client_pin(&client, &ref, &read));
+    expect_code(os_client_drop(&client, 5), MT_EAGAIN);
+    expect_ok(os_client_unpin(&client, &ref));
+    expect_ok(os_client_drop(&client, 5));
+    expect_code(os_client_drop(&client, 5), MT_ENOENT);
+    os_client_fini(&client);
+    free(data);
+    free(generations);
+    free(pins);
+}
+
 /* Streaming stores are used past a size; every alignment and tail must come out the same. */
 static void copy(void **state)
 {
@@ -323,6 +360,7 @@ int main(void)
         cmocka_unit_test(hostile_headers),
         cmocka_unit_test(pin_slots_run_out),
         cmocka_unit_test(trim),
+        cmocka_unit_test(reader_becomes_writer),
         cmocka_unit_test(copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

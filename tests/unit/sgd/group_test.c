@@ -91,6 +91,10 @@ static mt_status broadcast_work(struct crew *crew, uint32_t rank, struct crew_or
             if (data[i] != i * 31 + root)
                 return mt_error(MT_EINTERNAL, 0, "the broadcast differs");
         MT_TRY(reduce_round(&group, root)); /* the slots may be used again at once */
+        uint32_t word = rank;
+        MT_TRY(sgd_group_broadcast(&group, root, rank == root || rank == 0 ? &word : NULL, sizeof word));
+        if (rank == 0 && word != root)
+            return mt_error(MT_EINTERNAL, 0, "a broadcast to one differs");
     }
     return sgd_group_broadcast(&group, order.members, data, 1).code == MT_EINVAL
                ? mt_ok()

@@ -33,6 +33,8 @@ struct board {
     float params[CREW_MAX][FLOATS]; /* what each worker ended with */
     char folder[TEMP_PATH];         /* checkpoints; empty: none */
     uint32_t save_every, stop_at;
+    uint32_t root_dies_in_sync; /* of generation 2 */
+    uint64_t began_at[4];       /* step at which rank 1 began each generation */
 };
 
 static uint8_t data_records[RECORDS * RECORD], data_labels[RECORDS];
@@ -153,7 +155,16 @@ static mt_status train_work(struct crew *crew, uint32_t rank, struct crew_order 
         trainer_make(&trainer, lethal_kernels());
     lethal.where = board->death.where;
     MT_TRY(crew_join(crew, &group, rank, order));
+    if (board->root_dies_in_sync && order.generation == 2 && rank == 0) {
+        struct sgd_agreement agreement;
+        MT_TRY(sgd_group_agree(&group, true, trainer.state->step, &agreement));
+        raise(SIGKILL);
+    }
     MT_TRY(state_get(&trainer, &group, board->folder));
+    if (rank == 1)
+        board->began_at[order.generation & 3] = trainer.state->step;
+    if (rank == 0) /* may have got the last step by the sync */
+        atomic_store(&board->steps_done, trainer.state->step);
     while (!sgd_trainer_is_done(&trainer) && (!board->stop_at || trainer.state->step < board->stop_at)) {
         uint64_t step = trainer.state->step;
         lethal.is_armed = order.generation == 1 && board->death.rank == rank && board->death.step == step + 1;
@@ -299,6 +310,38 @@ static void a_smaller_group_gives_the_same_weights(void **state)
     board_unmake(&crew);
 }
 
+/* The last rank dies; in the next generation the root dies too, while it hands the state on. The ranks
+ * between them have it still: no step is lost, although there is no checkpoint. */
+static void the_state_survives_the_death_of_its_root(void **state)
+{
+    enum { MEMBERS = 4 };
+    struct crew crew;
+    struct board *board = board_make(&crew);
+    (void)state;
+    board->death.rank = 3, board->death.step = 20, board->death.where = IN_COMPUTE;
+    board->root_dies_in_sync = 1;
+    for (uint32_t rank = 0; rank < MEMBERS; rank++)
+        crew_hire(&crew, rank);
+    crew_order_all(&crew, 1, MEMBERS);
+    crew_bury(&crew, 3, 1);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        assert_int_equal(crew_report(&crew, rank), MT_EWORKER_DIED);
+    crew_hire(&crew, 3);
+    crew_order_all(&crew, 2, MEMBERS);
+    crew_bury(&crew, 0, 2);
+    for (uint32_t rank = 1; rank < MEMBERS; rank++)
+        assert_int_equal(crew_report(&crew, rank), MT_EWORKER_DIED);
+    crew_hire(&crew, 0);
+    crew_order_all(&crew, 3, MEMBERS);
+    for (uint32_t rank = 0; rank < MEMBERS; rank++)
+        assert_int_equal(crew_report(&crew, rank), MT_OK);
+    assert_int_equal(board->began_at[3], 19);
+    workers_end_with(&crew, MEMBERS);
+    for (uint32_t rank = 0; rank < MEMBERS; rank++)
+        crew_dismiss(&crew, rank);
+    board_unmake(&crew);
+}
+
 /* SIGKILL from outside, at random steps and instants, several times in one run. */
 static void kills_at_random_change_nothing(void **state)
 {
@@ -433,6 +476,7 @@ int main(void)
         cmocka_unit_test(any_number_of_workers_gives_the_same_weights),
         cmocka_unit_test(a_death_anywhere_in_a_step_changes_nothing),
         cmocka_unit_test(a_smaller_group_gives_the_same_weights),
+        cmocka_unit_test(the_state_survives_the_death_of_its_root),
         cmocka_unit_test(kills_at_random_change_nothing),
         cmocka_unit_test_setup_teardown(a_run_resumed_from_disk_gives_the_same_weights, temp_make,
                                         temp_remove),

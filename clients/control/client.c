@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * client.c - a connection to the head that outlives the head.
+ *
+ * Every request here has one effect however often it comes (jobs by id, blobs by content), so a call is simply tried
+ * again while nobody answers.
+ */
+#include "clients/control/control.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static manta_status hello(manta_client *c, manta_error *e);
+
+bool ctl_may_retry(mt_status st)
+{
+    return st.code == MT_ECONN || st.code == MT_ETIMEDOUT || st.code == MT_EAGAIN;
+}
+
+static mt_status open_channel(manta_client *c)
+{
+    struct rpc_channel_config config = {.target = c->place.address, .token = &c->token};
+    return rpc_channel_open(c->rpc, &config, &c->channel);
+}
+
+/* A head that was started again may have another port: its address file says so. */
+void ctl_reconnect(manta_client *c)
+{
+    struct rpc_channel *old = c->channel;
+    if (!ctl_place_refresh(&c->place)) {
+        rpc_channel_kick(old);
+        return;
+    }
+    if (open_channel(c).code == 0)
+        rpc_channel_close(old);
+    else
+        c->channel = old;
+}
+
+static manta_status call_failed(const manta_client *c, const char *method, mt_status st, const char *detail,
+                                manta_error *e)
+{
+    const char *name = strrchr(method, '/') + 1;
+    if (st.code == MT_EAUTH)
+        return ctl_fail(e, st.code, MANTA_NOT_DONE, "the head at %s refuses the token in %.200s: it is another cluster's; copy "
+                        "the head's token file", c->place.address, c->place.token_file);
+    if (ctl_may_retry(st))
+        return ctl_fail(e, st.code == MT_EAGAIN ? MT_EAGAIN : MT_ECONN, MANTA_UNKNOWN,
+                        "the head at %s does not answer %s (%s): is it running? Calling again with the same ids is safe",
+                        c->place.address, name, detail[0] ? detail : mt_code_text(st.code));
+    return ctl_fail(e, st.code, MANTA_NOT_DONE, "%s at %s: %s", name, c->place.address,
+                    detail[0] ? detail : mt_code_text(st.code));
+}
+
+manta_status ctl_call(manta_client *c, const char *method, const ProtobufCMessage *request,
+                      const ProtobufCMessageDescriptor *reply_type, int64_t patience_ms, uint32_t each_ms,
+                      ProtobufCMessage **out_reply, manta_error *e)
+{
+    mt_buf bytes = {0}, reply = {0};
+    char           detail[MT_ERROR_BYTES_MAX] = "";
+    uint64_t       end = ctl_now_ms() + (uint64_t)patience_ms;
+    mt_status      st = rpc_pack(request, &bytes);
+    if (st.code != 0)
+        return ctl_fail(e, st.code, MANTA_NOT_DONE, "the request is larger than %d MiB: fewer files or arguments",
+                        MT_CONTROL_BYTES_MAX >> 20);
+    for (unsigned n = 0;; n++) {
+        uint64_t now = ctl_now_ms(), left = end > now ? end - now : 1;
+        st = rpc_call_blocking(c->channel, method, mt_buf_view(&bytes), left < each_ms ? (uint32_t)left : each_ms,
+                               0, &reply, detail);
+        if (!ctl_may_retry(st) || ctl_now_ms() >= end)
+            break;
+        ctl_reconnect(c);
+        ctl_pause(n);
+    }
+    mt_buf_fini(&bytes);
+    if (st.code != 0)
+        return call_failed(c, method, st, detail, e);
+    st = rpc_unpack(reply_type, mt_buf_view(&reply), MT_CONTROL_BYTES_MAX, out_reply);
+    mt_buf_fini(&reply);
+    return st.code == 0 ? MANTA_OK
+                        : ctl_fail(e, MT_EPROTO, MANTA_UNKNOWN, "the answer of %s can't be read: is it a Manta head?",
+                                   c->place.address);
+}
+
+/* Shows that somebody answers and takes the token. */
+static manta_status hello(manta_client *c, manta_error *e)
+{
+    Manta__V1__HasBlobsRequest request = MANTA__V1__HAS_BLOBS_REQUEST__INIT;
+    ProtobufCMessage          *reply;
+    int64_t                    patience = c->timeout_ms < MT_CTL_HELLO_MS ? c->timeout_ms : MT_CTL_HELLO_MS;
+    manta_status st = ctl_call(c, "/manta.v1.Head/HasBlobs", &request.base, &manta__v1__has_blobs_reply__descriptor, patience,
+                               MT_CTL_HELLO_MS, &reply, e);
+    if (st == MANTA_OK)
+        rpc_unpack_free(reply);
+    else if (e)
+        e->outcome = MANTA_NOT_DONE;
+    return st;
+}
+
+static manta_status read_token(manta_client *c, manta_error *e)
+{
+    mt_status st = io_token_read(c->place.token_file, &c->token);
+    if (st.code == 0)
+        return MANTA_OK;
+    return ctl_fail(e, st.code, MANTA_NOT_DONE, "token file %.300s: %s; it must be yours, mode 0600, and hold the head's token",
+                    c->place.token_file, st.what);
+}
+
+static manta_status open_client(manta_client *c, const manta_client_opts *opts, manta_error *e)
+{
+    manta_status code = ctl_place_find(opts, &c->place, e);
+    if (code == MANTA_OK)
+        code = read_token(c, e);
+    if (code != MANTA_OK)
+        return code;
+    mt_status st = rpc_new(NULL, &c->rpc);
+    if (st.code == 0)
+        st = open_channel(c);
+    if (st.code != 0)
+        return ctl_fail(e, st.code, MANTA_NOT_DONE, "address %s: %s", c->place.address, st.what);
+    return hello(c, e);
+}
+
+manta_client *manta_client_open(const manta_client_opts *opts, manta_error *e)
+{
+    manta_client_opts none = {0};
+    manta_client     *c = calloc(1, sizeof *c);
+    if (!c) {
+        ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for a client");
+        return NULL;
+    }
+    opts = opts ? opts : &none;
+    c->timeout_ms = opts->timeout_ms > 0 ? opts->timeout_ms : MT_CTL_PATIENCE_MS;
+    if (open_client(c, opts, e) == MANTA_OK)
+        return c;
+    manta_client_close(c);
+    return NULL;
+}
+
+void manta_client_close(manta_client *c)
+{
+    if (!c)
+        return;
+    if (c->channel)
+        rpc_channel_close(c->channel);
+    if (c->rpc)
+        rpc_free(c->rpc);
+    io_token_wipe(&c->token);
+    free(c);
+}

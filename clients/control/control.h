@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * control.h - what the files of libmanta_client share.
+ *
+ * Thread: the caller's; gRPC's own only complete calls.
+ */
+#ifndef CTL_CONTROL_H
+#define CTL_CONTROL_H
+
+#include "clients/control/manta_client.h"
+#include "core/base/limits.h"
+#include "core/base/sha256.h"
+#include "core/base/status.h"
+#include "core/base/vec.h"
+#include "core/proto/manta.pb-c.h"
+#include "core/rpc/codec.h"
+#include "core/rpc/rpc.h"
+
+enum { CTL_PATH_SIZE = MT_PATH_BYTES_MAX, CTL_ADDRESS_SIZE = MT_NAME_BYTES_MAX };
+
+struct ctl_place { /* where a cluster is */
+    char address[CTL_ADDRESS_SIZE];   /* host:port */
+    char token_file[CTL_PATH_SIZE];   /* "" while unknown */
+    char address_file[CTL_PATH_SIZE]; /* head.addr, read again when nobody answers; "": the address was given */
+};
+
+struct manta_client {
+    struct ctl_place    place;
+    struct io_token     token;
+    struct rpc         *rpc;
+    struct rpc_channel *channel;
+    int64_t             timeout_ms;
+};
+
+/* ---- error.c ---- */
+
+/* Fills *e (or nothing where it is NULL) and returns the code. */
+manta_status ctl_fail(manta_error *e, int32_t code, int outcome, const char *format, ...) MT_PRINTF(4, 5);
+uint64_t ctl_now_ms(void);
+/* Sleeps before try number `n` (from 0), with some spread. */
+void ctl_pause(unsigned n);
+
+/* ---- place.c ---- */
+
+/* Finds the cluster. *e is filled on failure. */
+manta_status ctl_place_find(const manta_client_opts *opts, struct ctl_place *out, manta_error *e);
+/* The runtime folder of this user's cluster on this machine, by the rule that libmanta follows too; it need not exist.
+ * False: neither XDG_RUNTIME_DIR nor HOME helps, or the path is too long. */
+bool ctl_runtime_folder(char *out, size_t size);
+/* Reads head.addr again; true where the address has changed. */
+bool ctl_place_refresh(struct ctl_place *place);
+
+/* ---- client.c ---- */
+
+/* One request, its reply; tried again while the head is away, up to `patience_ms`. `each_ms`: one try. The reply is freed
+ * by rpc_unpack_free. On failure *e is filled; the outcome is MANTA_UNKNOWN where a try may have reached the head. */
+manta_status ctl_call(manta_client *client, const char *method, const ProtobufCMessage *request,
+                      const ProtobufCMessageDescriptor *reply_type, int64_t patience_ms, uint32_t each_ms,
+                      ProtobufCMessage **out_reply, manta_error *e);
+/* After a lost connection: looks whether the head has moved. */
+void ctl_reconnect(manta_client *client);
+/* Whether a failure may pass by itself. */
+bool ctl_may_retry(mt_status st);
+
+/* ---- files.c ---- */
+
+struct ctl_file {
+    char    *source; /* here */
+    char    *path;   /* in the job's folder */
+    uint8_t  sha256[MT_SHA256_SIZE];
+    uint32_t mode;
+    uint64_t size;
+};
+struct ctl_files {
+    MT_VEC(struct ctl_file) items;
+};
+/* Every file of the list, folders walked, with its SHA-256. */
+manta_status ctl_files_collect(const char *const *names, struct ctl_files *out, manta_error *e);
+void ctl_files_fini(struct ctl_files *files);
+/* Reads one file from the beginning to its end; EIO and the like as *e. */
+manta_status ctl_file_hash(const char *source, uint8_t sha256[MT_SHA256_SIZE], uint64_t *out_size, manta_error *e);
+
+/* ---- upload.c ---- */
+
+/* Uploads what the head does not have. */
+manta_status ctl_upload(manta_client *client, const struct ctl_files *files, manta_error *e);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * error.c - errors for users, time, and pauses between tries.
+ */
+#include "clients/control/control.h"
+#include "core/base/rng.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#define X(name, number, text) static_assert((int)MANTA_##name == (int)MT_##name, "one number for one error");
+MT_CODES(X)
+#undef X
+
+manta_status ctl_fail(manta_error *e, int32_t code, int outcome, const char *format, ...)
+{
+    if (e) {
+        va_list args;
+        memset(e, 0, sizeof *e);
+        e->code = code;
+        e->outcome = outcome;
+        va_start(args, format);
+        vsnprintf(e->message, sizeof e->message, format, args);
+        va_end(args);
+    }
+    return code;
+}
+
+uint64_t ctl_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void ctl_pause(unsigned n)
+{
+    uint64_t ms = MT_CTL_RETRY_MS_MIN, seed = 0;
+    for (unsigned i = 0; i < n && ms < MT_CTL_RETRY_MS_MAX; i++)
+        ms *= 2;
+    ms = ms < MT_CTL_RETRY_MS_MAX ? ms : MT_CTL_RETRY_MS_MAX;
+    if (mt_random_bytes(&seed, sizeof seed).code == 0) /* many clients of one head do not come back in step */
+        ms = ms / 2 + seed % (ms / 2 + 1);
+    struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    nanosleep(&pause, NULL);
+}

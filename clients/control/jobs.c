@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * jobs.c - submit, look, wait, stop, list. (follow.c: logs.)
+ */
+#include "clients/control/control.h"
+#include "core/base/rng.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IDS_KEPT = 16, RESOURCES = 3 };
+
+const char *manta_job_new_id(void)
+{
+    static _Thread_local char     ids[IDS_KEPT][24];
+    static _Thread_local unsigned next;
+    char                         *id = ids[next++ % IDS_KEPT];
+    uint64_t                      random = 0;
+    if (mt_random_bytes(&random, sizeof random).code != 0)
+        random = ctl_now_ms() * 0x9e3779b97f4a7c15u ^ (uint64_t)(uintptr_t)&random; /* a kernel without getrandom */
+    snprintf(id, sizeof ids[0], "job-%016" PRIx64, random);
+    return id;
+}
+
+static void text_copy(char *out, size_t size, const char *text)
+{
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+static void info_copy(const Manta__V1__JobInfo *from, manta_job_info *out)
+{
+    memset(out, 0, sizeof *out);
+    text_copy(out->id, sizeof out->id, from->id);
+    text_copy(out->name, sizeof out->name, from->name);
+    text_copy(out->state, sizeof out->state, from->state);
+    text_copy(out->reason, sizeof out->reason, from->reason);
+    out->exit_code = from->exit_code;
+    out->attempt = from->attempt;
+    out->node = from->node;
+    out->pid = from->pid;
+    out->submitted_ms = from->submitted_ms;
+    out->started_ms = from->started_ms;
+    out->ended_ms = from->ended_ms;
+    out->log_size = from->log_size;
+}
+
+/* One call that is answered by a JobReply. out_info may be NULL. */
+static manta_status job_call(manta_client *c, const char *method, const ProtobufCMessage *request, uint32_t each_ms,
+                             manta_job_info *out_info, manta_error *e)
+{
+    ProtobufCMessage *message;
+    manta_status st = ctl_call(c, method, request, &manta__v1__job_reply__descriptor, c->timeout_ms, each_ms, &message, e);
+    if (st != MANTA_OK)
+        return st;
+    const Manta__V1__JobReply *reply = (const Manta__V1__JobReply *)message;
+    if (reply->code != MT_OK)
+        st = ctl_fail(e, reply->code, MANTA_NOT_DONE, "%s", reply->text);
+    else if (!reply->job)
+        st = ctl_fail(e, MT_EPROTO, MANTA_UNKNOWN, "the answer of the head at %s has no job", c->place.address);
+    else if (out_info)
+        info_copy(reply->job, out_info);
+    rpc_unpack_free(message);
+    return st;
+}
+
+/* ---- submit ---- */
+
+static size_t count_of(const char *const *list)
+{
+    size_t count = 0;
+    while (list && list[count])
+        count++;
+    return count;
+}
+
+struct draft { /* a request, and what it points to */
+    Manta__V1__SubmitRequest request;
+    Manta__V1__JobSpec       spec;
+    Manta__V1__Resource      resources[RESOURCES], *resource_list[RESOURCES];
+    Manta__V1__JobFile      *files, **file_list;
+};
+
+static void draft_resource(struct draft *d, const char *name, double amount, double unit)
+{
+    if (amount <= 0)
+        return;
+    Manta__V1__Resource *r = &d->resources[d->spec.n_resources];
+    *r = (Manta__V1__Resource)MANTA__V1__RESOURCE__INIT;
+    r->name = (char *)name;
+    r->milli = (int64_t)(amount * unit + 0.5);
+    d->resource_list[d->spec.n_resources++] = r;
+}
+
+static bool draft_files(struct draft *d, const struct ctl_files *files)
+{
+    size_t count = files->items.count;
+    d->files = calloc(count + 1, sizeof *d->files);
+    d->file_list = calloc(count + 1, sizeof(Manta__V1__JobFile *));
+    if (!d->files || !d->file_list)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const struct ctl_file *from = &files->items.data[i];
+        Manta__V1__JobFile    *to = d->file_list[i] = &d->files[i];
+        *to = (Manta__V1__JobFile)MANTA__V1__JOB_FILE__INIT;
+        to->path = from->path;
+        to->sha256 = (ProtobufCBinaryData){MT_SHA256_SIZE, (uint8_t *)from->sha256};
+        to->mode = from->mode;
+        to->size = from->size;
+    }
+    d->spec.files = d->file_list;
+    d->spec.n_files = count;
+    return true;
+}
+
+static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_files *files)
+{
+    memset(d, 0, sizeof *d);
+    d->request = (Manta__V1__SubmitRequest)MANTA__V1__SUBMIT_REQUEST__INIT;
+    d->spec = (Manta__V1__JobSpec)MANTA__V1__JOB_SPEC__INIT;
+    d->request.spec = &d->spec;
+    d->spec.id = (char *)job->id;
+    d->spec.name = (char *)(job->name ? job->name : job->id);
+    d->spec.argv = (char **)(uintptr_t)job->argv;
+    d->spec.n_argv = count_of(job->argv);
+    d->spec.env = (char **)(uintptr_t)job->env;
+    d->spec.n_env = count_of(job->env);
+    d->spec.time_ms = (uint64_t)job->time_s * 1000;
+    d->spec.retries = job->retries;
+    d->spec.resources = d->resource_list;
+    draft_resource(d, "CPU", job->cpus, 1000);
+    draft_resource(d, "GPU", job->gpus, 1000);
+    draft_resource(d, "memory", (double)job->memory, 1);
+    return draft_files(d, files);
+}
+
+static manta_status check_job(const manta_job *job, manta_error *e)
+{
+    if (!job->id || !job->id[0])
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "the job has no id: set .id = manta_job_new_id()");
+    if (!job->argv || !job->argv[0])
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s has no argv: name the program to run", job->id);
+    if (job->time_s < 0 || job->cpus < 0 || job->gpus < 0 || job->memory < 0)
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s: time, cpus, gpus and memory can't be negative", job->id);
+    return MANTA_OK;
+}
+
+manta_status manta_job_submit(manta_client *c, const manta_job *job, manta_error *e)
+{
+    struct ctl_files files;
+    struct draft     draft;
+    manta_status     st = check_job(job, e);
+    if (st == MANTA_OK)
+        st = ctl_files_collect(job->files, &files, e);
+    if (st != MANTA_OK)
+        return st;
+    bool has_memory = draft_init(&draft, job, &files);
+    for (int n = 0; n < 2; n++) { /* again where the head has dropped a file between upload and submission */
+        st = has_memory ? ctl_upload(c, &files, e) : ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for a job");
+        if (st == MANTA_OK)
+            st = job_call(c, "/manta.v1.Head/Submit", &draft.request.base, MT_CALL_MS, NULL, e);
+        if (st != MT_ENOENT)
+            break;
+    }
+    free(draft.files);
+    free(draft.file_list);
+    ctl_files_fini(&files);
+    return st;
+}
+
+/* ---- look, wait, stop ---- */
+
+manta_status manta_job_get(manta_client *c, const char *id, manta_job_info *out_info, manta_error *e)
+{
+    Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
+    request.id = (char *)id;
+    return job_call(c, "/manta.v1.Head/GetJob", &request.base, MT_CALL_MS, out_info, e);
+}
+
+manta_status manta_job_stop(manta_client *c, const char *id, manta_error *e)
+{
+    Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
+    request.id = (char *)id;
+    return job_call(c, "/manta.v1.Head/StopJob", &request.base, MT_CALL_MS, NULL, e);
+}
+
+static bool has_ended(const manta_job_info *info)
+{
+    return strcmp(info->state, "PENDING") != 0 && strcmp(info->state, "RUNNING") != 0;
+}
+
+manta_status manta_job_wait(manta_client *c, const char *id, int64_t timeout_ms, manta_job_info *out_info, manta_error *e)
+{
+    Manta__V1__WaitJobRequest request = MANTA__V1__WAIT_JOB_REQUEST__INIT;
+    manta_job_info            info;
+    uint64_t                  begin = ctl_now_ms();
+    request.id = (char *)id;
+    for (;;) {
+        uint64_t passed = ctl_now_ms() - begin;
+        uint64_t left = timeout_ms < 0 ? MT_CTL_WAIT_MS : (uint64_t)timeout_ms > passed ? (uint64_t)timeout_ms - passed : 0;
+        request.wait_ms = left < MT_CTL_WAIT_MS ? (uint32_t)left : MT_CTL_WAIT_MS;
+        manta_status st = job_call(c, "/manta.v1.Head/WaitJob", &request.base, MT_CTL_WAIT_MS + MT_CALL_MS, &info, e);
+        if (st == MANTA_ECONN && (timeout_ms < 0 || left > 0))
+            continue; /* the caller's limit counts, not ours */
+        if (st != MANTA_OK)
+            return st;
+        if (out_info)
+            *out_info = info;
+        if (has_ended(&info))
+            return MANTA_OK;
+        if (left == 0)
+            return ctl_fail(e, MT_ETIMEDOUT, MANTA_NOT_DONE, "job %.64s is still %s after %" PRId64 " ms: %.300s", id, info.state,
+                            timeout_ms, info.reason);
+    }
+}
+
+manta_status manta_job_list(manta_client *c, manta_job_info **out_jobs, size_t *out_count, manta_error *e)
+{
+    Manta__V1__ListJobsRequest request = MANTA__V1__LIST_JOBS_REQUEST__INIT;
+    ProtobufCMessage          *message;
+    manta_status st = ctl_call(c, "/manta.v1.Head/ListJobs", &request.base, &manta__v1__list_jobs_reply__descriptor,
+                               c->timeout_ms, MT_CALL_MS, &message, e);
+    if (st != MANTA_OK)
+        return st;
+    const Manta__V1__ListJobsReply *reply = (const Manta__V1__ListJobsReply *)message;
+    manta_job_info                 *jobs = calloc(reply->n_jobs + 1, sizeof *jobs);
+    if (jobs) {
+        for (size_t i = 0; i < reply->n_jobs; i++)
+            info_copy(reply->jobs[i], &jobs[i]);
+        *out_jobs = jobs;
+        *out_count = reply->n_jobs;
+    }
+    rpc_unpack_free(message);
+    return jobs ? MANTA_OK : ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for the list of jobs");
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nodes.c - the cluster's nodes, and its end.
+ */
+#include "clients/control/control.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static double amount(const Manta__V1__Resource *r)
+{
+    return strcmp(r->name, "memory") == 0 ? (double)r->milli : (double)r->milli / 1000;
+}
+
+static void node_copy(const Manta__V1__Node *from, manta_cluster_node *out)
+{
+    out->node = from->node;
+    out->epoch = from->epoch;
+    out->state = (int)from->state;
+    snprintf(out->name, sizeof out->name, "%s", from->name);
+    snprintf(out->address, sizeof out->address, "%s", from->address);
+    snprintf(out->reason, sizeof out->reason, "%s", from->reason);
+    for (size_t i = 0; i < from->n_total && i < MANTA_NODE_RESOURCES; i++) {
+        manta_node_resource *r = &out->resources[out->resource_count++];
+        snprintf(r->name, sizeof r->name, "%s", from->total[i]->name);
+        r->total = amount(from->total[i]);
+        for (size_t j = 0; j < from->n_free; j++)
+            if (strcmp(from->free[j]->name, from->total[i]->name) == 0)
+                r->free = amount(from->free[j]);
+    }
+}
+
+manta_status manta_nodes_list(manta_client *c, manta_cluster_node **out_nodes, size_t *out_count,
+                              manta_cluster_info *out_cluster, manta_error *e)
+{
+    Manta__V1__ListNodesRequest request = MANTA__V1__LIST_NODES_REQUEST__INIT;
+    ProtobufCMessage           *message;
+    manta_status st = ctl_call(c, "/manta.v1.Head/ListNodes", &request.base, &manta__v1__list_nodes_reply__descriptor,
+                               c->timeout_ms, MT_CALL_MS, &message, e);
+    if (st != MANTA_OK)
+        return st;
+    const Manta__V1__ListNodesReply *reply = (const Manta__V1__ListNodesReply *)message;
+    manta_cluster_node                 *nodes = calloc(reply->n_nodes + 1, sizeof *nodes);
+    if (nodes) {
+        for (size_t i = 0; i < reply->n_nodes; i++)
+            node_copy(reply->nodes[i], &nodes[i]);
+        *out_nodes = nodes;
+        *out_count = reply->n_nodes;
+    }
+    if (nodes && out_cluster) {
+        memset(out_cluster, 0, sizeof *out_cluster);
+        snprintf(out_cluster->cluster, sizeof out_cluster->cluster, "%s", reply->cluster);
+        memcpy(out_cluster->address, c->place.address, sizeof out_cluster->address);
+        out_cluster->head_epoch = reply->head_epoch;
+        out_cluster->runs_as_root = reply->runs_as_root;
+    }
+    rpc_unpack_free(message);
+    return nodes ? MANTA_OK : ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for the list of nodes");
+}
+
+manta_status manta_cluster_stop(manta_client *c, const char *reason, manta_error *e)
+{
+    Manta__V1__ShutdownRequest request = MANTA__V1__SHUTDOWN_REQUEST__INIT;
+    ProtobufCMessage          *message;
+    request.reason = (char *)(reason ? reason : "");
+    manta_status st = ctl_call(c, "/manta.v1.Head/Shutdown", &request.base, &manta__v1__shutdown_reply__descriptor,
+                               c->timeout_ms, MT_CALL_MS, &message, e);
+    if (st == MANTA_OK)
+        rpc_unpack_free(message);
+    return st;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * place.c - where the cluster is: its head's address, and the file of its token.
+ *
+ * head.addr, which the head writes into its runtime folder:
+ *     127.0.0.1:6380
+ *     token_file=/run/manta/token
+ *     pid=123
+ */
+#include "clients/control/control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILE_MAX = 64 * 1024 };
+
+static bool is_folder_name(const char *text)
+{
+    return strchr(text, '/') != NULL;
+}
+
+static bool copy(char *out, size_t size, const char *text)
+{
+    return snprintf(out, size, "%s", text) < (int)size;
+}
+
+/* A short text file as one string; NULL: errno says why. */
+static char *read_file(const char *path)
+{
+    char *text = malloc(FILE_MAX + 1);
+    int   fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) {
+        free(text);
+        return NULL;
+    }
+    ssize_t size = read(fd, text, FILE_MAX);
+    int     sys = errno;
+    close(fd);
+    if (size < 0) {
+        free(text);
+        errno = sys;
+        return NULL;
+    }
+    text[size] = '\0';
+    return text;
+}
+
+/* Takes the first line with "key=" and copies what follows; true where there is one and it fits. */
+static bool find_line(const char *text, const char *key, char *out, size_t size)
+{
+    size_t key_size = strlen(key);
+    for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        size_t length = strcspn(line, "\r\n");
+        if (strncmp(line, key, key_size) == 0 && length - key_size < size && length > key_size) {
+            memcpy(out, line + key_size, length - key_size);
+            out[length - key_size] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_address_file(struct ctl_place *place)
+{
+    char *text = read_file(place->address_file);
+    if (!text)
+        return false;
+    size_t length = strcspn(text, "\r\n");
+    bool   is_fine = length > 0 && length < sizeof place->address && text[length] != '\0';
+    if (is_fine) {
+        memcpy(place->address, text, length);
+        place->address[length] = '\0';
+        if (!place->token_file[0])
+            (void)find_line(text, "token_file=", place->token_file, sizeof place->token_file);
+    }
+    free(text);
+    return is_fine;
+}
+
+bool ctl_place_refresh(struct ctl_place *place)
+{
+    char before[CTL_ADDRESS_SIZE];
+    if (!place->address_file[0])
+        return false;
+    memcpy(before, place->address, sizeof before);
+    return read_address_file(place) && strcmp(before, place->address) != 0;
+}
+
+/* `text` is host:port or a runtime folder. */
+static manta_status use(struct ctl_place *place, const char *text, const char *from, manta_error *e)
+{
+    if (!is_folder_name(text)) {
+        if (!strchr(text, ':') || !copy(place->address, sizeof place->address, text))
+            return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "address \"%.200s\" (%s): give host:port, or the head's runtime "
+                            "folder", text, from);
+        return MANTA_OK;
+    }
+    if (snprintf(place->address_file, sizeof place->address_file, "%s/head.addr", text) >= CTL_PATH_SIZE)
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "address (%s): the path is too long", from);
+    if (!read_address_file(place))
+        return ctl_fail(e, MT_ECONN, MANTA_NOT_DONE, "no head runs in %.200s (%s): its file head.addr is not there; start "
+                        "one by: manta start --head", text, from);
+    return MANTA_OK;
+}
+
+/* The settings file: MANTA_CONFIG, else ~/.manta/config, which need not exist. */
+static manta_status use_config(struct ctl_place *place, manta_error *e)
+{
+    const char *named = getenv("MANTA_CONFIG"), *home = getenv("HOME");
+    char        path[CTL_PATH_SIZE] = "", address[CTL_PATH_SIZE] = "";
+    bool        fits = named && named[0] ? copy(path, sizeof path, named)
+                                         : home && snprintf(path, sizeof path, "%s/.manta/config", home) < CTL_PATH_SIZE;
+    char *text = fits ? read_file(path) : NULL;
+    if (!text && named && named[0])
+        return ctl_fail(e, MT_ENOENT, MANTA_NOT_DONE, "MANTA_CONFIG names %.300s: %s", named, strerror(errno));
+    if (!text)
+        return MANTA_OK;
+    if (!place->token_file[0])
+        (void)find_line(text, "token_file=", place->token_file, sizeof place->token_file);
+    (void)find_line(text, "address=", address, sizeof address);
+    free(text);
+    return address[0] ? use(place, address, path, e) : MANTA_OK;
+}
+
+bool ctl_runtime_folder(char *out, size_t size)
+{
+    const char *xdg = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
+    int         n;
+    if (xdg && xdg[0] == '/' && access(xdg, W_OK) == 0)
+        n = snprintf(out, size, "%s/manta", xdg);
+    else if (geteuid() == 0)
+        n = snprintf(out, size, "/run/manta");
+    else
+        n = home && home[0] ? snprintf(out, size, "%s/.manta/run", home) : -1;
+    return n > 0 && (size_t)n < size;
+}
+
+static manta_status use_this_machine(struct ctl_place *place, manta_error *e)
+{
+    char folder[CTL_PATH_SIZE];
+    if (!ctl_runtime_folder(folder, sizeof folder))
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "no cluster is named, and neither XDG_RUNTIME_DIR nor HOME says where "
+                        "one of this machine would be");
+    if (use(place, folder, "the runtime folder of this user", NULL) == MANTA_OK)
+        return MANTA_OK;
+    return ctl_fail(e, MT_ENOENT, MANTA_NOT_DONE, "no cluster is named (option, MANTA_ADDRESS, settings file) and none runs "
+                    "in %.200s: start one by manta start --head, or set MANTA_ADDRESS=host:port", folder);
+}
+
+static manta_status find_address(const manta_client_opts *opts, struct ctl_place *out, manta_error *e)
+{
+    const char *named = getenv("MANTA_ADDRESS");
+    if (opts->address)
+        return use(out, opts->address, "option address", e);
+    if (named && named[0])
+        return use(out, named, "MANTA_ADDRESS", e);
+    manta_status st = use_config(out, e);
+    if (st == MANTA_OK && !out->address[0])
+        st = use_this_machine(out, e);
+    return st;
+}
+
+manta_status ctl_place_find(const manta_client_opts *opts, struct ctl_place *out, manta_error *e)
+{
+    const char *token = opts->token_file ? opts->token_file : getenv("MANTA_TOKEN_FILE");
+    memset(out, 0, sizeof *out);
+    if (token && !copy(out->token_file, sizeof out->token_file, token))
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "the token file's path is too long");
+    manta_status st = find_address(opts, out, e);
+    if (st != MANTA_OK)
+        return st;
+    if (!out->token_file[0]) { /* an address alone: the settings file may name the token */
+        struct ctl_place other = {0};
+        (void)use_config(&other, NULL);
+        memcpy(out->token_file, other.token_file, sizeof out->token_file);
+    }
+    if (!out->token_file[0])
+        return ctl_fail(e, MT_EAUTH, MANTA_NOT_DONE, "the cluster at %s needs its token: set MANTA_TOKEN_FILE to a copy of "
+                        "the head's token file (mode 0600)", out->address);
+    return MANTA_OK;
+}

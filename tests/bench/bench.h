@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bench.h - what the cases of manta-bench share: options, measuring, floors, rows.
+ *
+ * A case is one line of a table: its id, its unit, the floor beside which it stands, and a function that fills a row.
+ * Windows are measured as Ray's microbenchmark does it: a warm-up, then BENCH_WINDOWS windows of at least
+ * options.seconds each, mean and deviation over the windows. Every result that counts is verified.
+ */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <manta.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    BENCH_WINDOWS = 4,
+    BENCH_BATCH = 1000,         /* calls of one step, as in Ray's cases */
+    BENCH_DEEP = 10000,         /* calls of one step of our own asynchronous cases */
+    BENCH_WAIT_MS = 30 * 1000,  /* longest wait for any result; then the case fails */
+    BENCH_SAMPLES_MAX = 200000, /* of a latency */
+};
+
+enum bench_floor {
+    FLOOR_NONE,
+    FLOOR_RING_RTT,  /* us: a record there and back, both sides polling */
+    FLOOR_RING_RATE, /* records/s: one way */
+    FLOOR_FUTEX_RTT, /* us: there and back, both sides asleep */
+    FLOOR_MEMCPY,    /* GB/s: 1 GiB into memory that is there */
+    FLOOR_NT_COPY,   /* GB/s: the same past the caches */
+    FLOOR_MEMCPY_1K, /* per second: 1 KiB into 8 MiB of memory that is there */
+    FLOOR_FORK,      /* us: fork, exit, wait */
+    FLOOR_GRPC,      /* messages/s over one gRPC stream */
+    FLOOR_COUNT
+};
+
+struct bench_options {
+    double      seconds; /* least length of a window */
+    const char *address; /* NULL: a private cluster */
+    const char *filter[16];
+    int         filter_count;
+    enum { BENCH_TABLE, BENCH_WIDE, BENCH_JSON } output;
+};
+
+struct bench_row {
+    const char *id, *unit;
+    double      value, sd;
+    uint64_t    n; /* what was counted: calls, bytes' copies, samples */
+    enum bench_floor floor;
+    double      floor_value;
+    double      cores; /* that the cluster and this process used, polling included; 0: not measured */
+};
+
+struct bench {
+    struct bench_options options;
+    char                 program[4096]; /* this executable */
+    double               floors[FLOOR_COUNT]; /* 0: not measured yet */
+    bool                 is_connected;
+    int                  cpus;
+    int64_t              next; /* argument of the next call, so that no two are alike */
+    manta_ref           *refs[BENCH_DEEP];
+    int                  failures;
+};
+
+struct bench_case {
+    const char      *id, *unit;
+    enum bench_floor floor;
+    bool             needs_cluster;
+    /* False: the case failed, and said why on stderr. With *n left 0 it does not apply here. */
+    bool (*run)(struct bench *b, struct bench_row *row);
+};
+
+/* The tables; each ends with id NULL. */
+extern const struct bench_case bench_task_cases[], bench_actor_cases[], bench_object_cases[], bench_cluster_cases[],
+    bench_failure_cases[], bench_floor_cases[];
+
+/* ---- measure.c ---- */
+uint64_t bench_now_ns(void);
+void     bench_sleep_us(int64_t us);
+/* One step of a case, embedded in what it needs. Returns how much was done (calls, GB, ...), < 0: failed. */
+struct bench_step {
+    double (*run)(struct bench_step *step);
+    struct bench *b;
+};
+/* Runs steps through the windows; row gets the rate per second. `scale` multiplies it. */
+bool bench_rate(struct bench_step *step, struct bench_row *row, double scale);
+
+struct bench_samples {
+    double *data;
+    size_t  count;
+};
+bool bench_samples_init(struct bench_samples *samples);
+void bench_samples_add(struct bench_samples *samples, double x);
+/* Row gets the quantile (0.5, 0.99) and the deviation; frees the samples. */
+bool bench_samples_row(struct bench_samples *samples, double quantile, struct bench_row *row);
+/* One step of a latency: returns microseconds, < 0: failed. Samples for all windows, then the quantile. */
+bool bench_latency(struct bench_step *step, struct bench_row *row, double quantile, size_t samples_max);
+
+/* ---- floors.c, grpc_floor.c ---- */
+double bench_floor(struct bench *b, enum bench_floor which);
+double bench_grpc_floor(struct bench *b);
+extern const struct bench_floor_text {
+    const char *id, *unit;
+} bench_floor_texts[FLOOR_COUNT];
+
+/* ---- functions.c: what runs in the workers, and how its results are checked ---- */
+int64_t bench_mix(int64_t x); /* the function that every no-op task computes */
+enum { BENCH_ASK_PID = -1 };  /* as argument: the pid of the process that runs it */
+manta_ref *bench_task(const manta_task_opts *opts, int64_t x);
+/* Submits and gets `count` tasks at a time, checks each result, and once in a while who ran them. */
+double bench_tasks(struct bench *b, const manta_task_opts *opts, int count);
+bool   bench_check_worker(const manta_task_opts *opts);
+bool   bench_value(manta_ref *take_ref, int64_t wanted); /* gets, compares, frees */
+bool   bench_say(const manta_error *e, const char *what);                  /* to stderr; false */
+
+/* ---- process.c: what /proc says ---- */
+/* CPU time of this process and all below it, in seconds. */
+double bench_cpu_seconds(void);
+/* PSS in bytes of the processes below `root` whose name is `name`; how many in *count. */
+double bench_pss(int root, const char *name, int *count);
+/* 'R', 'S', ...; 0 when it is gone. */
+char bench_process_state(int pid);
+
+/* ---- board.c: a page that this process and its workers share, to tell times and pids ---- */
+struct bench_board {
+    volatile int64_t pid;
+    volatile int64_t started_ns;
+};
+/* NULL on failure. The number for bench_board_map in a worker on this machine in *number. */
+struct bench_board *bench_board_new(uint64_t *number);
+struct bench_board *bench_board_map(uint64_t number);
+void                bench_board_free(struct bench_board *board);
+
+/* ---- cases_cluster.c ---- */
+/* The program as its own child: a process that starts a cluster and does one thing. Returns its exit status. */
+int bench_child(const char *what, int fd);
+
+/* ---- output.c ---- */
+void bench_print_head(const struct bench *b);
+void bench_print_row(const struct bench *b, const struct bench_row *row);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cases_actor.c - rates of actor calls, and the start of an actor.
+ *
+ * Thread: the main one.
+ */
+#include "tests/bench/functions.h"
+
+#include "core/base/status.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum { ACTORS_MAX = MANTA_ARGS_MAX - 1, CLIENT_CALLS = 5000, CLIENTS = 4 };
+
+struct actor_step {
+    struct bench_step step;
+    int               count; /* calls at a time */
+    manta_actor      *client;
+    manta_actor      *targets[ACTORS_MAX];
+    int               target_count;
+    bool              with_put;
+};
+
+/* Another process must answer: asks the actor for its pid. */
+static bool check_actor(manta_actor *actor)
+{
+    manta_error  e;
+    int64_t      pid;
+    manta_ref   *ref = manta_actor_call(actor, "pid", MANTA_NO_ARGS);
+    manta_status code = manta_get_i64(ref, BENCH_WAIT_MS, &pid, &e);
+    manta_free(ref);
+    return code == MANTA_OK ? pid != getpid() : bench_say(&e, "an actor does not start");
+}
+
+static bool actors_new(struct actor_step *a, int count)
+{
+    a->target_count = count < ACTORS_MAX ? count : ACTORS_MAX;
+    for (int i = 0; i < a->target_count; i++)
+        a->targets[i] = manta_actor_new("bench_actor", NULL, MANTA_NO_ARGS);
+    for (int i = 0; i < a->target_count; i++) {
+        if (!check_actor(a->targets[i]))
+            return false;
+    }
+    return true;
+}
+
+static void actors_free(struct actor_step *a)
+{
+    for (int i = 0; i < a->target_count; i++)
+        manta_actor_free(a->targets[i]);
+    manta_actor_free(a->client);
+}
+
+static double step_calls(struct bench_step *step)
+{
+    struct actor_step *a = mt_container_of(step, struct actor_step, step);
+    struct bench      *b = step->b;
+    int64_t            first = b->next;
+    bool               ok = true;
+    b->next += a->count;
+    for (int i = 0; i < a->count; i++)
+        b->refs[i] = manta_actor_call(a->targets[0], "mix", MANTA_ARGS(manta_i64(first + i)));
+    for (int i = 0; i < a->count; i++)
+        ok = bench_value(b->refs[i], bench_mix(first + i)) && ok;
+    return ok ? a->count : -1;
+}
+
+static bool run_calls(struct bench *b, struct bench_row *row, int count)
+{
+    struct actor_step a = {.step = {step_calls, b}, .count = count};
+    bool ok = actors_new(&a, 1) && bench_rate(&a.step, row, 1);
+    actors_free(&a);
+    return ok;
+}
+
+static bool run_sync(struct bench *b, struct bench_row *row)
+{
+    return run_calls(b, row, 1);
+}
+static bool run_async(struct bench *b, struct bench_row *row)
+{
+    return run_calls(b, row, BENCH_BATCH);
+}
+static bool run_async_deep(struct bench *b, struct bench_row *row)
+{
+    return run_calls(b, row, BENCH_DEEP);
+}
+
+static int client_args(const struct actor_step *a, int64_t count, manta_arg *args)
+{
+    args[0] = manta_i64(count);
+    for (int i = 0; i < a->target_count; i++)
+        args[i + 1] = manta_actor_arg(a->targets[i]);
+    return a->target_count + 1;
+}
+
+/* One client actor calls n actors. */
+static double step_one_to_n(struct bench_step *step)
+{
+    struct actor_step *a = mt_container_of(step, struct actor_step, step);
+    manta_arg          args[MANTA_ARGS_MAX];
+    int                count = client_args(a, CLIENT_CALLS, args);
+    return bench_value(manta_actor_call(a->client, "client", count, args), CLIENT_CALLS) ? CLIENT_CALLS : -1;
+}
+
+static int actor_count(const struct bench *b)
+{
+    return b->cpus > 3 ? b->cpus / 2 : 1;
+}
+
+static bool run_one_to_n(struct bench *b, struct bench_row *row)
+{
+    struct actor_step a = {.step = {step_one_to_n, b}, .client = manta_actor_new("bench_actor", NULL, MANTA_NO_ARGS)};
+    bool ok = actors_new(&a, actor_count(b)) && check_actor(a.client) && bench_rate(&a.step, row, 1);
+    actors_free(&a);
+    return ok;
+}
+
+/* Four tasks call n actors. */
+static double step_n_to_n(struct bench_step *step)
+{
+    struct actor_step *a = mt_container_of(step, struct actor_step, step);
+    manta_arg          args[MANTA_ARGS_MAX];
+    manta_ref         *refs[CLIENTS];
+    bool               ok = true;
+    int                count = client_args(a, CLIENT_CALLS, args);
+    for (int i = 0; i < CLIENTS; i++)
+        refs[i] = manta_call("bench_client_task", NULL, count, args);
+    for (int i = 0; i < CLIENTS; i++)
+        ok = bench_value(refs[i], CLIENT_CALLS) && ok;
+    return ok ? CLIENTS * CLIENT_CALLS : -1;
+}
+
+static bool run_n_to_n(struct bench *b, struct bench_row *row)
+{
+    struct actor_step a = {.step = {step_n_to_n, b}};
+    bool              ok = actors_new(&a, actor_count(b)) && bench_rate(&a.step, row, 1);
+    actors_free(&a);
+    return ok;
+}
+
+/* A put value as argument of each call. */
+static double step_put_args(struct bench_step *step)
+{
+    struct actor_step *a = mt_container_of(step, struct actor_step, step);
+    struct bench      *b = step->b;
+    char               data[1024] = {0};
+    manta_ref         *value = manta_put(data, sizeof data);
+    bool               ok = true;
+    for (int i = 0; i < BENCH_BATCH; i++)
+        b->refs[i] = manta_actor_call(a->targets[i % a->target_count], "size", MANTA_ARGS(manta_ref_arg(value)));
+    for (int i = 0; i < BENCH_BATCH; i++)
+        ok = bench_value(b->refs[i], sizeof data) && ok;
+    manta_free(value);
+    return ok ? BENCH_BATCH : -1;
+}
+
+static bool run_put_args(struct bench *b, struct bench_row *row)
+{
+    struct actor_step a = {.step = {step_put_args, b}};
+    bool              ok = actors_new(&a, actor_count(b)) && bench_rate(&a.step, row, 1);
+    actors_free(&a);
+    return ok;
+}
+
+/* From manta_actor_new to the first reply; the actor is gone before the next one begins. */
+static double step_start(struct bench_step *step)
+{
+    int64_t      x = step->b->next++, got;
+    manta_error  e;
+    uint64_t     start = bench_now_ns();
+    manta_actor *actor = manta_actor_new("bench_actor", NULL, MANTA_NO_ARGS);
+    manta_ref   *ref = manta_actor_call(actor, "mix", MANTA_ARGS(manta_i64(x)));
+    manta_status code = manta_get_i64(ref, BENCH_WAIT_MS, &got, &e);
+    double       us = (double)(bench_now_ns() - start) / 1000;
+    manta_free(ref);
+    bool ok = code == MANTA_OK ? got == bench_mix(x) && check_actor(actor) : bench_say(&e, "actor_start");
+    manta_actor_free(actor);
+    bench_sleep_us(5000); /* a warm worker is forked again meanwhile */
+    return ok ? us / 1000 : -1;
+}
+
+static bool run_start(struct bench *b, struct bench_row *row)
+{
+    struct actor_step a = {.step = {step_start, b}};
+    return bench_latency(&a.step, row, 0.5, 400);
+}
+
+const struct bench_case bench_actor_cases[] = {
+    {"1:1 actor calls sync", "1/s", FLOOR_RING_RATE, true, run_sync},
+    {"1:1 actor calls async", "1/s", FLOOR_RING_RATE, true, run_async},
+    {"1:n actor calls async", "1/s", FLOOR_RING_RATE, true, run_one_to_n},
+    {"n:n actor calls async", "1/s", FLOOR_RING_RATE, true, run_n_to_n},
+    {"n:n actor calls with arg async", "1/s", FLOOR_RING_RATE, true, run_put_args},
+    {"actor_sync", "1/s", FLOOR_RING_RATE, true, run_sync},
+    {"actor_async", "1/s", FLOOR_RING_RATE, true, run_async_deep},
+    {"actor_start", "ms", FLOOR_FORK, true, run_start},
+    {NULL, NULL, FLOOR_NONE, false, NULL},
+};

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c - manta-bench: Ray's microbenchmark cases and Manta's own, with the floors of the same run.
+ *
+ * A driver like any user's: it links libmanta and starts a private cluster, or uses the one it is given. Its workers
+ * are this program again, so nothing but reading options comes before manta_init.
+ */
+#include "tests/bench/bench.h"
+
+#include <fnmatch.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct bench_case *const tables[] = {bench_floor_cases,  bench_cluster_cases, bench_task_cases,
+                                                  bench_actor_cases,  bench_object_cases,  bench_failure_cases};
+enum { TABLES = sizeof tables / sizeof tables[0] };
+
+static struct bench bench; /* large: refs of the deepest batch */
+
+static void help(FILE *to)
+{
+    fprintf(to, "usage: manta bench [options]\n"
+                "  --filter PATTERN   only these cases: a part of the name, or a pattern with * (may be repeated)\n"
+                "  --seconds S        least length of a window; each case has a warm-up and 4 windows (1)\n"
+                "  --address DIR      runtime folder of a running cluster, instead of a private one\n"
+                "  -o table|wide|json wide adds the ratio to the floor, and the cores that were busy\n"
+                "  --list             the cases and their units\n"
+                "Exit status: 0, or 1 where a case failed, or 2 for bad options.\n");
+}
+
+static bool filter_takes(const struct bench_options *options, const char *id)
+{
+    for (int i = 0; i < options->filter_count; i++) {
+        if (strstr(id, options->filter[i]) || fnmatch(options->filter[i], id, 0) == 0)
+            return true;
+    }
+    return options->filter_count == 0;
+}
+
+static void list(void)
+{
+    for (size_t t = 0; t < TABLES; t++) {
+        for (const struct bench_case *c = tables[t]; c->id; c++)
+            printf("%-34s %s\n", c->id, c->unit);
+    }
+}
+
+/* -1: go on; else the exit status. */
+static int options_read(struct bench_options *options, int argc, char **argv)
+{
+    enum { FILTER = 256, SECONDS, ADDRESS, LIST };
+    static const struct option longs[] = {{"filter", 1, NULL, FILTER},   {"seconds", 1, NULL, SECONDS},
+                                          {"address", 1, NULL, ADDRESS}, {"list", 0, NULL, LIST},
+                                          {"output", 1, NULL, 'o'},      {"help", 0, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    for (int o; (o = getopt_long(argc, argv, "o:h", longs, NULL)) != -1;) {
+        if (o == FILTER && options->filter_count < 16)
+            options->filter[options->filter_count++] = optarg;
+        else if (o == SECONDS && (options->seconds = strtod(optarg, NULL)) > 0)
+            continue;
+        else if (o == ADDRESS)
+            options->address = optarg;
+        else if (o == 'o' && (strcmp(optarg, "table") == 0 || strcmp(optarg, "wide") == 0))
+            options->output = optarg[0] == 't' ? BENCH_TABLE : BENCH_WIDE;
+        else if (o == 'o' && strcmp(optarg, "json") == 0)
+            options->output = BENCH_JSON;
+        else if (o == LIST)
+            return list(), 0;
+        else if (o == 'h')
+            return help(stdout), 0;
+        else
+            return help(stderr), 2;
+    }
+    return optind == argc ? -1 : (help(stderr), 2);
+}
+
+/* Whether any chosen case needs this process to be a driver. */
+static bool needs_cluster(const struct bench_options *options)
+{
+    for (size_t t = 0; t < TABLES; t++) {
+        for (const struct bench_case *c = tables[t]; c->id; c++) {
+            if (c->needs_cluster && filter_takes(options, c->id))
+                return true;
+        }
+    }
+    return false;
+}
+
+static void case_run(struct bench *b, const struct bench_case *c)
+{
+    struct bench_row row = {.id = c->id, .unit = c->unit, .floor = c->floor};
+    if (!c->run(b, &row)) {
+        fprintf(stderr, "manta-bench: case \"%s\" FAILED\n", c->id);
+        b->failures++;
+        return;
+    }
+    if (row.n == 0)
+        return;
+    row.floor_value = bench_floor(b, row.floor);
+    if (row.floor_value == 0)
+        row.floor = FLOOR_NONE;
+    bench_print_row(b, &row);
+}
+
+static void cases_run(struct bench *b)
+{
+    bench_print_head(b);
+    for (size_t t = 0; t < TABLES; t++) {
+        for (const struct bench_case *c = tables[t]; c->id; c++) {
+            if (filter_takes(&b->options, c->id))
+                case_run(b, c);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    manta_error e;
+    bool        is_child = argc == 4 && strcmp(argv[1], "--child") == 0;
+    bench.options.seconds = 1;
+    int code = is_child ? -1 : options_read(&bench.options, argc, argv);
+    if (code >= 0)
+        return code;
+    if ((is_child || needs_cluster(&bench.options)) &&
+        manta_init(&argc, &argv, &(manta_init_opts){.address = bench.options.address}, &e))
+        return manta_perror(&e), 1;
+    if (is_child) {
+        code = bench_child(argv[2], (int)strtol(argv[3], NULL, 10));
+        return manta_shutdown(), code;
+    }
+    ssize_t size = readlink("/proc/self/exe", bench.program, sizeof bench.program - 1);
+    if (size <= 0)
+        return perror("manta-bench: /proc/self/exe"), 1;
+    bench.cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    cases_run(&bench);
+    if (needs_cluster(&bench.options))
+        manta_shutdown();
+    return bench.failures ? 1 : 0;
+}

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * head_test.c - a real manta-head, the control client, and a raylet's stream: jobs with files, restarts by SIGKILL,
+ * refusals, a full disk, and what is left afterwards.
+ */
+#include <sys/resource.h>
+
+#include "manta_client.h"
+#include "tests/integration/head/rig.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KIND(name) MANTA__V1__HEAD_TO_NODE__KIND_##name
+
+static manta_client *open_client(const struct daemon *d)
+{
+    manta_error       e;
+    manta_client_opts opts = {.address = d->run, .timeout_ms = 15000};
+    manta_client     *c = manta_client_open(&opts, &e);
+    if (!c)
+        fail_msg("%s", e.message);
+    return c;
+}
+
+static void write_file(const char *path, const char *text, mode_t mode)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+static size_t count_files(const char *folder, const char *name)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    DIR   *dir = opendir(path);
+    size_t count = 0;
+    while (dir && readdir(dir))
+        count++;
+    if (dir)
+        closedir(dir);
+    return count > 2 ? count - 2 : 0;
+}
+
+struct seen {
+    char   text[4096];
+    size_t size;
+};
+static int keep(void *user, const manta_log *log)
+{
+    struct seen *s = user;
+    assert_int_equal(log->offset, s->size);
+    assert_true(s->size + log->len < sizeof s->text);
+    memcpy(s->text + s->size, log->text, log->len);
+    s->size += log->len;
+    return 0;
+}
+
+struct count {
+    size_t bytes;
+};
+static int add_up(void *user, const manta_log *log)
+{
+    ((struct count *)user)->bytes += log->len;
+    return 0;
+}
+
+/* ---- the way of a job ---- */
+
+static void a_job_with_files_from_submission_to_its_end(void **unused)
+{
+    (void)unused;
+    struct daemon      d;
+    struct fake_raylet r;
+    manta_error        e;
+    manta_job_info     info;
+    struct seen        seen = {0};
+    char               cwd[512], folder[160];
+    daemon_init(&d);
+    assert_true(daemon_start(&d, NULL, NULL));
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    snprintf(folder, sizeof folder, "%s/work", d.folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(chdir(folder), 0);
+    write_file("trainer", "#!/bin/sh\necho hello\n", 0755);
+    assert_int_equal(mkdir("data", 0700), 0);
+    assert_int_equal(mkdir("data/deep", 0700), 0);
+    write_file("data/one.bin", "1111", 0644);
+    write_file("data/deep/two.bin", "1111", 0600); /* the same content: one blob */
+    write_file("data/empty", "", 0644);
+    manta_client *c = open_client(&d);
+    manta_job     job = {.id = manta_job_new_id(), .argv = (const char *const[]){"./trainer", "--epochs", "5", NULL},
+                         .files = (const char *const[]){"trainer", "data/", NULL}, .cpus = 1, .retries = 2, .time_s = 60,
+                         .env = (const char *const[]){"MODE=test", NULL}};
+    if (manta_job_submit(c, &job, &e))
+        fail_msg("%s", e.message);
+    assert_int_equal(manta_job_submit(c, &job, &e), MANTA_OK);
+    assert_int_equal(count_files(d.state, "blobs"), 3);
+    raylet_open(&r, &d, 7);
+    const Manta__V1__StartJob *start = raylet_next(&r, KIND(START_JOB))->start_job;
+    assert_string_equal(start->spec->id, job.id);
+    assert_int_equal(start->spec->n_files, 4);
+    assert_string_equal(start->spec->files[1]->path, "data/deep/two.bin");
+    assert_int_equal(start->spec->files[0]->mode, 0755);
+    assert_string_equal(start->spec->env[0], "MODE=test");
+    assert_int_equal(start->spec->time_ms, 60000);
+    raylet_job_state(&r, job.id, 1, "RUNNING", 0, "");
+    raylet_log(&r, job.id, 1, 0, "hello\n");
+    assert_int_equal(raylet_next(&r, KIND(LOG_ACK))->log_ack->offset, 6);
+    assert_int_equal(manta_job_wait(c, job.id, 50, &info, &e), MANTA_ETIMEDOUT);
+    assert_string_equal(info.state, "RUNNING");
+    raylet_log(&r, job.id, 1, 6, "world\n");
+    raylet_job_state(&r, job.id, 1, "SUCCEEDED", 0, "exit 0");
+    if (manta_job_follow(c, job.id, keep, &seen, &e))
+        fail_msg("%s", e.message);
+    assert_string_equal(seen.text, "hello\nworld\n");
+    assert_int_equal(manta_job_wait(c, job.id, MANTA_FOREVER, &info, &e), MANTA_OK);
+    assert_string_equal(info.state, "SUCCEEDED");
+    manta_job_info *jobs;
+    size_t          count;
+    assert_int_equal(manta_job_list(c, &jobs, &count, &e), MANTA_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(jobs[0].id, job.id);
+    free(jobs);
+    manta_cluster_node   *nodes;
+    manta_cluster_info cluster;
+    assert_int_equal(manta_nodes_list(c, &nodes, &count, &cluster, &e), MANTA_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(nodes[0].state, MANTA_NODE_ALIVE);
+    assert_true(nodes[0].resources[0].total == 4.0);
+    assert_int_equal(cluster.head_epoch, 1);
+    free(nodes);
+    manta_client_close(c);
+    raylet_close(&r);
+    assert_int_equal(chdir(cwd), 0);
+    assert_int_equal(daemon_end(&d, SIGTERM), 0);
+    daemon_fini(&d);
+}
+
+/* ---- SIGKILL ---- */
+
+static void *follow_it(void *arg)
+{
+    struct daemon *d = arg;
+    static struct seen seen;
+    manta_error        e;
+    manta_client      *c = open_client(d);
+    memset(&seen, 0, sizeof seen);
+    if (manta_job_follow(c, "survivor", keep, &seen, &e))
+        snprintf(seen.text, sizeof seen.text, "error: %s", e.message);
+    manta_client_close(c);
+    return seen.text;
+}
+
+static void a_killed_head_comes_back_with_everything(void **unused)
+{
+    (void)unused;
+    struct daemon      d;
+    struct fake_raylet r;
+    manta_error        e;
+    manta_job_info     info;
+    pthread_t          follower;
+    void              *text;
+    char               offset_text[32];
+    daemon_init(&d);
+    assert_true(daemon_start(&d, NULL, NULL));
+    manta_client *c = open_client(&d);
+    manta_job     job = {.id = "survivor", .argv = (const char *const[]){"x", NULL}};
+    assert_int_equal(manta_job_submit(c, &job, &e), MANTA_OK);
+    raylet_open(&r, &d, 7);
+    raylet_next(&r, KIND(START_JOB));
+    raylet_job_state(&r, "survivor", 1, "RUNNING", 0, "");
+    raylet_next(&r, KIND(JOB_ACK)); /* acknowledged: it survives everything */
+    assert_int_equal(pthread_create(&follower, NULL, follow_it, &d), 0);
+    uint64_t offset = 0;
+    for (int i = 0; i < 4; i++) {
+        snprintf(offset_text, sizeof offset_text, "line %d\n", i);
+        raylet_log(&r, "survivor", 1, offset, offset_text);
+        offset += strlen(offset_text);
+        while (raylet_next(&r, KIND(LOG_ACK))->log_ack->offset < offset)
+            ;
+        assert_true(WIFSIGNALED(daemon_end(&d, SIGKILL)));
+        char before[sizeof d.address], port[128];
+        memcpy(before, d.address, sizeof before);
+        snprintf(port, sizeof port, "%s/port", d.state);
+        if (i % 2)
+            unlink(port); /* another port: clients find it by the address file */
+        assert_true(daemon_start(&d, NULL, NULL));
+        if (i % 2 == 0)
+            assert_string_equal(d.address, before);
+        raylet_again(&r, &d);
+        assert_int_equal(r.epoch, 1);
+        assert_int_equal(raylet_next(&r, KIND(LOG_ACK))->log_ack->offset, offset);
+        assert_int_equal(manta_job_get(c, "survivor", &info, &e), MANTA_OK);
+        assert_string_equal(info.state, "RUNNING");
+    }
+    raylet_job_state(&r, "survivor", 1, "SUCCEEDED", 0, "exit 0");
+    assert_int_equal(manta_job_wait(c, "survivor", 20000, &info, &e), MANTA_OK);
+    assert_int_equal(pthread_join(follower, &text), 0);
+    assert_string_equal(text, "line 0\nline 1\nline 2\nline 3\n");
+    manta_cluster_info cluster;
+    manta_cluster_node   *nodes;
+    size_t             count;
+    assert_int_equal(manta_nodes_list(c, &nodes, &count, &cluster, &e), MANTA_OK);
+    assert_int_equal(cluster.head_epoch, 5);
+    assert_int_equal(count, 1);
+    free(nodes);
+    manta_client_close(c);
+    raylet_close(&r);
+    daemon_fini(&d);
+}
+
+/* ---- refusals ---- */
+
+static void expect_refusal(struct daemon *d, const char *const *more, const char *why)
+{
+    char text[1024] = "";
+    int  fds[2], status = 0;
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    struct daemon other = *d;
+    other.out = fds[1];
+    assert_false(daemon_start(&other, more, &status));
+    close(fds[1]);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 0);
+    ssize_t size = read(fds[0], text, sizeof text - 1);
+    close(fds[0]);
+    assert_true(size > 0);
+    if (!strstr(text, why))
+        fail_msg("\"%s\" does not say \"%s\"", text, why);
+}
+
+static void wrong_starts_are_refused_with_a_reason(void **unused)
+{
+    (void)unused;
+    struct daemon d;
+    char          path[128];
+    daemon_init(&d);
+    assert_true(daemon_start(&d, (const char *const[]){"--cluster", "ours", NULL}, NULL));
+    assert_int_equal(daemon_end(&d, SIGTERM), 0);
+    expect_refusal(&d, (const char *const[]){"--listen", "0.0.0.0:0", NULL}, "loopback");
+    expect_refusal(&d, (const char *const[]){"--listen", "nonsense", NULL}, "no value for");
+    expect_refusal(&d, (const char *const[]){"--bogus", NULL}, "usage");
+    assert_true(daemon_start(&d, (const char *const[]){"--cluster", "ours", NULL}, NULL));
+    expect_refusal(&d, NULL, "another head uses this state folder");
+    assert_int_equal(daemon_end(&d, SIGTERM), 0);
+    expect_refusal(&d, (const char *const[]){"--cluster", "theirs", NULL}, "belongs to cluster ours, not to theirs");
+    snprintf(path, sizeof path, "%s/token", d.run);
+    assert_int_equal(chmod(path, 0644), 0);
+    expect_refusal(&d, NULL, "token");
+    daemon_fini(&d);
+}
+
+static void clients_are_told_what_is_wrong(void **unused)
+{
+    (void)unused;
+    struct daemon d;
+    manta_error   e;
+    char          path[128];
+    daemon_init(&d);
+    assert_true(daemon_start(&d, NULL, NULL));
+    snprintf(path, sizeof path, "%s/wrong", d.folder);
+    write_file(path, "0000000000000000000000000000000000000000000000000000000000000000\n", 0600);
+    manta_client_opts opts = {.address = d.run, .token_file = path};
+    assert_null(manta_client_open(&opts, &e));
+    assert_int_equal(e.code, MANTA_EAUTH);
+    assert_non_null(strstr(e.message, path));
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_null(manta_client_open(&opts, &e));
+    assert_int_equal(e.code, MANTA_EAUTH);
+    opts = (manta_client_opts){.address = d.folder};
+    assert_null(manta_client_open(&opts, &e));
+    assert_int_equal(e.code, MANTA_ECONN);
+    assert_non_null(strstr(e.message, "manta start --head"));
+    manta_client *c = open_client(&d);
+    assert_int_equal(manta_job_get(c, "nobody", &(manta_job_info){0}, &e), MANTA_ENOENT);
+    assert_int_equal(manta_job_follow(c, "nobody", keep, NULL, &e), MANTA_ENOENT);
+    manta_job job = {.id = "../up", .argv = (const char *const[]){"x", NULL}};
+    assert_int_equal(manta_job_submit(c, &job, &e), MANTA_EINVAL);
+    job.id = "fine";
+    job.files = (const char *const[]){"/no/such/file", NULL};
+    assert_int_equal(manta_job_submit(c, &job, &e), MANTA_ENOENT);
+    assert_non_null(strstr(e.message, "/no/such/file"));
+    assert_int_equal(e.outcome, MANTA_NOT_DONE);
+    assert_int_equal(daemon_end(&d, SIGKILL), SIGKILL);
+    manta_client_close(c);
+    opts = (manta_client_opts){.address = d.run, .timeout_ms = 300};
+    assert_null(manta_client_open(&opts, &e)); /* its head.addr is still there, and nobody behind it */
+    assert_int_equal(e.code, MANTA_ECONN);
+    daemon_fini(&d);
+}
+
+static void an_upload_that_lies_is_not_kept(void **unused)
+{
+    (void)unused;
+    struct daemon             d;
+    struct rpc               *rpc;
+    struct rpc_channel       *channel;
+    struct io_token           token;
+    struct rpc_channel_config config = {d.address, &token};
+    struct rpc_stream_config  stream = {.method = "/manta.v1.Head/PutBlob", .timeout_ms = 10000, .flags = RPC_WAIT_READY};
+    struct rpc_reader        *reader;
+    char                      path[128], detail[MT_ERROR_BYTES_MAX];
+    uint8_t                   sum[32] = {1, 2, 3};
+    daemon_init(&d);
+    assert_true(daemon_start(&d, NULL, NULL));
+    snprintf(path, sizeof path, "%s/token", d.run);
+    assert_int_equal(io_token_read(path, &token).code, MT_OK);
+    assert_int_equal(rpc_new(NULL, &rpc).code, MT_OK);
+    assert_int_equal(rpc_channel_open(rpc, &config, &channel).code, MT_OK);
+    Manta__V1__BlobChunk chunk = MANTA__V1__BLOB_CHUNK__INIT;
+    mt_buf               bytes = {0}, reply = {0};
+    ProtobufCMessage    *answer;
+    chunk.sha256 = (ProtobufCBinaryData){32, sum};
+    chunk.size = 4;
+    chunk.data = (ProtobufCBinaryData){4, (uint8_t *)"abcd"};
+    assert_int_equal(rpc_pack(&chunk.base, &bytes).code, MT_OK);
+    assert_int_equal(rpc_reader_open(channel, &stream, mt_buf_view(&bytes), &reader).code, MT_OK);
+    mt_buf_fini(&bytes);
+    assert_int_equal(rpc_reader_next(reader, 10000, &reply, detail).code, MT_OK);
+    assert_int_equal(rpc_unpack(&manta__v1__put_blob_reply__descriptor, mt_buf_view(&reply), 4096, &answer).code, MT_OK);
+    assert_int_equal(((Manta__V1__PutBlobReply *)answer)->code, MT_ECORRUPT);
+    rpc_unpack_free(answer);
+    mt_buf_fini(&reply);
+    rpc_reader_close(reader);
+    rpc_channel_close(channel);
+    rpc_free(rpc);
+    assert_int_equal(daemon_end(&d, SIGTERM), 0);
+    assert_int_equal(count_files(d.state, "blobs"), 0);
+    daemon_fini(&d);
+}
+
+/* ---- a full disk ---- */
+
+static void a_full_disk_is_told_to_who_uploads_and_ends_a_head_that_cannot_commit(void **unused)
+{
+    (void)unused;
+    struct daemon d;
+    manta_error   e;
+    char          path[128], id[32];
+    daemon_init(&d);
+    d.file_size_max = 256 * 1024;
+    assert_true(daemon_start(&d, NULL, NULL));
+    manta_client *c = open_client(&d);
+    snprintf(path, sizeof path, "%s/large", d.folder);
+    write_file(path, "x", 0600);
+    assert_int_equal(truncate(path, 1024 * 1024), 0);
+    manta_job job = {.id = "large", .argv = (const char *const[]){"x", NULL}, .files = (const char *const[]){path, NULL}};
+    assert_int_equal(manta_job_submit(c, &job, &e), MANTA_EDISK_FULL);
+    assert_int_equal(count_files(d.state, "blobs"), 0);
+    int acknowledged = 0; /* now until the database itself can't grow */
+    job.files = NULL;
+    for (int i = 0; i < 1000; i++) {
+        static char     large[20000];
+        memset(large, 'a', sizeof large - 1);
+        manta_client_opts opts = {.address = d.run, .timeout_ms = 100};
+        snprintf(id, sizeof id, "job-%d", i);
+        job.id = id;
+        job.argv = (const char *const[]){"x", large, NULL};
+        manta_client *one = manta_client_open(&opts, &e);
+        if (!one || manta_job_submit(one, &job, &e) != MANTA_OK) {
+            manta_client_close(one);
+            break;
+        }
+        acknowledged++;
+        manta_client_close(one);
+    }
+    manta_client_close(c);
+    assert_in_range(acknowledged, 1, 999);
+    int status = daemon_wait(&d); /* it can't promise anything any more: it ends, and says so */
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    d.file_size_max = 0;
+    assert_true(daemon_start(&d, NULL, NULL)); /* with room again: all that was acknowledged is there */
+    c = open_client(&d);
+    manta_job_info *jobs;
+    size_t          count;
+    assert_int_equal(manta_job_list(c, &jobs, &count, &e), MANTA_OK);
+    assert_true((int)count >= acknowledged);
+    free(jobs);
+    manta_client_close(c);
+    daemon_fini(&d);
+}
+
+static void a_log_that_cannot_be_written_does_not_keep_its_job(void **unused)
+{
+    (void)unused;
+    static char        piece[100 * 1024 + 1];
+    struct daemon      d;
+    struct fake_raylet r;
+    manta_error        e;
+    manta_job_info     info;
+    daemon_init(&d);
+    d.file_size_max = 256 * 1024;
+    assert_true(daemon_start(&d, NULL, NULL));
+    raylet_open(&r, &d, 7);
+    manta_client *c = open_client(&d);
+    manta_job     job = {.id = "loud", .argv = (const char *const[]){"x", NULL}};
+    assert_int_equal(manta_job_submit(c, &job, &e), MANTA_OK);
+    raylet_next(&r, KIND(START_JOB));
+    raylet_job_state(&r, "loud", 1, "RUNNING", 0, "");
+    memset(piece, 'a', sizeof piece - 1);
+    for (uint64_t offset = 0; offset < 4 * (sizeof piece - 1); offset += sizeof piece - 1)
+        raylet_log(&r, "loud", 1, offset, piece);
+    while (raylet_next(&r, KIND(LOG_ACK))->log_ack->offset < 4 * (sizeof piece - 1))
+        ;
+    raylet_job_state(&r, "loud", 1, "SUCCEEDED", 0, "");
+    assert_int_equal(manta_job_wait(c, "loud", 20000, &info, &e), MANTA_OK);
+    assert_string_equal(info.state, "SUCCEEDED");
+    struct count count = {0};
+    assert_int_equal(manta_job_follow(c, "loud", add_up, &count, &e), MANTA_ESYS); /* and who reads it is told */
+    assert_non_null(strstr(e.message, "could not be written"));
+    assert_in_range(count.bytes, 100 * 1024, 256 * 1024);
+    manta_client_close(c);
+    raylet_close(&r);
+    assert_int_equal(daemon_end(&d, SIGTERM), 0);
+    daemon_fini(&d);
+}
+
+/* ---- a user's program ---- */
+
+static pid_t run_yardstick(const struct daemon *d, const char *folder, int out)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setenv("MANTA_ADDRESS", d->run, 1);
+        dup2(out, 1);
+        if (chdir(folder) == 0)
+            execl(YARDSTICK, YARDSTICK, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void the_yardstick_program_ends_as_its_job_does(void **unused)
+{
+    (void)unused;
+    struct daemon      d;
+    struct fake_raylet r;
+    char               path[160], text[64] = "";
+    int                fds[2], status;
+    daemon_init(&d);
+    assert_true(daemon_start(&d, NULL, NULL));
+    raylet_open(&r, &d, 7);
+    snprintf(path, sizeof path, "%s/data", d.folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/trainer", d.folder);
+    write_file(path, "#!/bin/sh\n", 0755);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    pid_t pid = run_yardstick(&d, d.folder, fds[1]);
+    close(fds[1]);
+    const Manta__V1__StartJob *start = raylet_next(&r, KIND(START_JOB))->start_job;
+    assert_int_equal(start->spec->retries, 2);
+    assert_int_equal(start->spec->n_files, 1);
+    raylet_job_state(&r, start->spec->id, 1, "RUNNING", 0, "");
+    raylet_log(&r, start->spec->id, 1, 0, "epoch 1\n");
+    raylet_job_state(&r, start->spec->id, 1, "STOPPED", 42, "the time limit passed");
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 42);
+    assert_int_equal(read(fds[0], text, sizeof text - 1), 8);
+    close(fds[0]);
+    assert_string_equal(text, "epoch 1\n");
+    raylet_close(&r);
+    assert_int_equal(daemon_end(&d, SIGTERM), 0);
+    daemon_fini(&d);
+}
+
+/* ---- ends ---- */
+
+static void the_end_of_the_cluster_reaches_everybody(void **unused)
+{
+    (void)unused;
+    struct daemon      d;
+    struct fake_raylet r;
+    manta_error        e;
+    char               path[128];
+    daemon_init(&d);
+    assert_true(daemon_start(&d, NULL, NULL));
+    raylet_open(&r, &d, 7);
+    manta_client *c = open_client(&d);
+    assert_int_equal(manta_cluster_stop(c, "test", &e), MANTA_OK);
+    assert_string_equal(raylet_next(&r, KIND(SHUTDOWN))->shutdown->reason, "test");
+    assert_int_equal(daemon_wait(&d), 0);
+    snprintf(path, sizeof path, "%s/head.addr", d.run);
+    assert_int_equal(access(path, F_OK), -1);
+    manta_client_close(c);
+    raylet_close(&r);
+    daemon_fini(&d);
+}
+
+static void a_private_head_ends_with_its_driver_and_leaves_nothing(void **unused)
+{
+    (void)unused;
+    struct daemon      d;
+    struct fake_raylet r;
+    int                ends[2];
+    char               number[16];
+    daemon_init(&d);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(fcntl(ends[1], F_SETFD, FD_CLOEXEC), 0);
+    snprintf(number, sizeof number, "%d", ends[0]);
+    assert_true(daemon_start(&d, (const char *const[]){"--watch-fd", number, NULL}, NULL));
+    close(ends[0]);
+    memset(&r, 0, sizeof r);
+    raylet_open(&r, &d, 7);
+    assert_int_equal(r.node, 2); /* 1 is the driver's own raylet, which knows it from the start */
+    raylet_close(&r);
+    close(ends[1]);
+    assert_int_equal(daemon_wait(&d), 0);
+    assert_int_equal(access(d.run, F_OK), -1);
+    assert_int_equal(rmdir(d.folder), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_with_files_from_submission_to_its_end),
+        cmocka_unit_test(a_killed_head_comes_back_with_everything),
+        cmocka_unit_test(wrong_starts_are_refused_with_a_reason),
+        cmocka_unit_test(clients_are_told_what_is_wrong),
+        cmocka_unit_test(an_upload_that_lies_is_not_kept),
+        cmocka_unit_test(a_full_disk_is_told_to_who_uploads_and_ends_a_head_that_cannot_commit),
+        cmocka_unit_test(a_log_that_cannot_be_written_does_not_keep_its_job),
+        cmocka_unit_test(the_yardstick_program_ends_as_its_job_does),
+        cmocka_unit_test(the_end_of_the_cluster_reaches_everybody),
+        cmocka_unit_test(a_private_head_ends_with_its_driver_and_leaves_nothing),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
