@@ -53,7 +53,10 @@ int main(int argc, char **argv)
     uint32_t         limit;
     if (argc > 3 && strcmp(argv[1], "--run") == 0)
         return run_program(argv + 2);
-    mt_status        st = rlt_options_read(argc, argv, &sh.options);
+    mt_status        st = io_fill_standard_fds();
+    if (st.code)
+        return 1;
+    st = rlt_options_read(argc, argv, &sh.options);
     if (st.code)
         return st.code == MT_ENOENT ? 0 : 2;
     harden();

@@ -73,7 +73,7 @@ DOORS = {
 }
 LIBC = re.compile(
     r"(sys|linux|net|netinet|arpa|asm)/.*|(alloca|assert|complex|ctype|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|fenv|"
-    r"float|fnmatch|getopt|glob|grp|ifaddrs|immintrin|inttypes|limits|link|locale|malloc|math|netdb|poll|pthread|pwd|"
+    r"float|fnmatch|ftw|getopt|glob|grp|ifaddrs|immintrin|inttypes|limits|link|locale|malloc|math|netdb|poll|pthread|pwd|"
     r"sched|semaphore|setjmp|signal|spawn|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|"
     r"string|strings|syslog|termios|time|ucontext|unistd|utime|wait|x86intrin)\.h"
 )

@@ -87,9 +87,9 @@ static manta_status hello(manta_client *c, manta_error *e)
 {
     Manta__V1__HasBlobsRequest request = MANTA__V1__HAS_BLOBS_REQUEST__INIT;
     ProtobufCMessage          *reply;
-    int64_t                    patience = c->timeout_ms < CTL_HELLO_MS ? c->timeout_ms : CTL_HELLO_MS;
+    int64_t                    patience = c->timeout_ms < MT_CTL_HELLO_MS ? c->timeout_ms : MT_CTL_HELLO_MS;
     manta_status st = ctl_call(c, "/manta.v1.Head/HasBlobs", &request.base, &manta__v1__has_blobs_reply__descriptor, patience,
-                               CTL_HELLO_MS, &reply, e);
+                               MT_CTL_HELLO_MS, &reply, e);
     if (st == MANTA_OK)
         rpc_unpack_free(reply);
     else if (e)
@@ -130,7 +130,7 @@ manta_client *manta_client_open(const manta_client_opts *opts, manta_error *e)
         return NULL;
     }
     opts = opts ? opts : &none;
-    c->timeout_ms = opts->timeout_ms > 0 ? opts->timeout_ms : CTL_TIMEOUT_MS;
+    c->timeout_ms = opts->timeout_ms > 0 ? opts->timeout_ms : MT_CTL_PATIENCE_MS;
     if (open_client(c, opts, e) == MANTA_OK)
         return c;
     manta_client_close(c);

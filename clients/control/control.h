@@ -8,6 +8,7 @@
 #define CTL_CONTROL_H
 
 #include "clients/control/manta_client.h"
+#include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "core/base/status.h"
 #include "core/base/vec.h"
@@ -15,20 +16,7 @@
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
 
-enum {
-    CTL_PATH_SIZE = 4096,
-    CTL_ADDRESS_SIZE = 128,
-    CTL_TIMEOUT_MS = 30 * 1000, /* default patience with a head that is away */
-    CTL_HELLO_MS = 5 * 1000,    /* opening fails sooner: a wrong address should not cost half a minute */
-    CTL_CALL_MS = 10 * 1000,    /* one try of one call */
-    CTL_RETRY_MIN_MS = 50,      /* pause between tries, doubled up to ... */
-    CTL_RETRY_MAX_MS = 1000,
-    CTL_WAIT_MS = 10 * 1000,    /* one WaitJob; repeated */
-    CTL_UPLOAD_MS = 60 * 1000,  /* an upload that gets nothing through for so long is begun again */
-    CTL_PIECE_SIZE = 256 * 1024,
-    CTL_FILES_MAX = 4096,
-    CTL_HAS_MAX = 1024, /* blobs asked for in one call */
-};
+enum { CTL_PATH_SIZE = MT_PATH_BYTES_MAX, CTL_ADDRESS_SIZE = MT_NAME_BYTES_MAX };
 
 struct ctl_place { /* where a cluster is */
     char address[CTL_ADDRESS_SIZE];   /* host:port */
@@ -56,6 +44,9 @@ void ctl_pause(unsigned n);
 
 /* Finds the cluster. *e is filled on failure. */
 manta_status ctl_place_find(const manta_client_opts *opts, struct ctl_place *out, manta_error *e);
+/* The runtime folder of this user's cluster on this machine, by the rule that libmanta follows too; it need not exist.
+ * False: neither XDG_RUNTIME_DIR nor HOME helps, or the path is too long. */
+bool ctl_runtime_folder(char *out, size_t size);
 /* Reads head.addr again; true where the address has changed. */
 bool ctl_place_refresh(struct ctl_place *place);
 

@@ -36,10 +36,10 @@ uint64_t ctl_now_ms(void)
 
 void ctl_pause(unsigned n)
 {
-    uint64_t ms = CTL_RETRY_MIN_MS, seed = 0;
-    for (unsigned i = 0; i < n && ms < CTL_RETRY_MAX_MS; i++)
+    uint64_t ms = MT_CTL_RETRY_MS_MIN, seed = 0;
+    for (unsigned i = 0; i < n && ms < MT_CTL_RETRY_MS_MAX; i++)
         ms *= 2;
-    ms = ms < CTL_RETRY_MAX_MS ? ms : CTL_RETRY_MAX_MS;
+    ms = ms < MT_CTL_RETRY_MS_MAX ? ms : MT_CTL_RETRY_MS_MAX;
     if (mt_random_bytes(&seed, sizeof seed).code == 0) /* many clients of one head do not come back in step */
         ms = ms / 2 + seed % (ms / 2 + 1);
     struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};

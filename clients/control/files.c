@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { READ_SIZE = 256 * 1024, DEPTH_MAX = 64 };
+enum { READ_SIZE = 256 * 1024 };
 
 static manta_status collect(struct ctl_files *files, const char *source, const char *path, int depth, manta_error *e);
 
@@ -52,8 +52,9 @@ static manta_status add_file(struct ctl_files *files, const char *source, const 
                              manta_error *e)
 {
     struct ctl_file file = {.mode = info->st_mode & S_IXUSR ? 0755 : 0644};
-    if (files->items.count >= CTL_FILES_MAX)
-        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "the job has more than %d files: pack them into an archive", CTL_FILES_MAX);
+    if (files->items.count >= MT_HEAD_JOB_FILES_MAX)
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "the job has more than %d files: pack them into an archive",
+                        MT_HEAD_JOB_FILES_MAX);
     manta_status st = ctl_file_hash(source, file.sha256, &file.size, e);
     if (st != MANTA_OK)
         return st;
@@ -80,8 +81,8 @@ static manta_status collect_folder(struct ctl_files *files, const char *source, 
     struct dirent **entries;
     char            inner_source[CTL_PATH_SIZE], inner_path[CTL_PATH_SIZE];
     manta_status    st = MANTA_OK;
-    if (depth >= DEPTH_MAX)
-        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "folder %.300s: more than %d folders deep", source, DEPTH_MAX);
+    if (depth >= MT_CTL_FOLDERS_DEEP_MAX)
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "folder %.300s: more than %d folders deep", source, MT_CTL_FOLDERS_DEEP_MAX);
     int count = scandir(source, &entries, no_dots, by_name); /* the same list each time: one job */
     if (count < 0)
         return ctl_fail(e, MT_ESYS, MANTA_NOT_DONE, "folder %.300s: %s", source, strerror(errno));

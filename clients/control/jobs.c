@@ -158,7 +158,7 @@ manta_status manta_job_submit(manta_client *c, const manta_job *job, manta_error
     for (int n = 0; n < 2; n++) { /* again where the head has dropped a file between upload and submission */
         st = has_memory ? ctl_upload(c, &files, e) : ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for a job");
         if (st == MANTA_OK)
-            st = job_call(c, "/manta.v1.Head/Submit", &draft.request.base, CTL_CALL_MS, NULL, e);
+            st = job_call(c, "/manta.v1.Head/Submit", &draft.request.base, MT_CALL_MS, NULL, e);
         if (st != MT_ENOENT)
             break;
     }
@@ -174,14 +174,14 @@ manta_status manta_job_get(manta_client *c, const char *id, manta_job_info *out_
 {
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
     request.id = (char *)id;
-    return job_call(c, "/manta.v1.Head/GetJob", &request.base, CTL_CALL_MS, out_info, e);
+    return job_call(c, "/manta.v1.Head/GetJob", &request.base, MT_CALL_MS, out_info, e);
 }
 
 manta_status manta_job_stop(manta_client *c, const char *id, manta_error *e)
 {
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
     request.id = (char *)id;
-    return job_call(c, "/manta.v1.Head/StopJob", &request.base, CTL_CALL_MS, NULL, e);
+    return job_call(c, "/manta.v1.Head/StopJob", &request.base, MT_CALL_MS, NULL, e);
 }
 
 static bool has_ended(const manta_job_info *info)
@@ -197,9 +197,9 @@ manta_status manta_job_wait(manta_client *c, const char *id, int64_t timeout_ms,
     request.id = (char *)id;
     for (;;) {
         uint64_t passed = ctl_now_ms() - begin;
-        uint64_t left = timeout_ms < 0 ? CTL_WAIT_MS : (uint64_t)timeout_ms > passed ? (uint64_t)timeout_ms - passed : 0;
-        request.wait_ms = left < CTL_WAIT_MS ? (uint32_t)left : CTL_WAIT_MS;
-        manta_status st = job_call(c, "/manta.v1.Head/WaitJob", &request.base, CTL_WAIT_MS + CTL_CALL_MS, &info, e);
+        uint64_t left = timeout_ms < 0 ? MT_CTL_WAIT_MS : (uint64_t)timeout_ms > passed ? (uint64_t)timeout_ms - passed : 0;
+        request.wait_ms = left < MT_CTL_WAIT_MS ? (uint32_t)left : MT_CTL_WAIT_MS;
+        manta_status st = job_call(c, "/manta.v1.Head/WaitJob", &request.base, MT_CTL_WAIT_MS + MT_CALL_MS, &info, e);
         if (st == MANTA_ECONN && (timeout_ms < 0 || left > 0))
             continue; /* the caller's limit counts, not ours */
         if (st != MANTA_OK)
@@ -219,7 +219,7 @@ manta_status manta_job_list(manta_client *c, manta_job_info **out_jobs, size_t *
     Manta__V1__ListJobsRequest request = MANTA__V1__LIST_JOBS_REQUEST__INIT;
     ProtobufCMessage          *message;
     manta_status st = ctl_call(c, "/manta.v1.Head/ListJobs", &request.base, &manta__v1__list_jobs_reply__descriptor,
-                               c->timeout_ms, CTL_CALL_MS, &message, e);
+                               c->timeout_ms, MT_CALL_MS, &message, e);
     if (st != MANTA_OK)
         return st;
     const Manta__V1__ListJobsReply *reply = (const Manta__V1__ListJobsReply *)message;

@@ -48,8 +48,8 @@ typedef struct manta_job {
     const char *const *files; /* copied there first; folders with all that is in them; ends with NULL. One inside the
                                  current folder keeps its relative path, any other gets its last name. */
     const char *const *env;   /* NAME=value; ends with NULL */
-    int64_t            time_s;  /* stopped after so long; 0: no limit */
-    uint32_t           retries; /* started again so often when the driver or its node fails */
+    int64_t            time_s;  /* an attempt that runs longer has failed; 0: no limit */
+    uint32_t           retries; /* started again so often when an attempt or its node fails */
     double             cpus, gpus; /* what the driver itself holds; none by default */
     int64_t            memory;     /* bytes */
 } manta_job;
@@ -110,7 +110,7 @@ typedef struct manta_node_resource {
     double total, free;
 } manta_node_resource;
 
-typedef struct manta_node_info {
+typedef struct manta_cluster_node {
     uint32_t            node, epoch;
     int                 state;
     char                name[128];
@@ -118,7 +118,7 @@ typedef struct manta_node_info {
     char                reason[160]; /* why it is suspect or dead */
     size_t              resource_count;
     manta_node_resource resources[MANTA_NODE_RESOURCES];
-} manta_node_info;
+} manta_cluster_node;
 
 typedef struct manta_cluster_info {
     char     cluster[40]; /* id */
@@ -128,7 +128,7 @@ typedef struct manta_cluster_info {
 } manta_cluster_info;
 
 /* Give *out_nodes back by free(); out_cluster may be NULL. */
-MANTA_API manta_status manta_nodes_list(manta_client *client, manta_node_info **out_nodes, size_t *out_count,
+MANTA_API manta_status manta_nodes_list(manta_client *client, manta_cluster_node **out_nodes, size_t *out_count,
                                         manta_cluster_info *out_cluster, manta_error *e);
 
 /* Ends the whole cluster: every raylet with its workers, then the head. State and logs stay on the head's disk. */

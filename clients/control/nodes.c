@@ -12,7 +12,7 @@ static double amount(const Manta__V1__Resource *r)
     return strcmp(r->name, "memory") == 0 ? (double)r->milli : (double)r->milli / 1000;
 }
 
-static void node_copy(const Manta__V1__Node *from, manta_node_info *out)
+static void node_copy(const Manta__V1__Node *from, manta_cluster_node *out)
 {
     out->node = from->node;
     out->epoch = from->epoch;
@@ -30,17 +30,17 @@ static void node_copy(const Manta__V1__Node *from, manta_node_info *out)
     }
 }
 
-manta_status manta_nodes_list(manta_client *c, manta_node_info **out_nodes, size_t *out_count,
+manta_status manta_nodes_list(manta_client *c, manta_cluster_node **out_nodes, size_t *out_count,
                               manta_cluster_info *out_cluster, manta_error *e)
 {
     Manta__V1__ListNodesRequest request = MANTA__V1__LIST_NODES_REQUEST__INIT;
     ProtobufCMessage           *message;
     manta_status st = ctl_call(c, "/manta.v1.Head/ListNodes", &request.base, &manta__v1__list_nodes_reply__descriptor,
-                               c->timeout_ms, CTL_CALL_MS, &message, e);
+                               c->timeout_ms, MT_CALL_MS, &message, e);
     if (st != MANTA_OK)
         return st;
     const Manta__V1__ListNodesReply *reply = (const Manta__V1__ListNodesReply *)message;
-    manta_node_info                 *nodes = calloc(reply->n_nodes + 1, sizeof *nodes);
+    manta_cluster_node                 *nodes = calloc(reply->n_nodes + 1, sizeof *nodes);
     if (nodes) {
         for (size_t i = 0; i < reply->n_nodes; i++)
             node_copy(reply->nodes[i], &nodes[i]);
@@ -64,7 +64,7 @@ manta_status manta_cluster_stop(manta_client *c, const char *reason, manta_error
     ProtobufCMessage          *message;
     request.reason = (char *)(reason ? reason : "");
     manta_status st = ctl_call(c, "/manta.v1.Head/Shutdown", &request.base, &manta__v1__shutdown_reply__descriptor,
-                               c->timeout_ms, CTL_CALL_MS, &message, e);
+                               c->timeout_ms, MT_CALL_MS, &message, e);
     if (st == MANTA_OK)
         rpc_unpack_free(message);
     return st;

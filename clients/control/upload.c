@@ -64,12 +64,12 @@ static void put_closed(struct rpc_stream_handler *handler, struct rpc_stream *st
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Waits for more progress than `seen`, or the end; false: nothing for CTL_UPLOAD_MS. */
+/* Waits for more progress than `seen`, or the end; false: nothing for MT_CTL_UPLOAD_MS. */
 static bool put_wait(struct put *p, uint64_t seen)
 {
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += CTL_UPLOAD_MS / 1000;
+    end.tv_sec += MT_CTL_UPLOAD_MS / 1000;
     int rc = 0;
     pthread_mutex_lock(&p->lock);
     while (p->progress == seen && !p->is_closed && rc == 0)
@@ -123,7 +123,7 @@ static mt_status put_file(struct put *p, const struct ctl_file *file, int fd, ui
     chunk.sha256 = (ProtobufCBinaryData){MT_SHA256_SIZE, (uint8_t *)file->sha256};
     chunk.size = file->size;
     for (bool is_first = true; st.code == 0; is_first = false) {
-        ssize_t n = read(fd, piece, CTL_PIECE_SIZE);
+        ssize_t n = read(fd, piece, MT_CTL_PIECE_BYTES);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -145,7 +145,7 @@ static mt_status put_file(struct put *p, const struct ctl_file *file, int fd, ui
 static mt_status put_once(manta_client *c, const struct ctl_file *file, struct put *p)
 {
     struct rpc_stream_config config = {.method = "/manta.v1.Head/PutBlob", .flags = RPC_DIRECT};
-    uint8_t                 *piece = malloc(CTL_PIECE_SIZE);
+    uint8_t                 *piece = malloc(MT_CTL_PIECE_BYTES);
     int                      fd = piece ? open(file->source, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0) {
         mt_status st = mt_error(piece ? MT_ESYS : MT_ENOMEM, errno, "open a file");
@@ -204,14 +204,14 @@ static manta_status put(manta_client *c, const struct ctl_file *file, manta_erro
 static manta_status upload_some(manta_client *c, const struct ctl_file *files, size_t count, manta_error *e)
 {
     Manta__V1__HasBlobsRequest request = MANTA__V1__HAS_BLOBS_REQUEST__INIT;
-    ProtobufCBinaryData        sums[CTL_HAS_MAX];
+    ProtobufCBinaryData        sums[MT_CTL_HAS_MAX];
     ProtobufCMessage          *message;
     for (size_t i = 0; i < count; i++)
         sums[i] = (ProtobufCBinaryData){MT_SHA256_SIZE, (uint8_t *)files[i].sha256};
     request.sha256 = sums;
     request.n_sha256 = count;
     manta_status st = ctl_call(c, "/manta.v1.Head/HasBlobs", &request.base, &manta__v1__has_blobs_reply__descriptor,
-                               c->timeout_ms, CTL_CALL_MS, &message, e);
+                               c->timeout_ms, MT_CALL_MS, &message, e);
     if (st != MANTA_OK)
         return st;
     const Manta__V1__HasBlobsReply *reply = (const Manta__V1__HasBlobsReply *)message;
@@ -230,7 +230,7 @@ manta_status ctl_upload(manta_client *c, const struct ctl_files *files, manta_er
 {
     manta_status st = MANTA_OK;
     for (size_t at = 0, count; at < files->items.count && st == MANTA_OK; at += count) {
-        count = files->items.count - at < CTL_HAS_MAX ? files->items.count - at : CTL_HAS_MAX;
+        count = files->items.count - at < MT_CTL_HAS_MAX ? files->items.count - at : MT_CTL_HAS_MAX;
         st = upload_some(c, files->items.data + at, count, e);
     }
     return st;

@@ -52,6 +52,11 @@ struct lib_mapping {
     struct lane_park *park;
 };
 
+struct lib_segment { /* memory of a segment, or its generations, mapped here */
+    void  *data;
+    size_t size;
+};
+
 struct lib_watch {
     uint64_t       number;
     mt_id          subject; /* the actor, or the monitor of a node */
@@ -70,6 +75,7 @@ struct lib {
     pthread_t       helper;
     uint64_t        calls;      /* API calls so far: tells the helper whether the program is active */
     uint64_t        ticked_ns;
+    uint64_t        checked_ns; /* when we last looked whether the raylet lives */
 
     enum lib_role     role;
     int32_t           broken; /* not 0: every call fails with this code */
@@ -87,6 +93,7 @@ struct lib {
     struct wrk       wrk;
     struct os_client store;
     MT_VEC(struct lib_mapping) mappings;
+    MT_VEC(struct lib_segment) segments;
     MT_VEC(struct lib_request *) requests;
     MT_VEC(struct lib_watch) watches;
     MT_VEC(struct own_death) news; /* deaths whose callbacks are due */
@@ -121,6 +128,8 @@ manta_status lib_check(manta_error *e);
 typedef bool (*lib_ready)(void *arg);
 /* Until ready(arg), or the deadline (lib_now_ns; INT64_MAX: none). True: ready. Inside a task the CPU is given back. */
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns);
+/* False inside a callback: nothing may wait there. */
+bool lib_may_wait(void);
 int64_t lib_deadline(int64_t timeout_ms);
 void lib_helper_start(void);
 void lib_helper_stop(void);
@@ -177,10 +186,22 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
 /* Resources of options into a class; EINVAL into *f. */
 bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory,
                     const manta_resource *resources, int count, struct own_failure *f);
+/* Under the lock: submits, once there is room, and wakes whom it must. NULL, and *f, only without memory. */
+struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f);
 manta_ref *lib_failed_ref(const struct own_failure *f);
-void lib_ref_bytes(manta_ref *ref);
+/* Values among the arguments that are too large for a record go through the store, as references. Outside the lock.
+ * Returns the arguments to use: argv itself where all are small. */
+struct lib_spilled {
+    manta_arg  args[MANTA_ARGS_MAX];
+    manta_ref *puts[MANTA_ARGS_MAX];
+    int        count;
+};
+const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int argc, const manta_arg *argv);
+void             lib_spilled_drop(struct lib_spilled *s);
 
 /* ---- lib_object.c ---- */
+/* manta_put of a value of another type; of an 's' its NUL belongs to it. */
+manta_ref *lib_put(const void *data, size_t size, char type);
 /* Room in a segment of ours; asks the raylet for segments as needed. Under the lock. */
 manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, manta_error *e);
 /* The value of a place, pinned; maps or pulls what is missing. Under the lock. *ref may be replaced by a local copy. */

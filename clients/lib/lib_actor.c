@@ -81,8 +81,13 @@ manta_ref *manta_actor_call(manta_actor *handle, const char *method, int argc, c
     const manta_actor_type *type;
     const manta_method     *m;
     struct own_ref         *ref = NULL;
+    struct lib_spilled      spilled = {.count = 0};
     manta_error             e;
 
+    type = actor && lib.role != LIB_NONE ? lib_actor_type_of_hash(actor->type) : NULL;
+    m = type && method ? lib_method_find(type, method) : NULL;
+    if (m)
+        argv = lib_spill(&spilled, m->signature, argc, argv);
     lib_lock();
     type = actor ? lib_actor_type_of_hash(actor->type) : NULL;
     m = type && method ? lib_method_find(type, method) : NULL;
@@ -100,18 +105,12 @@ manta_ref *manta_actor_call(manta_actor *handle, const char *method, int argc, c
         call.function = lib_hash(m->name);
         call.name = m->name;
         call.retries = actor->call_retries;
-        lib.calls++;
-        if (MT_UNLIKELY(!lib.has_helper))
-            lib_helper_start();
-        ref = own_submit(&lib.own, &call);
-        if (lib.own.out.wake_count || lib.own.out.up.size)
-            lib_act();
-        if (!ref)
-            own_failure_set(&f, MT_ENOMEM, "no memory for a call");
+        ref = lib_submit(&call, &f);
     }
     if (!ref)
         ref = (struct own_ref *)lib_failed_ref(&f);
     lib_unlock();
+    lib_spilled_drop(&spilled);
     return (manta_ref *)ref;
 }
 
@@ -316,6 +315,10 @@ int manta_nodes(manta_node_info *out, int max, manta_error *e)
     struct lib_request *request = malloc(sizeof *request);
     manta_status        code;
     int                 n = 0;
+    if (max < 0 || (max && !out)) {
+        free(request);
+        return -lib_error(e, MANTA_EINVAL, "manta_nodes without a place for %d nodes", max);
+    }
     if (!request)
         return -lib_error(e, MANTA_ENOMEM, "no memory for a request");
     lib_lock();

@@ -230,6 +230,10 @@ void lib_unmap_shared(void)
 {
     while (lib.mappings.count)
         lib_unmap_lane(lib.mappings.data[0].lane);
+    for (size_t i = 0; i < lib.segments.count; i++)
+        unmap(lib.segments.data[i].data, lib.segments.data[i].size);
+    mt_vec_fini(&lib.segments);
+    mt_vec_fini(&lib.mappings);
     unmap(lib.ctl, LANE_BYTES);
     unmap(lib.park, sizeof *lib.park);
     unmap(lib.pins, OS_PINS_BYTES);

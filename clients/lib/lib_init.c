@@ -125,7 +125,6 @@ int manta_shutdown(void)
     wrk_fini(&lib.wrk);
     own_fini(&lib.own);
     lib_unmap_shared();
-    mt_vec_fini(&lib.mappings);
     lib_unlock();
     return 0;
 }

@@ -35,6 +35,10 @@ static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, b
     data = lib_map(request->fds[0], got.size, is_own);
     generations = lib_map(request->fds[1], os_generations_bytes(got.size), false);
     free(request);
+    if ((data && mt_vec_push(&lib.segments, (struct lib_segment){data, got.size}).code) ||
+        (generations &&
+         mt_vec_push(&lib.segments, (struct lib_segment){generations, os_generations_bytes(got.size)}).code))
+        return lib_error(e, MANTA_ENOMEM, "no memory for the note of a segment");
     if (!data || !generations)
         return lib_error(e, MANTA_ENOMEM, "segment %u of %llu bytes could not be mapped", got.segment,
                          (unsigned long long)got.size);
@@ -135,14 +139,19 @@ static manta_ref *failed(const manta_error *e)
     return lib_failed_ref(&f);
 }
 
-static void publish(struct own_ref *ref, struct os_place place, void *data, size_t size)
+static void publish(struct own_ref *ref, struct os_place place, void *data, size_t size, char type)
 {
     struct lane_ref wire;
-    os_client_publish(&lib.store, place, data, ref->id, lib.own.node, size, 'y', &wire);
+    os_client_publish(&lib.store, place, data, ref->id, lib.own.node, size, (uint8_t)type, &wire);
     own_ref_set_place(&lib.own, ref, &wire);
 }
 
 manta_ref *manta_put(const void *data, size_t size)
+{
+    return lib_put(data, size, 'y');
+}
+
+manta_ref *lib_put(const void *data, size_t size, char type)
 {
     manta_error     e;
     struct own_ref *ref = NULL;
@@ -150,7 +159,7 @@ manta_ref *manta_put(const void *data, size_t size)
     void           *to = NULL;
 
     lib_lock();
-    if (lib_check(&e)) {
+    if (lib_check(&e) || (!data && size && lib_error(&e, MANTA_EINVAL, "manta_put of %zu bytes at NULL", size))) {
         manta_ref *f = failed(&e);
         lib_unlock();
         return f;
@@ -159,14 +168,14 @@ manta_ref *manta_put(const void *data, size_t size)
     if (size <= SMALL_PUT) {
         ref = new_value(&e);
         if (ref)
-            own_ref_set_inline(&lib.own, ref, 'y', data, (uint32_t)size);
+            own_ref_set_inline(&lib.own, ref, (uint8_t)type, data, (uint32_t)size);
     } else if (lib_store_alloc(size, &place, &to, &e) == MANTA_OK) {
         lib_unlock(); /* the copy may take long; the place is ours alone */
         os_copy(to, data, size);
         lib_lock();
         ref = new_value(&e);
         if (ref)
-            publish(ref, place, to, size);
+            publish(ref, place, to, size, type);
         else
             (void)os_client_free(&lib.store, place.segment, place.offset).code;
     }
@@ -182,9 +191,12 @@ struct unsealed {
 
 manta_status manta_create(size_t size, manta_buffer *out, manta_error *e)
 {
-    struct unsealed *u = calloc(1, sizeof *u);
+    struct unsealed *u;
     manta_status     code;
+    if (!out)
+        return lib_error(e, MANTA_EINVAL, "manta_create without a place for the buffer");
     memset(out, 0, sizeof *out);
+    u = calloc(1, sizeof *u);
     if (!u)
         return lib_error(e, MANTA_ENOMEM, "no memory for a buffer");
     lib_lock();
@@ -211,7 +223,7 @@ manta_ref *manta_seal(manta_buffer *buffer)
     if (!u)
         lib_error(&e, MANTA_EINVAL, "manta_seal of a buffer that was sealed or dropped before");
     else if (lib_check(&e) == MANTA_OK && (ref = new_value(&e)))
-        publish(ref, u->place, buffer->data, buffer->size);
+        publish(ref, u->place, buffer->data, buffer->size, 'y');
     if (!ref)
         ref = (struct own_ref *)failed(&e);
     lib_unlock();

@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -181,6 +182,12 @@ mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[
 
 /* ---- ending ---- */
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
+{
+    (void)st, (void)type, (void)walk;
+    return remove(path);
+}
+
 static void wait_for(pid_t pid, uint64_t deadline_ns)
 {
     struct timespec pause = {0, 1000000};
@@ -205,7 +212,8 @@ void lib_private_stop(void)
     wait_for(p->raylet, deadline);
     if (p->watch >= 0)
         close(p->watch);
-    wait_for(p->head, deadline);
-    rmdir(p->folder);
+    wait_for(p->head, lib_now_ns() + (uint64_t)LIB_SHUTDOWN_MS * 1000000u);
+    if (rmdir(p->folder) && errno != ENOENT) /* the daemons remove what they made; one that was killed has left its part */
+        nftw(p->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     free(p);
 }

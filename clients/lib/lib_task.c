@@ -58,7 +58,12 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
     bool        more = fixed && signature[fixed - 1] == '*';
 
     fixed -= more;
-    if (argc < 0 || argc > MANTA_ARGS_MAX || argc < fixed || (argc > fixed && !more)) {
+    if (argc < 0 || (argc > 0 && !argv)) {
+        own_failure_set(f, MT_EINVAL, "%s: %d arguments at %s", name, argc, argv ? "an address" : "NULL");
+        snprintf(f->function, sizeof f->function, "%s", name);
+        return false;
+    }
+    if (argc > MANTA_ARGS_MAX || argc < fixed || (argc > fixed && !more)) {
         own_failure_set(f, MT_ETYPE, "%s takes %s%d arguments (\"%s\"), not %d; defined at %s:%d", name,
                         more ? "at least " : "", fixed, signature, argc, file, line);
         snprintf(f->function, sizeof f->function, "%s", name);
@@ -74,6 +79,50 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
         return false;
     }
     return true;
+}
+
+/* ---- arguments too large for a record ---- */
+
+enum { SPILL_TOTAL = 12 * 1024 }; /* of values inline in one record */
+
+/* Which of the first `argc` values go through the store; how many. */
+static int choose_large(const char *signature, int argc, const manta_arg *argv, bool *is_large)
+{
+    size_t total = 0;
+    int    count = 0;
+    for (int i = 0; i < argc; i++) {
+        char type = argv[i].type, wanted = *signature;
+        is_large[i] = false;
+        signature += wanted && wanted != '>' && wanted != '*';
+        if ((type != 's' && type != 'y') || (wanted != type && wanted != '*') || !argv[i].y.data)
+            continue;
+        is_large[i] = argv[i].y.size >= MANTA_INLINE_MAX || total + argv[i].y.size > SPILL_TOTAL;
+        total += is_large[i] ? 0 : argv[i].y.size;
+        count += is_large[i];
+    }
+    return count;
+}
+
+const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int argc, const manta_arg *argv)
+{
+    bool is_large[MANTA_ARGS_MAX];
+    s->count = 0;
+    if (!argv || argc < 0 || argc > MANTA_ARGS_MAX || choose_large(signature, argc, argv, is_large) == 0)
+        return argv;
+    for (int i = 0; i < argc; i++) {
+        s->args[i] = argv[i];
+        if (!is_large[i])
+            continue;
+        s->puts[s->count] = lib_put(argv[i].y.data, argv[i].y.size + (argv[i].type == 's'), argv[i].type);
+        s->args[i] = manta_ref_arg(s->puts[s->count++]);
+    }
+    return s->args;
+}
+
+void lib_spilled_drop(struct lib_spilled *s)
+{
+    for (int i = 0; i < s->count; i++)
+        manta_free(s->puts[i]);
 }
 
 /* A ref of another job can't be an argument: its owner would never answer us. */
@@ -122,6 +171,10 @@ bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64
         return false;
     if (memory != 0 && !add_resource(spec, "memory", (double)memory, 1, f))
         return false;
+    if (count < 0 || (count && !resources)) {
+        own_failure_set(f, MT_EINVAL, "%d resources at %s", count, resources ? "an address" : "NULL");
+        return false;
+    }
     for (int i = 0; i < count; i++)
         if (!add_resource(spec, resources[i].name, resources[i].amount,
                           resources[i].name && strcmp(resources[i].name, "memory") == 0 ? 1 : 1000, f))
@@ -187,6 +240,22 @@ static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opt
     return cls;
 }
 
+struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f)
+{
+    struct own_ref *ref;
+    if (MT_UNLIKELY(lib.own.queued_bytes >= LIB_QUEUED_BYTES_MAX))
+        lib_wait(has_room, NULL, INT64_MAX);
+    lib.calls++;
+    if (MT_UNLIKELY(!lib.has_helper))
+        lib_helper_start();
+    ref = own_submit(&lib.own, call);
+    if (lib.own.out.wake_count || lib.own.out.up.size)
+        lib_act();
+    if (!ref)
+        own_failure_set(f, MT_ENOMEM, "no memory for a call of %s", call->name);
+    return ref;
+}
+
 manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv)
 {
     struct own_arg        args[MANTA_ARGS_MAX];
@@ -195,6 +264,8 @@ manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int
     struct own_ref       *ref = NULL;
     struct own_call       call = {.function = entry->hash, .name = entry->name, .argc = argc, .args = args,
                                   .kind = LANE_TASK, .retries = 3};
+    struct lib_spilled    spilled;
+    argv = lib_spill(&spilled, entry->signature, argc, argv);
     if (opts) {
         call.retries = opts->max_retries == 0 ? 3 : opts->max_retries < 0 ? 0 : opts->max_retries;
         call.retry_on_error = opts->retry_on_error;
@@ -205,20 +276,12 @@ manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int
         own_failure_set(&f, lib_check(&e), "%s", e.message);
     } else if (lib_args(entry->name, entry->signature, argc, argv, args, wires, &f, entry->file, entry->line) &&
                refs_are_ours(args, argc, entry->name, &f) && (call.cls = class_of(entry, opts, &f))) {
-        if (MT_UNLIKELY(lib.own.queued_bytes >= LIB_QUEUED_BYTES_MAX))
-            lib_wait(has_room, NULL, INT64_MAX);
-        lib.calls++;
-        if (MT_UNLIKELY(!lib.has_helper))
-            lib_helper_start();
-        ref = own_submit(&lib.own, &call);
-        if (lib.own.out.wake_count || lib.own.out.up.size)
-            lib_act();
-        if (!ref)
-            own_failure_set(&f, MT_ENOMEM, "no memory for a task");
+        ref = lib_submit(&call, &f);
     }
     if (!ref)
         ref = (struct own_ref *)lib_failed_ref(&f);
     lib_unlock();
+    lib_spilled_drop(&spilled);
     return (manta_ref *)ref;
 }
 
@@ -248,6 +311,8 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
 {
     if (!own_ref_is_ready(ref)) {
         own_ref_ask(&lib.own, ref);
+        if (!lib_may_wait())
+            return lib_error(e, MANTA_EDEADLK, "the value is not there, and a callback may not wait for it");
         if (!lib_wait(ref_is_ready, ref, deadline_ns)) {
             if (lib.broken)
                 return lib_check(e);
@@ -266,9 +331,9 @@ manta_status manta_get(manta_ref *handle, int64_t timeout_ms, manta_view *out, m
     int64_t         deadline = lib_deadline(timeout_ms);
     manta_status    code;
 
+    if (!ref || !out)
+        return lib_error(e, MANTA_EINVAL, "manta_get of NULL, or without a place for the value");
     memset(out, 0, sizeof *out);
-    if (!ref)
-        return lib_error(e, MANTA_EINVAL, "manta_get of NULL");
     lib_lock();
     code = await(ref, deadline, timeout_ms, e);
     if (code == MANTA_OK) {
@@ -310,8 +375,8 @@ static manta_status get_scalar(manta_ref *handle, char type, size_t size, int64_
 {
     struct own_ref *ref = (struct own_ref *)handle;
     manta_status    code;
-    if (!ref)
-        return lib_error(e, MANTA_EINVAL, "manta_get of NULL");
+    if (!ref || !out)
+        return lib_error(e, MANTA_EINVAL, "manta_get of NULL, or without a place for the value");
     lib_lock();
     code = await(ref, lib_deadline(timeout_ms), timeout_ms, e);
     if (code == MANTA_OK) {
@@ -362,6 +427,8 @@ int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeou
 {
     struct wait_many w = {refs, count, want, 0};
     int              n = 0;
+    if (count && !refs)
+        return -lib_error(e, MANTA_EINVAL, "manta_wait for %zu references at NULL", count);
     if (want > count)
         return -lib_error(e, MANTA_EINVAL, "manta_wait for %zu of %zu references", want, count);
     lib_lock();

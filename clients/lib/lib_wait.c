@@ -13,6 +13,13 @@
 #include <sys/socket.h>
 #include <time.h>
 
+static __thread bool in_callback; /* of a watch: it runs on the thread that serves everyone, which may not wait */
+
+bool lib_may_wait(void)
+{
+    return !in_callback;
+}
+
 int64_t lib_deadline(int64_t timeout_ms)
 {
     if (timeout_ms < 0 || timeout_ms > INT64_MAX / 2000000)
@@ -60,8 +67,10 @@ static void park(int64_t deadline_ns, uint64_t now)
     /* Both the helper and a leader may sleep here: one that leaves must not call the other awake. */
     if (!lib.is_led || pthread_equal(lib.leader, pthread_self()))
         lane_park_cancel(lib.park);
-    if (limit == LIB_SLEEP_NS)
+    if (now - lib.checked_ns >= LIB_SLEEP_NS) {
+        lib.checked_ns = now;
         check_raylet();
+    }
 }
 
 static void follow(int64_t deadline_ns)
@@ -119,7 +128,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
     lib.calls++;
     own_flush(&lib.own);
     lib_act();
-    while (!(is_ready = ready(arg)) && !lib.broken) {
+    while (!(is_ready = ready(arg)) && !lib.broken && !in_callback) {
         if (deadline_ns != INT64_MAX && (int64_t)lib_now_ns() >= deadline_ns)
             break;
         if (lib.is_led && !pthread_equal(lib.leader, pthread_self())) {
@@ -152,6 +161,8 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
                       int64_t timeout_ms, manta_error *e)
 {
     struct ctl_reply reply;
+    if (in_callback)
+        return lib_error(e, MANTA_EDEADLK, "this call waits for the raylet, which a callback may not do");
     request->id = own_id_next(&lib.own);
     request->is_done = false;
     request->fd_count = 0;
@@ -206,7 +217,9 @@ void lib_run_news(void)
             if (!mt_id_equal(watch.subject, news.subject))
                 continue;
             lib_unlock();
+            in_callback = true;
             tell(&news, watch.fn, watch.user);
+            in_callback = false;
             lib_lock();
         }
     }

@@ -195,6 +195,12 @@ static bool take_argument(struct arguments *a, char wanted, const struct lane_va
         to->y.size = value->size;
         return true;
     case 'r': case 'A':
+        if (type == 'r' && value->size == sizeof(struct lane_ref)) {
+            struct lane_ref wire;
+            memcpy(&wire, bytes, sizeof wire);
+            if (wire.job != lib.own.job)
+                return lib_error(e, MANTA_EWRONGJOB, "argument %d is a reference of another job", a->count + 1), false;
+        }
         if (take_handle(a, to, type, bytes, value->size))
             return true;
         break;
@@ -223,6 +229,8 @@ static bool take_arguments(struct arguments *a, const char *signature, const str
         padded = ((size_t)value.size + 7) & ~(size_t)7;
         if (padded > run->size - at)
             return lib_error(e, MANTA_EPROTO, "the arguments are cut short"), false;
+        if (value.ref_count)
+            return lib_error(e, MANTA_EUNSUPPORTED, "argument %d declares refs inside its value", a->count + 1), false;
         if (wanted == '>' || wanted == 0)
             return lib_error(e, MANTA_ETYPE, "%u arguments are too many", count), false;
         if (!take_argument(a, wanted, &value, run->payload + at, e))

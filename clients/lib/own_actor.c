@@ -94,6 +94,19 @@ static void asked_where(struct own *own, const struct ctl_message *from, const s
 
 /* ---- the end ---- */
 
+/* Asks the head to note, or to forget, the name of an actor of ours. */
+static void ask_name(struct own *own, const struct own_actor *actor, uint32_t op, mt_id id)
+{
+    struct {
+        struct ctl_request request;
+        struct ctl_name    name;
+    } ask = {.request = {.op = op}, .name = {.actor = actor->id, .owner = own->process, .owner_node = own->node}};
+    memcpy(ask.name.space, actor->space, sizeof ask.name.space);
+    memcpy(ask.name.name, actor->public_name, sizeof ask.name.name);
+    memcpy(ask.name.type, actor->name, sizeof ask.name.type);
+    own_send(own, CTL_REQUEST, id, &ask, sizeof ask);
+}
+
 static void fail_calls(struct own *own, struct own_actor *actor)
 {
     for (struct own_task *task; (task = own_queue_pop(&actor->queue));) {
@@ -122,17 +135,8 @@ static void actor_die(struct own *own, struct own_actor *actor, const struct own
     answer_askers(own, actor);
     if (actor->is_mine) {
         own_class_demand(own, actor->cls, 0);
-        if (actor->public_name[0]) {
-            uint8_t            bytes[sizeof(struct ctl_request) + sizeof(struct ctl_name)];
-            struct ctl_request request = {.op = CTL_OP_NAME_DELETE};
-            struct ctl_name    name = {.actor = actor->id, .owner = own->process, .owner_node = own->node};
-            memcpy(name.space, actor->space, sizeof name.space);
-            memcpy(name.name, actor->public_name, sizeof name.name);
-            memcpy(name.type, actor->name, sizeof name.type);
-            memcpy(bytes, &request, sizeof request);
-            memcpy(bytes + sizeof request, &name, sizeof name);
-            own_send(own, CTL_REQUEST, own_id_next(own), bytes, sizeof bytes);
-        }
+        if (actor->public_name[0])
+            ask_name(own, actor, CTL_OP_NAME_DELETE, own_id_next(own));
     }
 }
 
@@ -147,17 +151,9 @@ static void actor_die_of(struct own *own, struct own_actor *actor, int32_t code,
 
 static mt_status register_name(struct own *own, struct own_actor *actor)
 {
-    mt_id              id = own_id_next(own);
-    uint8_t            bytes[sizeof(struct ctl_request) + sizeof(struct ctl_name)];
-    struct ctl_request request = {.op = CTL_OP_NAME_PUT};
-    struct ctl_name    name = {.actor = actor->id, .owner = own->process, .owner_node = own->node};
+    mt_id id = own_id_next(own);
     MT_TRY(own_request_new(own, id, actor->id, CTL_OP_NAME_PUT));
-    memcpy(name.space, actor->space, sizeof name.space);
-    memcpy(name.name, actor->public_name, sizeof name.name);
-    memcpy(name.type, actor->name, sizeof name.type);
-    memcpy(bytes, &request, sizeof request);
-    memcpy(bytes + sizeof request, &name, sizeof name);
-    own_send(own, CTL_REQUEST, id, bytes, sizeof bytes);
+    ask_name(own, actor, CTL_OP_NAME_PUT, id);
     return mt_ok();
 }
 
@@ -259,6 +255,8 @@ void own_actor_reply(struct own *own, const struct own_request *request, const s
             own_class_demand(own, actor->cls, 1);
     } else if (request->kind == CTL_LANE_WANT && reply->code) {
         actor->is_asking = false;
+        if (reply->code != MT_EACTOR_DIED)
+            return; /* a lack of something: asked again at the next tick */
         actor->incarnation++; /* that worker is gone: the creator will name the next */
         own_actor_pump(own, actor);
     }

@@ -117,6 +117,54 @@ enum mt_limit {
     MT_TRAIN_LOG_STEPS         = 50,        /* steps between two lines of progress, unless set */
     MT_TRAIN_CHECKPOINT_S      = 30,        /* between two checkpoints, unless set */
 
+    /* Head: what it decides, and what it keeps. */
+    MT_HEAD_PAUSE_MS       = 1000,    /* a longer gap between two steps is the head's own pause: not the nodes' silence */
+    MT_HEAD_TICK_MS        = 250,     /* it is stepped at least so often */
+    MT_HEAD_VIEW_MS        = 20,      /* membership changes reach the nodes after at most so long */
+    MT_HEAD_VIEW_FREE_MS   = 1000,    /* changes of free resources, for up to 100 nodes; grows with the cluster */
+    MT_HEAD_GRACE_MS       = 2000,    /* after a start nothing is called unschedulable: nodes are still registering */
+    MT_HEAD_PROMISE_MS     = 100,     /* a promise stands until the node's first report after this age ... */
+    MT_HEAD_PROMISE_MS_MAX = 1500,    /* ... and at most so long */
+    MT_HEAD_REPLACE_MS     = 250,     /* a want that still stands so long after its Place is answered again */
+    MT_HEAD_PLACE_MAX      = 256,     /* leases answered by one Place */
+    MT_HEAD_WANTS_MAX      = 1024,    /* of one node */
+    MT_HEAD_KINDS_MAX      = 4096,    /* names of resources in one cluster */
+    MT_HEAD_NODES_DEAD_MAX = 256,     /* that are still listed; the oldest go first */
+    MT_HEAD_NAMES_MAX      = 100000,
+    MT_HEAD_OUTCOMES_MAX   = 16384,   /* remembered outcomes of name requests */
+    MT_HEAD_GONE_MAX       = 16384,   /* remembered processes that have ended */
+    MT_HEAD_JOBS_ACTIVE_MAX = 10000,  /* that have not ended */
+    MT_HEAD_JOBS_ENDED_MAX = 2000,    /* that are still listed, with their logs; the oldest go first */
+    MT_HEAD_JOB_ARGS_MAX   = 4096,
+    MT_HEAD_JOB_FILES_MAX  = 4096,
+    MT_HEAD_JOB_RETRY_MS   = 500,     /* before a failed or refused driver is started again */
+    MT_HEAD_JOB_LOG_BYTES_MAX = 256 * 1024 * 1024, /* what comes after is dropped, and the log says so */
+    MT_HEAD_WAITS_MAX      = 4096,    /* parked WaitJob calls */
+    MT_HEAD_WAIT_MS_MAX    = 60 * 1000, /* a longer one is answered after this */
+    MT_HEAD_LIST_BYTES_MAX = 3 * 1024 * 1024, /* of a list of jobs; the newest first */
+    MT_HEAD_BLOBS_MAX      = 100000,
+    MT_HEAD_BLOB_KEEP_MS   = 60 * 60 * 1000, /* an unneeded one is kept so long after its last use */
+    MT_HEAD_BLOB_SWEEP_MS  = 10 * 1000,
+    MT_HEAD_BLOB_SWEEP_MAX = 256,     /* dropped at a time */
+    MT_HEAD_COMMITS_MAX    = 16,      /* on the store's thread */
+    MT_HEAD_FILE_JOBS_MAX  = 65536,   /* on the files' thread */
+    MT_HEAD_PIECE_BYTES    = 128 * 1024, /* of a log or a blob: read and sent at a time */
+    MT_HEAD_LOG_AHEAD_BYTES = 16 * 1024 * 1024, /* of log on the way to the disk: then raylets are not read from */
+    MT_HEAD_UPLOADS_MAX    = 64,      /* at a time */
+    MT_HEAD_UPLOAD_MS      = 60 * 1000, /* a client that sends nothing for so long is cut off */
+    MT_HEAD_FEEDS_MAX      = 1024,    /* followers and downloads at a time */
+
+    /* Control client. */
+    MT_CTL_PATIENCE_MS   = 30 * 1000, /* default patience with a head that is away */
+    MT_CTL_HELLO_MS      = 5 * 1000,  /* opening fails sooner: a wrong address should not cost half a minute */
+    MT_CTL_RETRY_MS_MIN  = 50,        /* pause between tries, doubled up to ... */
+    MT_CTL_RETRY_MS_MAX  = 1000,
+    MT_CTL_WAIT_MS       = 10 * 1000, /* one WaitJob; repeated */
+    MT_CTL_UPLOAD_MS     = 60 * 1000, /* an upload that gets nothing through for so long is begun again */
+    MT_CTL_PIECE_BYTES   = 256 * 1024,
+    MT_CTL_HAS_MAX       = 1024,      /* files asked for in one call */
+    MT_CTL_FOLDERS_DEEP_MAX = 64,
+
     /* Texts. */
     MT_NAME_BYTES_MAX  = 128,  /* of a function, actor, resource, name space, label, tensor; its end included */
     MT_ERROR_BYTES_MAX = 512,  /* message of an error; its end included */
@@ -128,6 +176,9 @@ enum mt_limit {
 static_assert(MT_INLINE_VALUE_BYTES < MT_BUNDLE_BYTES_MAX, "an inline value fits into a bundle");
 static_assert(MT_BUNDLE_BYTES_MAX < MT_CONTROL_BYTES_MAX, "a bundle fits into a message");
 static_assert(MT_BUNDLE_BYTES_MAX < MT_PEER_REPLAY_BYTES_MAX, "several bundles may be under way");
+static_assert(MT_HEAD_LIST_BYTES_MAX < MT_CONTROL_BYTES_MAX, "a list of jobs fits into a message");
+static_assert(MT_HEAD_PAUSE_MS > 2 * MT_HEAD_TICK_MS, "ticks as planned are no pause");
+static_assert(MT_HEAD_PROMISE_MS_MAX > MT_HEAD_PROMISE_MS + 2 * MT_NODE_BEAT_MS, "a report comes before a promise ends");
 static_assert(MT_NODE_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
 static_assert(MT_NODE_REDIAL_MS * 4 <= MT_NODE_DEAD_MS - MT_NODE_SUSPECT_MS, "a suspect node is redialled often");
 static_assert(MT_HEAD_LEASE_MS > MT_NODE_BEAT_MS * 3, "renewed several times before it runs out");

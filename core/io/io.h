@@ -121,6 +121,9 @@ MT_MUST_USE mt_status io_worker_submit(struct io_worker *worker, struct io_job *
 
 /* ---- the process ---- */
 
+/* Opens /dev/null for each of the descriptors 0 to 2 that is closed, so that none of ours becomes one of them: libuv
+ * refuses to close it, and a message to standard error would go into it. First thing in main. ESYS. */
+MT_MUST_USE mt_status io_fill_standard_fds(void);
 /* Raises the soft limit of descriptors to the hard one, at most MT_FDS_MAX, and gives what holds now. ESYS. */
 MT_MUST_USE mt_status io_raise_fd_limit(uint32_t *out_limit);
 

@@ -5,7 +5,16 @@
 #include "core/io/io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+
+mt_status io_fill_standard_fds(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) /* the lowest that is free: this one */
+            return mt_error(MT_ESYS, errno, "open /dev/null");
+    return mt_ok();
+}
 
 mt_status io_raise_fd_limit(uint32_t *out_limit)
 {

@@ -123,7 +123,7 @@ static void back_to_pending(struct head *h, struct job *job)
 {
     job->node = 0;
     job->pid = 0;
-    job->retry_ms = h->now_ms + HEAD_JOB_RETRY_MS;
+    job->retry_ms = h->now_ms + MT_HEAD_JOB_RETRY_MS;
     jobs_set_state(h, job, JOB_PENDING);
     records_put_job(h, job);
 }
@@ -231,7 +231,7 @@ static void take_current(struct head *h, struct stream *s, struct job *job, cons
     if (says(state, "RUNNING"))
         take_running(h, s, job, state);
     else if (says(state, "SUCCEEDED"))
-        jobs_end(h, job, JOB_SUCCEEDED, state->exit_code, state->reason);
+        jobs_end(h, job, JOB_SUCCEEDED, state->exit_code, state->reason[0] ? state->reason : "exited with status 0");
     else if (says(state, "FAILED"))
         attempt_failed(h, job, state->exit_code, state->reason);
     else if (says(state, "STOPPED"))

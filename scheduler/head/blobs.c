@@ -7,8 +7,6 @@
  */
 #include "scheduler/head/internal.h"
 
-enum { SWEEP_MS = 10000, SWEEP_MAX = 256 /* dropped in one step */ };
-
 static void hex_of(const uint8_t *sha256, char hex[2 * HEAD_SHA_SIZE + 1])
 {
     for (int i = 0; i < HEAD_SHA_SIZE; i++)
@@ -66,7 +64,7 @@ mt_status head_blob_admit(const struct head *h, const uint8_t sha256[HEAD_SHA_SI
 {
     if (blobs_find(h, sha256))
         return mt_error(MT_EEXIST, 0, "the blob is here already");
-    if (h->blobs.count >= HEAD_BLOBS_MAX)
+    if (h->blobs.count >= MT_HEAD_BLOBS_MAX)
         return mt_error(MT_EAGAIN, 0, "the head keeps too many blobs");
     if (h->config.blob_bytes_max > 0 && h->blob_bytes + size > h->config.blob_bytes_max)
         return mt_error(MT_EDISK_FULL, 0, "the head's space for uploaded files is full");
@@ -124,14 +122,14 @@ static void drop(struct head *h, struct blob *blob)
 
 void blobs_tick(struct head *h)
 {
-    if (h->now_ms - h->blob_sweep_ms < SWEEP_MS)
+    if (h->now_ms - h->blob_sweep_ms < MT_HEAD_BLOB_SWEEP_MS)
         return;
     h->blob_sweep_ms = h->now_ms;
     uint32_t dropped = 0;
-    for (struct head_index_node *at = h->blobs.first, *next; at && dropped < SWEEP_MAX; at = next) {
+    for (struct head_index_node *at = h->blobs.first, *next; at && dropped < MT_HEAD_BLOB_SWEEP_MAX; at = next) {
         struct blob *blob = mt_container_of(at, struct blob, at);
         next = at->next;
-        if (blob->needed_by == 0 && h->now_ms - blob->used_ms >= HEAD_BLOB_KEEP_MS) {
+        if (blob->needed_by == 0 && h->now_ms - blob->used_ms >= MT_HEAD_BLOB_KEEP_MS) {
             drop(h, blob);
             dropped++;
         }

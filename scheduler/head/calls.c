@@ -7,8 +7,6 @@
  */
 #include "scheduler/head/internal.h"
 
-enum { LIST_BYTES_MAX = 3 * 1024 * 1024 /* of one ListJobsReply: below the limit of a control message */ };
-
 static void info_fill(const struct job *job, job_info *out)
 {
     *out = (job_info)MANTA__V1__JOB_INFO__INIT;
@@ -88,8 +86,8 @@ static int32_t submit_check(struct head *h, const job_spec *spec, char *text, si
         snprintf(text, text_size, "the content of file %.200s is not here: upload it, then submit again", missing->path);
         return MT_ENOENT;
     }
-    if (h->jobs_active >= HEAD_JOBS_ACTIVE_MAX) {
-        snprintf(text, text_size, "the cluster has %d jobs that have not ended: try again later", HEAD_JOBS_ACTIVE_MAX);
+    if (h->jobs_active >= MT_HEAD_JOBS_ACTIVE_MAX) {
+        snprintf(text, text_size, "the cluster has %d jobs that have not ended: try again later", MT_HEAD_JOBS_ACTIVE_MAX);
         return MT_EAGAIN;
     }
     return MT_OK;
@@ -159,12 +157,12 @@ static void wait_job(struct head *h, uint64_t call, const Manta__V1__WaitJobRequ
         reply_job(h, call, HEAD_WAIT_JOB, job);
         return;
     }
-    if (h->wait_calls.count >= HEAD_WAITS_MAX) {
+    if (h->wait_calls.count >= MT_HEAD_WAITS_MAX) {
         reply_error(h, call, HEAD_WAIT_JOB, MT_EAGAIN, "too many clients wait already: ask again later");
         return;
     }
     struct wait *w = calloc(1, sizeof *w);
-    uint64_t     ms = request->wait_ms < HEAD_WAIT_MS_MAX ? request->wait_ms : HEAD_WAIT_MS_MAX;
+    uint64_t     ms = request->wait_ms < MT_HEAD_WAIT_MS_MAX ? request->wait_ms : MT_HEAD_WAIT_MS_MAX;
     if (!w || mt_map_put_ptr(&h->wait_calls, mt_map_key(call), w).code != 0) {
         free(w);
         head_broken(h, mt_error(MT_ENOMEM, 0, "park a call"));
@@ -221,7 +219,7 @@ static void list_jobs(struct head *h, uint64_t call)
         job_info *info = &items[reply.n_jobs];
         info_fill(mt_container_of(at, struct job, at), info);
         size += manta__v1__job_info__get_packed_size(info) + 8;
-        if (size > LIST_BYTES_MAX)
+        if (size > MT_HEAD_LIST_BYTES_MAX)
             break;
         reply.jobs[reply.n_jobs++] = info;
     }

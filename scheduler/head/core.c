@@ -29,7 +29,7 @@ mt_status head_new(const struct head_config *config, struct head **out_head)
         return mt_error(MT_ENOMEM, 0, "make the head");
     h->config = *config;
     if (h->config.grace_ms == 0)
-        h->config.grace_ms = HEAD_GRACE_MS;
+        h->config.grace_ms = MT_HEAD_GRACE_MS;
     h->rng.state = config->seed;
     h->next_node = config->first_node ? config->first_node : 1;
     h->now_ms = h->start_ms = config->now_ms;
@@ -116,7 +116,7 @@ static mt_status sort_jobs(struct head *h)
 
 static void plan_next(struct head *h, struct head_actions *out)
 {
-    uint64_t      next = h->now_ms + HEAD_TICK_MS;
+    uint64_t      next = h->now_ms + MT_HEAD_TICK_MS;
     uint64_t      view = view_due_ms(h);
     mt_heap_node *wait = mt_heap_first(&h->waits);
     if (view < next)
@@ -204,7 +204,7 @@ mt_status head_step(struct head *h, const struct head_event *event, struct head_
     uint64_t gap = event->now_ms > h->now_ms ? event->now_ms - h->now_ms : 0;
     h->now_ms += gap;
     h->wall_ms = event->wall_ms;
-    if (gap > HEAD_PAUSE_MS)
+    if (gap > MT_HEAD_PAUSE_MS)
         nodes_paused(h, gap);
     if (event->kind == HEAD_EV_STORED && !h->is_ending)
         stored(h, event->token, event->status);

@@ -15,6 +15,7 @@
 #ifndef HEAD_CORE_H
 #define HEAD_CORE_H
 
+#include "core/base/limits.h"
 #include "core/base/rng.h"
 #include "core/base/status.h"
 
@@ -22,38 +23,11 @@
 
 struct head;
 
-/* ---- limits ---------------------------------------------------------------------------------------------------- */
-enum {
-    HEAD_SUSPECT_MS = 2000,        /* a node that has been silent for so long gets no new work */
-    HEAD_DEAD_MS = 10000,          /* ... and is declared dead after so long */
-    HEAD_PAUSE_MS = 1000,          /* a longer gap between two steps is the head's own pause: not the nodes' silence */
-    HEAD_TICK_MS = 250,            /* the core is stepped at least so often */
-    HEAD_VIEW_MS = 20,             /* membership changes reach the nodes after at most so long */
-    HEAD_VIEW_FREE_MS = 1000,      /* changes of free resources, for up to 100 nodes; grows with the cluster */
-    HEAD_GRACE_MS = 2000,          /* after a start nothing is called unschedulable: nodes are still registering */
-    HEAD_PROMISE_MS = 100,         /* a promise stands until the node's first report after this age ... */
-    HEAD_PROMISE_MAX_MS = 1500,    /* ... and at most so long */
-    HEAD_REPLACE_MS = 250,         /* a want that still stands so long after its Place is answered again */
-    HEAD_JOB_RETRY_MS = 500,       /* before a failed or refused driver is started again */
-    HEAD_NODES_MAX = 4096,         /* alive and suspect */
-    HEAD_NODES_DEAD_MAX = 256,     /* dead ones that are still listed; the oldest go first */
-    HEAD_WANTS_MAX = 1024,         /* per node */
-    HEAD_PLACE_MAX = 256,          /* leases answered by one Place */
-    HEAD_RESOURCES_MAX = 16,       /* per node or request */
-    HEAD_NAMES_MAX = 100000,
-    HEAD_JOBS_ACTIVE_MAX = 10000,  /* PENDING or RUNNING */
-    HEAD_JOBS_ENDED_MAX = 2000,    /* ended ones that are still listed, with their logs; the oldest go first */
-    HEAD_WAITS_MAX = 4096,         /* parked WaitJob calls */
-    HEAD_WAIT_MS_MAX = 60000,      /* a longer WaitJob is answered after this */
-    HEAD_OUTCOMES_MAX = 16384,     /* remembered outcomes of name requests, by request id */
-    HEAD_BLOBS_MAX = 100000,
-    HEAD_BLOB_KEEP_MS = 3600000,   /* an unneeded blob is kept so long after its last use */
+enum { /* limits: core/base/limits.h */
     HEAD_SHA_SIZE = 32,
-    HEAD_JOB_ID_SIZE = 64,         /* [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63 bytes: it is also a file name */
-    HEAD_JOB_ARGS_MAX = 4096,
-    HEAD_JOB_FILES_MAX = 4096,
+    HEAD_JOB_ID_SIZE = 64, /* [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63 bytes: it is also a file name */
     HEAD_CLUSTER_SIZE = 40,
-    HEAD_TEXT_SIZE = 512,
+    HEAD_TEXT_SIZE = MT_ERROR_BYTES_MAX,
 };
 
 /* ---- what goes in ---------------------------------------------------------------------------------------------- */
@@ -160,7 +134,7 @@ struct head_config {
     uint64_t seed;                       /* ties between equal nodes are broken by it */
     uint64_t now_ms;
     uint32_t first_node;     /* number of the first newcomer; 0: 1. Numbers below it are for raylets that ask for them */
-    uint64_t grace_ms;       /* 0: HEAD_GRACE_MS */
+    uint64_t grace_ms;       /* 0: MT_HEAD_GRACE_MS */
     uint64_t blob_bytes_max; /* 0: no bound */
     bool     runs_as_root;
 };

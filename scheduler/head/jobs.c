@@ -14,8 +14,6 @@
 
 #include <inttypes.h>
 
-enum { LOG_BYTES_MAX = 256 * 1024 * 1024 /* of one job; what comes after is dropped, and the log says so */ };
-
 #define AS_BIT(state) (1u << JOB_##state)
 #define ENDED (AS_BIT(STOPPED) | AS_BIT(SUCCEEDED) | AS_BIT(FAILED))
 static const uint8_t job_next[JOB_STATE_COUNT] = {
@@ -141,7 +139,7 @@ mt_status jobs_load(struct head *h, const Manta__Store__JobRecord *r)
 /* Ended jobs are listed for a while, the newest ones. */
 void jobs_prune(struct head *h)
 {
-    for (struct head_index_node *at = h->jobs.first, *next; at && h->jobs_ended > HEAD_JOBS_ENDED_MAX; at = next) {
+    for (struct head_index_node *at = h->jobs.first, *next; at && h->jobs_ended > MT_HEAD_JOBS_ENDED_MAX; at = next) {
         struct job *job = mt_container_of(at, struct job, at);
         next = at->next;
         if (!jobs_has_ended(job))
@@ -217,7 +215,7 @@ void jobs_log(struct head *h, struct stream *s, const Manta__V1__LogChunk *chunk
         attempts_log_ack(h, job, job->log_size);
         return;
     }
-    if (job->log_size + chunk->text.len > LOG_BYTES_MAX) {
+    if (job->log_size + chunk->text.len > MT_HEAD_JOB_LOG_BYTES_MAX) {
         log_full(h, job, end);
         attempts_log_ack(h, job, job->log_size);
         return;

@@ -27,7 +27,10 @@ int main(int argc, char **argv)
 {
     struct head_options options;
     uint32_t            fd_limit;
-    mt_status           st = head_options_read(argc, argv, &options);
+    mt_status           st = io_fill_standard_fds();
+    if (st.code != 0)
+        return 1;
+    st = head_options_read(argc, argv, &options);
     if (st.code != 0)
         return st.code == MT_ENOENT ? 0 : 2;
     mt_assert_set_hook(failed_check);

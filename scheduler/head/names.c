@@ -10,7 +10,7 @@
  */
 #include "scheduler/head/internal.h"
 
-enum { NAME_SEPARATOR = 0x1f, GONE_MAX = 16384 };
+enum { NAME_SEPARATOR = 0x1f };
 enum name_op { NAME_PUT = 1, NAME_GET = 2, NAME_DELETE = 3 }; /* NameRequest.op: enum ctl_op of the local protocol */
 
 static bool text_is_fine(const char *text, bool may_be_empty)
@@ -99,11 +99,11 @@ static void remember(struct head *h, const struct outcome *outcome)
 {
     if (mt_id_is_zero(outcome->id))
         return;
-    if (h->outcome_ring.count < HEAD_OUTCOMES_MAX) {
+    if (h->outcome_ring.count < MT_HEAD_OUTCOMES_MAX) {
         h->outcome_at = h->outcome_ring.count;
         HEAD_TRY(h, mt_vec_push(&h->outcome_ring, *outcome));
     } else {
-        h->outcome_at = (h->outcome_at + 1) % HEAD_OUTCOMES_MAX;
+        h->outcome_at = (h->outcome_at + 1) % MT_HEAD_OUTCOMES_MAX;
         mt_map_remove(&h->outcomes, h->outcome_ring.data[h->outcome_at].id);
         h->outcome_ring.data[h->outcome_at] = *outcome;
     }
@@ -128,7 +128,7 @@ static void reply(struct head *h, struct stream *s, const Manta__V1__NameRequest
     else if (o->code == MT_EINVAL)
         snprintf(text, sizeof text, "a name has 1 to %d bytes and no control characters", HEAD_NAME_SIZE - 1);
     else if (o->code == MT_EAGAIN)
-        snprintf(text, sizeof text, "the cluster holds %d names already: delete some", HEAD_NAMES_MAX);
+        snprintf(text, sizeof text, "the cluster holds %d names already: delete some", MT_HEAD_NAMES_MAX);
     answer.id_process = r->id_process;
     answer.id_counter = r->id_counter;
     answer.code = o->code;
@@ -164,7 +164,7 @@ static void put(struct head *h, const Manta__V1__NameRequest *r, const char *key
         o->code = MT_EACTOR_DIED;
         return;
     }
-    if (h->names.count >= HEAD_NAMES_MAX) {
+    if (h->names.count >= MT_HEAD_NAMES_MAX) {
         o->code = MT_EAGAIN;
         return;
     }
@@ -243,12 +243,12 @@ static void remember_gone(struct head *h, uint64_t process)
 {
     if (process == 0 || mt_map_find(&h->gone, mt_map_key(process)))
         return;
-    if (h->gone_order.count < GONE_MAX) {
+    if (h->gone_order.count < MT_HEAD_GONE_MAX) {
         HEAD_TRY(h, mt_vec_push(&h->gone_order, process));
     } else {
         mt_map_remove(&h->gone, mt_map_key(h->gone_order.data[h->gone_at]));
         h->gone_order.data[h->gone_at] = process;
-        h->gone_at = (h->gone_at + 1) % GONE_MAX;
+        h->gone_at = (h->gone_at + 1) % MT_HEAD_GONE_MAX;
     }
     HEAD_TRY(h, mt_map_put_num(&h->gone, mt_map_key(process), 1));
 }

@@ -111,7 +111,7 @@ static void node_set_state(struct head *h, struct node *n, enum policy_state sta
 static void dead_remember(struct head *h, uint32_t number)
 {
     HEAD_TRY(h, mt_vec_push(&h->dead, number));
-    while (h->dead.count > HEAD_NODES_DEAD_MAX) {
+    while (h->dead.count > MT_HEAD_NODES_DEAD_MAX) {
         uint32_t     oldest = h->dead.data[0];
         struct node *n = nodes_find(h, oldest);
         mt_vec_remove(&h->dead, 0);
@@ -189,7 +189,7 @@ static void node_tick(struct head *h, struct node *n)
     }
     if (silent >= MT_NODE_SUSPECT_MS && n->stream != 0)
         node_suspect(h, n, "silent");
-    promises_expire(h, n, HEAD_PROMISE_MAX_MS);
+    promises_expire(h, n, MT_HEAD_PROMISE_MS_MAX);
 }
 
 void nodes_tick(struct head *h)
@@ -304,9 +304,9 @@ static const char *register_check(const struct head *h, const Manta__V1__Registe
                strlen(r->data_address) >= MT_NAME_BYTES_MAX) {
         *out_code = MT_EINVAL;
         snprintf(text, text_size, "a name or an address is longer than %d bytes", MT_NAME_BYTES_MAX - 1);
-    } else if (h->nodes_living >= HEAD_NODES_MAX) {
+    } else if (h->nodes_living >= MT_NODES_MAX) {
         *out_code = MT_EAGAIN;
-        snprintf(text, text_size, "the cluster has its %d nodes already", HEAD_NODES_MAX);
+        snprintf(text, text_size, "the cluster has its %d nodes already", MT_NODES_MAX);
     } else {
         return NULL;
     }
@@ -329,7 +329,7 @@ static struct node *register_find(struct head *h, const Manta__V1__Register *r)
 /* A raylet that names a number which was never given keeps it: in a private cluster it is 1 before it knows the head. */
 static struct node *node_new(struct head *h, const Manta__V1__Register *r)
 {
-    uint32_t     number = r->node >= h->next_node && r->node - h->next_node <= HEAD_NODES_MAX ? r->node : h->next_node;
+    uint32_t     number = r->node >= h->next_node && r->node - h->next_node <= MT_NODES_MAX ? r->node : h->next_node;
     struct node *n = calloc(1, sizeof *n);
     if (r->node != 0 && r->node < h->next_node && h->config.first_node > r->node)
         number = r->node;
@@ -447,7 +447,7 @@ static void take_report(struct head *h, struct node *n, const Manta__V1__Report 
                 n->reported[j] = free < 0 ? 0 : free > total ? total : free;
             }
     }
-    promises_expire(h, n, HEAD_PROMISE_MS);
+    promises_expire(h, n, MT_HEAD_PROMISE_MS);
     node_refresh_free(n);
     h->is_capacity_changed = h->is_free_changed = true;
     wants_report(h, n, report->wants, report->n_wants);

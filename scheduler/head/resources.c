@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-enum { KINDS_MAX = 4096, RESOURCE_NAME_SIZE = 24 /* as in the local protocol, its end included */ };
+enum { RESOURCE_NAME_SIZE = 24 /* as in the local protocol, its end included */ };
 static const int64_t AMOUNT_MAX = (int64_t)1 << 56;
 
 uint32_t resources_kind(struct head *h, const char *name)
@@ -14,7 +14,7 @@ uint32_t resources_kind(struct head *h, const char *name)
     for (size_t i = 0; i < h->kinds.count; i++)
         if (strcmp(h->kinds.data[i], name) == 0)
             return (uint32_t)i;
-    if (h->kinds.count >= KINDS_MAX)
+    if (h->kinds.count >= MT_HEAD_KINDS_MAX)
         return UINT32_MAX;
     char *copy = head_strdup(h, name);
     if (!copy || mt_vec_push(&h->kinds, copy).code != 0) {

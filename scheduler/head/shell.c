@@ -237,14 +237,51 @@ static mt_status make_token(struct shell *sh)
     return st.code == 0 ? st : complain(st, "token file", sh->token_file);
 }
 
-static mt_status make_server(struct shell *sh)
+/* The port of the last run, kept in the state folder: raylets and clients that know it find us there again. */
+static uint16_t last_port(const struct shell *sh)
+{
+    char     path[SHELL_PATH_SIZE];
+    unsigned port = 0;
+    shell_path(sh, "", "port", path);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%5u", &port) != 1)
+        port = 0;
+    if (file)
+        fclose(file);
+    return port <= UINT16_MAX ? (uint16_t)port : 0;
+}
+
+static void keep_port(const struct shell *sh)
+{
+    char path[SHELL_PATH_SIZE];
+    shell_path(sh, "", "port", path);
+    FILE *file = fopen(path, "we");
+    if (!file || fprintf(file, "%u\n", rpc_server_port(sh->server)) < 0)
+        mt_log(MT_LOG_WARN, "keep_port", "the next start may take another port");
+    if (file)
+        fclose(file);
+}
+
+static mt_status open_server(struct shell *sh)
 {
     struct rpc_server_config config = {.host = sh->options.host, .port = sh->options.port, .token = &sh->token};
+    if (config.port == 0 && (config.port = last_port(sh)) != 0) {
+        if (rpc_server_open(sh->rpc, &sh->service, &config, &sh->server).code == 0)
+            return mt_ok();
+        config.port = 0; /* somebody else has it now */
+    }
+    MT_TRY(rpc_server_open(sh->rpc, &sh->service, &config, &sh->server));
+    keep_port(sh);
+    return mt_ok();
+}
+
+static mt_status make_server(struct shell *sh)
+{
     mt_status st = rpc_new(sh->loop, &sh->rpc);
     if (st.code != 0)
         return complain(st, "can't start", "gRPC");
     shell_rpc_init(sh);
-    st = rpc_server_open(sh->rpc, &sh->service, &config, &sh->server);
+    st = open_server(sh);
     if (st.code == MT_EUNSUPPORTED)
         fprintf(stderr, "manta-head: --listen %s: only loopback is served as long as there is no TLS: the token would "
                         "travel in clear\n", sh->options.host);

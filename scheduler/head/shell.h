@@ -12,6 +12,7 @@
 #define HEAD_SHELL_H
 
 #include "core/base/buf.h"
+#include "core/base/limits.h"
 #include "core/base/map.h"
 #include "core/base/sha256.h"
 #include "core/base/vec.h"
@@ -21,15 +22,7 @@
 #include "scheduler/head/options.h"
 #include "scheduler/head/store.h"
 
-enum {
-    SHELL_PATH_SIZE = 4096,
-    SHELL_STORE_JOBS_MAX = 16,
-    SHELL_FILE_JOBS_MAX = 65536,
-    SHELL_PIECE_SIZE = 128 * 1024,           /* of a log or a blob: read and sent at a time */
-    SHELL_LOG_BYTES_MAX = 16 * 1024 * 1024,  /* of log on the way to the disk: then raylets are not read from */
-    SHELL_UPLOADS_MAX = 64,                  /* at a time */
-    SHELL_FEEDS_MAX = 1024,                  /* followers and downloads at a time */
-};
+enum { SHELL_PATH_SIZE = MT_PATH_BYTES_MAX };
 
 struct shell {
     struct head_options options;

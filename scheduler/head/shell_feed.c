@@ -86,7 +86,7 @@ static void read_work(struct io_job *job)
         return;
     if (f->sys == 0) {
         f->size = (uint64_t)info.st_size;
-        n = pread(fd, f->piece, SHELL_PIECE_SIZE, (off_t)f->offset);
+        n = pread(fd, f->piece, MT_HEAD_PIECE_BYTES, (off_t)f->offset);
         f->sys = n < 0 ? errno : 0;
     }
     f->piece_size = n > 0 ? (size_t)n : 0;
@@ -281,8 +281,8 @@ static void feed_ended(struct rpc_stream_handler *handler, struct rpc_stream *st
 static struct rpc_stream_handler *feed_new(struct rpc_service *service, struct rpc_stream *stream, bool is_blob)
 {
     struct shell *sh = mt_container_of(service, struct shell, service);
-    struct feed  *f = sh->feed_count < SHELL_FEEDS_MAX ? calloc(1, sizeof *f) : NULL;
-    if (!f || !(f->piece = malloc(SHELL_PIECE_SIZE))) {
+    struct feed  *f = sh->feed_count < MT_HEAD_FEEDS_MAX ? calloc(1, sizeof *f) : NULL;
+    if (!f || !(f->piece = malloc(MT_HEAD_PIECE_BYTES))) {
         free(f);
         return NULL;
     }
@@ -296,7 +296,7 @@ static struct rpc_stream_handler *feed_new(struct rpc_service *service, struct r
         f->next->back = &f->next;
     sh->feeds = f;
     sh->feed_count++;
-    rpc_stream_set_queue(stream, 4 * SHELL_PIECE_SIZE);
+    rpc_stream_set_queue(stream, 4 * MT_HEAD_PIECE_BYTES);
     return &f->handler;
 }
 

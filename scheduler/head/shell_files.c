@@ -67,12 +67,11 @@ static void log_done(struct io_job *job)
     struct head_event event = {.kind = HEAD_EV_LOG_WRITTEN, .job = l->action.job,
                                .size = l->action.offset + l->action.bytes->size};
     sh->log_bytes -= l->action.bytes->size;
-    if (sh->log_bytes <= SHELL_LOG_BYTES_MAX / 2)
+    if (sh->log_bytes <= MT_HEAD_LOG_AHEAD_BYTES / 2)
         shell_resume_streams(sh);
-    if (l->sys == 0)
-        shell_step(sh, &event);
-    else
+    if (l->sys != 0) /* a hole in the log; the raylet is told to go on all the same, or the job would never end */
         mt_log(MT_LOG_ERROR, "log_write", "job=%s error=\"%s\"", l->action.job, strerror(l->sys));
+    shell_step(sh, &event);
     shell_feed_wake(sh, l->action.job);
     free(l->action.bytes);
     free(l);
@@ -149,7 +148,7 @@ static void remove_all(const char *dir)
 
 void shell_files_remove(struct shell *sh)
 {
-    static const char *const names[] = {"state.db", "state.db-wal", "state.db-shm", "state.db-journal"};
+    static const char *const names[] = {"state.db", "state.db-wal", "state.db-shm", "state.db-journal", "port"};
     char                     path[SHELL_PATH_SIZE];
     shell_path(sh, "logs", "", path);
     remove_all(path);
@@ -219,5 +218,5 @@ mt_status shell_files_open(struct shell *sh)
 {
     MT_TRY(load_folder(sh, "logs", load_log));
     MT_TRY(load_folder(sh, "blobs", load_blob));
-    return io_worker_new(sh->loop, SHELL_FILE_JOBS_MAX, &sh->files);
+    return io_worker_new(sh->loop, MT_HEAD_FILE_JOBS_MAX, &sh->files);
 }

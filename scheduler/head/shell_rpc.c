@@ -87,7 +87,7 @@ static void attach_message(struct rpc_stream_handler *handler, struct rpc_stream
     struct shell  *sh = a->sh;
     if (a->is_forgotten)
         return;
-    if (sh->log_bytes > SHELL_LOG_BYTES_MAX && !a->is_paused) {
+    if (sh->log_bytes > MT_HEAD_LOG_AHEAD_BYTES && !a->is_paused) {
         a->is_paused = true;
         rpc_stream_pause(stream);
     }

@@ -143,7 +143,7 @@ mt_status shell_store_open(struct shell *sh)
     if (st.code == 0 && (st = sh->store->ops->load(sh->store, &loader.reader)).code != 0)
         snprintf(text, sizeof text, "%s", sh->store->text[0] ? sh->store->text : st.what);
     if (st.code == 0)
-        st = io_worker_new(sh->loop, SHELL_STORE_JOBS_MAX, &sh->store_worker);
+        st = io_worker_new(sh->loop, MT_HEAD_COMMITS_MAX, &sh->store_worker);
     if (st.code != 0)
         fprintf(stderr, "manta-head: %s\n", text[0] ? text : st.what);
     return st;

@@ -19,8 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { UPLOAD_SILENT_MS = 60 * 1000 /* a client that sends nothing for so long is cut off */ };
-
 struct upload {
     struct rpc_stream_handler handler;
     struct shell             *sh;
@@ -235,7 +233,7 @@ static void upload_message(struct rpc_stream_handler *handler, struct rpc_stream
 {
     struct upload    *u = mt_container_of(handler, struct upload, handler);
     ProtobufCMessage *chunk = NULL;
-    io_timer_start(u->sh->loop, &u->silence, UPLOAD_SILENT_MS);
+    io_timer_start(u->sh->loop, &u->silence, MT_HEAD_UPLOAD_MS);
     if (u->is_answered)
         return;
     if (rpc_unpack(&manta__v1__blob_chunk__descriptor, message, MT_CONTROL_BYTES_MAX, &chunk).code != 0) {
@@ -270,7 +268,7 @@ static void upload_ended(struct rpc_stream_handler *handler, struct rpc_stream *
 struct rpc_stream_handler *shell_put_blob(struct rpc_service *service, struct rpc_stream *stream)
 {
     struct shell  *sh = mt_container_of(service, struct shell, service);
-    struct upload *u = sh->uploads < SHELL_UPLOADS_MAX ? calloc(1, sizeof *u) : NULL;
+    struct upload *u = sh->uploads < MT_HEAD_UPLOADS_MAX ? calloc(1, sizeof *u) : NULL;
     if (!u)
         return NULL;
     u->handler = (struct rpc_stream_handler){upload_message, NULL, upload_ended, upload_closed};
@@ -279,6 +277,6 @@ struct rpc_stream_handler *shell_put_blob(struct rpc_service *service, struct rp
     u->fd = -1;
     u->silence.fire = silent;
     sh->uploads++;
-    io_timer_start(sh->loop, &u->silence, UPLOAD_SILENT_MS);
+    io_timer_start(sh->loop, &u->silence, MT_HEAD_UPLOAD_MS);
     return &u->handler;
 }

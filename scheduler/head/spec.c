@@ -43,7 +43,7 @@ static const char *check_argv(const job_spec *spec)
 {
     if (spec->n_argv == 0 || spec->argv[0][0] == '\0')
         return "argv: names the program to run";
-    if (spec->n_argv > HEAD_JOB_ARGS_MAX || spec->n_env > HEAD_JOB_ARGS_MAX)
+    if (spec->n_argv > MT_HEAD_JOB_ARGS_MAX || spec->n_env > MT_HEAD_JOB_ARGS_MAX)
         return "argv and env: have at most 4096 entries";
     for (size_t i = 0; i < spec->n_argv; i++)
         if (strlen(spec->argv[i]) >= TEXT_MAX)
@@ -71,7 +71,7 @@ mt_status spec_check(const job_spec *spec, char *text, size_t text_size)
         return wrong(text, text_size, "job", spec->id, rule);
     if (strlen(spec->name) >= MT_NAME_BYTES_MAX)
         return wrong(text, text_size, "job name", spec->name, "has less than 128 bytes");
-    if (spec->n_files > HEAD_JOB_FILES_MAX)
+    if (spec->n_files > MT_HEAD_JOB_FILES_MAX)
         return wrong(text, text_size, "job", spec->id, "has at most 4096 files");
     for (size_t i = 0; i < spec->n_files; i++) {
         const Manta__V1__JobFile *f = spec->files[i];

@@ -4,7 +4,7 @@
  *
  * Always:  versions grow, also across restarts of the head: its epoch is in the upper bits.
  *
- * A change of membership goes out after HEAD_VIEW_MS at most. A change of free resources alone waits longer, the longer
+ * A change of membership goes out after MT_HEAD_VIEW_MS at most. A change of free resources alone waits longer, the longer
  * the more nodes there are, since a View costs nodes times nodes.
  */
 #include "scheduler/head/internal.h"
@@ -80,9 +80,9 @@ static struct head_bytes *pack(struct head *h)
 uint64_t view_due_ms(const struct head *h)
 {
     if (h->is_members_changed)
-        return h->view_ms + HEAD_VIEW_MS;
+        return h->view_ms + MT_HEAD_VIEW_MS;
     if (h->is_free_changed)
-        return h->view_ms + HEAD_VIEW_FREE_MS * (uint64_t)(1 + h->nodes_living / NODES_PER_STEP);
+        return h->view_ms + MT_HEAD_VIEW_FREE_MS * (uint64_t)(1 + h->nodes_living / NODES_PER_STEP);
     return UINT64_MAX;
 }
 

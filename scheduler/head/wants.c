@@ -6,7 +6,7 @@
  * Always:  placed <= wanted; each Place is a promise on the nodes that it names, until their reports contain it.
  *
  * A want is a level: each report brings all wants of its node, and replaces what was there. What was placed for a want
- * is remembered as long as its version stays; when the want still stands HEAD_REPLACE_MS later, its leases were refused
+ * is remembered as long as its version stays; when the want still stands MT_HEAD_REPLACE_MS later, its leases were refused
  * or lost, and it is answered again. So nothing here needs an acknowledgement.
  */
 #include "scheduler/head/internal.h"
@@ -63,8 +63,8 @@ static struct want read_want(struct head *h, struct node *n, const Manta__V1__Wa
 void wants_report(struct head *h, struct node *n, Manta__V1__Want *const *wants, size_t count)
 {
     MT_VEC(struct want) next = {0};
-    if (count > HEAD_WANTS_MAX)
-        count = HEAD_WANTS_MAX; /* the rest is in a later report, when these are served */
+    if (count > MT_HEAD_WANTS_MAX)
+        count = MT_HEAD_WANTS_MAX; /* the rest is in a later report, when these are served */
     if (count > 0)
         HEAD_TRY(h, mt_vec_reserve(&next, count));
     for (size_t i = 0; i < count && i < next.capacity; i++) {
@@ -115,15 +115,15 @@ static void explain(struct head *h, struct node *n, struct want *w, struct polic
 
 static void serve(struct head *h, struct node *n, struct want *w, struct policy_node **living, uint32_t count)
 {
-    uint32_t nodes[HEAD_PLACE_MAX];
-    if (w->placed > 0 && h->now_ms - w->placed_ms >= HEAD_REPLACE_MS) {
+    uint32_t nodes[MT_HEAD_PLACE_MAX];
+    if (w->placed > 0 && h->now_ms - w->placed_ms >= MT_HEAD_REPLACE_MS) {
         w->placed = 0;
         h->count.replaced++;
     }
     uint32_t wanted = w->wanted - w->placed;
     if (wanted == 0 || (w->is_refused && !h->is_capacity_changed))
         return;
-    uint32_t placed = policy_place(living, count, &w->request, wanted < HEAD_PLACE_MAX ? wanted : HEAD_PLACE_MAX,
+    uint32_t placed = policy_place(living, count, &w->request, wanted < MT_HEAD_PLACE_MAX ? wanted : MT_HEAD_PLACE_MAX,
                                    &h->rng, nodes);
     if (placed > 0) {
         w->placed += placed;
@@ -142,7 +142,7 @@ static bool has_open(const struct head *h, const struct node *n)
 {
     for (size_t i = 0; i < n->wants.count; i++) {
         const struct want *w = &n->wants.data[i];
-        if (w->placed < w->wanted || (w->placed > 0 && h->now_ms - w->placed_ms >= HEAD_REPLACE_MS))
+        if (w->placed < w->wanted || (w->placed > 0 && h->now_ms - w->placed_ms >= MT_HEAD_REPLACE_MS))
             return true;
     }
     return false;

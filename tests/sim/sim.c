@@ -182,6 +182,8 @@ static void run(struct sim *s)
     }
     SIM_REQUIRE(s, s->is_over, "I10: nothing more happens, and work is left: %s", sim_oracle_pending(s));
     sim_oracle_finish(s);
+    if (s->config.has_head)
+        sim_head_count(s);
 }
 
 static struct sim *running; /* for the assert hook, which has no place for a context */

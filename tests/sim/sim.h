@@ -47,16 +47,18 @@ struct sim_proc;
 #define SIM_COUNTERS(X)                                                                                                \
     /* faults */                                                                                                       \
     X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_zygote) X(kill_raylet)             \
-    X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) X(pause_head)                                    \
-    X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(fork_failed) X(lane_failed) X(fault_total)                \
-    /* what followed */                                                                                                \
-    X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_returned) X(task_owner_gone)      \
-    X(task_user_error) X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed)                                       \
-    X(actor_made) X(actor_restarted) X(actor_dead) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died)         \
+    X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) X(pause_head)               \
+    X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(fork_failed) X(lane_failed) X(fault_total)   \
+    /* owners and workers */                                                                                           \
+    X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) X(task_user_error)    \
+    X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed) X(worker_blocked)                                        \
+    X(actor_made) X(actor_restarted) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died)                       \
     X(name_put) X(name_refused) X(name_found)                                                                          \
-    X(lease_granted) X(lease_recalled) X(lease_ended) X(worker_blocked) X(bounced) X(death_news)                       \
-    X(remote_lease) X(remote_done) X(node_dead) X(node_suspect) X(reconnected) X(fenced) X(replayed)                   \
-    X(head_restarted) X(head_lost_writes) X(raylet_restarted)
+    /* raylets */                                                                                                      \
+    X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted)           \
+    /* head */                                                                                                         \
+    X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch)           \
+    X(head_noticed_pause) X(name_outcome_repeated)
 
 struct sim_counters {
 #define X(name) uint64_t name;

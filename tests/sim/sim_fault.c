@@ -10,7 +10,7 @@
 
 #include <signal.h>
 
-enum { SIM_FAULT_MEAN_MS = 40 };
+enum { SIM_FAULT_MEAN_MS = 60 };
 
 /* A random living process of that role (of all, the n-th); NULL: none. */
 static struct sim_proc *random_proc(struct sim *s, enum ctl_role role)
@@ -64,12 +64,15 @@ static void pause_raylet(struct sim *s)
 {
     struct sim_node *n = s->nodes[sim_random(s, (uint64_t)s->config.nodes)];
     bool             is_long = sim_chance(s, 100000);
+    uint64_t         time = sim_between(s, SIM_MS, 300 * SIM_MS);
     if (!sim_node_is_up(n))
         return;
     s->counters.pause_raylet++;
     s->counters.pause_raylet_long += is_long;
     s->counters.fault_total++;
-    sim_node_pause(s, n, is_long ? sim_between(s, SIM_S, 3 * SIM_S) : sim_between(s, SIM_MS, 300 * SIM_MS));
+    if (is_long)
+        time = sim_chance(s, 700000) ? sim_between(s, SIM_S, 3 * SIM_S) : sim_between(s, 10 * SIM_S, 13 * SIM_S);
+    sim_node_pause(s, n, time);
 }
 
 static void restart_raylet(struct sim *s, struct sim_event *e)
@@ -124,10 +127,14 @@ static void cut_path(struct sim *s)
 {
     int      a = (int)sim_random(s, (uint64_t)s->config.nodes);
     int      b = sim_chance(s, 500000) ? SIM_HEAD : (int)sim_random(s, (uint64_t)s->config.nodes);
-    uint64_t time = sim_chance(s, 120000) ? sim_between(s, 2 * SIM_S, 15 * SIM_S) : sim_between(s, SIM_MS, 1500 * SIM_MS);
+    uint64_t time = sim_between(s, SIM_MS, 1500 * SIM_MS);
     bool     is_one_way = sim_chance(s, 300000);
     if (a == b)
         return;
+    if (sim_chance(s, 100000))
+        time = sim_between(s, 2 * SIM_S, 9 * SIM_S); /* suspect */
+    else if (sim_chance(s, b == SIM_HEAD ? 60000 : 20000))
+        time = sim_between(s, 10 * SIM_S, 14 * SIM_S); /* dead */
     sim_net_cut(s, a, b, time);
     if (!is_one_way)
         sim_net_cut(s, b, a, time);

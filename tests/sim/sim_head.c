@@ -180,7 +180,7 @@ static void after_step(struct sim *s, uint64_t serial)
     }
     if (h->serial != serial)
         return;
-    uint64_t next = h->actions.next_ms * SIM_MS, latest = s->now + HEAD_TICK_MS * SIM_MS;
+    uint64_t next = h->actions.next_ms * SIM_MS, latest = s->now + MT_HEAD_TICK_MS * SIM_MS;
     head_actions_clear(&h->actions);
     const char *broken = head_check(h->core);
     SIM_REQUIRE(s, !broken, "I8: the head: %s", broken);
@@ -286,6 +286,22 @@ void sim_head_start(struct sim *s)
     after_step(s, h->serial);
 }
 
+static void count(struct sim *s)
+{
+    const struct head_counters *c = head_counters(s->head->core);
+    s->counters.node_suspect += c->suspect;
+    s->counters.node_reconnected += c->reconnected;
+    s->counters.node_new_epoch += c->new_epoch;
+    s->counters.head_noticed_pause += c->pause;
+    s->counters.name_outcome_repeated += c->outcome_hit;
+}
+
+void sim_head_count(struct sim *s)
+{
+    if (sim_head_is_up(s))
+        count(s);
+}
+
 void sim_head_crash(struct sim *s)
 {
     struct sim_head *h = s->head;
@@ -293,6 +309,7 @@ void sim_head_crash(struct sim *s)
     if (!serial)
         return;
     sim_note(s, "head crashes", serial, 0);
+    count(s);
     h->serial = 0;
     kept = sim_random(s, h->under_way.count + 1); /* any prefix of what was being written is there */
     for (size_t i = 0; i < h->under_way.count; i++) {

@@ -2,10 +2,12 @@
  *
  * sim_main.c - sim_cluster: runs seeds, each a whole cluster with faults, and says which invariant a seed broke.
  *
- *   sim_cluster [--seeds A-B] [--seed N [--trace]] [--nodes N] [--head] [--seconds S] [--once] [--first] [--plant N]
+ *   sim_cluster [--seeds A-B] [--seed N [--trace]] [--nodes N] [--no-head] [--seconds S] [--once] [--first] [--paths]
+ *               [--plant N]
  *
  * Each seed is run twice, and both traces must be the same (--once: one run). --first ends with the first seed that
- * fails. Exit status 1: an invariant did not hold.
+ * fails. --paths asks that every counter reached SIM_PATH_LEAST in all seeds together, and every seed SIM_EVENTS_LEAST
+ * events and SIM_FAULTS_LEAST faults. Exit status 1: an invariant did not hold, or a path was not taken.
  */
 #include "tests/sim/sim.h"
 
@@ -17,10 +19,12 @@
 int mt_plant;
 #endif
 
+enum { SIM_PATH_LEAST = 10, SIM_EVENTS_LEAST = 10000, SIM_FAULTS_LEAST = 50 };
+
 struct options {
     uint64_t first, last;
     int      nodes, seconds;
-    bool     trace, once, has_head, stops_at_first;
+    bool     trace, once, has_head, stops_at_first, wants_paths;
     int      plant;
 };
 
@@ -38,8 +42,12 @@ static int parse(int argc, char **argv, struct options *o)
         } else if (!strcmp(argv[i], "--first")) {
             o->stops_at_first = true;
             continue;
-        } else if (!strcmp(argv[i], "--head")) {
-            o->has_head = true;
+        } else if (!strcmp(argv[i], "--no-head")) {
+            o->has_head = false;
+            o->nodes = 1;
+            continue;
+        } else if (!strcmp(argv[i], "--paths")) {
+            o->wants_paths = true;
             continue;
         } else if (!strcmp(argv[i], "--seed")) {
             o->first = o->last = strtoull(value, &end, 10);
@@ -97,6 +105,21 @@ static void total_print(const struct total *t, double seconds)
 #undef X
 }
 
+/* Whether everything that a run in CI has to reach was reached. */
+static bool paths_taken(const struct total *t)
+{
+    bool ok = t->events_least >= SIM_EVENTS_LEAST && t->faults_least >= SIM_FAULTS_LEAST;
+#define X(name)                                                                          \
+    if (t->counters.name < SIM_PATH_LEAST) {                                             \
+        printf("path %s was taken %llu times, which is less than %d\n", #name,           \
+               (unsigned long long)t->counters.name, SIM_PATH_LEAST);                    \
+        ok = false;                                                                      \
+    }
+    SIM_COUNTERS(X)
+#undef X
+    return ok;
+}
+
 /* One seed, twice. False: an invariant does not hold, or the two runs differ. */
 static bool run_seed(const struct options *o, uint64_t seed, struct total *total)
 {
@@ -130,7 +153,7 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
 
 int main(int argc, char **argv)
 {
-    struct options  o = {.first = 1, .last = 20, .nodes = 1, .seconds = 4};
+    struct options  o = {.first = 1, .last = 20, .nodes = 3, .has_head = true, .seconds = 16};
     struct total    total = {0};
     struct timespec begin, end;
     uint64_t        failed = 0;
@@ -146,5 +169,9 @@ int main(int argc, char **argv)
     total_print(&total, (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
     if (failed)
         printf("%llu seeds failed\n", (unsigned long long)failed);
+    if (o.wants_paths && !failed && !paths_taken(&total)) {
+        printf("not every path was taken\n");
+        failed = 1;
+    }
     return failed ? 1 : 0;
 }

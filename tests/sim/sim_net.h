@@ -56,6 +56,7 @@ uint64_t sim_head_serial(const struct sim *s);
 uint64_t sim_head_stream_opened(struct sim *s); /* returns the head's number for it */
 void     sim_head_message(struct sim *s, uint64_t number, const uint8_t *bytes, size_t size);
 void     sim_head_stream_closed(struct sim *s, uint64_t number);
+void     sim_head_count(struct sim *s); /* at the end: what this head has seen goes into the counters */
 void     sim_head_new(struct sim *s);
 void     sim_head_free(struct sim *s);
 void     sim_head_crash(struct sim *s);

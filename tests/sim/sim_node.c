@@ -80,7 +80,6 @@ static void count_stats(struct sim_node *n)
     c->lease_recalled += now.recalls - old->recalls;
     c->lease_ended += now.ended - old->ended;
     c->bounced += now.bounced - old->bounced;
-    c->replayed += now.replayed_frames - old->replayed_frames;
     c->fenced += now.fenced - old->fenced;
     *old = now;
 }

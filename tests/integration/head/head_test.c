@@ -56,8 +56,6 @@ static size_t count_files(const char *folder, const char *name)
 struct seen {
     char   text[4096];
     size_t size;
-    struct fake_raylet *raylet; /* reports its log while the client follows */
-    int    stop_after;
 };
 static int keep(void *user, const manta_log *log)
 {
@@ -66,7 +64,16 @@ static int keep(void *user, const manta_log *log)
     assert_true(s->size + log->len < sizeof s->text);
     memcpy(s->text + s->size, log->text, log->len);
     s->size += log->len;
-    return s->stop_after > 0 && --s->stop_after == 0;
+    return 0;
+}
+
+struct count {
+    size_t bytes;
+};
+static int add_up(void *user, const manta_log *log)
+{
+    ((struct count *)user)->bytes += log->len;
+    return 0;
 }
 
 /* ---- the way of a job ---- */
@@ -126,7 +133,7 @@ static void a_job_with_files_from_submission_to_its_end(void **unused)
     assert_int_equal(count, 1);
     assert_string_equal(jobs[0].id, job.id);
     free(jobs);
-    manta_node_info   *nodes;
+    manta_cluster_node   *nodes;
     manta_cluster_info cluster;
     assert_int_equal(manta_nodes_list(c, &nodes, &count, &cluster, &e), MANTA_OK);
     assert_int_equal(count, 1);
@@ -184,7 +191,14 @@ static void a_killed_head_comes_back_with_everything(void **unused)
         while (raylet_next(&r, KIND(LOG_ACK))->log_ack->offset < offset)
             ;
         assert_true(WIFSIGNALED(daemon_end(&d, SIGKILL)));
-        assert_true(daemon_start(&d, NULL, NULL)); /* another port: clients find it by the address file */
+        char before[sizeof d.address], port[128];
+        memcpy(before, d.address, sizeof before);
+        snprintf(port, sizeof port, "%s/port", d.state);
+        if (i % 2)
+            unlink(port); /* another port: clients find it by the address file */
+        assert_true(daemon_start(&d, NULL, NULL));
+        if (i % 2 == 0)
+            assert_string_equal(d.address, before);
         raylet_again(&r, &d);
         assert_int_equal(r.epoch, 1);
         assert_int_equal(raylet_next(&r, KIND(LOG_ACK))->log_ack->offset, offset);
@@ -196,7 +210,7 @@ static void a_killed_head_comes_back_with_everything(void **unused)
     assert_int_equal(pthread_join(follower, &text), 0);
     assert_string_equal(text, "line 0\nline 1\nline 2\nline 3\n");
     manta_cluster_info cluster;
-    manta_node_info   *nodes;
+    manta_cluster_node   *nodes;
     size_t             count;
     assert_int_equal(manta_nodes_list(c, &nodes, &count, &cluster, &e), MANTA_OK);
     assert_int_equal(cluster.head_epoch, 5);
@@ -377,6 +391,90 @@ static void a_full_disk_is_told_to_who_uploads_and_ends_a_head_that_cannot_commi
     daemon_fini(&d);
 }
 
+static void a_log_that_cannot_be_written_does_not_keep_its_job(void **unused)
+{
+    (void)unused;
+    static char        piece[100 * 1024 + 1];
+    struct daemon      d;
+    struct fake_raylet r;
+    manta_error        e;
+    manta_job_info     info;
+    daemon_init(&d);
+    d.file_size_max = 256 * 1024;
+    assert_true(daemon_start(&d, NULL, NULL));
+    raylet_open(&r, &d, 7);
+    manta_client *c = open_client(&d);
+    manta_job     job = {.id = "loud", .argv = (const char *const[]){"x", NULL}};
+    assert_int_equal(manta_job_submit(c, &job, &e), MANTA_OK);
+    raylet_next(&r, KIND(START_JOB));
+    raylet_job_state(&r, "loud", 1, "RUNNING", 0, "");
+    memset(piece, 'a', sizeof piece - 1);
+    for (uint64_t offset = 0; offset < 4 * (sizeof piece - 1); offset += sizeof piece - 1)
+        raylet_log(&r, "loud", 1, offset, piece);
+    while (raylet_next(&r, KIND(LOG_ACK))->log_ack->offset < 4 * (sizeof piece - 1))
+        ;
+    raylet_job_state(&r, "loud", 1, "SUCCEEDED", 0, "");
+    assert_int_equal(manta_job_wait(c, "loud", 20000, &info, &e), MANTA_OK);
+    assert_string_equal(info.state, "SUCCEEDED");
+    struct count count = {0};
+    assert_int_equal(manta_job_follow(c, "loud", add_up, &count, &e), MANTA_ESYS); /* and who reads it is told */
+    assert_non_null(strstr(e.message, "could not be written"));
+    assert_in_range(count.bytes, 100 * 1024, 256 * 1024);
+    manta_client_close(c);
+    raylet_close(&r);
+    assert_int_equal(daemon_end(&d, SIGTERM), 0);
+    daemon_fini(&d);
+}
+
+/* ---- a user's program ---- */
+
+static pid_t run_yardstick(const struct daemon *d, const char *folder, int out)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setenv("MANTA_ADDRESS", d->run, 1);
+        dup2(out, 1);
+        if (chdir(folder) == 0)
+            execl(YARDSTICK, YARDSTICK, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void the_yardstick_program_ends_as_its_job_does(void **unused)
+{
+    (void)unused;
+    struct daemon      d;
+    struct fake_raylet r;
+    char               path[160], text[64] = "";
+    int                fds[2], status;
+    daemon_init(&d);
+    assert_true(daemon_start(&d, NULL, NULL));
+    raylet_open(&r, &d, 7);
+    snprintf(path, sizeof path, "%s/data", d.folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/trainer", d.folder);
+    write_file(path, "#!/bin/sh\n", 0755);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    pid_t pid = run_yardstick(&d, d.folder, fds[1]);
+    close(fds[1]);
+    const Manta__V1__StartJob *start = raylet_next(&r, KIND(START_JOB))->start_job;
+    assert_int_equal(start->spec->retries, 2);
+    assert_int_equal(start->spec->n_files, 1);
+    raylet_job_state(&r, start->spec->id, 1, "RUNNING", 0, "");
+    raylet_log(&r, start->spec->id, 1, 0, "epoch 1\n");
+    raylet_job_state(&r, start->spec->id, 1, "STOPPED", 42, "the time limit passed");
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 42);
+    assert_int_equal(read(fds[0], text, sizeof text - 1), 8);
+    close(fds[0]);
+    assert_string_equal(text, "epoch 1\n");
+    raylet_close(&r);
+    assert_int_equal(daemon_end(&d, SIGTERM), 0);
+    daemon_fini(&d);
+}
+
 /* ---- ends ---- */
 
 static void the_end_of_the_cluster_reaches_everybody(void **unused)
@@ -432,6 +530,8 @@ int main(void)
         cmocka_unit_test(clients_are_told_what_is_wrong),
         cmocka_unit_test(an_upload_that_lies_is_not_kept),
         cmocka_unit_test(a_full_disk_is_told_to_who_uploads_and_ends_a_head_that_cannot_commit),
+        cmocka_unit_test(a_log_that_cannot_be_written_does_not_keep_its_job),
+        cmocka_unit_test(the_yardstick_program_ends_as_its_job_does),
         cmocka_unit_test(the_end_of_the_cluster_reaches_everybody),
         cmocka_unit_test(a_private_head_ends_with_its_driver_and_leaves_nothing),
     };

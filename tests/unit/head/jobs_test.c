@@ -130,13 +130,13 @@ static void failures_are_retried_and_counted(void **unused)
     rig_log_chunk(rig, &a, "j", 1, 0, "first\n");
     rig_job_state(rig, &a, "j", 1, "FAILED", 139, "killed by SIGSEGV");
     assert_string_equal(rig_job(rig, "j", NULL), "PENDING");
-    rig_pass(rig, HEAD_JOB_RETRY_MS + 300);
+    rig_pass(rig, MT_HEAD_JOB_RETRY_MS + 300);
     assert_int_equal(rig_last(rig, a.stream, KIND(START_JOB))->start_job->attempt, 2);
     rig_job_state(rig, &a, "j", 1, "RUNNING", 0, ""); /* an old word: fenced, and its driver stopped */
     assert_int_equal(rig_last(rig, a.stream, KIND(STOP_JOB))->stop_job->attempt, 1);
     assert_string_equal(rig_job(rig, "j", NULL), "PENDING");
     rig_job_state(rig, &a, "j", 2, "PENDING", 0, "no free CPU"); /* refused: costs no retry */
-    rig_pass(rig, HEAD_JOB_RETRY_MS + 300);
+    rig_pass(rig, MT_HEAD_JOB_RETRY_MS + 300);
     assert_int_equal(rig_last(rig, a.stream, KIND(START_JOB))->start_job->attempt, 3);
     rig_job_state(rig, &a, "j", 3, "RUNNING", 0, "");
     rig_log_chunk(rig, &a, "j", 3, 0, "second\n");
@@ -166,7 +166,7 @@ static void a_lost_node_costs_its_jobs_an_attempt(void **unused)
     rig_register(rig, &a);
     assert_string_equal(rig_job(rig, "j", NULL), "PENDING");
     assert_string_equal(rig_job(rig, "none", NULL), "FAILED");
-    rig_pass(rig, HEAD_JOB_RETRY_MS + 300);
+    rig_pass(rig, MT_HEAD_JOB_RETRY_MS + 300);
     assert_int_equal(rig_count(rig, a.stream, KIND(START_JOB)) + rig_count(rig, b.stream, KIND(START_JOB)), 1);
     rig_free(rig);
 }
