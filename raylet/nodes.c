@@ -47,6 +47,8 @@ void rlt_nodes_view(struct rlt *r, const Manta__V1__View *view)
         snprintf(n->data_address, sizeof n->data_address, "%s", v->data_address);
         n->total_count = take_resources(n->total, v->total, v->n_total);
         n->free_count = take_resources(n->free, v->free, v->n_free);
+        if (n->node != r->node)
+            rlt_peers_view(r, n);
     }
 }
 

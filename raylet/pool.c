@@ -55,6 +55,7 @@ void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
     if (job->program >= 0)
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
     mt_map_remove(&r->jobs, mt_map_key(job->job));
+    mt_vec_fini(&job->served);
     free(job->hello);
     free(job);
 }
@@ -67,6 +68,7 @@ void rlt_job_end(struct rlt *r, struct rlt_job *job)
         rlt_lease_end(r, l, &end);
     }
     job->is_ending = true;
+    rlt_program_job_end(r, job);
     MT_MAP_EACH(&r->conns, entry) {
         struct rlt_proc *p = entry->value.ptr;
         if (p->job == job && p->state != PROC_DYING && p != job->driver)
@@ -98,7 +100,7 @@ static void zygote_start(struct rlt *r, struct rlt_job *job)
 }
 
 /* Nothing can be started for this job: whoever waits for a worker of it is told why. */
-static void job_break(struct rlt *r, struct rlt_job *job)
+void rlt_job_break(struct rlt *r, struct rlt_job *job)
 {
     RLT_LIST_EACH(&job->needy, link) {
         struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_needy);
@@ -114,7 +116,7 @@ static void start_failed(struct rlt *r, struct rlt_job *job, const char *what)
     snprintf(job->failure, sizeof job->failure, "no worker of job \"%s\" can be started on node %u: %.300s",
              job->name, r->node, what);
     if (++job->start_failures >= RLT_START_FAILURES_MAX)
-        job_break(r, job);
+        rlt_job_break(r, job);
 }
 
 void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)

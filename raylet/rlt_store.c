@@ -36,7 +36,7 @@ static void send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, con
 {
     struct rlt_action a = {.kind = RLT_A_SW_DOWN, .conn = conn, .fd = -1, .payload = payload};
     a.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .id = id};
-    sh_switcher_act(sh, &a, NULL, NULL);
+    sh_switcher_act(sh, &a, NULL);
 }
 
 static void refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const char *text)

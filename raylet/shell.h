@@ -71,6 +71,7 @@ struct sh_switcher; /* the switch and its thread */
 struct sh_store;    /* the object store's server half */
 struct sh_head;     /* the way to the head */
 struct sh_job;      /* a submitted job */
+struct sh_peers;    /* the other raylets */
 struct rpc;
 struct rpc_channel;
 struct io_token;
@@ -82,6 +83,7 @@ struct sh {
     struct rlt_actions  actions;
     bool                is_stepping;
     bool                is_exiting;
+    MT_VEC(void *)      kept; /* sh_keep */
     MT_VEC(struct rlt_event) later; /* events without borrowed bytes, found while actions were carried out */
     struct io_timer     timer;
     struct io_listener  listener;
@@ -92,6 +94,7 @@ struct sh {
     struct sh_switcher *switcher;
     struct sh_store    *store;
     struct sh_head     *head; /* NULL: no head, no token */
+    struct sh_peers    *peers; /* NULL: this node is alone */
     mt_map              jobs; /* number -> sh_job */
     uint64_t            next_job;
     char                job_folder[256]; /* "" until the first job */
@@ -101,6 +104,7 @@ struct sh {
 /* rlt_shell.c: one event into the core, and all that follows from it. Loop thread; inside an action the event is kept
  * for after it (what it points to must then live that long). */
 void sh_step(struct sh *sh, struct rlt_event *event);
+void *sh_keep(struct sh *sh, size_t size); /* until all that follows from the present step is done; NULL: no memory */
 void sh_event(struct rlt_event *event, enum rlt_event_kind kind); /* zeroed, fd -1 */
 mt_status sh_run(struct sh *sh);                                  /* until told to leave; cleans up */
 
@@ -136,6 +140,15 @@ const struct io_token *sh_head_token(const struct sh *sh); /* NULL: none */
 struct rpc *sh_head_rpc(const struct sh *sh);
 struct rpc_channel *sh_head_channel(const struct sh *sh);
 
+/* rlt_peer.c */
+MT_MUST_USE mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
+void sh_peers_stop(struct sh *sh);
+void sh_peer_dial(struct sh *sh, const struct rlt_action *a);
+void sh_peer_send(struct sh *sh, const struct rlt_action *a);
+void sh_peer_close(struct sh *sh, const struct rlt_action *a);
+void sh_program_read(struct sh *sh, const struct rlt_action *a);
+void sh_program_write(struct sh *sh, const struct rlt_action *a);
+
 /* rlt_job.c */
 void sh_job_start(struct sh *sh, const struct rlt_action *a);
 void sh_job_kill(struct sh *sh, const struct rlt_action *a);
@@ -162,6 +175,6 @@ MT_MUST_USE mt_status sh_switcher_start(struct sh *sh);
 void sh_switcher_stop(struct sh *sh);
 int  sh_switcher_park_fd(const struct sh *sh);
 MT_MUST_USE mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_park *park);
-void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane, struct lane_park *park);
+void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane);
 
 #endif

@@ -233,10 +233,8 @@ static void act_lane_free(struct sim *s, struct sim_node *n, const struct rlt_ac
 
 static void act_switch(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
-    struct sim_mem   *lane = a->lane ? mt_map_ptr(&n->lanes, mt_map_key(a->lane)) : NULL;
-    struct lane_park *park = park_of(sim_conn_of(n, a->conn));
-    (void)s;
-    sw_act(n->sw, a, lane ? lane->base : NULL, park, &n->sw_out);
+    struct sim_mem *lane = a->lane ? mt_map_ptr(&n->lanes, mt_map_key(a->lane)) : NULL;
+    sw_act(n->sw, a, lane ? lane->base : NULL, &n->sw_out);
     if (sw_has_work(n->sw))
         sim_node_switch_wake(s, n);
 }
