@@ -228,7 +228,8 @@ def bad_jobs(p):
     has("not_there", p.errors)
     p.manta("submit", "--follow", "--", "./no_such_program", want=127)
     has("no_such_program", p.manta("job", "logs", p.json("job", "list")[0]["id"]))
-    p.manta("submit", "--num-cpus", "9999", "--", "true", want=1)
+    p.manta("submit", "--follow", "--num-cpus", "9999", "--", "true", want=1)  # at once, or when nodes had time to join
+    has("9999", p.errors)
     p.manta("submit", "--num-cpus", "-1", "--", "true", want=2)
     for verb in ("status", "logs", "wait", "stop"):
         p.manta("job", verb, "job-unknown", want=1)
