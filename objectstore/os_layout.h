@@ -69,7 +69,9 @@ struct os_object {
     uint32_t owner_node;
     uint32_t job;
     uint8_t  type; /* letter of the value */
-    uint8_t  reserved[23];
+    uint8_t  reserved[3];
+    uint32_t ref_count; /* declared refs: so many struct lane_ref follow the value, 8-aligned; no others keep anything alive */
+    uint8_t  reserved2[16];
 };
 static_assert(sizeof(struct os_object) == OS_HEADER_SIZE && offsetof(struct os_object, size) == 24, "frozen");
 

@@ -229,6 +229,8 @@ static bool take_arguments(struct arguments *a, const char *signature, const str
         padded = ((size_t)value.size + 7) & ~(size_t)7;
         if (padded > run->size - at)
             return lib_error(e, MANTA_EPROTO, "the arguments are cut short"), false;
+        if (value.ref_count)
+            return lib_error(e, MANTA_EUNSUPPORTED, "argument %d declares refs inside its value", a->count + 1), false;
         if (wanted == '>' || wanted == 0)
             return lib_error(e, MANTA_ETYPE, "%u arguments are too many", count), false;
         if (!take_argument(a, wanted, &value, run->payload + at, e))

@@ -111,6 +111,7 @@ struct own_task {
     uint16_t          attempt;
     uint8_t           state; /* enum own_task_state */
     bool              retry_on_error;
+    bool              is_asked_back; /* LANE_REVOKE was sent for it */
     uint16_t          arg_count;  /* of `args`, while they wait or hold refs */
     uint32_t          waiting_for; /* arguments that are not ready */
     int32_t           retries_left; /* < 0: without limit */

@@ -77,6 +77,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     lane->unpublished++;
     task->lane = lane;
     task->sequence = sequence;
+    task->is_asked_back = false;
     task->state = OWN_SENT;
     /* A hungry worker gets the first record at once and then small batches: one line of shared memory moves for each
      * publication. A busy one is not waiting; the next get, or the helper's tick, publishes the rest. */
@@ -166,6 +167,8 @@ static mt_status done_with_value(struct own *own, struct own_lane *lane, struct 
     padded = sizeof value + (((size_t)value.size + 7) & ~(size_t)7);
     if (size && padded > size)
         return mt_error(MT_EPROTO, 0, "a result that runs past its record");
+    if (value.ref_count)
+        return mt_error(MT_EPROTO, 0, "a result with declared refs, which this version does not know");
     if (size > padded)
         note_held(own, lane, payload + padded, size - padded);
     if (task->kind == LANE_CREATE) {
@@ -257,8 +260,10 @@ static void revoke_remote(struct own *own, struct own_lane *lane, struct own_tas
     struct lane_record record = {.length = LANE_RECORD_SIZE, .kind = LANE_REVOKE, .epoch = own->epoch,
                                  .sequence = task->sequence, .id = task->id, .attempt = task->attempt,
                                  .slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1))};
-    if (lane_ring_push(&lane->forward, &record, NULL))
-        own_lane_publish(own, lane);
+    if (task->is_asked_back || !lane_ring_push(&lane->forward, &record, NULL))
+        return;
+    task->is_asked_back = true; /* the answer is LANE_RETURNED, or its outcome */
+    own_lane_publish(own, lane);
 }
 
 uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep)

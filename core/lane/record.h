@@ -56,11 +56,12 @@ enum {
     LANE_DONE_ERROR = 1, /* the payload is a lane_failure */
 };
 
-/* An argument or a return value: this, then `size` bytes, padded to 8. */
+/* An argument or a return value: this, then `size` bytes, padded to 8, then `ref_count` struct lane_ref: the refs that the
+ * value declares. A ref travels as an argument of type 'r' or in such a list; id bytes inside a value keep nothing alive. */
 struct lane_value {
     uint8_t  type;  /* a letter of the signature: l u d b s y r A; 'v' is no value */
     uint8_t  flags; /* LANE_VALUE_... */
-    uint16_t reserved;
+    uint16_t ref_count; /* 0 in this version: a reader refuses what it does not know */
     uint32_t size;
 };
 enum {
