@@ -128,9 +128,9 @@ static void pull_done(struct os_fetch *fetch, mt_status st)
         copy_used(p, pull->ref.id);
     } else {
         (void)os_client_free(&pull->local->client, pull->place.segment, pull->place.offset).code;
-        if (st.code == MT_EFENCED)
-            st = mt_error(MT_ENODE_DIED, 0, "the node that had the value has started anew");
         mt_log_status(MT_LOG_INFO, "pull_failed", st);
+        if (st.code == MT_EFENCED || st.code == MT_ECONN)
+            st = mt_error(MT_ENODE_DIED, 0, "the node that had the value is gone, or has started anew");
     }
     for (size_t i = 0; i < pull->waiters.count; i++)
         answer(p, &pull->waiters.data[i], &here, st);
