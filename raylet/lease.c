@@ -151,6 +151,8 @@ struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct 
     l->id = id;
     l->kind = kind;
     l->job = job;
+    if (job)
+        job->lease_count++;
     l->owner_node = l->worker_node = r->node;
     l->timer.fire = lease_timer_fire;
     rlt_list_init(&l->in_class);
@@ -328,7 +330,7 @@ void rlt_lease_forget(struct rlt *r, struct rlt_lease *l)
     lease_unlink(r, l);
     free(l->end);
     free(l);
-    if (job)
+    if (job && --job->lease_count == 0)
         rlt_job_free_if_empty(r, job);
     r->is_dirty = true;
 }

@@ -297,7 +297,8 @@ static struct rlt_peer *speaker(struct rlt *r, struct rlt_stream *s, const Manta
     const struct rlt_node *n = rlt_node_find(r, f->from_node);
     struct rlt_peer       *p = peer_find(r, f->from_node);
     bool                   is_old = (n && f->from_epoch < n->epoch + (n->state == 3)) || (p && f->from_epoch < p->epoch);
-    if (!f->from_node || f->from_node == r->node || !f->link || is_old || (s->peer && s->peer->node != f->from_node)) {
+    bool                   is_ours = !f->to_node || f->to_node == r->node;
+    if (!is_ours || !f->from_node || f->from_node == r->node || !f->link || is_old || (s->peer && s->peer->node != f->from_node)) {
         r->stats.fenced += is_old;
         return NULL;
     }

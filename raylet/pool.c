@@ -49,7 +49,7 @@ void rlt_job_begin(struct rlt *r, struct rlt_job *job)
 
 void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
 {
-    if (!job->is_ending || job->driver || job->zygote || job->worker_count || job->needy_count)
+    if (!job->is_ending || job->driver || job->zygote || job->worker_count || job->lease_count)
         return;
     rlt_timer_clear(r, &job->timer);
     if (job->program >= 0)
@@ -215,6 +215,8 @@ void rlt_pool_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_ev
         rlt_proc_gone(r, p);
     } else if (p->state == PROC_DYING || p->job->is_ending) {
         rlt_act(r->out, RLT_A_KILL)->conn = p->conn;
+    } else {
+        rlt_pool_worker_ready(r, p);
     }
 }
 
@@ -231,6 +233,10 @@ void rlt_pool_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ct
 
 void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker)
 {
+    if (worker->is_ready || worker->state != PROC_ALIVE || worker->pid <= 0)
+        return;
+    worker->is_ready = true;
+    rlt_timer_clear(r, &worker->timer);
     worker->job->starting_count--;
     worker->job->start_failures = 0;
     rlt_pool_offer(r, worker);
@@ -319,7 +325,7 @@ static void balance_all(struct rlt *r)
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
 {
     struct rlt_job *job = p->job;
-    bool            has_greeted = p->process != 0;
+    bool            has_begun = p == job->zygote ? p->process != 0 : p->is_ready;
     char            text[CTL_TEXT_SIZE];
 
     if (p == job->zygote) {
@@ -327,10 +333,10 @@ void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
         job->is_zygote_ready = false;
     } else {
         job->worker_count--;
-        job->starting_count -= !has_greeted;
+        job->starting_count -= !has_begun;
         r->worker_count--;
     }
-    if (!has_greeted && !job->is_ending && job->start_failures < RLT_START_FAILURES_MAX) {
+    if (!has_begun && !job->is_ending && job->start_failures < RLT_START_FAILURES_MAX) {
         rlt_proc_describe(r, p, text, sizeof text);
         start_failed(r, job, text);
     }

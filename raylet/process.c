@@ -167,7 +167,8 @@ static bool proc_hello(struct rlt *r, struct rlt_proc *p, const struct rlt_event
     p->role = h.role;
     p->process = h.process;
     p->state = PROC_ALIVE;
-    rlt_timer_clear(r, &p->timer);
+    if (p->role != CTL_WORKER)
+        rlt_timer_clear(r, &p->timer);
     rlt_map_put(&r->processes, mt_map_key(p->process), p);
     welcome_send(r, p, e->record.id, MT_OK, "");
     if (p->role == CTL_DRIVER)

@@ -106,6 +106,7 @@ struct rlt_proc {
     struct rlt_lease *lease; /* task or actor; NULL: warm and idle, or starting */
     struct rlt_list   in_idle;
     uint64_t          idle_since;
+    bool              is_ready; /* it has greeted, and its zygote has said its pid */
     bool              is_blocked;
     bool              was_dirty; /* has served an actor or held a GPU: not given to others */
 };
@@ -131,6 +132,7 @@ struct rlt_job {
     uint32_t         forks_wanted;   /* until the zygote is ready */
     struct rlt_list  needy;          /* rlt_lease.in_needy: granted, without a worker yet */
     uint32_t         needy_count;
+    uint32_t         lease_count; /* that name this job */
     uint32_t         start_failures;
     char             failure[CTL_TEXT_SIZE]; /* of the last start */
     struct rlt_timer timer;                  /* spare worker, idle ones */
@@ -351,7 +353,7 @@ void rlt_pool_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_ev
 void rlt_pool_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ctl_child_exit *exit);
 void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid);
 void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote);
-void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker);
+void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker); /* greeting and pid come in either order */
 void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker); /* it has no lease: gets one, or waits warm */
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p);       /* a zygote or worker ended */
 struct rlt_proc *rlt_pool_take(struct rlt *r, struct rlt_job *job);

@@ -53,7 +53,7 @@ static manta_status counter_refuse(manta_ctx *c, void *self, int argc, const man
     (void)self, (void)argc;
     return manta_fail(c, (int)argv[0].l, "the counter refuses");
 }
-static int *volatile nowhere;
+static int *volatile nowhere = (int *)64; /* no page is there */
 /* Dies of the signal; 0: exits with status 5. From incarnation `until` on it lives. */
 static manta_status counter_die(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
