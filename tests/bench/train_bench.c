@@ -23,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WORKERS_MAX = 8, KILLS_MAX = 1000, PAUSE_US_MAX = 10000 };
+enum { BATCH = 64, WORKERS_MAX = 8, KILLS_MAX = 1000, PAUSE_US_MAX = 10000 };
 
 enum phase { TOTAL, DETECT, ABORT, PLACE, START, LOAD, SYNC, STEP, PHASES };
 static const char *const phase_names[PHASES] = {"", ".detect", ".abort", ".place", ".start", ".load", ".sync", ".step"};
@@ -128,7 +128,7 @@ static int accuracy(struct bench *b, const manta_sgd_opts *base)
     struct bench_row row = {.id = "accuracy", .unit = "share", .value = r.accuracy, .n = 1, .floor = FLOOR_NONE};
     bench_print_row(b, &row);
     row = (struct bench_row){.id = "train_rate", .unit = "samples/s", .n = (uint64_t)r.steps, .floor = FLOOR_NONE};
-    row.value = (double)r.steps * 96 / r.wall_s;
+    row.value = (double)r.steps * BATCH / r.wall_s;
     bench_print_row(b, &row);
     return 0;
 }
@@ -159,7 +159,7 @@ static int entry_remove(const char *path, const struct stat *st, int type, struc
 int main(int argc, char **argv)
 {
     manta_error    e;
-    manta_sgd_opts opts = {.run = {.epochs = 12, .log_steps = 50}, .failure.max_failures = -1, .on_event = on_event};
+    manta_sgd_opts opts = {.run = {.epochs = 8, .batch = BATCH, .log_steps = 50}, .failure.max_failures = -1, .on_event = on_event};
     int            workers = 2, kills = 30;
 
     if (manta_init(&argc, &argv, NULL, &e))

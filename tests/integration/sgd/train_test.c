@@ -138,7 +138,7 @@ static manta_sgd_opts options(int workers, int epochs)
 {
     followed = (struct follow){.begun = -1, .together = 1, .kill_at = 20};
     return (manta_sgd_opts){.scaling.workers = workers,
-                            .run = {.epochs = epochs, .log_steps = 10},
+                            .run = {.epochs = epochs, .batch = BATCH, .log_steps = 10},
                             .failure.max_failures = -1,
                             .model.hidden = {64},
                             .data.path = folder,
@@ -265,7 +265,7 @@ static void driver_start_and_kill(const char *storage)
     pid_t pid;
     snprintf(program, sizeof program, "%s/train_fashion_mnist", test_bin());
     snprintf(epochs, sizeof epochs, "%d", LONG_EPOCHS);
-    char *argv[] = {program, "--workers", "2", "--epochs", epochs, "--hidden", "64", "--data", folder, "--storage",
+    char *argv[] = {program, "--workers", "2", "--epochs", epochs, "--hidden", "64", "--batch", "96", "--data", folder, "--storage",
                     (char *)storage, "--name", "mine", "--seed", "7", "--checkpoint-steps", "50", NULL};
     posix_spawn_file_actions_t quiet;
     posix_spawn_file_actions_init(&quiet);
