@@ -85,13 +85,15 @@ struct follow {
     int     kills;    /* still to do */
     int     together; /* workers to kill at a time */
     int64_t kill_at;  /* the step from which on */
-    bool    kill_spare;
+    bool    kill_spare, stop_other;
     bool    is_recovering;
 };
 
 static void kill_some(struct follow *f)
 {
     int first = (int)((getpid() + f->kills) % 2); /* not always the same */
+    if (f->stop_other)
+        CHECK_EQ(kill(f->pids[1 - first], SIGSTOP), 0);
     for (int i = 0; i < f->together; i++)
         CHECK_EQ(kill(f->together == 1 ? f->pids[first] : f->pids[i], SIGKILL), 0);
     f->kills--;
@@ -222,6 +224,20 @@ static void a_spare_takes_over(void)
     data_clear();
 }
 
+/* One worker hangs while another dies: it is killed too, since it could write into what the next generation uses. */
+static void a_stuck_worker(void)
+{
+    data_make();
+    uint64_t       wanted = calm(LONG_EPOCHS);
+    manta_sgd_opts opts = options(2, LONG_EPOCHS);
+    followed.kills = 1, followed.stop_other = true;
+    manta_sgd_result r = fit(&opts);
+    CHECK_EQ(followed.kills, 0);
+    CHECK_EQ(r.restarts, 2);
+    CHECK(r.weights == wanted);
+    data_clear();
+}
+
 static void all_killed(void)
 {
     data_make();
@@ -334,6 +350,9 @@ static void damaged_checkpoint(void)
     opts.seed = 7, opts.model.hidden[0] = 32;
     CHECK_CODE(manta_sgd_fit_mlp(&opts, &r, &e), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "another model");
+    opts.model.hidden[0] = 64, opts.run.batch = 64;
+    CHECK_CODE(manta_sgd_fit_mlp(&opts, &r, &e), MANTA_EINVAL, &e);
+    CHECK_SAYS(e.message, "batch");
     data_clear();
 }
 
@@ -505,6 +524,7 @@ static const struct test_case cases[] = {
     {"any_number_of_workers", any_number_of_workers, TWO_CPUS},
     {"a_worker_killed", a_worker_killed, TWO_CPUS},
     {"a_spare_takes_over", a_spare_takes_over, TWO_CPUS},
+    {"a_stuck_worker", a_stuck_worker, TWO_CPUS},
     {"all_killed", all_killed, TWO_CPUS},
     {"driver_killed", driver_killed, TWO_CPUS},
     {"damaged_checkpoint", damaged_checkpoint, TWO_CPUS},
