@@ -167,6 +167,7 @@ enum rlt_action_kind {
 
     RLT_A_PROGRAM_READ,  /* job, fd, number (offset), node (comes back): answered by PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes */
     RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
+    RLT_A_PROGRAM_DROP,  /* job: what was written of it is not wanted any more */
 
     RLT_A_JOB_START, /* name, job_spec, number (attempt): fetch blobs, unpack, run */
     RLT_A_JOB_KILL,  /* name, flags (signal); before it has started: JOB_FAILED follows */

@@ -157,7 +157,7 @@ static struct rlt_job *job_of(struct rlt *r, struct peer_lease_req *req)
     req->job_name[sizeof req->job_name - 1] = 0;
     job = rlt_job_new(r, req->job, req->job_node, req->job_name);
     rlt_program_want(r, job);
-    return job;
+    return mt_map_ptr(&r->jobs, mt_map_key(req->job));
 }
 
 static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *req)

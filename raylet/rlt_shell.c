@@ -177,6 +177,9 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_PROGRAM_WRITE:
         sh_program_write(sh, a);
         break;
+    case RLT_A_PROGRAM_DROP:
+        sh_program_drop(sh, a);
+        break;
     case RLT_A_JOB_START:
         sh_job_start(sh, a);
         break;

@@ -148,6 +148,7 @@ void sh_peer_send(struct sh *sh, const struct rlt_action *a);
 void sh_peer_close(struct sh *sh, const struct rlt_action *a);
 void sh_program_read(struct sh *sh, const struct rlt_action *a);
 void sh_program_write(struct sh *sh, const struct rlt_action *a);
+void sh_program_drop(struct sh *sh, const struct rlt_action *a);
 
 /* rlt_job.c */
 void sh_job_start(struct sh *sh, const struct rlt_action *a);

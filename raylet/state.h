@@ -443,7 +443,7 @@ void rlt_remote_lane_broken(struct rlt *r, uint64_t lane);
 void rlt_remote_node_lost(struct rlt *r, uint32_t node, const char *why);
 
 /* program.c: jobs whose driver is on another node */
-void rlt_program_want(struct rlt *r, struct rlt_job *job);
+void rlt_program_want(struct rlt *r, struct rlt_job *job); /* the job may be gone after */
 void rlt_program_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_program_event(struct rlt *r, const struct rlt_event *e);
 void rlt_program_job_end(struct rlt *r, const struct rlt_job *job); /* its driver was here: tells the others */
