@@ -252,6 +252,9 @@ uint64_t rlt_deadline(const struct rlt *r);
 
 /* ---- looking in (status, tests, simulation) ------------------------------------------------------------------- */
 
+/* Where the data socket of another node is, as the head last said. False: no such node, or it is dead. */
+bool rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE]);
+
 struct rlt_stats {
     uint32_t node, epoch;
     uint32_t processes, workers, idle_workers, starting_workers, jobs;

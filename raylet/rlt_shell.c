@@ -44,6 +44,7 @@ static void do_welcome(struct sh *sh, const struct rlt_action *a)
         return;
     }
     sh->node = w.node;
+    sh_pulls_registered(sh, w.node, w.epoch);
     if (sh_memory_welcome(c).code || sh_store_welcome(c, a->number, w.job).code) {
         sh_event(&e, RLT_EV_CLOSED);
         e.conn = a->conn;
@@ -297,13 +298,14 @@ static void caught_int(struct io_signal *signal, int number)
     told_to_leave(mt_container_of(signal, struct sh, sigint), number);
 }
 
-static mt_status core_make(struct sh *sh, const char *address)
+static mt_status core_make(struct sh *sh, const char *address, const char *data_address)
 {
     bool              has_head = sh->options.head || sh->options.head_file, is_private = sh->options.driver_fd >= 0;
     struct rlt_config config = {.has_head = has_head, .is_private = is_private};
     config.node = config.epoch = is_private || !has_head; /* else the head says */
     snprintf(config.head_address, sizeof config.head_address, "%s", sh_head_address(sh));
     snprintf(config.address, sizeof config.address, "%s", address);
+    snprintf(config.data_address, sizeof config.data_address, "%s", data_address);
     MT_TRY(mt_random_bytes(&config.boot, sizeof config.boot));
     if (sh->options.node_name)
         snprintf(config.node_name, sizeof config.node_name, "%s", sh->options.node_name);
@@ -386,7 +388,7 @@ static void end_processes(struct sh *sh)
 
 mt_status sh_run(struct sh *sh)
 {
-    char             address[RLT_ADDRESS_SIZE] = "";
+    char             address[RLT_ADDRESS_SIZE] = "", data_address[RLT_ADDRESS_SIZE] = "";
     struct rlt_event begin;
     mt_status        st;
     sh->next_conn = 1;
@@ -397,7 +399,8 @@ mt_status sh_run(struct sh *sh)
     MT_TRY(io_loop_new(&sh->loop));
     MT_TRY_GOTO(st, sh_head_find(sh), out);
     MT_TRY_GOTO(st, sh_peers_start(sh, address), out);
-    MT_TRY_GOTO(st, core_make(sh, address), out);
+    MT_TRY_GOTO(st, sh_pulls_start(sh, data_address), out);
+    MT_TRY_GOTO(st, core_make(sh, address, data_address), out);
     MT_TRY_GOTO(st, sh_switcher_start(sh), out);
     MT_TRY_GOTO(st, sh_store_start(sh), out);
     MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigchld, SIGCHLD), out);
@@ -417,6 +420,7 @@ out:
     sh_jobs_stop(sh);
     sh_peers_stop(sh);
     sh_head_stop(sh);
+    sh_pulls_stop(sh);
     end_processes(sh);
     sh_store_stop(sh);
     sh_memory_fini(sh);

@@ -81,7 +81,7 @@ static void create_seal(void)
         manta_drop(&buffer);
     }
     manta_error  e;
-    manta_buffer left; /* neither sealed nor dropped: goes with the process */
+    static manta_buffer left; /* neither sealed nor dropped: goes with the process */
     CHECK_CODE(manta_create(MIB, &left, &e), MANTA_OK, &e);
 }
 
@@ -301,7 +301,9 @@ static void full(void)
     manta_view   view;
     manta_buffer buffer;
     int          count = 0;
-    manta_ref   *large = manta_put(calloc(1, 128 * MIB), 128 * MIB);
+    void        *data = calloc(1, 128 * MIB);
+    manta_ref   *large = manta_put(data, 128 * MIB);
+    free(data);
     CHECK_FAILS(large, MANTA_ESTORE_FULL, &e);
     CHECK_CODE(manta_create(128 * MIB, &buffer, &e), MANTA_ESTORE_FULL, &e);
     while (count < MOST) {

@@ -264,7 +264,7 @@ static void retry_on_error(void)
 
 /* ---- deaths ---- */
 /* Dies in its first `deaths` attempts: of a signal, or by exit where how is 0. */
-static int *volatile nowhere;
+static int *volatile nowhere = (int *)64; /* no page is there */
 __attribute__((noinline)) static void die_here(int how)
 {
     if (how == 0)

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nodes.c - see nodes.h.
+ */
+#include "tests/integration/cluster/nodes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { READY_FD = 3 };
+
+/* A daemon, once it has said that it is ready; 0 where it ended before. */
+static int daemon_start(char *const argv[])
+{
+    posix_spawn_file_actions_t actions;
+    char                       path[5000], line[256];
+    int                        ready[2];
+    pid_t                      child;
+    CHECK_EQ(pipe2(ready, O_CLOEXEC), 0);
+    snprintf(path, sizeof path, "%s/%s", test_bin(), argv[0]);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    if (getenv("TEST_DAEMONS_SPEAK"))
+        posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    posix_spawn_file_actions_adddup2(&actions, ready[1], READY_FD);
+    CHECK_EQ(posix_spawn(&child, path, &actions, NULL, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ready[1]);
+    struct pollfd p = {ready[0], POLLIN, 0};
+    CHECK_EQ(poll(&p, 1, TEST_WAIT_MS), 1);
+    ssize_t size = read(ready[0], line, sizeof line);
+    close(ready[0]);
+    if (size <= 0) {
+        CHECK_EQ(waitpid(child, NULL, 0), child);
+        return 0;
+    }
+    return child;
+}
+
+int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_file)
+{
+    char dir[256], name[16], head_file[256], token[256], resources[32];
+    snprintf(dir, sizeof dir, "%s/n%d", n->folder, number);
+    snprintf(name, sizeof name, "n%d", number);
+    snprintf(head_file, sizeof head_file, "%s/head.addr", n->folder);
+    snprintf(token, sizeof token, "%s/token", n->folder);
+    snprintf(resources, sizeof resources, "at%d=100", number);
+    CHECK(mkdir(dir, 0700) == 0 || errno == EEXIST);
+    char *argv[] = {"manta-raylet", "--dir", dir, "--node-name", name, "--head-file", head_file, "--token-file",
+                    token_file ? (char *)token_file : token, "--num-cpus", (char *)cpus, "--resources", resources,
+                    "--store-memory", "268435456", "--ready-fd", "3", NULL};
+    return daemon_start(argv);
+}
+
+void nodes_wait_alive(int count)
+{
+    int64_t limit = test_now_ms() + TEST_WAIT_MS;
+    for (int alive = -1; alive != count;) {
+        manta_node_info info[16];
+        manta_error     e;
+        int             all = manta_nodes(info, 16, &e);
+        alive = 0;
+        for (int i = 0; i < all; i++)
+            alive += info[i].alive;
+        if (test_now_ms() > limit)
+            test_fail(__FILE__, __LINE__, "%d nodes alive instead of %d", alive, count);
+        test_sleep_ms(alive == count ? 0 : 5);
+    }
+}
+
+static void learn_ids(struct nodes *n)
+{
+    manta_node_info info[16];
+    manta_error     e;
+    int             all = manta_nodes(info, 16, &e);
+    for (int i = 0; i < all; i++) {
+        for (int k = 0; k < n->count; k++) {
+            char name[16];
+            snprintf(name, sizeof name, "n%d", k);
+            if (strcmp(info[i].name, name) == 0)
+                n->ids[k] = info[i].node;
+        }
+    }
+    CHECK_EQ(n->ids[0], manta_node());
+}
+
+void nodes_start(struct nodes *n, int count, const char *cpus)
+{
+    char        address[256];
+    manta_error e;
+    memset(n, 0, sizeof *n);
+    n->count = count;
+    snprintf(n->folder, sizeof n->folder, "%s/manta/c", getenv("XDG_RUNTIME_DIR"));
+    snprintf(address, sizeof address, "%s/n0", n->folder);
+    manta_init_opts opts = {.address = address, .job_name = "nodes"};
+    if (!getenv("MANTA_ROLE")) {
+        char parent[200];
+        snprintf(parent, sizeof parent, "%s/manta", getenv("XDG_RUNTIME_DIR"));
+        CHECK(mkdir(parent, 0700) == 0 || errno == EEXIST);
+        CHECK_EQ(mkdir(n->folder, 0700), 0);
+        char *head[] = {"manta-head", "--dir", n->folder, "--ready-fd", "3", NULL};
+        n->head = daemon_start(head);
+        CHECK(n->head);
+        for (int i = 0; i < count; i++) {
+            n->raylets[i] = nodes_add(n, i, cpus, NULL);
+            CHECK(n->raylets[i]);
+        }
+    }
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
+    nodes_wait_alive(count);
+    learn_ids(n);
+}
+
+static void end(int *pid, int number)
+{
+    int status = 0;
+    if (*pid == 0)
+        return;
+    CHECK_EQ(kill(*pid, number), 0);
+    CHECK_EQ(waitpid(*pid, &status, 0), *pid);
+    if (number == SIGTERM)
+        CHECK_EQ(status, 0);
+    *pid = 0;
+}
+
+void nodes_kill(int *pid)
+{
+    end(pid, SIGKILL);
+}
+
+void nodes_stop(struct nodes *n)
+{
+    char command[300];
+    CHECK_EQ(manta_shutdown(), 0);
+    for (int i = n->count - 1; i >= 0; i--)
+        end(&n->raylets[i], SIGTERM);
+    end(&n->head, SIGTERM);
+    snprintf(command, sizeof command, "%s", n->folder);
+    char *argv[] = {"rm", "-r", command, NULL}; /* state, logs: a head that is to come back keeps them */
+    char  said[200];
+    CHECK_EQ(test_program(argv, said, sizeof said), 0);
+}
+
+manta_resource *nodes_at(int number)
+{
+    static _Thread_local char           names[4][16];
+    static _Thread_local manta_resource resources[4];
+    static _Thread_local unsigned       next;
+    unsigned                            i = next++ % 4;
+    snprintf(names[i], sizeof names[i], "at%d", number);
+    resources[i] = (manta_resource){names[i], 1};
+    return &resources[i];
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nodes.h - a cluster of one head and some raylets on this machine, made by a test's driver as its own children.
+ *
+ * Node i has its runtime folder FOLDER/n<i>, its own resource "at<i>" (so that work can be forced there), and talks to the
+ * others as if it were far away: real gRPC, real data sockets.
+ */
+#ifndef INTEGRATION_NODES_H
+#define INTEGRATION_NODES_H
+
+#include "tests/integration/harness.h"
+
+enum { NODES_MAX = 4 };
+
+struct nodes {
+    char     folder[200]; /* of the head */
+    int      count;
+    int      head, raylets[NODES_MAX]; /* pids; 0: gone */
+    uint32_t ids[NODES_MAX];           /* as manta_nodes tells them; [0] is ours */
+};
+
+/* Starts head and raylets, each with `cpus`, and makes this process a driver at node 0. In a worker this never returns.
+ * First thing in a case that has no_init. */
+void nodes_start(struct nodes *n, int count, const char *cpus);
+/* manta_shutdown, then the end of the daemons by SIGTERM; all must end well. */
+void nodes_stop(struct nodes *n);
+/* SIGKILL, and waits for the process. */
+void nodes_kill(int *pid);
+/* One more raylet; fails the test unless `is_welcome` is what happens. Its pid, 0 where it ended. */
+int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_file);
+/* Waits until so many nodes are alive. */
+void nodes_wait_alive(int count);
+/* Options that force a task to node i; each call's text lives until the next four. */
+manta_resource *nodes_at(int number);
+#define AT(i) .resources = nodes_at(i), .resource_count = 1
+
+#endif
