@@ -98,6 +98,7 @@ static void lease_ok(struct rlt *r, struct rlt_peer *p, const struct peer_lease_
     l->peer_route = ok->route;
     l->worker_process = ok->worker;
     l->state = LEASE_ACTIVE;
+    l->owner->has_remote = true;
     l->granted_at = r->now;
     l->has_lane = true;
     r->stats.grants++;

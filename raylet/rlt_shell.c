@@ -193,6 +193,11 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_JOB_FORGET:
         sh_job_forget(sh, a);
         break;
+    case RLT_A_OBJECT_DEAD:
+    case RLT_A_OWNER_GONE:
+    case RLT_A_OWNERS_GONE:
+        sh_store_told(sh, a);
+        break;
     case RLT_A_READY:
         say_ready(sh);
         break;
