@@ -237,6 +237,26 @@ static void dead(struct sh_store *s, struct sh_conn *c, const struct lane_ref *r
     sweep(s);
 }
 
+void sh_store_told(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_store *s = sh->store;
+    struct lane_ref  ref;
+    mt_status        st;
+    if (!s)
+        return;
+    if (a->kind == RLT_A_OBJECT_DEAD) {
+        memcpy(&ref, a->payload, sizeof ref);
+        st = os_store_dead(s->store, 0, &ref);
+    } else if (a->kind == RLT_A_OWNER_GONE) {
+        st = os_store_owner_gone(s->store, a->number);
+    } else {
+        st = os_store_node_gone(s->store, a->node);
+    }
+    if (st.code)
+        mt_log_status(MT_LOG_DEBUG, "object_dead", st);
+    sweep(s);
+}
+
 bool sh_store_record(struct sh *sh, const struct rlt_event *e)
 {
     struct sh_store   *s = sh->store;

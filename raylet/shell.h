@@ -152,6 +152,7 @@ void sh_peer_send(struct sh *sh, const struct rlt_action *a);
 void sh_peer_close(struct sh *sh, const struct rlt_action *a);
 void sh_program_read(struct sh *sh, const struct rlt_action *a);
 void sh_program_write(struct sh *sh, const struct rlt_action *a);
+void sh_program_drop(struct sh *sh, const struct rlt_action *a);
 
 /* rlt_job.c */
 void sh_job_start(struct sh *sh, const struct rlt_action *a);
@@ -168,6 +169,7 @@ MT_MUST_USE mt_status sh_store_start(struct sh *sh);
 void sh_store_stop(struct sh *sh);
 MT_MUST_USE mt_status sh_store_welcome(struct sh_conn *c, uint64_t process, uint32_t job);
 void sh_store_goodbye(struct sh_conn *c);
+void sh_store_told(struct sh *sh, const struct rlt_action *a); /* what the core has heard from other nodes */
 bool sh_store_record(struct sh *sh, const struct rlt_event *event); /* false: it is for the core */
 void sh_store_settle(struct sh *sh); /* after objects have died: hands their places back */
 struct os_store *sh_store_of(const struct sh *sh);
