@@ -170,7 +170,7 @@ enum rlt_action_kind {
     RLT_A_PROGRAM_DROP,  /* job: what was written of it is not wanted any more */
 
     /* the object store, which the shell keeps beside the core */
-    RLT_A_OBJECT_DEAD, /* payload (lane_ref, of this node): its owner, elsewhere, will never name it again */
+    RLT_A_OBJECT_DEAD, /* payload (lane_ref): never named again. Of this node: the object; else the copy of it here */
     RLT_A_OWNER_GONE,  /* number (process): an owner on another node is dead */
     RLT_A_OWNERS_GONE, /* node: all owners on it are */
 

@@ -12,7 +12,11 @@ void rlt_object_dead(struct rlt *r, struct rlt_proc *p, const struct lane_record
     struct lane_ref ref;
     (void)record;
     memcpy(&ref, payload, sizeof ref);
-    if (ref.node != r->node && ref.id.process == p->process)
+    if (ref.id.process != p->process)
+        return;
+    if (ref.node == r->node)
+        rlt_peers_tell(r, PEER_OBJECT_DEAD, &ref, sizeof ref); /* somebody has fetched it: copies go too */
+    else
         rlt_peer_send(r, ref.node, PEER_OBJECT_DEAD, (mt_id){0, 0}, &ref, sizeof ref);
 }
 
@@ -24,7 +28,7 @@ void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_reco
     (void)p;
     if (record->kind == PEER_OBJECT_DEAD && size >= sizeof ref) {
         memcpy(&ref, payload, sizeof ref);
-        if (ref.node == r->node)
+        if (ref.node)
             rlt_act_ctl(r->out, RLT_A_OBJECT_DEAD, 0, CTL_OBJECT_DEAD, (mt_id){0, 0}, &ref, sizeof ref);
     } else if (record->kind == PEER_OWNER_GONE && size >= sizeof owner) {
         memcpy(&owner, payload, sizeof owner);

@@ -246,7 +246,7 @@ void sh_store_told(struct sh *sh, const struct rlt_action *a)
         return;
     if (a->kind == RLT_A_OBJECT_DEAD) {
         memcpy(&ref, a->payload, sizeof ref);
-        st = os_store_dead(s->store, 0, &ref);
+        st = ref.node == sh->node ? os_store_dead(s->store, 0, &ref) : os_store_copy_dead(s->store, ref.id);
     } else if (a->kind == RLT_A_OWNER_GONE) {
         st = os_store_owner_gone(s->store, a->number);
     } else {
@@ -282,7 +282,7 @@ bool sh_store_record(struct sh *sh, const struct rlt_event *e)
         if (ref.node != sh->node)
             return false; /* the core knows the way to its node */
         dead(s, c, &ref);
-        return true;
+        return !sh_pull_was_served(sh, ref.id); /* else the core tells the others, who may have copies */
     }
     if (size < sizeof segment)
         return true;

@@ -182,6 +182,7 @@ void sh_store_refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const
 /* rlt_pull.c */
 MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
 void sh_pulls_stop(struct sh *sh);
+bool sh_pull_was_served(struct sh *sh, mt_id id); /* and forgets it: the object is dead */
 void sh_pulls_registered(struct sh *sh, uint32_t node, uint32_t epoch);
 void sh_pull_request(struct sh *sh, uint64_t conn, mt_id request, const struct lane_ref *ref);
 
