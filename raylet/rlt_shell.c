@@ -417,6 +417,8 @@ mt_status sh_run(struct sh *sh)
     sh_step(sh, &begin);
     MT_TRY_GOTO(st, sh_head_start(sh), out);
     io_loop_run(sh->loop);
+    if (sh->exit_code)
+        st = mt_error(sh->exit_code, 0, "join the cluster");
 out:
     if (sh->has_listener)
         io_listener_close(&sh->listener);

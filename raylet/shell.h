@@ -86,6 +86,7 @@ struct sh {
     struct rlt_actions  actions;
     bool                is_stepping;
     bool                is_exiting;
+    int32_t             exit_code; /* enum mt_code: why, where it is a failure */
     MT_VEC(void *)      kept; /* sh_keep */
     MT_VEC(struct rlt_event) later; /* events without borrowed bytes, found while actions were carried out */
     struct io_timer     timer;
