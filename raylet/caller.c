@@ -17,7 +17,9 @@ void rlt_caller_want(struct rlt *r, struct rlt_proc *caller, mt_id request, cons
     for (struct rlt_list *link = caller->owned.next; link != &caller->owned; link = link->next)
         if (mt_id_equal(mt_container_of(link, struct rlt_lease, in_owner)->request, request))
             return; /* asked twice: the grant is on its way */
-    if (!worker || !worker->lease || worker->lease->kind != LEASE_ACTOR || worker->lease->state != LEASE_ACTIVE) {
+    if (want->node != r->node && r->leases.count < RLT_CALLERS_MAX && rlt_remote_lane_want(r, caller, request, want))
+        return;
+    if (want->node != r->node || !worker || !worker->lease || worker->lease->kind != LEASE_ACTOR || worker->lease->state != LEASE_ACTIVE) {
         snprintf(text, sizeof text, "the actor's process is not on node %u any more", want->node);
         rlt_down_reply(r->out, caller->conn, request, MT_EACTOR_DIED, text);
         return;
@@ -26,7 +28,7 @@ void rlt_caller_want(struct rlt *r, struct rlt_proc *caller, mt_id request, cons
         rlt_down_reply(r->out, caller->conn, request, MT_EAGAIN, "too many lanes on this node");
         return;
     }
-    struct rlt_lease *l = rlt_lease_new(r, LEASE_CALLER, NULL);
+    struct rlt_lease *l = rlt_lease_new(r, LEASE_CALLER, NULL, 0);
     l->owner = caller;
     l->owner_process = caller->process;
     l->request = request;

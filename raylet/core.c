@@ -61,6 +61,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
     r->epoch = config->epoch;
     r->rng.state = config->boot;
     r->next_conn = RLT_CONN_OURS;
+    r->next_stream = RLT_CONN_OURS;
     r->next_route = 1;
     r->next_region = 1;
     rlt_list_init(&r->all_leases);
@@ -100,6 +101,7 @@ void rlt_free(struct rlt *r)
         free_proc(entry->value.ptr);
     MT_MAP_EACH(&r->jobs, entry) {
         struct rlt_job *job = entry->value.ptr;
+        mt_vec_fini(&job->served);
         free(job->hello);
         free(job);
     }
@@ -107,6 +109,7 @@ void rlt_free(struct rlt *r)
     rlt_names_fini(r);
     rlt_head_fini(r);
     rlt_submit_fini(r);
+    rlt_peers_fini(r);
     rlt_nodes_fini(r);
     mt_map_fini(&r->conns);
     mt_map_fini(&r->processes);
@@ -310,10 +313,15 @@ static void lane_failed(struct rlt *r, uint64_t lane)
     l->has_lane = false; /* nobody was told of it, so nobody is told of its end */
     if (l->kind == LEASE_CALLER && l->owner)
         rlt_down_reply(r->out, l->owner->conn, l->request, MT_ENOMEM, end.text);
-    if (l->worker && l->kind != LEASE_CALLER)
+    if (l->worker && l->kind != LEASE_CALLER) {
         rlt_proc_gone(r, l->worker); /* it waits for a lane that will not come */
-    else
-        rlt_lease_end(r, l, &end);
+        return;
+    }
+    if (l->worker_node != r->node) {
+        struct ctl_lease drop = {lane};
+        rlt_peer_send(r, l->worker_node, PEER_DROP, (mt_id){0, 0}, &drop, sizeof drop);
+    }
+    rlt_lease_end(r, l, &end);
 }
 
 void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
@@ -346,6 +354,27 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
         break;
     case RLT_EV_REGION_FAILED:
         rlt_region_failed(r, (uint32_t)e->number);
+        break;
+    case RLT_EV_LANE_DRAINED:
+        rlt_remote_lane_drained(r, e->lane, e->number);
+        break;
+    case RLT_EV_LANE_CLOSED:
+        rlt_act(r->out, RLT_A_LANE_FREE)->lane = e->lane;
+        break;
+    case RLT_EV_LANE_BROKEN:
+        rlt_remote_lane_broken(r, e->lane);
+        break;
+    case RLT_EV_OUT:
+        rlt_peer_out(r, e);
+        break;
+    case RLT_EV_PEER_OPEN:
+    case RLT_EV_PEER_CLOSED:
+    case RLT_EV_PEER_FRAME:
+        rlt_peer_event(r, e);
+        break;
+    case RLT_EV_PROGRAM_BYTES:
+    case RLT_EV_PROGRAM_READY:
+        rlt_program_event(r, e);
         break;
     case RLT_EV_HEAD_UP:
     case RLT_EV_HEAD_DOWN:
@@ -380,6 +409,8 @@ void rlt_stats(const struct rlt *r, struct rlt_stats *out)
     out->processes = r->processes.count;
     out->workers = r->worker_count;
     out->jobs = r->jobs.count;
+    MT_MAP_EACH(&r->peers, entry)
+        out->peers += ((const struct rlt_peer *)entry->value.ptr)->has_link;
     out->monitors = r->monitors.count;
     out->regions = r->regions.count;
     MT_MAP_EACH(&r->jobs, entry) {

@@ -70,6 +70,7 @@ enum rlt_event_kind {
     RLT_EV_PROC_DRAINED, /* all that a dead process had published has been read: conn, text (its crash text) */
     RLT_EV_UNDELIVERED,  /* a CTL_MESSAGE found the down queue full: conn, record, payload */
     RLT_EV_LANE_DRAINED, /* answer to SW_LANE_DRAIN: lane, number (last sequence that reached the worker's ring) */
+    RLT_EV_LANE_CLOSED,  /* answer to SW_LANE_CLOSE: lane; its memory may go */
     RLT_EV_LANE_BROKEN,  /* the process at the other end of a switched lane broke the rules: lane */
     RLT_EV_OUT,          /* records for another node: node, bytes */
 
@@ -84,7 +85,7 @@ enum rlt_event_kind {
     RLT_EV_PEER_FRAME,   /* stream, frame */
 
     /* programs of jobs, moved between nodes */
-    RLT_EV_PROGRAM_BYTES, /* answer to PROGRAM_READ: job, number (offset), bytes; total (whole size), sha256 */
+    RLT_EV_PROGRAM_BYTES, /* answer to PROGRAM_READ: job, node, number (offset), bytes; total (whole size), sha256 */
     RLT_EV_PROGRAM_READY, /* PROGRAM_WRITE had the last byte and the hash is right: job, fd; else fd < 0, text */
 
     /* submitted jobs */
@@ -148,12 +149,13 @@ enum rlt_action_kind {
     RLT_A_REGION_FREE, /* number */
 
     /* the switch (switch.h does these) */
-    RLT_A_SW_DOWN,       /* conn, record, payload: into its down ring; held back until lane's backlog is in its ring
-                            and `taken` is dealt with when lane != 0 */
+    RLT_A_SW_DOWN,       /* conn, record, payload: into its down ring. lane != 0: the lane's worker, elsewhere, is gone;
+                            tasks above `taken` never reached it; goes down once all it said is in the lane's ring */
     RLT_A_SW_PROC_DRAIN, /* conn: it is dead: read what it left, then forget it; answered by PROC_DRAINED */
-    RLT_A_SW_LANE_OPEN,  /* lane, number (its route here), node, peer (route there), flags (enum rlt_side) */
-    RLT_A_SW_LANE_DRAIN, /* lane (worker side): its worker is done or dead: forward, take back, LANE_DRAINED */
-    RLT_A_SW_LANE_CLOSE, /* lane: forget it */
+    RLT_A_SW_LANE_OPEN,  /* lane, conn (its process here), number (its route here), node, peer (route there),
+                            flags (enum rlt_side) */
+    RLT_A_SW_LANE_DRAIN, /* lane (the owner is elsewhere): its worker is done or dead: forward, take back, LANE_DRAINED */
+    RLT_A_SW_LANE_CLOSE, /* lane: forget it, once what waits behind it has gone; answered by LANE_CLOSED */
     RLT_A_SW_FRAME,      /* node, bytes: records with a route, from that node */
     RLT_A_SW_PAUSE,      /* node, flags: 1 stop taking records for it from lanes, 0 go on */
 
@@ -163,7 +165,7 @@ enum rlt_action_kind {
     RLT_A_PEER_SEND,    /* stream, frame */
     RLT_A_PEER_CLOSE,   /* stream; no event follows */
 
-    RLT_A_PROGRAM_READ,  /* job, fd, number (offset): answered by PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes */
+    RLT_A_PROGRAM_READ,  /* job, fd, number (offset), node (comes back): answered by PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes */
     RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
 
     RLT_A_JOB_START, /* name, job_spec, number (attempt): fetch blobs, unpack, run */
@@ -248,6 +250,9 @@ void rlt_step(struct rlt *r, const struct rlt_event *event, struct rlt_actions *
 uint64_t rlt_deadline(const struct rlt *r);
 
 /* ---- looking in (status, tests, simulation) ------------------------------------------------------------------- */
+
+/* Where the data socket of another node is, as the head last said. False: no such node, or it is dead. */
+bool rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE]);
 
 struct rlt_stats {
     uint32_t node, epoch;

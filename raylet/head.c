@@ -99,6 +99,7 @@ void rlt_rejoin(struct rlt *r, const char *why)
     mt_log(MT_LOG_WARN, "rejoin", "node=%u epoch=%u why=\"%s\"", r->node, r->epoch, why);
     r->stats.fenced++;
     rlt_submit_kill_all(r);
+    rlt_peers_lose_all(r, why);
     MT_MAP_EACH(&r->conns, entry) {
         struct rlt_proc *p = entry->value.ptr;
         if (p->conn >= RLT_CONN_OURS) {
@@ -123,7 +124,11 @@ static void registered(struct rlt *r, const Manta__V1__Registered *g)
         rlt_shut_down(r, why);
         return;
     }
-    if (r->node && (r->node != g->node || r->epoch != g->epoch))
+    if (r->node && r->node != g->node) {
+        rlt_shut_down(r, "the head knows this node under another number");
+        return;
+    }
+    if (r->node && r->epoch != g->epoch)
         rlt_rejoin(r, "the head has given this node's work up");
     r->node = g->node;
     r->epoch = g->epoch;
@@ -152,8 +157,7 @@ static void hash_in(uint64_t *hash, uint64_t value)
 
 static uint32_t class_lacks(const struct rlt_class *c)
 {
-    uint32_t has = c->held + c->asked;
-    return c->wanted > has ? c->wanted - has : 0;
+    return c->wanted > c->held ? c->wanted - c->held : 0;
 }
 
 static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
@@ -162,6 +166,7 @@ static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
     *out_wants = 0;
     for (uint32_t i = 0; i < r->ledger.count; i++)
         hash_in(&hash, (uint64_t)r->ledger.free[i]);
+    hash_in(&hash, r->ledger.changes); /* taken and given back since: the head lets go of what it had reserved */
     for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next) {
         const struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         hash_in(&hash, c->owner->process);

@@ -74,7 +74,7 @@ void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_r
 
 void rlt_class_wait(struct rlt *r, struct rlt_class *c)
 {
-    if (c->is_refused || c->held + c->asked >= c->wanted) {
+    if (c->is_refused || c->held >= c->wanted) {
         rlt_list_out(&c->in_waiting);
         return;
     }
@@ -137,13 +137,22 @@ static void lease_timer_fire(struct rlt *r, struct rlt_timer *t)
         rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
 }
 
-struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct rlt_job *job)
+struct rlt_lease *rlt_lease_find(const struct rlt *r, uint64_t id)
+{
+    return mt_map_ptr(&r->leases, mt_map_key(id));
+}
+
+struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct rlt_job *job, uint64_t id)
 {
     struct rlt_lease *l = rlt_calloc(sizeof *l);
     /* Unique in the cluster, also after a restart of this node: node, epoch, count. */
-    l->id = (uint64_t)(r->node & 0xffff) << 48 | (uint64_t)(r->epoch & 0xffff) << 32 | (++r->next_lease & 0xffffffff);
+    if (!id)
+        id = (uint64_t)(r->node & 0xffff) << 48 | (uint64_t)(r->epoch & 0xffff) << 32 | (++r->next_lease & 0xffffffff);
+    l->id = id;
     l->kind = kind;
     l->job = job;
+    if (job)
+        job->lease_count++;
     l->owner_node = l->worker_node = r->node;
     l->timer.fire = lease_timer_fire;
     rlt_list_init(&l->in_class);
@@ -171,7 +180,7 @@ void rlt_lease_set_worker(struct rlt *r, struct rlt_lease *l, struct rlt_proc *w
     }
 }
 
-static void grant_fill(const struct rlt_lease *l, struct ctl_grant *g)
+void rlt_grant_fill(const struct rlt_lease *l, struct ctl_grant *g)
 {
     g->lease = l->id;
     g->flags = l->kind == LEASE_ACTOR ? CTL_CLASS_ACTOR : 0;
@@ -200,8 +209,12 @@ void rlt_lease_activate(struct rlt *r, struct rlt_lease *l, struct rlt_proc *wor
     l->granted_at = r->now;
     l->has_lane = true;
     r->stats.grants++;
+    if (l->owner_node != r->node) {
+        rlt_remote_activate(r, l);
+        return;
+    }
     rlt_act(r->out, RLT_A_LANE_NEW)->lane = l->id;
-    grant_fill(l, &to_owner);
+    rlt_grant_fill(l, &to_owner);
     to_worker = to_owner;
     to_owner.class_id = l->class ? l->class->def.class_id : 0;
     to_owner.peer = worker->process;
@@ -227,10 +240,31 @@ static void recall_tell(struct rlt *r, const struct rlt_lease *l)
         rlt_down(r->out, l->worker->conn, CTL_RECALL, (mt_id){0, 0}, &lease, sizeof lease);
 }
 
+/* The other node, if there is one, hears of it as well. */
+static void recall_pass_on(struct rlt *r, const struct rlt_lease *l, uint64_t grace_ms)
+{
+    struct peer_recall m = {.lease = l->id, .grace_ms = grace_ms};
+    uint32_t           node = l->owner_node != r->node ? l->owner_node : l->worker_node;
+    if (node && node != r->node)
+        rlt_peer_send(r, node, PEER_RECALL, (mt_id){0, 0}, &m, sizeof m);
+}
+
+void rlt_lease_recalled(struct rlt *r, struct rlt_lease *l)
+{
+    lease_set_state(l, LEASE_RECALLED);
+    r->stats.recalls++;
+    recall_tell(r, l);
+    if (l->class)
+        rlt_class_wait(r, l->class);
+}
+
 void rlt_lease_recall(struct rlt *r, struct rlt_lease *l, uint64_t grace_ms)
 {
     if (l->state == LEASE_STARTING) {
         struct ctl_ended end = {.lease = l->id, .node = r->node};
+        struct ctl_lease lease = {l->id};
+        if (l->worker_node != r->node)
+            rlt_peer_send(r, l->worker_node, PEER_DROP, (mt_id){0, 0}, &lease, sizeof lease);
         rlt_lease_end(r, l, &end);
         return;
     }
@@ -238,8 +272,9 @@ void rlt_lease_recall(struct rlt *r, struct rlt_lease *l, uint64_t grace_ms)
         lease_set_state(l, LEASE_RECALLED);
         r->stats.recalls++;
         recall_tell(r, l);
+        recall_pass_on(r, l, grace_ms);
     }
-    if (grace_ms && !mt_heap_holds(&l->timer.node))
+    if (grace_ms && l->worker && !mt_heap_holds(&l->timer.node))
         rlt_timer_set(r, &l->timer, r->now + grace_ms * RLT_MS);
 }
 
@@ -260,10 +295,13 @@ void rlt_lease_drained(struct rlt *r, struct rlt_proc *worker, uint64_t id)
 void rlt_lease_kill(struct rlt *r, struct rlt_proc *owner, uint64_t id)
 {
     struct rlt_lease *l = mt_map_ptr(&r->leases, mt_map_key(id));
+    struct ctl_lease  lease = {id};
     if (!l || l->owner != owner || l->kind == LEASE_CALLER)
         return;
     if (l->worker)
         rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
+    else if (l->worker_node != r->node && l->state != LEASE_STARTING)
+        rlt_peer_send(r, l->worker_node, PEER_KILL, (mt_id){0, 0}, &lease, sizeof lease);
 }
 
 static void lease_unlink(struct rlt *r, struct rlt_lease *l)
@@ -279,43 +317,93 @@ static void lease_unlink(struct rlt *r, struct rlt_lease *l)
     mt_map_remove(&r->leases, mt_map_key(l->id));
 }
 
-void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *end)
+void rlt_lease_forget(struct rlt *r, struct rlt_lease *l)
 {
-    struct rlt_class *c = l->class;
-    struct rlt_proc  *worker = l->worker;
-    struct rlt_job   *job = l->job;
-    bool              was_granted = l->state != LEASE_STARTING && l->has_lane;
-
-    lease_set_state(l, LEASE_DRAINED);
-    if (!MT_PLANT(MT_PLANT_LEASE_KEEPS) || end->code != MT_EWORKER_DIED)
+    struct rlt_job *job = l->job;
+    bool            is_switched = l->owner_node != r->node || l->worker_node != r->node;
+    if (!MT_PLANT(MT_PLANT_LEASE_KEEPS))
         rlt_ledger_give(&r->ledger, &l->hold);
-    if (was_granted && l->owner && l->owner->state == PROC_ALIVE)
-        rlt_down(r->out, l->owner->conn, CTL_ENDED, (mt_id){0, 0}, end, sizeof *end);
-    r->stats.ended += was_granted;
-    if (l->has_lane)
+    if (l->has_lane && is_switched)
+        rlt_act(r->out, RLT_A_SW_LANE_CLOSE)->lane = l->id; /* its memory goes when the switch has forgotten it */
+    else if (l->has_lane)
         rlt_act(r->out, RLT_A_LANE_FREE)->lane = l->id;
     lease_unlink(r, l);
-    if (worker && l->kind != LEASE_CALLER) {
-        worker->lease = NULL;
-        rlt_pool_offer(r, worker);
-    }
     free(l->end);
     free(l);
-    if (c)
-        rlt_class_wait(r, c);
-    else if (job)
+    if (job && --job->lease_count == 0)
         rlt_job_free_if_empty(r, job);
     r->is_dirty = true;
 }
 
+/* Says to its owner, of this node, that it has ended: behind the last records of a lane that comes from elsewhere. */
+static void ended_tell(struct rlt *r, const struct rlt_lease *l, const struct ctl_ended *end)
+{
+    struct rlt_action *a;
+    if (!l->owner || l->owner->state != PROC_ALIVE)
+        return;
+    a = rlt_down(r->out, l->owner->conn, CTL_ENDED, (mt_id){0, 0}, end, sizeof *end);
+    if (l->worker_node != r->node) {
+        a->lane = l->id;
+        a->taken = l->taken;
+    }
+}
+
+static void refused_tell(struct rlt *r, const struct rlt_lease *l, const struct ctl_ended *end)
+{
+    struct peer_lease_no no = {.lease = l->id, .code = end->code ? end->code : MT_EAGAIN};
+    if (!l->owner_node)
+        return;
+    snprintf(no.text, sizeof no.text, "%.*s", (int)sizeof no.text - 1, end->text);
+    rlt_peer_send(r, l->owner_node, PEER_LEASE_NO, (mt_id){0, 0}, &no, sizeof no);
+}
+
+void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *end)
+{
+    struct rlt_class *c = l->class;
+    struct rlt_proc  *worker = l->worker;
+    bool              was_granted = l->state != LEASE_STARTING && l->has_lane, is_owner_here = l->owner_node == r->node;
+
+    if (l->end)
+        return; /* the switch is emptying its lane */
+    lease_set_state(l, LEASE_DRAINED);
+    r->stats.ended += was_granted;
+    if (!MT_PLANT(MT_PLANT_LEASE_KEEPS) || end->code != MT_EWORKER_DIED)
+        rlt_ledger_give(&r->ledger, &l->hold);
+    rlt_timer_clear(r, &l->timer);
+    rlt_list_out(&l->in_worker);
+    l->worker = NULL;
+    if (was_granted && is_owner_here)
+        ended_tell(r, l, end);
+    else if (!is_owner_here && !was_granted)
+        refused_tell(r, l, end);
+    if (was_granted && !is_owner_here)
+        rlt_remote_lease_over(r, l, end); /* forgotten when its lane is empty */
+    else
+        rlt_lease_forget(r, l);
+    if (worker && worker->lease == l) {
+        worker->lease = NULL;
+        rlt_pool_offer(r, worker);
+    }
+    if (c)
+        rlt_class_wait(r, c);
+    r->is_dirty = true;
+}
+
+/* Its owner is dead, or has given it up before it was granted. */
 void rlt_lease_owner_gone(struct rlt *r, struct rlt_lease *l)
 {
+    struct ctl_lease lease = {l->id};
+    struct ctl_ended end = {.lease = l->id, .node = r->node};
     rlt_list_out(&l->in_owner);
     l->owner = NULL;
-    if (l->kind == LEASE_ACTOR && l->worker)
+    if (l->worker_node != r->node) {
+        rlt_peer_send(r, l->worker_node, PEER_DROP, (mt_id){0, 0}, &lease, sizeof lease);
+        rlt_lease_end(r, l, &end);
+    } else if (l->kind == LEASE_ACTOR && l->worker) {
         rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
-    else
+    } else {
         rlt_lease_recall(r, l, l->kind == LEASE_TASK ? RLT_ORPHAN_GRACE_MS : 0);
+    }
 }
 
 void rlt_worker_blocked(struct rlt *r, struct rlt_proc *worker, bool is_blocked)

@@ -140,6 +140,7 @@ bool rlt_ledger_take(struct rlt_ledger *l, const struct ctl_resource *request, u
                 l->gpu_free[out_hold->gpus[g]] -= out_hold->gpu_milli;
         }
     }
+    l->changes++;
     rlt_ledger_assert(l);
     return true;
 }
@@ -155,6 +156,7 @@ void rlt_ledger_give(struct rlt_ledger *l, struct rlt_hold *hold)
     for (uint32_t g = 0; g < hold->gpu_count; g++)
         l->gpu_free[hold->gpus[g]] += hold->gpu_milli;
     memset(hold, 0, sizeof *hold);
+    l->changes++;
     rlt_ledger_assert(l);
 }
 

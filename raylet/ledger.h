@@ -15,6 +15,7 @@ struct rlt_ledger {
     struct ctl_resource total[RLT_RESOURCES_MAX];
     int64_t             free[RLT_RESOURCES_MAX];
     int64_t             leased[RLT_RESOURCES_MAX];
+    uint64_t            changes; /* counts them */
     uint32_t            gpu_count;
     int32_t             gpu_free[RLT_GPUS_MAX]; /* thousandths of each device */
 };

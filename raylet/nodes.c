@@ -47,7 +47,19 @@ void rlt_nodes_view(struct rlt *r, const Manta__V1__View *view)
         snprintf(n->data_address, sizeof n->data_address, "%s", v->data_address);
         n->total_count = take_resources(n->total, v->total, v->n_total);
         n->free_count = take_resources(n->free, v->free, v->n_free);
+        if (n->node != r->node)
+            rlt_peers_view(r, n);
     }
+}
+
+bool rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE])
+{
+    const struct rlt_node *n = rlt_node_find(r, node);
+    if (!n || n->state == 3 || !n->data_address[0])
+        return false;
+    *out_epoch = n->epoch;
+    memcpy(out, n->data_address, RLT_ADDRESS_SIZE);
+    return true;
 }
 
 static void describe_self(const struct rlt *r, struct ctl_node *out)

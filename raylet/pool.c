@@ -49,12 +49,13 @@ void rlt_job_begin(struct rlt *r, struct rlt_job *job)
 
 void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
 {
-    if (!job->is_ending || job->driver || job->zygote || job->worker_count || job->needy_count)
+    if (!job->is_ending || job->driver || job->zygote || job->worker_count || job->lease_count)
         return;
     rlt_timer_clear(r, &job->timer);
     if (job->program >= 0)
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
     mt_map_remove(&r->jobs, mt_map_key(job->job));
+    mt_vec_fini(&job->served);
     free(job->hello);
     free(job);
 }
@@ -67,6 +68,7 @@ void rlt_job_end(struct rlt *r, struct rlt_job *job)
         rlt_lease_end(r, l, &end);
     }
     job->is_ending = true;
+    rlt_program_job_end(r, job);
     MT_MAP_EACH(&r->conns, entry) {
         struct rlt_proc *p = entry->value.ptr;
         if (p->job == job && p->state != PROC_DYING && p != job->driver)
@@ -98,7 +100,7 @@ static void zygote_start(struct rlt *r, struct rlt_job *job)
 }
 
 /* Nothing can be started for this job: whoever waits for a worker of it is told why. */
-static void job_break(struct rlt *r, struct rlt_job *job)
+void rlt_job_break(struct rlt *r, struct rlt_job *job)
 {
     RLT_LIST_EACH(&job->needy, link) {
         struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_needy);
@@ -114,7 +116,7 @@ static void start_failed(struct rlt *r, struct rlt_job *job, const char *what)
     snprintf(job->failure, sizeof job->failure, "no worker of job \"%s\" can be started on node %u: %.300s",
              job->name, r->node, what);
     if (++job->start_failures >= RLT_START_FAILURES_MAX)
-        job_break(r, job);
+        rlt_job_break(r, job);
 }
 
 void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
@@ -213,6 +215,8 @@ void rlt_pool_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_ev
         rlt_proc_gone(r, p);
     } else if (p->state == PROC_DYING || p->job->is_ending) {
         rlt_act(r->out, RLT_A_KILL)->conn = p->conn;
+    } else {
+        rlt_pool_worker_ready(r, p);
     }
 }
 
@@ -229,6 +233,10 @@ void rlt_pool_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ct
 
 void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker)
 {
+    if (worker->is_ready || worker->state != PROC_ALIVE || worker->pid <= 0)
+        return;
+    worker->is_ready = true;
+    rlt_timer_clear(r, &worker->timer);
     worker->job->starting_count--;
     worker->job->start_failures = 0;
     rlt_pool_offer(r, worker);
@@ -317,7 +325,7 @@ static void balance_all(struct rlt *r)
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
 {
     struct rlt_job *job = p->job;
-    bool            has_greeted = p->process != 0;
+    bool            has_begun = p == job->zygote ? p->process != 0 : p->is_ready;
     char            text[CTL_TEXT_SIZE];
 
     if (p == job->zygote) {
@@ -325,10 +333,10 @@ void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
         job->is_zygote_ready = false;
     } else {
         job->worker_count--;
-        job->starting_count -= !has_greeted;
+        job->starting_count -= !has_begun;
         r->worker_count--;
     }
-    if (!has_greeted && !job->is_ending && job->start_failures < RLT_START_FAILURES_MAX) {
+    if (!has_begun && !job->is_ending && job->start_failures < RLT_START_FAILURES_MAX) {
         rlt_proc_describe(r, p, text, sizeof text);
         start_failed(r, job, text);
     }

@@ -88,7 +88,7 @@ static void hello_refuse(struct rlt *r, struct rlt_proc *p, mt_id id, int32_t co
 }
 
 /* argc + envc + 1 texts, each with its NUL, fill strings_size exactly. */
-static bool hello_strings_ok(const struct ctl_hello *h, const uint8_t *strings, size_t size)
+bool rlt_hello_strings_ok(const struct ctl_hello *h, const uint8_t *strings, size_t size)
 {
     uint64_t texts = 0;
     if (h->strings_size != size || size > CTL_HELLO_STRINGS_MAX || h->argc == 0)
@@ -105,7 +105,7 @@ static const char *hello_driver(struct rlt *r, struct rlt_proc *p, const struct 
         return "this connection is not a driver's";
     if (e->fd < 0)
         return "a driver brings a descriptor of its executable";
-    if (!hello_strings_ok(h, e->payload + sizeof *h, size - sizeof *h))
+    if (!rlt_hello_strings_ok(h, e->payload + sizeof *h, size - sizeof *h))
         return "the strings of the greeting do not add up";
     if (!h->job || mt_map_find(&r->jobs, mt_map_key(h->job)))
         return "the job's number is zero or in use";
@@ -167,7 +167,8 @@ static bool proc_hello(struct rlt *r, struct rlt_proc *p, const struct rlt_event
     p->role = h.role;
     p->process = h.process;
     p->state = PROC_ALIVE;
-    rlt_timer_clear(r, &p->timer);
+    if (p->role != CTL_WORKER)
+        rlt_timer_clear(r, &p->timer);
     rlt_map_put(&r->processes, mt_map_key(p->process), p);
     welcome_send(r, p, e->record.id, MT_OK, "");
     if (p->role == CTL_DRIVER)

@@ -44,6 +44,7 @@ static void do_welcome(struct sh *sh, const struct rlt_action *a)
         return;
     }
     sh->node = w.node;
+    sh_pulls_registered(sh, w.node, w.epoch);
     if (sh_memory_welcome(c).code || sh_store_welcome(c, a->number, w.job).code) {
         sh_event(&e, RLT_EV_CLOSED);
         e.conn = a->conn;
@@ -151,11 +152,31 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         break;
     case RLT_A_SW_DOWN:
     case RLT_A_SW_PROC_DRAIN:
+    case RLT_A_SW_LANE_OPEN:
+    case RLT_A_SW_LANE_DRAIN:
+    case RLT_A_SW_LANE_CLOSE:
+    case RLT_A_SW_FRAME:
+    case RLT_A_SW_PAUSE:
         lane = a->lane ? sh_lane_find(sh, a->lane) : NULL;
-        sh_switcher_act(sh, a, lane ? lane->memory : NULL, NULL);
+        sh_switcher_act(sh, a, lane ? lane->memory : NULL);
         break;
     case RLT_A_HEAD_SEND:
         sh_head_send(sh, a);
+        break;
+    case RLT_A_PEER_DIAL:
+        sh_peer_dial(sh, a);
+        break;
+    case RLT_A_PEER_SEND:
+        sh_peer_send(sh, a);
+        break;
+    case RLT_A_PEER_CLOSE:
+        sh_peer_close(sh, a);
+        break;
+    case RLT_A_PROGRAM_READ:
+        sh_program_read(sh, a);
+        break;
+    case RLT_A_PROGRAM_WRITE:
+        sh_program_write(sh, a);
         break;
     case RLT_A_JOB_START:
         sh_job_start(sh, a);
@@ -202,6 +223,23 @@ static void step_one(struct sh *sh, struct rlt_event *event)
         carry_out(sh, &sh->actions.data[i]);
 }
 
+void *sh_keep(struct sh *sh, size_t size)
+{
+    void *memory = malloc(size);
+    if (memory && mt_vec_push(&sh->kept, memory).code) {
+        free(memory);
+        memory = NULL;
+    }
+    return memory;
+}
+
+static void kept_free(struct sh *sh)
+{
+    for (size_t i = 0; i < sh->kept.count; i++)
+        free(sh->kept.data[i]);
+    sh->kept.count = 0;
+}
+
 void sh_step(struct sh *sh, struct rlt_event *event)
 {
     if (sh->is_exiting || (event->kind == RLT_EV_UP && sh_store_record(sh, event)))
@@ -218,6 +256,7 @@ void sh_step(struct sh *sh, struct rlt_event *event)
         step_one(sh, &later);
     }
     sh->later.count = 0;
+    kept_free(sh);
     sh->is_stepping = false;
     if (!sh->is_exiting)
         set_timer(sh);
@@ -256,12 +295,14 @@ static void caught_int(struct io_signal *signal, int number)
     told_to_leave(mt_container_of(signal, struct sh, sigint), number);
 }
 
-static mt_status core_make(struct sh *sh)
+static mt_status core_make(struct sh *sh, const char *address, const char *data_address)
 {
     bool              has_head = sh->options.head || sh->options.head_file, is_private = sh->options.driver_fd >= 0;
     struct rlt_config config = {.has_head = has_head, .is_private = is_private};
     config.node = config.epoch = is_private || !has_head; /* else the head says */
     snprintf(config.head_address, sizeof config.head_address, "%s", sh_head_address(sh));
+    snprintf(config.address, sizeof config.address, "%s", address);
+    snprintf(config.data_address, sizeof config.data_address, "%s", data_address);
     MT_TRY(mt_random_bytes(&config.boot, sizeof config.boot));
     if (sh->options.node_name)
         snprintf(config.node_name, sizeof config.node_name, "%s", sh->options.node_name);
@@ -344,6 +385,7 @@ static void end_processes(struct sh *sh)
 
 mt_status sh_run(struct sh *sh)
 {
+    char             address[RLT_ADDRESS_SIZE] = "", data_address[RLT_ADDRESS_SIZE] = "";
     struct rlt_event begin;
     mt_status        st;
     sh->next_conn = 1;
@@ -353,7 +395,9 @@ mt_status sh_run(struct sh *sh)
     sh->sigint.caught = caught_int;
     MT_TRY(io_loop_new(&sh->loop));
     MT_TRY_GOTO(st, sh_head_find(sh), out);
-    MT_TRY_GOTO(st, core_make(sh), out);
+    MT_TRY_GOTO(st, sh_peers_start(sh, address), out);
+    MT_TRY_GOTO(st, sh_pulls_start(sh, data_address), out);
+    MT_TRY_GOTO(st, core_make(sh, address, data_address), out);
     MT_TRY_GOTO(st, sh_switcher_start(sh), out);
     MT_TRY_GOTO(st, sh_store_start(sh), out);
     MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigchld, SIGCHLD), out);
@@ -371,7 +415,9 @@ out:
     sh_switcher_stop(sh);
     sh->is_exiting = true;
     sh_jobs_stop(sh);
+    sh_peers_stop(sh);
     sh_head_stop(sh);
+    sh_pulls_stop(sh);
     end_processes(sh);
     sh_store_stop(sh);
     sh_memory_fini(sh);
@@ -380,6 +426,8 @@ out:
     io_signal_stop(&sh->sigterm);
     io_signal_stop(&sh->sigint);
     mt_map_fini(&sh->conns);
+    kept_free(sh);
+    mt_vec_fini(&sh->kept);
     mt_vec_fini(&sh->later);
     rlt_actions_fini(&sh->actions);
     rlt_free(sh->core);

@@ -86,7 +86,7 @@ static int spawn(const char *path, const struct program *p, int child_fd, int ou
         err = posix_spawn_file_actions_adddup2(&files, child_fd, CHILD_FD);
     for (int fd = 1; !err && output >= 0 && fd <= 2; fd++)
         err = posix_spawn_file_actions_adddup2(&files, output, fd);
-    if (!err && p->cwd[0])
+    if (!err && p->cwd[0] && access(p->cwd, X_OK) == 0) /* on another node than its driver it may not exist */
         err = posix_spawn_file_actions_addchdir_np(&files, p->cwd);
     if (!err)
         err = posix_spawn(out_pid, path, &files, &attributes, p->argv, p->envp);

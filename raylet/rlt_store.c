@@ -10,7 +10,9 @@
 #include "raylet/shell.h"
 
 #include "core/base/log.h"
+#include "core/base/rng.h"
 #include "objectstore/os_backing.h"
+#include "objectstore/os_local.h"
 #include "objectstore/os_memory.h"
 
 #include <stdio.h>
@@ -27,23 +29,24 @@ struct sh_store {
     struct os_store  *store;
     struct os_actions actions;
     struct io_timer   timer;
-    mt_map            jobs; /* short number -> processes */
+    mt_map            jobs;   /* short number -> processes */
+    mt_map            locals; /* short number -> os_local: this raylet as a process of that job */
 };
 
 /* ---- telling processes ---- */
 
-static void send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size)
+void sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size)
 {
     struct rlt_action a = {.kind = RLT_A_SW_DOWN, .conn = conn, .fd = -1, .payload = payload};
     a.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .id = id};
-    sh_switcher_act(sh, &a, NULL, NULL);
+    sh_switcher_act(sh, &a, NULL);
 }
 
-static void refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const char *text)
+void sh_store_refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const char *text)
 {
     struct ctl_reply reply = {.code = st.code};
     snprintf(reply.text, sizeof reply.text, "%s", text && text[0] ? text : st.what ? st.what : mt_code_text(st.code));
-    send_down(sh, conn, CTL_REPLY, id, &reply, sizeof reply);
+    sh_store_send_down(sh, conn, CTL_REPLY, id, &reply, sizeof reply);
 }
 
 static void give_segment(struct sh *sh, uint64_t conn, mt_id id, const struct os_segment_view *view, bool is_writer)
@@ -67,17 +70,30 @@ static struct sh_conn *conn_of_process(const struct sh *sh, uint64_t process)
     return NULL;
 }
 
+static void local_space_back(struct sh_store *s, const struct os_action *a)
+{
+    MT_MAP_EACH(&s->locals, entry) {
+        struct os_local *local = entry->value.ptr;
+        if (local->client.process == a->process)
+            (void)os_client_space_back(&local->client, a->segment, a->offset).code;
+    }
+}
+
 static void carry_out(struct sh_store *s)
 {
     for (size_t i = 0; i < s->actions.count; i++) {
         const struct os_action *a = &s->actions.data[i];
         if (a->kind == OS_CLOSE) {
+            MT_MAP_EACH(&s->locals, entry)
+            os_local_forget(entry->value.ptr, a->segment);
             os_backing_close(&a->backing, a->size);
         } else if (a->kind == OS_SPACE_BACK) {
             struct sh_conn  *c = conn_of_process(s->sh, a->process);
             struct ctl_space space = {.segment = a->segment, .generation = a->generation, .offset = a->offset};
             if (c)
-                send_down(s->sh, c->conn, CTL_SPACE_BACK, (mt_id){0, 0}, &space, sizeof space);
+                sh_store_send_down(s->sh, c->conn, CTL_SPACE_BACK, (mt_id){0, 0}, &space, sizeof space);
+            else
+                local_space_back(s, a);
         }
     }
     s->actions.count = 0;
@@ -102,6 +118,62 @@ static void ticked(struct io_timer *timer)
     if (st.code)
         mt_log_status(MT_LOG_WARN, "store_tick", st);
     sweep(s);
+}
+
+void sh_store_settle(struct sh *sh)
+{
+    sweep(sh->store);
+}
+
+struct os_store *sh_store_of(const struct sh *sh)
+{
+    return sh->store->store;
+}
+
+/* ---- this raylet as a process of a job ---- */
+
+struct os_local *sh_store_local(struct sh *sh, uint32_t job)
+{
+    struct sh_store *s = sh->store;
+    struct os_local *local = mt_map_ptr(&s->locals, mt_map_key(job));
+    uint64_t         process;
+    if (local || !mt_map_find(&s->jobs, mt_map_key(job)))
+        return local; /* a job without processes here has neither objects nor readers */
+    local = calloc(1, sizeof *local);
+    if (!local || mt_random_bytes(&process, sizeof process).code ||
+        os_local_open(local, s->store, process, sh->node, job).code) {
+        free(local);
+        return NULL;
+    }
+    if (mt_map_put_ptr(&s->locals, mt_map_key(job), local).code) {
+        (void)os_local_close(local).code;
+        free(local);
+        return NULL;
+    }
+    return local;
+}
+
+static void headroom(struct sh_store *s, struct os_headroom *room);
+
+mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t size, struct os_place *place, void **data,
+                               char *text)
+{
+    struct os_headroom room;
+    mt_status          st;
+    headroom(sh->store, &room);
+    st = os_local_alloc(local, size, &room, place, data, text, &sh->store->actions);
+    carry_out(sh->store);
+    return st;
+}
+
+static void local_end(struct sh_store *s, uint32_t job)
+{
+    struct os_local *local = mt_map_ptr(&s->locals, mt_map_key(job));
+    if (!local)
+        return;
+    mt_map_remove(&s->locals, mt_map_key(job));
+    (void)os_local_close(local).code;
+    free(local);
 }
 
 /* ---- requests ---- */
@@ -141,7 +213,7 @@ static void want(struct sh_store *s, struct sh_conn *c, mt_id id, uint64_t size)
     if (st.code == 0)
         st = os_store_segment(s->store, c->process, grant.segment, &view);
     if (st.code)
-        refuse(s->sh, c->conn, id, st, text);
+        sh_store_refuse(s->sh, c->conn, id, st, text);
     else
         give_segment(s->sh, c->conn, id, &view, true);
 }
@@ -151,7 +223,7 @@ static void map(struct sh_store *s, struct sh_conn *c, mt_id id, uint32_t segmen
     struct os_segment_view view;
     mt_status              st = os_store_segment(s->store, c->process, segment, &view);
     if (st.code)
-        refuse(s->sh, c->conn, id, st.code == MT_ENOENT ? mt_error(MT_EOBJ_LOST, 0, "its segment is gone") : st, NULL);
+        sh_store_refuse(s->sh, c->conn, id, st.code == MT_ENOENT ? mt_error(MT_EOBJ_LOST, 0, "its segment is gone") : st, NULL);
     else
         give_segment(s->sh, c->conn, id, &view, false);
 }
@@ -173,15 +245,20 @@ bool sh_store_record(struct sh *sh, const struct rlt_event *e)
     struct ctl_segment segment = {0};
     struct lane_ref    ref;
 
-    if (e->record.kind < CTL_SEGMENT_WANT || e->record.kind > CTL_OBJECT_DEAD)
-        if (e->record.kind != CTL_SEGMENT_BACK)
-            return false;
+    if ((e->record.kind < CTL_SEGMENT_WANT || e->record.kind > CTL_OBJECT_DEAD) && e->record.kind != CTL_SEGMENT_BACK &&
+        e->record.kind != CTL_PULL)
+        return false;
     if (!c || !c->process)
         return true;
-    if (e->record.kind == CTL_OBJECT_DEAD) {
+    if (e->record.kind == CTL_OBJECT_DEAD || e->record.kind == CTL_PULL) {
         if (size < sizeof ref)
             return true;
         memcpy(&ref, e->payload, sizeof ref);
+        if (e->record.kind == CTL_PULL) {
+            sh_pull_request(sh, e->conn, e->record.id, &ref);
+            return true;
+        }
+        (void)os_store_copy_dead(s->store, ref.id).code; /* most have none */
         if (ref.node != sh->node)
             return false; /* the core knows the way to its node */
         dead(s, c, &ref);
@@ -227,6 +304,7 @@ void sh_store_goodbye(struct sh_conn *c)
     entry = mt_map_find(&s->jobs, mt_map_key(c->job));
     if (entry && --entry->value.num == 0) {
         mt_map_remove(&s->jobs, mt_map_key(c->job));
+        local_end(s, c->job);
         if (os_store_job_gone(s->store, c->job, &s->actions).code)
             mt_log(MT_LOG_WARN, "store_job_gone", "");
     }
@@ -257,6 +335,11 @@ void sh_store_stop(struct sh *sh)
     if (!s)
         return;
     io_timer_stop(&s->timer);
+    MT_MAP_EACH(&s->locals, entry) {
+        (void)os_local_close(entry->value.ptr).code;
+        free(entry->value.ptr);
+    }
+    mt_map_fini(&s->locals);
     if (os_store_close_all(s->store, &s->actions).code == 0)
         carry_out(s);
     os_store_free(s->store);

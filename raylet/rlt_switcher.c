@@ -111,7 +111,7 @@ static bool switcher_orders(struct sh_switcher *s)
             if (sw_process_add(s->sw, order->action.conn, order->lane, order->park).code)
                 abort();
         } else {
-            sw_act(s->sw, &order->action, order->lane, order->park, &s->out);
+            sw_act(s->sw, &order->action, order->lane, &s->out);
         }
         free(order);
         order = next;
@@ -138,14 +138,17 @@ static void *switcher_main(void *arg)
             worked |= sw_poll(s->sw, &s->out);
         if (worked) {
             idle = 0;
+            shm_store32(&s->park->state, LANE_BUSY);
         } else if (++idle < SWITCHER_SPINS || is_held_up) {
+            shm_store32(&s->park->state, LANE_HUNGRY); /* owners publish at once, and need no system call for it */
             sched_yield();
         } else {
             uint32_t bell = lane_park_prepare(s->park);
             if (atomic_load(&s->want_stop) || switcher_has_orders(s) || sw_has_work(s->sw))
                 lane_park_cancel(s->park);
             else
-                lane_park_sleep(s->park, bell, SWITCHER_SLEEP_MS * INT64_C(1000000));
+                lane_park_sleep(s->park, bell, sw_has_backlog(s->sw) ? SW_BACKLOG_US * INT64_C(1000)
+                                                                     : SWITCHER_SLEEP_MS * INT64_C(1000000));
             idle = SWITCHER_SPINS; /* one look after each wake-up, not a whole round of yields */
         }
     }
@@ -191,11 +194,11 @@ mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_
     return give_order(sh, &add, lane, park);
 }
 
-void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane, struct lane_park *park)
+void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane)
 {
     if (!sh->switcher)
         return; /* the end: the store still gives places back, and nobody is left to hear of it */
-    if (give_order(sh, a, lane, park).code)
+    if (give_order(sh, a, lane, NULL).code)
         abort();
 }
 

@@ -47,7 +47,7 @@ static bool uses_any(const struct rlt *r, const struct rlt_class *c, uint32_t ma
 static void grant_one(struct rlt *r, struct rlt_class *c)
 {
     struct rlt_proc  *owner = c->owner;
-    struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, owner->job);
+    struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, owner->job, 0);
     bool              took = rlt_ledger_take(&r->ledger, c->def.resources, c->def.resource_count, &l->hold);
     struct rlt_proc  *worker = rlt_pool_take(r, owner->job);
 

@@ -69,8 +69,12 @@ struct sh_region {
 
 struct sh_switcher; /* the switch and its thread */
 struct sh_store;    /* the object store's server half */
+struct sh_pulls;    /* objects between nodes */
+struct os_local;
+struct os_place;
 struct sh_head;     /* the way to the head */
 struct sh_job;      /* a submitted job */
+struct sh_peers;    /* the other raylets */
 struct rpc;
 struct rpc_channel;
 struct io_token;
@@ -82,6 +86,7 @@ struct sh {
     struct rlt_actions  actions;
     bool                is_stepping;
     bool                is_exiting;
+    MT_VEC(void *)      kept; /* sh_keep */
     MT_VEC(struct rlt_event) later; /* events without borrowed bytes, found while actions were carried out */
     struct io_timer     timer;
     struct io_listener  listener;
@@ -91,7 +96,9 @@ struct sh {
     uint64_t            next_conn;
     struct sh_switcher *switcher;
     struct sh_store    *store;
+    struct sh_pulls    *pulls; /* NULL: this node is alone */
     struct sh_head     *head; /* NULL: no head, no token */
+    struct sh_peers    *peers; /* NULL: this node is alone */
     mt_map              jobs; /* number -> sh_job */
     uint64_t            next_job;
     char                job_folder[256]; /* "" until the first job */
@@ -101,6 +108,7 @@ struct sh {
 /* rlt_shell.c: one event into the core, and all that follows from it. Loop thread; inside an action the event is kept
  * for after it (what it points to must then live that long). */
 void sh_step(struct sh *sh, struct rlt_event *event);
+void *sh_keep(struct sh *sh, size_t size); /* until all that follows from the present step is done; NULL: no memory */
 void sh_event(struct rlt_event *event, enum rlt_event_kind kind); /* zeroed, fd -1 */
 mt_status sh_run(struct sh *sh);                                  /* until told to leave; cleans up */
 
@@ -136,6 +144,15 @@ const struct io_token *sh_head_token(const struct sh *sh); /* NULL: none */
 struct rpc *sh_head_rpc(const struct sh *sh);
 struct rpc_channel *sh_head_channel(const struct sh *sh);
 
+/* rlt_peer.c */
+MT_MUST_USE mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
+void sh_peers_stop(struct sh *sh);
+void sh_peer_dial(struct sh *sh, const struct rlt_action *a);
+void sh_peer_send(struct sh *sh, const struct rlt_action *a);
+void sh_peer_close(struct sh *sh, const struct rlt_action *a);
+void sh_program_read(struct sh *sh, const struct rlt_action *a);
+void sh_program_write(struct sh *sh, const struct rlt_action *a);
+
 /* rlt_job.c */
 void sh_job_start(struct sh *sh, const struct rlt_action *a);
 void sh_job_kill(struct sh *sh, const struct rlt_action *a);
@@ -152,6 +169,19 @@ void sh_store_stop(struct sh *sh);
 MT_MUST_USE mt_status sh_store_welcome(struct sh_conn *c, uint64_t process, uint32_t job);
 void sh_store_goodbye(struct sh_conn *c);
 bool sh_store_record(struct sh *sh, const struct rlt_event *event); /* false: it is for the core */
+void sh_store_settle(struct sh *sh); /* after objects have died: hands their places back */
+struct os_store *sh_store_of(const struct sh *sh);
+struct os_local *sh_store_local(struct sh *sh, uint32_t job); /* NULL: no process of that job is here, or no memory */
+MT_MUST_USE mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t size, struct os_place *place,
+                                           void **data, char *text);
+void sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size);
+void sh_store_refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const char *text);
+
+/* rlt_pull.c */
+MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
+void sh_pulls_stop(struct sh *sh);
+void sh_pulls_registered(struct sh *sh, uint32_t node, uint32_t epoch);
+void sh_pull_request(struct sh *sh, uint64_t conn, mt_id request, const struct lane_ref *ref);
 
 /* rlt_spawn.c */
 void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a);
@@ -162,6 +192,6 @@ MT_MUST_USE mt_status sh_switcher_start(struct sh *sh);
 void sh_switcher_stop(struct sh *sh);
 int  sh_switcher_park_fd(const struct sh *sh);
 MT_MUST_USE mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_park *park);
-void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane, struct lane_park *park);
+void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane);
 
 #endif

@@ -21,7 +21,9 @@
 #include "core/base/rng.h"
 #include "raylet/actions.h"
 #include "raylet/ledger.h"
+#include "raylet/link.h"
 #include "raylet/list.h"
+#include "raylet/peer.h"
 
 #define RLT_MS UINT64_C(1000000)
 
@@ -51,6 +53,13 @@ enum {
     RLT_JOB_AGAIN_MS = 1000,    /* the end of a job is said again until the head acknowledges it */
     RLT_LOG_WINDOW = 256 << 10, /* bytes of a log sent to the head and not acknowledged */
     RLT_LOG_CHUNK = 32 << 10,
+    RLT_PEER_TICK_MS = 250,     /* a link is looked after this often */
+    RLT_PEER_ACK_MS = 2,        /* an acknowledgement waits at most so long for a record to travel with */
+    RLT_PEER_BEAT_MS = 500,     /* something is said this often; a suspect node is dialled anew this often */
+    RLT_PEER_SUSPECT_MS = 2000, /* silent this long */
+    RLT_PEER_DEAD_MS = 10000,
+    RLT_PEER_RESEND_MS = 1000,  /* without an acknowledgement that moves */
+    RLT_STREAMS_MAX = 4096,
     RLT_ASKED_MAX = 4096,       /* requests to the head that wait for its answer */
     RLT_ASKED_MS = 30000,       /* ... at most so long, head away or not */
     RLT_NODES_REPLY_MAX = 16,   /* nodes in one answer to CTL_OP_NODES */
@@ -97,6 +106,7 @@ struct rlt_proc {
     struct rlt_lease *lease; /* task or actor; NULL: warm and idle, or starting */
     struct rlt_list   in_idle;
     uint64_t          idle_since;
+    bool              is_ready; /* it has greeted, and its zygote has said its pid */
     bool              is_blocked;
     bool              was_dirty; /* has served an actor or held a GPU: not given to others */
 };
@@ -122,26 +132,27 @@ struct rlt_job {
     uint32_t         forks_wanted;   /* until the zygote is ready */
     struct rlt_list  needy;          /* rlt_lease.in_needy: granted, without a worker yet */
     uint32_t         needy_count;
+    uint32_t         lease_count; /* that name this job */
     uint32_t         start_failures;
     char             failure[CTL_TEXT_SIZE]; /* of the last start */
     struct rlt_timer timer;                  /* spare worker, idle ones */
     uint64_t         program_total;          /* being fetched */
     uint64_t         program_have;
     bool             is_program_wanted;
-    uint8_t          program_hash[32];
+    uint64_t         hello_have;
+    MT_VEC(uint32_t) served; /* nodes that run workers of it */
 };
 
 /* ---- leases ------------------------------------------------------------------------------------------------- */
 
 struct rlt_class {
     struct rlt_list   in_owner;
-    struct rlt_list   in_waiting; /* r->waiting while held + asked < wanted */
+    struct rlt_list   in_waiting; /* r->waiting while held < wanted */
     struct rlt_proc  *owner;
     struct ctl_class  def;
     uint64_t          version;
     uint32_t          wanted;
-    uint32_t          held;  /* STARTING and ACTIVE */
-    uint32_t          asked; /* other nodes, not answered yet */
+    uint32_t          held; /* STARTING (asked of another node, too) and ACTIVE */
     uint64_t          waiting_since;
     bool              is_refused; /* answered with CTL_UNSCHEDULABLE at this level */
     struct rlt_list   leases;     /* rlt_lease.in_class, oldest first */
@@ -169,12 +180,12 @@ struct rlt_lease {
     mt_id                request; /* of CTL_LANE_WANT */
     struct rlt_hold      hold;
     bool                 has_lane;
-    bool                 is_end_known; /* `end` is filled: wait for the lane's last records */
-    struct ctl_ended    *end;
+    struct ctl_ended    *end; /* owner elsewhere: what is to be said when the switch has emptied the lane */
     uint64_t             granted_at;
     struct rlt_timer     timer; /* RECALLED or DRAINED: until the worker is killed */
     struct rlt_list      in_class, in_owner, in_worker, in_needy, in_all;
-    uint32_t             route, peer_route; /* remote: ours, and the other node's */
+    uint32_t             route, peer_route; /* of a lane to another node: ours, and theirs */
+    uint64_t             taken;             /* worker elsewhere, at its end: the last task that reached it */
 };
 
 /* ---- the rest ------------------------------------------------------------------------------------------------ */
@@ -193,6 +204,27 @@ struct rlt_region {
     uint64_t         size;
     uint64_t         job;
     MT_VEC(uint64_t) members; /* conns */
+};
+
+/* Another node, and the link to it. Begun by the first word in either direction. */
+struct rlt_peer {
+    uint32_t         node, epoch;
+    bool             has_link;
+    struct rlt_link  link;
+    uint64_t         last_number; /* of the links that are over */
+    uint64_t         stream;      /* carries the link; 0: none does */
+    uint64_t         dialing;     /* 0: no dial is under way */
+    uint64_t         dialed_at, heard_at, said_at;
+    bool             is_paused; /* its lanes are: too much waits for it */
+    struct rlt_timer timer;
+};
+
+/* A stream between raylets, ours or accepted. */
+struct rlt_stream {
+    uint64_t         stream;
+    struct rlt_peer *peer; /* NULL: accepted, and has not said who it is */
+    bool             is_ours, is_open;
+    struct rlt_timer timer; /* accepted: until its first frame */
 };
 
 /* A node of the cluster, as the head's View says. */
@@ -279,6 +311,9 @@ struct rlt {
     uint32_t          worker_count;
     bool              is_stopping;
     struct rlt_head   head;
+    mt_map            peers;   /* node -> rlt_peer */
+    mt_map            streams; /* number -> rlt_stream */
+    uint64_t          next_stream;
     mt_map            submitted; /* hash of the id -> rlt_submitted */
     mt_map            nodes; /* number -> rlt_node: the others, and this one once the head has said so */
     struct rlt_stats  stats;     /* the counters */
@@ -304,19 +339,21 @@ void rlt_proc_gone(struct rlt *r, struct rlt_proc *p); /* its end is known, or i
 void rlt_proc_status(struct rlt *r, struct rlt_proc *p, int32_t status); /* it has been reaped; p may be gone after */
 void rlt_proc_drained(struct rlt *r, struct rlt_proc *p, const char *crash);
 void rlt_proc_leave(struct rlt *r, struct rlt_proc *p, const char *why); /* asks it to leave; SIGKILL if it does not */
+bool rlt_hello_strings_ok(const struct ctl_hello *h, const uint8_t *strings, size_t size);
 void rlt_proc_describe(const struct rlt *r, const struct rlt_proc *p, char *text, size_t size);
 
 /* pool.c */
 struct rlt_job *rlt_job_new(struct rlt *r, uint64_t job, uint32_t node, const char *name);
 void rlt_job_begin(struct rlt *r, struct rlt_job *job); /* program and strings are here: starts the zygote */
 void rlt_job_end(struct rlt *r, struct rlt_job *job);   /* its driver is gone */
+void rlt_job_break(struct rlt *r, struct rlt_job *job); /* nothing can be started for it: job->failure says why */
 void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job);
 void rlt_pool_balance(struct rlt *r, struct rlt_job *job); /* forks what needy leases wait for */
 void rlt_pool_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_event *e);
 void rlt_pool_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ctl_child_exit *exit);
 void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid);
 void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote);
-void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker);
+void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker); /* greeting and pid come in either order */
 void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker); /* it has no lease: gets one, or waits warm */
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p);       /* a zygote or worker ended */
 struct rlt_proc *rlt_pool_take(struct rlt *r, struct rlt_job *job);
@@ -327,13 +364,17 @@ void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_r
 void rlt_demand(struct rlt *r, struct rlt_proc *owner, const struct ctl_demand *demand);
 struct rlt_class *rlt_class_find(const struct rlt_proc *owner, uint32_t class_id);
 void rlt_class_unschedulable(struct rlt *r, struct rlt_class *c, int32_t code, const char *text);
-struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct rlt_job *job);
+struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct rlt_job *job, uint64_t id); /* 0: draw */
 void rlt_lease_set_worker(struct rlt *r, struct rlt_lease *l, struct rlt_proc *worker);
 void rlt_lease_activate(struct rlt *r, struct rlt_lease *l, struct rlt_proc *worker);
 void rlt_lease_recall(struct rlt *r, struct rlt_lease *l, uint64_t grace_ms); /* 0: no limit */
 void rlt_lease_drained(struct rlt *r, struct rlt_proc *worker, uint64_t id);
 void rlt_lease_kill(struct rlt *r, struct rlt_proc *owner, uint64_t id);
 void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *end);
+void rlt_lease_forget(struct rlt *r, struct rlt_lease *l); /* everybody who must know does */
+void rlt_lease_recalled(struct rlt *r, struct rlt_lease *l); /* the worker's node recalls it */
+struct rlt_lease *rlt_lease_find(const struct rlt *r, uint64_t id);
+void rlt_grant_fill(const struct rlt_lease *l, struct ctl_grant *g);
 void rlt_lease_owner_gone(struct rlt *r, struct rlt_lease *l);
 void rlt_class_drop(struct rlt *r, struct rlt_class *c);
 void rlt_class_wait(struct rlt *r, struct rlt_class *c); /* puts it among the waiting, if it still wants */
@@ -351,10 +392,14 @@ void rlt_monitor_add(struct rlt *r, struct rlt_proc *watcher, mt_id id, const st
 void rlt_monitor_drop(struct rlt *r, struct rlt_proc *watcher, mt_id id);
 void rlt_monitor_free(struct rlt *r, struct rlt_monitor *m);
 void rlt_monitors_fire(struct rlt *r, const struct ctl_death *death); /* of a process of this node */
+void rlt_monitor_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_monitors_node_lost(struct rlt *r, uint32_t node, const char *why);
 
 /* message.c */
 void rlt_message(struct rlt *r, struct rlt_proc *from, const struct lane_record *record, const uint8_t *payload);
 void rlt_message_undelivered(struct rlt *r, const struct rlt_event *e);
+void rlt_message_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_message_lost(struct rlt *r, const struct lane_record *record, const uint8_t *payload); /* with its link */
 
 /* region.c */
 void rlt_region_want(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_segment *want);
@@ -387,8 +432,34 @@ void rlt_submit_registered(struct rlt *r);
 void rlt_submit_fini(struct rlt *r);
 void rlt_submit_kill_all(struct rlt *r);
 
-/* remote.c */
+/* remote.c: leases between nodes */
 void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node);
+bool rlt_remote_lane_want(struct rlt *r, struct rlt_proc *caller, mt_id request, const struct ctl_lane_want *want);
+void rlt_remote_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_remote_activate(struct rlt *r, struct rlt_lease *l); /* its worker, of this node, is there */
+void rlt_remote_lease_over(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *end); /* of this node's worker */
+void rlt_remote_lane_drained(struct rlt *r, uint64_t lane, uint64_t taken);
+void rlt_remote_lane_broken(struct rlt *r, uint64_t lane);
+void rlt_remote_node_lost(struct rlt *r, uint32_t node, const char *why);
+
+/* program.c: jobs whose driver is on another node */
+void rlt_program_want(struct rlt *r, struct rlt_job *job);
+void rlt_program_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_program_event(struct rlt *r, const struct rlt_event *e);
+void rlt_program_job_end(struct rlt *r, const struct rlt_job *job); /* its driver was here: tells the others */
+void rlt_program_node_lost(struct rlt *r, uint32_t node);
+
+/* peers.c */
+/* Queues a record for another node. False: there is no such node, or it is dead. */
+bool rlt_peer_send(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *payload, size_t size);
+bool rlt_peer_send2(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *head, size_t head_size,
+                    const void *tail, size_t tail_size);
+void rlt_peer_event(struct rlt *r, const struct rlt_event *e);
+void rlt_peer_out(struct rlt *r, const struct rlt_event *e); /* records of the switch */
+void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why);
+void rlt_peers_view(struct rlt *r, const struct rlt_node *n); /* the head's word on a node */
+void rlt_peers_lose_all(struct rlt *r, const char *why);
+void rlt_peers_fini(struct rlt *r);
 
 /* nodes.c */
 void rlt_nodes_view(struct rlt *r, const Manta__V1__View *view);

@@ -22,6 +22,7 @@ enum {
     SW_DOWN_MESSAGES_MAX = 1 << 20, /* bytes queued for one process, beyond which a CTL_MESSAGE bounces */
     SW_DOWN_BYTES_MAX = 16 << 20,   /* bytes queued for one process, beyond which it is given up */
     SW_POLL_RECORDS = 256,          /* taken from one ring in one round, so that none starves the others */
+    SW_BACKLOG_US = 500,
     SW_OUT_BYTES = 32 * 1024,       /* a run of records for a node is handed over when it is this long */
 };
 
@@ -38,13 +39,16 @@ void       sw_free(struct sw *sw);
 /* A process has been welcomed: its control lane and park page, mapped until sw has forgotten it (PROC_DRAINED). */
 MT_MUST_USE mt_status sw_process_add(struct sw *sw, uint64_t conn, void *lane, struct lane_park *park);
 
-/* Carries out one action of the RLT_A_SW_ group. `lane` is the memory of action->lane for SW_LANE_OPEN (else NULL),
- * `park` the page of the process at its other end; both stay mapped until SW_LANE_CLOSE. */
-void sw_act(struct sw *sw, const struct rlt_action *action, void *lane, struct lane_park *park, struct sw_out *out);
+/* Carries out one action of the RLT_A_SW_ group. `lane` is the memory of action->lane for SW_LANE_OPEN (else it is not
+ * looked at); it stays mapped until LANE_CLOSED. */
+void sw_act(struct sw *sw, const struct rlt_action *action, void *lane, struct sw_out *out);
 
 /* One round over all rings. True: there was work (and may be more). */
 bool sw_poll(struct sw *sw, struct sw_out *out);
 /* Whether a round would find work: the last look between lane_park_prepare and lane_park_sleep. */
 bool sw_has_work(struct sw *sw);
+/* Whether something waits for room in a ring. Its reader does not ring when it has made room: come again within
+ * SW_BACKLOG_US. */
+bool sw_has_backlog(const struct sw *sw);
 
 #endif

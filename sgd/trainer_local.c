@@ -268,7 +268,7 @@ static mt_status tensor_of(const struct sgd_trainer *trainer, size_t i, struct s
 }
 
 mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, uint32_t keep,
-                           uint32_t generation)
+                           uint64_t generation)
 {
     const struct sgd_state *state = trainer->state;
     struct sgd_checkpoint_meta meta = {.step = state->step,

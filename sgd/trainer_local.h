@@ -85,7 +85,7 @@ MT_MUST_USE mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char
 
 /* Saves the state; errors of sgd_checkpoint_save. */
 MT_MUST_USE mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, uint32_t keep,
-                                       uint32_t generation);
+                                       uint64_t generation);
 
 /* Collective. Gives every member the state of the furthest (see sgd_group_agree). ENOENT, in all: nobody has
  * one. */

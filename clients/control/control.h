@@ -44,6 +44,9 @@ void ctl_pause(unsigned n);
 
 /* Finds the cluster. *e is filled on failure. */
 manta_status ctl_place_find(const manta_client_opts *opts, struct ctl_place *out, manta_error *e);
+/* The runtime folder of this user's cluster on this machine, by the rule that libmanta follows too; it need not exist.
+ * False: neither XDG_RUNTIME_DIR nor HOME helps, or the path is too long. */
+bool ctl_runtime_folder(char *out, size_t size);
 /* Reads head.addr again; true where the address has changed. */
 bool ctl_place_refresh(struct ctl_place *place);
 

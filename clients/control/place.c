@@ -126,16 +126,25 @@ static manta_status use_config(struct ctl_place *place, manta_error *e)
     return address[0] ? use(place, address, path, e) : MANTA_OK;
 }
 
-static manta_status use_this_machine(struct ctl_place *place, manta_error *e)
+bool ctl_runtime_folder(char *out, size_t size)
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
-    char        folder[CTL_PATH_SIZE];
-    if (xdg && xdg[0])
-        snprintf(folder, sizeof folder, "%s/manta", xdg);
+    int         n;
+    if (xdg && xdg[0] == '/' && access(xdg, W_OK) == 0)
+        n = snprintf(out, size, "%s/manta", xdg);
     else if (geteuid() == 0)
-        snprintf(folder, sizeof folder, "/run/manta");
+        n = snprintf(out, size, "/run/manta");
     else
-        snprintf(folder, sizeof folder, "%s/.manta/run", home ? home : "");
+        n = home && home[0] ? snprintf(out, size, "%s/.manta/run", home) : -1;
+    return n > 0 && (size_t)n < size;
+}
+
+static manta_status use_this_machine(struct ctl_place *place, manta_error *e)
+{
+    char folder[CTL_PATH_SIZE];
+    if (!ctl_runtime_folder(folder, sizeof folder))
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "no cluster is named, and neither XDG_RUNTIME_DIR nor HOME says where "
+                        "one of this machine would be");
     if (use(place, folder, "the runtime folder of this user", NULL) == MANTA_OK)
         return MANTA_OK;
     return ctl_fail(e, MT_ENOENT, MANTA_NOT_DONE, "no cluster is named (option, MANTA_ADDRESS, settings file) and none runs "

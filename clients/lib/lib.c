@@ -137,6 +137,10 @@ static void act(struct own_out *out)
     out->unmap.count = 0;
     for (size_t i = 0; i < out->deaths.count; i++)
         (void)mt_vec_push(&lib.news, out->deaths.data[i]).code;
+    if (out->deaths.count && lib.has_helper && lib.park) { /* it may sleep, though the leader is up */
+        shm_add32(&lib.park->bell, 1);
+        shm_futex_wake(&lib.park->bell, INT32_MAX);
+    }
     out->deaths.count = 0;
 }
 

@@ -244,6 +244,7 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
     }
     if (lib.is_led) {
         nap(LIB_TICK_NS);
+        lib_run_news(); /* the leader hears of deaths, but its wait may be a long one */
         return;
     }
     lib_pump();

@@ -386,6 +386,8 @@ static void worker_loop(void)
     lib_lock();
     for (;;) {
         if (wrk_next(&lib.wrk, &run)) {
+            if (lib.wrk.out.wake_count)
+                lib_act();
             run_one(&run, &now);
             if (lib.own.class_list.count)
                 own_release_idle(&lib.own);

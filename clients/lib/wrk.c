@@ -201,6 +201,16 @@ static bool lane_claim_next(struct wrk *wrk, struct wrk_lane *lane, struct wrk_r
     return false;
 }
 
+/* Outcomes that wait for company would wait for this task's end, however far off that is. */
+static void publish_before(struct wrk *wrk, const struct wrk_run *next)
+{
+    if (MT_LIKELY(next->record.aux == wrk->quick))
+        return;
+    for (size_t i = 0; i < wrk->lanes.count; i++)
+        if (wrk->lanes.data[i]->unpublished)
+            lane_publish(wrk, wrk->lanes.data[i]);
+}
+
 bool wrk_next(struct wrk *wrk, struct wrk_run *out)
 {
     size_t count = wrk->lanes.count;
@@ -218,6 +228,7 @@ bool wrk_next(struct wrk *wrk, struct wrk_run *out)
             wrk->turn = at + 1 < count ? at + 1 : 0;
             wrk->running = lane;
             wrk->run = *out;
+            publish_before(wrk, out);
             return true;
         }
         if (wrk->lanes.count != count)
@@ -245,6 +256,7 @@ bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, 
     lane_claim_finish(&lane->claims[record.slot], record.sequence, record.attempt);
     lane_ring_consume(&lane->forward);
     wrk->running = NULL;
+    wrk->quick = took_ns < OUTCOME_DELAY_NS ? run->record.aux : 0;
     if (lane->unpublished++ == 0)
         lane->oldest_ns = now_ns;
     if (lane->unpublished >= OUTCOMES_PER_PUBLISH || now_ns - lane->oldest_ns >= OUTCOME_DELAY_NS ||

@@ -42,6 +42,7 @@ struct wrk {
     size_t           turn;    /* lane to look at first */
     struct wrk_lane *running; /* lane of the task that runs; NULL between tasks */
     struct wrk_run   run;
+    uint64_t         quick; /* the function that ran last, where it was done at once; else 0 */
     bool             is_blocked;
     bool             is_over; /* the actor's creator has given it up: leave */
 };
@@ -53,7 +54,8 @@ void wrk_fini(struct wrk *wrk);
 MT_MUST_USE mt_status wrk_control(struct wrk *wrk, const struct lane_record *record, const uint8_t *payload,
                                   void *memory, struct lane_park *park);
 
-/* The next task that this worker has claimed: run it, then call wrk_done. False: nothing to run. */
+/* The next task that this worker has claimed: run it, then call wrk_done. False: nothing to run. Do what `out` asks for
+ * before running it: unless it is more of the same quick function, the outcomes so far were shown to their owners. */
 bool wrk_next(struct wrk *wrk, struct wrk_run *out);
 
 /* The outcome: `flags` of LANE_DONE, code and user code, the bytes behind the header. False: the completion ring is full;

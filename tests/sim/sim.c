@@ -8,6 +8,7 @@
 #include "tests/sim/sim.h"
 
 #include "core/base/log.h"
+#include "tests/sim/sim_job.h"
 #include "tests/sim/sim_net.h"
 #include "tests/sim/sim_oracle.h"
 
@@ -168,6 +169,7 @@ static void run(struct sim *s)
 {
     if (s->config.has_head) {
         sim_net_new(s);
+        sim_jobs_new(s);
         sim_head_new(s);
     }
     for (int i = 0; i < s->config.nodes; i++)
@@ -182,8 +184,10 @@ static void run(struct sim *s)
     }
     SIM_REQUIRE(s, s->is_over, "I10: nothing more happens, and work is left: %s", sim_oracle_pending(s));
     sim_oracle_finish(s);
-    if (s->config.has_head)
+    if (s->config.has_head) {
+        sim_jobs_finish(s);
         sim_head_count(s);
+    }
 }
 
 static struct sim *running; /* for the assert hook, which has no place for a context */
@@ -227,6 +231,7 @@ void sim_fini(struct sim *s)
         sim_node_free(s, s->nodes[i]);
     if (was_whole && s->config.has_head) {
         sim_head_free(s);
+        sim_jobs_free(s);
         sim_net_free(s);
     }
     sim_oracle_free(s);

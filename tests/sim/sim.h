@@ -10,6 +10,7 @@
  *   sim_oracle.c  what was accepted, run and answered, and the invariants I1 to I10
  *   sim_net.c     streams between raylets and to the head: delay, cuts, resets
  *   sim_head.c    the head's shell and its simulated disk
+ *   sim_job.c     submitted jobs: their clients, drivers and logs
  *   sim_fault.c   the faults of a seed
  *
  * Everything random comes from the seed, nothing from addresses, so one seed is one run.
@@ -55,10 +56,12 @@ struct sim_proc;
     X(actor_made) X(actor_restarted) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died)                       \
     X(name_put) X(name_refused) X(name_found)                                                                          \
     /* raylets */                                                                                                      \
-    X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted)           \
+    X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted) \
+    X(remote_lease) X(remote_run) X(remote_call) X(program_fetched) X(frame_replayed) \
     /* head */                                                                                                         \
     X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch)           \
-    X(head_noticed_pause) X(name_outcome_repeated)
+    X(head_noticed_pause) X(name_outcome_repeated)                                                                     \
+    X(job_accepted) X(job_attempt) X(job_succeeded) X(job_failed) X(job_stopped) X(job_submit_repeated) X(job_fenced)
 
 struct sim_counters {
 #define X(name) uint64_t name;
@@ -117,6 +120,7 @@ struct sim {
     int                 node_count;
     struct sim_net     *net;
     struct sim_head    *head;
+    struct sim_jobs    *jobs;
     struct sim_oracle  *oracle;
     struct sim_fault   *fault;
     struct sim_counters counters;

@@ -233,12 +233,61 @@ static void act_lane_free(struct sim *s, struct sim_node *n, const struct rlt_ac
 
 static void act_switch(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
-    struct sim_mem   *lane = a->lane ? mt_map_ptr(&n->lanes, mt_map_key(a->lane)) : NULL;
-    struct lane_park *park = park_of(sim_conn_of(n, a->conn));
-    (void)s;
-    sw_act(n->sw, a, lane ? lane->base : NULL, park, &n->sw_out);
+    struct sim_mem *lane = a->lane ? mt_map_ptr(&n->lanes, mt_map_key(a->lane)) : NULL;
+    sw_act(n->sw, a, lane ? lane->base : NULL, &n->sw_out);
     if (sw_has_work(n->sw))
         sim_node_switch_wake(s, n);
+}
+
+/* ---- programs ------------------------------------------------------------------------------------------------------------ */
+
+static uint8_t program_byte(uint64_t job, uint64_t offset)
+{
+    return (uint8_t)(job ^ offset * 31 ^ offset >> 8);
+}
+
+/* Stands for the SHA-256 of the whole. */
+static void program_hash(uint64_t job, uint8_t out[32])
+{
+    for (int i = 0; i < 32; i++)
+        out[i] = (uint8_t)(job >> i % 8 * 8) ^ (uint8_t)i;
+}
+
+static void act_program_read(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    uint8_t          bytes[RLT_PROGRAM_CHUNK];
+    struct rlt_event e = {.kind = RLT_EV_PROGRAM_BYTES, .job = a->job, .node = a->node, .number = a->number,
+                          .total = SIM_PROGRAM_BYTES, .bytes = bytes, .fd = -1};
+    SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->fd)), "I6: a program is read from a closed descriptor");
+    while (e.size < sizeof bytes && a->number + e.size < SIM_PROGRAM_BYTES) {
+        bytes[e.size] = program_byte(a->job, a->number + e.size);
+        e.size++;
+    }
+    program_hash(a->job, e.sha256);
+    sim_node_step(s, n, &e);
+}
+
+static void act_program_write(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    struct sim_program *p = mt_map_ptr(&n->programs, mt_map_key(a->job));
+    uint8_t             hash[32];
+    if (!p) {
+        p = sim_alloc(sizeof *p);
+        if (mt_map_put_ptr(&n->programs, mt_map_key(a->job), p).code)
+            abort();
+    }
+    SIM_REQUIRE(s, a->total == SIM_PROGRAM_BYTES && a->number == p->have, "I5: a piece of a program is not the next one");
+    for (size_t i = 0; i < a->size; i++)
+        SIM_REQUIRE(s, a->bytes[i] == program_byte(a->job, a->number + i), "I5: a program arrives damaged");
+    p->have += a->size;
+    if (p->have < a->total)
+        return;
+    program_hash(a->job, hash);
+    SIM_REQUIRE(s, memcmp(hash, a->sha256, sizeof hash) == 0, "I5: the hash of a program is another's");
+    mt_map_remove(&n->programs, mt_map_key(a->job));
+    free(p);
+    s->counters.program_fetched++;
+    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PROGRAM_READY, .job = a->job, .fd = sim_fd_new(s, n->serial)});
 }
 
 void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
@@ -270,6 +319,8 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_SW_LANE_CLOSE:
     case RLT_A_SW_FRAME:
     case RLT_A_SW_PAUSE: act_switch(s, n, a); break;
+    case RLT_A_PROGRAM_READ: act_program_read(s, n, a); break;
+    case RLT_A_PROGRAM_WRITE: act_program_write(s, n, a); break;
     case RLT_A_READY: n->is_ready = true; break;
     case RLT_A_EXIT: SIM_REQUIRE(s, false, "node %d exits: %s", n->index, a->text); break;
     default: sim_net_act(s, n, a); break;

@@ -8,6 +8,7 @@
  *
  * Owns: struct sim_head. Thread: one.
  */
+#include "tests/sim/sim_job.h"
 #include "tests/sim/sim_net.h"
 #include "tests/sim/sim_oracle.h"
 
@@ -157,7 +158,11 @@ static void act(struct sim *s, struct head_action *a)
     case HEAD_ACT_CLOSE: sim_net_head_close(s, a->stream); break;
     case HEAD_ACT_STORE: store(s, a); break;
     case HEAD_ACT_EXIT: SIM_REQUIRE(s, false, "the head ends: %s", a->status.what ? a->status.what : ""); break;
-    default: break; /* jobs, logs and blobs: nobody submits any here */
+    case HEAD_ACT_REPLY: sim_job_reply(s, a); break;
+    case HEAD_ACT_REFUSE: SIM_REQUIRE(s, false, "the head refuses a call: %s", a->status.what); break;
+    case HEAD_ACT_LOG_APPEND: sim_job_log_append(s, a); break;
+    case HEAD_ACT_LOG_DROP: sim_job_log_drop(s, a->job); break;
+    default: break; /* followers, blobs: there are none here */
     }
 }
 
@@ -235,6 +240,20 @@ static void feed(struct sim *s, const struct head_event *from)
     after_step(s, serial);
 }
 
+bool sim_head_call(struct sim *s, uint64_t call, int method, const uint8_t *bytes, size_t size)
+{
+    if (!sim_head_is_up(s))
+        return false;
+    feed(s, &(struct head_event){.kind = HEAD_EV_CALL, .call = call, .method = (enum head_method)method, .bytes = bytes,
+                                 .bytes_size = size});
+    return true;
+}
+
+void sim_head_log_written(struct sim *s, const char *id, uint64_t size)
+{
+    feed(s, &(struct head_event){.kind = HEAD_EV_LOG_WRITTEN, .job = id, .size = size});
+}
+
 uint64_t sim_head_stream_opened(struct sim *s)
 {
     uint64_t number = ++s->head->next_stream;
@@ -254,6 +273,14 @@ void sim_head_stream_closed(struct sim *s, uint64_t number)
 
 /* ---- life ------------------------------------------------------------------------------------------------------------------------ */
 
+static void load_log(struct sim *s, const char *id, uint64_t size)
+{
+    bool keep;
+    SIM_REQUIRE(s, head_load_log(s->head->core, id, size, &keep).code == MT_OK, "the head does not take the log of %s", id);
+    if (!keep)
+        sim_job_log_drop(s, id);
+}
+
 static void load(struct sim *s)
 {
     struct sim_head *h = s->head;
@@ -262,6 +289,7 @@ static void load(struct sim *s)
         mt_status st = head_load(h->core, d->table, d->key, d->key_size, d->value, d->value_size);
         SIM_REQUIRE(s, st.code == MT_OK, "I8: the head can not read what it wrote: %s", st.what);
     }
+    sim_job_logs_each(s, load_log);
 }
 
 void sim_head_start(struct sim *s)
@@ -294,6 +322,8 @@ static void count(struct sim *s)
     s->counters.node_new_epoch += c->new_epoch;
     s->counters.head_noticed_pause += c->pause;
     s->counters.name_outcome_repeated += c->outcome_hit;
+    s->counters.job_submit_repeated += c->job_repeat;
+    s->counters.job_fenced += c->job_fenced;
 }
 
 void sim_head_count(struct sim *s)
@@ -321,6 +351,8 @@ void sim_head_crash(struct sim *s)
     }
     h->under_way.count = 0;
     sim_net_end_died(s, SIM_HEAD, serial);
+    if (s->jobs)
+        sim_job_logs_crash(s);
     head_actions_fini(&h->actions);
     memset(&h->actions, 0, sizeof h->actions);
     head_free(h->core);

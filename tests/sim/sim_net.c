@@ -7,7 +7,7 @@
  */
 #include "tests/sim/sim_net.h"
 
-#include "tests/sim/sim_node.h"
+#include "tests/sim/sim_job.h"
 
 #include <stdlib.h>
 
@@ -251,6 +251,7 @@ void sim_net_node_up(struct sim *s, struct sim_node *n)
 
 void sim_net_node_down(struct sim *s, struct sim_node *n, uint64_t serial)
 {
+    sim_jobs_of_node_die(s, serial);
     sim_net_end_died(s, n->index, serial);
 }
 
@@ -366,6 +367,10 @@ void sim_net_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_PEER_DIAL: act_peer_dial(s, n, a); break;
     case RLT_A_PEER_SEND: act_peer_send(s, n, a); break;
     case RLT_A_PEER_CLOSE: act_peer_close(s, n, a); break;
+    case RLT_A_JOB_START:
+    case RLT_A_JOB_KILL:
+    case RLT_A_JOB_LOG_READ:
+    case RLT_A_JOB_FORGET: sim_job_act(s, n, a); break;
     default: SIM_REQUIRE(s, false, "node %d: an action that the simulation does not know: %d", n->index, a->kind);
     }
 }

@@ -81,6 +81,7 @@ static void count_stats(struct sim_node *n)
     c->lease_ended += now.ended - old->ended;
     c->bounced += now.bounced - old->bounced;
     c->fenced += now.fenced - old->fenced;
+    c->frame_replayed += now.replayed_frames - old->replayed_frames;
     *old = now;
 }
 
@@ -186,6 +187,8 @@ static struct lane_park *switch_park(const struct sim_node *n)
     return (struct lane_park *)(void *)n->switch_park->base;
 }
 
+static void backlog_fired(struct sim *s, struct sim_event *e);
+
 static void switch_fired(struct sim *s, struct sim_event *e)
 {
     struct sim_node *n = sim_node_of(s, e->target);
@@ -208,7 +211,17 @@ static void switch_fired(struct sim *s, struct sim_event *e)
     }
     if (more)
         sim_node_switch_wake(s, n);
+    else if (sw_has_backlog(n->sw))
+        sim_after(s, SW_BACKLOG_US * SIM_US, "switch", backlog_fired, n->serial);
     work_off(s, n);
+}
+
+/* Something waits for room in a ring whose reader does not ring. */
+static void backlog_fired(struct sim *s, struct sim_event *e)
+{
+    struct sim_node *n = sim_node_of(s, e->target);
+    if (n)
+        sim_node_switch_wake(s, n);
 }
 
 void sim_node_switch_wake(struct sim *s, struct sim_node *n)
@@ -374,6 +387,9 @@ static void tables_free(struct sim *s, struct sim_node *n)
     mt_map_fini(&n->lanes);
     mt_map_fini(&n->regions);
     mt_map_fini(&n->pidfds);
+    MT_MAP_EACH(&n->programs, entry)
+        free(entry->value.ptr);
+    mt_map_fini(&n->programs);
     for (size_t i = n->pending_done; i < n->pending.count; i++)
         pending_free(&n->pending.data[i]);
     n->pending.count = n->pending_done = 0;

@@ -19,6 +19,13 @@ struct sim_conn {
     bool            is_child, is_watched, is_open;
 };
 
+enum { SIM_PROGRAM_BYTES = 50000 };
+
+/* The executable of a job on its way to another node. */
+struct sim_program {
+    size_t have;
+};
+
 struct sim_pending { /* an event that waits for its step */
     struct rlt_event e;
     uint8_t         *payload, *bytes;
@@ -46,6 +53,7 @@ struct sim_node {
     mt_map              conns;   /* conn -> sim_conn */
     mt_map              lanes;   /* lane -> sim_mem */
     mt_map              regions; /* number -> 1 */
+    mt_map              programs; /* job -> sim_program: being fetched from its driver's node */
     mt_map              pidfds;  /* descriptor -> serial of the process */
     MT_VEC(struct sim_pending) pending;
     size_t              pending_done;

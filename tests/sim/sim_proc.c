@@ -291,6 +291,11 @@ static void control(struct sim_proc *p, const struct lane_record *record, const 
             abort();
     }
     s->counters.death_news += record->kind == CTL_DEATH;
+    if (record->kind == CTL_GRANT) {
+        struct ctl_grant grant;
+        memcpy(&grant, payload, sizeof grant);
+        s->counters.remote_lease += (grant.flags & CTL_GRANT_REMOTE) != 0;
+    }
     if (record->kind == CTL_REPLY && record->length >= LANE_RECORD_SIZE + sizeof(struct ctl_reply))
         replied(p, record, payload);
     if (record->kind == CTL_SHUTDOWN) {

@@ -10,7 +10,7 @@
  */
 #include "tests/sim/sim_proc.h"
 
-#include "tests/sim/sim_node.h"
+#include "tests/sim/sim_job.h"
 
 enum { SIM_DRIVER_MANAGER_MS = 20, SIM_LEAVE_MS = 20, SIM_SETTLE_S = 15, SIM_NAMES = 4 };
 
@@ -30,7 +30,8 @@ static const char *function_name(int fn)
 
 static struct own_class *class_of(struct sim_proc *p, int fn, int64_t milli)
 {
-    struct own_class_spec spec = {.name = function_name(fn), .group = (uint64_t)fn, .resource_count = 1};
+    struct own_class_spec spec = {.name = function_name(fn), .group = (uint64_t)fn, .resource_count = 1,
+                                  .policy = fn == SIM_FN_VALUE || fn == SIM_FN_CALLER ? CTL_SPREAD : CTL_HYBRID};
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
     spec.resources[0].milli = milli;
     return own_class_get(&p->own, &spec, (mt_id){0, 0});
@@ -142,6 +143,10 @@ static void run_begin(struct sim_proc *p)
     memcpy(&r->x, args[0].bytes, sizeof r->x);
     r->task = sim_oracle_task(p->s, run.record.id);
     SIM_REQUIRE(p->s, r->task, "I3: a task runs that nobody submitted");
+    struct sim_proc *owner = sim_proc_of(p->s, r->task->owner);
+    bool             is_remote = owner && owner->n != p->n;
+    p->s->counters.remote_run += is_remote;
+    p->s->counters.remote_call += is_remote && run.record.kind == LANE_CALL;
     if (run.record.kind == LANE_CREATE) {
         sim_oracle_creates(p->s, r->task, run.record.attempt, p->serial);
         p->actor = sim_oracle_actor(p->s, r->task->actor);
@@ -373,6 +378,7 @@ static void op_actor(struct sim_proc *p, bool is_named)
     static const int32_t  restarts[] = {0, 2, 5, -1};
     if (c->handle_count == SIM_HANDLES_MAX)
         return;
+    spec.policy = sim_chance(s, 500000) ? CTL_SPREAD : CTL_HYBRID;
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
     spec.resources[0].milli = 50; /* all actors of all drivers on one node leave room for a task */
     /* ids: the actor's, then perhaps a request's, then the creation's; the oracle wants to know it before it runs */
@@ -628,7 +634,7 @@ static void manage(struct sim *s, struct sim_event *e)
             break;
         start_one(s, n);
     }
-    if (s->drivers_late == s->config.drivers_at_a_time && s->drivers_alive == 0)
+    if (s->drivers_late == s->config.drivers_at_a_time && s->drivers_alive == 0 && (!s->jobs || sim_jobs_are_over(s)))
         sim_after(s, 15 * SIM_S, "the last look", last_look, 0); /* longer than any grace or idle time */
     else
         sim_after(s, SIM_DRIVER_MANAGER_MS * SIM_MS, "manage", manage, 0);

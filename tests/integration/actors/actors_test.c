@@ -137,6 +137,20 @@ static void argument_refs(void)
     manta_actor_free(a), manta_actor_free(b);
 }
 
+/* An answer does not wait until the long call behind it is done. */
+static void quick_before_long(void)
+{
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_actor       *a = counter_start(5, number, NULL);
+    manta_ref         *quick = add(a, 1), *held = manta_actor_call(a, "hold", MANTA_NO_ARGS);
+    CHECK_I64(quick, 6);
+    CHECK_EQ(atomic_load(&board->words[2]), 0);
+    atomic_store(&board->words[2], 1);
+    CHECK_I64(held, 6);
+    manta_actor_free(a);
+}
+
 static void many(void)
 {
     enum { COUNT = 20 };
@@ -357,6 +371,26 @@ static void watch(void)
     manta_actor_free(a);
 }
 
+/* The news comes while the driver's only thread waits for something else. */
+static void on_death_let_go(void *user, const manta_death *death)
+{
+    (void)death;
+    atomic_store(&((struct test_board *)user)->words[2], 1);
+}
+static void watch_while_waiting(void)
+{
+    uint64_t           number, watch_number;
+    struct test_board *board = test_board_new(&number);
+    manta_error        e;
+    manta_actor       *a = counter_start(0, 0, NULL), *b = counter_start(3, number, NULL);
+    CHECK_CODE(manta_actor_watch(a, on_death_let_go, board, &watch_number, &e), MANTA_OK, &e);
+    manta_ref *dying = die(a, SIGKILL, 1);
+    CHECK_I64(manta_actor_call(b, "hold", MANTA_NO_ARGS), 3);
+    CHECK_FAILS(dying, MANTA_EACTOR_DIED, &e);
+    manta_unwatch(watch_number);
+    manta_actor_free(a), manta_actor_free(b);
+}
+
 /* Any process may watch: this one waits in a task until the actor that it was given is dead. */
 static manta_status watcher(manta_ctx *c, int argc, const manta_arg *argv)
 {
@@ -516,6 +550,7 @@ static void made_in_a_task(void)
 static const struct test_case cases[] = {
     {"state_and_order", state_and_order, TWO_CPUS},
     {"argument_refs", argument_refs, TWO_CPUS},
+    {"quick_before_long", quick_before_long, TWO_CPUS},
     {"many", many, TWO_CPUS},
     {"method_error", method_error, TWO_CPUS},
     {"create_error", create_error, TWO_CPUS},
@@ -527,6 +562,7 @@ static const struct test_case cases[] = {
     {"call_retries", call_retries, TWO_CPUS},
     {"freed", freed, TWO_CPUS},
     {"watch", watch, TWO_CPUS},
+    {"watch_while_waiting", watch_while_waiting, TWO_CPUS},
     {"watch_elsewhere", watch_elsewhere, TWO_CPUS},
     {"concurrent_callers", concurrent_callers, TWO_CPUS},
     {"calls_to_the_dead", calls_to_the_dead, TWO_CPUS},

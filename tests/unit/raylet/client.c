@@ -280,6 +280,13 @@ void client_task(struct client_lane *lane, uint32_t slot, uint64_t function, uin
     push(lane, &r);
 }
 
+void client_revoke(struct client_lane *lane, uint32_t slot)
+{
+    uint64_t word = shm_load64(&lane_claims_of(lane->memory)[slot]);
+    struct lane_record r = {.kind = LANE_REVOKE, .slot = slot, .sequence = word >> 24, .id = {1, (word >> 24) << 16}};
+    push(lane, &r);
+}
+
 bool client_outcome(struct client_lane *lane, struct lane_record *out, int timeout_ms)
 {
     uint64_t end = now_ms() + (uint64_t)timeout_ms;

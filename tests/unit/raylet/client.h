@@ -69,6 +69,8 @@ void client_serve_as_zygote(int fd);
 enum { TASK_DOUBLE = 1, TASK_CRASH = 2, TASK_PID = 3, TASK_BLOCK = 4, TASK_SLOW = 5 };
 /* Sends one task and waits for its DONE (or RETURNED). */
 void client_task(struct client_lane *lane, uint32_t slot, uint64_t function, uint64_t argument);
+/* Asks for a task of client_task back; the lane's worker is on another node. */
+void client_revoke(struct client_lane *lane, uint32_t slot);
 bool client_outcome(struct client_lane *lane, struct lane_record *out, int timeout_ms);
 
 #endif

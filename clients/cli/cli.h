@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cli.h - what the files of the program `manta` share. Thread: main, everywhere.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "clients/control/control.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 }; /* exit statuses, but for those of jobs */
+
+enum {
+    CLI_START_MS = 30 * 1000, /* for one daemon to be ready */
+    CLI_STOP_MS = 10 * 1000,  /* for all to leave when the head has asked them to */
+    CLI_TERM_MS = 5 * 1000,   /* after SIGTERM */
+    CLI_KILL_MS = 5 * 1000,   /* after SIGKILL */
+    CLI_LIST_MAX = 256,       /* --file, --env: of each */
+    CLI_PATH_SIZE = 4096,
+};
+
+/* ---- main.c: the words after `manta` ---- */
+
+enum cli_option {
+    CLI_OPT_HEAD, CLI_OPT_ADDRESS, CLI_OPT_TOKEN_FILE, CLI_OPT_DIR, CLI_OPT_STATE, CLI_OPT_PORT, CLI_OPT_NODE_NAME,
+    CLI_OPT_NUM_CPUS, CLI_OPT_NUM_GPUS, CLI_OPT_RESOURCES, CLI_OPT_STORE_MEMORY, CLI_OPT_OUTPUT, CLI_OPT_NAME, CLI_OPT_FILE,
+    CLI_OPT_ENV, CLI_OPT_RETRIES, CLI_OPT_TIME_S, CLI_OPT_FOLLOW, CLI_OPT_TIMEOUT_S, CLI_OPT_HELP, CLI_OPTIONS,
+};
+
+struct cli_args {
+    const char *verb;
+    const char *values[CLI_OPTIONS]; /* NULL: not given; "" for those that take none */
+    const char *files[CLI_LIST_MAX + 1], *env[CLI_LIST_MAX + 1]; /* end with NULL */
+    size_t      file_count, env_count;
+    int         rest_count;
+    char      **rest; /* what is no option; ends with NULL */
+};
+
+/* Prints to standard error what is wrong with the words, and how they should be. Returns CLI_USAGE. */
+int cli_usage(const struct cli_args *args, const char *format, ...) MT_PRINTF(2, 3);
+/* Prints "manta: ..." to standard error. Returns CLI_FAILED. */
+int cli_fail(const char *format, ...) MT_PRINTF(1, 2);
+/* A number of at least `least`; false (and *out as it was) where the option was given and is none. */
+bool cli_number(const struct cli_args *args, enum cli_option option, double least, double *out);
+/* The client that the options name; NULL: the reason is printed. */
+manta_client *cli_connect(const struct cli_args *args);
+/* Runs a verb with such a client, and closes it. */
+int cli_with_client(const struct cli_args *args, int (*run)(const struct cli_args *args, manta_client *client));
+
+/* ---- process.c: processes by number and start time, and programs beside this one ---- */
+
+struct cli_process {
+    pid_t    pid;   /* 0: none */
+    uint64_t start; /* clock ticks since boot: with the pid, it names one process for ever */
+};
+
+/* The start time of a process that is there (and not a zombie), else 0. */
+uint64_t cli_process_start(pid_t pid);
+bool cli_process_is_alive(const struct cli_process *process);
+/* A descriptor of exactly this process, or -1. */
+int cli_process_open(const struct cli_process *process);
+/* Path of the program `name` in this program's own folder; false: it is not there. */
+bool cli_program_find(const char *name, char out[CLI_PATH_SIZE]);
+/* Starts a daemon in a session of its own, its output in `log_file`, and waits for the line that it writes to --ready-fd
+ * (which is added to argv). False: it did not become ready; it has ended, and the reason is printed. `line` may be NULL. */
+bool cli_daemon_start(char *const argv[], const char *log_file, struct cli_process *out, char *line, size_t line_size);
+/* Pids of this user's processes that a job of the cluster in `folder` has started; how many, at most `max`. */
+size_t cli_processes_of_jobs(const char *folder, struct cli_process *out, size_t max);
+
+/* ---- folder.c: the runtime folder ---- */
+
+enum cli_daemon { CLI_DAEMON_HEAD, CLI_DAEMON_RAYLET, CLI_DAEMONS };
+extern const char *const cli_daemon_names[CLI_DAEMONS];
+
+struct cli_folder {
+    char               path[CLI_PATH_SIZE - 256]; /* absolute; room for names */
+    bool               is_default;                /* where all look who are told nothing */
+    bool               exists;
+    struct cli_process daemons[CLI_DAEMONS];
+};
+
+/* --dir, else MANTA_ADDRESS where it is a folder, else this user's; reads who runs there. With `make` it is made, mode
+ * 0700, and must be this user's. False: the reason is printed. */
+bool cli_folder_open(const struct cli_args *args, bool make, struct cli_folder *out);
+/* Writes down who runs there. False: the reason is printed. */
+bool cli_folder_save(const struct cli_folder *folder);
+void cli_folder_file(const struct cli_folder *folder, const char *name, char out[CLI_PATH_SIZE]);
+/* Removes what is Manta's in it, and the folder itself where nothing else is left. Returns how many files could not be
+ * removed, each of them named on standard error. */
+int cli_folder_clean(const struct cli_folder *folder);
+
+/* ---- output.c: one value, printed as a table or as JSON ---- */
+
+struct cli_column {
+    const char *key;   /* in the JSON object */
+    const char *title; /* NULL ends the list */
+    bool        is_wide; /* with -o wide only */
+};
+/* False: -o names no format, and that is printed. */
+bool cli_output_check(const struct cli_args *args);
+bool cli_output_is_json(const struct cli_args *args);
+/* Prints `rows`, an array of objects, and drops the reference. Returns CLI_OK. */
+int cli_print_rows(const struct cli_args *args, const struct cli_column *columns, json_t *take_rows);
+/* Prints as JSON and drops the reference. Returns CLI_OK. */
+int cli_print_json(json_t *take_value);
+
+/* ---- the verbs ---- */
+
+int cli_start(const struct cli_args *args);
+int cli_stop(const struct cli_args *args);
+int cli_status(const struct cli_args *args);
+int cli_list_nodes(const struct cli_args *args);
+int cli_healthcheck(const struct cli_args *args);
+int cli_submit(const struct cli_args *args);
+int cli_job_list(const struct cli_args *args);
+int cli_job_status(const struct cli_args *args);
+int cli_job_logs(const struct cli_args *args);
+int cli_job_wait(const struct cli_args *args);
+int cli_job_stop(const struct cli_args *args);
+
+#endif

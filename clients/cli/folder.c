@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * folder.c - the runtime folder of a node: which it is, who runs there, and its end.
+ *
+ * Its file `daemons` says who was started: lines of name, pid, start time.
+ *
+ * Owns: that file. Thread: main.
+ */
+#include "clients/cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *const cli_daemon_names[CLI_DAEMONS] = {[CLI_DAEMON_HEAD] = "head", [CLI_DAEMON_RAYLET] = "raylet"};
+
+/* All that Manta makes in a runtime folder. (Folders of private clusters may lie beside: they end with their drivers.) */
+static const char *const our_files[] = {"daemons", "daemons.new", "head.addr", "head.addr.new", "token", "raylet.sock",
+                                        "head.log", "raylet.log"};
+static const char *const our_folders[] = {"state", "jobs"};
+
+void cli_folder_file(const struct cli_folder *folder, const char *name, char out[CLI_PATH_SIZE])
+{
+    snprintf(out, CLI_PATH_SIZE, "%s/%s", folder->path, name);
+}
+
+/* ---- opening ---- */
+
+static bool find_path(const struct cli_args *args, struct cli_folder *f)
+{
+    const char *dir = args->values[CLI_OPT_DIR], *address = getenv("MANTA_ADDRESS");
+    char        usual[sizeof f->path] = "", here[sizeof f->path] = "";
+    bool        has_usual = ctl_runtime_folder(usual, sizeof usual);
+    if (!dir && address && strchr(address, '/'))
+        dir = address;
+    if (!dir && !has_usual)
+        return cli_fail("neither XDG_RUNTIME_DIR nor HOME says where the runtime folder is: name one by --dir"), false;
+    dir = dir ? dir : usual;
+    if (dir[0] != '/' && !getcwd(here, sizeof here))
+        return cli_fail("the current folder: %s", strerror(errno)), false;
+    if (snprintf(f->path, sizeof f->path, "%s%s%s", here, here[0] ? "/" : "", dir) >= (int)sizeof f->path)
+        return cli_fail("the path of the runtime folder is too long"), false;
+    f->is_default = has_usual && strcmp(f->path, usual) == 0;
+    return true;
+}
+
+/* Makes it, and of its parents what is missing; those with the user's own mode. */
+static bool make(struct cli_folder *f)
+{
+    mode_t mask = umask(077);
+    for (char *slash = f->path; (slash = strchr(slash + 1, '/'));) {
+        *slash = '\0';
+        mkdir(f->path, 0700); /* what cannot be made shows at the end */
+        *slash = '/';
+    }
+    int err = mkdir(f->path, 0700) == 0 || errno == EEXIST ? 0 : errno;
+    umask(mask);
+    return !err || (cli_fail("cannot make the runtime folder %s: %s", f->path, strerror(err)), false);
+}
+
+static void read_daemons(struct cli_folder *f)
+{
+    char path[CLI_PATH_SIZE], line[256], name[32];
+    cli_folder_file(f, "daemons", path);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        struct cli_process process = {0};
+        if (sscanf(line, "%31s %d %lu", name, &process.pid, &process.start) != 3)
+            continue;
+        for (int i = 0; i < CLI_DAEMONS; i++)
+            if (strcmp(name, cli_daemon_names[i]) == 0)
+                f->daemons[i] = process;
+    }
+    if (file)
+        fclose(file);
+}
+
+bool cli_folder_open(const struct cli_args *args, bool wants_make, struct cli_folder *out)
+{
+    struct stat st;
+    memset(out, 0, sizeof *out);
+    if (!find_path(args, out) || (wants_make && !make(out)))
+        return false;
+    out->exists = lstat(out->path, &st) == 0;
+    if (!out->exists)
+        return true;
+    char *real = realpath(out->path, NULL); /* one name for it, whatever was typed */
+    if (real && strlen(real) < sizeof out->path)
+        memcpy(out->path, real, strlen(real) + 1);
+    free(real);
+    if (stat(out->path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
+        return cli_fail("the runtime folder %s must be a folder of yours that nobody else may write to (chmod 0700)",
+                        out->path), false;
+    read_daemons(out);
+    return true;
+}
+
+bool cli_folder_save(const struct cli_folder *f)
+{
+    char path[CLI_PATH_SIZE], next[CLI_PATH_SIZE], text[256];
+    int  size = 0;
+    cli_folder_file(f, "daemons", path);
+    cli_folder_file(f, "daemons.new", next);
+    for (int i = 0; i < CLI_DAEMONS; i++)
+        if (f->daemons[i].pid > 0)
+            size += snprintf(text + size, sizeof text - (size_t)size, "%s %d %lu\n", cli_daemon_names[i], f->daemons[i].pid,
+                             f->daemons[i].start);
+    int  fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool is_written = fd >= 0 && write(fd, text, (size_t)size) == size;
+    if (fd >= 0)
+        is_written = close(fd) == 0 && is_written;
+    if (is_written && rename(next, path) == 0)
+        return true;
+    return cli_fail("cannot write %s: %s", path, strerror(errno)), false;
+}
+
+/* ---- the end ---- */
+
+static int left_over;
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    if (remove(path) != 0 && errno != ENOENT) {
+        left_over++;
+        cli_fail("left over: file %s: %s", path, strerror(errno));
+    }
+    return 0;
+}
+
+int cli_folder_clean(const struct cli_folder *f)
+{
+    char        path[CLI_PATH_SIZE];
+    struct stat st;
+    left_over = 0;
+    for (size_t i = 0; i < sizeof our_files / sizeof our_files[0]; i++) {
+        cli_folder_file(f, our_files[i], path);
+        remove_one(path, NULL, 0, NULL);
+    }
+    for (size_t i = 0; i < sizeof our_folders / sizeof our_folders[0]; i++) {
+        cli_folder_file(f, our_folders[i], path);
+        if (lstat(path, &st) == 0)
+            nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    }
+    rmdir(f->path);
+    return left_over;
+}

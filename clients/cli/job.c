@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * job.c - `manta submit` and `manta job ...`.
+ *
+ * Owns: nothing. Thread: main.
+ */
+#include "clients/cli/cli.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- how a job looks ---- */
+
+static json_t *time_of(uint64_t ms)
+{
+    char      text[32];
+    time_t    s = (time_t)(ms / 1000);
+    struct tm tm;
+    if (!ms || !gmtime_r(&s, &tm))
+        return json_null();
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    return json_string(text);
+}
+
+static json_t *seconds_of(const manta_job_info *job)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t end = job->ended_ms ? job->ended_ms : (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return job->started_ms && end >= job->started_ms ? json_real((double)(end - job->started_ms) / 1000) : json_null();
+}
+
+static json_t *json_of(const manta_job_info *job)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "id", json_string(job->id));
+    json_object_set_new(o, "name", json_string(job->name));
+    json_object_set_new(o, "state", json_string(job->state));
+    json_object_set_new(o, "seconds", seconds_of(job));
+    json_object_set_new(o, "node", job->node ? json_integer(job->node) : json_null());
+    json_object_set_new(o, "pid", job->pid ? json_integer(job->pid) : json_null());
+    json_object_set_new(o, "attempt", json_integer(job->attempt));
+    json_object_set_new(o, "exit_code", job->ended_ms ? json_integer(job->exit_code) : json_null());
+    json_object_set_new(o, "submitted", time_of(job->submitted_ms));
+    json_object_set_new(o, "started", time_of(job->started_ms));
+    json_object_set_new(o, "ended", time_of(job->ended_ms));
+    json_object_set_new(o, "log_bytes", json_integer((json_int_t)job->log_size));
+    json_object_set_new(o, "reason", json_string(job->reason));
+    return o;
+}
+
+static const struct cli_column columns[] = {
+    {"id", "ID", false},          {"name", "NAME", false},       {"state", "STATE", false},         {"seconds", "SECONDS", false},
+    {"node", "NODE", false},      {"pid", "PID", true},          {"attempt", "ATTEMPT", true},      {"exit_code", "EXIT", false},
+    {"submitted", "SUBMITTED", true}, {"started", "STARTED", true}, {"ended", "ENDED", true},       {"log_bytes", "LOG", true},
+    {"reason", "REASON", false},  {NULL, NULL, false},
+};
+
+/* ---- following ---- */
+
+static int print_piece(void *user, const manta_log *log)
+{
+    (void)user;
+    return fwrite(log->text, 1, log->len, stdout) != log->len || fflush(stdout) != 0;
+}
+
+/* Says how it ended; its exit code, or 1 where it has none of its own. */
+static int ended(const manta_job_info *job)
+{
+    bool is_good = strcmp(job->state, "SUCCEEDED") == 0;
+    fprintf(stderr, "manta: job %s: %s%s%s\n", job->id, job->state, job->reason[0] ? ": " : "", job->reason);
+    return is_good ? job->exit_code : job->exit_code ? job->exit_code & 0xff : CLI_FAILED;
+}
+
+static int follow(manta_client *client, const char *id)
+{
+    manta_error    e;
+    manta_job_info job;
+    if (manta_job_follow(client, id, print_piece, NULL, &e) != MANTA_OK ||
+        manta_job_wait(client, id, MANTA_FOREVER, &job, &e) != MANTA_OK)
+        return cli_fail("%s (the job goes on; follow it again: manta job logs --follow %s)", e.message, id);
+    return ended(&job);
+}
+
+/* ---- verbs ---- */
+
+static int submit(const struct cli_args *args, manta_client *client)
+{
+    double      cpus = 0, gpus = 0, retries = 0, time_s = 0;
+    manta_error e;
+    if (!cli_number(args, CLI_OPT_NUM_CPUS, 0, &cpus) || !cli_number(args, CLI_OPT_NUM_GPUS, 0, &gpus) ||
+        !cli_number(args, CLI_OPT_RETRIES, 0, &retries) || !cli_number(args, CLI_OPT_TIME_S, 0, &time_s))
+        return CLI_USAGE;
+    manta_job job = {.id = manta_job_new_id(),
+                     .name = args->values[CLI_OPT_NAME] ? args->values[CLI_OPT_NAME] : args->rest[0],
+                     .argv = (const char *const *)args->rest,
+                     .files = args->files,
+                     .env = args->env,
+                     .time_s = (int64_t)time_s,
+                     .retries = (uint32_t)retries,
+                     .cpus = cpus,
+                     .gpus = gpus};
+    if (manta_job_submit(client, &job, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    if (args->values[CLI_OPT_FOLLOW]) {
+        fprintf(stderr, "manta: job %s\n", job.id);
+        return follow(client, job.id);
+    }
+    printf("%s\n", job.id);
+    return CLI_OK;
+}
+
+static int list(const struct cli_args *args, manta_client *client)
+{
+    manta_error     e;
+    manta_job_info *jobs;
+    size_t          count;
+    if (manta_job_list(client, &jobs, &count, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    json_t *rows = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(rows, json_of(&jobs[i]));
+    free(jobs);
+    return cli_print_rows(args, columns, rows);
+}
+
+static int status(const struct cli_args *args, manta_client *client)
+{
+    manta_error    e;
+    manta_job_info job;
+    if (manta_job_get(client, args->rest[0], &job, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    if (cli_output_is_json(args))
+        return cli_print_json(json_of(&job));
+    json_t *rows = json_array();
+    json_array_append_new(rows, json_of(&job));
+    return cli_print_rows(args, columns, rows);
+}
+
+struct so_far {
+    uint64_t size;
+};
+
+/* Stops where the log ended when it was asked for. */
+static int print_so_far(void *user, const manta_log *log)
+{
+    struct so_far *s = user;
+    size_t         n = log->offset + log->len > s->size ? (size_t)(s->size - log->offset) : log->len;
+    return fwrite(log->text, 1, n, stdout) != n || log->offset + n >= s->size;
+}
+
+static int logs(const struct cli_args *args, manta_client *client)
+{
+    manta_error    e;
+    manta_job_info job;
+    if (args->values[CLI_OPT_FOLLOW])
+        return follow(client, args->rest[0]);
+    if (manta_job_get(client, args->rest[0], &job, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    struct so_far s = {job.log_size};
+    manta_status  code = s.size ? manta_job_follow(client, job.id, print_so_far, &s, &e) : MANTA_OK;
+    return code == MANTA_OK || code == MANTA_ECANCELLED ? CLI_OK : cli_fail("%s", e.message);
+}
+
+static int wait_for(const struct cli_args *args, manta_client *client)
+{
+    double         limit = -1;
+    manta_error    e;
+    manta_job_info job;
+    if (!cli_number(args, CLI_OPT_TIMEOUT_S, 0, &limit))
+        return CLI_USAGE;
+    manta_status code = manta_job_wait(client, args->rest[0], limit < 0 ? MANTA_FOREVER : (int64_t)(limit * 1000), &job, &e);
+    return code == MANTA_OK ? ended(&job) : cli_fail("%s", e.message);
+}
+
+static int stop(const struct cli_args *args, manta_client *client)
+{
+    manta_error    e;
+    manta_job_info job;
+    if (manta_job_stop(client, args->rest[0], &e) != MANTA_OK ||
+        manta_job_wait(client, args->rest[0], CLI_START_MS, &job, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    printf("%s: %s\n", job.id, job.state);
+    return CLI_OK;
+}
+
+int cli_submit(const struct cli_args *args) { return cli_with_client(args, submit); }
+int cli_job_list(const struct cli_args *args) { return cli_with_client(args, list); }
+int cli_job_status(const struct cli_args *args) { return cli_with_client(args, status); }
+int cli_job_logs(const struct cli_args *args) { return cli_with_client(args, logs); }
+int cli_job_wait(const struct cli_args *args) { return cli_with_client(args, wait_for); }
+int cli_job_stop(const struct cli_args *args) { return cli_with_client(args, stop); }

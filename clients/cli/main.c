@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c - the program `manta`: one table of verbs, one of options; help and parsing are made from them.
+ *
+ * Owns: nothing that outlives main. Thread: main.
+ */
+#include "clients/cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the tables ---- */
+
+struct option_row {
+    const char *name;
+    char        letter; /* 0: none */
+    const char *value;  /* NULL: it takes none */
+    const char *help;
+};
+
+static const struct option_row options[CLI_OPTIONS] = {
+    [CLI_OPT_HEAD] = {"head", 0, NULL, "start the head too, not only a raylet"},
+    [CLI_OPT_ADDRESS] = {"address", 0, "PLACE", "the head: HOST:PORT, or its runtime folder"},
+    [CLI_OPT_TOKEN_FILE] = {"token-file", 0, "FILE", "the cluster's token, where PLACE is HOST:PORT"},
+    [CLI_OPT_DIR] = {"dir", 0, "DIR", "runtime folder; default: MANTA_ADDRESS, else this user's"},
+    [CLI_OPT_STATE] = {"state", 0, "DIR", "what survives `manta stop`: jobs, logs, files; default: nothing does"},
+    [CLI_OPT_PORT] = {"port", 0, "PORT", "of the head; default: a free one"},
+    [CLI_OPT_NODE_NAME] = {"node-name", 0, "NAME", "default: the machine's name"},
+    [CLI_OPT_NUM_CPUS] = {"num-cpus", 0, "N", "default: what this process may use"},
+    [CLI_OPT_NUM_GPUS] = {"num-gpus", 0, "N", "default: 0"},
+    [CLI_OPT_RESOURCES] = {"resources", 0, "NAME=N,...", "resources of your own"},
+    [CLI_OPT_STORE_MEMORY] = {"store-memory", 0, "BYTES", "limit of the object store; default: 30% of the memory"},
+    [CLI_OPT_OUTPUT] = {"output", 'o', "FORMAT", "table (default), wide or json"},
+    [CLI_OPT_NAME] = {"name", 0, "NAME", "of the job, for people"},
+    [CLI_OPT_FILE] = {"file", 0, "PATH", "a file or folder that the job gets; again for more"},
+    [CLI_OPT_ENV] = {"env", 0, "NAME=VALUE", "an environment variable; again for more"},
+    [CLI_OPT_RETRIES] = {"retries", 0, "N", "start it again so often when it fails; default: 0"},
+    [CLI_OPT_TIME_S] = {"time-s", 0, "SECONDS", "end an attempt that runs longer"},
+    [CLI_OPT_FOLLOW] = {"follow", 'f', NULL, "show its output until it ends"},
+    [CLI_OPT_TIMEOUT_S] = {"timeout-s", 0, "SECONDS", "wait no longer"},
+    [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},
+};
+
+#define BIT(name) (UINT32_C(1) << CLI_OPT_##name)
+#define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE))
+#define NODE      (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY))
+
+enum verb_kind {
+    PLAIN,
+    COMMAND, /* options end where the command begins */
+    PROGRAM, /* a program of its own, manta-NAME: gets every word as it is */
+};
+
+struct verb {
+    const char    *name; /* one word or two */
+    const char    *rest; /* what stands behind the options */
+    const char    *help;
+    int          (*run)(const struct cli_args *args);
+    uint32_t       options;
+    enum verb_kind kind;
+};
+
+static int show_version(const struct cli_args *args);
+static int show_help(const struct cli_args *args);
+static int run_program(const struct cli_args *args);
+
+static const struct verb verbs[] = {
+    {"start", "", "start a cluster on this machine (--head), or add a node to one (--address)", cli_start,
+     BIT(HEAD) | PLACE | BIT(DIR) | BIT(STATE) | BIT(PORT) | NODE, PLAIN},
+    {"stop", "", "end what `manta start` has started, and remove its files", cli_stop, BIT(DIR), PLAIN},
+    {"status", "", "nodes, resources and what waits for them", cli_status, PLACE | BIT(OUTPUT), PLAIN},
+    {"submit", "[--] COMMAND [ARGUMENT...]", "run a command in the cluster as a job", cli_submit,
+     PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(RETRIES) | BIT(TIME_S) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(FOLLOW), COMMAND},
+    {"job list", "", "all jobs, the newest first", cli_job_list, PLACE | BIT(OUTPUT), PLAIN},
+    {"job status", "ID", "how a job stands", cli_job_status, PLACE | BIT(OUTPUT), PLAIN},
+    {"job logs", "ID", "what a job has printed", cli_job_logs, PLACE | BIT(FOLLOW), PLAIN},
+    {"job wait", "ID", "wait for a job's end; exits with its exit code", cli_job_wait, PLACE | BIT(TIMEOUT_S), PLAIN},
+    {"job stop", "ID", "end a job", cli_job_stop, PLACE, PLAIN},
+    {"list nodes", "", "the nodes and what they have", cli_list_nodes, PLACE | BIT(OUTPUT), PLAIN},
+    {"healthcheck", "", "exits with 0 where the head answers and a node is alive", cli_healthcheck, PLACE, PLAIN},
+    {"bench", "[OPTION...]", "measure this machine (manta-bench)", run_program, 0, PROGRAM},
+    {"train", "[OPTION...]", "train a model (manta-train)", run_program, 0, PROGRAM},
+    {"sweep", "[OPTION...]", "search for hyperparameters (manta-sweep)", run_program, 0, PROGRAM},
+    {"version", "", "which version this is", show_version, 0, PLAIN},
+    {"help", "[VERB]", "show this, or the options of a verb", show_help, 0, PLAIN},
+};
+enum { VERBS = sizeof verbs / sizeof verbs[0] };
+
+/* ---- help ---- */
+
+static void print_verbs(FILE *out)
+{
+    fprintf(out, "usage: manta VERB [OPTION...]\n\n");
+    for (int i = 0; i < VERBS; i++)
+        fprintf(out, "  %-12s %s\n", verbs[i].name, verbs[i].help);
+    fprintf(out, "\n`manta VERB --help` shows the options of a verb. The cluster: --address, else MANTA_ADDRESS, else\n"
+                 "~/.manta/config, else this user's on this machine. Exit status: 0 done, 1 failed, 2 wrong words.\n");
+}
+
+static void print_verb(FILE *out, const struct verb *verb)
+{
+    fprintf(out, "usage: manta %s%s%s%s\n  %s\n", verb->name, verb->options ? " [OPTION...]" : "", verb->rest[0] ? " " : "",
+            verb->rest, verb->help);
+    for (int i = 0; i < CLI_OPTIONS; i++) {
+        char left[64];
+        if (!(verb->options & UINT32_C(1) << i))
+            continue;
+        snprintf(left, sizeof left, "--%s%s%s", options[i].name, options[i].value ? " " : "",
+                 options[i].value ? options[i].value : "");
+        fprintf(out, options[i].letter ? "  -%c, %-22s %s\n" : "  %c   %-22s %s\n",
+                options[i].letter ? options[i].letter : ' ', left, options[i].help);
+    }
+}
+
+/* The verb that `words` begin with; *used says with how many of them. */
+static const struct verb *verb_find(int count, char *const *words, int *used)
+{
+    for (int i = 0; i < VERBS; i++) {
+        const char *space = strchr(verbs[i].name, ' ');
+        size_t      size = space ? (size_t)(space - verbs[i].name) : strlen(verbs[i].name);
+        if (count < 1 || strlen(words[0]) != size || strncmp(words[0], verbs[i].name, size) != 0)
+            continue;
+        *used = space ? 2 : 1;
+        if (!space || (count > 1 && strcmp(words[1], space + 1) == 0))
+            return &verbs[i];
+    }
+    return NULL;
+}
+
+static int show_version(const struct cli_args *args)
+{
+    (void)args;
+    printf("manta %s\n", CLI_VERSION);
+    return CLI_OK;
+}
+
+static int show_help(const struct cli_args *args)
+{
+    int                used;
+    const struct verb *verb = verb_find(args->rest_count, args->rest, &used);
+    if (verb)
+        print_verb(stdout, verb);
+    else
+        print_verbs(stdout);
+    return CLI_OK;
+}
+
+/* ---- errors ---- */
+
+int cli_usage(const struct cli_args *args, const char *format, ...)
+{
+    va_list list;
+    fprintf(stderr, "manta %s: ", args->verb);
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\nSee: manta %s --help\n", args->verb);
+    return CLI_USAGE;
+}
+
+int cli_fail(const char *format, ...)
+{
+    va_list list;
+    fprintf(stderr, "manta: ");
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\n");
+    return CLI_FAILED;
+}
+
+/* ---- what the verbs need of the options ---- */
+
+bool cli_number(const struct cli_args *args, enum cli_option option, double least, double *out)
+{
+    const char *text = args->values[option];
+    char       *end;
+    if (!text)
+        return true;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= least) || value > 1e15) {
+        cli_usage(args, "--%s \"%s\": a number of at least %g is wanted", options[option].name, text, least);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+manta_client *cli_connect(const struct cli_args *args)
+{
+    manta_client_opts opts = {.address = args->values[CLI_OPT_ADDRESS], .token_file = args->values[CLI_OPT_TOKEN_FILE]};
+    manta_error       e;
+    manta_client     *client = manta_client_open(&opts, &e);
+    if (!client)
+        cli_fail("%s", e.message);
+    return client;
+}
+
+int cli_with_client(const struct cli_args *args, int (*run)(const struct cli_args *args, manta_client *client))
+{
+    manta_client *client = cli_connect(args);
+    int           status = client ? run(args, client) : CLI_FAILED;
+    manta_client_close(client);
+    return status;
+}
+
+static int run_program(const struct cli_args *args)
+{
+    char name[64], path[CLI_PATH_SIZE];
+    snprintf(name, sizeof name, "manta-%s", args->verb);
+    if (!cli_program_find(name, path))
+        return cli_fail("`manta %s` needs the program %s beside this one, and it is not installed", args->verb, name);
+    args->rest[-1] = path; /* in the place of the verb: argv[0] */
+    execv(path, args->rest - 1);
+    return cli_fail("cannot run %s: %s", path, strerror(errno));
+}
+
+/* ---- parsing ---- */
+
+static bool keep(struct cli_args *args, int option, const char *value)
+{
+    bool   is_file = option == CLI_OPT_FILE, is_env = option == CLI_OPT_ENV;
+    size_t count = is_file ? args->file_count++ : is_env ? args->env_count++ : 0;
+    args->values[option] = value ? value : "";
+    if (count == CLI_LIST_MAX)
+        return cli_usage(args, "--%s was given more than %d times", options[option].name, CLI_LIST_MAX), false;
+    if (is_env && (!strchr(value, '=') || value[0] == '='))
+        return cli_usage(args, "--env \"%s\": NAME=VALUE is wanted", value), false;
+    if (is_file)
+        args->files[count] = value;
+    if (is_env)
+        args->env[count] = value;
+    return true;
+}
+
+/* What getopt_long wants, for the options of one verb. */
+static void getopt_tables(const struct verb *verb, struct option *out_long, char *out_short)
+{
+    int n = 0, s = 0;
+    if (verb->kind == COMMAND)
+        out_short[s++] = '+'; /* the command's own options are none of ours */
+    for (int i = 0; i < CLI_OPTIONS; i++) {
+        if (!((verb->options | BIT(HELP)) & UINT32_C(1) << i))
+            continue;
+        out_long[n++] = (struct option){options[i].name, options[i].value != NULL, NULL, 256 + i};
+        if (options[i].letter)
+            out_short[s++] = options[i].letter;
+        if (options[i].letter && options[i].value)
+            out_short[s++] = ':';
+    }
+    out_long[n] = (struct option){0};
+    out_short[s] = '\0';
+}
+
+static int option_of(int got)
+{
+    for (int i = 0; got < 256 && i < CLI_OPTIONS; i++)
+        if (options[i].letter == got)
+            return i;
+    return got - 256;
+}
+
+/* `argv[0]` is the verb's last word. */
+static int run_verb(const struct verb *verb, int argc, char **argv)
+{
+    static struct cli_args args;
+    struct option          table[CLI_OPTIONS + 1];
+    char                   letters[CLI_OPTIONS * 2 + 2];
+    args.verb = verb->name;
+    getopt_tables(verb, table, letters);
+    argv[0] = (char[]){"manta"}; /* getopt's own messages begin with it */
+    for (int got; verb->kind != PROGRAM && (got = getopt_long(argc, argv, letters, table, NULL)) != -1;) {
+        if (got == '?')
+            return cli_usage(&args, "these options are not understood");
+        if (option_of(got) == CLI_OPT_HELP) {
+            print_verb(stdout, verb);
+            return CLI_OK;
+        }
+        if (!keep(&args, option_of(got), optarg))
+            return CLI_USAGE;
+    }
+    args.rest = argv + optind;
+    args.rest_count = argc - optind;
+    bool wants_rest = verb->rest[0] && verb->rest[0] != '[', wants_command = verb->kind == COMMAND;
+    if ((wants_rest || wants_command) && args.rest_count == 0)
+        return cli_usage(&args, "%s is missing", wants_command ? "the command" : verb->rest);
+    if (verb->kind == PLAIN && args.rest_count > (verb->rest[0] == 0 ? 0 : wants_rest ? 1 : 2))
+        return cli_usage(&args, "unexpected word \"%s\"", args.rest[args.rest_count - 1]);
+    return cli_output_check(&args) ? verb->run(&args) : CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    int used = 0;
+    signal(SIGPIPE, SIG_DFL); /* `manta job logs | head` ends quietly */
+    const struct verb *verb = verb_find(argc - 1, argv + 1, &used);
+    if (verb) {
+        int status = run_verb(verb, argc - used, argv + used);
+        if (fflush(stdout) != 0 && status == CLI_OK)
+            status = cli_fail("standard output: %s", strerror(errno));
+        return status;
+    }
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        print_verbs(stdout);
+        return CLI_OK;
+    }
+    if (argc > 1 && strcmp(argv[1], "--version") == 0)
+        return show_version(NULL);
+    if (used == 2)
+        fprintf(stderr, "manta %s: %s \"%s\"\n", argv[1], argc > 2 ? "no such verb:" : "say what:", argc > 2 ? argv[2] : "");
+    else if (argc > 1)
+        fprintf(stderr, "manta: no such verb: \"%s\"\n", argv[1]);
+    print_verbs(stderr);
+    return CLI_USAGE;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * process.c - see cli.h. A number alone names no process, since numbers come back: number and start time do.
+ *
+ * Owns: nothing. Thread: main.
+ */
+#include "clients/cli/cli.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 32, ENVIRON_MAX = 1 << 18 };
+
+/* Reads a small file of /proc; its size, or -1. The text is ended by NUL. */
+static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    int     fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t  got = 0;
+    ssize_t n = -1;
+    while (fd >= 0 && got + 1 < size && (n = read(fd, out + got, size - 1 - got)) > 0)
+        got += (size_t)n;
+    if (fd >= 0)
+        close(fd);
+    out[got] = '\0';
+    return fd < 0 || n < 0 ? -1 : (ssize_t)got;
+}
+
+uint64_t cli_process_start(pid_t pid)
+{
+    char     text[1024], state = 0;
+    uint64_t start = 0;
+    if (pid <= 0 || read_proc(pid, "stat", text, sizeof text) <= 0)
+        return 0;
+    const char *end = strrchr(text, ')'); /* the name before it may hold anything */
+    if (!end || sscanf(end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu", &state,
+                       &start) != 2)
+        return 0;
+    return state == 'Z' || state == 'X' ? 0 : start;
+}
+
+bool cli_process_is_alive(const struct cli_process *process)
+{
+    return process->pid > 0 && process->start && cli_process_start(process->pid) == process->start;
+}
+
+int cli_process_open(const struct cli_process *process)
+{
+    int fd = process->pid > 0 ? (int)syscall(SYS_pidfd_open, process->pid, 0) : -1;
+    if (fd >= 0 && cli_process_is_alive(process)) /* looked at after opening: the descriptor can't be another's */
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+bool cli_program_find(const char *name, char out[CLI_PATH_SIZE])
+{
+    char    self[CLI_PATH_SIZE];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return false;
+    self[n] = '\0';
+    char *slash = strrchr(self, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return snprintf(out, CLI_PATH_SIZE, "%s/%s", self, name) < CLI_PATH_SIZE && access(out, X_OK) == 0;
+}
+
+/* ---- daemons ---- */
+
+static pid_t spawn(char *const argv[], const char *log_file, int ready_fd)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t          attributes;
+    sigset_t                   none, all;
+    char                       path[CLI_PATH_SIZE];
+    pid_t                      pid = -1;
+    if (!cli_program_find(argv[0], path))
+        return cli_fail("the program %s is not beside this one", argv[0]), -1;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int err = posix_spawn_file_actions_adddup2(&files, ready_fd, READY_FD);
+    if (!err)
+        err = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    if (!err)
+        err = posix_spawn_file_actions_addopen(&files, 1, log_file, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+    if (!err)
+        err = posix_spawn_file_actions_adddup2(&files, 1, 2);
+    if (!err)
+        err = posix_spawn_file_actions_addchdir_np(&files, "/"); /* else a file system could not be unmounted */
+    if (!err)
+        err = posix_spawn(&pid, path, &files, &attributes, argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+    if (err)
+        cli_fail("cannot start %s (log: %s): %s", path, log_file, strerror(err));
+    return err ? -1 : pid;
+}
+
+static void print_tail(const char *log_file)
+{
+    char        text[TAIL_SIZE + 1];
+    struct stat st;
+    int         fd = open(log_file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    off_t   at = fstat(fd, &st) == 0 && st.st_size > TAIL_SIZE ? st.st_size - TAIL_SIZE : 0;
+    ssize_t n = pread(fd, text, TAIL_SIZE, at);
+    close(fd);
+    if (n > 0)
+        fprintf(stderr, "The end of %s:\n%.*s", log_file, (int)n, text);
+}
+
+/* What was written before the daemon said that it is ready; 0: it ended; -1: it took too long. */
+static ssize_t wait_ready(int fd, char *line, size_t size)
+{
+    uint64_t end = ctl_now_ms() + CLI_START_MS;
+    for (;;) {
+        struct pollfd p = {fd, POLLIN, 0};
+        uint64_t      now = ctl_now_ms();
+        if (now >= end)
+            return -1;
+        if (poll(&p, 1, (int)(end - now)) > 0)
+            return read(fd, line, size);
+    }
+}
+
+bool cli_daemon_start(char *const argv[], const char *log_file, struct cli_process *out, char *line, size_t line_size)
+{
+    char  text[512];
+    char *all[ARGUMENTS_MAX + 1] = {0};
+    int   ends[2], n = 0;
+    while (argv[n] && n < ARGUMENTS_MAX - 2)
+        all[n] = argv[n], n++;
+    all[n++] = (char[]){"--ready-fd"};
+    all[n] = (char[]){"3"};
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return cli_fail("pipe: %s", strerror(errno)), false;
+    pid_t pid = spawn(all, log_file, ends[1]);
+    close(ends[1]);
+    ssize_t size = pid > 0 ? wait_ready(ends[0], text, sizeof text - 1) : 0;
+    close(ends[0]);
+    if (size > 0) {
+        text[size] = '\0';
+        text[strcspn(text, "\n")] = '\0';
+        *out = (struct cli_process){pid, cli_process_start(pid)};
+        if (line)
+            snprintf(line, line_size, "%s", text);
+        return true;
+    }
+    if (pid > 0) {
+        kill(pid, SIGKILL); /* our own child, not reaped yet */
+        waitpid(pid, NULL, 0);
+        cli_fail(size < 0 ? "%s was not ready within %d s" : "%s has ended at once", argv[0], CLI_START_MS / 1000);
+        print_tail(log_file);
+    }
+    return false;
+}
+
+/* ---- what jobs have started ---- */
+
+/* Both of them stand in the environment of a job's driver, and of all that it starts; nobody else has the second. */
+static bool is_of_job(pid_t pid, const char *folder, char *text)
+{
+    char    address[CLI_PATH_SIZE];
+    bool    has_address = false, has_job = false;
+    ssize_t size = read_proc(pid, "environ", text, ENVIRON_MAX);
+    snprintf(address, sizeof address, "MANTA_ADDRESS=%s", folder);
+    for (ssize_t at = 0; at < size; at += (ssize_t)strlen(text + at) + 1) {
+        has_address |= strcmp(text + at, address) == 0;
+        has_job |= strncmp(text + at, "MANTA_JOB_ID=", 13) == 0;
+    }
+    return has_address && has_job;
+}
+
+size_t cli_processes_of_jobs(const char *folder, struct cli_process *out, size_t max)
+{
+    DIR   *dir = opendir("/proc");
+    char  *text = malloc(ENVIRON_MAX);
+    size_t count = 0;
+    for (struct dirent *entry; dir && text && count < max && (entry = readdir(dir));) {
+        pid_t       pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        struct stat st;
+        char        path[64];
+        snprintf(path, sizeof path, "/proc/%d", (int)pid);
+        if (pid <= 0 || pid == getpid() || stat(path, &st) != 0 || st.st_uid != geteuid() || !is_of_job(pid, folder, text))
+            continue;
+        out[count] = (struct cli_process){pid, cli_process_start(pid)};
+        count += out[count].start != 0;
+    }
+    if (dir)
+        closedir(dir);
+    free(text);
+    return count;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * start.c - `manta start`: a head and a raylet, or a raylet for a head that runs already, as daemons.
+ *
+ * Owns: the lock on the runtime folder while it works. Thread: main.
+ */
+#include "clients/cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { ARGUMENTS_MAX = 24 };
+
+struct arguments {
+    char *list[ARGUMENTS_MAX + 1];
+    int   count;
+};
+
+static void add(struct arguments *a, const char *name, const char *value)
+{
+    if (!value || a->count + 2 > ARGUMENTS_MAX)
+        return;
+    a->list[a->count++] = (char *)(uintptr_t)name;
+    if (value[0])
+        a->list[a->count++] = (char *)(uintptr_t)value;
+}
+
+static bool check(const struct cli_args *args)
+{
+    bool   is_head = args->values[CLI_OPT_HEAD];
+    double number = 0;
+    if (is_head == (args->values[CLI_OPT_ADDRESS] != NULL))
+        return cli_usage(args, "say either --head (a new cluster) or --address PLACE (a node for a cluster)"), false;
+    if (is_head && args->values[CLI_OPT_TOKEN_FILE])
+        return cli_usage(args, "--token-file goes with --address; a new head makes its own"), false;
+    if (!is_head && (args->values[CLI_OPT_STATE] || args->values[CLI_OPT_PORT]))
+        return cli_usage(args, "--state and --port go with --head"), false;
+    return cli_number(args, CLI_OPT_NUM_CPUS, 0, &number) && cli_number(args, CLI_OPT_NUM_GPUS, 0, &number) &&
+           cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_PORT, 0, &number);
+}
+
+/* One `manta start` at a time; the lock goes with the process. */
+static bool lock(const struct cli_folder *f)
+{
+    int fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return true;
+    return cli_fail("another `manta start` works in %s", f->path), false;
+}
+
+static bool refuse_second(const struct cli_args *args, const struct cli_folder *f)
+{
+    for (int i = 0; i < CLI_DAEMONS; i++) {
+        bool is_needed = i == CLI_DAEMON_RAYLET || args->values[CLI_OPT_HEAD];
+        if (is_needed && !cli_process_is_alive(&f->daemons[i]))
+            return false;
+    }
+    cli_fail("a %s runs in %s already (raylet: pid %d): end it by `manta stop%s%s`, or name another folder by --dir",
+             args->values[CLI_OPT_HEAD] ? "cluster" : "node", f->path, f->daemons[CLI_DAEMON_RAYLET].pid,
+             f->is_default ? "" : " --dir ", f->is_default ? "" : f->path);
+    return true;
+}
+
+/* Files may be named relative to here; daemons run elsewhere. NULL stays NULL. */
+static const char *absolute(const char *path, char *out)
+{
+    char here[CLI_PATH_SIZE / 2];
+    if (!path || path[0] == '/' || !getcwd(here, sizeof here))
+        return path;
+    snprintf(out, CLI_PATH_SIZE, "%s/%s", here, path);
+    return out;
+}
+
+static bool start_head(const struct cli_args *args, struct cli_folder *f)
+{
+    char             listen[64], log_file[CLI_PATH_SIZE], file[CLI_PATH_SIZE], state[CLI_PATH_SIZE];
+    struct arguments a = {{0}, 0};
+    cli_folder_file(f, "head.log", log_file);
+    cli_folder_file(f, "head.addr", file);
+    snprintf(listen, sizeof listen, "127.0.0.1:%s", args->values[CLI_OPT_PORT] ? args->values[CLI_OPT_PORT] : "0");
+    add(&a, "manta-head", "");
+    add(&a, "--dir", f->path);
+    add(&a, "--listen", listen);
+    add(&a, "--state", absolute(args->values[CLI_OPT_STATE], state));
+    unlink(file); /* of one that was killed */
+    return cli_daemon_start(a.list, log_file, &f->daemons[CLI_DAEMON_HEAD], NULL, 0);
+}
+
+static bool start_raylet(const struct cli_args *args, struct cli_folder *f)
+{
+    const char      *place = args->values[CLI_OPT_ADDRESS];
+    char             log_file[CLI_PATH_SIZE], file[CLI_PATH_SIZE], token[CLI_PATH_SIZE], folder[CLI_PATH_SIZE];
+    struct arguments a = {{0}, 0};
+    bool             is_folder = place && strchr(place, '/');
+    cli_folder_file(f, "raylet.log", log_file);
+    add(&a, "manta-raylet", "");
+    add(&a, "--dir", f->path);
+    if (place && !is_folder) {
+        add(&a, "--head", place);
+    } else { /* by its file, which says where it is when it was started again */
+        if (snprintf(file, sizeof file, "%s/head.addr", place ? absolute(place, folder) : f->path) >= CLI_PATH_SIZE)
+            return cli_fail("the path of the head's folder is too long"), false;
+        add(&a, "--head-file", file);
+    }
+    add(&a, "--token-file", absolute(args->values[CLI_OPT_TOKEN_FILE], token));
+    add(&a, "--node-name", args->values[CLI_OPT_NODE_NAME]);
+    add(&a, "--num-cpus", args->values[CLI_OPT_NUM_CPUS]);
+    add(&a, "--num-gpus", args->values[CLI_OPT_NUM_GPUS]);
+    add(&a, "--resources", args->values[CLI_OPT_RESOURCES]);
+    add(&a, "--store-memory", args->values[CLI_OPT_STORE_MEMORY]);
+    return cli_daemon_start(a.list, log_file, &f->daemons[CLI_DAEMON_RAYLET], NULL, 0);
+}
+
+/* Refuses a wrong address or token in one sentence, before a raylet tries for ever. */
+static bool can_join(const struct cli_args *args)
+{
+    manta_client *client = args->values[CLI_OPT_ADDRESS] ? cli_connect(args) : NULL;
+    manta_client_close(client);
+    return client || !args->values[CLI_OPT_ADDRESS];
+}
+
+/* What this run has started goes again: a cluster is there as a whole or not at all. */
+static void undo(struct cli_folder *f, const struct cli_folder *before)
+{
+    for (int i = 0; i < CLI_DAEMONS; i++) {
+        int fd = f->daemons[i].pid != before->daemons[i].pid ? cli_process_open(&f->daemons[i]) : -1;
+        if (fd < 0)
+            continue;
+        close(fd);
+        kill(f->daemons[i].pid, SIGTERM); /* our own child, not reaped: the number is its own */
+    }
+    *f = *before;
+    (void)cli_folder_save(f);
+}
+
+static bool start_all(const struct cli_args *args, struct cli_folder *f)
+{
+    bool needs_head = args->values[CLI_OPT_HEAD] && !cli_process_is_alive(&f->daemons[CLI_DAEMON_HEAD]);
+    if (needs_head && (!start_head(args, f) || !cli_folder_save(f)))
+        return false;
+    if (cli_process_is_alive(&f->daemons[CLI_DAEMON_RAYLET])) {
+        printf("The raylet (pid %d) has gone on without its head, and stays as it is.\n", f->daemons[CLI_DAEMON_RAYLET].pid);
+        return true;
+    }
+    return start_raylet(args, f) && cli_folder_save(f);
+}
+
+static void print_started(const struct cli_args *args, const struct cli_folder *f)
+{
+    char path[CLI_PATH_SIZE], address[CTL_ADDRESS_SIZE] = "";
+    cli_folder_file(f, "head.addr", path);
+    FILE *file = args->values[CLI_OPT_HEAD] ? fopen(path, "re") : NULL;
+    if (file && fgets(address, sizeof address, file))
+        address[strcspn(address, "\n")] = '\0';
+    if (file)
+        fclose(file);
+    printf(args->values[CLI_OPT_HEAD] ? "A Manta cluster runs on this machine.\n" : "This machine has joined the cluster.\n");
+    if (address[0])
+        printf("  head     %s (pid %d)\n", address, f->daemons[CLI_DAEMON_HEAD].pid);
+    printf("  raylet   pid %d\n  folder   %s (logs: head.log, raylet.log)\n", f->daemons[CLI_DAEMON_RAYLET].pid, f->path);
+    printf("Programs connect to it with\n  export MANTA_ADDRESS=%s\nLook at it: manta status. End it: manta stop%s%s\n", f->path,
+           f->is_default ? "" : " --dir ", f->is_default ? "" : f->path);
+}
+
+int cli_start(const struct cli_args *args)
+{
+    struct cli_folder folder, before;
+    if (!check(args))
+        return CLI_USAGE;
+    if (!can_join(args) || !cli_folder_open(args, true, &folder) || !lock(&folder) || refuse_second(args, &folder))
+        return CLI_FAILED;
+    before = folder;
+    if (!start_all(args, &folder)) {
+        undo(&folder, &before);
+        return CLI_FAILED;
+    }
+    print_started(args, &folder);
+    return CLI_OK;
+}

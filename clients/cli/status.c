@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * status.c - `manta status`, `manta list nodes`, `manta healthcheck`.
+ *
+ * Owns: nothing. Thread: main.
+ */
+#include "clients/cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { KINDS_MAX = 64 };
+#define RULE "---------------------------------------------------------------\n"
+
+struct overview {
+    manta_cluster_node   *nodes;
+    size_t             node_count;
+    manta_cluster_info cluster;
+    manta_job_info    *jobs;
+    size_t             job_count;
+};
+
+static bool overview_read(struct overview *o, manta_client *client)
+{
+    manta_error e;
+    memset(o, 0, sizeof *o);
+    if (manta_nodes_list(client, &o->nodes, &o->node_count, &o->cluster, &e) == MANTA_OK &&
+        manta_job_list(client, &o->jobs, &o->job_count, &e) == MANTA_OK)
+        return true;
+    free(o->nodes);
+    cli_fail("%s", e.message);
+    return false;
+}
+
+static const char *state_of(const manta_cluster_node *node)
+{
+    return node->state == MANTA_NODE_ALIVE ? "ALIVE" : node->state == MANTA_NODE_SUSPECT ? "SUSPECT" : "DEAD";
+}
+
+/* ---- resources of all living nodes ---- */
+
+struct usage {
+    const char *name;
+    double      total, free;
+};
+
+static size_t usage_sum(const struct overview *o, struct usage *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < o->node_count; i++) {
+        const manta_cluster_node *node = &o->nodes[i];
+        for (size_t k = 0; node->state != MANTA_NODE_DEAD && k < node->resource_count; k++) {
+            const manta_node_resource *r = &node->resources[k];
+            size_t                     at = 0;
+            while (at < count && strcmp(out[at].name, r->name) != 0)
+                at++;
+            if (at == KINDS_MAX)
+                continue;
+            if (at == count)
+                out[count++] = (struct usage){r->name, 0, 0};
+            out[at].total += r->total;
+            out[at].free += r->free;
+        }
+    }
+    return count;
+}
+
+static void print_usage(const struct overview *o)
+{
+    struct usage all[KINDS_MAX];
+    size_t       count = usage_sum(o, all);
+    const double gib = 1024.0 * 1024 * 1024;
+    printf("Usage:\n");
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(all[i].name, "memory") == 0)
+            printf(" %.2f/%.2f GiB memory\n", (all[i].total - all[i].free) / gib, all[i].total / gib);
+        else
+            printf(" %.1f/%.1f %s\n", all[i].total - all[i].free, all[i].total, all[i].name);
+    if (count == 0)
+        printf(" (no resources)\n");
+}
+
+/* ---- status: the layout that users of Ray know ---- */
+
+static void print_nodes(const struct overview *o, int state, const char *title, const char *none)
+{
+    bool is_any = false;
+    printf("%s:\n", title);
+    for (size_t i = 0; i < o->node_count; i++) {
+        const manta_cluster_node *node = &o->nodes[i];
+        if (node->state != state)
+            continue;
+        printf(" %u %s%s%s\n", node->node, node->name, node->reason[0] ? ": " : "", node->reason);
+        is_any = true;
+    }
+    if (!is_any)
+        printf(" (%s)\n", none);
+}
+
+static void print_demands(const struct overview *o)
+{
+    bool is_any = false;
+    printf("Demands:\n");
+    for (size_t i = 0; i < o->job_count; i++) {
+        if (strcmp(o->jobs[i].state, "PENDING") != 0)
+            continue;
+        printf(" job %s (%s): %s\n", o->jobs[i].id, o->jobs[i].name, o->jobs[i].reason);
+        is_any = true;
+    }
+    if (!is_any)
+        printf(" (no resource demands)\n");
+}
+
+static void print_overview(const struct overview *o)
+{
+    char      text[32];
+    time_t    now = time(NULL);
+    struct tm tm;
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", localtime_r(&now, &tm));
+    printf("======== Cluster status: %s ========\nNode status\n" RULE, text);
+    print_nodes(o, MANTA_NODE_ALIVE, "Healthy", "no healthy nodes");
+    print_nodes(o, MANTA_NODE_SUSPECT, "Suspect", "no suspect nodes");
+    print_nodes(o, MANTA_NODE_DEAD, "Recent failures", "no failures");
+    printf("\nResources\n" RULE);
+    print_usage(o);
+    print_demands(o);
+    printf("\nHead %s (epoch %llu).\n", o->cluster.address, (unsigned long long)o->cluster.head_epoch);
+    printf("Note: jobs of one user are kept apart against accidents, not against malice.\n");
+    if (o->cluster.runs_as_root)
+        printf("Note: this cluster runs as root, and so does every job.\n");
+}
+
+static json_t *node_json(const manta_cluster_node *node)
+{
+    json_t *o = json_object(), *total = json_object(), *unused = json_object();
+    for (size_t i = 0; i < node->resource_count; i++) {
+        json_object_set_new(total, node->resources[i].name, json_real(node->resources[i].total));
+        json_object_set_new(unused, node->resources[i].name, json_real(node->resources[i].free));
+    }
+    json_object_set_new(o, "node", json_integer(node->node));
+    json_object_set_new(o, "name", json_string(node->name));
+    json_object_set_new(o, "state", json_string(state_of(node)));
+    json_object_set_new(o, "epoch", json_integer(node->epoch));
+    json_object_set_new(o, "address", json_string(node->address));
+    json_object_set_new(o, "total", total);
+    json_object_set_new(o, "free", unused);
+    json_object_set_new(o, "reason", json_string(node->reason));
+    return o;
+}
+
+static json_t *overview_json(const struct overview *o)
+{
+    json_t *all = json_object(), *nodes = json_array(), *demands = json_array();
+    for (size_t i = 0; i < o->node_count; i++)
+        json_array_append_new(nodes, node_json(&o->nodes[i]));
+    for (size_t i = 0; i < o->job_count; i++)
+        if (strcmp(o->jobs[i].state, "PENDING") == 0)
+            json_array_append_new(demands, json_pack("{s:s, s:s, s:s}", "job", o->jobs[i].id, "name", o->jobs[i].name, "reason",
+                                                     o->jobs[i].reason));
+    json_object_set_new(all, "cluster", json_string(o->cluster.cluster));
+    json_object_set_new(all, "address", json_string(o->cluster.address));
+    json_object_set_new(all, "head_epoch", json_integer((json_int_t)o->cluster.head_epoch));
+    json_object_set_new(all, "runs_as_root", json_boolean(o->cluster.runs_as_root));
+    json_object_set_new(all, "nodes", nodes);
+    json_object_set_new(all, "demands", demands);
+    return all;
+}
+
+static int status(const struct cli_args *args, manta_client *client)
+{
+    struct overview o;
+    if (!overview_read(&o, client))
+        return CLI_FAILED;
+    if (cli_output_is_json(args))
+        cli_print_json(overview_json(&o));
+    else
+        print_overview(&o);
+    free(o.nodes);
+    free(o.jobs);
+    return CLI_OK;
+}
+
+/* ---- list nodes, healthcheck ---- */
+
+static const struct cli_column columns[] = {
+    {"node", "NODE", false},    {"name", "NAME", false},         {"state", "STATE", false}, {"resources", "FREE", false},
+    {"epoch", "EPOCH", true},   {"address", "ADDRESS", true},    {"reason", "REASON", false}, {NULL, NULL, false},
+};
+
+/* "CPU 1/2  memory 3/4": for the table. */
+static void resources_text(const manta_cluster_node *node, char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < node->resource_count && at < size; i++) {
+        const manta_node_resource *r = &node->resources[i];
+        double unit = strcmp(r->name, "memory") == 0 ? 1024.0 * 1024 * 1024 : 1;
+        at += (size_t)snprintf(out + at, size - at, "%s%s %.4g/%.4g%s", i ? ", " : "", r->name, r->free / unit, r->total / unit,
+                               unit > 1 ? " GiB" : "");
+    }
+}
+
+static int list_nodes(const struct cli_args *args, manta_client *client)
+{
+    manta_error      e;
+    manta_cluster_node *nodes;
+    size_t           count;
+    if (manta_nodes_list(client, &nodes, &count, NULL, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    json_t *rows = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_t *row = node_json(&nodes[i]);
+        char    text[512];
+        resources_text(&nodes[i], text, sizeof text);
+        if (!cli_output_is_json(args))
+            json_object_set_new(row, "resources", json_string(text));
+        json_array_append_new(rows, row);
+    }
+    free(nodes);
+    return cli_print_rows(args, columns, rows);
+}
+
+static int healthcheck(const struct cli_args *args, manta_client *client)
+{
+    manta_error      e;
+    manta_cluster_node *nodes;
+    size_t           count, alive = 0;
+    (void)args;
+    if (manta_nodes_list(client, &nodes, &count, NULL, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    for (size_t i = 0; i < count; i++)
+        alive += nodes[i].state == MANTA_NODE_ALIVE;
+    free(nodes);
+    printf("head: answers; nodes alive: %zu\n", alive);
+    return alive ? CLI_OK : CLI_FAILED;
+}
+
+int cli_status(const struct cli_args *args) { return cli_with_client(args, status); }
+int cli_list_nodes(const struct cli_args *args) { return cli_with_client(args, list_nodes); }
+int cli_healthcheck(const struct cli_args *args) { return cli_with_client(args, healthcheck); }

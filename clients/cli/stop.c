@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stop.c - `manta stop`: asks the head to end the cluster, waits, then insists; counts what is left.
+ *
+ * Owns: nothing. Thread: main.
+ * Always: a signal goes to a descriptor of the very process that was started, never to a mere number.
+ */
+#include "clients/cli/cli.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PROCESSES_MAX = 512, ASK_MS = 3000 };
+
+struct target {
+    const char        *name;
+    struct cli_process process;
+    int                fd; /* -1: it has gone */
+};
+
+struct targets {
+    struct target list[PROCESSES_MAX];
+    size_t        count;
+};
+
+static void add(struct targets *t, const char *name, const struct cli_process *process)
+{
+    int fd = t->count < PROCESSES_MAX ? cli_process_open(process) : -1;
+    if (fd >= 0)
+        t->list[t->count++] = (struct target){name, *process, fd};
+}
+
+/* Waits until all have ended, at most so long; how many have not. */
+static size_t wait_gone(struct targets *t, int limit_ms)
+{
+    uint64_t end = ctl_now_ms() + (uint64_t)limit_ms;
+    size_t   left = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        struct target *at = &t->list[i];
+        uint64_t       now = ctl_now_ms();
+        struct pollfd  p = {at->fd, POLLIN, 0};
+        if (at->fd >= 0 && poll(&p, 1, now < end ? (int)(end - now) : 0) > 0) {
+            close(at->fd);
+            at->fd = -1;
+        }
+        left += at->fd >= 0;
+    }
+    return left;
+}
+
+static void send_all(const struct targets *t, int number)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->list[i].fd >= 0)
+            syscall(SYS_pidfd_send_signal, t->list[i].fd, number, NULL, 0);
+}
+
+static bool ask_head(const struct cli_folder *f)
+{
+    manta_client_opts opts = {.address = f->path, .timeout_ms = ASK_MS};
+    manta_error       e;
+    manta_client     *client = cli_process_is_alive(&f->daemons[CLI_DAEMON_HEAD]) ? manta_client_open(&opts, &e) : NULL;
+    bool              is_asked = client && manta_cluster_stop(client, "manta stop", &e) == MANTA_OK;
+    manta_client_close(client);
+    return is_asked;
+}
+
+/* Ends the daemons of this folder. Returns how many are left. */
+static size_t end_daemons(const struct cli_folder *f, struct targets *t)
+{
+    for (int i = 0; i < CLI_DAEMONS; i++)
+        add(t, cli_daemon_names[i], &f->daemons[i]);
+    if (t->count && ask_head(f) && wait_gone(t, CLI_STOP_MS) == 0)
+        return 0;
+    send_all(t, SIGTERM); /* a node of another machine's head; or a head that does not answer */
+    if (wait_gone(t, CLI_TERM_MS) == 0)
+        return 0;
+    send_all(t, SIGKILL);
+    return wait_gone(t, CLI_KILL_MS);
+}
+
+/* What jobs have started and the raylet could not end, since it was killed. Again and again: they may start others. */
+static size_t end_processes_of_jobs(const struct cli_folder *f, struct targets *t)
+{
+    static struct cli_process found[PROCESSES_MAX];
+    uint64_t                  end = ctl_now_ms() + CLI_KILL_MS;
+    size_t                    left;
+    do {
+        size_t count = cli_processes_of_jobs(f->path, found, PROCESSES_MAX);
+        t->count = 0;
+        for (size_t i = 0; i < count; i++)
+            add(t, "of a job", &found[i]);
+        send_all(t, SIGKILL);
+        left = wait_gone(t, CLI_KILL_MS);
+    } while (t->count && ctl_now_ms() < end);
+    return left;
+}
+
+static size_t report(const struct targets *t)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->list[i].fd < 0)
+            continue;
+        left++;
+        fprintf(stderr, "manta: left over: process %d (%s)\n", t->list[i].process.pid, t->list[i].name);
+        close(t->list[i].fd);
+    }
+    return left;
+}
+
+int cli_stop(const struct cli_args *args)
+{
+    static struct targets daemons, others;
+    struct cli_folder     folder;
+    if (!cli_folder_open(args, false, &folder))
+        return CLI_FAILED;
+    bool is_known = folder.daemons[CLI_DAEMON_HEAD].pid > 0 || folder.daemons[CLI_DAEMON_RAYLET].pid > 0;
+    if (!folder.exists || !is_known) {
+        printf("Nothing to stop: `manta start` has started nothing in %s.\n", folder.path);
+        return CLI_OK;
+    }
+    (void)end_daemons(&folder, &daemons);
+    (void)end_processes_of_jobs(&folder, &others);
+    size_t processes = report(&daemons) + report(&others);
+    int    files = processes ? 0 : cli_folder_clean(&folder); /* while something runs there, its files say how it is found */
+    if (processes || files)
+        return cli_fail("%zu processes and %d files are left in %s", processes, files, folder.path);
+    printf(daemons.count ? "Stopped: %zu daemon%s of %s. Nothing is left.\n"
+                         : "What ran here had ended already (%zu daemon%s alive in %s). Nothing is left.\n",
+           daemons.count, daemons.count == 1 ? "" : "s", folder.path);
+    return CLI_OK;
+}

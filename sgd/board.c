@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * board.c - a ring of notes from rank 0 to the driver.
+ *
+ * Owns: nothing; the region is the caller's. Thread: one writer, one reader, in whatever processes.
+ */
+#include "sgd/board.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+enum { NOTES = 192 };
+
+struct sgd_board {
+    _Alignas(64) _Atomic uint64_t head; /* notes that were ever posted */
+    _Alignas(64) struct sgd_note notes[NOTES];
+};
+static_assert(sizeof(struct sgd_board) <= SGD_BOARD_SIZE, "the board lies before the group");
+
+int64_t sgd_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void sgd_board_post(struct sgd_board *board, struct sgd_note *note)
+{
+    uint64_t head = atomic_load(&board->head);
+    note->time_ns = sgd_now_ns();
+    board->notes[head % NOTES] = *note;
+    atomic_store(&board->head, head + 1);
+}
+
+bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note, uint64_t *out_missed)
+{
+    for (;;) {
+        uint64_t head = atomic_load(&board->head);
+        if (head <= *cursor)
+            return false;
+        if (head - *cursor >= NOTES) { /* the oldest may be half overwritten already */
+            uint64_t next = head - NOTES + 1;
+            *out_missed += next - *cursor;
+            *cursor = next;
+        }
+        *out_note = board->notes[*cursor % NOTES];
+        atomic_thread_fence(memory_order_seq_cst);
+        if (atomic_load(&board->head) - *cursor >= NOTES)
+            continue;
+        out_note->text[SGD_NOTE_TEXT - 1] = 0;
+        ++*cursor;
+        return true;
+    }
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * board.h - where rank 0 of a group tells the driver what happens, without a message.
+ *
+ *   region:  0                                  SGD_BOARD_SIZE
+ *            +------+-------------------------+------------------
+ *            | head | notes, a ring of them   | the group
+ *            +------+-------------------------+------------------
+ *
+ * One writer at a time: rank 0 of the living generation. A new generation is formed only when the last one's members
+ * are dead or back, so the writer changes between notes. A note counts once `head` is past it; what a writer left half
+ * written when it died is overwritten. The reader trusts nothing, and misses notes where it comes too late.
+ */
+#ifndef SGD_BOARD_H
+#define SGD_BOARD_H
+
+#include "core/base/limits.h"
+#include "core/base/status.h"
+
+#include <stdbool.h>
+
+enum { SGD_BOARD_SIZE = 64 * 1024, SGD_NOTE_TEXT = 192 };
+
+enum sgd_note_kind {
+    SGD_NOTE_BEGUN,   /* the state was begun or loaded */
+    SGD_NOTE_SKIPPED, /* a checkpoint was */
+    SGD_NOTE_GOING,   /* this generation's first step is done (or there was none left to do) */
+    SGD_NOTE_STEP,
+    SGD_NOTE_SAVED,
+    SGD_NOTE_SAVE_FAILED,
+};
+
+struct sgd_note {
+    uint32_t kind;
+    uint32_t generation;
+    uint64_t step;      /* completed */
+    int64_t  time_ns;   /* CLOCK_MONOTONIC; set by sgd_board_post */
+    int64_t  synced_ns; /* GOING: when everybody had the state */
+    float    loss, accuracy; /* STEP */
+    char     text[SGD_NOTE_TEXT];
+};
+
+struct sgd_board;
+
+static inline struct sgd_board *sgd_board_of(void *region)
+{
+    return (struct sgd_board *)region;
+}
+
+/* The writer's: adds a copy of the note. Never blocks. */
+void sgd_board_post(struct sgd_board *board, struct sgd_note *note);
+
+/* The reader's: the next note after *cursor (which begins at 0). False: there is none. *out_missed counts those that
+ * were overwritten before they were read. */
+bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note, uint64_t *out_missed);
+
+/* CLOCK_MONOTONIC, the same clock in all processes of a node. */
+int64_t sgd_now_ns(void);
+
+#endif

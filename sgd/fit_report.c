@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fit_report.c - events for the user, out of news of workers and notes on the board; and how long a recovery took.
+ *
+ * Owns: nothing. Thread: the one that trains.
+ */
+#include "sgd/fit.h"
+
+#include <stdio.h>
+
+static void emit(struct sgd_fit *fit, manta_sgd_event *event, const char *text)
+{
+    event->text = text;
+    if (fit->opts->on_event)
+        fit->opts->on_event(fit->opts->user, event);
+}
+
+void sgd_fit_tell_worker(struct sgd_fit *fit, const struct sgd_hand *hand)
+{
+    char            text[SGD_TEXT_BYTES];
+    bool            is_spare = hand->rank == SGD_NO_RANK;
+    manta_sgd_event event = {.kind = is_spare ? MANTA_SGD_SPARE : MANTA_SGD_WORKER, .rank = hand->rank,
+                             .pid = hand->info.pid, .step = -1};
+    if (is_spare)
+        snprintf(text, sizeof text, "spare pid=%d", hand->info.pid);
+    else
+        snprintf(text, sizeof text, "worker rank=%d pid=%d", hand->rank, hand->info.pid);
+    emit(fit, &event, text);
+}
+
+void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand)
+{
+    char            text[SGD_TEXT_BYTES];
+    int             pid = hand->info.pid ? hand->info.pid : hand->death.pid;
+    manta_sgd_event event = {.kind = MANTA_SGD_LOST, .rank = hand->rank, .pid = pid, .step = -1};
+    snprintf(text, sizeof text, "lost pid=%d rank=%d: %.180s", pid, hand->rank, hand->death.message);
+    emit(fit, &event, text);
+}
+
+/* ---- notes ---- */
+
+static void note_begun(struct sgd_fit *fit, const struct sgd_note *note, manta_sgd_event *event)
+{
+    char text[SGD_TEXT_BYTES];
+    event->kind = MANTA_SGD_BEGUN;
+    if (!fit->has_begun)
+        fit->result.first_step = (int64_t)note->step;
+    fit->has_begun = true;
+    snprintf(text, sizeof text, "%.*s at step=%llu", SGD_NOTE_TEXT, note->text, (unsigned long long)note->step);
+    emit(fit, event, text);
+}
+
+static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
+{
+    char               text[2 * SGD_TEXT_BYTES];
+    unsigned long long step = note->step;
+    manta_sgd_event    event = {.rank = 0, .step = (int64_t)note->step};
+
+    switch (note->kind) {
+    case SGD_NOTE_BEGUN:
+        note_begun(fit, note, &event);
+        return;
+    case SGD_NOTE_SKIPPED:
+        event.kind = MANTA_SGD_SKIPPED;
+        snprintf(text, sizeof text, "skipped checkpoint %s", note->text);
+        break;
+    case SGD_NOTE_STEP:
+        event.kind = MANTA_SGD_STEP;
+        event.loss = (double)note->loss;
+        event.accuracy = (double)note->accuracy;
+        snprintf(text, sizeof text, "step=%llu loss=%.4f accuracy=%.4f", step, event.loss, event.accuracy);
+        break;
+    case SGD_NOTE_SAVED:
+        event.kind = MANTA_SGD_SAVED;
+        snprintf(text, sizeof text, "checkpoint saved at step=%llu", step);
+        break;
+    case SGD_NOTE_SAVE_FAILED:
+        event.kind = MANTA_SGD_SAVE_FAILED;
+        snprintf(text, sizeof text, "checkpoint failed at step=%llu: %s", step, note->text);
+        break;
+    default:
+        return;
+    }
+    emit(fit, &event, text);
+}
+
+static void note_going(struct sgd_fit *fit, const struct sgd_note *note)
+{
+    if (note->generation != fit->generation)
+        return;
+    fit->is_going = true;
+    if (fit->recovering.is_open) {
+        fit->recovering.is_going = true;
+        fit->recovering.going = *note;
+    }
+}
+
+void sgd_fit_read_notes(struct sgd_fit *fit)
+{
+    struct sgd_note note;
+    while (sgd_board_next(sgd_board_of(fit->setup.region.data), &fit->cursor, &note, &fit->missed)) {
+        if (note.kind == SGD_NOTE_GOING)
+            note_going(fit, &note);
+        else
+            note_tell(fit, &note);
+    }
+    if (fit->recovering.is_going)
+        sgd_fit_close_recovery(fit);
+}
+
+/* ---- recovery ---- */
+
+/* When the last of the replacements ran, and had loaded; 0, where they had been there before. False: not yet known. */
+static bool replacement_times(const struct sgd_fit *fit, int64_t *began, int64_t *loaded)
+{
+    *began = *loaded = 0;
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++) {
+        if (hand->rank == SGD_NO_RANK || hand->state == SGD_HAND_FREE || hand->hired_ns < fit->recovering.detected_ns)
+            continue;
+        if (hand->state == SGD_HAND_STARTING)
+            return false;
+        *began = hand->info.began_ns > *began ? hand->info.began_ns : *began;
+        *loaded = hand->info.loaded_ns > *loaded ? hand->info.loaded_ns : *loaded;
+    }
+    return true;
+}
+
+/* Moves the mark to `to` and gives the seconds between; none where that is earlier. */
+static double lap(int64_t *mark, int64_t to)
+{
+    double seconds = to > *mark ? (double)(to - *mark) * 1e-9 : 0;
+    *mark = to > *mark ? to : *mark;
+    return seconds;
+}
+
+void sgd_fit_close_recovery(struct sgd_fit *fit)
+{
+    struct sgd_recovering *r = &fit->recovering;
+    int64_t                began, loaded, mark = r->detected_ns;
+    char                   text[SGD_TEXT_BYTES];
+
+    if (!replacement_times(fit, &began, &loaded))
+        return;
+    manta_sgd_recovery out = {.detected_ns = r->detected_ns, .step = (int64_t)r->going.step, .lost = r->lost};
+    out.abort_s = lap(&mark, r->back_ns);
+    out.place_s = lap(&mark, r->placed_ns);
+    out.start_s = lap(&mark, began);
+    out.load_s = lap(&mark, loaded);
+    out.sync_s = lap(&mark, r->going.synced_ns);
+    out.step_s = lap(&mark, r->going.time_ns);
+    out.total_s = (double)(mark - r->detected_ns) * 1e-9;
+    *r = (struct sgd_recovering){.is_open = false};
+    fit->result.last = out;
+    if (out.total_s > fit->result.slowest_s)
+        fit->result.slowest_s = out.total_s;
+    snprintf(text, sizeof text,
+             "recovered in %.1f ms at step=%lld (abort %.1f place %.1f start %.1f load %.1f sync %.1f step %.1f)",
+             out.total_s * 1e3, (long long)out.step, out.abort_s * 1e3, out.place_s * 1e3, out.start_s * 1e3,
+             out.load_s * 1e3, out.sync_s * 1e3, out.step_s * 1e3);
+    manta_sgd_event event = {.kind = MANTA_SGD_RECOVERED, .rank = -1, .step = out.step, .recovery = &out};
+    emit(fit, &event, text);
+}

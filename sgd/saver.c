@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * saver.c - the thread that writes checkpoints.
+ *
+ * Owns:   the copy of the state and the thread. The copy is the thread's while BUSY, else the trainer's.
+ */
+#include "sgd/saver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *saver_main(void *arg)
+{
+    struct sgd_saver *saver = arg;
+    pthread_mutex_lock(&saver->lock);
+    for (;;) {
+        while (saver->state != SGD_SAVER_BUSY && !saver->is_ending)
+            pthread_cond_wait(&saver->changed, &saver->lock);
+        if (saver->state != SGD_SAVER_BUSY)
+            break;
+        pthread_mutex_unlock(&saver->lock);
+        mt_status st = sgd_trainer_save(&saver->copy, saver->folder, saver->keep, saver->generation);
+        pthread_mutex_lock(&saver->lock);
+        saver->result = st;
+        saver->state = SGD_SAVER_DONE;
+        pthread_cond_broadcast(&saver->changed);
+    }
+    pthread_mutex_unlock(&saver->lock);
+    return NULL;
+}
+
+mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trainer, const char *folder, uint32_t keep)
+{
+    struct sgd_state *state = aligned_alloc(64, (trainer->state_size + 63) / 64 * 64);
+    if (!state)
+        return mt_error(MT_ENOMEM, 0, "copy of the state for checkpoints");
+    *saver = (struct sgd_saver){.folder = folder, .keep = keep, .copy = *trainer};
+    saver->copy.state = state;
+    saver->copy.params = state->floats;
+    saver->copy.velocity = state->floats + (trainer->velocity - trainer->state->floats);
+    pthread_mutex_init(&saver->lock, NULL);
+    pthread_cond_init(&saver->changed, NULL);
+    return mt_ok();
+}
+
+void sgd_saver_fini(struct sgd_saver *saver)
+{
+    if (!saver->copy.state)
+        return;
+    pthread_mutex_lock(&saver->lock);
+    saver->is_ending = true;
+    pthread_cond_broadcast(&saver->changed);
+    pthread_mutex_unlock(&saver->lock);
+    if (saver->has_thread)
+        pthread_join(saver->thread, NULL);
+    pthread_cond_destroy(&saver->changed);
+    pthread_mutex_destroy(&saver->lock);
+    free(saver->copy.state);
+    memset(saver, 0, sizeof *saver);
+}
+
+bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer, uint64_t generation)
+{
+    bool is_taken = false;
+    pthread_mutex_lock(&saver->lock);
+    if (!saver->has_thread)
+        saver->has_thread = pthread_create(&saver->thread, NULL, saver_main, saver) == 0;
+    if (saver->has_thread && saver->state == SGD_SAVER_IDLE) {
+        memcpy(saver->copy.state, trainer->state, trainer->state_size);
+        saver->copy.has_state = trainer->has_state;
+        saver->generation = generation;
+        saver->state = SGD_SAVER_BUSY;
+        pthread_cond_broadcast(&saver->changed);
+        is_taken = true;
+    }
+    pthread_mutex_unlock(&saver->lock);
+    return is_taken;
+}
+
+bool sgd_saver_take(struct sgd_saver *saver, bool wait, uint64_t *out_step, mt_status *out_result)
+{
+    bool is_done;
+    if (!saver->has_thread) /* the trainer's own field: nothing was ever offered */
+        return false;
+    pthread_mutex_lock(&saver->lock);
+    while (wait && saver->state == SGD_SAVER_BUSY)
+        pthread_cond_wait(&saver->changed, &saver->lock);
+    is_done = saver->state == SGD_SAVER_DONE;
+    if (is_done) {
+        saver->state = SGD_SAVER_IDLE;
+        *out_step = saver->copy.state->step;
+        *out_result = saver->result;
+    }
+    pthread_mutex_unlock(&saver->lock);
+    return is_done;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * saver.h - checkpoints beside the training: a thread that writes a copy of the state.
+ *
+ * A step waits only for the copy (some 100 us for a million parameters), never for the disk. One save at a time; who
+ * comes while it runs is told so and comes again later.
+ *
+ *   IDLE --sgd_saver_offer--> BUSY --written, or failed--> DONE --sgd_saver_take--> IDLE
+ *
+ * Thread: the trainer's calls everything here; the saver's own is started by the first offer.
+ */
+#ifndef SGD_SAVER_H
+#define SGD_SAVER_H
+
+#include "sgd/trainer_local.h"
+
+#include <pthread.h>
+
+struct sgd_saver {
+    const char     *folder; /* kept */
+    uint32_t        keep;
+    pthread_t       thread;
+    bool            has_thread;
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+    enum { SGD_SAVER_IDLE, SGD_SAVER_BUSY, SGD_SAVER_DONE } state; /* under lock, as all below */
+    bool            is_ending;
+    struct sgd_trainer copy; /* with a state of its own; the rest is the trainer's and does not change */
+    uint64_t        generation;
+    mt_status       result;
+};
+
+/* `folder` and `trainer`'s model are kept until sgd_saver_fini. ENOMEM. */
+MT_MUST_USE mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trainer, const char *folder,
+                                     uint32_t keep);
+/* Waits for a save that is running. */
+void sgd_saver_fini(struct sgd_saver *saver);
+
+/* Copies the state and has it saved. False: the last save still runs or was not taken, or there is no thread to be
+ * had; come again. */
+bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer, uint64_t generation);
+
+/* The outcome of a save that has ended, once; false: there is none. With `wait`, waits for one that runs. */
+bool sgd_saver_take(struct sgd_saver *saver, bool wait, uint64_t *out_step, mt_status *out_result);
+
+#endif

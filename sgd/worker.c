@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * worker.c - the actor that trains: loads data and model once, then serves one generation after another.
+ *
+ * Owns:   its mapping of the region, its views of the data, the model, the trainer and the saver.
+ * Thread: the actor's; the saver has its own.
+ */
+#include "sgd/board.h"
+#include "sgd/checksum.h"
+#include "sgd/mlp.h"
+#include "sgd/run.h"
+#include "sgd/saver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EVALUATE_BATCH = 256 };
+
+/* A data set in the object store, held as long as the worker lives. */
+struct lent_set {
+    manta_ref         *ref;
+    manta_view         view;
+    struct sgd_dataset set;
+};
+
+struct worker {
+    struct sgd_run      run;
+    struct lent_set     train, test;
+    manta_region        region;
+    struct sgd_board   *board;
+    const struct k_ops *ops;
+    struct sgd_model   *model;
+    struct sgd_trainer  trainer;
+    struct sgd_saver    saver; /* without a folder: not begun */
+    struct sgd_ready    ready;
+    uint64_t            saved_step;    /* of the newest checkpoint that this worker wrote or loaded */
+    int64_t             saved_ns;      /* when that was, or the training began */
+    double              loss, correct; /* since the last line of progress */
+    uint32_t            steps;
+};
+
+/* One call of `train`. */
+struct task {
+    struct worker   *w;
+    struct sgd_group group;
+    uint32_t         generation, rank, members;
+};
+
+const char *sgd_status_text(mt_status st, char out[SGD_TEXT_BYTES])
+{
+    snprintf(out, SGD_TEXT_BYTES, "%s%s%s", st.what ? st.what : mt_code_text(st.code), st.sys ? ": " : "",
+             st.sys ? strerror(st.sys) : "");
+    return out;
+}
+
+/* ---- loading ---- */
+
+static manta_status fail(manta_ctx *c, mt_status st)
+{
+    char text[SGD_TEXT_BYTES];
+    return manta_fail(c, st.code, "%s", sgd_status_text(st, text));
+}
+
+static mt_status set_take(struct lent_set *lent, manta_ref *ref, uint32_t record_size, manta_error *e)
+{
+    lent->ref = manta_dup(ref);
+    if (manta_get(lent->ref, MT_TRAIN_START_MS, &lent->view, e) != MANTA_OK)
+        return mt_error(e->code, 0, e->message);
+    if (lent->view.size % (record_size + 1u) != 0)
+        return mt_error(MT_ECORRUPT, 0, "data set: not whole records");
+    uint64_t count = lent->view.size / (record_size + 1u);
+    const uint8_t *bytes = lent->view.data;
+    return sgd_dataset_borrow(bytes, bytes + count * record_size, count, record_size, &lent->set);
+}
+
+static void set_drop(struct lent_set *lent)
+{
+    manta_release(&lent->view);
+    manta_free(lent->ref);
+}
+
+static mt_status model_load(struct worker *w)
+{
+    const struct sgd_run *run = &w->run;
+    struct sgd_mlp_config mlp = {.inputs = run->record_size,
+                                 .outputs = run->outputs,
+                                 .batch_max = run->micro_batch > EVALUATE_BATCH ? run->micro_batch : EVALUATE_BATCH};
+    MT_TRY(k_ops_choose(&(struct k_config){.kind = K_CPU}, &w->ops));
+    mlp.ops = w->ops;
+    memcpy(mlp.hidden, run->hidden, sizeof mlp.hidden);
+    MT_TRY(sgd_mlp_new(&mlp, &w->model));
+    struct sgd_trainer_config config = {.ops = w->ops,
+                                        .model = w->model,
+                                        .train = &w->train.set,
+                                        .seed = run->seed,
+                                        .vranks = run->vranks,
+                                        .micro_batch = run->micro_batch,
+                                        .epochs = run->epochs,
+                                        .rate = run->rate,
+                                        .momentum = run->momentum};
+    MT_TRY(sgd_trainer_init(&w->trainer, &config));
+    return run->folder[0] ? sgd_saver_init(&w->saver, &w->trainer, run->folder, run->keep) : mt_ok();
+}
+
+static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
+{
+    if (argv[0].y.size != sizeof w->run)
+        return mt_error(MT_EVERSION, 0, "worker: the run's description is of another build");
+    memcpy(&w->run, argv[0].y.data, sizeof w->run);
+    MT_TRY(set_take(&w->train, argv[1].r, w->run.record_size, e));
+    MT_TRY(set_take(&w->test, argv[2].r, w->run.record_size, e));
+    if (manta_region_open(0, argv[3].u, &w->region, e) != MANTA_OK)
+        return mt_error(e->code, 0, e->message);
+    w->board = sgd_board_of(w->region.data);
+    return model_load(w);
+}
+
+static void worker_free(void *self)
+{
+    struct worker *w = self;
+    sgd_saver_fini(&w->saver);
+    sgd_trainer_fini(&w->trainer);
+    if (w->model)
+        w->model->ops->free(w->model);
+    manta_region_close(&w->region);
+    set_drop(&w->test);
+    set_drop(&w->train);
+    free(w);
+}
+
+static manta_status worker_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    manta_error    e;
+    (void)argc;
+    if (!w)
+        return fail(c, mt_error(MT_ENOMEM, 0, "worker"));
+    w->ready = (struct sgd_ready){.pid = (int32_t)getpid(), .began_ns = sgd_now_ns()};
+    mt_status st = load(w, argv, &e);
+    if (st.code != 0) {
+        (void)fail(c, st);
+        worker_free(w);
+        return MANTA_ETASK;
+    }
+    w->ready.loaded_ns = sgd_now_ns();
+    *self = w;
+    return MANTA_OK;
+}
+
+static manta_status worker_ready(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct worker *w = self;
+    (void)argc, (void)argv;
+    return manta_return_bytes(c, &w->ready, sizeof w->ready);
+}
+
+/* ---- notes ---- */
+
+static void post(struct task *t, struct sgd_note *note)
+{
+    note->generation = t->generation;
+    note->step = note->step ? note->step : t->w->trainer.state->step;
+    sgd_board_post(t->w->board, note);
+}
+
+static void post_skipped(struct task *t, const struct sgd_checkpoint_report *report)
+{
+    for (uint32_t i = 0; i < report->skipped_count && i < MT_CHECKPOINTS_NAMED_MAX; i++) {
+        struct sgd_note note = {.kind = SGD_NOTE_SKIPPED};
+        const char *tensor = report->skipped[i].tensor;
+        char why[SGD_TEXT_BYTES];
+        snprintf(note.text, sizeof note.text, "%s: %.70s%s%.60s", report->skipped[i].name,
+                 sgd_status_text(report->skipped[i].why, why), tensor[0] ? ", in " : "", tensor);
+        post(t, &note);
+    }
+}
+
+/* ---- the state ---- */
+
+/* Rank 0, when no member has a state: the newest valid checkpoint, else the beginning. */
+static mt_status state_make(struct task *t)
+{
+    struct worker *w = t->w;
+    struct sgd_checkpoint_report report = {0};
+    struct sgd_note note = {.kind = SGD_NOTE_BEGUN};
+    mt_status st = mt_error(MT_ENOENT, 0, NULL);
+
+    if (w->run.folder[0])
+        st = sgd_trainer_resume(&w->trainer, w->run.folder, &report);
+    post_skipped(t, &report);
+    if (st.code == MT_ENOENT) {
+        sgd_trainer_begin(&w->trainer);
+        snprintf(note.text, sizeof note.text, "begun from seed %llu", (unsigned long long)w->run.seed);
+    } else {
+        MT_TRY(st);
+        w->saved_step = w->trainer.state->step;
+        snprintf(note.text, sizeof note.text, "resumed from a checkpoint");
+    }
+    post(t, &note);
+    return mt_ok();
+}
+
+static mt_status state_get(struct task *t)
+{
+    mt_status st = sgd_trainer_sync(&t->w->trainer, &t->group);
+    if (st.code != MT_ENOENT)
+        return st;
+    if (t->rank == 0)
+        MT_TRY(state_make(t));
+    return sgd_trainer_sync(&t->w->trainer, &t->group);
+}
+
+/* ---- steps ---- */
+
+static void saved_note(struct task *t, uint64_t step, mt_status result)
+{
+    struct sgd_note note = {.kind = result.code ? SGD_NOTE_SAVE_FAILED : SGD_NOTE_SAVED, .step = step};
+    char text[SGD_TEXT_BYTES];
+    if (result.code)
+        snprintf(note.text, sizeof note.text, "%.180s", sgd_status_text(result, text));
+    else
+        t->w->saved_step = step;
+    post(t, &note);
+}
+
+static uint64_t save_generation(const struct task *t)
+{
+    return t->w->run.number << 32 | t->generation;
+}
+
+static void checkpoint_maybe(struct task *t)
+{
+    struct worker *w = t->w;
+    const struct sgd_run *run = &w->run;
+    uint64_t step = w->trainer.state->step, saved;
+    mt_status result;
+
+    if (sgd_saver_take(&w->saver, false, &saved, &result))
+        saved_note(t, saved, result);
+    bool is_due = run->every_steps && step % run->every_steps == 0;
+    if (run->every_s > 0 && (double)(sgd_now_ns() - w->saved_ns) >= run->every_s * 1e9)
+        is_due = true;
+    if (is_due && sgd_saver_offer(&w->saver, &w->trainer, save_generation(t)))
+        w->saved_ns = sgd_now_ns();
+}
+
+static void progress(struct task *t, const struct sgd_result *result)
+{
+    struct worker *w = t->w;
+    w->loss += (double)result->loss;
+    w->correct += (double)result->accuracy;
+    w->steps++;
+    if (w->trainer.state->step % w->run.log_steps == 0) {
+        struct sgd_note note = {.kind = SGD_NOTE_STEP,
+                                .loss = (float)(w->loss / w->steps),
+                                .accuracy = (float)(w->correct / w->steps)};
+        post(t, &note);
+        w->loss = w->correct = 0;
+        w->steps = 0;
+    }
+    if (w->run.folder[0])
+        checkpoint_maybe(t);
+}
+
+static mt_status steps(struct task *t)
+{
+    struct worker *w = t->w;
+    struct sgd_note going = {.kind = SGD_NOTE_GOING, .synced_ns = sgd_now_ns()};
+    bool is_first = true;
+
+    w->saved_ns = w->saved_ns ? w->saved_ns : sgd_now_ns();
+    while (!sgd_trainer_is_done(&w->trainer)) {
+        struct sgd_result result;
+        MT_TRY(sgd_train_step(&w->trainer, &t->group, &result));
+        if (is_first && t->rank == 0)
+            post(t, &going);
+        is_first = false;
+        if (t->rank == 0)
+            progress(t, &result);
+    }
+    if (is_first && t->rank == 0)
+        post(t, &going);
+    return mt_ok();
+}
+
+/* ---- the end ---- */
+
+static mt_status last_save(struct task *t)
+{
+    struct worker *w = t->w;
+    uint64_t saved;
+    mt_status result;
+    if (!w->run.folder[0])
+        return mt_ok();
+    if (sgd_saver_take(&w->saver, true, &saved, &result))
+        saved_note(t, saved, result);
+    if (w->saved_step == w->trainer.state->step)
+        return mt_ok();
+    result = sgd_trainer_save(&w->trainer, w->run.folder, w->run.keep, save_generation(t));
+    saved_note(t, w->trainer.state->step, result);
+    return result;
+}
+
+static mt_status finish(struct task *t, struct sgd_outcome *out)
+{
+    struct sgd_trainer *trainer = &t->w->trainer;
+    struct sgd_result result;
+    mt_status saved = last_save(t);
+
+    MT_TRY(sgd_trainer_evaluate(trainer, &t->w->test.set, &result));
+    out->is_finisher = 1;
+    out->loss = result.loss;
+    out->accuracy = result.accuracy;
+    out->weights = sgd_checksum(trainer->params, t->w->model->params.floats * sizeof(float));
+    out->save_code = saved.code;
+    if (saved.code)
+        (void)sgd_status_text(saved, out->text);
+    return mt_ok();
+}
+
+/* ---- a generation ---- */
+
+static mt_status generation_run(struct task *t, struct sgd_outcome *out)
+{
+    struct worker *w = t->w;
+    struct sgd_group_config config = {.region = (char *)w->region.data + SGD_BOARD_SIZE,
+                                      .region_size = w->region.size - SGD_BOARD_SIZE,
+                                      .plan = sgd_trainer_plan(&w->trainer),
+                                      .generation = t->generation,
+                                      .rank = t->rank,
+                                      .members = t->members};
+    MT_TRY(sgd_group_join(&t->group, &config));
+    MT_TRY(state_get(t));
+    MT_TRY(steps(t));
+    return t->rank == 0 ? finish(t, out) : mt_ok();
+}
+
+static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct task t = {.w = self,
+                     .generation = (uint32_t)argv[0].u,
+                     .rank = (uint32_t)argv[1].u,
+                     .members = (uint32_t)argv[2].u};
+    struct sgd_outcome out = {0};
+    char text[SGD_TEXT_BYTES];
+    (void)argc;
+
+    mt_status st = generation_run(&t, &out);
+    if (st.code != 0) {
+        /* Where the reason is this worker's own, the others must not wait for it. */
+        sgd_group_abort((char *)t.w->region.data + SGD_BOARD_SIZE, t.generation, (enum mt_code)st.code, t.rank);
+        out.code = st.code;
+        out.sys = st.sys;
+        memcpy(out.text, sgd_status_text(st, text), sizeof text);
+    }
+    out.step = t.w->trainer.has_state ? t.w->trainer.state->step : 0;
+    return manta_return_bytes(c, &out, sizeof out);
+}
+
+MANTA_ACTOR(manta_sgd_worker, "yrru", worker_new, worker_free, {"ready", ">y", worker_ready},
+            {"train", "uuu>y", worker_train});
+
+/* What a BLAS library reads when it is loaded, which is before this: it counts for the processes that the driver has
+ * started. A zygote with threads could not fork, and a worker with more than one computes other bits. */
+MANTA_CONSTRUCTOR(blas_threads)
+{
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}

@@ -1,0 +1,380 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# cli_test.py BIN CASE... - the program `manta` as its users type it. Every case has a runtime folder of its own, and
+# fails where it leaves a process or a file.
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = pathlib.Path(sys.argv[1]).resolve()
+WAIT_S = 20  # longest wait for anything that must happen
+CALL_S = 60  # longest life of one command
+
+
+def check(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def equal(got, wanted, text=""):
+    check(got == wanted, f"{got!r} instead of {wanted!r} {text}")
+
+
+def has(word, text):
+    check(word in text, f"{word!r} is not in: {text}")
+
+
+class Place:
+    """A runtime folder, and the commands run in it."""
+
+    def __init__(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="mcli."))  # short: it holds unix sockets
+        self.base = self.root / "run"
+        self.base.mkdir(mode=0o700)
+        self.folder = self.base / "manta"
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("MANTA_") or k == "MANTA_TEST_RUN"}
+        self.env |= {"XDG_RUNTIME_DIR": str(self.base), "HOME": str(self.root)}
+
+    def run(self, program, *words, want=0, env=None, cwd=BIN):
+        done = subprocess.run([BIN / program, *map(str, words)], env=self.env | (env or {}), cwd=cwd, timeout=CALL_S,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        equal(done.returncode, want, f"from {program} {words}: {done.stdout}{done.stderr}")
+        self.errors = done.stderr
+        return done.stdout
+
+    def manta(self, *words, **more):
+        return self.run("manta", *words, **more)
+
+    def json(self, *words):
+        return json.loads(self.manta(*words, "-o", "json"))
+
+    def daemons(self, folder=None):
+        """Name -> pid, as `manta start` has written it down."""
+        lines = ((folder or self.folder) / "daemons").read_text().splitlines()
+        return {line.split()[0]: int(line.split()[1]) for line in lines}
+
+    def processes(self):
+        """Pids of all that runs with this runtime folder."""
+        mark = f"XDG_RUNTIME_DIR={self.base}".encode()
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and int(entry.name) != os.getpid():
+                    if mark in (entry / "environ").read_bytes().split(b"\0"):
+                        found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def left(self):
+        return [f"process {pid}" for pid in self.processes()] + [f"file {path}" for path in self.base.rglob("*")]
+
+    def close(self):
+        for pid in self.processes():
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def wait_until(condition, text):
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        check(time.monotonic() < end, f"this did not happen: {text}")
+        time.sleep(0.02)
+
+
+def gone(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: gone(pid), f"process {pid} ends")
+
+
+# ---- cases ----
+def words(p):
+    overview = p.manta("--help")
+    for verb in ("start", "stop", "status", "submit", "job list", "job logs", "list nodes", "healthcheck", "bench", "version"):
+        has(f"  {verb} ", overview)
+        has(f"usage: manta {verb}", p.manta("help", *verb.split()))
+    equal(p.manta("help"), overview)
+    has("--follow", p.manta("submit", "--help"))
+    has("manta ", p.manta("--version"))
+    p.manta(want=2)
+    p.manta("strat", want=2)
+    has("no such verb", p.errors)
+    p.manta("job", "lst", want=2)
+    p.manta("job", want=2)
+    p.manta("submit", want=2)
+    p.manta("job", "wait", want=2)
+    p.manta("start", want=2)
+    p.manta("start", "--head", "--address", "127.0.0.1:1", want=2)
+    p.manta("start", "--head", "--num-cpus", "many", want=2)
+    p.manta("status", "--colour", want=2)
+    p.manta("status", "extra", want=2)
+    p.manta("status", "-o", "xml", want=2)
+    p.manta("submit", "--env", "NAME", "--", "true", want=2)
+    p.manta("status", want=1)  # nobody is there
+    has("manta start --head", p.errors)
+    p.manta("healthcheck", want=1)
+    p.manta("healthcheck", "--address", "127.0.0.1:1", want=1)
+    has("token", p.errors)
+
+
+def nothing_to_stop(p):
+    has("Nothing to stop", p.manta("stop"))
+    has("Nothing to stop", p.manta("stop", "--dir", p.root / "elsewhere"))
+    check(not (p.root / "elsewhere").exists(), "`manta stop` has made a folder")
+
+
+def start_and_stop(p):
+    out = p.manta("start", "--head", "--num-cpus", "2", "--resources", "gold=3", "--node-name", "n1")
+    has(f"export MANTA_ADDRESS={p.folder}", out)
+    equal(oct(p.folder.stat().st_mode & 0o777), "0o700")
+    for path in p.folder.iterdir():
+        equal(path.stat().st_mode & 0o077, 0, str(path))
+    text = p.manta("status")
+    for line in ("Node status\n---", "Healthy:\n 1 n1\n", "Recent failures:\n (no failures)\n", "Resources\n---",
+                 "Usage:\n", " 0.0/2.0 CPU\n", " 0.0/3.0 gold\n", "GiB memory\n", "Demands:\n (no resource demands)\n"):
+        has(line, text)
+    equal("runs as root" in text, os.geteuid() == 0)
+    node = p.json("status")["nodes"][0]
+    equal((node["name"], node["state"], node["total"]["CPU"], node["free"]["gold"]), ("n1", "ALIVE", 2, 3))
+    equal(p.json("list", "nodes")[0]["node"], 1)
+    check(re.search(r"^1 +n1 +ALIVE ", p.manta("list", "nodes"), re.M), "list nodes")
+    has("nodes alive: 1", p.manta("healthcheck"))
+    has("EPOCH", p.manta("list", "nodes", "-o", "wide"))
+    check("\033" not in p.manta("list", "nodes"), "colours without a terminal")
+    has("Nothing is left", p.manta("stop"))
+    equal(p.left(), [])
+    p.manta("status", want=1)
+
+
+def start_twice(p):
+    p.manta("start", "--head", "--num-cpus", "1")
+    before = p.daemons()
+    p.manta("start", "--head", want=1)
+    has("already", p.errors)
+    equal(p.daemons(), before)
+    p.manta("healthcheck")
+    p.manta("stop")
+    p.manta("start", "--head", "--num-cpus", "1")  # and again, after its end
+    p.manta("stop")
+
+
+def two_at_once(p):
+    starts = [subprocess.Popen([BIN / "manta", "start", "--head", "--num-cpus", "1"], env=p.env, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT) for _ in range(4)]
+    codes = [(start.communicate(timeout=CALL_S), start.returncode)[1] for start in starts]
+    equal(sorted(codes), [0, 1, 1, 1])
+    equal(len(p.json("list", "nodes")), 1)
+    equal(len(p.processes()), 2)
+    p.manta("stop")
+
+
+def submit(p):
+    p.manta("start", "--head", "--num-cpus", "2")
+    has("add up to 140", p.manta("submit", "--follow", "--name", "hi", "--file", "hello", "--", "./hello"))
+    has("SUCCEEDED", p.errors)
+    job = p.manta("submit", "--file", "hello", "./hello").strip()  # no "--" is needed
+    check(re.fullmatch(r"job-[0-9a-f]{16}", job), f"only the id is printed, not {job!r}")
+    p.manta("job", "wait", job)
+    info = p.json("job", "status", job)
+    equal((info["state"], info["exit_code"], info["node"]), ("SUCCEEDED", 0, 1))
+    has("add up to 140", p.manta("job", "logs", job))
+    has("add up to 140", p.manta("job", "logs", "--follow", job))
+    equal([j["name"] for j in p.json("job", "list")], ["./hello", "hi"])
+    check(re.search(rf"^{job} +./hello +SUCCEEDED ", p.manta("job", "list"), re.M), "job list")
+    p.manta("stop")
+
+
+def output_of_jobs(p):
+    p.manta("start", "--head", "--num-cpus", "1")
+    out = p.manta("submit", "-f", "--env", "A=1 2", "--env", "B=", "--", "sh", "-c", 'echo "[$A][$B]"; echo err >&2; exit 7',
+                  want=7)
+    equal(out, "[1 2][]\nerr\n")
+    has("FAILED", p.errors)
+    big = p.manta("submit", "-f", "--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done")
+    equal(big, "".join(f"line {i}\n" for i in range(20000)))
+    long = p.manta("submit", "--", "sh", "-c", "echo begun; sleep 1000").strip()
+    wait_until(lambda: p.manta("job", "logs", long) == "begun\n", "the first line is in the log while the job runs")
+    equal(p.json("job", "status", long)["state"], "RUNNING")
+    p.manta("job", "wait", long, "--timeout-s", "0.2", want=1)
+    has("STOPPED", p.manta("job", "stop", long))
+    equal(p.json("job", "status", long)["state"], "STOPPED")
+    folder = p.root / "files"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "text").write_text("text\n")
+    equal(p.manta("submit", "-f", "--file", "files", "--", "cat", "files/sub/text", cwd=p.root), "text\n")
+    tried = p.manta("submit", "--retries", "2", "-f", "--", "sh", "-c", "echo $MANTA_JOB_ATTEMPT; exit 3", want=3)
+    equal(len(tried.split()), 3)
+    p.manta("stop")
+
+
+def bad_jobs(p):
+    p.manta("start", "--head", "--num-cpus", "1")
+    p.manta("submit", "--file", "not_there", "--", "true", want=1)
+    has("not_there", p.errors)
+    p.manta("submit", "--follow", "--", "./no_such_program", want=127)
+    has("no_such_program", p.manta("job", "logs", p.json("job", "list")[0]["id"]))
+    p.manta("submit", "--follow", "--num-cpus", "9999", "--", "true", want=1)  # at once, or when nodes had time to join
+    has("9999", p.errors)
+    p.manta("submit", "--num-cpus", "-1", "--", "true", want=2)
+    for verb in ("status", "logs", "wait", "stop"):
+        p.manta("job", verb, "job-unknown", want=1)
+        has("job-unknown", p.errors)
+    token = p.root / "token"
+    token.write_text("0" * 64 + "\n")
+    token.chmod(0o600)
+    p.manta("status", "--token-file", token, want=1)
+    has("token", p.errors)
+    p.manta("stop")
+
+
+def driver(p):
+    p.manta("start", "--head", "--num-cpus", "2")
+    has("add up to 140", p.run("hello", env={"MANTA_ADDRESS": str(p.folder)}))
+    has("add up to 140", p.run("hello"))  # without an address: a cluster of its own, beside this one
+    has("Healthy:", p.manta("status", env={"MANTA_ADDRESS": str(p.folder)}))
+    address = (p.folder / "head.addr").read_text().splitlines()[0]
+    p.manta("healthcheck", "--address", address, "--token-file", p.folder / "token")
+    p.manta("healthcheck", env={"MANTA_ADDRESS": address, "MANTA_TOKEN_FILE": str(p.folder / "token")})
+    p.manta("stop", env={"MANTA_ADDRESS": str(p.folder)})
+
+
+def two_nodes(p):
+    second, third = p.base / "n2", p.base / "n3"
+    p.manta("start", "--head", "--num-cpus", "1", "--node-name", "n1")
+    p.manta("start", "--address", p.folder, "--dir", second, "--node-name", "n2", "--num-cpus", "2")
+    address = (p.folder / "head.addr").read_text().splitlines()[0]
+    p.manta("start", "--address", address, "--dir", third, "--token-file", p.folder / "token", "--node-name", "n3",
+            "--num-cpus", "1")
+    equal([n["name"] for n in p.json("list", "nodes")], ["n1", "n2", "n3"])
+    has("/4.0 CPU", p.manta("status"))
+    has("add up to 140", p.run("hello", env={"MANTA_ADDRESS": str(second)}))
+    has("add up to 140", p.manta("submit", "-f", "--num-cpus", "2", "--file", "hello", "--", "./hello"))
+    equal(p.json("job", "list")[0]["node"], 2)  # the only node with two CPUs
+    p.manta("start", "--address", p.folder, "--dir", second, want=1)
+    p.manta("start", "--address", "127.0.0.1:1", "--dir", p.base / "n4", "--token-file", p.folder / "token", want=1)
+    p.manta("stop", "--dir", second)
+    check(not second.exists(), "the folder of n2 is there still")
+    wait_until(lambda: [n["state"] for n in p.json("list", "nodes") if n["name"] == "n2"] != ["ALIVE"], "n2 is known to be dead")
+    p.manta("healthcheck")
+    raylet = p.daemons(third)["raylet"]
+    p.manta("stop")
+    wait_until(lambda: gone(raylet), "the other node ends with its head")
+    has("ended already", p.manta("stop", "--dir", third))
+
+
+def killed_raylet(p):
+    p.manta("start", "--head", "--num-cpus", "1")
+    job = p.manta("submit", "--", "sh", "-c", "setsid sleep 1000 & sleep 1000 & echo begun; wait").strip()
+    wait_until(lambda: p.manta("job", "logs", job) == "begun\n", "the job runs")
+    kill(p.daemons()["raylet"])
+    check(len(p.processes()) > 1, "what the job has started is there still")
+    has("Nothing is left", p.manta("stop"))
+    equal(p.left(), [])
+
+
+def killed_head(p):
+    state = p.root / "state"
+    p.manta("start", "--head", "--num-cpus", "1", "--state", state)
+    p.manta("submit", "-f", "--", "true")
+    before = p.daemons()
+    kill(before["head"])
+    has("has gone on without its head", p.manta("start", "--head", "--state", state))
+    equal(p.daemons()["raylet"], before["raylet"])
+    equal([j["state"] for j in p.json("job", "list")], ["SUCCEEDED"])
+    wait_until(lambda: [n["state"] for n in p.json("list", "nodes")] == ["ALIVE"], "the raylet is back")
+    equal(p.manta("submit", "-f", "--", "echo", "again"), "again\n")
+    p.manta("stop")
+    equal(p.left(), [])
+    p.manta("start", "--head", "--num-cpus", "1", "--state", state)  # what was kept apart is there
+    equal(len(p.json("job", "list")), 2)
+    p.manta("stop")
+
+
+def all_killed(p):
+    p.manta("start", "--head", "--num-cpus", "1")
+    for pid in p.daemons().values():
+        kill(pid)
+    p.manta("status", want=1)
+    p.manta("start", "--head", "--num-cpus", "1")  # over what they left
+    p.manta("healthcheck")
+    for pid in p.daemons().values():
+        kill(pid)
+    has("ended already", p.manta("stop"))
+
+
+def stranger(p):
+    """A process that got the number of a daemon is left alone."""
+    p.folder.mkdir(mode=0o700)
+    sleeper = subprocess.Popen(["sleep", "1000"])
+    try:
+        (p.folder / "daemons").write_text(f"head {sleeper.pid} 12345\nraylet {sleeper.pid} 12345\n")
+        has("ended already", p.manta("stop"))
+        check(sleeper.poll() is None, "a stranger was killed")
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def foreign_folder(p):
+    p.folder.mkdir()
+    p.folder.chmod(0o777)
+    p.manta("start", "--head", want=1)
+    has("0700", p.errors)
+    p.folder.rmdir()
+    p.manta("start", "--head", "--dir", "/proc/nowhere", want=1)
+    keep = p.folder / "mine"
+    p.manta("start", "--head", "--num-cpus", "1")
+    keep.write_text("a file of the user's own")
+    p.manta("stop")
+    check(keep.exists(), "a file of the user's is gone")
+    shutil.rmtree(p.folder)
+
+
+def failed_start(p):
+    p.manta("start", "--head", "--resources", "gold", want=1)
+    has("manta-raylet", p.errors)  # the end of its log says what is wrong
+    wait_until(lambda: not p.processes(), "the head ends, since its raylet did not start")
+    has("ended already", p.manta("stop")) if (p.folder / "daemons").read_text() else shutil.rmtree(p.folder)
+
+
+def programs(p):
+    has("manta-train", p.manta("train", want=1) + p.errors)
+    if (BIN / "manta-bench").exists():
+        check(p.manta("bench", "--help"), "manta bench --help says nothing")
+
+
+def run_case(name):
+    place, begun = Place(), time.monotonic()
+    try:
+        globals()[name](place)
+        wait_until(lambda: not place.processes(), "all processes end")
+        equal(place.left(), [])
+        print(f"ok   {name} ({time.monotonic() - begun:.1f} s)")
+        return True
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        print(f"FAIL {name}: {error}")
+        for log in place.base.rglob("*.log"):
+            print(f"-- {log}\n{log.read_text(errors='replace')[-2000:]}")
+        return False
+    finally:
+        place.close()
+
+
+if __name__ == "__main__":
+    results = [run_case(name) for name in sys.argv[2:]]
+    sys.exit(0 if all(results) else 1)
