@@ -61,6 +61,20 @@ static void start_raylet(struct fixture *f, int i)
     close(ready[0]);
 }
 
+/* Until the first node's raylet has heard of both. */
+static void wait_for_nodes(struct client *c, uint32_t count)
+{
+    struct ctl_request nodes = {.op = CTL_OP_NODES};
+    for (int i = 0; i < 1000; i++) {
+        client_up(c, CTL_REQUEST, &nodes, sizeof nodes);
+        assert_true(client_expect(c, CTL_REPLY, &m, WAIT_MS));
+        if (((struct ctl_reply *)(void *)m.payload)->size == count * sizeof(struct ctl_node))
+            return;
+        usleep(2000);
+    }
+    fail_msg("the nodes do not find each other");
+}
+
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
@@ -74,6 +88,7 @@ static int setup(void **state)
         start_raylet(f, i);
     }
     assert_int_equal(client_hello(&f->c, client_connect(f->path[0]), CTL_DRIVER, 0x77, CTL_VERSION), 0);
+    wait_for_nodes(&f->c, 2);
     *state = f;
     return 0;
 }
@@ -261,11 +276,12 @@ static void messages_go_from_node_to_node(void **state)
     struct client *c = &f->c, d;
     assert_int_equal(client_hello(&d, client_connect(f->path[1]), CTL_DRIVER, 0x78, CTL_VERSION), 0);
     struct { struct ctl_message m; char text[8]; } hello = {{d.process, d.welcome.node, 5}, "hello"};
+    uint64_t first = c->next_id + 1;
     for (int i = 0; i < 100; i++)
         client_up(c, CTL_MESSAGE, &hello, sizeof hello);
-    for (int i = 0; i < 100; i++) {
+    for (uint64_t i = 0; i < 100; i++) {
         assert_true(client_expect(&d, CTL_MESSAGE, &m, WAIT_MS));
-        assert_int_equal(mt_id_counter(m.record.id), i + 1);
+        assert_int_equal(mt_id_counter(m.record.id), first + i);
     }
     struct ctl_message *in = (struct ctl_message *)(void *)m.payload;
     assert_true(in->process == c->process);
