@@ -417,6 +417,7 @@ mt_status sh_run(struct sh *sh)
     sh_step(sh, &begin);
     MT_TRY_GOTO(st, sh_head_start(sh), out);
     io_loop_run(sh->loop);
+    st = sh->refused;
 out:
     if (sh->has_listener)
         io_listener_close(&sh->listener);

@@ -103,6 +103,7 @@ struct sh {
     uint64_t            next_job;
     char                job_folder[256]; /* "" until the first job */
     uint32_t            node; /* ours, as the last welcome said */
+    mt_status           refused; /* why it leaves, where the cluster will not have it */
 };
 
 /* rlt_shell.c: one event into the core, and all that follows from it. Loop thread; inside an action the event is kept
