@@ -178,6 +178,9 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_PROGRAM_WRITE:
         sh_program_write(sh, a);
         break;
+    case RLT_A_PROGRAM_DROP:
+        sh_program_drop(sh, a);
+        break;
     case RLT_A_JOB_START:
         sh_job_start(sh, a);
         break;
@@ -189,6 +192,11 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         break;
     case RLT_A_JOB_FORGET:
         sh_job_forget(sh, a);
+        break;
+    case RLT_A_OBJECT_DEAD:
+    case RLT_A_OWNER_GONE:
+    case RLT_A_OWNERS_GONE:
+        sh_store_told(sh, a);
         break;
     case RLT_A_READY:
         say_ready(sh);

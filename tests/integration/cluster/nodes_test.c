@@ -371,13 +371,14 @@ static void node_dies(void)
     CHECK_I64(count(a, 1), 1);
     CHECK_CODE(manta_node_watch(n.ids[1], on_death, &node_news, &watch, &e), MANTA_OK, &e);
     CHECK_CODE(manta_actor_watch(a, on_death, &actor_news, &actor_watch, &e), MANTA_OK, &e);
+    /* First, while that node has a CPU to spare. */
+    unsigned char ready;
+    manta_ref    *left = manta_call("make", THERE, MANTA_ARGS(manta_i64(1 << 20), manta_i64(1)));
+    CHECK_EQ(manta_wait(&left, 1, 1, TEST_WAIT_MS, &ready, &e), 1);
     manta_task_opts soft = {.node = n.ids[1], .node_soft = true}, once = {.node = n.ids[1], .max_retries = MANTA_NO_RETRY};
     manta_ref      *again = manta_call("hold", &soft, MANTA_ARGS(manta_u64(number)));
     manta_ref      *lost = manta_call("hold", &once, MANTA_ARGS(manta_u64(number)));
-    manta_ref      *left = manta_call("make", THERE, MANTA_ARGS(manta_i64(1 << 20), manta_i64(1)));
-    unsigned char   ready;
     CHECK(test_board_wait(&board->words[0], 2));
-    CHECK_EQ(manta_wait(&left, 1, 1, TEST_WAIT_MS, &ready, &e), 1);
     nodes_kill(&n.raylets[1]);
     CHECK(news_wait(&node_news, 1));
     CHECK_EQ(node_news.last.code, MANTA_ENODE_DIED);
