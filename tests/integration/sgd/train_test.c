@@ -85,7 +85,7 @@ struct follow {
     int     kills;    /* still to do */
     int     together; /* workers to kill at a time */
     int64_t kill_at;  /* the step from which on */
-    bool    with_spare, kill_spare, stop_other;
+    bool    with_spare, kill_spare, stop_other, when_saved;
     bool    is_recovering;
 };
 
@@ -128,7 +128,7 @@ static void on_event(void *user, const manta_sgd_event *event)
         f->step = event->step;
     if (event->kind != MANTA_SGD_STEP || f->is_recovering)
         return;
-    if (f->with_spare && !f->spare)
+    if ((f->with_spare && !f->spare) || (f->when_saved && !f->saved))
         return; /* until it is there (again) */
     if (f->kill_spare) {
         CHECK_EQ(kill(f->spare, SIGKILL), 0);
@@ -251,7 +251,7 @@ static void all_killed(void)
     char           storage[PATH_SIZE + 16];
     manta_sgd_opts opts = options(2, LONG_EPOCHS);
     storage_of(&opts, storage);
-    followed.kills = 1, followed.together = 2, followed.kill_at = 120;
+    followed.kills = 1, followed.together = 2, followed.when_saved = true;
     manta_sgd_result r = fit(&opts);
     CHECK_EQ(followed.kills, 0);
     CHECK_EQ(r.restarts, 2);
