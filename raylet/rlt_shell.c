@@ -441,5 +441,7 @@ out:
     rlt_actions_fini(&sh->actions);
     rlt_free(sh->core);
     io_loop_free(sh->loop);
+    if (sh->options.driver_fd >= 0 && sh->options.dir)
+        rmdir(sh->options.dir); /* a private cluster's: goes with the last of head, raylet and driver, whatever their order */
     return st;
 }
