@@ -236,6 +236,9 @@ static void up_record(struct rlt *r, const struct rlt_event *e)
     case CTL_DEMONITOR:
         rlt_monitor_drop(r, p, e->record.id);
         break;
+    case CTL_OBJECT_DEAD:
+        up_sized(r, p, e, sizeof(struct lane_ref), rlt_object_dead);
+        break;
     case CTL_REQUEST:
         up_sized(r, p, e, sizeof(struct ctl_request), rlt_request);
         break;

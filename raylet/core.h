@@ -167,6 +167,12 @@ enum rlt_action_kind {
 
     RLT_A_PROGRAM_READ,  /* job, fd, number (offset), node (comes back): answered by PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes */
     RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
+    RLT_A_PROGRAM_DROP,  /* job: what was written of it is not wanted any more */
+
+    /* the object store, which the shell keeps beside the core */
+    RLT_A_OBJECT_DEAD, /* payload (lane_ref): never named again. Of this node: the object; else the copy of it here */
+    RLT_A_OWNER_GONE,  /* number (process): an owner on another node is dead */
+    RLT_A_OWNERS_GONE, /* node: all owners on it are */
 
     RLT_A_JOB_START, /* name, job_spec, number (attempt): fetch blobs, unpack, run */
     RLT_A_JOB_KILL,  /* name, flags (signal); before it has started: JOB_FAILED follows */

@@ -123,6 +123,7 @@ void link_fill(struct rlt_link *l, uint32_t own_node, uint32_t own_epoch, const 
 {
     out->from_node = own_node;
     out->from_epoch = own_epoch;
+    out->to_node = l->node;
     out->link = l->number;
     out->acknowledged = l->taken;
     out->credit = LINK_WINDOW_BYTES;

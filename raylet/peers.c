@@ -268,6 +268,8 @@ static void records_in(struct rlt *r, struct rlt_peer *p, const Manta__V1__Frame
             rlt_program_record(r, p, &record, payload);
         else if (record.kind == PEER_MESSAGE || record.kind == PEER_BOUNCE)
             rlt_message_record(r, p, &record, payload);
+        else if (record.kind == PEER_OBJECT_DEAD || record.kind == PEER_OWNER_GONE)
+            rlt_object_record(r, p, &record, payload);
         else if (record.kind >= PEER_MONITOR && record.kind <= PEER_DEATH)
             rlt_monitor_record(r, p, &record, payload);
         else
@@ -297,7 +299,8 @@ static struct rlt_peer *speaker(struct rlt *r, struct rlt_stream *s, const Manta
     const struct rlt_node *n = rlt_node_find(r, f->from_node);
     struct rlt_peer       *p = peer_find(r, f->from_node);
     bool                   is_old = (n && f->from_epoch < n->epoch + (n->state == 3)) || (p && f->from_epoch < p->epoch);
-    if (!f->from_node || f->from_node == r->node || !f->link || is_old || (s->peer && s->peer->node != f->from_node)) {
+    bool                   is_ours = !f->to_node || f->to_node == r->node;
+    if (!is_ours || !f->from_node || f->from_node == r->node || !f->link || is_old || (s->peer && s->peer->node != f->from_node)) {
         r->stats.fenced += is_old;
         return NULL;
     }
@@ -440,6 +443,7 @@ void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
     rlt_remote_node_lost(r, p->node, why);
     rlt_monitors_node_lost(r, p->node, why);
     rlt_program_node_lost(r, p->node);
+    rlt_act(r->out, RLT_A_OWNERS_GONE)->node = p->node;
     r->is_dirty = true;
 }
 
@@ -453,6 +457,15 @@ void rlt_peers_view(struct rlt *r, const struct rlt_node *n)
     if (n->epoch > p->epoch) {
         p->epoch = n->epoch;
         p->last_number = 0;
+    }
+}
+
+void rlt_peers_tell(struct rlt *r, enum peer_kind kind, const void *payload, size_t size)
+{
+    MT_MAP_EACH(&r->peers, entry) {
+        const struct rlt_peer *p = entry->value.ptr;
+        if (p->has_link)
+            rlt_peer_send(r, p->node, kind, (mt_id){0, 0}, payload, size);
     }
 }
 

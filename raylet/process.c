@@ -306,6 +306,7 @@ static void proc_end(struct rlt *r, struct rlt_proc *p)
     end_as_owner(r, p);
     if (p->process) {
         rlt_monitors_fire(r, &death);
+        rlt_object_owner_gone(r, p);
         rlt_names_process_gone(r, p->process);
         if (p->has_names)
             rlt_head_process_gone(r, p->process);

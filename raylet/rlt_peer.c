@@ -373,6 +373,16 @@ void sh_program_write(struct sh *sh, const struct rlt_action *a)
     program_over(sh, p, a->job, fd, fd < 0 ? "it cannot be opened again" : NULL);
 }
 
+void sh_program_drop(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_program *p = sh->peers ? mt_map_ptr(&sh->peers->programs, mt_map_key(a->job)) : NULL;
+    if (!p)
+        return;
+    mt_map_remove(&sh->peers->programs, mt_map_key(a->job));
+    close(p->fd);
+    free(p);
+}
+
 /* ---- start and end -------------------------------------------------------------------------------------------------- */
 
 static const struct rpc_method methods[] = {

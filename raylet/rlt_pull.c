@@ -8,7 +8,8 @@
  *   CTL_PULL -> a copy is here: CTL_HERE
  *            -> else a place in a segment of the raylet's own, the bytes received straight into it, CTL_HERE to all
  *
- * A copy that nobody has asked for in a while is given up: the value's node does not know who has copies.
+ * A copy goes when the value's node says that the object is dead (it tells all nodes, once somebody has fetched it), and
+ * when nobody has asked for it in a while.
  */
 #include "raylet/shell.h"
 
@@ -20,6 +21,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+
+enum { SERVED_MAX = 65536 }; /* objects remembered as fetched by others; beyond, every death is told */
 
 struct waiter {
     uint64_t conn;
@@ -45,6 +48,7 @@ struct sh_pulls {
     struct sh         *sh;
     struct os_transfer transfer;
     mt_map             under_way; /* object id -> pull */
+    mt_map             served;    /* object id -> 1: another node has fetched it, and may keep a copy */
     MT_VEC(struct copy) copies;
     struct io_timer    timer;
 };
@@ -55,6 +59,8 @@ static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, c
 {
     struct sh_pulls *p = mt_container_of(transfer, struct sh_pulls, transfer);
     struct os_local *local = sh_store_local(p->sh, ref->job);
+    if (p->served.count < SERVED_MAX)
+        (void)mt_map_put_num(&p->served, ref->id, 1).code;
     return local ? os_local_pin(local, ref, out_data) : mt_error(MT_EOBJ_LOST, 0, "no process of that job was here");
 }
 
@@ -64,6 +70,12 @@ static void unpin(struct os_transfer *transfer, const struct lane_ref *ref)
     struct os_local *local = sh_store_local(p->sh, ref->job);
     if (local)
         os_local_unpin(local, ref);
+}
+
+bool sh_pull_was_served(struct sh *sh, mt_id id)
+{
+    struct sh_pulls *p = sh->pulls;
+    return p && (mt_map_remove(&p->served, id) || p->served.count >= SERVED_MAX);
 }
 
 /* ---- copies ---- */
@@ -128,9 +140,9 @@ static void pull_done(struct os_fetch *fetch, mt_status st)
         copy_used(p, pull->ref.id);
     } else {
         (void)os_client_free(&pull->local->client, pull->place.segment, pull->place.offset).code;
-        if (st.code == MT_EFENCED)
-            st = mt_error(MT_ENODE_DIED, 0, "the node that had the value has started anew");
         mt_log_status(MT_LOG_INFO, "pull_failed", st);
+        if (st.code == MT_EFENCED || st.code == MT_ECONN)
+            st = mt_error(MT_ENODE_DIED, 0, "the node that had the value is gone, or has started anew");
     }
     for (size_t i = 0; i < pull->waiters.count; i++)
         answer(p, &pull->waiters.data[i], &here, st);
@@ -242,6 +254,7 @@ void sh_pulls_stop(struct sh *sh)
     io_timer_stop(&p->timer);
     os_transfer_close(&p->transfer); /* ends every pull */
     mt_map_fini(&p->under_way);
+    mt_map_fini(&p->served);
     mt_vec_fini(&p->copies);
     free(p);
     sh->pulls = NULL;

@@ -178,6 +178,9 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_PROGRAM_WRITE:
         sh_program_write(sh, a);
         break;
+    case RLT_A_PROGRAM_DROP:
+        sh_program_drop(sh, a);
+        break;
     case RLT_A_JOB_START:
         sh_job_start(sh, a);
         break;
@@ -189,6 +192,11 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         break;
     case RLT_A_JOB_FORGET:
         sh_job_forget(sh, a);
+        break;
+    case RLT_A_OBJECT_DEAD:
+    case RLT_A_OWNER_GONE:
+    case RLT_A_OWNERS_GONE:
+        sh_store_told(sh, a);
         break;
     case RLT_A_READY:
         say_ready(sh);
@@ -409,6 +417,7 @@ mt_status sh_run(struct sh *sh)
     sh_step(sh, &begin);
     MT_TRY_GOTO(st, sh_head_start(sh), out);
     io_loop_run(sh->loop);
+    st = sh->refused;
 out:
     if (sh->has_listener)
         io_listener_close(&sh->listener);
@@ -432,5 +441,7 @@ out:
     rlt_actions_fini(&sh->actions);
     rlt_free(sh->core);
     io_loop_free(sh->loop);
+    if (sh->options.driver_fd >= 0 && sh->options.dir)
+        rmdir(sh->options.dir); /* a private cluster's: goes with the last of head, raylet and driver, whatever their order */
     return st;
 }

@@ -237,6 +237,26 @@ static void dead(struct sh_store *s, struct sh_conn *c, const struct lane_ref *r
     sweep(s);
 }
 
+void sh_store_told(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_store *s = sh->store;
+    struct lane_ref  ref;
+    mt_status        st;
+    if (!s)
+        return;
+    if (a->kind == RLT_A_OBJECT_DEAD) {
+        memcpy(&ref, a->payload, sizeof ref);
+        st = ref.node == sh->node ? os_store_dead(s->store, 0, &ref) : os_store_copy_dead(s->store, ref.id);
+    } else if (a->kind == RLT_A_OWNER_GONE) {
+        st = os_store_owner_gone(s->store, a->number);
+    } else {
+        st = os_store_node_gone(s->store, a->node);
+    }
+    if (st.code)
+        mt_log_status(MT_LOG_DEBUG, "object_dead", st);
+    sweep(s);
+}
+
 bool sh_store_record(struct sh *sh, const struct rlt_event *e)
 {
     struct sh_store   *s = sh->store;
@@ -262,7 +282,7 @@ bool sh_store_record(struct sh *sh, const struct rlt_event *e)
         if (ref.node != sh->node)
             return false; /* the core knows the way to its node */
         dead(s, c, &ref);
-        return true;
+        return !sh_pull_was_served(sh, ref.id); /* else the core tells the others, who may have copies */
     }
     if (size < sizeof segment)
         return true;

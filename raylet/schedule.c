@@ -14,7 +14,11 @@
 
 static bool is_for_this_node(const struct rlt *r, const struct rlt_class *c)
 {
-    return c->def.policy != CTL_NODE || c->def.node == r->node;
+    const struct rlt_node *wanted;
+    if ((c->def.policy != CTL_NODE && c->def.policy != CTL_NODE_SOFT) || c->def.node == r->node)
+        return true;
+    wanted = rlt_node_find(r, c->def.node);
+    return c->def.policy == CTL_NODE_SOFT && (!wanted || wanted->state != 1); /* there if it lives, else anywhere */
 }
 
 static bool class_fits(const struct rlt *r, const struct rlt_class *c)

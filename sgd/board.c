@@ -33,17 +33,14 @@ void sgd_board_post(struct sgd_board *board, struct sgd_note *note)
     atomic_store(&board->head, head + 1);
 }
 
-bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note, uint64_t *out_missed)
+bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note)
 {
     for (;;) {
         uint64_t head = atomic_load(&board->head);
         if (head <= *cursor)
             return false;
-        if (head - *cursor >= NOTES) { /* the oldest may be half overwritten already */
-            uint64_t next = head - NOTES + 1;
-            *out_missed += next - *cursor;
-            *cursor = next;
-        }
+        if (head - *cursor >= NOTES) /* the oldest may be half overwritten already */
+            *cursor = head - NOTES + 1;
         *out_note = board->notes[*cursor % NOTES];
         atomic_thread_fence(memory_order_seq_cst);
         if (atomic_load(&board->head) - *cursor >= NOTES)

@@ -50,9 +50,8 @@ static inline struct sgd_board *sgd_board_of(void *region)
 /* The writer's: adds a copy of the note. Never blocks. */
 void sgd_board_post(struct sgd_board *board, struct sgd_note *note);
 
-/* The reader's: the next note after *cursor (which begins at 0). False: there is none. *out_missed counts those that
- * were overwritten before they were read. */
-bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note, uint64_t *out_missed);
+/* The reader's: the next note after *cursor (which begins at 0) that is still there. False: there is none. */
+bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note);
 
 /* CLOCK_MONOTONIC, the same clock in all processes of a node. */
 int64_t sgd_now_ns(void);

@@ -38,7 +38,8 @@ static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
     }
     fit->last_death = hand->death;
     fit->last_rank = hand->rank;
-    fit->failed_starts = hand->was_ready ? fit->failed_starts : fit->failed_starts + 1;
+    if (!hand->was_ready)
+        *(hand->rank == SGD_NO_RANK ? &fit->failed_spares : &fit->failed_starts) += 1;
     sgd_fit_tell_lost(fit, hand);
 }
 
@@ -48,10 +49,12 @@ static void on_news(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news 
     if (news == SGD_NEWS_DEAD) {
         on_death(fit, hand);
     } else if (news == SGD_NEWS_READY) {
-        fit->failed_starts = 0;
+        fit->failed_starts = fit->failed_spares = 0;
         sgd_fit_tell_worker(fit, hand);
     } else if (hand->outcome.code != MANTA_OK && fit->aborted_ns == 0) {
         fit->aborted_ns = sgd_now_ns(); /* it has told the others itself */
+        fit->last_rank = hand->rank;
+        sgd_fail(&fit->last_death, hand->outcome.code, "%s", hand->outcome.text);
     }
 }
 
@@ -84,7 +87,7 @@ static manta_status dead_replace(struct sgd_fit *fit, manta_error *e)
         if (hand->state != SGD_HAND_DEAD)
             continue;
         int rank = hand->rank;
-        if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || (rank != SGD_NO_RANK && !may_go_on(fit, fit->failures + 1)))
+        if (rank != SGD_NO_RANK && (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures + 1)))
             continue; /* the run ends once all are back */
         sgd_crew_bury(hand);
         if (rank == SGD_NO_RANK)
@@ -102,8 +105,11 @@ static manta_status dead_replace(struct sgd_fit *fit, manta_error *e)
     return MANTA_OK;
 }
 
+/* Where spares do not start, the training goes on without. */
 static manta_status spares_hire(struct sgd_fit *fit, manta_error *e)
 {
+    if (fit->failed_spares >= MT_TRAIN_STARTS_MAX)
+        return MANTA_OK;
     for (int count = sgd_crew_spares(&fit->crew); count < fit->opts->scaling.spares; count++)
         if (!sgd_crew_hire(&fit->crew, SGD_NO_RANK))
             return sgd_fail(e, MANTA_EINTERNAL, "no place for a spare");

@@ -35,10 +35,10 @@ struct sgd_fit {
     bool                  is_going;   /* this generation has made its first step */
     int64_t               aborted_ns; /* 0: this generation lives */
     int                   failures;   /* generations that ended before the run was done */
-    int                   failed_starts; /* workers that died before they had started, in a row */
+    int                   failed_starts, failed_spares; /* that died before they had started, in a row */
     manta_error           last_death;
     int                   last_rank;
-    uint64_t              cursor, missed; /* of the board */
+    uint64_t              cursor; /* of the board */
     struct sgd_recovering recovering;
     bool                  has_begun; /* result.first_step is set */
     manta_sgd_result      result;
@@ -49,7 +49,7 @@ void sgd_fit_tell_worker(struct sgd_fit *fit, const struct sgd_hand *hand);
 void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand);
 /* Reads the board and passes on what it says. */
 void sgd_fit_read_notes(struct sgd_fit *fit);
-/* Measures a recovery that has ended, and says so. */
+/* Measures a recovery that has ended and says so; not yet, where a replacement has not said how it started. */
 void sgd_fit_close_recovery(struct sgd_fit *fit);
 
 #endif

@@ -84,25 +84,26 @@ static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
     emit(fit, &event, text);
 }
 
+/* A step was completed: this one tells it first, or another where that was overwritten. */
 static void note_going(struct sgd_fit *fit, const struct sgd_note *note)
 {
-    if (note->generation != fit->generation)
+    if (note->generation != fit->generation || fit->is_going)
         return;
     fit->is_going = true;
-    if (fit->recovering.is_open) {
-        fit->recovering.is_going = true;
-        fit->recovering.going = *note;
-    }
+    if (!fit->recovering.is_open)
+        return;
+    fit->recovering.is_going = true;
+    fit->recovering.going = *note;
+    sgd_fit_close_recovery(fit);
 }
 
 void sgd_fit_read_notes(struct sgd_fit *fit)
 {
     struct sgd_note note;
-    while (sgd_board_next(sgd_board_of(fit->setup.region.data), &fit->cursor, &note, &fit->missed)) {
-        if (note.kind == SGD_NOTE_GOING)
+    while (sgd_board_next(sgd_board_of(fit->setup.region.data), &fit->cursor, &note)) {
+        if (note.kind == SGD_NOTE_GOING || note.kind == SGD_NOTE_STEP)
             note_going(fit, &note);
-        else
-            note_tell(fit, &note);
+        note_tell(fit, &note);
     }
     if (fit->recovering.is_going)
         sgd_fit_close_recovery(fit);

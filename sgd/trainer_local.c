@@ -323,6 +323,10 @@ mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
         st = mt_error(MT_EINVAL, 0, "resume: the checkpoint was made with another seed");
         goto done;
     }
+    if (checkpoint.meta.samples != checkpoint.meta.step * sgd_sampler_step_size(&trainer->sampler)) {
+        st = mt_error(MT_EINVAL, 0, "resume: the checkpoint was made with another batch size");
+        goto done;
+    }
     MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, false), done);
     memset(trainer->state, 0, trainer->state_size);
     MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, true), done);

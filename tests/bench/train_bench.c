@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train_bench.c - how soon training goes on after a SIGKILL, phase by phase; and what it learns.
+ *
+ *   train_bench [-n kills] [-w workers] [-e epochs] [-o table|json]
+ *
+ * Trains on Fashion-MNIST and kills workers in the middle, n times in each of three ways: one worker, whose place a new
+ * process takes; one, for which a spare is ready; all of them, so that the state comes from a checkpoint. Time runs from
+ * just before kill(2) until the next step is completed by all. A program of its own, not a case of manta-bench: that
+ * one's start and memory are figures too, and it must not load a BLAS.
+ *
+ * Thread: the main one.
+ */
+#include "tests/bench/bench.h"
+
+#include <manta_sgd.h>
+
+#include <ftw.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BATCH = 64, WORKERS_MAX = 8, KILLS_MAX = 1000, PAUSE_US_MAX = 10000 };
+
+enum phase { TOTAL, DETECT, ABORT, PLACE, START, LOAD, SYNC, STEP, PHASES };
+static const char *const phase_names[PHASES] = {"", ".detect", ".abort", ".place", ".start", ".load", ".sync", ".step"};
+
+struct killing {
+    const char *id;
+    int         workers, together; /* killed at a time */
+    int         left;
+    int         pids[WORKERS_MAX];
+    int64_t     killed_ns; /* 0: nobody is dead */
+    int         count;
+    double      ms[PHASES][KILLS_MAX];
+    int64_t     spare_ready; /* events */
+    bool        wants_spare;
+};
+
+static void kill_some(struct killing *k)
+{
+    int first = (int)(random() % k->workers);
+    bench_sleep_us(random() % PAUSE_US_MAX); /* so that it comes at any point of a step */
+    k->killed_ns = (int64_t)bench_now_ns();
+    for (int i = 0; i < k->together; i++)
+        kill(k->pids[(first + i) % k->workers], SIGKILL);
+    k->left--;
+    k->spare_ready = 0;
+}
+
+static void recovered(struct killing *k, const manta_sgd_recovery *r)
+{
+    double detect = (double)(r->detected_ns - k->killed_ns) * 1e-9;
+    double s[PHASES] = {detect + r->total_s, detect, r->abort_s, r->place_s, r->start_s, r->load_s, r->sync_s, r->step_s};
+    k->killed_ns = 0;
+    if (k->count == KILLS_MAX)
+        return;
+    for (int p = 0; p < PHASES; p++)
+        k->ms[p][k->count] = s[p] * 1e3;
+    k->count++;
+}
+
+static void on_event(void *user, const manta_sgd_event *event)
+{
+    struct killing *k = user;
+    if (event->kind == MANTA_SGD_WORKER && event->rank < WORKERS_MAX)
+        k->pids[event->rank] = event->pid;
+    else if (event->kind == MANTA_SGD_SPARE)
+        k->spare_ready = 1;
+    else if (event->kind == MANTA_SGD_RECOVERED && k->killed_ns)
+        recovered(k, event->recovery);
+    else if (event->kind == MANTA_SGD_STEP && !k->killed_ns && k->left > 0 && (!k->wants_spare || k->spare_ready))
+        kill_some(k);
+}
+
+/* ---- output ---- */
+static void row_print(struct bench *b, const char *id, const char *suffix, const double *ms, int count, double quantile)
+{
+    char                 name[64];
+    struct bench_samples samples;
+    struct bench_row     row = {.unit = "ms", .floor = FLOOR_FUTEX_RTT};
+    snprintf(name, sizeof name, "%s%s", id, suffix);
+    row.id = name;
+    row.floor_value = bench_floor(b, FLOOR_FUTEX_RTT);
+    if (!bench_samples_init(&samples))
+        return;
+    for (int i = 0; i < count; i++)
+        bench_samples_add(&samples, ms[i]);
+    if (bench_samples_row(&samples, quantile, &row))
+        bench_print_row(b, &row);
+}
+
+static int measure(struct bench *b, struct killing *k, const manta_sgd_opts *base, int spares, const char *storage)
+{
+    manta_error      e;
+    manta_sgd_result r;
+    manta_sgd_opts   opts = *base;
+    int              wanted = k->left;
+    opts.scaling.workers = k->workers;
+    opts.scaling.spares = spares;
+    opts.run.storage = storage;
+    opts.run.name = k->id;
+    opts.checkpoint.every_steps = 100;
+    opts.user = k;
+    k->wants_spare = spares > 0;
+    if (manta_sgd_fit_mlp(&opts, &r, &e))
+        return manta_perror(&e);
+    if (k->count < wanted)
+        fprintf(stderr, "train_bench: %s: the run ended after %d of %d kills\n", k->id, k->count, wanted);
+    for (int p = 0; p < PHASES; p++)
+        row_print(b, k->id, phase_names[p], k->ms[p], k->count, 0.5);
+    row_print(b, k->id, ".p99", k->ms[TOTAL], k->count, 0.99);
+    return 0;
+}
+
+static int accuracy(struct bench *b, const manta_sgd_opts *base)
+{
+    manta_error      e;
+    manta_sgd_result r;
+    manta_sgd_opts   opts = *base;
+    opts.run.epochs = 5;
+    opts.on_event = NULL;
+    if (manta_sgd_fit_mlp(&opts, &r, &e))
+        return manta_perror(&e);
+    struct bench_row row = {.id = "accuracy", .unit = "share", .value = r.accuracy, .n = 1, .floor = FLOOR_NONE};
+    bench_print_row(b, &row);
+    row = (struct bench_row){.id = "train_rate", .unit = "samples/s", .n = (uint64_t)r.steps, .floor = FLOOR_NONE};
+    row.value = (double)r.steps * BATCH / r.wall_s;
+    bench_print_row(b, &row);
+    return 0;
+}
+
+static struct bench   bench;
+static struct killing one = {.id = "train_recover", .together = 1};
+static struct killing spare = {.id = "train_recover_spare", .together = 1};
+static struct killing all = {.id = "train_recover_all"};
+
+static int run(const manta_sgd_opts *opts, int workers, int kills, const char *storage)
+{
+    int failed = 0;
+    one.workers = spare.workers = all.workers = all.together = workers;
+    one.left = spare.left = all.left = kills;
+    bench_print_head(&bench);
+    failed |= measure(&bench, &one, opts, 0, NULL);
+    failed |= measure(&bench, &spare, opts, 1, NULL);
+    failed |= measure(&bench, &all, opts, 0, storage);
+    return failed | accuracy(&bench, opts);
+}
+
+static int entry_remove(const char *path, const struct stat *st, int type, struct FTW *walk)
+{
+    (void)st, (void)type, (void)walk;
+    return remove(path);
+}
+
+int main(int argc, char **argv)
+{
+    manta_error    e;
+    manta_sgd_opts opts = {.run = {.epochs = 8, .batch = BATCH, .log_steps = 50}, .failure.max_failures = -1, .on_event = on_event};
+    int            workers = 2, kills = 30;
+
+    if (manta_init(&argc, &argv, NULL, &e))
+        return manta_perror(&e);
+    for (int o; (o = getopt(argc, argv, "n:w:e:o:")) != -1;) {
+        if (o == 'n')
+            kills = (int)strtol(optarg, NULL, 10);
+        else if (o == 'w')
+            workers = (int)strtol(optarg, NULL, 10);
+        else if (o == 'e')
+            opts.run.epochs = (int)strtol(optarg, NULL, 10);
+        else if (o == 'o' && strcmp(optarg, "json") == 0)
+            bench.options.output = BENCH_JSON;
+        else if (o != 'o')
+            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-o table|json]\n", argv[0]), 2;
+    }
+    workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
+    kills = kills > KILLS_MAX ? KILLS_MAX : kills;
+    opts.scaling.workers = workers;
+
+    char storage[] = "/tmp/manta-train-XXXXXX";
+    if (!mkdtemp(storage))
+        return perror(storage), 1;
+    int failed = run(&opts, workers, kills, storage);
+    nftw(storage, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
+    manta_shutdown();
+    return failed ? 1 : 0;
+}

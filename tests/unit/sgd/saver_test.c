@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * saver_test.c - a checkpoint written beside the training is the state of the moment at which it was offered.
+ */
+#include "tests/unit/sgd/temp.h"
+
+#include "sgd/mlp.h"
+#include "sgd/saver.h"
+
+enum { RECORDS = 64, RECORD = 16 };
+
+static struct {
+    uint8_t            records[RECORDS * RECORD], labels[RECORDS];
+    struct sgd_dataset data;
+    struct sgd_model  *model;
+    struct sgd_trainer trainer;
+    struct sgd_saver   saver;
+} t;
+
+static int set_up(void **state)
+{
+    const struct k_ops *ops;
+    assert_int_equal(temp_make(state), 0);
+    for (size_t i = 0; i < sizeof t.records; i++)
+        t.records[i] = (uint8_t)(i * 7);
+    for (size_t i = 0; i < RECORDS; i++)
+        t.labels[i] = (uint8_t)(i % 10);
+    assert_int_equal(sgd_dataset_borrow(t.records, t.labels, RECORDS, RECORD, &t.data).code, MT_OK);
+    assert_int_equal(k_ops_choose(&(struct k_config){.kind = K_CPU}, &ops).code, MT_OK);
+    struct sgd_mlp_config mlp = {.ops = ops, .inputs = RECORD, .hidden = {8}, .batch_max = 16};
+    assert_int_equal(sgd_mlp_new(&mlp, &t.model).code, MT_OK);
+    struct sgd_trainer_config config = {.ops = ops, .model = t.model, .train = &t.data, .seed = 3, .vranks = 1,
+                                        .micro_batch = 4, .epochs = 100};
+    assert_int_equal(sgd_trainer_init(&t.trainer, &config).code, MT_OK);
+    sgd_trainer_begin(&t.trainer);
+    assert_int_equal(sgd_saver_init(&t.saver, &t.trainer, *state, 3).code, MT_OK);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    sgd_saver_fini(&t.saver);
+    sgd_saver_fini(&t.saver); /* twice is nothing */
+    sgd_trainer_fini(&t.trainer);
+    t.model->ops->free(t.model);
+    return temp_remove(state);
+}
+
+static void step(void)
+{
+    float            *slot = calloc(t.model->params.floats + SGD_METRICS, sizeof *slot);
+    struct sgd_result result;
+    assert_non_null(slot);
+    assert_int_equal(sgd_train_compute(&t.trainer, 0, 1, &slot).code, MT_OK);
+    assert_int_equal(sgd_train_apply(&t.trainer, slot, &result).code, MT_OK);
+    free(slot);
+}
+
+static void what_was_offered_is_saved(void **state)
+{
+    struct sgd_checkpoint_report report;
+    uint64_t  saved;
+    mt_status result;
+    size_t    size = t.model->params.floats * sizeof(float);
+    float    *then = malloc(size);
+
+    assert_non_null(then);
+    assert_false(sgd_saver_take(&t.saver, true, &saved, &result)); /* nothing was offered */
+    step();
+    memcpy(then, t.trainer.params, size);
+    assert_true(sgd_saver_offer(&t.saver, &t.trainer, 7));
+    for (int i = 0; i < 5; i++)
+        step(); /* goes on while it is written */
+    assert_true(sgd_saver_take(&t.saver, true, &saved, &result));
+    assert_int_equal(result.code, MT_OK);
+    assert_int_equal(saved, 1);
+    assert_false(sgd_saver_take(&t.saver, false, &saved, &result)); /* told once */
+    assert_int_equal(sgd_trainer_resume(&t.trainer, *state, &report).code, MT_OK);
+    assert_int_equal(t.trainer.state->step, 1);
+    assert_memory_equal(t.trainer.params, then, size);
+    free(then);
+}
+
+static void one_at_a_time(void **state)
+{
+    uint64_t  saved, offered = 0, taken = 0;
+    mt_status result;
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        step();
+        offered += sgd_saver_offer(&t.saver, &t.trainer, 1);
+        if (sgd_saver_take(&t.saver, false, &saved, &result)) {
+            assert_int_equal(result.code, MT_OK);
+            taken++;
+        }
+    }
+    taken += sgd_saver_take(&t.saver, true, &saved, &result);
+    assert_true(offered >= 1);
+    assert_int_equal(taken, offered);
+}
+
+static void a_failure_is_told(void **state)
+{
+    char      path[TEMP_PATH + 16];
+    uint64_t  saved;
+    mt_status result;
+    snprintf(path, sizeof path, "%s/a/b", (char *)*state);
+    sgd_saver_fini(&t.saver);
+    assert_int_equal(sgd_saver_init(&t.saver, &t.trainer, path, 1).code, MT_OK);
+    step();
+    assert_true(sgd_saver_offer(&t.saver, &t.trainer, 1));
+    assert_true(sgd_saver_take(&t.saver, true, &saved, &result));
+    assert_int_equal(result.code, MT_ENOENT);
+    assert_true(sgd_saver_offer(&t.saver, &t.trainer, 1)); /* it may be tried again; the end waits for it */
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(what_was_offered_is_saved),
+        TEST(one_at_a_time),
+        TEST(a_failure_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
