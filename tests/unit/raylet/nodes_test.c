@@ -5,6 +5,7 @@
  *
  * Only the second node has "gold", so what wants it runs there.
  */
+#include "tests/unit/raylet/folder.h"
 #include "tests/unit/raylet/client.h"
 
 #include <errno.h>
@@ -36,7 +37,6 @@ static void start_head(struct fixture *f)
 {
     f->head = fork();
     if (f->head == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of this test, it leaves nothing */
         execl(MANTA_HEAD, "manta-head", "--dir", f->head_dir, NULL);
         _exit(127);
     }
@@ -52,7 +52,6 @@ static void start_raylet(struct fixture *f, int i)
     snprintf(name, sizeof name, "n%d", i);
     f->raylet[i] = fork();
     if (f->raylet[i] == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of this test, it leaves nothing */
         fcntl(ready[1], F_SETFD, 0);
         execl(MANTA_RAYLET, "manta-raylet", "--dir", f->node_dir[i], "--node-name", name, "--head-file", file,
               "--num-cpus", "2", "--ready-fd", ready_fd, "--resources", i ? "gold=2" : "tin=2", NULL);
@@ -95,32 +94,29 @@ static int setup(void **state)
     return 0;
 }
 
-static int end(pid_t pid)
+static void end(pid_t pid)
 {
-    int status = -1;
+    int status;
     if (pid <= 0)
-        return 0;
+        return;
     kill(pid, SIGTERM);
-    waitpid(pid, &status, 0);
-    return status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    char command[160];
     client_close(&f->c);
-    int first = end(f->raylet[0]), second = end(f->raylet[1]), head = end(f->head);
+    end(f->raylet[0]);
+    end(f->raylet[1]);
+    end(f->head);
     for (int i = 0; i < 3000 && waitpid(-1, NULL, WNOHANG) >= 0; i++)
         usleep(1000);
-    bool has_children = waitpid(-1, NULL, WNOHANG) >= 0;
-    snprintf(command, sizeof command, "rm -rf %s", f->dir);
-    assert_int_equal(system(command), 0);
+    assert_true(waitpid(-1, NULL, WNOHANG) < 0); /* this is the subreaper: no process is left */
+    assert_true(folder_remove(f->dir));
     free(f);
-    assert_int_equal(first, 0); /* all left in order */
-    assert_int_equal(second, 0);
-    assert_int_equal(head, 0);
-    assert_false(has_children); /* this is the subreaper: no process is left */
     return 0;
 }
 
@@ -398,7 +394,7 @@ int main(void)
     };
     const char *role = getenv("MANTA_ROLE");
     if (role && strcmp(role, "zygote") == 0)
-        client_serve_as_zygote(atoi(getenv("MANTA_FD")));
+        client_serve_as_zygote((int)strtol(getenv("MANTA_FD"), NULL, 10));
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
