@@ -327,6 +327,8 @@ static void lane_failed(struct rlt *r, uint64_t lane)
     rlt_lease_end(r, l, &end);
 }
 
+static void handle(struct rlt *r, const struct rlt_event *e);
+
 void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
 {
     r->out = out;
@@ -340,6 +342,14 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
         rlt_act(out, RLT_A_READY);
     }
     fire_timers(r);
+    handle(r, e);
+    rlt_schedule(r);
+    rlt_head_changed(r);
+    r->out = NULL;
+}
+
+static void handle(struct rlt *r, const struct rlt_event *e)
+{
     switch (e->kind) {
     case RLT_EV_TICK:
         break;
@@ -397,9 +407,6 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
     default:
         proc_event(r, e);
     }
-    rlt_schedule(r);
-    rlt_head_changed(r);
-    r->out = NULL;
 }
 
 /* ---- looking in -------------------------------------------------------------------------------------------------- */

@@ -129,8 +129,9 @@ struct rlt_event {
 
 enum rlt_action_kind {
     /* connections and processes */
-    RLT_A_WELCOME = 1,  /* conn, number (process), record, payload (ctl_welcome). code 0: make control lane, park page and (not for a
-                           zygote: flag) pin table, give them to the switch, send with fds; else send and close. */
+    RLT_A_WELCOME = 1,  /* conn, number (process), record, payload (ctl_welcome). code 0: make control lane, park page
+                           and (not for a zygote: flag) pin table, give them to the switch, send with fds; else send
+                           and close. */
     RLT_A_SOCKET,       /* conn, record, payload, fds: one message on the unix socket */
     RLT_A_CLOSE,        /* conn: after what was sent; no event follows */
     RLT_A_SPAWN_ZYGOTE, /* conn (new), fd (program, borrowed), pid (of the driver, 0: elsewhere), payload and size: a
@@ -165,7 +166,8 @@ enum rlt_action_kind {
     RLT_A_PEER_SEND,    /* stream, frame */
     RLT_A_PEER_CLOSE,   /* stream; no event follows */
 
-    RLT_A_PROGRAM_READ,  /* job, fd, number (offset), node (comes back): answered by PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes */
+    RLT_A_PROGRAM_READ,  /* job, fd, number (offset), node (comes back): answered by PROGRAM_BYTES, at most
+                            RLT_PROGRAM_CHUNK bytes */
     RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
     RLT_A_PROGRAM_DROP,  /* job: what was written of it is not wanted any more */
 

@@ -35,7 +35,6 @@ struct sh_head {
     struct io_timer           timer; /* the next look at the file, or the next attempt to attach */
     struct io_token           token;
     bool                      has_token;
-    bool                      was_heard; /* the head has taken this node in, once */
     uint64_t                  give_up_ms;
     char                      address[RLT_ADDRESS_SIZE];
 };
@@ -107,11 +106,23 @@ static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream
         rpc_stream_cancel(stream);
         return;
     }
-    h->was_heard = true;
     sh_event(&e, RLT_EV_HEAD);
     e.head = (const Manta__V1__HeadToNode *)m;
     sh_step(h->sh, &e);
     rpc_unpack_free(m);
+}
+
+/* Without the right token there is nothing to wait for; a node that has been in the cluster goes on for those it serves. */
+static void refused(struct sh_head *h)
+{
+    struct rlt_event e;
+    mt_log(MT_LOG_ERROR, "head_refused", "why=\"the token is missing or wrong\"");
+    if (h->sh->node)
+        return;
+    h->sh->refused = mt_error(MT_EAUTH, 0, "the head does not take this token: see --token-file");
+    sh_event(&e, RLT_EV_SHUTDOWN);
+    e.text = "the head does not take the token";
+    sh_step(h->sh, &e);
 }
 
 static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
@@ -119,17 +130,12 @@ static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     struct sh_head  *h = mt_container_of(handler, struct sh_head, handler);
     struct rlt_event e;
     mt_log(MT_LOG_DEBUG, "head_detached", "code=%s detail=\"%.200s\"", mt_code_name(result->status.code), result->detail);
+    if (result->status.code == MT_EAUTH)
+        refused(h);
     h->stream = NULL;
     rpc_stream_free(stream);
     sh_event(&e, RLT_EV_HEAD_DOWN);
     sh_step(h->sh, &e);
-    if (result->status.code == MT_EAUTH && !h->was_heard) {
-        /* Not of this cluster: to try for ever would look like a cluster that is slow to come up. */
-        sh_event(&e, RLT_EV_SHUTDOWN);
-        e.text = "the head refuses this node: the token is missing or wrong";
-        h->sh->exit_code = MT_EAUTH;
-        sh_step(h->sh, &e);
-    }
     if (!h->sh->is_exiting)
         io_timer_start(h->sh->loop, &h->timer, HEAD_RETRY_MS);
 }

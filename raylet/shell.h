@@ -86,7 +86,6 @@ struct sh {
     struct rlt_actions  actions;
     bool                is_stepping;
     bool                is_exiting;
-    int32_t             exit_code; /* enum mt_code: why, where it is a failure */
     MT_VEC(void *)      kept; /* sh_keep */
     MT_VEC(struct rlt_event) later; /* events without borrowed bytes, found while actions were carried out */
     struct io_timer     timer;
@@ -104,6 +103,7 @@ struct sh {
     uint64_t            next_job;
     char                job_folder[256]; /* "" until the first job */
     uint32_t            node; /* ours, as the last welcome said */
+    mt_status           refused; /* why it leaves, where the cluster will not have it */
 };
 
 /* rlt_shell.c: one event into the core, and all that follows from it. Loop thread; inside an action the event is kept

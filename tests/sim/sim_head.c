@@ -124,7 +124,8 @@ static void store(struct sim *s, struct head_action *a)
     if (at <= h->synced_at)
         at = h->synced_at + 1;
     h->synced_at = at;
-    if (!s->is_healed && s->head_spared_until <= s->now && sim_chance(s, 30000)) /* a moment when something may be promised that is not there yet */
+    /* A moment when something may be promised that is not there yet. */
+    if (!s->is_healed && s->head_spared_until <= s->now && sim_chance(s, 30000))
         sim_after(s, sim_between(s, 0, at - s->now), "crash", crash_while_writing, h->serial);
     e = sim_after(s, at - s->now, "disk", synced, h->serial);
     e->arg = a->token;

@@ -2,6 +2,7 @@
  *
  * job_test.c - a real head and a real raylet: registration, submitted jobs, their logs, their ends, restarts of the head.
  */
+#include "tests/unit/raylet/folder.h"
 #include "core/base/sha256.h"
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"
@@ -106,15 +107,15 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     struct stat st;
-    char command[160], jobs[160];
+    char jobs[160];
     rpc_channel_close(f->channel);
     rpc_free(f->rpc);
     int raylet = end(f->raylet), head = end(f->head);
     snprintf(jobs, sizeof jobs, "%s/jobs", f->node_dir);
     bool has_jobs = stat(jobs, &st) == 0, has_children = waitpid(-1, NULL, WNOHANG) >= 0;
-    snprintf(command, sizeof command, "rm -rf %s", f->dir);
-    assert_int_equal(system(command), 0);
+    bool is_removed = folder_remove(f->dir);
     free(f);
+    assert_true(is_removed);
     assert_int_equal(raylet, 0); /* both left in order */
     assert_int_equal(head, 0);
     assert_false(has_jobs);     /* no file of a job is left */

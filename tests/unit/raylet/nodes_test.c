@@ -5,6 +5,7 @@
  *
  * Only the second node has "gold", so what wants it runs there.
  */
+#include "tests/unit/raylet/folder.h"
 #include "tests/unit/raylet/client.h"
 
 #include <errno.h>
@@ -108,15 +109,14 @@ static int end(pid_t pid)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    char command[160];
     client_close(&f->c);
     int first = end(f->raylet[0]), second = end(f->raylet[1]), head = end(f->head);
     for (int i = 0; i < 3000 && waitpid(-1, NULL, WNOHANG) >= 0; i++)
         usleep(1000);
     bool has_children = waitpid(-1, NULL, WNOHANG) >= 0;
-    snprintf(command, sizeof command, "rm -rf %s", f->dir);
-    assert_int_equal(system(command), 0);
+    bool is_removed = folder_remove(f->dir);
     free(f);
+    assert_true(is_removed);
     assert_int_equal(first, 0); /* all left in order */
     assert_int_equal(second, 0);
     assert_int_equal(head, 0);
@@ -398,7 +398,7 @@ int main(void)
     };
     const char *role = getenv("MANTA_ROLE");
     if (role && strcmp(role, "zygote") == 0)
-        client_serve_as_zygote(atoi(getenv("MANTA_FD")));
+        client_serve_as_zygote((int)strtol(getenv("MANTA_FD"), NULL, 10));
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
