@@ -349,11 +349,17 @@ static void ended_tell(struct rlt *r, const struct rlt_lease *l, const struct ct
     }
 }
 
-static void refused_tell(struct rlt *r, const struct rlt_lease *l, const struct ctl_ended *end)
+/* To its owner's node, of a lease that never got a lane. Where it has been told of the grant, it must hear of an end. */
+static void refused_tell(struct rlt *r, const struct rlt_lease *l, bool was_said, const struct ctl_ended *end)
 {
     struct peer_lease_no no = {.lease = l->id, .code = end->code ? end->code : MT_EAGAIN};
+    struct peer_ended    ended = {.ended = *end, .taken = 0};
     if (!l->owner_node)
         return;
+    if (was_said) {
+        rlt_peer_send(r, l->owner_node, PEER_ENDED, (mt_id){0, 0}, &ended, sizeof ended);
+        return;
+    }
     snprintf(no.text, sizeof no.text, "%.*s", (int)sizeof no.text - 1, end->text);
     rlt_peer_send(r, l->owner_node, PEER_LEASE_NO, (mt_id){0, 0}, &no, sizeof no);
 }
@@ -362,7 +368,8 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
 {
     struct rlt_class *c = l->class;
     struct rlt_proc  *worker = l->worker;
-    bool              was_granted = l->state != LEASE_STARTING && l->has_lane, is_owner_here = l->owner_node == r->node;
+    bool              was_said = l->state != LEASE_STARTING, was_granted = was_said && l->has_lane;
+    bool              is_owner_here = l->owner_node == r->node;
 
     if (l->end)
         return; /* the switch is emptying its lane */
@@ -376,7 +383,7 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
     if (was_granted && is_owner_here)
         ended_tell(r, l, end);
     else if (!is_owner_here && !was_granted)
-        refused_tell(r, l, end);
+        refused_tell(r, l, was_said, end);
     if (was_granted && !is_owner_here)
         rlt_remote_lease_over(r, l, end); /* forgotten when its lane is empty */
     else
