@@ -124,6 +124,8 @@ static void start_failed(struct rlt *r, struct rlt_job *job, const char *what)
 void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
 {
     zygote->pid = pid;
+    if (pid > 0 && (zygote->state == PROC_DYING || (zygote->job && zygote->job->is_ending)))
+        rlt_act(r->out, RLT_A_KILL)->conn = zygote->conn; /* it was to be killed before it could be */
     if (pid > 0)
         return;
     zygote->is_child = false;
