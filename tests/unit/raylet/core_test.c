@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core_test.c - the raylet's logic by itself: events in, actions looked at. (tests/sim drives it through faults.)
+ */
+#include "raylet/core.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { DRIVER = 1, PROGRAM_FD = 40, PIDFD = 60, JOB = 0x77 };
+#define MS UINT64_C(1000000)
+
+static struct rlt *r;
+static struct rlt_actions out;
+static uint64_t now, zygote, last_version;
+
+static void begin(bool has_head)
+{
+    struct rlt_config config = {.boot = 5, .has_head = has_head, .node = !has_head, .epoch = !has_head, .resource_count = 1};
+    snprintf(config.total[0].name, sizeof config.total[0].name, "CPU");
+    config.total[0].milli = 2000;
+    now = 1000 * MS;
+    last_version = 0;
+    r = rlt_new(&config);
+    assert_non_null(r);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    rlt_free(r);
+    r = NULL;
+    rlt_actions_fini(&out);
+    return 0;
+}
+
+static void step(struct rlt_event e)
+{
+    static uint64_t random = 1;
+    e.now = now += 1000;
+    e.random = random++;
+    if (!e.fd)
+        e.fd = -1;
+    rlt_actions_reset(&out);
+    rlt_step(r, &e, &out);
+    const char *broken = rlt_check(r);
+    if (broken)
+        fail_msg("%s", broken);
+}
+
+/* The n-th action of a kind (from 0), NULL if there are not so many. */
+static const struct rlt_action *action(enum rlt_action_kind kind, int n)
+{
+    for (size_t i = 0; i < out.count; i++)
+        if (out.data[i].kind == kind && n-- == 0)
+            return &out.data[i];
+    return NULL;
+}
+
+/* The first control record of a kind that goes down to a process. */
+static const struct rlt_action *down(uint64_t conn, enum ctl_kind kind)
+{
+    for (size_t i = 0; i < out.count; i++)
+        if ((out.data[i].kind == RLT_A_SW_DOWN || out.data[i].kind == RLT_A_SOCKET) && out.data[i].conn == conn &&
+            out.data[i].record.kind == kind)
+            return &out.data[i];
+    return NULL;
+}
+
+static void socket_in(uint64_t conn, enum ctl_kind kind, const void *payload, size_t size, int fd)
+{
+    struct rlt_event e = {.kind = RLT_EV_SOCKET, .conn = conn, .fd = fd, .payload = payload};
+    e.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = (uint16_t)kind};
+    step(e);
+}
+
+static void up(uint64_t conn, enum ctl_kind kind, mt_id id, const void *payload, size_t size)
+{
+    struct rlt_event e = {.kind = RLT_EV_UP, .conn = conn, .payload = payload};
+    e.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = (uint16_t)kind, .id = id};
+    step(e);
+}
+
+struct greeting {
+    struct ctl_hello hello;
+    char             strings[16];
+};
+
+static struct greeting greeting(enum ctl_role role, uint64_t process)
+{
+    struct greeting g = {.hello = {.magic = CTL_MAGIC, .version_min = 1, .version_max = 1, .role = role, .process = process, .job = JOB}};
+    if (role == CTL_DRIVER) {
+        g.hello.argc = 1;
+        g.hello.envc = 1;
+        g.hello.strings_size = 11;
+        memcpy(g.strings, "prog\0A=b\0/", 11);
+    }
+    return g;
+}
+
+static void greet(uint64_t conn, const struct greeting *g, int fd)
+{
+    size_t size = sizeof g->hello + g->hello.strings_size;
+    socket_in(conn, CTL_HELLO, g, size, fd);
+}
+
+static int32_t welcome_code(void)
+{
+    const struct rlt_action *a = action(RLT_A_WELCOME, 0);
+    return a ? ((const struct ctl_welcome *)(const void *)a->payload)->code : -1;
+}
+
+static void driver_begins(void)
+{
+    struct greeting g = greeting(CTL_DRIVER, 100);
+    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = DRIVER, .pid = 9});
+    greet(DRIVER, &g, PROGRAM_FD);
+    assert_int_equal(welcome_code(), MT_OK);
+    const struct rlt_action *spawn = action(RLT_A_SPAWN_ZYGOTE, 0);
+    assert_non_null(spawn);
+    assert_int_equal(spawn->fd, PROGRAM_FD);
+    zygote = spawn->conn;
+    step((struct rlt_event){.kind = RLT_EV_SPAWNED, .conn = zygote, .pid = 10});
+}
+
+static uint64_t workers[8];
+
+static void forked(uint64_t conn, int32_t pid)
+{
+    struct ctl_forked f = {.token = conn, .pid = pid};
+    socket_in(zygote, CTL_FORKED, &f, sizeof f, PIDFD);
+}
+
+/* Driver, zygote and the two workers that are kept warm for two CPUs. */
+static void job_begins(void)
+{
+    struct greeting g = greeting(CTL_ZYGOTE, 200);
+    driver_begins();
+    greet(zygote, &g, -1);
+    for (int i = 0; i < 2; i++) {
+        assert_non_null(action(RLT_A_FORK, i));
+        assert_int_equal(action(RLT_A_FORK, i)->peer, zygote);
+        workers[i] = action(RLT_A_FORK, i)->conn;
+    }
+    assert_null(action(RLT_A_FORK, 2));
+    for (int i = 0; i < 2; i++) {
+        g = greeting(CTL_WORKER, 300 + (uint64_t)i);
+        if (i) /* greeting and pid come in either order */
+            forked(workers[i], 20 + i);
+        greet(workers[i], &g, -1);
+        if (!i)
+            forked(workers[i], 20 + i);
+    }
+    struct rlt_stats s;
+    rlt_stats(r, &s);
+    assert_int_equal(s.idle_workers, 2);
+}
+
+static void define(uint32_t id, int64_t cpus, uint32_t flags)
+{
+    struct ctl_class c = {.class_id = id, .resource_count = 1, .flags = flags};
+    snprintf(c.resources[0].name, sizeof c.resources[0].name, "CPU");
+    c.resources[0].milli = cpus;
+    up(DRIVER, CTL_CLASS, (mt_id){0, 0}, &c, sizeof c);
+}
+
+static void demand(uint32_t id, uint32_t wanted)
+{
+    struct ctl_demand d = {.class_id = id, .wanted = wanted, .version = ++last_version};
+    up(DRIVER, CTL_DEMAND, (mt_id){0, 0}, &d, sizeof d);
+}
+
+static uint64_t granted_lease(void)
+{
+    const struct rlt_action *a = down(DRIVER, CTL_GRANT);
+    assert_non_null(a);
+    return ((const struct ctl_grant *)(const void *)a->payload)->lease;
+}
+
+/* ---- greetings ---- */
+
+static void a_greeting_that_is_wrong_is_refused(void **state)
+{
+    struct greeting bad[8];
+    int codes[8] = {MT_EVERSION, MT_EVERSION, MT_EPROTO, MT_EPROTO, MT_EPROTO, MT_EPROTO, MT_EPROTO, -1};
+    (void)state;
+    begin(false);
+    for (int i = 0; i < 8; i++)
+        bad[i] = greeting(CTL_DRIVER, 100);
+    bad[0].hello.version_min = 2, bad[0].hello.version_max = 9;
+    bad[1].hello.version_max = 0;
+    bad[2].hello.process = 0;
+    bad[3].hello.job = 0;
+    bad[4].hello.strings_size = 10; /* one short */
+    bad[5].hello.argc = 2;          /* one text too few */
+    bad[6].hello.role = CTL_WORKER; /* nobody forked it */
+    bad[6].hello.strings_size = 0;
+    bad[7].hello.magic = 1;
+    for (int i = 0; i < 8; i++) {
+        step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = DRIVER, .pid = 9});
+        greet(DRIVER, &bad[i], PROGRAM_FD);
+        assert_int_equal(welcome_code(), codes[i]);
+        assert_non_null(action(RLT_A_CLOSE, 0));
+        assert_non_null(action(RLT_A_CLOSE_FD, 0)); /* what it brought is not kept */
+        assert_null(action(RLT_A_SPAWN_ZYGOTE, 0));
+    }
+    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = DRIVER, .pid = 9});
+    now += 6000 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_non_null(action(RLT_A_CLOSE, 0)); /* one that says nothing */
+    driver_begins();
+    struct greeting again = greeting(CTL_DRIVER, 101);
+    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = 2, .pid = 9});
+    greet(2, &again, PROGRAM_FD);
+    assert_int_equal(welcome_code(), MT_EPROTO); /* the job's number is in use */
+}
+
+static void a_zygote_that_dies_three_times_is_enough(void **state)
+{
+    (void)state;
+    begin(false);
+    driver_begins();
+    define(1, 1000, 0);
+    demand(1, 1);
+    for (int i = 0; i < 3; i++) {
+        step((struct rlt_event){.kind = RLT_EV_EXITED, .conn = zygote, .pid = 10, .has_status = true, .status = 7 << 8});
+        const struct rlt_action *again = action(RLT_A_SPAWN_ZYGOTE, 0);
+        if (i < 2) {
+            assert_non_null(again);
+            zygote = again->conn;
+            step((struct rlt_event){.kind = RLT_EV_SPAWNED, .conn = zygote, .pid = 11 + i});
+        } else {
+            assert_null(again);
+        }
+    }
+    const struct rlt_action *told = down(DRIVER, CTL_UNSCHEDULABLE);
+    assert_non_null(told);
+    assert_non_null(strstr(((const struct ctl_unschedulable *)(const void *)told->payload)->text, "status 7"));
+    demand(1, 2);
+    assert_non_null(down(DRIVER, CTL_UNSCHEDULABLE));
+    assert_null(action(RLT_A_SPAWN_ZYGOTE, 0));
+}
+
+/* ---- leases ---- */
+
+static void the_newest_level_wins(void **state)
+{
+    (void)state;
+    begin(false);
+    job_begins();
+    define(1, 1000, 0);
+    demand(1, 1);
+    uint64_t lease = granted_lease();
+    struct ctl_demand old = {.class_id = 1, .wanted = 9, .version = 1}, unknown = {.class_id = 5, .wanted = 1, .version = 99};
+    up(DRIVER, CTL_DEMAND, (mt_id){0, 0}, &old, sizeof old);
+    assert_int_equal(out.count, 0);
+    up(DRIVER, CTL_DEMAND, (mt_id){0, 0}, &unknown, sizeof unknown);
+    assert_int_equal(out.count, 0);
+    demand(1, 2);
+    granted_lease();
+    demand(1, 5); /* no more CPUs: it waits */
+    assert_null(down(DRIVER, CTL_GRANT));
+    demand(1, 1);
+    assert_non_null(action(RLT_A_LANE_RECALL, 0));
+    assert_int_not_equal(action(RLT_A_LANE_RECALL, 0)->lane, lease); /* the youngest goes */
+    assert_non_null(down(DRIVER, CTL_RECALL));
+    assert_non_null(down(workers[0], CTL_RECALL) ? down(workers[0], CTL_RECALL) : down(workers[1], CTL_RECALL));
+}
+
+static void only_the_ends_of_a_lease_may_speak_of_it(void **state)
+{
+    (void)state;
+    begin(false);
+    job_begins();
+    define(1, 1000, 0);
+    demand(1, 1);
+    struct ctl_lease lease = {granted_lease()};
+    uint64_t worker = action(RLT_A_SOCKET, 0)->conn == DRIVER ? action(RLT_A_SOCKET, 1)->conn : action(RLT_A_SOCKET, 0)->conn;
+    uint64_t other = worker == workers[0] ? workers[1] : workers[0];
+    up(other, CTL_DRAINED, (mt_id){0, 0}, &lease, sizeof lease);
+    assert_int_equal(out.count, 0);
+    up(other, CTL_KILL, (mt_id){0, 0}, &lease, sizeof lease);
+    assert_int_equal(out.count, 0);
+    up(DRIVER, CTL_KILL, (mt_id){0, 0}, &lease, sizeof lease);
+    assert_int_equal(action(RLT_A_KILL, 0)->conn, worker);
+    up(worker, CTL_DRAINED, (mt_id){0, 0}, &lease, sizeof lease);
+    assert_non_null(down(DRIVER, CTL_ENDED));
+    assert_non_null(action(RLT_A_LANE_FREE, 0));
+}
+
+static void a_death_is_told_after_what_the_dead_had_said(void **state)
+{
+    (void)state;
+    begin(false);
+    job_begins();
+    define(1, 1000, 0);
+    demand(1, 1);
+    uint64_t worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
+    struct ctl_lease lease = {granted_lease()};
+    step((struct rlt_event){.kind = RLT_EV_CLOSED, .conn = worker});
+    assert_int_equal(action(RLT_A_SW_PROC_DRAIN, 0)->conn, worker);
+    assert_null(down(DRIVER, CTL_ENDED)); /* neither its rings nor its status are known */
+    up(worker, CTL_DRAINED, (mt_id){0, 0}, &lease, sizeof lease); /* it had finished with it */
+    assert_int_equal(((const struct ctl_ended *)(const void *)down(DRIVER, CTL_ENDED)->payload)->code, MT_OK);
+    step((struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .conn = worker, .text = "at f (prog)"});
+    assert_null(action(RLT_A_CLOSE, 0)); /* the zygote will say how it ended */
+    struct ctl_child_exit gone = {.pid = worker == workers[0] ? 20 : 21, .status = SIGSEGV};
+    socket_in(zygote, CTL_CHILD_EXIT, &gone, sizeof gone, -1);
+    assert_int_equal(action(RLT_A_CLOSE, 0)->conn, worker);
+}
+
+static void short_records_end_only_who_sent_them(void **state)
+{
+    (void)state;
+    enum ctl_kind kinds[] = {CTL_CLASS, CTL_DEMAND, CTL_DRAINED, CTL_KILL, CTL_LANE_WANT, CTL_MESSAGE, CTL_MONITOR,
+                             CTL_REQUEST, CTL_REGION_WANT, CTL_OBJECT_DEAD, (enum ctl_kind)199};
+    begin(false);
+    job_begins();
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct greeting g = greeting(CTL_DRIVER, 1000 + i);
+        g.hello.job = 500 + i;
+        step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = 10 + i, .pid = 9});
+        greet(10 + i, &g, PROGRAM_FD);
+        assert_int_equal(welcome_code(), MT_OK);
+        up(10 + i, kinds[i], (mt_id){1, 1}, "abc", 3);
+        assert_int_equal(action(RLT_A_SW_PROC_DRAIN, 0)->conn, 10 + i);
+    }
+    define(1, 1000, 0);
+    demand(1, 1);
+    granted_lease();
+}
+
+/* ---- the head ---- */
+
+static void head_says(Manta__V1__HeadToNode *m)
+{
+    step((struct rlt_event){.kind = RLT_EV_HEAD, .head = m});
+}
+
+static void registered(uint32_t node, uint32_t epoch)
+{
+    Manta__V1__Registered g = MANTA__V1__REGISTERED__INIT;
+    Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
+    step((struct rlt_event){.kind = RLT_EV_HEAD_UP});
+    assert_int_equal(action(RLT_A_HEAD_SEND, 0)->to_head->kind_case, MANTA__V1__NODE_TO_HEAD__KIND_REGISTER);
+    g.node = node;
+    g.epoch = epoch;
+    g.cluster = "c";
+    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED;
+    m.registered = &g;
+    head_says(&m);
+}
+
+static const Manta__V1__Report *report(void)
+{
+    for (int i = 0; action(RLT_A_HEAD_SEND, i); i++)
+        if (action(RLT_A_HEAD_SEND, i)->to_head->kind_case == MANTA__V1__NODE_TO_HEAD__KIND_REPORT)
+            return action(RLT_A_HEAD_SEND, i)->to_head->report;
+    return NULL;
+}
+
+static void a_node_joins_before_anybody_is_welcome(void **state)
+{
+    struct greeting g = greeting(CTL_DRIVER, 100);
+    (void)state;
+    begin(true);
+    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = DRIVER, .pid = 9});
+    greet(DRIVER, &g, PROGRAM_FD);
+    assert_int_equal(welcome_code(), MT_EAGAIN);
+    registered(7, 3);
+    assert_non_null(action(RLT_A_READY, 0));
+    driver_begins();
+    struct rlt_stats s;
+    rlt_stats(r, &s);
+    assert_int_equal(s.node, 7);
+    assert_int_equal(s.epoch, 3);
+}
+
+static void what_waits_is_reported_and_only_the_right_answer_counts(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(7, 3);
+    job_begins();
+    define(1, 2000, 0);
+    demand(1, 3);
+    granted_lease();
+    now += 60 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_non_null(report());
+    assert_int_equal(report()->n_wants, 1);
+    assert_int_equal(report()->wants[0]->wanted, 2);
+    assert_int_equal(report()->free[0]->milli, 0);
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_null(report()); /* nothing new, and too soon */
+
+    Manta__V1__Unschedulable u = MANTA__V1__UNSCHEDULABLE__INIT;
+    Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
+    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_UNSCHEDULABLE;
+    m.unschedulable = &u;
+    u.owner = 100;
+    u.class_id = 1;
+    u.version = last_version - 1; /* to a level that is no more */
+    u.text = "no node has so many";
+    head_says(&m);
+    assert_null(down(DRIVER, CTL_UNSCHEDULABLE));
+    u.version = last_version;
+    head_says(&m);
+    assert_non_null(down(DRIVER, CTL_UNSCHEDULABLE));
+
+    Manta__V1__Place place = MANTA__V1__PLACE__INIT;
+    uint32_t nodes[] = {99, 7};
+    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_PLACE;
+    m.place = &place;
+    place.owner = 100;
+    place.class_id = 1;
+    demand(1, 4);
+    place.version = last_version;
+    place.n_nodes = 2;
+    place.nodes = nodes;
+    head_says(&m); /* a node that it does not know, and itself, which is full: it goes on waiting */
+    assert_null(action(RLT_A_PEER_DIAL, 0));
+    now += 1100 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_int_equal(report()->wants[0]->wanted, 3);
+}
+
+static void a_node_that_was_given_up_ends_its_work_and_joins_anew(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(7, 3);
+    job_begins();
+    step((struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
+    define(1, 1000, 0);
+    demand(1, 1);
+    granted_lease(); /* work goes on without the head */
+    registered(7, 3);
+    assert_null(action(RLT_A_KILL, 0));
+    registered(7, 4);
+    assert_non_null(action(RLT_A_KILL, 2)); /* the zygote and both workers */
+    assert_int_equal(action(RLT_A_SW_PROC_DRAIN, 0)->conn, DRIVER);
+    struct rlt_stats s;
+    rlt_stats(r, &s);
+    assert_int_equal(s.epoch, 4);
+    assert_int_equal(s.fenced, 1);
+}
+
+static void a_name_is_asked_for_again_until_it_is_answered(void **state)
+{
+    struct { struct ctl_request q; struct ctl_name n; } put = {{CTL_OP_NAME_PUT, 0}, {.space = "s", .name = "n", .owner = 100}};
+    mt_id id = {100, 5};
+    (void)state;
+    begin(true);
+    registered(7, 3);
+    driver_begins();
+    step((struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
+    up(DRIVER, CTL_REQUEST, id, &put, sizeof put);
+    assert_null(action(RLT_A_HEAD_SEND, 0));
+    registered(7, 3);
+    const struct rlt_action *asked = action(RLT_A_HEAD_SEND, 0);
+    assert_int_equal(asked->to_head->kind_case, MANTA__V1__NODE_TO_HEAD__KIND_NAME);
+    assert_int_equal(asked->to_head->name->id_counter, 5);
+    Manta__V1__NameReply reply = MANTA__V1__NAME_REPLY__INIT;
+    Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
+    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_NAME;
+    m.name = &reply;
+    reply.id_process = 100;
+    reply.id_counter = 5;
+    reply.code = MT_EEXIST;
+    reply.text = "taken";
+    head_says(&m);
+    assert_int_equal(((const struct ctl_reply *)(const void *)down(DRIVER, CTL_REPLY)->payload)->code, MT_EEXIST);
+    head_says(&m);
+    assert_null(down(DRIVER, CTL_REPLY)); /* said twice, answered once */
+    id.counter_index = 6;
+    up(DRIVER, CTL_REQUEST, id, &put, sizeof put);
+    now += 31000 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_int_equal(((const struct ctl_reply *)(const void *)down(DRIVER, CTL_REPLY)->payload)->code, MT_ETIMEDOUT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_greeting_that_is_wrong_is_refused, end),
+        cmocka_unit_test_teardown(a_zygote_that_dies_three_times_is_enough, end),
+        cmocka_unit_test_teardown(the_newest_level_wins, end),
+        cmocka_unit_test_teardown(only_the_ends_of_a_lease_may_speak_of_it, end),
+        cmocka_unit_test_teardown(a_death_is_told_after_what_the_dead_had_said, end),
+        cmocka_unit_test_teardown(short_records_end_only_who_sent_them, end),
+        cmocka_unit_test_teardown(a_node_joins_before_anybody_is_welcome, end),
+        cmocka_unit_test_teardown(what_waits_is_reported_and_only_the_right_answer_counts, end),
+        cmocka_unit_test_teardown(a_node_that_was_given_up_ends_its_work_and_joins_anew, end),
+        cmocka_unit_test_teardown(a_name_is_asked_for_again_until_it_is_answered, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
