@@ -81,6 +81,15 @@ void os_transfer_close(struct os_transfer *transfer)
     io_token_wipe(&transfer->token);
 }
 
+void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
+{
+    for (struct os_transfer_conn *conn = transfer->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (!mt_id_is_zero(conn->pinned.id) && conn->pinned.job == job)
+            conn_end(conn);
+    }
+}
+
 static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
 {
     (void)peer;

@@ -45,15 +45,19 @@ MT_MUST_USE mt_status os_transfer_open(struct os_transfer *transfer, struct io_l
                                        uint16_t port, const struct io_token *token);
 /* Ends every connection; fetches are done with ECANCELLED. */
 void os_transfer_close(struct os_transfer *transfer);
+/* Ends the connections that an object of this job is being sent on: its segments are about to be closed. */
+void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job);
 
 /* One object on its way here. Starts zeroed, stays in place until `done`, which runs once, never inside start. */
 struct os_fetch {
     void (*done)(struct os_fetch *fetch, mt_status st); /* the memory may be freed there */
+    uint64_t cold; /* set by the caller: bytes of the data that may have no pages yet; they are made chunk by chunk */
 
     /* private */
     struct os_transfer *transfer;
     struct os_fetch    *next, *previous;
     struct os_pull      pull;
+    uint64_t            faulted; /* bytes of the data whose pages are there */
     struct io_watch     watch;
     struct io_timer     timer;
     int                 fd;

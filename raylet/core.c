@@ -82,6 +82,7 @@ static void free_proc(struct rlt_proc *p)
 {
     RLT_LIST_EACH(&p->classes, link)
         free(mt_container_of(link, struct rlt_class, in_owner));
+    mt_vec_fini(&p->reached);
     free(p->crash);
     free(p);
 }
@@ -229,6 +230,9 @@ static void up_record(struct rlt *r, const struct rlt_event *e)
         break;
     case CTL_MESSAGE:
         up_sized(r, p, e, sizeof(struct ctl_message), rlt_message);
+        break;
+    case CTL_OBJECT_DEAD:
+        up_sized(r, p, e, sizeof(struct lane_ref), rlt_object_dead);
         break;
     case CTL_MONITOR:
         up_monitor(r, p, e);
@@ -397,6 +401,12 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
     rlt_schedule(r);
     rlt_head_changed(r);
     r->out = NULL;
+}
+
+void rlt_self(const struct rlt *r, uint32_t *out_node, uint32_t *out_epoch)
+{
+    *out_node = r->node;
+    *out_epoch = r->epoch;
 }
 
 /* ---- looking in -------------------------------------------------------------------------------------------------- */

@@ -173,6 +173,11 @@ enum rlt_action_kind {
     RLT_A_JOB_LOG_READ, /* name, number (offset), size (at most): answered by JOB_TEXT */
     RLT_A_JOB_FORGET, /* name: after its end; its folder and log go */
 
+    /* the object store, which is a machine of its own beside the core */
+    RLT_A_OBJECT_DEAD, /* record, payload (lane_ref, of this node): its owner, elsewhere, will never name it again */
+    RLT_A_OWNER_GONE,  /* number (process): what it owned is dead; 0: what every process of `node` owned */
+    RLT_A_JOB_OVER,    /* number (as in refs): the job has ended, and every process of it here */
+
     RLT_A_READY, /* once: this node has its number, processes are welcome */
     RLT_A_EXIT, /* text: leave in order */
 };
@@ -246,13 +251,16 @@ void        rlt_free(struct rlt *r);
  * answered to that peer. Out of memory inside a step drops the connection or the request that needed it. */
 void rlt_step(struct rlt *r, const struct rlt_event *event, struct rlt_actions *out);
 
+/* Number and epoch of this node; 0 until the head has answered. */
+void rlt_self(const struct rlt *r, uint32_t *out_node, uint32_t *out_epoch);
+
 /* When the next RLT_EV_TICK is due (ns, the clock of `now`); UINT64_MAX: not before another event. */
 uint64_t rlt_deadline(const struct rlt *r);
 
 /* ---- looking in (status, tests, simulation) ------------------------------------------------------------------- */
 
 /* Where the data socket of another node is, as the head last said. False: no such node, or it is dead. */
-bool rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE]);
+MT_MUST_USE mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE]);
 
 struct rlt_stats {
     uint32_t node, epoch;

@@ -376,6 +376,8 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
         ended_tell(r, l, end);
     else if (!is_owner_here && !was_granted)
         refused_tell(r, l, end);
+    if (worker)
+        rlt_object_lease_over(r, l);
     if (was_granted && !is_owner_here)
         rlt_remote_lease_over(r, l, end); /* forgotten when its lane is empty */
     else

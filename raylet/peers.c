@@ -268,6 +268,8 @@ static void records_in(struct rlt *r, struct rlt_peer *p, const Manta__V1__Frame
             rlt_program_record(r, p, &record, payload);
         else if (record.kind == PEER_MESSAGE || record.kind == PEER_BOUNCE)
             rlt_message_record(r, p, &record, payload);
+        else if (record.kind == PEER_OBJECT_DEAD || record.kind == PEER_OWNER_GONE)
+            rlt_object_record(r, p, &record, payload);
         else if (record.kind >= PEER_MONITOR && record.kind <= PEER_DEATH)
             rlt_monitor_record(r, p, &record, payload);
         else
@@ -441,6 +443,7 @@ void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
     rlt_remote_node_lost(r, p->node, why);
     rlt_monitors_node_lost(r, p->node, why);
     rlt_program_node_lost(r, p->node);
+    rlt_object_node_lost(r, p->node);
     r->is_dirty = true;
 }
 

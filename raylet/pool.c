@@ -54,6 +54,7 @@ void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
     rlt_timer_clear(r, &job->timer);
     if (job->program >= 0)
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
+    rlt_act(r->out, RLT_A_JOB_OVER)->number = job->number;
     mt_map_remove(&r->jobs, mt_map_key(job->job));
     mt_vec_fini(&job->served);
     free(job->hello);

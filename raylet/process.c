@@ -287,8 +287,12 @@ static void end_as_owner(struct rlt *r, struct rlt_proc *p)
 {
     RLT_LIST_EACH(&p->classes, link)
         rlt_class_drop(r, mt_container_of(link, struct rlt_class, in_owner));
-    RLT_LIST_EACH(&p->owned, link)
-        rlt_lease_owner_gone(r, mt_container_of(link, struct rlt_lease, in_owner));
+    RLT_LIST_EACH(&p->owned, link) {
+        struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_owner);
+        l->is_owner_dead = true;
+        rlt_lease_owner_gone(r, l);
+    }
+    rlt_object_process_gone(r, p);
     RLT_LIST_EACH(&p->monitors, link)
         rlt_monitor_free(r, mt_container_of(link, struct rlt_monitor, in_watcher));
     rlt_regions_leave(r, p);

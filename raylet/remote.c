@@ -29,6 +29,7 @@ static struct rlt_lease *asked_lease(struct rlt *r, enum rlt_lease_kind kind, st
     l->worker_node = node;
     l->route = r->next_route++;
     rlt_list_append(&owner->owned, &l->in_owner);
+    rlt_object_reached(owner, node);
     return l;
 }
 
@@ -344,6 +345,7 @@ void rlt_remote_node_lost(struct rlt *r, uint32_t node, const char *why)
             rlt_lease_end(r, l, &end);
         } else if (l->owner_node == node) {
             l->owner_node = 0; /* nowhere: nobody is to be told */
+            l->is_owner_dead = true;
             if (l->state < LEASE_DRAINED)
                 rlt_lease_owner_gone(r, l);
         }

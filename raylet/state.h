@@ -11,7 +11,7 @@
  *
  * Parts: core.c (dispatch, timers), process.c (handshake, death), pool.c (zygotes, warm workers), lease.c (classes,
  * demand, grant, recall, end), schedule.c (who gets what next), caller.c (lanes to actors of others), monitor.c,
- * message.c, region.c, names.c; head.c, peers.c + link.c, remote.c, submit.c.
+ * message.c, region.c, names.c, object.c; head.c, peers.c + link.c, remote.c, submit.c.
  */
 #ifndef RLT_STATE_H
 #define RLT_STATE_H
@@ -101,6 +101,7 @@ struct rlt_proc {
     struct rlt_list owned;    /* rlt_lease.in_owner: it is the owner or caller */
     struct rlt_list served;   /* rlt_lease.in_worker: it is the worker */
     struct rlt_list monitors; /* rlt_monitor.in_watcher */
+    MT_VEC(uint32_t) reached; /* nodes that it has leased from: values of its may be there */
 
     /* worker */
     struct rlt_lease *lease; /* task or actor; NULL: warm and idle, or starting */
@@ -180,6 +181,7 @@ struct rlt_lease {
     mt_id                request; /* of CTL_LANE_WANT */
     struct rlt_hold      hold;
     bool                 has_lane;
+    bool                 is_owner_dead; /* and what its worker has written for it is to die as well */
     struct ctl_ended    *end; /* owner elsewhere: what is to be said when the switch has emptied the lane */
     uint64_t             granted_at;
     struct rlt_timer     timer; /* RECALLED or DRAINED: until the worker is killed */
@@ -400,6 +402,14 @@ void rlt_message(struct rlt *r, struct rlt_proc *from, const struct lane_record 
 void rlt_message_undelivered(struct rlt *r, const struct rlt_event *e);
 void rlt_message_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_message_lost(struct rlt *r, const struct lane_record *record, const uint8_t *payload); /* with its link */
+
+/* object.c */
+void rlt_object_dead(struct rlt *r, struct rlt_proc *from, const struct lane_record *record, const uint8_t *payload);
+void rlt_object_reached(struct rlt_proc *owner, uint32_t node);
+void rlt_object_process_gone(struct rlt *r, struct rlt_proc *p);
+void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l);
+void rlt_object_node_lost(struct rlt *r, uint32_t node);
+void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
 
 /* region.c */
 void rlt_region_want(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_segment *want);

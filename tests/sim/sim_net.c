@@ -371,6 +371,9 @@ void sim_net_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_JOB_KILL:
     case RLT_A_JOB_LOG_READ:
     case RLT_A_JOB_FORGET: sim_job_act(s, n, a); break;
+    case RLT_A_OBJECT_DEAD:
+    case RLT_A_OWNER_GONE:
+    case RLT_A_JOB_OVER: break; /* the store is not simulated */
     default: SIM_REQUIRE(s, false, "node %d: an action that the simulation does not know: %d", n->index, a->kind);
     }
 }
