@@ -19,7 +19,8 @@ void rlt_caller_want(struct rlt *r, struct rlt_proc *caller, mt_id request, cons
             return; /* asked twice: the grant is on its way */
     if (want->node != r->node && r->leases.count < RLT_CALLERS_MAX && rlt_remote_lane_want(r, caller, request, want))
         return;
-    if (want->node != r->node || !worker || !worker->lease || worker->lease->kind != LEASE_ACTOR || worker->lease->state != LEASE_ACTIVE) {
+    if (want->node != r->node || !worker || !worker->lease || worker->lease->kind != LEASE_ACTOR ||
+        worker->lease->state != LEASE_ACTIVE) {
         snprintf(text, sizeof text, "the actor's process is not on node %u any more", want->node);
         rlt_down_reply(r->out, caller->conn, request, MT_EACTOR_DIED, text);
         return;

@@ -82,7 +82,6 @@ static void free_proc(struct rlt_proc *p)
 {
     RLT_LIST_EACH(&p->classes, link)
         free(mt_container_of(link, struct rlt_class, in_owner));
-    mt_vec_fini(&p->reached);
     free(p->crash);
     free(p);
 }
@@ -231,14 +230,14 @@ static void up_record(struct rlt *r, const struct rlt_event *e)
     case CTL_MESSAGE:
         up_sized(r, p, e, sizeof(struct ctl_message), rlt_message);
         break;
-    case CTL_OBJECT_DEAD:
-        up_sized(r, p, e, sizeof(struct lane_ref), rlt_object_dead);
-        break;
     case CTL_MONITOR:
         up_monitor(r, p, e);
         break;
     case CTL_DEMONITOR:
         rlt_monitor_drop(r, p, e->record.id);
+        break;
+    case CTL_OBJECT_DEAD:
+        up_sized(r, p, e, sizeof(struct lane_ref), rlt_object_dead);
         break;
     case CTL_REQUEST:
         up_sized(r, p, e, sizeof(struct ctl_request), rlt_request);
@@ -328,6 +327,8 @@ static void lane_failed(struct rlt *r, uint64_t lane)
     rlt_lease_end(r, l, &end);
 }
 
+static void handle(struct rlt *r, const struct rlt_event *e);
+
 void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
 {
     r->out = out;
@@ -341,6 +342,14 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
         rlt_act(out, RLT_A_READY);
     }
     fire_timers(r);
+    handle(r, e);
+    rlt_schedule(r);
+    rlt_head_changed(r);
+    r->out = NULL;
+}
+
+static void handle(struct rlt *r, const struct rlt_event *e)
+{
     switch (e->kind) {
     case RLT_EV_TICK:
         break;
@@ -398,9 +407,6 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
     default:
         proc_event(r, e);
     }
-    rlt_schedule(r);
-    rlt_head_changed(r);
-    r->out = NULL;
 }
 
 void rlt_self(const struct rlt *r, uint32_t *out_node, uint32_t *out_epoch)

@@ -129,8 +129,9 @@ struct rlt_event {
 
 enum rlt_action_kind {
     /* connections and processes */
-    RLT_A_WELCOME = 1,  /* conn, number (process), record, payload (ctl_welcome). code 0: make control lane, park page and (not for a
-                           zygote: flag) pin table, give them to the switch, send with fds; else send and close. */
+    RLT_A_WELCOME = 1,  /* conn, number (process), record, payload (ctl_welcome). code 0: make control lane, park page
+                           and (not for a zygote: flag) pin table, give them to the switch, send with fds; else send
+                           and close. */
     RLT_A_SOCKET,       /* conn, record, payload, fds: one message on the unix socket */
     RLT_A_CLOSE,        /* conn: after what was sent; no event follows */
     RLT_A_SPAWN_ZYGOTE, /* conn (new), fd (program, borrowed), pid (of the driver, 0: elsewhere), payload and size: a
@@ -165,18 +166,21 @@ enum rlt_action_kind {
     RLT_A_PEER_SEND,    /* stream, frame */
     RLT_A_PEER_CLOSE,   /* stream; no event follows */
 
-    RLT_A_PROGRAM_READ,  /* job, fd, number (offset), node (comes back): answered by PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes */
+    RLT_A_PROGRAM_READ,  /* job, fd, number (offset), node (comes back): answered by PROGRAM_BYTES, at most
+                            RLT_PROGRAM_CHUNK bytes */
     RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
+    RLT_A_PROGRAM_DROP,  /* job: what was written of it is not wanted any more */
+
+    /* the object store, which the shell keeps beside the core */
+    RLT_A_OBJECT_DEAD, /* payload (lane_ref): never named again. Of this node: the object; else the copy of it here */
+    RLT_A_OWNER_GONE,  /* number (process): an owner is dead; said again when a worker of its has ended */
+    RLT_A_OWNERS_GONE, /* node: all owners on it are */
+    RLT_A_JOB_OVER,    /* number (as in refs): the job has ended, and every process of it here */
 
     RLT_A_JOB_START, /* name, job_spec, number (attempt): fetch blobs, unpack, run */
     RLT_A_JOB_KILL,  /* name, flags (signal); before it has started: JOB_FAILED follows */
     RLT_A_JOB_LOG_READ, /* name, number (offset), size (at most): answered by JOB_TEXT */
     RLT_A_JOB_FORGET, /* name: after its end; its folder and log go */
-
-    /* the object store, which is a machine of its own beside the core */
-    RLT_A_OBJECT_DEAD, /* record, payload (lane_ref, of this node): its owner, elsewhere, will never name it again */
-    RLT_A_OWNER_GONE,  /* number (process): what it owned is dead; 0: what every process of `node` owned */
-    RLT_A_JOB_OVER,    /* number (as in refs): the job has ended, and every process of it here */
 
     RLT_A_READY, /* once: this node has its number, processes are welcome */
     RLT_A_EXIT, /* text: leave in order */
@@ -259,7 +263,9 @@ uint64_t rlt_deadline(const struct rlt *r);
 
 /* ---- looking in (status, tests, simulation) ------------------------------------------------------------------- */
 
-/* Where the data socket of another node is, as the head last said. False: no such node, or it is dead. */
+/* Whether the last link to a node was given up, and nothing has been heard from it since. */
+bool rlt_node_is_given_up(const struct rlt *r, uint32_t node);
+/* Where the data socket of another node is, as the head last said. ENOENT: no such node (yet); ENODE_DIED. */
 MT_MUST_USE mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE]);
 
 struct rlt_stats {

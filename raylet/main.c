@@ -40,7 +40,7 @@ static void cloexec(int fd)
 static int run_program(char **argv)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != atoi(argv[0]))
+    if (getppid() != strtol(argv[0], NULL, 10))
         return 1; /* it had died before that */
     execvp(argv[1], argv + 1);
     fprintf(stderr, "manta: cannot run %s: %s\n", argv[1], strerrordesc_np(errno));

@@ -59,11 +59,23 @@ static struct rlt_monitor *monitor_new(struct rlt *r, struct rlt_proc *watcher, 
     return m;
 }
 
+/* Without its socket, but its exit status is not known yet: its monitors fire when it is. */
+static bool is_dying(const struct rlt *r, uint64_t process)
+{
+    MT_MAP_EACH(&r->conns, entry)
+    {
+        const struct rlt_proc *p = entry->value.ptr;
+        if (p->process == process)
+            return true;
+    }
+    return false;
+}
+
 /* Of a process of this node: fires at once when it is not there (any more). */
 static void monitor_check(struct rlt *r, struct rlt_monitor *m)
 {
     struct ctl_death death = {.process = m->process, .node = m->node, .code = MT_EWORKER_DIED};
-    if (!m->process || rlt_proc_of_process(r, m->process))
+    if (!m->process || rlt_proc_of_process(r, m->process) || is_dying(r, m->process))
         return;
     snprintf(death.text, sizeof death.text, "the process had ended before it was watched (node %u)", r->node);
     monitor_fire(r, m, recent_death(r, m->process, &death));

@@ -1,81 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * object.c - values of other nodes' owners: who says that they are dead, and when nobody is left to say it.
+ * object.c - objects whose owner is on one node and whose bytes are on another: who tells whom that they are dead.
  *
- * Owns: nothing; the store is a machine of its own (rlt_store.c), which hears of it by RLT_A_OBJECT_DEAD and
- * RLT_A_OWNER_GONE. Thread: the logic loop only.
- * Always: what an owner got from a node it has leased from dies by its word, or by the end of one of the two.
+ * Owns: nothing; the object store stands beside the core, in the shell. Thread: the logic loop only.
+ * Always: only its owner says that an object on another node is dead; when the owner dies, its node says so of all.
  *
- * A result that is written after its owner's death was told is found when the lease that made it ends: then the node
- * looks for values of that owner once more.
+ * A result that is written after its owner's death was told is found when the lease that made it ends: then the store
+ * looks for what that owner had once more.
  */
 #include "raylet/state.h"
 
-void rlt_object_dead(struct rlt *r, struct rlt_proc *from, const struct lane_record *record, const uint8_t *payload)
+void rlt_object_dead(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload)
 {
     struct lane_ref ref;
+    (void)record;
     memcpy(&ref, payload, sizeof ref);
-    if (ref.id.process == from->process && ref.node != r->node)
-        rlt_peer_send(r, ref.node, PEER_OBJECT_DEAD, record->id, &ref, sizeof ref); /* a lost node has nothing to free */
+    if (ref.id.process != p->process)
+        return;
+    if (ref.node == r->node)
+        rlt_peers_tell(r, PEER_OBJECT_DEAD, &ref, sizeof ref); /* somebody has fetched it: copies go too */
+    else
+        rlt_peer_send(r, ref.node, PEER_OBJECT_DEAD, (mt_id){0, 0}, &ref, sizeof ref);
 }
 
-static void tell_store(struct rlt *r, uint64_t process, uint32_t node)
+static void owner_gone(struct rlt *r, const struct rlt_peer *p, uint64_t process)
 {
-    struct rlt_action *a = rlt_act(r->out, RLT_A_OWNER_GONE);
-    a->number = process;
-    a->node = node;
+    RLT_LIST_EACH(&r->all_leases, link) {
+        struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        l->is_owner_dead |= l->owner_process == process && l->owner_node == p->node;
+    }
+    if (process)
+        rlt_act(r->out, RLT_A_OWNER_GONE)->number = process;
 }
 
-void rlt_object_reached(struct rlt_proc *owner, uint32_t node)
+void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload)
 {
-    for (size_t i = 0; i < owner->reached.count; i++)
-        if (owner->reached.data[i] == node)
-            return;
-    if (mt_vec_push(&owner->reached, node).code)
-        rlt_out_of_memory();
-}
-
-void rlt_object_process_gone(struct rlt *r, struct rlt_proc *p)
-{
-    struct peer_owner_gone gone = {p->process};
-    for (size_t i = 0; i < p->reached.count; i++)
-        rlt_peer_send(r, p->reached.data[i], PEER_OWNER_GONE, (mt_id){0, 0}, &gone, sizeof gone);
-    mt_vec_fini(&p->reached);
+    size_t            size = record->length - LANE_RECORD_SIZE;
+    struct lane_ref   ref;
+    struct peer_owner owner;
+    if (record->kind == PEER_OBJECT_DEAD && size >= sizeof ref) {
+        memcpy(&ref, payload, sizeof ref);
+        if (ref.node && ref.owner_node == p->node)
+            rlt_act_ctl(r->out, RLT_A_OBJECT_DEAD, 0, CTL_OBJECT_DEAD, (mt_id){0, 0}, &ref, sizeof ref);
+    } else if (record->kind == PEER_OWNER_GONE && size >= sizeof owner) {
+        memcpy(&owner, payload, sizeof owner);
+        owner_gone(r, p, owner.process);
+    }
 }
 
 void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l)
 {
     if (l->is_owner_dead)
-        tell_store(r, l->owner_process, 0);
+        rlt_act(r->out, RLT_A_OWNER_GONE)->number = l->owner_process;
 }
 
-void rlt_object_node_lost(struct rlt *r, uint32_t node)
+void rlt_object_owner_gone(struct rlt *r, const struct rlt_proc *owner)
 {
-    tell_store(r, 0, node);
-}
-
-static void owner_gone(struct rlt *r, const struct rlt_peer *p, uint64_t process)
-{
-    if (!process)
-        return;
-    RLT_LIST_EACH(&r->all_leases, link) {
-        struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
-        l->is_owner_dead |= l->owner_process == process && l->owner_node == p->node;
-    }
-    tell_store(r, process, 0);
-}
-
-void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload)
-{
-    size_t                 size = record->length - LANE_RECORD_SIZE;
-    struct peer_owner_gone gone;
-    struct lane_ref        ref;
-    if (record->kind == PEER_OWNER_GONE && size >= sizeof gone) {
-        memcpy(&gone, payload, sizeof gone);
-        owner_gone(r, p, gone.process);
-    } else if (record->kind == PEER_OBJECT_DEAD && size >= sizeof ref) {
-        memcpy(&ref, payload, sizeof ref);
-        if (ref.node == r->node && ref.owner_node == p->node)
-            rlt_act_ctl(r->out, RLT_A_OBJECT_DEAD, 0, CTL_OBJECT_DEAD, record->id, &ref, sizeof ref);
-    }
+    struct peer_owner gone = {owner->process};
+    if (owner->has_remote)
+        rlt_peers_tell(r, PEER_OWNER_GONE, &gone, sizeof gone);
 }

@@ -29,8 +29,8 @@ enum peer_kind {
     PEER_JOB_CHUNK = 221, /* peer_job_chunk, then bytes */
     PEER_JOB_NONE = 222,  /* peer_job: no such job (any more) */
     PEER_JOB_END = 223,   /* peer_job: its driver has ended */
-    PEER_OBJECT_DEAD = 224, /* lane_ref, from its owner's node to the one where the value is */
-    PEER_OWNER_GONE = 225,  /* peer_owner_gone: a process that has leased from that node has ended */
+    PEER_OBJECT_DEAD = 224, /* lane_ref, to the node where the value is */
+    PEER_OWNER_GONE = 225,  /* peer_owner, to all: a process that had leases elsewhere is dead, and all that it owned */
 };
 
 struct peer_lease_req {
@@ -80,7 +80,7 @@ struct peer_bounce {
     uint64_t          to; /* who had sent it */
     struct ctl_bounce bounce;
 };
-struct peer_owner_gone {
+struct peer_owner {
     uint64_t process;
 };
 struct peer_job {

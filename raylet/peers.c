@@ -443,8 +443,14 @@ void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
     rlt_remote_node_lost(r, p->node, why);
     rlt_monitors_node_lost(r, p->node, why);
     rlt_program_node_lost(r, p->node);
-    rlt_object_node_lost(r, p->node);
+    rlt_act(r->out, RLT_A_OWNERS_GONE)->node = p->node;
     r->is_dirty = true;
+}
+
+bool rlt_node_is_given_up(const struct rlt *r, uint32_t node)
+{
+    const struct rlt_peer *p = peer_find(r, node);
+    return p && !p->has_link && p->last_number;
 }
 
 void rlt_peers_view(struct rlt *r, const struct rlt_node *n)
@@ -457,6 +463,15 @@ void rlt_peers_view(struct rlt *r, const struct rlt_node *n)
     if (n->epoch > p->epoch) {
         p->epoch = n->epoch;
         p->last_number = 0;
+    }
+}
+
+void rlt_peers_tell(struct rlt *r, enum peer_kind kind, const void *payload, size_t size)
+{
+    MT_MAP_EACH(&r->peers, entry) {
+        const struct rlt_peer *p = entry->value.ptr;
+        if (p->has_link)
+            rlt_peer_send(r, p->node, kind, (mt_id){0, 0}, payload, size);
     }
 }
 

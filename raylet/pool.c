@@ -54,6 +54,8 @@ void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
     rlt_timer_clear(r, &job->timer);
     if (job->program >= 0)
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
+    else if (job->program_have)
+        rlt_act(r->out, RLT_A_PROGRAM_DROP)->job = job->job;
     rlt_act(r->out, RLT_A_JOB_OVER)->number = job->number;
     mt_map_remove(&r->jobs, mt_map_key(job->job));
     mt_vec_fini(&job->served);

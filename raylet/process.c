@@ -292,7 +292,6 @@ static void end_as_owner(struct rlt *r, struct rlt_proc *p)
         l->is_owner_dead = true;
         rlt_lease_owner_gone(r, l);
     }
-    rlt_object_process_gone(r, p);
     RLT_LIST_EACH(&p->monitors, link)
         rlt_monitor_free(r, mt_container_of(link, struct rlt_monitor, in_watcher));
     rlt_regions_leave(r, p);
@@ -310,6 +309,7 @@ static void proc_end(struct rlt *r, struct rlt_proc *p)
     end_as_owner(r, p);
     if (p->process) {
         rlt_monitors_fire(r, &death);
+        rlt_object_owner_gone(r, p);
         rlt_names_process_gone(r, p->process);
         if (p->has_names)
             rlt_head_process_gone(r, p->process);

@@ -31,8 +31,10 @@ static void ask(struct rlt *r, struct rlt_job *job)
     bool                 has_strings = job->hello && job->hello_have == job->hello_size;
     want.part = has_strings ? PEER_JOB_PROGRAM : PEER_JOB_STRINGS;
     want.offset = has_strings ? job->program_have : job->hello_have;
-    if (!rlt_peer_send(r, job->node, PEER_JOB_WANT, (mt_id){0, 0}, &want, sizeof want))
-        job_failed(r, job, "its driver's node is dead");
+    if (rlt_peer_send(r, job->node, PEER_JOB_WANT, (mt_id){0, 0}, &want, sizeof want))
+        return;
+    job_failed(r, job, "its driver's node is dead");
+    rlt_job_end(r, job); /* nobody will say so later */
 }
 
 void rlt_program_want(struct rlt *r, struct rlt_job *job)

@@ -29,7 +29,6 @@ static struct rlt_lease *asked_lease(struct rlt *r, enum rlt_lease_kind kind, st
     l->worker_node = node;
     l->route = r->next_route++;
     rlt_list_append(&owner->owned, &l->in_owner);
-    rlt_object_reached(owner, node);
     return l;
 }
 
@@ -99,6 +98,7 @@ static void lease_ok(struct rlt *r, struct rlt_peer *p, const struct peer_lease_
     l->peer_route = ok->route;
     l->worker_process = ok->worker;
     l->state = LEASE_ACTIVE;
+    l->owner->has_remote = true;
     l->granted_at = r->now;
     l->has_lane = true;
     r->stats.grants++;
@@ -158,7 +158,7 @@ static struct rlt_job *job_of(struct rlt *r, struct peer_lease_req *req)
     req->job_name[sizeof req->job_name - 1] = 0;
     job = rlt_job_new(r, req->job, req->job_node, req->job_name);
     rlt_program_want(r, job);
-    return job;
+    return mt_map_ptr(&r->jobs, mt_map_key(req->job));
 }
 
 static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *req)

@@ -112,13 +112,26 @@ static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream
     rpc_unpack_free(m);
 }
 
+/* Without the right token there is nothing to wait for; a node that has been in the cluster goes on for those it serves. */
+static void refused(struct sh_head *h)
+{
+    struct rlt_event e;
+    mt_log(MT_LOG_ERROR, "head_refused", "why=\"the token is missing or wrong\"");
+    if (h->sh->node)
+        return;
+    h->sh->refused = mt_error(MT_EAUTH, 0, "the head does not take this token: see --token-file");
+    sh_event(&e, RLT_EV_SHUTDOWN);
+    e.text = "the head does not take the token";
+    sh_step(h->sh, &e);
+}
+
 static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
 {
     struct sh_head  *h = mt_container_of(handler, struct sh_head, handler);
     struct rlt_event e;
     mt_log(MT_LOG_DEBUG, "head_detached", "code=%s detail=\"%.200s\"", mt_code_name(result->status.code), result->detail);
     if (result->status.code == MT_EAUTH)
-        mt_log(MT_LOG_ERROR, "head_refused", "why=\"the token is missing or wrong\"");
+        refused(h);
     h->stream = NULL;
     rpc_stream_free(stream);
     sh_event(&e, RLT_EV_HEAD_DOWN);

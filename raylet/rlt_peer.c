@@ -121,11 +121,11 @@ static socklen_t address_parse(const char *text, struct sockaddr_storage *out)
     if (host[0] == '[' && host[strlen(host) - 1] == ']') {
         host[strlen(host) - 1] = 0;
         in6->sin6_family = AF_INET6;
-        in6->sin6_port = htons((uint16_t)atoi(colon + 1));
+        in6->sin6_port = htons((uint16_t)strtoul(colon + 1, NULL, 10));
         return inet_pton(AF_INET6, host + 1, &in6->sin6_addr) == 1 ? sizeof *in6 : 0;
     }
     in4->sin_family = AF_INET;
-    in4->sin_port = htons((uint16_t)atoi(colon + 1));
+    in4->sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10));
     return inet_pton(AF_INET, host, &in4->sin_addr) == 1 ? sizeof *in4 : 0;
 }
 
@@ -373,6 +373,16 @@ void sh_program_write(struct sh *sh, const struct rlt_action *a)
     program_over(sh, p, a->job, fd, fd < 0 ? "it cannot be opened again" : NULL);
 }
 
+void sh_program_drop(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_program *p = sh->peers ? mt_map_ptr(&sh->peers->programs, mt_map_key(a->job)) : NULL;
+    if (!p)
+        return;
+    mt_map_remove(&sh->peers->programs, mt_map_key(a->job));
+    close(p->fd);
+    free(p);
+}
+
 /* ---- start and end -------------------------------------------------------------------------------------------------- */
 
 static const struct rpc_method methods[] = {
@@ -398,7 +408,7 @@ mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
     peers->service.methods = methods;
     peers->service.count = sizeof methods / sizeof methods[0];
     config.host = host;
-    config.port = (uint16_t)atoi(colon + 1);
+    config.port = (uint16_t)strtoul(colon + 1, NULL, 10);
     MT_TRY(sh_head_rpc_start(sh));
     MT_TRY(rpc_server_open(sh_head_rpc(sh), &peers->service, &config, &peers->server));
     snprintf(address, RLT_ADDRESS_SIZE, "%.50s:%u", host, rpc_server_port(peers->server));

@@ -13,8 +13,9 @@
  *      ^                     |
  *      '---- PULL_RETRY_MS --'  the source can't be reached: for MT_OBJECT_FETCH_MS, then it counts as dead
  *
- * When a source is silent, dead or out of reach, all that waits for it fails: no queue outlives its limit. A copy that
- * nobody has asked for in a while is given up: the value's node does not know who has copies.
+ * When a source is silent, dead or out of reach, all that waits for it fails: no queue outlives its limit. A copy goes
+ * when the value's node says that the object is dead (it tells all nodes, once somebody has fetched it), when nobody has
+ * asked for it in a while, and when the store is full.
  */
 #include "raylet/shell.h"
 
@@ -32,6 +33,7 @@ enum {
     PULLS_MAX = 4096,          /* queued ones included */
     PULL_WAITERS_MAX = 4096,   /* of one object */
     PULL_RETRY_MS = 100,
+    SERVED_MAX = 65536,        /* objects remembered as fetched by others; beyond, every death is told */
     PULL_UNKNOWN_MS = MT_NODE_SUSPECT_MS, /* a node that the head has not told us of yet */
 };
 
@@ -69,6 +71,7 @@ struct sh_pulls {
     bool               is_stopping;
     mt_map             all;     /* object id -> pull */
     mt_map             sources; /* node -> source */
+    mt_map             served;  /* object id -> job: another node has fetched it, and may keep a copy */
     mt_map             copies;  /* object id -> when it was last asked for, in ms */
     struct io_timer    timer;   /* looks at the copies */
 };
@@ -83,6 +86,8 @@ static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, c
     if (!local)
         return mt_error(MT_EOBJ_LOST, 0, "no process of that job was here");
     st = os_local_pin(local, ref, out_data);
+    if (st.code == 0 && p->served.count < SERVED_MAX)
+        (void)mt_map_put_num(&p->served, ref->id, ref->job).code; /* without memory its copies go by age */
     return st.code == MT_ENOENT ? mt_error(MT_EOBJ_LOST, 0, "its segment is gone") : st;
 }
 
@@ -90,6 +95,12 @@ static void unpin(struct os_transfer *transfer, const struct lane_ref *ref)
 {
     struct sh_pulls *p = mt_container_of(transfer, struct sh_pulls, transfer);
     os_local_unpin(sh_store_local(p->sh, ref->job), ref); /* it is there as long as the connection */
+}
+
+bool sh_pull_was_served(struct sh *sh, mt_id id)
+{
+    struct sh_pulls *p = sh->pulls;
+    return p && (mt_map_remove(&p->served, id) || p->served.count >= SERVED_MAX);
 }
 
 /* ---- copies ---- */
@@ -236,7 +247,8 @@ static mt_status pull_start(struct pull *pull, char *text)
 static bool may_try_again(struct pull *pull, mt_status st)
 {
     uint64_t now = io_now_ms();
-    if ((st.code != MT_ECONN && st.code != MT_ENOENT && st.code != MT_EAGAIN) || pull->pulls->is_stopping)
+    if ((st.code != MT_ECONN && st.code != MT_ENOENT && st.code != MT_EAGAIN) || pull->pulls->is_stopping ||
+        (st.code == MT_ECONN && rlt_node_is_given_up(pull->pulls->sh->core, pull->ref.node)))
         return false;
     if (!pull->failing_since)
         pull->failing_since = now;
@@ -416,6 +428,9 @@ void sh_pulls_job_over(struct sh *sh, uint32_t job)
     }
     MT_MAP_EACH(&p->sources, entry)
         source_pump(entry->value.ptr);
+    MT_MAP_EACH(&p->served, entry)
+        if (entry->value.num == job)
+            mt_map_remove(&p->served, entry->key);
 }
 
 void sh_pulls_registered(struct sh *sh)
@@ -464,6 +479,7 @@ void sh_pulls_stop(struct sh *sh)
     os_transfer_close(&p->transfer);
     mt_map_fini(&p->all);
     mt_map_fini(&p->sources);
+    mt_map_fini(&p->served);
     mt_map_fini(&p->copies);
     free(p);
     sh->pulls = NULL;

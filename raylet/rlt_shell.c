@@ -110,101 +110,88 @@ static void do_conn(struct sh *sh, const struct rlt_action *a)
         sh_conn_close(c);
 }
 
+static void do_memory(struct sh *sh, const struct rlt_action *a)
+{
+    if (a->kind == RLT_A_LANE_NEW)
+        memory_result(sh, sh_lane_new(sh, a->lane), RLT_EV_LANE_FAILED, a);
+    else if (a->kind == RLT_A_LANE_RECALL)
+        do_recall(sh, a);
+    else if (a->kind == RLT_A_LANE_FREE)
+        sh_lane_free(sh, a->lane);
+    else if (a->kind == RLT_A_REGION_NEW)
+        memory_result(sh, sh_region_new(sh, a->number, a->size), RLT_EV_REGION_FAILED, a);
+    else
+        sh_region_free(sh, a->number);
+}
+
+static void do_switch(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_lane *lane = a->lane ? sh_lane_find(sh, a->lane) : NULL;
+    sh_switcher_act(sh, a, lane ? lane->memory : NULL);
+}
+
+static void do_exit(struct sh *sh, const struct rlt_action *a)
+{
+    mt_log(MT_LOG_INFO, "raylet_leaves", "why=\"%s\"", a->text);
+    sh->is_exiting = true;
+    io_loop_stop(sh->loop);
+}
+
+static void do_ready(struct sh *sh, const struct rlt_action *a)
+{
+    (void)a;
+    say_ready(sh);
+}
+
+static void do_close_fd(struct sh *sh, const struct rlt_action *a)
+{
+    (void)sh;
+    close(a->fd);
+}
+
 static void carry_out(struct sh *sh, const struct rlt_action *a)
 {
-    struct sh_lane *lane;
-    switch (a->kind) {
-    case RLT_A_WELCOME:
-        do_welcome(sh, a);
-        break;
-    case RLT_A_SOCKET:
-        do_socket(sh, a);
-        break;
-    case RLT_A_CLOSE:
-    case RLT_A_WATCH:
-    case RLT_A_KILL:
-        do_conn(sh, a);
-        break;
-    case RLT_A_SPAWN_ZYGOTE:
-        sh_spawn_zygote(sh, a);
-        break;
-    case RLT_A_FORK:
-        sh_fork(sh, a);
-        break;
-    case RLT_A_CLOSE_FD:
-        close(a->fd);
-        break;
-    case RLT_A_LANE_NEW:
-        memory_result(sh, sh_lane_new(sh, a->lane), RLT_EV_LANE_FAILED, a);
-        break;
-    case RLT_A_LANE_RECALL:
-        do_recall(sh, a);
-        break;
-    case RLT_A_LANE_FREE:
-        sh_lane_free(sh, a->lane);
-        break;
-    case RLT_A_REGION_NEW:
-        memory_result(sh, sh_region_new(sh, a->number, a->size), RLT_EV_REGION_FAILED, a);
-        break;
-    case RLT_A_REGION_FREE:
-        sh_region_free(sh, a->number);
-        break;
-    case RLT_A_SW_DOWN:
-    case RLT_A_SW_PROC_DRAIN:
-    case RLT_A_SW_LANE_OPEN:
-    case RLT_A_SW_LANE_DRAIN:
-    case RLT_A_SW_LANE_CLOSE:
-    case RLT_A_SW_FRAME:
-    case RLT_A_SW_PAUSE:
-        lane = a->lane ? sh_lane_find(sh, a->lane) : NULL;
-        sh_switcher_act(sh, a, lane ? lane->memory : NULL);
-        break;
-    case RLT_A_HEAD_SEND:
-        sh_head_send(sh, a);
-        break;
-    case RLT_A_PEER_DIAL:
-        sh_peer_dial(sh, a);
-        break;
-    case RLT_A_PEER_SEND:
-        sh_peer_send(sh, a);
-        break;
-    case RLT_A_PEER_CLOSE:
-        sh_peer_close(sh, a);
-        break;
-    case RLT_A_PROGRAM_READ:
-        sh_program_read(sh, a);
-        break;
-    case RLT_A_PROGRAM_WRITE:
-        sh_program_write(sh, a);
-        break;
-    case RLT_A_JOB_START:
-        sh_job_start(sh, a);
-        break;
-    case RLT_A_JOB_KILL:
-        sh_job_kill(sh, a);
-        break;
-    case RLT_A_JOB_LOG_READ:
-        sh_job_log_read(sh, a);
-        break;
-    case RLT_A_JOB_FORGET:
-        sh_job_forget(sh, a);
-        break;
-    case RLT_A_OBJECT_DEAD:
-    case RLT_A_OWNER_GONE:
-    case RLT_A_JOB_OVER:
-        sh_store_act(sh, a);
-        break;
-    case RLT_A_READY:
-        say_ready(sh);
-        break;
-    case RLT_A_EXIT:
-        mt_log(MT_LOG_INFO, "raylet_leaves", "why=\"%s\"", a->text);
-        sh->is_exiting = true;
-        io_loop_stop(sh->loop);
-        break;
-    default:
-        break;
-    }
+    static void (*const does[])(struct sh *, const struct rlt_action *) = {
+        [RLT_A_WELCOME] = do_welcome,
+        [RLT_A_SOCKET] = do_socket,
+        [RLT_A_CLOSE] = do_conn,
+        [RLT_A_WATCH] = do_conn,
+        [RLT_A_KILL] = do_conn,
+        [RLT_A_SPAWN_ZYGOTE] = sh_spawn_zygote,
+        [RLT_A_FORK] = sh_fork,
+        [RLT_A_CLOSE_FD] = do_close_fd,
+        [RLT_A_LANE_NEW] = do_memory,
+        [RLT_A_LANE_RECALL] = do_memory,
+        [RLT_A_LANE_FREE] = do_memory,
+        [RLT_A_REGION_NEW] = do_memory,
+        [RLT_A_REGION_FREE] = do_memory,
+        [RLT_A_SW_DOWN] = do_switch,
+        [RLT_A_SW_PROC_DRAIN] = do_switch,
+        [RLT_A_SW_LANE_OPEN] = do_switch,
+        [RLT_A_SW_LANE_DRAIN] = do_switch,
+        [RLT_A_SW_LANE_CLOSE] = do_switch,
+        [RLT_A_SW_FRAME] = do_switch,
+        [RLT_A_SW_PAUSE] = do_switch,
+        [RLT_A_HEAD_SEND] = sh_head_send,
+        [RLT_A_PEER_DIAL] = sh_peer_dial,
+        [RLT_A_PEER_SEND] = sh_peer_send,
+        [RLT_A_PEER_CLOSE] = sh_peer_close,
+        [RLT_A_PROGRAM_READ] = sh_program_read,
+        [RLT_A_PROGRAM_WRITE] = sh_program_write,
+        [RLT_A_PROGRAM_DROP] = sh_program_drop,
+        [RLT_A_JOB_START] = sh_job_start,
+        [RLT_A_JOB_KILL] = sh_job_kill,
+        [RLT_A_JOB_LOG_READ] = sh_job_log_read,
+        [RLT_A_JOB_FORGET] = sh_job_forget,
+        [RLT_A_OBJECT_DEAD] = sh_store_told,
+        [RLT_A_OWNER_GONE] = sh_store_told,
+        [RLT_A_OWNERS_GONE] = sh_store_told,
+        [RLT_A_JOB_OVER] = sh_store_told,
+        [RLT_A_READY] = do_ready,
+        [RLT_A_EXIT] = do_exit,
+    };
+    if ((size_t)a->kind < sizeof does / sizeof does[0] && does[a->kind])
+        does[a->kind](sh, a);
 }
 
 static void set_timer(struct sh *sh)
@@ -415,6 +402,7 @@ mt_status sh_run(struct sh *sh)
     sh_step(sh, &begin);
     MT_TRY_GOTO(st, sh_head_start(sh), out);
     io_loop_run(sh->loop);
+    st = sh->refused;
 out:
     if (sh->has_listener)
         io_listener_close(&sh->listener);
@@ -438,5 +426,7 @@ out:
     rlt_actions_fini(&sh->actions);
     rlt_free(sh->core);
     io_loop_free(sh->loop);
+    if (sh->options.driver_fd >= 0 && sh->options.dir)
+        rmdir(sh->options.dir); /* a private cluster's: goes with the last of head, raylet and driver, whatever their order */
     return st;
 }

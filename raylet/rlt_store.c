@@ -213,7 +213,7 @@ static void job_end(struct sh_store *s, uint32_t number)
     free(job);
     if (os_store_job_gone(s->store, number, &s->actions).code)
         mt_log(MT_LOG_WARN, "store_job_gone", "");
-    sweep(s);
+    carry_out(s);
 }
 
 /* ---- requests ---- */
@@ -273,7 +273,6 @@ static void map(struct sh_store *s, struct sh_conn *c, mt_id id, uint32_t segmen
         give_segment(s->sh, c->conn, id, &view, false);
 }
 
-/* `from`: the process that says so; 0: the raylet of its owner. */
 static void dead(struct sh_store *s, uint64_t from, const struct lane_ref *ref)
 {
     mt_status st = os_store_dead(s->store, from, ref);
@@ -301,10 +300,10 @@ static bool object_record(struct sh_store *s, struct sh_conn *c, const struct rl
     }
     if (ref.node == s->sh->node) {
         dead(s, c->process, &ref);
-        return true;
+        return ref.id.process != c->process || !sh_pull_was_served(s->sh, ref.id); /* else others may have copies */
     }
     copy_dead(s, c, &ref);
-    return false; /* the core knows the way to its node */
+    return false; /* the core knows the way to its node, and to other copies */
 }
 
 bool sh_store_record(struct sh *sh, const struct rlt_event *e)
@@ -363,29 +362,27 @@ void sh_store_goodbye(struct sh_conn *c)
     sweep(s);
 }
 
-static void owner_gone(struct sh_store *s, const struct rlt_action *a)
+void sh_store_told(struct sh *sh, const struct rlt_action *a)
 {
-    mt_status st = a->number ? os_store_owner_gone(s->store, a->number) : os_store_node_gone(s->store, a->node);
-    if (st.code)
-        mt_log_status(MT_LOG_WARN, "store_owner_gone", st);
-    if (!a->number)
-        sh_pulls_node_lost(s->sh, a->node);
-    sweep(s);
-}
-
-void sh_store_act(struct sh *sh, const struct rlt_action *a)
-{
-    struct lane_ref ref;
-    if (!sh->store)
+    struct sh_store *s = sh->store;
+    struct lane_ref  ref;
+    mt_status        st = mt_ok();
+    if (!s)
         return;
     if (a->kind == RLT_A_OBJECT_DEAD) {
         memcpy(&ref, a->payload, sizeof ref);
-        dead(sh->store, 0, &ref);
+        st = ref.node == sh->node ? os_store_dead(s->store, 0, &ref) : os_store_copy_dead(s->store, ref.id);
     } else if (a->kind == RLT_A_OWNER_GONE) {
-        owner_gone(sh->store, a);
+        st = os_store_owner_gone(s->store, a->number);
+    } else if (a->kind == RLT_A_OWNERS_GONE) {
+        sh_pulls_node_lost(sh, a->node);
+        st = os_store_node_gone(s->store, a->node);
     } else {
-        job_end(sh->store, (uint32_t)a->number);
+        job_end(s, (uint32_t)a->number);
     }
+    if (st.code)
+        mt_log_status(MT_LOG_DEBUG, "object_dead", st);
+    sweep(s);
 }
 
 mt_status sh_store_start(struct sh *sh)

@@ -103,6 +103,7 @@ struct sh {
     uint64_t            next_job;
     char                job_folder[256]; /* "" until the first job */
     uint32_t            node; /* ours, as the last welcome said */
+    mt_status           refused; /* why it leaves, where the cluster will not have it */
 };
 
 /* rlt_shell.c: one event into the core, and all that follows from it. Loop thread; inside an action the event is kept
@@ -152,6 +153,7 @@ void sh_peer_send(struct sh *sh, const struct rlt_action *a);
 void sh_peer_close(struct sh *sh, const struct rlt_action *a);
 void sh_program_read(struct sh *sh, const struct rlt_action *a);
 void sh_program_write(struct sh *sh, const struct rlt_action *a);
+void sh_program_drop(struct sh *sh, const struct rlt_action *a);
 
 /* rlt_job.c */
 void sh_job_start(struct sh *sh, const struct rlt_action *a);
@@ -168,8 +170,8 @@ MT_MUST_USE mt_status sh_store_start(struct sh *sh);
 void sh_store_stop(struct sh *sh);
 MT_MUST_USE mt_status sh_store_welcome(struct sh_conn *c, uint64_t process, uint32_t job);
 void sh_store_goodbye(struct sh_conn *c);
+void sh_store_told(struct sh *sh, const struct rlt_action *a); /* what the core has heard from other nodes */
 bool sh_store_record(struct sh *sh, const struct rlt_event *event); /* false: it is for the core */
-void sh_store_act(struct sh *sh, const struct rlt_action *a);
 void sh_store_settle(struct sh *sh); /* after objects have died: hands their places back */
 struct os_store *sh_store_of(const struct sh *sh);
 struct os_local *sh_store_local(struct sh *sh, uint32_t job); /* NULL: no process of that job was here, or no memory */
@@ -181,6 +183,7 @@ void sh_store_refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const
 /* rlt_pull.c */
 MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
 void sh_pulls_stop(struct sh *sh);
+bool sh_pull_was_served(struct sh *sh, mt_id id); /* and forgets it: the object is dead */
 void sh_pulls_registered(struct sh *sh);
 void sh_pulls_node_lost(struct sh *sh, uint32_t node);
 void sh_pulls_job_over(struct sh *sh, uint32_t job);

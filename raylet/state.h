@@ -90,6 +90,7 @@ struct rlt_proc {
     bool                is_drained;
     bool                is_closed;  /* its socket has ended */
     bool                has_names;  /* it has put a name at the head */
+    bool                has_remote; /* it has had leases on other nodes: what it owns may lie there */
     bool                is_leaving; /* CTL_SHUTDOWN was sent */
     int32_t             status;
     char               *crash; /* what it wrote when it died; NULL: nothing */
@@ -101,7 +102,6 @@ struct rlt_proc {
     struct rlt_list owned;    /* rlt_lease.in_owner: it is the owner or caller */
     struct rlt_list served;   /* rlt_lease.in_worker: it is the worker */
     struct rlt_list monitors; /* rlt_monitor.in_watcher */
-    MT_VEC(uint32_t) reached; /* nodes that it has leased from: values of its may be there */
 
     /* worker */
     struct rlt_lease *lease; /* task or actor; NULL: warm and idle, or starting */
@@ -403,20 +403,18 @@ void rlt_message_undelivered(struct rlt *r, const struct rlt_event *e);
 void rlt_message_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_message_lost(struct rlt *r, const struct lane_record *record, const uint8_t *payload); /* with its link */
 
-/* object.c */
-void rlt_object_dead(struct rlt *r, struct rlt_proc *from, const struct lane_record *record, const uint8_t *payload);
-void rlt_object_reached(struct rlt_proc *owner, uint32_t node);
-void rlt_object_process_gone(struct rlt *r, struct rlt_proc *p);
-void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l);
-void rlt_object_node_lost(struct rlt *r, uint32_t node);
-void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
-
 /* region.c */
 void rlt_region_want(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_segment *want);
 void rlt_region_drop(struct rlt *r, struct rlt_proc *p, uint32_t number);
 void rlt_regions_leave(struct rlt *r, struct rlt_proc *p);
 void rlt_region_failed(struct rlt *r, uint32_t number);
 void rlt_regions_fini(struct rlt *r);
+
+/* object.c: of objects whose owner and place are on two nodes */
+void rlt_object_dead(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_object_owner_gone(struct rlt *r, const struct rlt_proc *owner);
+void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l); /* its worker writes no more for its owner */
 
 /* names.c */
 void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
@@ -453,7 +451,7 @@ void rlt_remote_lane_broken(struct rlt *r, uint64_t lane);
 void rlt_remote_node_lost(struct rlt *r, uint32_t node, const char *why);
 
 /* program.c: jobs whose driver is on another node */
-void rlt_program_want(struct rlt *r, struct rlt_job *job);
+void rlt_program_want(struct rlt *r, struct rlt_job *job); /* the job may be gone after */
 void rlt_program_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_program_event(struct rlt *r, const struct rlt_event *e);
 void rlt_program_job_end(struct rlt *r, const struct rlt_job *job); /* its driver was here: tells the others */
@@ -469,6 +467,7 @@ void rlt_peer_out(struct rlt *r, const struct rlt_event *e); /* records of the s
 void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why);
 void rlt_peers_view(struct rlt *r, const struct rlt_node *n); /* the head's word on a node */
 void rlt_peers_lose_all(struct rlt *r, const char *why);
+void rlt_peers_tell(struct rlt *r, enum peer_kind kind, const void *payload, size_t size); /* all there is a link to */
 void rlt_peers_fini(struct rlt *r);
 
 /* nodes.c */

@@ -47,6 +47,8 @@ struct own_msg_at {
     uint64_t process;
     uint32_t node;
     int32_t  pid;
+    int32_t  status; /* dead: as waitpid gives it */
+    uint32_t reserved;
     char     text[CTL_TEXT_SIZE];
 };
 

@@ -57,8 +57,12 @@ static void tell_where(struct own *own, const struct own_actor *actor, uint64_t 
 {
     struct own_msg_at at = {.actor = actor->id, .state = actor->state, .incarnation = actor->incarnation,
                             .process = actor->worker, .node = actor->worker_node, .pid = actor->worker_pid};
-    if (actor->failure)
+    if (actor->failure) {
+        at.pid = actor->failure->pid;
+        at.node = actor->failure->node;
+        at.status = actor->failure->signal_number;
         snprintf(at.text, sizeof at.text, "%s", actor->failure->message);
+    }
     own_send_message(own, process, node, OWN_MSG_AT, &at, sizeof at, NULL, 0);
 }
 
@@ -303,18 +307,30 @@ void own_actor_pump(struct own *own, struct own_actor *actor)
     }
 }
 
+static void news_of_death(struct own *own, const struct own_actor *actor, uint32_t incarnation,
+                          const struct ctl_death *death);
+
+/* It had died before we could watch its process: its creator's word is the news. */
+static void actor_was_dead(struct own *own, struct own_actor *actor, const struct own_msg_at *at)
+{
+    struct ctl_death death = {.process = at->process, .node = at->node, .code = MT_EACTOR_DIED, .status = at->status,
+                              .pid = at->pid};
+    snprintf(death.text, sizeof death.text, "%.*s", (int)sizeof at->text - 1, at->text[0] ? at->text : "it has ended");
+    actor_die_of(own, actor, MT_EACTOR_DIED, death.text);
+    if (mt_id_is_zero(actor->monitor)) /* else the raylet tells, or has told */
+        news_of_death(own, actor, at->incarnation, &death);
+}
+
 static void actor_at(struct own *own, const struct ctl_message *from, const struct own_msg_at *at)
 {
     struct own_actor    *actor = mt_map_ptr(&own->actors, at->actor);
     struct ctl_lane_want want = {.process = at->process, .node = at->node, .incarnation = at->incarnation};
     mt_id                id = own_id_next(own);
-    char                 text[CTL_TEXT_SIZE];
 
     if (!actor || actor->is_mine || actor->id.process != from->process || actor->lane)
         return;
     if (at->state == OWN_ACTOR_DEAD) {
-        snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, at->text[0] ? at->text : "it has ended");
-        actor_die_of(own, actor, MT_EACTOR_DIED, text);
+        actor_was_dead(own, actor, at);
         return;
     }
     actor->incarnation = at->incarnation;

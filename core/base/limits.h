@@ -109,7 +109,7 @@ enum mt_limit {
     MT_CHECKPOINTS_NAMED_MAX   = 16,        /* passed over by a load and named in its report; more are counted */
     MT_DATA_FILE_MIB_MAX       = 8 * 1024,  /* of one data file, unpacked */
     MT_TRAIN_LOOK_MS           = 50,        /* how often a driver looks at its workers' progress */
-    MT_TRAIN_PING_MS           = 1000,      /* how often it asks its idle spares whether they live */
+    MT_TRAIN_PING_MS           = 200,       /* how often it asks its idle spares whether they live */
     MT_TRAIN_START_MS          = 60 * 1000, /* from asking for a worker until it has loaded model and data */
     MT_TRAIN_RETURN_MS         = 10 * 1000, /* from an abort until a survivor is back; then it is killed */
     MT_TRAIN_STARTS_MAX        = 3,         /* workers in a row that may die before they have started */

@@ -182,6 +182,12 @@ static void submit(struct own *own, struct input *in)
         own_ref_drop(own, ref);
 }
 
+static void scribble_claim(struct input *in, void *memory, enum lane_claim_state state)
+{
+    uint64_t slot = take(in, 1), sequence = take(in, 1);
+    shm_store64(&lane_claims_of(memory)[slot], lane_claim_word(sequence, (uint32_t)take(in, 1) % 3, state));
+}
+
 static void fuzz_owner(struct input *in)
 {
     static _Alignas(8) uint8_t payload[FUZZ_PAYLOAD_MAX];
@@ -200,7 +206,7 @@ static void fuzz_owner(struct input *in)
     for (int i = 0; i < FUZZ_STEPS_MAX && in->at < in->end; i++) {
         switch (take(in, 1) % 6) {
         case 0: submit(&own, in); break;
-        case 1: shm_store64(&lane_claims_of(memory)[take(in, 1)], lane_claim_word(take(in, 1), 0, (enum lane_claim_state)(take(in, 1) % 7))); break;
+        case 1: scribble_claim(in, memory, (enum lane_claim_state)(take(in, 1) % 7)); break;
         case 2:
             r = take_record(in, payload);
             if (r.kind != CTL_GRANT)
@@ -239,7 +245,7 @@ static void fuzz_worker(struct input *in)
         abort();
     for (int i = 0; i < FUZZ_STEPS_MAX && in->at < in->end; i++) {
         switch (take(in, 1) % 8) {
-        case 0: shm_store64(&lane_claims_of(memory)[take(in, 1)], lane_claim_word(take(in, 1), (uint32_t)take(in, 1) % 3, LANE_PENDING)); break;
+        case 0: scribble_claim(in, memory, LANE_PENDING); break;
         case 1:
             if (is_running)
                 is_running = !wrk_done(&wrk, 0, 0, 0, payload, take(in, 1), (uint64_t)i, 1);

@@ -45,23 +45,24 @@ struct sim_node;
 struct sim_proc;
 
 /* ---- counters: proof that each path was taken ------------------------------------------------------------------- */
-#define SIM_COUNTERS(X)                                                                                                \
-    /* faults */                                                                                                       \
-    X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_zygote) X(kill_raylet)             \
-    X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) X(pause_head)               \
-    X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(fork_failed) X(lane_failed) X(fault_total)   \
-    /* owners and workers */                                                                                           \
-    X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) X(task_user_error)    \
-    X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed) X(worker_blocked)                                        \
-    X(actor_made) X(actor_restarted) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died)                       \
-    X(name_put) X(name_refused) X(name_found)                                                                          \
-    /* raylets */                                                                                                      \
+#define SIM_COUNTERS(X) \
+    /* faults */ \
+    X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_asked_driver) X(kill_zygote) \
+    X(kill_raylet) X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) \
+    X(pause_head) X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(long_absence) X(fork_failed) \
+    X(lane_failed) X(fault_total) \
+    /* owners and workers */ \
+    X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) \
+    X(task_user_error) X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed) X(worker_blocked) X(actor_made) \
+    X(actor_restarted) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died) X(name_put) X(name_refused) \
+    X(name_found) \
+    /* raylets */ \
     X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted) \
     X(remote_lease) X(remote_run) X(remote_call) X(program_fetched) X(frame_replayed) \
-    /* head */                                                                                                         \
-    X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch)           \
-    X(head_noticed_pause) X(name_outcome_repeated)                                                                     \
-    X(job_accepted) X(job_attempt) X(job_succeeded) X(job_failed) X(job_stopped) X(job_submit_repeated) X(job_fenced)
+    /* head */ \
+    X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch) \
+    X(head_noticed_pause) X(name_outcome_repeated) X(job_accepted) X(job_attempt) X(job_succeeded) X(job_failed) \
+    X(job_stopped) X(job_submit_repeated) X(job_fenced)
 
 struct sim_counters {
 #define X(name) uint64_t name;
@@ -127,6 +128,7 @@ struct sim {
     uint32_t            drivers_started, drivers_over, drivers_alive;
     uint32_t            drivers_late;  /* started when the cluster has had time to settle: they look whether it has */
     uint32_t            drivers_after; /* started after the last fault: they must find everything in order */
+    uint64_t            head_spared_until; /* the head is not to be stopped: something longer is under way */
     bool                is_healed, is_over;
     jmp_buf             failed;
     char                failure[SIM_TEXT];

@@ -40,6 +40,33 @@ static void kill_process(struct sim *s, enum ctl_role role, uint64_t *counter)
     sim_proc_kill(s, p, SIGKILL);
 }
 
+/* A driver that others wait for: it has told nobody yet where its actor runs. NULL: none. */
+static struct sim_proc *asked_driver(struct sim *s)
+{
+    MT_MAP_EACH(&s->procs, entry) {
+        struct sim_proc *p = entry->value.ptr;
+        if (p->role != CTL_DRIVER || !p->is_ready)
+            continue;
+        MT_MAP_EACH(&p->own.actors, actor_entry) {
+            const struct own_actor *a = actor_entry->value.ptr;
+            if (a->is_mine && a->askers)
+                return p;
+        }
+    }
+    return NULL;
+}
+
+static bool kill_asked_driver(struct sim *s)
+{
+    struct sim_proc *p = asked_driver(s);
+    if (!p)
+        return false;
+    s->counters.kill_asked_driver++;
+    s->counters.fault_total++;
+    sim_proc_kill(s, p, SIGKILL);
+    return true;
+}
+
 /* It will die in the middle of one of its next turns. */
 static void plan_crash(struct sim *s)
 {
@@ -84,7 +111,7 @@ static void kill_raylet(struct sim *s)
 {
     uint64_t         i = sim_random(s, (uint64_t)s->config.nodes);
     struct sim_node *n = s->nodes[i];
-    if (!sim_node_is_up(n))
+    if (!sim_node_is_up(n) || n->spared_until > s->now)
         return;
     s->counters.kill_raylet++;
     s->counters.fault_total++;
@@ -103,7 +130,7 @@ static void restart_head(struct sim *s, struct sim_event *e)
 
 static void kill_head(struct sim *s)
 {
-    if (!sim_head_is_up(s))
+    if (!sim_head_is_up(s) || s->head_spared_until > s->now)
         return;
     s->counters.kill_head++;
     s->counters.fault_total++;
@@ -115,7 +142,7 @@ static void kill_head(struct sim *s)
 
 static void pause_head(struct sim *s)
 {
-    if (!sim_head_is_up(s))
+    if (!sim_head_is_up(s) || s->head_spared_until > s->now)
         return;
     s->counters.pause_head++;
     s->counters.fault_total++;
@@ -197,6 +224,10 @@ static void next_fault(struct sim *s, struct sim_event *e)
         return;
     }
     revive(s);
+    if (sim_chance(s, 300000) && kill_asked_driver(s)) {
+        sim_after(s, sim_between(s, SIM_MS, 2 * SIM_FAULT_MEAN_MS * SIM_MS), "fault", next_fault, 0);
+        return;
+    }
     if (s->config.has_head && sim_chance(s, 350000)) {
         uint64_t kind = sim_random(s, 10);
         if (kind == 0)
@@ -220,7 +251,30 @@ static void next_fault(struct sim *s, struct sim_event *e)
     sim_after(s, sim_between(s, SIM_MS, 2 * SIM_FAULT_MEAN_MS * SIM_MS), "fault", next_fault, 0);
 }
 
+/* A raylet that is out of the head's sight until it is given up, lives on, and comes back: cut off, or stopped. */
+static void long_absence(struct sim *s, struct sim_event *e)
+{
+    struct sim_node *n = s->nodes[sim_random(s, (uint64_t)s->config.nodes)];
+    uint64_t         time = sim_between(s, 10500 * SIM_MS, 12 * SIM_S);
+    (void)e;
+    if (!sim_node_is_up(n))
+        return;
+    n->crash_in = 0;
+    n->spared_until = s->head_spared_until = s->now + time + SIM_S; /* a head that restarts forgives silence */
+    sim_head_plan_crash(s, 0);
+    s->counters.long_absence++;
+    s->counters.fault_total++;
+    if (sim_chance(s, 300000)) {
+        sim_node_pause(s, n, time);
+    } else {
+        sim_net_cut(s, n->index, SIM_HEAD, time);
+        sim_net_cut(s, SIM_HEAD, n->index, time);
+    }
+}
+
 void sim_fault_start(struct sim *s)
 {
+    if (s->config.has_head && sim_chance(s, 600000))
+        sim_after(s, sim_between(s, 500 * SIM_MS, 3 * SIM_S), "long absence", long_absence, 0);
     sim_after(s, sim_between(s, SIM_MS, 100 * SIM_MS), "fault", next_fault, 0);
 }

@@ -57,7 +57,7 @@ uint64_t sim_head_serial(const struct sim *s)
     return s->head->serial;
 }
 
-/* ---- the disk ----------------------------------------------------------------------------------------------------------- */
+/* ---- the disk ---------------------------------------------------------------------------------------------------- */
 
 static void disk_apply(struct sim_head *h, const struct head_record *r)
 {
@@ -124,13 +124,14 @@ static void store(struct sim *s, struct head_action *a)
     if (at <= h->synced_at)
         at = h->synced_at + 1;
     h->synced_at = at;
-    if (!s->is_healed && sim_chance(s, 30000)) /* a moment when something may be promised that is not there yet */
+    /* A moment when something may be promised that is not there yet. */
+    if (!s->is_healed && s->head_spared_until <= s->now && sim_chance(s, 30000))
         sim_after(s, sim_between(s, 0, at - s->now), "crash", crash_while_writing, h->serial);
     e = sim_after(s, at - s->now, "disk", synced, h->serial);
     e->arg = a->token;
 }
 
-/* ---- what the head says is remembered ------------------------------------------------------------------------------------- */
+/* ---- what the head says is remembered ---------------------------------------------------------------------------- */
 
 static void check_said(struct sim *s, uint64_t stream, const uint8_t *bytes, size_t size)
 {
@@ -145,7 +146,7 @@ static void check_said(struct sim *s, uint64_t stream, const uint8_t *bytes, siz
     manta__v1__head_to_node__free_unpacked(m, NULL);
 }
 
-/* ---- stepping --------------------------------------------------------------------------------------------------------------- */
+/* ---- stepping ---------------------------------------------------------------------------------------------------- */
 
 static void act(struct sim *s, struct head_action *a)
 {
@@ -271,7 +272,7 @@ void sim_head_stream_closed(struct sim *s, uint64_t number)
     feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_CLOSED, .stream = number});
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void load_log(struct sim *s, const char *id, uint64_t size)
 {

@@ -27,7 +27,7 @@ void sim_net_free(struct sim *s)
     s->net = NULL;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------------- */
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 static uint64_t serial_of(struct sim *s, int place)
 {
@@ -73,7 +73,7 @@ static void free_if_over(struct sim *s, struct sim_stream *st)
     free(st);
 }
 
-/* ---- the end of a stream ------------------------------------------------------------------------------------------------ */
+/* ---- the end of a stream ----------------------------------------------------------------------------------------- */
 
 static void tell_closed(struct sim *s, struct sim_stream *st, int which, bool refused)
 {
@@ -103,7 +103,8 @@ static void closed_arrives(struct sim *s, struct sim_event *e)
         if (is_cut(s, other->place, end->place) && !e->size) { /* the news is held back, but not for ever */
             uint64_t           until = s->net->cut_until[other->place][end->place] - s->now;
             bool               gives_up = until > SIM_GIVE_UP_MS * SIM_MS;
-            struct sim_event  *again = sim_after(s, gives_up ? SIM_GIVE_UP_MS * SIM_MS : until, "closed", closed_arrives, st->serial);
+            uint64_t           wait = gives_up ? SIM_GIVE_UP_MS * SIM_MS : until;
+            struct sim_event  *again = sim_after(s, wait, "closed", closed_arrives, st->serial);
             again->arg = e->arg;
             again->size = gives_up;
             return;
@@ -156,7 +157,7 @@ bool sim_net_reset_one(struct sim *s)
     return false;
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------------------------ */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static void message_arrives(struct sim *s, struct sim_event *e)
 {
@@ -216,7 +217,7 @@ static struct sim_stream *find(struct sim *s, uint64_t serial, uint64_t number, 
     return NULL;
 }
 
-/* ---- to the head ---------------------------------------------------------------------------------------------------------- */
+/* ---- to the head ------------------------------------------------------------------------------------------------- */
 
 static void head_reached(struct sim *s, struct sim_event *e)
 {
@@ -299,7 +300,7 @@ uint64_t sim_net_head_peer(struct sim *s, uint64_t number)
     return st ? st->ends[!which].serial : 0;
 }
 
-/* ---- between raylets -------------------------------------------------------------------------------------------------------- */
+/* ---- between raylets --------------------------------------------------------------------------------------------- */
 
 static void dial_failed(struct sim *s, struct sim_node *n, uint64_t number, bool refused)
 {
@@ -371,14 +372,11 @@ void sim_net_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_JOB_KILL:
     case RLT_A_JOB_LOG_READ:
     case RLT_A_JOB_FORGET: sim_job_act(s, n, a); break;
-    case RLT_A_OBJECT_DEAD:
-    case RLT_A_OWNER_GONE:
-    case RLT_A_JOB_OVER: break; /* the store is not simulated */
     default: SIM_REQUIRE(s, false, "node %d: an action that the simulation does not know: %d", n->index, a->kind);
     }
 }
 
-/* ---- faults -------------------------------------------------------------------------------------------------------------------- */
+/* ---- faults ------------------------------------------------------------------------------------------------------ */
 
 static void give_up(struct sim *s, struct sim_event *e)
 {

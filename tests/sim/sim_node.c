@@ -476,8 +476,9 @@ void sim_node_dump(struct sim *s)
             continue;
         }
         rlt_stats(n->core, &st);
-        printf("  node %d: processes %u workers %u idle %u starting %u jobs %u leases %u lanes %u CPU free %lld of %lld\n", i,
-               st.processes, st.workers, st.idle_workers, st.starting_workers, st.jobs, st.leases, st.lanes,
+        printf("  node %d (number %u, epoch %u): processes %u workers %u idle %u starting %u jobs %u leases %u lanes %u "
+               "CPU free %lld of %lld\n",
+               i, st.node, st.epoch, st.processes, st.workers, st.idle_workers, st.starting_workers, st.jobs, st.leases, st.lanes,
                (long long)st.free[0], (long long)st.total[0]);
     }
 }

@@ -37,6 +37,7 @@ struct sim_node {
     int                 index;
     uint64_t            serial; /* of this incarnation; 0: down */
     uint32_t            starts;
+    uint64_t            spared_until; /* not to be killed: it is needed for something longer */
     bool                is_restarting;
     bool                is_ready; /* it has its number: drivers may come */
     uint64_t            paused_until;

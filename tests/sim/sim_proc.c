@@ -66,7 +66,7 @@ void sim_proc_wake(struct sim *s, uint64_t serial)
         turn_at(p, s->now + sim_between(s, 2 * SIM_US, 40 * SIM_US));
 }
 
-/* ---- dying ----------------------------------------------------------------------------------------------------------- */
+/* ---- dying ------------------------------------------------------------------------------------------------------- */
 
 static void message_free(struct sim *s, struct sim_message *m)
 {
@@ -188,7 +188,7 @@ void sim_proc_exit(struct sim_proc *p)
         p->killed_in_turn = -1; /* exit status 0 */
 }
 
-/* ---- the socket ------------------------------------------------------------------------------------------------------- */
+/* ---- the socket -------------------------------------------------------------------------------------------------- */
 
 void sim_proc_socket(struct sim *s, uint64_t serial, const struct lane_record *record, const void *payload,
                      struct sim_mem *const mem[2], uint64_t fork_conn)
@@ -264,7 +264,7 @@ void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *
     turn_at(p, s->now + SIM_US);
 }
 
-/* ---- control records ---------------------------------------------------------------------------------------------------- */
+/* ---- control records --------------------------------------------------------------------------------------------- */
 
 static void replied(struct sim_proc *p, const struct lane_record *record, const uint8_t *payload)
 {
@@ -340,7 +340,7 @@ static void down_drain(struct sim_proc *p)
     lane_ring_release(&p->down);
 }
 
-/* ---- what the halves want done -------------------------------------------------------------------------------------------- */
+/* ---- what the halves want done ----------------------------------------------------------------------------------- */
 
 static void unmap(struct sim_proc *p, void *lane)
 {
@@ -393,7 +393,7 @@ static void act(struct sim_proc *p, struct own_out *out)
     out->deaths.count = 0;
 }
 
-/* ---- turns ----------------------------------------------------------------------------------------------------------------- */
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
 
 static void fork_child(struct sim_proc *zygote, const struct sim_message *m)
 {
@@ -530,7 +530,7 @@ static void turn_fired(struct sim *s, struct sim_event *e)
         proc_die(p, p->killed_in_turn < 0 ? 0 : p->killed_in_turn);
 }
 
-/* ---- beginnings -------------------------------------------------------------------------------------------------------------- */
+/* ---- beginnings -------------------------------------------------------------------------------------------------- */
 
 void sim_driver_start(struct sim *s, struct sim_node *n, bool is_late)
 {
@@ -573,7 +573,7 @@ bool sim_proc_has_actor(struct sim *s, uint64_t serial, mt_id id)
     return actor && actor->state != OWN_ACTOR_DEAD;
 }
 
-/* ---- for people --------------------------------------------------------------------------------------------------------------- */
+/* ---- for people -------------------------------------------------------------------------------------------------- */
 
 static void dump_actor(const struct own_actor *a)
 {

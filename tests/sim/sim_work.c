@@ -20,7 +20,7 @@ int64_t sim_f(int64_t x)
     return (int64_t)(mt_rng_next(&rng) >> 8);
 }
 
-/* ---- submitting (both roles) -------------------------------------------------------------------------------------- */
+/* ---- submitting (both roles) ------------------------------------------------------------------------------------- */
 
 static const char *function_name(int fn)
 {
@@ -94,7 +94,7 @@ static void look_at(struct sim_proc *p, struct sim_item *item)
                      failed ? ref->value.failure->outcome : 1);
 }
 
-/* ---- workers: arguments ---------------------------------------------------------------------------------------------- */
+/* ---- workers: arguments ------------------------------------------------------------------------------------------ */
 
 struct sim_value {
     char           type;
@@ -139,6 +139,8 @@ static void run_begin(struct sim_proc *p)
     r->is_active = true;
     r->began = p->s->now;
     r->until = p->s->now + random_duration(p->s);
+    if (run.record.kind == LANE_CREATE && sim_chance(p->s, 300000))
+        r->until += sim_between(p->s, 50 * SIM_MS, 300 * SIM_MS); /* long enough for others to ask where it is */
     SIM_REQUIRE(p->s, count >= 1 && args[0].type == 'l' && args[0].size == 8, "I5: a task came without its number");
     memcpy(&r->x, args[0].bytes, sizeof r->x);
     r->task = sim_oracle_task(p->s, run.record.id);
@@ -175,7 +177,7 @@ static void run_begin(struct sim_proc *p)
     }
 }
 
-/* ---- workers: computing ------------------------------------------------------------------------------------------------- */
+/* ---- workers: computing ------------------------------------------------------------------------------------------ */
 
 /* Phase 1: asks for what the function needs. */
 static void run_ask(struct sim_proc *p)
@@ -321,7 +323,7 @@ uint64_t sim_work_due(const struct sim_proc *p)
     return p->run.phase >= 3 ? p->s->now + 100 * SIM_US : UINT64_MAX; /* the completion ring is full */
 }
 
-/* ---- drivers: operations ---------------------------------------------------------------------------------------------------- */
+/* ---- drivers: operations ----------------------------------------------------------------------------------------- */
 
 static void add_item(struct sim_proc *p, struct own_ref *ref, struct sim_task *task)
 {
@@ -591,7 +593,7 @@ void sim_driver_work(struct sim_proc *p)
         leave(p);
 }
 
-/* ---- who drives -------------------------------------------------------------------------------------------------------------------- */
+/* ---- who drives -------------------------------------------------------------------------------------------------- */
 
 void sim_driver_gone(struct sim_proc *p)
 {

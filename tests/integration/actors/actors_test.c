@@ -402,7 +402,11 @@ static manta_status watcher(manta_ctx *c, int argc, const manta_arg *argv)
     if (manta_actor_watch(argv[0].A, on_death, &news, &number, &e) != MANTA_OK)
         return manta_fail(c, e.code, "%s", e.message);
     atomic_store(&board->words[0], 1);
-    return news_wait(&news, 1) ? manta_return_i64(c, news.last.pid) : manta_fail(c, 1, "no news");
+    if (!news_wait(&news, 1))
+        return manta_fail(c, 1, "no news");
+    return news.last.pid ? manta_return_i64(c, news.last.pid)
+                         : manta_fail(c, 2, "incomplete news: code %d, signal %d, restarting %d: %s", news.last.code,
+                                      news.last.signal_number, news.last.restarting, news.last.message);
 }
 MANTA_REGISTER(watcher, "Au>l");
 

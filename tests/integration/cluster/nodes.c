@@ -19,8 +19,8 @@ extern char **environ;
 
 enum { READY_FD = 3 };
 
-/* A daemon, once it has said that it is ready; 0 where it ended before. */
-static int daemon_start(char *const argv[])
+/* A daemon, once it has said that it is ready; 0 where it ended before, or did not say so in time (then it is killed). */
+static int daemon_start(char *const argv[], int limit_ms)
 {
     posix_spawn_file_actions_t actions;
     char                       path[5000], line[256];
@@ -38,14 +38,13 @@ static int daemon_start(char *const argv[])
     posix_spawn_file_actions_destroy(&actions);
     close(ready[1]);
     struct pollfd p = {ready[0], POLLIN, 0};
-    CHECK_EQ(poll(&p, 1, TEST_WAIT_MS), 1);
-    ssize_t size = read(ready[0], line, sizeof line);
+    ssize_t size = poll(&p, 1, limit_ms) == 1 ? read(ready[0], line, sizeof line) : 0;
     close(ready[0]);
-    if (size <= 0) {
-        CHECK_EQ(waitpid(child, NULL, 0), child);
-        return 0;
-    }
-    return child;
+    if (size > 0)
+        return child;
+    kill(child, SIGTERM);
+    CHECK_EQ(waitpid(child, NULL, 0), child);
+    return 0;
 }
 
 int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_file)
@@ -55,12 +54,12 @@ int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_f
     snprintf(name, sizeof name, "n%d", number);
     snprintf(head_file, sizeof head_file, "%s/head.addr", n->folder);
     snprintf(token, sizeof token, "%s/token", n->folder);
-    snprintf(resources, sizeof resources, "at%d=100", number);
+    snprintf(resources, sizeof resources, "at%d=100,any=1", number);
     CHECK(mkdir(dir, 0700) == 0 || errno == EEXIST);
     char *argv[] = {"manta-raylet", "--dir", dir, "--node-name", name, "--head-file", head_file, "--token-file",
                     token_file ? (char *)token_file : token, "--num-cpus", (char *)cpus, "--resources", resources,
                     "--store-memory", "268435456", "--ready-fd", "3", NULL};
-    return daemon_start(argv);
+    return daemon_start(argv, token_file ? 1000 : TEST_WAIT_MS);
 }
 
 void nodes_wait_alive(int count)
@@ -74,7 +73,7 @@ void nodes_wait_alive(int count)
         for (int i = 0; i < all; i++)
             alive += info[i].alive;
         if (test_now_ms() > limit)
-            test_fail(__FILE__, __LINE__, "%d nodes alive instead of %d", alive, count);
+            test_fail(__FILE__, __LINE__, "%d nodes alive instead of %d (%d: %s)", alive, count, all, all < 0 ? e.message : "");
         test_sleep_ms(alive == count ? 0 : 5);
     }
 }
@@ -110,7 +109,7 @@ void nodes_start(struct nodes *n, int count, const char *cpus)
         CHECK(mkdir(parent, 0700) == 0 || errno == EEXIST);
         CHECK_EQ(mkdir(n->folder, 0700), 0);
         char *head[] = {"manta-head", "--dir", n->folder, "--ready-fd", "3", NULL};
-        n->head = daemon_start(head);
+        n->head = daemon_start(head, TEST_WAIT_MS);
         CHECK(n->head);
         for (int i = 0; i < count; i++) {
             n->raylets[i] = nodes_add(n, i, cpus, NULL);

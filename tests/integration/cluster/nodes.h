@@ -2,8 +2,8 @@
  *
  * nodes.h - a cluster of one head and some raylets on this machine, made by a test's driver as its own children.
  *
- * Node i has its runtime folder FOLDER/n<i>, its own resource "at<i>" (so that work can be forced there), and talks to the
- * others as if it were far away: real gRPC, real data sockets.
+ * Node i has its runtime folder FOLDER/n<i>, 100 of a resource "at<i>" (so that work can be forced there), 1 of a resource
+ * "any" that each node has, and talks to the others as if it were far away: real gRPC, real data sockets.
  */
 #ifndef INTEGRATION_NODES_H
 #define INTEGRATION_NODES_H
@@ -26,7 +26,7 @@ void nodes_start(struct nodes *n, int count, const char *cpus);
 void nodes_stop(struct nodes *n);
 /* SIGKILL, and waits for the process. */
 void nodes_kill(int *pid);
-/* One more raylet; fails the test unless `is_welcome` is what happens. Its pid, 0 where it ended. */
+/* One more raylet. Its pid; 0 where it was not ready (with another token_file, NULL is the right one: within a second). */
 int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_file);
 /* Waits until so many nodes are alive. */
 void nodes_wait_alive(int count);

@@ -85,7 +85,7 @@ struct follow {
     int     kills;    /* still to do */
     int     together; /* workers to kill at a time */
     int64_t kill_at;  /* the step from which on */
-    bool    kill_spare, stop_other;
+    bool    with_spare, kill_spare, stop_other, when_saved;
     bool    is_recovering;
 };
 
@@ -108,9 +108,11 @@ static void copy_text(char *to, const char *text)
 static void on_event(void *user, const manta_sgd_event *event)
 {
     struct follow *f = user;
-    if (event->kind == MANTA_SGD_WORKER)
+    if (event->kind == MANTA_SGD_WORKER) {
         f->pids[event->rank] = event->pid;
-    else if (event->kind == MANTA_SGD_SPARE)
+        f->spare = f->spare == event->pid ? 0 : f->spare;
+    }
+    if (event->kind == MANTA_SGD_SPARE)
         f->spare = event->pid;
     else if (event->kind == MANTA_SGD_BEGUN)
         f->begun = event->step, copy_text(f->begun_text, event->text);
@@ -126,12 +128,14 @@ static void on_event(void *user, const manta_sgd_event *event)
         f->step = event->step;
     if (event->kind != MANTA_SGD_STEP || f->is_recovering)
         return;
-    if (f->kills > 0 && f->step >= f->kill_at && f->pids[0] && (f->together < 2 || f->pids[f->together - 1]))
-        kill_some(f);
-    if (f->kill_spare && f->spare) {
+    if ((f->with_spare && !f->spare) || (f->when_saved && !f->saved))
+        return; /* until it is there (again) */
+    if (f->kill_spare) {
         CHECK_EQ(kill(f->spare, SIGKILL), 0);
         f->kill_spare = false;
-    }
+        f->spare = 0;
+    } else if (f->kills > 0 && f->step >= f->kill_at && f->pids[0] && (f->together < 2 || f->pids[f->together - 1]))
+        kill_some(f);
 }
 
 static struct follow followed;
@@ -216,10 +220,12 @@ static void a_spare_takes_over(void)
     manta_sgd_opts opts = options(2, LONG_EPOCHS);
     opts.scaling.spares = 1;
     followed.kills = 2;
-    followed.kill_spare = true; /* which is replaced as well */
+    followed.with_spare = followed.kill_spare = true; /* which is replaced as well */
     manta_sgd_result r = fit(&opts);
     CHECK_EQ(followed.kills, 0);
     CHECK_EQ(r.restarts, 2);
+    CHECK_EQ(followed.lost, 3);
+    CHECK(r.last.start_s == 0 && r.last.load_s == 0); /* it was there already */
     CHECK(r.weights == wanted);
     data_clear();
 }
@@ -245,7 +251,7 @@ static void all_killed(void)
     char           storage[PATH_SIZE + 16];
     manta_sgd_opts opts = options(2, LONG_EPOCHS);
     storage_of(&opts, storage);
-    followed.kills = 1, followed.together = 2, followed.kill_at = 120;
+    followed.kills = 1, followed.together = 2, followed.when_saved = true;
     manta_sgd_result r = fit(&opts);
     CHECK_EQ(followed.kills, 0);
     CHECK_EQ(r.restarts, 2);

@@ -91,7 +91,8 @@ static bool hello_send(struct client *c, enum ctl_role role, uint16_t version)
     if (role == CTL_DRIVER) {
         h->argc = 1;
         h->envc = 1;
-        h->strings_size = (uint32_t)(snprintf(text, 256, "driver%cTEST_ZYGOTE=%s%c/tmp", 0, client_zygote_dies ? "dies" : "lives", 0) + 1);
+        const char *life = client_zygote_dies ? "dies" : "lives";
+        h->strings_size = (uint32_t)(snprintf(text, 256, "driver%cTEST_ZYGOTE=%s%c/tmp", 0, life, 0) + 1);
         exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
         fds = 1;
     }

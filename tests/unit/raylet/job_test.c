@@ -2,6 +2,7 @@
  *
  * job_test.c - a real head and a real raylet: registration, submitted jobs, their logs, their ends, restarts of the head.
  */
+#include "tests/unit/raylet/folder.h"
 #include "core/base/sha256.h"
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"
@@ -104,15 +105,13 @@ static void end(pid_t pid)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    char command[160];
     rpc_channel_close(f->channel);
     rpc_free(f->rpc);
     end(f->raylet);
     assert_int_not_equal(rmdir(f->node_dir) && errno != ENOENT, 1); /* nothing of ours is left in it */
     end(f->head);
     assert_true(waitpid(-1, NULL, WNOHANG) < 0); /* this is the subreaper: no process is left either */
-    snprintf(command, sizeof command, "rm -rf %s", f->dir);
-    assert_int_equal(system(command), 0);
+    assert_true(folder_remove(f->dir));
     free(f);
     return 0;
 }

@@ -5,6 +5,7 @@
  *
  * Only the second node has "gold", so what wants it runs there.
  */
+#include "tests/unit/raylet/folder.h"
 #include "tests/unit/raylet/client.h"
 
 #include <errno.h>
@@ -107,7 +108,6 @@ static void end(pid_t pid)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    char command[160];
     client_close(&f->c);
     end(f->raylet[0]);
     end(f->raylet[1]);
@@ -115,8 +115,7 @@ static int teardown(void **state)
     for (int i = 0; i < 3000 && waitpid(-1, NULL, WNOHANG) >= 0; i++)
         usleep(1000);
     assert_true(waitpid(-1, NULL, WNOHANG) < 0); /* this is the subreaper: no process is left */
-    snprintf(command, sizeof command, "rm -rf %s", f->dir);
-    assert_int_equal(system(command), 0);
+    assert_true(folder_remove(f->dir));
     free(f);
     return 0;
 }
@@ -395,7 +394,7 @@ int main(void)
     };
     const char *role = getenv("MANTA_ROLE");
     if (role && strcmp(role, "zygote") == 0)
-        client_serve_as_zygote(atoi(getenv("MANTA_FD")));
+        client_serve_as_zygote((int)strtol(getenv("MANTA_FD"), NULL, 10));
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -439,7 +439,7 @@ int main(void)
     };
     const char *role = getenv("MANTA_ROLE");
     if (role && strcmp(role, "zygote") == 0)
-        client_serve_as_zygote(atoi(getenv("MANTA_FD")));
+        client_serve_as_zygote((int)strtol(getenv("MANTA_FD"), NULL, 10));
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
