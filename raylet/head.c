@@ -349,10 +349,12 @@ static void placed(struct rlt *r, const Manta__V1__Place *place)
         struct rlt_class *c = class_of(r, place->owner, place->class_id, place->version);
         if (!c)
             return; /* an answer to a level that is no more */
-        if (place->nodes[i] == r->node)
-            r->is_dirty = true; /* rlt_schedule tries this node anyway */
-        else
+        if (place->nodes[i] == r->node) {
+            c->placed_here = c->placed_here < class_lacks(c) ? c->placed_here + 1 : class_lacks(c);
+            r->is_dirty = true;
+        } else {
             rlt_remote_request(r, c, place->nodes[i]);
+        }
     }
 }
 

@@ -104,6 +104,7 @@ void rlt_demand(struct rlt *r, struct rlt_proc *owner, const struct ctl_demand *
     if (!c || demand->version <= c->version)
         return;
     c->version = demand->version;
+    c->placed_here = 0;
     c->wanted = demand->wanted < RLT_WANTED_MAX ? demand->wanted : RLT_WANTED_MAX;
     if (rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code) {
         if (c->wanted)

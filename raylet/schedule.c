@@ -12,13 +12,39 @@
 
 #include <stdio.h>
 
+static bool has_other_nodes(const struct rlt *r)
+{
+    MT_MAP_EACH(&r->nodes, entry) {
+        const struct rlt_node *n = entry->value.ptr;
+        if (n->node != r->node && n->state == 1)
+            return true;
+    }
+    return false;
+}
+
+static bool node_could_ever(const struct rlt_node *n, const struct rlt_class *c)
+{
+    for (uint32_t i = 0; i < c->def.resource_count; i++) {
+        bool has = false;
+        for (uint32_t k = 0; k < n->total_count; k++)
+            has |= strcmp(n->total[k].name, c->def.resources[i].name) == 0 && n->total[k].milli >= c->def.resources[i].milli;
+        if (!has)
+            return false;
+    }
+    return true;
+}
+
+/* Whether this node may grant it by itself. */
 static bool is_for_this_node(const struct rlt *r, const struct rlt_class *c)
 {
-    const struct rlt_node *wanted;
-    if ((c->def.policy != CTL_NODE && c->def.policy != CTL_NODE_SOFT) || c->def.node == r->node)
-        return true;
-    wanted = rlt_node_find(r, c->def.node);
-    return c->def.policy == CTL_NODE_SOFT && (!wanted || wanted->state != 1); /* there if it lives, else anywhere */
+    const struct rlt_node *wanted = rlt_node_find(r, c->def.node);
+    if (c->def.policy == CTL_NODE)
+        return c->def.node == r->node;
+    if (c->def.policy == CTL_NODE_SOFT) /* there if it lives and could ever, else anywhere */
+        return c->def.node == r->node || !wanted || wanted->state != 1 || !node_could_ever(wanted, c);
+    if (c->def.policy == CTL_SPREAD) /* over all nodes: the head counts, where there is one */
+        return !r->head.is_registered || c->placed_here || !has_other_nodes(r);
+    return true;
 }
 
 static bool class_fits(const struct rlt *r, const struct rlt_class *c)
@@ -62,6 +88,7 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
     rlt_list_append(&c->leases, &l->in_class);
     rlt_list_append(&owner->owned, &l->in_owner);
     c->held++;
+    c->placed_here -= c->placed_here > 0;
     if (worker) {
         rlt_lease_activate(r, l, worker);
         return;

@@ -154,6 +154,7 @@ struct rlt_class {
     uint64_t          version;
     uint32_t          wanted;
     uint32_t          held; /* STARTING (asked of another node, too) and ACTIVE */
+    uint32_t          placed_here; /* leases that the head has answered with this node */
     uint64_t          waiting_since;
     bool              is_refused; /* answered with CTL_UNSCHEDULABLE at this level */
     struct rlt_list   leases;     /* rlt_lease.in_class, oldest first */

@@ -257,7 +257,10 @@ static void no_descriptor_is_left_behind(void **state)
         teardown(state);
         close(fd);
     }
-    assert_int_equal(count_fds(), before);
+    /* gRPC's own threads close theirs a little later, those of the first round too: fewer than before is fine. */
+    for (int i = 0; i < 5000 && count_fds() > before; i++)
+        usleep(1000);
+    assert_true(count_fds() <= before);
 }
 
 int main(void)
