@@ -44,6 +44,7 @@ static void tick(uint64_t now)
         return;
     lib.ticked_ns = now;
     own_tick(&lib.own, now);
+    lib_store_trim(now);
     lib_act();
 }
 
