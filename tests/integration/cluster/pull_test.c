@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -415,6 +416,46 @@ static void pull_source_silent(void)
     check_failed(&n, &g, thread);
 }
 
+/* A driver is killed while a value of its crosses: its job goes on both nodes, others stay. */
+static void pull_stranger(void)
+{
+    manta_error     e;
+    manta_view      view;
+    char            address[256];
+    snprintf(address, sizeof address, "%s/manta/c/n0", getenv("XDG_RUNTIME_DIR"));
+    manta_init_opts opts = {.address = address};
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
+    manta_ref *made = make_there(256 * MIB, 1);
+    wait_made(made);
+    CHECK_CODE(manta_get(made, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    test_sleep_ms(TEST_WAIT_MS); /* it is killed before */
+}
+static void pull_driver_killed(void)
+{
+    extern char **environ;
+    struct nodes  n;
+    pid_t         stranger;
+    char         *argv[] = {"/proc/self/exe", "--run", "pull_stranger", NULL};
+    nodes_start_store(&n, 2, "2", 600);
+    manta_ref *made = make_there(4 * MIB, 2);
+    check_filled(made, 4 * MIB, 2);
+    CHECK_EQ(posix_spawn(&stranger, argv[0], NULL, NULL, argv, environ), 0);
+    int64_t limit = test_now_ms() + TEST_WAIT_MS;
+    while (resident(n.raylets[0]) < 16 * MIB && test_now_ms() < limit)
+        test_sleep_ms(0);
+    CHECK_EQ(kill(n.raylets[1], SIGSTOP), 0);
+    CHECK(resident(n.raylets[0]) < 256 * MIB);
+    CHECK_EQ(kill(stranger, SIGKILL), 0);
+    CHECK_EQ(waitpid(stranger, NULL, 0), stranger);
+    wait_resident(n.raylets[0], BASE_MIB * MIB);
+    CHECK_EQ(kill(n.raylets[1], SIGCONT), 0);
+    wait_resident(n.raylets[1], BASE_MIB * MIB);
+    check_filled(made, 4 * MIB, 2);
+    CHECK_I64(look_at(made, 2, 1), (int64_t)(4 * MIB));
+    manta_free(made);
+    nodes_stop(&n);
+}
+
 /* ---- strangers ---- */
 
 /* The ports that a process listens on. */
@@ -567,11 +608,15 @@ static const struct test_case cases[] = {
     {"pull_maker_dies", pull_maker_dies, OWN_INIT},
     {"pull_source_killed", pull_source_killed, OWN_INIT},
     {"pull_source_silent", pull_source_silent, OWN_INIT},
+    {"pull_driver_killed", pull_driver_killed, OWN_INIT},
     {"pull_garbage", pull_garbage, OWN_INIT},
     {NULL, NULL, {0}, false, 0},
+    {"pull_stranger", pull_stranger, OWN_INIT}, /* started by pull_driver_killed only */
 };
 
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[2], "pull_stranger") == 0)
+        return test_main(argc, argv, &cases[sizeof cases / sizeof cases[0] - 1]);
     return test_main(argc, argv, cases);
 }
