@@ -61,6 +61,8 @@ static void frame_send(struct rlt *r, struct rlt_peer *p, uint64_t stream, const
     Manta__V1__Frame             *out = rlt_keep(r->out, &empty, sizeof empty);
     struct rlt_action            *a = rlt_act(r->out, RLT_A_PEER_SEND);
     link_fill(&p->link, r->node, r->epoch, f, out);
+    if (out->records.len) /* what this very step takes in may acknowledge the frame, and so free it */
+        out->records.data = rlt_keep(r->out, out->records.data, out->records.len);
     a->stream = stream;
     a->node = p->node;
     a->frame = out;

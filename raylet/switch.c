@@ -500,7 +500,8 @@ static void down_behind_lane(struct sw *sw, const struct rlt_action *a, struct s
         return;
     }
     l->held->action = *a;
-    memcpy(l->held->payload, a->payload, size);
+    if (size)
+        memcpy(l->held->payload, a->payload, size);
 }
 
 /* What waits for room goes on; then what was held behind it; then the lane may go. True: something moved. */

@@ -51,8 +51,14 @@ def our_shared_memory():
     return {f"{path}": f"shared memory {path}" for path in SHM.glob("*manta*")} if SHM.is_dir() else {}
 
 
+def is_runtime_folder(path, folder):
+    """The folder that all clusters of a user share stays, as /run/user does; what is in it must go."""
+    return path.parent == pathlib.Path(folder) and path.name == "manta" and path.is_dir() and not any(path.iterdir())
+
+
 def our_files(folders):
-    return {f"{path}": f"file {path}" for folder in folders for path in pathlib.Path(folder).rglob("*")}
+    return {f"{path}": f"file {path}" for folder in folders for path in pathlib.Path(folder).rglob("*")
+            if not is_runtime_folder(path, folder)}
 
 
 def new_since(before, folders):

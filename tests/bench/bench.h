@@ -21,6 +21,7 @@ enum {
     BENCH_DEEP = 10000,         /* calls of one step of our own asynchronous cases */
     BENCH_WAIT_MS = 30 * 1000,  /* longest wait for any result; then the case fails */
     BENCH_SAMPLES_MAX = 200000, /* of a latency */
+    BENCH_SAMPLES_MIN = 8,      /* however long they take */
 };
 
 enum bench_floor {

@@ -85,9 +85,25 @@ struct follow {
     int     kills;    /* still to do */
     int     together; /* workers to kill at a time */
     int64_t kill_at;  /* the step from which on */
-    bool    with_spare, kill_spare, stop_other, when_saved;
+    bool    with_spare, kill_spare, stop_other, when_saved, counts_threads;
     bool    is_recovering;
 };
+
+/* Threads of the process that a worker was forked from: more than one, and it could not fork. */
+static int threads_of_parent(int pid)
+{
+    char path[64], text[512] = "", output[4096];
+    int  parent = 0, threads = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *f = fopen(path, "re");
+    CHECK(f && fread(text, 1, sizeof text - 1, f) > 0 && fclose(f) == 0);
+    CHECK_EQ(sscanf(strrchr(text, ')'), ") %*c %d", &parent), 1);
+    snprintf(path, sizeof path, "/proc/%d/task", parent);
+    CHECK_EQ(test_program((char *[]){"ls", path, NULL}, output, sizeof output), 0);
+    for (const char *c = output; *c; c++)
+        threads += *c == '\n';
+    return threads;
+}
 
 static void kill_some(struct follow *f)
 {
@@ -111,6 +127,8 @@ static void on_event(void *user, const manta_sgd_event *event)
     if (event->kind == MANTA_SGD_WORKER) {
         f->pids[event->rank] = event->pid;
         f->spare = f->spare == event->pid ? 0 : f->spare;
+        if (f->counts_threads)
+            CHECK_EQ(threads_of_parent(event->pid), 1);
     }
     if (event->kind == MANTA_SGD_SPARE)
         f->spare = event->pid;
@@ -186,6 +204,7 @@ static void any_number_of_workers(void)
     uint64_t wanted = calm(SHORT_EPOCHS);
     for (int workers = 2; workers <= 4; workers *= 2) {
         manta_sgd_opts opts = options(workers, SHORT_EPOCHS);
+        followed.counts_threads = true;
         CHECK(fit(&opts).weights == wanted);
         CHECK_EQ(followed.begun, 0);
     }

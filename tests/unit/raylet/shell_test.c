@@ -44,6 +44,7 @@ static void start(struct fixture *f, bool is_private, const char *cpus)
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     f->raylet = fork();
     if (f->raylet == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of this test, it leaves nothing */
         const char *argv[16] = {MANTA_RAYLET, "--dir", f->dir, "--num-cpus", cpus, "--memory", "1000000",
                                 "--resources", "gold=1", "--ready-fd", ready_fd};
         int n = 11;
