@@ -472,10 +472,11 @@ void os_client_trim(struct os_client *client, uint64_t keep_bytes, struct os_tri
     uint64_t warm = 0;
     for (struct os_own *own = client->own_newest; own; own = own->older)
         warm += warm_free_bytes(own);
-    /* A whole segment first (the newest are the largest), but the last one stays: the next put needs no
+    /* A whole segment first (the newest are the largest), but a last small one stays: the next put needs no
      * message. */
-    for (struct os_own *own = client->own_newest; own && client->own_newest->older; own = own->older) {
-        if (!own_is_idle(own) || warm - warm_free_bytes(own) < keep_bytes)
+    for (struct os_own *own = client->own_newest; own; own = own->older) {
+        bool kept = !client->own_newest->older || warm - warm_free_bytes(own) < keep_bytes;
+        if (!own_is_idle(own) || (kept && own->mapped.size <= keep_bytes))
             continue;
         *out = (struct os_trim){OS_TRIM_SEGMENT, own->mapped.number, own->mapped.size, own->mapped.data,
                                 own->mapped.generations};

@@ -118,8 +118,8 @@ struct os_trim {
     void             *data;
     const void       *generations;
 };
-/* The next memory that has been free for a whole round, beyond `keep_bytes` of warm free memory. Call until NOTHING,
- * then os_client_trim_round. */
+/* The next memory that has been free for a whole round, beyond `keep_bytes` of warm free memory; a segment that is
+ * larger than that goes as a whole. Call until NOTHING, then os_client_trim_round. */
 void os_client_trim(struct os_client *client, uint64_t keep_bytes, struct os_trim *out);
 void os_client_trim_round(struct os_client *client);
 

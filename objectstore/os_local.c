@@ -10,6 +10,7 @@
 #include "objectstore/os_backing.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 struct os_local_map {
     struct os_local_map *next;
@@ -117,6 +118,31 @@ mt_status os_local_alloc(struct os_local *local, uint64_t size, const struct os_
     MT_TRY(os_store_want(local->store, local->client.process, want, room, &grant, text, actions));
     MT_TRY(own_segment(local, grant));
     return os_client_alloc(&local->client, size, out_place, out_data, &want);
+}
+
+static void give_segment_back(struct os_local *local, uint32_t segment)
+{
+    for (struct os_local_map **link = &local->maps; *link; link = &(*link)->next)
+        if ((*link)->segment == segment) {
+            unmap(link);
+            break;
+        }
+    mt_status st = os_store_segment_back(local->store, local->client.process, segment);
+    MT_ASSERT(st.code == MT_OK || st.code == MT_ENOMEM);
+}
+
+void os_local_trim(struct os_local *local, bool now)
+{
+    struct os_trim trim;
+    if (now)
+        os_client_trim_round(&local->client);
+    for (os_client_trim(&local->client, 0, &trim); trim.kind != OS_TRIM_NOTHING;
+         os_client_trim(&local->client, 0, &trim))
+        if (trim.kind == OS_TRIM_SEGMENT)
+            give_segment_back(local, trim.segment);
+        else
+            (void)madvise(trim.data, trim.size, MADV_REMOVE); /* else the pages stay */
+    os_client_trim_round(&local->client);
 }
 
 void os_local_forget(struct os_local *local, uint32_t segment)

@@ -37,6 +37,9 @@ MT_MUST_USE mt_status os_local_alloc(struct os_local *local, uint64_t size, cons
                                      struct os_place *out_place, void **out_data, char *text,
                                      struct os_actions *actions);
 
+/* Gives back what has been free for a round of OS_TRIM_ROUND_MS, or (`now`) everything that is free. */
+void os_local_trim(struct os_local *local, bool now);
+
 /* Before os_backing_close of any segment of the job (OS_CLOSE). */
 void os_local_forget(struct os_local *local, uint32_t segment);
 

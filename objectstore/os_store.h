@@ -12,7 +12,7 @@
  *   a process ends   -> os_store_process_gone; sweep
  *   an owner on another node is dead -> os_store_owner_gone; sweep
  *   a job ends       -> os_store_job_gone -> OS_CLOSE
- *   OS_TICK_MS       -> os_store_tick
+ *   MT_OS_TICK_MS       -> os_store_tick
  *
  * Life of a segment:
  *
@@ -24,12 +24,12 @@
 #ifndef OS_STORE_H
 #define OS_STORE_H
 
+#include "core/base/limits.h"
 #include "core/lane/record.h"
 #include "objectstore/os_layout.h"
 #include "objectstore/os_memory.h"
 
 enum {
-    OS_TICK_MS = 20,    /* how often places that were still pinned are looked at again */
     OS_TEXT_SIZE = 256, /* of the reason of ESTORE_FULL */
 };
 

@@ -41,7 +41,7 @@ mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, c
     transfer->loop = loop;
     transfer->token = *token;
     transfer->listener.accepted = conn_accepted;
-    MT_TRY(io_listener_open_tcp(loop, &transfer->listener, host, port, OS_TRANSFER_CONNECTIONS_MAX));
+    MT_TRY(io_listener_open_tcp(loop, &transfer->listener, host, port, MT_OS_TRANSFER_CONNECTIONS_MAX));
     transfer->port = transfer->listener.port;
     return mt_ok();
 }
@@ -79,6 +79,15 @@ void os_transfer_close(struct os_transfer *transfer)
     }
     io_listener_close(&transfer->listener);
     io_token_wipe(&transfer->token);
+}
+
+void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
+{
+    for (struct os_transfer_conn *conn = transfer->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (!mt_id_is_zero(conn->pinned.id) && conn->pinned.job == job)
+            conn_end(conn);
+    }
 }
 
 static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)

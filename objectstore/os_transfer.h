@@ -9,13 +9,10 @@
 #ifndef OS_TRANSFER_H
 #define OS_TRANSFER_H
 
+#include "core/base/limits.h"
 #include "core/io/listener.h"
 #include "objectstore/os_pull.h"
 
-enum {
-    OS_TRANSFER_CONNECTIONS_MAX = 1024, /* incoming */
-    OS_FETCHES_MAX = 256,               /* outgoing */
-};
 
 struct os_transfer {
     /* Set by the caller before open. pin: the value of an object here, unchanging until as many unpins. */
@@ -45,15 +42,19 @@ MT_MUST_USE mt_status os_transfer_open(struct os_transfer *transfer, struct io_l
                                        uint16_t port, const struct io_token *token);
 /* Ends every connection; fetches are done with ECANCELLED. */
 void os_transfer_close(struct os_transfer *transfer);
+/* Ends the connections that an object of this job is being sent on: its segments are about to be closed. */
+void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job);
 
 /* One object on its way here. Starts zeroed, stays in place until `done`, which runs once, never inside start. */
 struct os_fetch {
     void (*done)(struct os_fetch *fetch, mt_status st); /* the memory may be freed there */
+    uint64_t cold; /* set by the caller: bytes of the data that may have no pages yet; they are made chunk by chunk */
 
     /* private */
     struct os_transfer *transfer;
     struct os_fetch    *next, *previous;
     struct os_pull      pull;
+    uint64_t            faulted; /* bytes of the data whose pages are there */
     struct io_watch     watch;
     struct io_timer     timer;
     int                 fd;
@@ -62,7 +63,7 @@ struct os_fetch {
 };
 /* Fetches `ref` from the raylet at host:port (a number, or "localhost"), which the head knows as to_node, to_epoch (0:
  * any), into `data` (ref->size bytes, valid until done). `done` says ECONN, EFENCED, EOBJ_LOST, ETIMEDOUT, EPROTO.
- * EAGAIN: OS_FETCHES_MAX are under way. EINVAL: no address. ESYS. On failure `done` does not run. */
+ * EAGAIN: MT_OS_FETCHES_MAX are under way. EINVAL: no address. ESYS. On failure `done` does not run. */
 MT_MUST_USE mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host,
                                      uint16_t port, uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref,
                                      void *data);

@@ -17,7 +17,7 @@ void rlt_caller_want(struct rlt *r, struct rlt_proc *caller, mt_id request, cons
     for (struct rlt_list *link = caller->owned.next; link != &caller->owned; link = link->next)
         if (mt_id_equal(mt_container_of(link, struct rlt_lease, in_owner)->request, request))
             return; /* asked twice: the grant is on its way */
-    if (want->node != r->node && r->leases.count < RLT_CALLERS_MAX && rlt_remote_lane_want(r, caller, request, want))
+    if (want->node != r->node && r->leases.count < MT_RLT_CALLERS_MAX && rlt_remote_lane_want(r, caller, request, want))
         return;
     if (want->node != r->node || !worker || !worker->lease || worker->lease->kind != LEASE_ACTOR ||
         worker->lease->state != LEASE_ACTIVE) {
@@ -25,7 +25,7 @@ void rlt_caller_want(struct rlt *r, struct rlt_proc *caller, mt_id request, cons
         rlt_down_reply(r->out, caller->conn, request, MT_EACTOR_DIED, text);
         return;
     }
-    if (r->leases.count >= RLT_CALLERS_MAX) {
+    if (r->leases.count >= MT_RLT_CALLERS_MAX) {
         rlt_down_reply(r->out, caller->conn, request, MT_EAGAIN, "too many lanes on this node");
         return;
     }

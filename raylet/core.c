@@ -49,7 +49,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
         return NULL;
     r->config = *config;
     if (!r->config.workers_max)
-        r->config.workers_max = RLT_WORKERS_MAX;
+        r->config.workers_max = MT_RLT_WORKERS_MAX;
     if (rlt_ledger_init(&r->ledger, config->total, config->resource_count).code) {
         free(r);
         return NULL;
@@ -409,6 +409,12 @@ static void handle(struct rlt *r, const struct rlt_event *e)
     }
 }
 
+void rlt_self(const struct rlt *r, uint32_t *out_node, uint32_t *out_epoch)
+{
+    *out_node = r->node;
+    *out_epoch = r->epoch;
+}
+
 /* ---- looking in -------------------------------------------------------------------------------------------------- */
 
 void rlt_stats(const struct rlt *r, struct rlt_stats *out)
@@ -443,7 +449,7 @@ void rlt_stats(const struct rlt *r, struct rlt_stats *out)
 
 static const char *check_resources(const struct rlt *r)
 {
-    int64_t leased[RLT_RESOURCES_MAX] = {0};
+    int64_t leased[MT_RLT_RESOURCES_MAX] = {0};
     int     cpu = rlt_ledger_find(&r->ledger, "CPU");
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);

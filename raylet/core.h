@@ -22,6 +22,7 @@
 #ifndef RLT_CORE_H
 #define RLT_CORE_H
 
+#include "core/base/limits.h"
 #include "core/lane/ctl.h"
 #include "core/proto/manta.pb-c.h"
 
@@ -30,8 +31,6 @@
 struct rlt;
 
 enum {
-    RLT_RESOURCES_MAX = 16,         /* kinds on one node */
-    RLT_GPUS_MAX = 16,              /* devices on one node */
     RLT_ADDRESS_SIZE = CTL_NAME_SIZE,
     RLT_FDS = 4,                    /* descriptors of one socket message */
 };
@@ -47,7 +46,7 @@ struct rlt_config {
     bool     has_head;    /* a head exists or will: wants, names and nodes go to it */
     bool     is_private;  /* one driver owns this raylet: when its connection ends, so does the raylet */
     uint32_t resource_count;
-    struct ctl_resource total[RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
+    struct ctl_resource total[MT_RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
     uint32_t workers_max;        /* processes forked on this node at a time; 0: the default */
     uint32_t idle_workers_max;   /* per job, kept warm; 0: CPUs + 2 */
 };
@@ -173,8 +172,9 @@ enum rlt_action_kind {
 
     /* the object store, which the shell keeps beside the core */
     RLT_A_OBJECT_DEAD, /* payload (lane_ref): never named again. Of this node: the object; else the copy of it here */
-    RLT_A_OWNER_GONE,  /* number (process): an owner on another node is dead */
+    RLT_A_OWNER_GONE,  /* number (process): an owner is dead; said again when a worker of its has ended */
     RLT_A_OWNERS_GONE, /* node: all owners on it are */
+    RLT_A_JOB_OVER,    /* number (as in refs): the job has ended, and every process of it here */
 
     RLT_A_JOB_START, /* name, job_spec, number (attempt): fetch blobs, unpack, run */
     RLT_A_JOB_KILL,  /* name, flags (signal); before it has started: JOB_FAILED follows */
@@ -254,13 +254,18 @@ void        rlt_free(struct rlt *r);
  * answered to that peer. Out of memory inside a step drops the connection or the request that needed it. */
 void rlt_step(struct rlt *r, const struct rlt_event *event, struct rlt_actions *out);
 
+/* Number and epoch of this node; 0 until the head has answered. */
+void rlt_self(const struct rlt *r, uint32_t *out_node, uint32_t *out_epoch);
+
 /* When the next RLT_EV_TICK is due (ns, the clock of `now`); UINT64_MAX: not before another event. */
 uint64_t rlt_deadline(const struct rlt *r);
 
 /* ---- looking in (status, tests, simulation) ------------------------------------------------------------------- */
 
-/* Where the data socket of another node is, as the head last said. False: no such node, or it is dead. */
-bool rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE]);
+/* Whether the last link to a node was given up, and nothing has been heard from it since. */
+bool rlt_node_is_given_up(const struct rlt *r, uint32_t node);
+/* Where the data socket of another node is, as the head last said. ENOENT: no such node (yet); ENODE_DIED. */
+MT_MUST_USE mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE]);
 
 struct rlt_stats {
     uint32_t node, epoch;
@@ -268,7 +273,7 @@ struct rlt_stats {
     uint32_t leases, lanes, monitors, regions;
     uint32_t peers;
     uint64_t grants, recalls, ended, worker_deaths, bounced, refused_grants, replayed_frames, fenced;
-    int64_t  total[RLT_RESOURCES_MAX], free[RLT_RESOURCES_MAX], leased[RLT_RESOURCES_MAX];
+    int64_t  total[MT_RLT_RESOURCES_MAX], free[MT_RLT_RESOURCES_MAX], leased[MT_RLT_RESOURCES_MAX];
     uint32_t resource_count;
 };
 void rlt_stats(const struct rlt *r, struct rlt_stats *out);

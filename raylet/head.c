@@ -4,7 +4,7 @@
  *
  * Owns: struct rlt_head and the requests that wait for an answer. Thread: the logic loop only.
  * Always: everything here works without the head for any length of time: what was not answered is said again after the
- * next registration, under the same id, and a process that waits for an answer gets one after RLT_ASKED_MS at the latest.
+ * next registration, under the same id, and a process that waits for an answer gets one after MT_RLT_ASKED_MS at the latest.
  */
 #include "raylet/state.h"
 
@@ -198,7 +198,7 @@ static void report_send(struct rlt *r, uint32_t want_count)
     static const Manta__V1__Report empty = MANTA__V1__REPORT__INIT;
     Manta__V1__NodeToHead         *m = message_new(r, MANTA__V1__NODE_TO_HEAD__KIND_REPORT);
     Manta__V1__Report             *report = rlt_keep(r->out, &empty, sizeof empty);
-    struct ctl_resource            free_now[RLT_RESOURCES_MAX];
+    struct ctl_resource            free_now[MT_RLT_RESOURCES_MAX];
     memcpy(free_now, r->ledger.total, sizeof free_now);
     for (uint32_t i = 0; i < r->ledger.count; i++)
         free_now[i].milli = r->ledger.free[i];
@@ -219,7 +219,7 @@ void rlt_head_changed(struct rlt *r)
     if (!h->is_registered || r->is_stopping)
         return;
     uint64_t hash = report_hash(r, &wants);
-    uint64_t due = h->reported_at + (hash == h->reported_hash ? RLT_BEAT_MS : RLT_REPORT_MS) * RLT_MS;
+    uint64_t due = h->reported_at + (hash == h->reported_hash ? MT_RLT_BEAT_MS : MT_RLT_REPORT_MS) * RLT_MS;
     if (h->report_version && due > r->now) {
         if (!mt_heap_holds(&h->report.node) || h->report.node.key != due)
             rlt_timer_set(r, &h->report, due);
@@ -228,7 +228,7 @@ void rlt_head_changed(struct rlt *r)
     report_send(r, wants);
     h->reported_at = r->now;
     h->reported_hash = hash;
-    rlt_timer_set(r, &h->report, r->now + RLT_BEAT_MS * RLT_MS);
+    rlt_timer_set(r, &h->report, r->now + MT_RLT_BEAT_MS * RLT_MS);
 }
 
 /* ---- names ----------------------------------------------------------------------------------------------------------- */
@@ -256,7 +256,7 @@ static void patience_arm(struct rlt *r)
 {
     struct rlt_asked *oldest = rlt_list_first(&r->head.all_asked, struct rlt_asked, in_all);
     if (oldest)
-        rlt_timer_set(r, &r->head.patience, oldest->since + RLT_ASKED_MS * RLT_MS);
+        rlt_timer_set(r, &r->head.patience, oldest->since + MT_RLT_ASKED_MS * RLT_MS);
     else
         rlt_timer_clear(r, &r->head.patience);
 }
@@ -266,7 +266,7 @@ static void patience_fire(struct rlt *r, struct rlt_timer *t)
     (void)t;
     RLT_LIST_EACH(&r->head.all_asked, link) {
         struct rlt_asked *asked = mt_container_of(link, struct rlt_asked, in_all);
-        if (r->now - asked->since < RLT_ASKED_MS * RLT_MS)
+        if (r->now - asked->since < MT_RLT_ASKED_MS * RLT_MS)
             break;
         if (rlt_proc_of_conn(r, asked->conn))
             rlt_down_reply(r->out, asked->conn, asked->id, MT_ETIMEDOUT, "the head has not answered");
@@ -279,7 +279,7 @@ void rlt_head_ask(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, cons
 {
     if (mt_id_is_zero(id) || mt_map_find(&r->head.asked, id))
         return; /* said twice: one answer will do */
-    if (r->head.asked.count >= RLT_ASKED_MAX) {
+    if (r->head.asked.count >= MT_RLT_ASKED_MAX) {
         rlt_down_reply(r->out, p->conn, id, MT_EAGAIN, "too many requests wait for the head");
         return;
     }

@@ -54,7 +54,7 @@ void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_r
     (void)record;
     memcpy(&def, payload, sizeof def);
     def.name[sizeof def.name - 1] = 0;
-    if (def.resource_count > CTL_RESOURCES || owner->class_count >= RLT_CLASSES_MAX) {
+    if (def.resource_count > CTL_RESOURCES || owner->class_count >= MT_RLT_CLASSES_MAX) {
         rlt_proc_gone(r, owner);
         return;
     }
@@ -93,7 +93,7 @@ static void class_shrink(struct rlt *r, struct rlt_class *c)
             struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_class);
             prev = link->prev;
             if ((int)l->state == pass)
-                rlt_lease_recall(r, l, l->kind == LEASE_ACTOR ? RLT_ACTOR_GRACE_MS : 0);
+                rlt_lease_recall(r, l, l->kind == LEASE_ACTOR ? MT_RLT_ACTOR_GRACE_MS : 0);
         }
 }
 
@@ -105,7 +105,7 @@ void rlt_demand(struct rlt *r, struct rlt_proc *owner, const struct ctl_demand *
         return;
     c->version = demand->version;
     c->placed_here = 0;
-    c->wanted = demand->wanted < RLT_WANTED_MAX ? demand->wanted : RLT_WANTED_MAX;
+    c->wanted = demand->wanted < MT_RLT_WANTED_MAX ? demand->wanted : MT_RLT_WANTED_MAX;
     if (rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code) {
         if (c->wanted)
             rlt_class_unschedulable(r, c, MT_EINVAL, text);
@@ -384,6 +384,8 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
         ended_tell(r, l, end);
     else if (!is_owner_here && !was_granted)
         refused_tell(r, l, was_said, end);
+    if (worker)
+        rlt_object_lease_over(r, l);
     if (was_granted && !is_owner_here)
         rlt_remote_lease_over(r, l, end); /* forgotten when its lane is empty */
     else
@@ -410,7 +412,7 @@ void rlt_lease_owner_gone(struct rlt *r, struct rlt_lease *l)
     } else if (l->kind == LEASE_ACTOR && l->worker) {
         rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
     } else {
-        rlt_lease_recall(r, l, l->kind == LEASE_TASK ? RLT_ORPHAN_GRACE_MS : 0);
+        rlt_lease_recall(r, l, l->kind == LEASE_TASK ? MT_RLT_ORPHAN_GRACE_MS : 0);
     }
 }
 

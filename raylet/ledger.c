@@ -31,13 +31,13 @@ static bool is_gpu(const struct ctl_resource *r)
 mt_status rlt_ledger_init(struct rlt_ledger *l, const struct ctl_resource *total, uint32_t count)
 {
     memset(l, 0, sizeof *l);
-    if (count > RLT_RESOURCES_MAX)
+    if (count > MT_RLT_RESOURCES_MAX)
         return mt_error(MT_EINVAL, 0, "resources: too many kinds on one node");
     for (uint32_t i = 0; i < count; i++) {
         if (total[i].milli <= 0 || rlt_ledger_find(l, total[i].name) >= 0)
             return mt_error(MT_EINVAL, 0, "resources: an amount that is not above zero, or a name twice");
         if (is_gpu(&total[i])) {
-            if (total[i].milli % GPU_WHOLE || total[i].milli / GPU_WHOLE > RLT_GPUS_MAX)
+            if (total[i].milli % GPU_WHOLE || total[i].milli / GPU_WHOLE > MT_RLT_GPUS_MAX)
                 return mt_error(MT_EINVAL, 0, "resources: GPUs of a node are whole devices, at most 16");
             l->gpu_count = (uint32_t)(total[i].milli / GPU_WHOLE);
             for (uint32_t g = 0; g < l->gpu_count; g++)

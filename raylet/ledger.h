@@ -12,24 +12,24 @@
 
 struct rlt_ledger {
     uint32_t            count;
-    struct ctl_resource total[RLT_RESOURCES_MAX];
-    int64_t             free[RLT_RESOURCES_MAX];
-    int64_t             leased[RLT_RESOURCES_MAX];
+    struct ctl_resource total[MT_RLT_RESOURCES_MAX];
+    int64_t             free[MT_RLT_RESOURCES_MAX];
+    int64_t             leased[MT_RLT_RESOURCES_MAX];
     uint64_t            changes; /* counts them */
     uint32_t            gpu_count;
-    int32_t             gpu_free[RLT_GPUS_MAX]; /* thousandths of each device */
+    int32_t             gpu_free[MT_RLT_GPUS_MAX]; /* thousandths of each device */
 };
 
 /* What one lease holds. Zeroed: nothing. */
 struct rlt_hold {
-    int64_t  amount[RLT_RESOURCES_MAX]; /* by index of the ledger */
+    int64_t  amount[MT_RLT_RESOURCES_MAX]; /* by index of the ledger */
     bool     is_cpu_out;                /* its CPUs are lent to others while it is blocked */
     uint32_t gpu_count;
-    uint16_t gpus[RLT_GPUS_MAX];
+    uint16_t gpus[MT_RLT_GPUS_MAX];
     int32_t  gpu_milli; /* of each of those devices */
 };
 
-/* EINVAL: a name twice, an amount that is zero or negative, more devices than RLT_GPUS_MAX. */
+/* EINVAL: a name twice, an amount that is zero or negative, more devices than MT_RLT_GPUS_MAX. */
 MT_MUST_USE mt_status rlt_ledger_init(struct rlt_ledger *l, const struct ctl_resource *total, uint32_t count);
 
 /* Whether such a request makes sense at all: EINVAL, and what is wrong in `text`, where an amount is zero or

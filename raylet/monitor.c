@@ -35,7 +35,7 @@ static void monitor_fire(struct rlt *r, struct rlt_monitor *m, const struct ctl_
 /* Who asks just after a death still hears how it was. */
 static const struct ctl_death *recent_death(const struct rlt *r, uint64_t process, const struct ctl_death *unknown)
 {
-    for (uint32_t i = 0; i < RLT_DEATHS_KEPT; i++)
+    for (uint32_t i = 0; i < MT_RLT_DEATHS_KEPT; i++)
         if (r->deaths[i].process == process)
             return &r->deaths[i];
     return unknown;
@@ -87,7 +87,7 @@ void rlt_monitor_add(struct rlt *r, struct rlt_proc *watcher, mt_id id, const st
 
     if (mt_id_is_zero(id) || mt_map_find(&r->monitors, id))
         return;
-    if (r->monitors.count >= RLT_MONITORS_MAX) {
+    if (r->monitors.count >= MT_RLT_MONITORS_MAX) {
         rlt_down_reply(r->out, watcher->conn, id, MT_EAGAIN, "too many monitors on this node");
         return;
     }
@@ -111,7 +111,7 @@ void rlt_monitor_drop(struct rlt *r, struct rlt_proc *watcher, mt_id id)
 void rlt_monitors_fire(struct rlt *r, const struct ctl_death *death)
 {
     if (death->process && death->node == r->node)
-        r->deaths[r->death_count++ % RLT_DEATHS_KEPT] = *death;
+        r->deaths[r->death_count++ % MT_RLT_DEATHS_KEPT] = *death;
     RLT_LIST_EACH(&r->all_monitors, link) {
         struct rlt_monitor *m = mt_container_of(link, struct rlt_monitor, in_all);
         if (m->process == death->process && m->node == death->node && !MT_PLANT(MT_PLANT_DEATH_IS_SILENT))
@@ -122,7 +122,7 @@ void rlt_monitors_fire(struct rlt *r, const struct ctl_death *death)
 static void monitor_from(struct rlt *r, const struct rlt_peer *p, mt_id id, const struct ctl_monitor *wanted)
 {
     if (mt_id_is_zero(id) || mt_map_find(&r->monitors, id) || wanted->node != r->node ||
-        r->monitors.count >= RLT_MONITORS_MAX)
+        r->monitors.count >= MT_RLT_MONITORS_MAX)
         return;
     monitor_check(r, monitor_new(r, NULL, p->node, id, wanted));
 }

@@ -52,14 +52,16 @@ void rlt_nodes_view(struct rlt *r, const Manta__V1__View *view)
     }
 }
 
-bool rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE])
+mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE])
 {
     const struct rlt_node *n = rlt_node_find(r, node);
-    if (!n || n->state == 3 || !n->data_address[0])
-        return false;
+    if (!n || !n->data_address[0])
+        return mt_error(MT_ENOENT, 0, "the node that has the value is not known here (yet)");
+    if (n->state == 3)
+        return mt_error(MT_ENODE_DIED, 0, "the node that has the value is dead");
     *out_epoch = n->epoch;
     memcpy(out, n->data_address, RLT_ADDRESS_SIZE);
-    return true;
+    return mt_ok();
 }
 
 static void describe_self(const struct rlt *r, struct ctl_node *out)
@@ -85,12 +87,12 @@ static void describe(const struct rlt_node *n, struct ctl_node *out)
 
 void rlt_nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id)
 {
-    struct ctl_node *nodes = rlt_keep(r->out, NULL, RLT_NODES_REPLY_MAX * sizeof *nodes);
+    struct ctl_node *nodes = rlt_keep(r->out, NULL, MT_RLT_NODES_REPLY_MAX * sizeof *nodes);
     uint32_t         count = 1;
     describe_self(r, &nodes[0]); /* what this node knows of itself is newer than what the head does */
     MT_MAP_EACH(&r->nodes, entry) {
         const struct rlt_node *n = entry->value.ptr;
-        if (n->node != r->node && count < RLT_NODES_REPLY_MAX)
+        if (n->node != r->node && count < MT_RLT_NODES_REPLY_MAX)
             describe(n, &nodes[count++]);
     }
     rlt_reply_bytes(r, p->conn, id, nodes, count * sizeof *nodes);

@@ -45,7 +45,7 @@ static const struct option option_table[] = {
 
 static mt_status add_resource(struct rlt_options *o, const char *name, size_t size, int64_t milli)
 {
-    if (o->resource_count == RLT_RESOURCES_MAX || size == 0 || size >= sizeof o->resources[0].name || milli < 0)
+    if (o->resource_count == MT_RLT_RESOURCES_MAX || size == 0 || size >= sizeof o->resources[0].name || milli < 0)
         return mt_error(MT_EINVAL, 0, "resource");
     if (milli == 0)
         return mt_ok();
@@ -96,7 +96,7 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
     case OPT_TOKEN: o->token_file = value; break;
     case OPT_LISTEN: o->listen = value; break;
     case OPT_CPUS: good = number(value, 0, 4096, &a->cpus); break;
-    case OPT_GPUS: good = number(value, 0, RLT_GPUS_MAX, &a->gpus); break;
+    case OPT_GPUS: good = number(value, 0, MT_RLT_GPUS_MAX, &a->gpus); break;
     case OPT_MEMORY: good = number(value, 0, 1e15, &a->memory); break;
     case OPT_STORE: good = number(value, 1 << 20, 1e15, &a->store); break;
     case OPT_IDLE: good = number(value, 1, 4096, &a->idle); break;

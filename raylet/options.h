@@ -19,7 +19,7 @@ struct rlt_options {
     uint32_t    idle_workers_max;
     uint64_t    store_bytes;
     uint32_t    resource_count;
-    struct ctl_resource resources[RLT_RESOURCES_MAX];
+    struct ctl_resource resources[MT_RLT_RESOURCES_MAX];
 };
 
 /* Reads argv; what is not said takes its default (all CPUs, no GPUs, most of the memory). Prints what is wrong to

@@ -5,9 +5,9 @@
  * Owns: every struct rlt_peer and rlt_stream. Thread: the logic loop only.
  * Always: a link lives from the first word between two nodes until one gives the other up; streams come and go below it.
  *
- * A node without a stream, or silent for RLT_PEER_SUSPECT_MS, is suspect: both ends dial every RLT_PEER_BEAT_MS. It is
+ * A node without a stream, or silent for MT_NODE_SUSPECT_MS, is suspect: both ends dial every MT_RLT_PEER_BEAT_MS. It is
  * dead when nobody listens at its address, when a later epoch of it is seen, when the head says so, or when it has been
- * silent for RLT_PEER_DEAD_MS. Of two streams both ends use the one that the node with the lower number dialled.
+ * silent for MT_NODE_DEAD_MS. Of two streams both ends use the one that the node with the lower number dialled.
  */
 #include "raylet/state.h"
 
@@ -50,7 +50,7 @@ static void link_begin(struct rlt *r, struct rlt_peer *p, uint64_t number)
     p->has_link = true;
     p->heard_at = p->said_at = r->now;
     p->dialed_at = 0;
-    rlt_timer_set(r, &p->timer, r->now + RLT_PEER_TICK_MS * RLT_MS);
+    rlt_timer_set(r, &p->timer, r->now + MT_RLT_PEER_TICK_MS * RLT_MS);
 }
 
 /* ---- saying ---------------------------------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ static void peer_pump(struct rlt *r, struct rlt_peer *p)
 static void peer_dial(struct rlt *r, struct rlt_peer *p)
 {
     const struct rlt_node *n = rlt_node_find(r, p->node);
-    if (p->dialing || !n || !n->address[0] || (p->dialed_at && r->now - p->dialed_at < RLT_PEER_BEAT_MS * RLT_MS))
+    if (p->dialing || !n || !n->address[0] || (p->dialed_at && r->now - p->dialed_at < MT_RLT_PEER_BEAT_MS * RLT_MS))
         return;
     struct rlt_stream *s = rlt_calloc(sizeof *s);
     s->stream = r->next_stream++;
@@ -203,7 +203,7 @@ static void stream_opened(struct rlt *r, uint64_t stream)
 {
     struct rlt_stream *s = stream_find(r, stream);
     if (!s) { /* accepted */
-        if (r->streams.count >= RLT_STREAMS_MAX || !r->node) {
+        if (r->streams.count >= MT_RLT_STREAMS_MAX || !r->node) {
             rlt_act(r->out, RLT_A_PEER_CLOSE)->stream = stream;
             return;
         }
@@ -212,7 +212,7 @@ static void stream_opened(struct rlt *r, uint64_t stream)
         s->is_open = true;
         s->timer.fire = stream_timer_fire;
         rlt_map_put(&r->streams, mt_map_key(stream), s);
-        rlt_timer_set(r, &s->timer, r->now + RLT_HELLO_MS * RLT_MS);
+        rlt_timer_set(r, &s->timer, r->now + MT_RLT_HELLO_MS * RLT_MS);
         return;
     }
     s->is_open = true;
@@ -318,7 +318,7 @@ static struct rlt_peer *speaker(struct rlt *r, struct rlt_stream *s, const Manta
 
 static void ack_later(struct rlt *r, struct rlt_peer *p)
 {
-    uint64_t at = r->now + RLT_PEER_ACK_MS * RLT_MS;
+    uint64_t at = r->now + MT_RLT_PEER_ACK_MS * RLT_MS;
     if (!link_owes_ack(&p->link))
         return;
     if (p->link.taken_bytes >= LINK_ACK_BYTES && p->stream)
@@ -396,19 +396,19 @@ static void peer_timer_fire(struct rlt *r, struct rlt_timer *t)
     uint64_t         silent = r->now - p->heard_at;
     if (!p->has_link)
         return;
-    if (silent >= RLT_PEER_DEAD_MS * RLT_MS) {
+    if (silent >= MT_NODE_DEAD_MS * RLT_MS) {
         rlt_peer_lost(r, p, "it has been silent for 10 s");
         return;
     }
-    if (!p->stream || silent >= RLT_PEER_SUSPECT_MS * RLT_MS)
+    if (!p->stream || silent >= MT_NODE_SUSPECT_MS * RLT_MS)
         peer_dial(r, p);
-    if (p->link.flight_bytes && r->now - p->link.progress_at >= RLT_PEER_RESEND_MS * RLT_MS && p->stream) {
+    if (p->link.flight_bytes && r->now - p->link.progress_at >= MT_RLT_PEER_RESEND_MS * RLT_MS && p->stream) {
         r->stats.replayed_frames += link_rewind(&p->link, r->now);
         peer_pump(r, p);
     }
-    if (p->stream && (link_owes_ack(&p->link) || r->now - p->said_at >= RLT_PEER_BEAT_MS * RLT_MS))
+    if (p->stream && (link_owes_ack(&p->link) || r->now - p->said_at >= MT_RLT_PEER_BEAT_MS * RLT_MS))
         frame_send(r, p, p->stream, NULL);
-    rlt_timer_set(r, t, r->now + RLT_PEER_TICK_MS * RLT_MS);
+    rlt_timer_set(r, t, r->now + MT_RLT_PEER_TICK_MS * RLT_MS);
 }
 
 static void bounce_unsent(struct rlt *r, const struct rlt_link *l)
@@ -447,6 +447,12 @@ void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
     rlt_program_node_lost(r, p->node);
     rlt_act(r->out, RLT_A_OWNERS_GONE)->node = p->node;
     r->is_dirty = true;
+}
+
+bool rlt_node_is_given_up(const struct rlt *r, uint32_t node)
+{
+    const struct rlt_peer *p = peer_find(r, node);
+    return p && !p->has_link && p->last_number;
 }
 
 void rlt_peers_view(struct rlt *r, const struct rlt_node *n)

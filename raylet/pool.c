@@ -6,7 +6,7 @@
  * Always: a worker is idle (in job->idle), greeting, or has a lease; needy leases never outnumber the workers under way
  * unless the node's bound is reached or the zygote is not ready.
  *
- * A job whose zygote or workers die RLT_START_FAILURES_MAX times in a row before they greet is broken: its demands are
+ * A job whose zygote or workers die MT_RLT_START_FAILURES_MAX times in a row before they greet is broken: its demands are
  * answered with what was seen, and nothing more is started for it.
  */
 #include "raylet/state.h"
@@ -56,6 +56,7 @@ void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
     else if (job->program_have)
         rlt_act(r->out, RLT_A_PROGRAM_DROP)->job = job->job;
+    rlt_act(r->out, RLT_A_JOB_OVER)->number = job->number;
     mt_map_remove(&r->jobs, mt_map_key(job->job));
     mt_vec_fini(&job->served);
     free(job->hello);
@@ -117,7 +118,7 @@ static void start_failed(struct rlt *r, struct rlt_job *job, const char *what)
 {
     snprintf(job->failure, sizeof job->failure, "no worker of job \"%s\" can be started on node %u: %.300s",
              job->name, r->node, what);
-    if (++job->start_failures >= RLT_START_FAILURES_MAX)
+    if (++job->start_failures >= MT_RLT_START_FAILURES_MAX)
         rlt_job_break(r, job);
 }
 
@@ -132,7 +133,7 @@ void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
     if (zygote->job) {
         char what[128];
         snprintf(what, sizeof what, "cannot start the program: %s", strerrordesc_np(-pid));
-        zygote->job->start_failures = RLT_START_FAILURES_MAX; /* it will not be otherwise the next time */
+        zygote->job->start_failures = MT_RLT_START_FAILURES_MAX; /* it will not be otherwise the next time */
         start_failed(r, zygote->job, what);
     }
     rlt_proc_gone(r, zygote);
@@ -178,7 +179,7 @@ static void evict_one(struct rlt *r, const struct rlt_job *needy)
 void rlt_pool_balance(struct rlt *r, struct rlt_job *job)
 {
     uint32_t want = job->needy_count > job->forks_wanted ? job->needy_count : job->forks_wanted;
-    if (job->is_ending || job->start_failures >= RLT_START_FAILURES_MAX)
+    if (job->is_ending || job->start_failures >= MT_RLT_START_FAILURES_MAX)
         return;
     if (!job->zygote) {
         zygote_start(r, job);
@@ -253,9 +254,9 @@ static void arm_timer(struct rlt *r, struct rlt_job *job)
     if (mt_heap_holds(&job->timer.node) || job->is_ending)
         return;
     if (job->idle_count == 0)
-        rlt_timer_set(r, &job->timer, r->now + RLT_SPARE_MS * RLT_MS);
+        rlt_timer_set(r, &job->timer, r->now + MT_RLT_SPARE_MS * RLT_MS);
     else if (job->idle_count > r->config.idle_workers_max)
-        rlt_timer_set(r, &job->timer, r->now + RLT_IDLE_MS * RLT_MS);
+        rlt_timer_set(r, &job->timer, r->now + MT_RLT_IDLE_MS * RLT_MS);
 }
 
 static void job_timer_fire(struct rlt *r, struct rlt_timer *t)
@@ -267,7 +268,7 @@ static void job_timer_fire(struct rlt *r, struct rlt_timer *t)
     }
     while (job->idle_count > r->config.idle_workers_max) {
         struct rlt_proc *p = rlt_list_first(&job->idle, struct rlt_proc, in_idle);
-        if (r->now - p->idle_since < RLT_IDLE_MS * RLT_MS)
+        if (r->now - p->idle_since < MT_RLT_IDLE_MS * RLT_MS)
             break;
         rlt_pool_remove(p);
         rlt_proc_leave(r, p, "not needed any more");
@@ -340,7 +341,7 @@ void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
         job->starting_count -= !has_begun;
         r->worker_count--;
     }
-    if (!has_begun && !job->is_ending && job->start_failures < RLT_START_FAILURES_MAX) {
+    if (!has_begun && !job->is_ending && job->start_failures < MT_RLT_START_FAILURES_MAX) {
         rlt_proc_describe(r, p, text, sizeof text);
         start_failed(r, job, text);
     }

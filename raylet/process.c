@@ -6,7 +6,7 @@
  * Always: a process is found by its number only while it is ALIVE.
  *
  *   GREETING --CTL_HELLO--> ALIVE --socket or pidfd ends--> DYING --rings read, status known or late--> gone
- *      '------------------- ends, or RLT_HELLO_MS passes -----------^
+ *      '------------------- ends, or MT_RLT_HELLO_MS passes -----------^
  *
  * Between ALIVE and gone what it left in its rings still counts: a lease that it drained, a ref that it gave up. Only
  * then do the others hear of its death, with the wait status and the backtrace that it wrote.
@@ -54,13 +54,13 @@ struct rlt_proc *rlt_proc_new(struct rlt *r, uint64_t conn)
     rlt_list_init(&p->in_idle);
     p->timer.fire = proc_timer_fire;
     rlt_map_put(&r->conns, mt_map_key(conn), p);
-    rlt_timer_set(r, &p->timer, r->now + RLT_HELLO_MS * RLT_MS);
+    rlt_timer_set(r, &p->timer, r->now + MT_RLT_HELLO_MS * RLT_MS);
     return p;
 }
 
 void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid)
 {
-    if (r->conns.count >= RLT_PROCS_MAX || r->is_stopping) {
+    if (r->conns.count >= MT_RLT_PROCS_MAX || r->is_stopping) {
         rlt_act(r->out, RLT_A_CLOSE)->conn = conn;
         return;
     }
@@ -213,7 +213,7 @@ void rlt_proc_leave(struct rlt *r, struct rlt_proc *p, const char *why)
     p->is_leaving = true;
     snprintf(reply.text, sizeof reply.text, "%s", why);
     rlt_down(r->out, p->conn, CTL_SHUTDOWN, (mt_id){0, 0}, &reply, sizeof reply);
-    rlt_timer_set(r, &p->timer, r->now + RLT_LEAVE_MS * RLT_MS);
+    rlt_timer_set(r, &p->timer, r->now + MT_RLT_LEAVE_MS * RLT_MS);
 }
 
 void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
@@ -227,7 +227,7 @@ void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
     rlt_pool_remove(p);
     if (p->is_child)
         rlt_act(r->out, RLT_A_KILL)->conn = p->conn; /* it may live on without its socket: it must not */
-    rlt_timer_set(r, &p->timer, r->now + (p->is_child && !p->has_status ? RLT_STATUS_MS * RLT_MS : 0));
+    rlt_timer_set(r, &p->timer, r->now + (p->is_child && !p->has_status ? MT_RLT_STATUS_MS * RLT_MS : 0));
     if (was_alive && p->role != CTL_ZYGOTE)
         rlt_act(r->out, RLT_A_SW_PROC_DRAIN)->conn = p->conn;
     else
@@ -287,8 +287,11 @@ static void end_as_owner(struct rlt *r, struct rlt_proc *p)
 {
     RLT_LIST_EACH(&p->classes, link)
         rlt_class_drop(r, mt_container_of(link, struct rlt_class, in_owner));
-    RLT_LIST_EACH(&p->owned, link)
-        rlt_lease_owner_gone(r, mt_container_of(link, struct rlt_lease, in_owner));
+    RLT_LIST_EACH(&p->owned, link) {
+        struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_owner);
+        l->is_owner_dead = true;
+        rlt_lease_owner_gone(r, l);
+    }
     RLT_LIST_EACH(&p->monitors, link)
         rlt_monitor_free(r, mt_container_of(link, struct rlt_monitor, in_watcher));
     rlt_regions_leave(r, p);

@@ -21,7 +21,7 @@ static void job_failed(struct rlt *r, struct rlt_job *job, const char *why)
 {
     snprintf(job->failure, sizeof job->failure, "the program of job \"%s\" cannot be had on node %u: %.200s", job->name,
              r->node, why);
-    job->start_failures = RLT_START_FAILURES_MAX;
+    job->start_failures = MT_RLT_START_FAILURES_MAX;
     rlt_job_break(r, job);
 }
 

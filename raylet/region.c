@@ -52,7 +52,7 @@ void rlt_region_want(struct rlt *r, struct rlt_proc *p, mt_id id, const struct c
             return;
         }
     } else {
-        if (want->size == 0 || want->size > RLT_REGION_BYTES_MAX || r->regions.count >= RLT_REGIONS_MAX) {
+        if (want->size == 0 || want->size > RLT_REGION_BYTES_MAX || r->regions.count >= MT_RLT_REGIONS_MAX) {
             rlt_down_reply(r->out, p->conn, id, want->size ? MT_ENOMEM : MT_EINVAL, "a region of this size, or one more");
             return;
         }

@@ -177,7 +177,7 @@ static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *
     job = r->is_stopping ? NULL : job_of(r, req);
     if (!job || job->is_ending) {
         refuse(r, p->node, req->lease, MT_EAGAIN, "the job is not known here");
-    } else if (job->start_failures >= RLT_START_FAILURES_MAX) {
+    } else if (job->start_failures >= MT_RLT_START_FAILURES_MAX) {
         refuse(r, p->node, req->lease, MT_EWORKER_DIED, job->failure);
     } else if (!rlt_ledger_take(&r->ledger, req->def.resources, req->def.resource_count, &hold)) {
         refuse(r, p->node, req->lease, MT_EAGAIN, "no room");
@@ -345,6 +345,7 @@ void rlt_remote_node_lost(struct rlt *r, uint32_t node, const char *why)
             rlt_lease_end(r, l, &end);
         } else if (l->owner_node == node) {
             l->owner_node = 0; /* nowhere: nobody is to be told */
+            l->is_owner_dead = true;
             if (l->state < LEASE_DRAINED)
                 rlt_lease_owner_gone(r, l);
         }

@@ -3,10 +3,11 @@
  * rlt_head.c - finding the head, and the one stream to it.
  *
  * Owns: gRPC's runtime, the channel to the head, the attach stream, and a copy of the token. Thread: the loop.
- * Always: at most one stream; after it has ended another is tried every HEAD_RETRY_MS, for ever.
+ * Always: at most one stream; after it has ended another is tried every MT_RLT_HEAD_RETRY_MS, for ever.
  *
  * gRPC is loaded only when there is a head's address: a private cluster runs its first tasks before that.
  */
+#include "core/base/limits.h"
 #include "raylet/shell.h"
 
 #include "core/base/log.h"
@@ -20,9 +21,6 @@
 #include <unistd.h>
 
 enum {
-    HEAD_RETRY_MS = 250,      /* between two attempts to attach */
-    HEAD_FILE_POLL_MS = 5,    /* while waiting for the file with its address */
-    HEAD_FILE_MS = 60 * 1000, /* ... at most; then a private cluster goes on without, another raylet gives up */
     HEAD_FILE_SIZE = 8192,
 };
 
@@ -137,7 +135,7 @@ static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     sh_event(&e, RLT_EV_HEAD_DOWN);
     sh_step(h->sh, &e);
     if (!h->sh->is_exiting)
-        io_timer_start(h->sh->loop, &h->timer, HEAD_RETRY_MS);
+        io_timer_start(h->sh->loop, &h->timer, MT_RLT_HEAD_RETRY_MS);
 }
 
 static void attach(struct sh_head *h)
@@ -149,7 +147,7 @@ static void attach(struct sh_head *h)
     rpc_channel_kick(h->channel);
     if (rpc_stream_open(h->channel, &config, &h->handler, &h->stream).code) {
         h->stream = NULL;
-        io_timer_start(h->sh->loop, &h->timer, HEAD_RETRY_MS);
+        io_timer_start(h->sh->loop, &h->timer, MT_RLT_HEAD_RETRY_MS);
         return;
     }
     sh_event(&e, RLT_EV_HEAD_UP);
@@ -195,7 +193,7 @@ static void timer_fired(struct io_timer *timer)
     } else if (h->address[0] || address_file_read(h, h->sh->options.head_file)) {
         st = connect_head(h);
     } else if (io_now_ms() < h->give_up_ms) {
-        io_timer_start(h->sh->loop, &h->timer, HEAD_FILE_POLL_MS);
+        io_timer_start(h->sh->loop, &h->timer, MT_RLT_HEAD_FILE_POLL_MS);
     } else {
         st = mt_error(MT_ETIMEDOUT, 0, "the file with the head's address has not appeared");
     }
@@ -216,7 +214,7 @@ mt_status sh_head_find(struct sh *sh)
         return mt_error(MT_ENOMEM, 0, "head");
     h->sh = sh;
     h->timer.fire = timer_fired;
-    h->give_up_ms = io_now_ms() + HEAD_FILE_MS;
+    h->give_up_ms = io_now_ms() + MT_RLT_HEAD_FILE_MS;
     if (o->token_file) {
         MT_TRY(io_token_read(o->token_file, &h->token));
         h->has_token = true;
@@ -228,7 +226,7 @@ mt_status sh_head_find(struct sh *sh)
     while (!address_file_read(h, o->head_file)) { /* nothing runs yet that this could hold up */
         if (io_now_ms() >= h->give_up_ms)
             return mt_error(MT_ETIMEDOUT, 0, "the file with the head's address has not appeared");
-        usleep(HEAD_FILE_POLL_MS * 1000);
+        usleep(MT_RLT_HEAD_FILE_POLL_MS * 1000);
     }
     return mt_ok();
 }
@@ -246,7 +244,7 @@ mt_status sh_head_start(struct sh *sh)
         return mt_ok();
     if (h->address[0])
         return connect_head(h);
-    io_timer_start(sh->loop, &h->timer, HEAD_FILE_POLL_MS);
+    io_timer_start(sh->loop, &h->timer, MT_RLT_HEAD_FILE_POLL_MS);
     return mt_ok();
 }
 

@@ -8,6 +8,7 @@
  *
  *   fetch file after file (GetBlob, SHA-256 checked) -> run -> output to the log -> ended -> forgotten: all is removed
  */
+#include "core/base/limits.h"
 #include "raylet/shell.h"
 
 #include "core/base/log.h"
@@ -32,7 +33,6 @@ extern char **environ;
 enum {
     JOB_PATH_SIZE = 4096,
     JOB_READ_SIZE = 64 * 1024,
-    JOB_LINGER_MS = 500, /* after the driver's end: for output of processes that it left */
 };
 #define JOB_LOG_MAX (UINT64_C(1) << 30) /* bytes of one attempt's log; what comes after is dropped, and the log says so */
 
@@ -463,7 +463,7 @@ void sh_job_reaped(struct sh *sh, pid_t pid, int status)
         if (job->out_write >= 0)
             close(job->out_write);
         job->out_write = -1;
-        io_timer_start(sh->loop, &job->timer, JOB_LINGER_MS); /* or sooner: when the last writer has closed */
+        io_timer_start(sh->loop, &job->timer, MT_RLT_JOB_LINGER_MS); /* or sooner: when the last writer has closed */
         return;
     }
 }

@@ -44,7 +44,6 @@ static void do_welcome(struct sh *sh, const struct rlt_action *a)
         return;
     }
     sh->node = w.node;
-    sh_pulls_registered(sh, w.node, w.epoch);
     if (sh_memory_welcome(c).code || sh_store_welcome(c, a->number, w.job).code) {
         sh_event(&e, RLT_EV_CLOSED);
         e.conn = a->conn;
@@ -187,6 +186,7 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         [RLT_A_OBJECT_DEAD] = sh_store_told,
         [RLT_A_OWNER_GONE] = sh_store_told,
         [RLT_A_OWNERS_GONE] = sh_store_told,
+        [RLT_A_JOB_OVER] = sh_store_told,
         [RLT_A_READY] = do_ready,
         [RLT_A_EXIT] = do_exit,
     };
@@ -210,6 +210,8 @@ static void step_one(struct sh *sh, struct rlt_event *event)
         event->random = event->now;
     rlt_actions_reset(&sh->actions);
     rlt_step(sh->core, event, &sh->actions);
+    if (event->kind == RLT_EV_HEAD)
+        sh_pulls_registered(sh); /* it may have been the head's welcome */
     for (size_t i = 0; i < sh->actions.count; i++)
         carry_out(sh, &sh->actions.data[i]);
 }

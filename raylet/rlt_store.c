@@ -3,7 +3,8 @@
  * rlt_store.c - the object store's server half in the real world: segments on request, space back, ends of processes.
  *
  * Owns: the os_store and the memory behind its segments. Thread: the loop only.
- * Always: a process is in the store from its welcome until its connection is closed; its job until its last process is.
+ * Always: a process is in the store from its welcome until its connection is closed; a job from its first process here
+ * until the core says that it is over: what a dead worker has left may be wanted on another node.
  *
  * The store is a state machine of its own beside the core: no decision of one depends on the other.
  */
@@ -24,13 +25,18 @@ enum {
     CGROUP_RESERVE_MIB = 64,     /* kept free for everything that is not the store */
 };
 
+struct job {
+    bool            has_local;
+    struct os_local local; /* this raylet as a process of that job */
+};
+
 struct sh_store {
     struct sh        *sh;
     struct os_store  *store;
     struct os_actions actions;
     struct io_timer   timer;
-    mt_map            jobs;   /* short number -> processes */
-    mt_map            locals; /* short number -> os_local: this raylet as a process of that job */
+    uint64_t          trimmed_ms;
+    mt_map            jobs; /* short number -> job */
 };
 
 /* ---- telling processes ---- */
@@ -72,10 +78,19 @@ static struct sh_conn *conn_of_process(const struct sh *sh, uint64_t process)
 
 static void local_space_back(struct sh_store *s, const struct os_action *a)
 {
-    MT_MAP_EACH(&s->locals, entry) {
-        struct os_local *local = entry->value.ptr;
-        if (local->client.process == a->process)
-            (void)os_client_space_back(&local->client, a->segment, a->offset).code;
+    MT_MAP_EACH(&s->jobs, entry) {
+        struct job *job = entry->value.ptr;
+        if (job->has_local && job->local.client.process == a->process)
+            (void)os_client_space_back(&job->local.client, a->segment, a->offset).code;
+    }
+}
+
+static void locals_forget(struct sh_store *s, uint32_t segment)
+{
+    MT_MAP_EACH(&s->jobs, entry) {
+        struct job *job = entry->value.ptr;
+        if (job->has_local)
+            os_local_forget(&job->local, segment);
     }
 }
 
@@ -84,8 +99,7 @@ static void carry_out(struct sh_store *s)
     for (size_t i = 0; i < s->actions.count; i++) {
         const struct os_action *a = &s->actions.data[i];
         if (a->kind == OS_CLOSE) {
-            MT_MAP_EACH(&s->locals, entry)
-            os_local_forget(entry->value.ptr, a->segment);
+            locals_forget(s, a->segment);
             os_backing_close(&a->backing, a->size);
         } else if (a->kind == OS_SPACE_BACK) {
             struct sh_conn  *c = conn_of_process(s->sh, a->process);
@@ -111,12 +125,26 @@ static void sweep(struct sh_store *s)
     io_timer_start(s->sh->loop, &s->timer, stats.dead_pinned || st.code ? STORE_TICK_MS : STORE_IDLE_TICK_MS);
 }
 
+static void trim(struct sh_store *s, bool now)
+{
+    MT_MAP_EACH(&s->jobs, entry) {
+        struct job *job = entry->value.ptr;
+        if (job->has_local)
+            os_local_trim(&job->local, now);
+    }
+}
+
 static void ticked(struct io_timer *timer)
 {
     struct sh_store *s = mt_container_of(timer, struct sh_store, timer);
-    mt_status        st = os_store_tick(s->store, (int64_t)(io_now_ns() / 1000000), &s->actions);
+    uint64_t         now = io_now_ms();
+    mt_status        st = os_store_tick(s->store, (int64_t)now, &s->actions);
     if (st.code)
         mt_log_status(MT_LOG_WARN, "store_tick", st);
+    if (now - s->trimmed_ms >= OS_TRIM_ROUND_MS) {
+        s->trimmed_ms = now;
+        trim(s, false);
+    }
     sweep(s);
 }
 
@@ -135,25 +163,27 @@ struct os_store *sh_store_of(const struct sh *sh)
 struct os_local *sh_store_local(struct sh *sh, uint32_t job)
 {
     struct sh_store *s = sh->store;
-    struct os_local *local = mt_map_ptr(&s->locals, mt_map_key(job));
+    struct job      *found = mt_map_ptr(&s->jobs, mt_map_key(job));
     uint64_t         process;
-    if (local || !mt_map_find(&s->jobs, mt_map_key(job)))
-        return local; /* a job without processes here has neither objects nor readers */
-    local = calloc(1, sizeof *local);
-    if (!local || mt_random_bytes(&process, sizeof process).code ||
-        os_local_open(local, s->store, process, sh->node, job).code) {
-        free(local);
+    if (!found)
+        return NULL; /* a job that never had a process here has neither objects nor readers */
+    if (found->has_local)
+        return &found->local;
+    if (mt_random_bytes(&process, sizeof process).code ||
+        os_local_open(&found->local, s->store, process, sh->node, job).code)
         return NULL;
-    }
-    if (mt_map_put_ptr(&s->locals, mt_map_key(job), local).code) {
-        (void)os_local_close(local).code;
-        free(local);
-        return NULL;
-    }
-    return local;
+    found->has_local = true;
+    return &found->local;
 }
 
 static void headroom(struct sh_store *s, struct os_headroom *room);
+
+/* The store is full: what it keeps only because it may be asked for again goes. */
+static void shed(struct sh_store *s)
+{
+    sh_pulls_shed(s->sh);
+    trim(s, true);
+}
 
 mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t size, struct os_place *place, void **data,
                                char *text)
@@ -163,17 +193,27 @@ mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t s
     headroom(sh->store, &room);
     st = os_local_alloc(local, size, &room, place, data, text, &sh->store->actions);
     carry_out(sh->store);
+    if (st.code == MT_ESTORE_FULL) {
+        shed(sh->store);
+        st = os_local_alloc(local, size, &room, place, data, text, &sh->store->actions);
+        carry_out(sh->store);
+    }
     return st;
 }
 
-static void local_end(struct sh_store *s, uint32_t job)
+static void job_end(struct sh_store *s, uint32_t number)
 {
-    struct os_local *local = mt_map_ptr(&s->locals, mt_map_key(job));
-    if (!local)
+    struct job *job = mt_map_ptr(&s->jobs, mt_map_key(number));
+    if (!job)
         return;
-    mt_map_remove(&s->locals, mt_map_key(job));
-    (void)os_local_close(local).code;
-    free(local);
+    sh_pulls_job_over(s->sh, number);
+    if (job->has_local && os_local_close(&job->local).code)
+        mt_log(MT_LOG_WARN, "store_local_close", "");
+    mt_map_remove(&s->jobs, mt_map_key(number));
+    free(job);
+    if (os_store_job_gone(s->store, number, &s->actions).code)
+        mt_log(MT_LOG_WARN, "store_job_gone", "");
+    carry_out(s);
 }
 
 /* ---- requests ---- */
@@ -202,6 +242,11 @@ static void want(struct sh_store *s, struct sh_conn *c, mt_id id, uint64_t size)
     headroom(s, &room);
     st = os_store_want(s->store, c->process, size, &room, &grant, text, &s->actions);
     carry_out(s);
+    if (st.code == MT_ESTORE_FULL) {
+        shed(s);
+        st = os_store_want(s->store, c->process, size, &room, &grant, text, &s->actions);
+        carry_out(s);
+    }
     if (st.code == 0 && !grant.segment) {
         st = os_backing_make(grant.create_size, &backing);
         if (st.code == 0) {
@@ -228,33 +273,37 @@ static void map(struct sh_store *s, struct sh_conn *c, mt_id id, uint32_t segmen
         give_segment(s->sh, c->conn, id, &view, false);
 }
 
-static void dead(struct sh_store *s, struct sh_conn *c, const struct lane_ref *ref)
+static void dead(struct sh_store *s, uint64_t from, const struct lane_ref *ref)
 {
-    mt_status st;
-    st = os_store_dead(s->store, c->process, ref);
+    mt_status st = os_store_dead(s->store, from, ref);
     if (st.code)
         mt_log_status(MT_LOG_DEBUG, "object_dead", st);
     sweep(s);
 }
 
-void sh_store_told(struct sh *sh, const struct rlt_action *a)
+/* Of a value of another node: the copy here, if there is one. */
+static void copy_dead(struct sh_store *s, const struct sh_conn *c, const struct lane_ref *ref)
 {
-    struct sh_store *s = sh->store;
-    struct lane_ref  ref;
-    mt_status        st;
-    if (!s)
-        return;
-    if (a->kind == RLT_A_OBJECT_DEAD) {
-        memcpy(&ref, a->payload, sizeof ref);
-        st = ref.node == sh->node ? os_store_dead(s->store, 0, &ref) : os_store_copy_dead(s->store, ref.id);
-    } else if (a->kind == RLT_A_OWNER_GONE) {
-        st = os_store_owner_gone(s->store, a->number);
-    } else {
-        st = os_store_node_gone(s->store, a->node);
+    if (ref->id.process == c->process && os_store_copy_dead(s->store, ref->id).code == 0)
+        sweep(s);
+}
+
+static bool object_record(struct sh_store *s, struct sh_conn *c, const struct rlt_event *e)
+{
+    struct lane_ref ref;
+    if (e->record.length < LANE_RECORD_SIZE + sizeof ref)
+        return true;
+    memcpy(&ref, e->payload, sizeof ref);
+    if (e->record.kind == CTL_PULL) {
+        sh_pull_request(s->sh, c, e->record.id, &ref);
+        return true;
     }
-    if (st.code)
-        mt_log_status(MT_LOG_DEBUG, "object_dead", st);
-    sweep(s);
+    if (ref.node == s->sh->node) {
+        dead(s, c->process, &ref);
+        return ref.id.process != c->process || !sh_pull_was_served(s->sh, ref.id); /* else others may have copies */
+    }
+    copy_dead(s, c, &ref);
+    return false; /* the core knows the way to its node, and to other copies */
 }
 
 bool sh_store_record(struct sh *sh, const struct rlt_event *e)
@@ -263,27 +312,14 @@ bool sh_store_record(struct sh *sh, const struct rlt_event *e)
     struct sh_conn    *c = sh_conn_find(sh, e->conn);
     size_t             size = e->record.length - LANE_RECORD_SIZE;
     struct ctl_segment segment = {0};
-    struct lane_ref    ref;
 
     if ((e->record.kind < CTL_SEGMENT_WANT || e->record.kind > CTL_OBJECT_DEAD) && e->record.kind != CTL_SEGMENT_BACK &&
         e->record.kind != CTL_PULL)
         return false;
     if (!c || !c->process)
         return true;
-    if (e->record.kind == CTL_OBJECT_DEAD || e->record.kind == CTL_PULL) {
-        if (size < sizeof ref)
-            return true;
-        memcpy(&ref, e->payload, sizeof ref);
-        if (e->record.kind == CTL_PULL) {
-            sh_pull_request(sh, e->conn, e->record.id, &ref);
-            return true;
-        }
-        (void)os_store_copy_dead(s->store, ref.id).code; /* most have none */
-        if (ref.node != sh->node)
-            return false; /* the core knows the way to its node */
-        dead(s, c, &ref);
-        return !sh_pull_was_served(sh, ref.id); /* else the core tells the others, who may have copies */
-    }
+    if (e->record.kind == CTL_OBJECT_DEAD || e->record.kind == CTL_PULL)
+        return object_record(s, c, e);
     if (size < sizeof segment)
         return true;
     memcpy(&segment, e->payload, sizeof segment);
@@ -301,33 +337,51 @@ bool sh_store_record(struct sh *sh, const struct rlt_event *e)
 mt_status sh_store_welcome(struct sh_conn *c, uint64_t process, uint32_t job)
 {
     struct sh_store *s = c->sh->store;
-    mt_map_entry    *entry = mt_map_find(&s->jobs, mt_map_key(job));
+    struct job      *known = mt_map_ptr(&s->jobs, mt_map_key(job));
+    if (!known) {
+        known = calloc(1, sizeof *known);
+        if (!known || mt_map_put_ptr(&s->jobs, mt_map_key(job), known).code) {
+            free(known);
+            return mt_error(MT_ENOMEM, 0, "a job in the object store");
+        }
+    }
     MT_TRY(os_store_add_process(s->store, process, job, c->pins));
     c->process = process;
     c->job = job;
-    if (entry)
-        entry->value.num++;
-    else
-        return mt_map_put_num(&s->jobs, mt_map_key(job), 1);
     return mt_ok();
 }
 
 void sh_store_goodbye(struct sh_conn *c)
 {
     struct sh_store *s = c->sh->store;
-    mt_map_entry    *entry;
     if (!c->process || !s)
         return;
     if (os_store_process_gone(s->store, c->process).code)
         mt_log(MT_LOG_WARN, "store_process_gone", "");
     c->process = 0;
-    entry = mt_map_find(&s->jobs, mt_map_key(c->job));
-    if (entry && --entry->value.num == 0) {
-        mt_map_remove(&s->jobs, mt_map_key(c->job));
-        local_end(s, c->job);
-        if (os_store_job_gone(s->store, c->job, &s->actions).code)
-            mt_log(MT_LOG_WARN, "store_job_gone", "");
+    sweep(s);
+}
+
+void sh_store_told(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_store *s = sh->store;
+    struct lane_ref  ref;
+    mt_status        st = mt_ok();
+    if (!s)
+        return;
+    if (a->kind == RLT_A_OBJECT_DEAD) {
+        memcpy(&ref, a->payload, sizeof ref);
+        st = ref.node == sh->node ? os_store_dead(s->store, 0, &ref) : os_store_copy_dead(s->store, ref.id);
+    } else if (a->kind == RLT_A_OWNER_GONE) {
+        st = os_store_owner_gone(s->store, a->number);
+    } else if (a->kind == RLT_A_OWNERS_GONE) {
+        sh_pulls_node_lost(sh, a->node);
+        st = os_store_node_gone(s->store, a->node);
+    } else {
+        job_end(s, (uint32_t)a->number);
     }
+    if (st.code)
+        mt_log_status(MT_LOG_DEBUG, "object_dead", st);
     sweep(s);
 }
 
@@ -355,11 +409,13 @@ void sh_store_stop(struct sh *sh)
     if (!s)
         return;
     io_timer_stop(&s->timer);
-    MT_MAP_EACH(&s->locals, entry) {
-        (void)os_local_close(entry->value.ptr).code;
-        free(entry->value.ptr);
+    MT_MAP_EACH(&s->jobs, entry) {
+        struct job *job = entry->value.ptr;
+        if (job->has_local)
+            (void)os_local_close(&job->local).code;
+        mt_map_remove(&s->jobs, entry->key);
+        free(job);
     }
-    mt_map_fini(&s->locals);
     if (os_store_close_all(s->store, &s->actions).code == 0)
         carry_out(s);
     os_store_free(s->store);

@@ -147,7 +147,7 @@ static void *switcher_main(void *arg)
             if (atomic_load(&s->want_stop) || switcher_has_orders(s) || sw_has_work(s->sw))
                 lane_park_cancel(s->park);
             else
-                lane_park_sleep(s->park, bell, sw_has_backlog(s->sw) ? SW_BACKLOG_US * INT64_C(1000)
+                lane_park_sleep(s->park, bell, sw_has_backlog(s->sw) ? MT_SW_BACKLOG_US * INT64_C(1000)
                                                                      : SWITCHER_SLEEP_MS * INT64_C(1000000));
             idle = SWITCHER_SPINS; /* one look after each wake-up, not a whole round of yields */
         }

@@ -103,7 +103,7 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
 {
     char     text[CTL_TEXT_SIZE];
     uint32_t lacking = 0;
-    if (c->owner->job->start_failures >= RLT_START_FAILURES_MAX) {
+    if (c->owner->job->start_failures >= MT_RLT_START_FAILURES_MAX) {
         rlt_class_unschedulable(r, c, MT_EWORKER_DIED, c->owner->job->failure);
         return true;
     }
@@ -144,7 +144,7 @@ static bool is_due_to(const struct rlt_lease *l, const struct rlt_class *waiter)
 /* Whether one lease of `c` will fit without anybody else's doing: free, on its way back, or to be recalled for it. */
 static bool class_can_count_on_room(const struct rlt *r, const struct rlt_class *c)
 {
-    int64_t coming[RLT_RESOURCES_MAX] = {0};
+    int64_t coming[MT_RLT_RESOURCES_MAX] = {0};
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
         for (uint32_t i = 0; i < r->ledger.count && (l->state >= LEASE_RECALLED || is_due_to(l, c)); i++)
@@ -158,7 +158,7 @@ static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, cons
     bool overlaps = false;
     for (uint32_t i = 0; i < r->ledger.count; i++)
         overlaps |= (lacks & 1u << i) && comes_back(r, l, i) > 0;
-    return overlaps && is_due_to(l, waiter) && r->now - l->granted_at >= RLT_SLICE_MS * RLT_MS;
+    return overlaps && is_due_to(l, waiter) && r->now - l->granted_at >= MT_RLT_SLICE_MS * RLT_MS;
 }
 
 /* One round over the waiting; whether anybody got a lease. */
@@ -175,7 +175,7 @@ static bool grant_round(struct rlt *r)
             grant_one(r, c);
             rlt_class_wait(r, c); /* still short: to the end of the line */
             any = true;
-        } else if (r->now - c->waiting_since >= RLT_SLICE_MS * RLT_MS && class_can_count_on_room(r, c)) {
+        } else if (r->now - c->waiting_since >= MT_RLT_SLICE_MS * RLT_MS && class_can_count_on_room(r, c)) {
             reserved |= lacking_mask(r, c);
         }
     }
@@ -196,7 +196,7 @@ static uint64_t recall_for(struct rlt *r, struct rlt_class *c, int64_t *coming)
                 coming[i] += comes_back(r, l, i);
             rlt_lease_recall(r, l, 0);
         } else if (l->kind == LEASE_TASK && l->state == LEASE_ACTIVE) {
-            uint64_t end = l->granted_at + RLT_SLICE_MS * RLT_MS;
+            uint64_t end = l->granted_at + MT_RLT_SLICE_MS * RLT_MS;
             if (end > r->now && end < next)
                 next = end;
         }
@@ -212,7 +212,7 @@ static uint64_t recall_for(struct rlt *r, struct rlt_class *c, int64_t *coming)
 
 static void recall_round(struct rlt *r)
 {
-    int64_t  coming[RLT_RESOURCES_MAX] = {0};
+    int64_t  coming[MT_RLT_RESOURCES_MAX] = {0};
     uint64_t next = UINT64_MAX;
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);

@@ -174,7 +174,7 @@ void sh_store_told(struct sh *sh, const struct rlt_action *a); /* what the core 
 bool sh_store_record(struct sh *sh, const struct rlt_event *event); /* false: it is for the core */
 void sh_store_settle(struct sh *sh); /* after objects have died: hands their places back */
 struct os_store *sh_store_of(const struct sh *sh);
-struct os_local *sh_store_local(struct sh *sh, uint32_t job); /* NULL: no process of that job is here, or no memory */
+struct os_local *sh_store_local(struct sh *sh, uint32_t job); /* NULL: no process of that job was here, or no memory */
 MT_MUST_USE mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t size, struct os_place *place,
                                            void **data, char *text);
 void sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size);
@@ -184,8 +184,11 @@ void sh_store_refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const
 MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
 void sh_pulls_stop(struct sh *sh);
 bool sh_pull_was_served(struct sh *sh, mt_id id); /* and forgets it: the object is dead */
-void sh_pulls_registered(struct sh *sh, uint32_t node, uint32_t epoch);
-void sh_pull_request(struct sh *sh, uint64_t conn, mt_id request, const struct lane_ref *ref);
+void sh_pulls_registered(struct sh *sh);
+void sh_pulls_node_lost(struct sh *sh, uint32_t node);
+void sh_pulls_job_over(struct sh *sh, uint32_t job);
+void sh_pulls_shed(struct sh *sh); /* gives every copy up that is not being read */
+void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
 
 /* rlt_spawn.c */
 void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a);

@@ -11,12 +11,13 @@
  *
  * Parts: core.c (dispatch, timers), process.c (handshake, death), pool.c (zygotes, warm workers), lease.c (classes,
  * demand, grant, recall, end), schedule.c (who gets what next), caller.c (lanes to actors of others), monitor.c,
- * message.c, region.c, names.c; head.c, peers.c + link.c, remote.c, submit.c.
+ * message.c, region.c, names.c, object.c; head.c, peers.c + link.c, remote.c, submit.c.
  */
 #ifndef RLT_STATE_H
 #define RLT_STATE_H
 
 #include "core/base/heap.h"
+#include "core/base/limits.h"
 #include "core/base/map.h"
 #include "core/base/rng.h"
 #include "raylet/actions.h"
@@ -27,43 +28,6 @@
 
 #define RLT_MS UINT64_C(1000000)
 
-/* Limits of the raylet. Times in ms. */
-enum {
-    RLT_HELLO_MS = 5000,        /* from connect (or fork) to CTL_HELLO; a worker's start included */
-    RLT_STATUS_MS = 100,        /* from the end of a socket to the wait status of its process */
-    RLT_SLICE_MS = 100,         /* a lease whose class others wait for is recalled after this */
-    RLT_ACTOR_GRACE_MS = 500,   /* an actor whose level fell to 0: from RECALL to SIGKILL */
-    RLT_ORPHAN_GRACE_MS = 2000, /* a worker whose owner died: from RECALL to SIGKILL */
-    RLT_LEAVE_MS = 2000,        /* from CTL_SHUTDOWN to SIGKILL */
-    RLT_IDLE_MS = 10000,        /* a warm worker beyond the bound goes after this */
-    RLT_SPARE_MS = 50,          /* no warm worker for so long: fork one ahead of the next lease */
-    RLT_WORKERS_MAX = 1024,     /* processes forked on this node, if the configuration does not say */
-    RLT_CLASSES_MAX = 4096,     /* per owner */
-    RLT_WANTED_MAX = 65536,     /* leases one class may want */
-    RLT_MONITORS_MAX = 65536,   /* on one node */
-    RLT_DEATHS_KEPT = 32,       /* for monitors that come just too late */
-    RLT_REGIONS_MAX = 4096,
-    RLT_CALLERS_MAX = 65536,    /* lanes to actors of others */
-    RLT_START_FAILURES_MAX = 3, /* zygotes or workers of a job that die in a row before they greet */
-    RLT_PROCS_MAX = 8192,
-    RLT_REPORT_MS = 50,         /* between two reports of changes */
-    RLT_BEAT_MS = 1000,         /* a report without a change, as a sign of life */
-    RLT_SUBMITTED_MAX = 64,     /* drivers of submitted jobs on one node */
-    RLT_JOB_STOP_MS = 5000,     /* from SIGTERM to SIGKILL of a driver */
-    RLT_JOB_AGAIN_MS = 1000,    /* the end of a job is said again until the head acknowledges it */
-    RLT_LOG_WINDOW = 256 << 10, /* bytes of a log sent to the head and not acknowledged */
-    RLT_LOG_CHUNK = 32 << 10,
-    RLT_PEER_TICK_MS = 250,     /* a link is looked after this often */
-    RLT_PEER_ACK_MS = 2,        /* an acknowledgement waits at most so long for a record to travel with */
-    RLT_PEER_BEAT_MS = 500,     /* something is said this often; a suspect node is dialled anew this often */
-    RLT_PEER_SUSPECT_MS = 2000, /* silent this long */
-    RLT_PEER_DEAD_MS = 10000,
-    RLT_PEER_RESEND_MS = 1000,  /* without an acknowledgement that moves */
-    RLT_STREAMS_MAX = 4096,
-    RLT_ASKED_MAX = 4096,       /* requests to the head that wait for its answer */
-    RLT_ASKED_MS = 30000,       /* ... at most so long, head away or not */
-    RLT_NODES_REPLY_MAX = 16,   /* nodes in one answer to CTL_OP_NODES */
-};
 #define RLT_REGION_BYTES_MAX (UINT64_C(1) << 40)
 
 struct rlt_timer {
@@ -182,6 +146,7 @@ struct rlt_lease {
     mt_id                request; /* of CTL_LANE_WANT */
     struct rlt_hold      hold;
     bool                 has_lane;
+    bool                 is_owner_dead; /* and what its worker has written for it is to die as well */
     struct ctl_ended    *end; /* owner elsewhere: what is to be said when the switch has emptied the lane */
     uint64_t             granted_at;
     struct rlt_timer     timer; /* RECALLED or DRAINED: until the worker is killed */
@@ -302,7 +267,7 @@ struct rlt {
     mt_map            names; /* without a head: hash of (space, name) -> ctl_name */
     struct rlt_list   all_leases;
     struct rlt_list   all_monitors;
-    struct ctl_death  deaths[RLT_DEATHS_KEPT]; /* the last ones of this node, round and round */
+    struct ctl_death  deaths[MT_RLT_DEATHS_KEPT]; /* the last ones of this node, round and round */
     uint32_t          death_count;
     struct rlt_list   waiting;   /* rlt_class.in_waiting, longest wait first */
     bool              is_dirty;  /* something may be granted now */
@@ -414,6 +379,7 @@ void rlt_regions_fini(struct rlt *r);
 void rlt_object_dead(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_object_owner_gone(struct rlt *r, const struct rlt_proc *owner);
+void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l); /* its worker writes no more for its owner */
 
 /* names.c */
 void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);

@@ -58,16 +58,16 @@ static void job_pump(struct rlt *r, struct rlt_submitted *job)
     if (!r->head.is_registered || job->state == JOB_STARTING)
         return;
     if (job->log_sent < job->log_size) {
-        if (job->is_reading || job->log_sent - job->log_acked >= RLT_LOG_WINDOW)
+        if (job->is_reading || job->log_sent - job->log_acked >= MT_RLT_LOG_WINDOW)
             return;
         struct rlt_action *a = rlt_act(r->out, RLT_A_JOB_LOG_READ);
         a->name = rlt_keep(r->out, job->id, sizeof job->id);
         a->number = job->log_sent;
-        a->size = RLT_LOG_CHUNK;
+        a->size = MT_RLT_LOG_CHUNK;
         job->is_reading = true;
     } else if (job->state == JOB_ENDED) {
         state_send(r, job->id, job->attempt, job->word, job->exit_code, job->pid, job->reason);
-        rlt_timer_set(r, &job->timer, r->now + RLT_JOB_AGAIN_MS * RLT_MS);
+        rlt_timer_set(r, &job->timer, r->now + MT_RLT_JOB_AGAIN_MS * RLT_MS);
     }
 }
 
@@ -111,7 +111,7 @@ static void job_stop(struct rlt *r, struct rlt_submitted *job, const char *why)
     job->is_stopping = true;
     snprintf(job->reason, sizeof job->reason, "%s", why);
     job_kill(r, job, SIGTERM);
-    rlt_timer_set(r, &job->timer, r->now + RLT_JOB_STOP_MS * RLT_MS);
+    rlt_timer_set(r, &job->timer, r->now + MT_RLT_JOB_STOP_MS * RLT_MS);
 }
 
 static void job_timer_fire(struct rlt *r, struct rlt_timer *t)
@@ -178,7 +178,7 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     if (job && job->state != JOB_ENDED)
         job_stop(r, job, "a later attempt was ordered");
     uint32_t count = resources_of(spec, request);
-    if (job || r->submitted.count >= RLT_SUBMITTED_MAX || r->is_stopping ||
+    if (job || r->submitted.count >= MT_RLT_SUBMITTED_MAX || r->is_stopping ||
         rlt_request_check(request, count, text, sizeof text).code ||
         !rlt_ledger_take(&r->ledger, request, count, &hold)) {
         state_send(r, spec->id, start->attempt, "PENDING", 0, 0, job ? "its former attempt is still ending" : "no room");

@@ -168,12 +168,12 @@ static void process_down(struct sw *sw, const struct rlt_action *a, struct sw_ou
 {
     struct sw_process *p = mt_map_ptr(&sw->processes, mt_map_key(a->conn));
     size_t             waiting = p ? p->backlog.size - p->backlog_done : 0;
-    if (!p || p->is_broken || (a->record.kind == CTL_MESSAGE && waiting > SW_DOWN_MESSAGES_MAX)) {
+    if (!p || p->is_broken || (a->record.kind == CTL_MESSAGE && waiting > MT_SW_DOWN_MESSAGES_MAX)) {
         if (a->record.kind == CTL_MESSAGE)
             undelivered(a->conn, &a->record, a->payload, out);
         return;
     }
-    if (waiting > SW_DOWN_BYTES_MAX ||
+    if (waiting > MT_SW_DOWN_BYTES_MAX ||
         push_or_keep(&p->down, &p->backlog, &p->backlog_done, &a->record, a->payload).code) {
         process_break(p, out);
         return;
@@ -275,7 +275,7 @@ static bool lane_out(struct sw *sw, const struct sw_lane *l, const struct lane_r
     if (mt_buf_append(&n->run, &copy, sizeof copy).code || (size && mt_buf_append(&n->run, payload, size).code) ||
         mt_buf_append(&n->run, zeroes, padding).code)
         return false; /* cannot be: the room is there */
-    if (n->run.size >= SW_OUT_BYTES)
+    if (n->run.size >= MT_SW_OUT_BYTES)
         node_flush(n, out);
     return true;
 }
@@ -337,7 +337,7 @@ static void lane_push(struct sw_lane *l, const struct lane_record *record, const
 {
     struct lane_record copy = *record;
     copy.route = 0;
-    if (l->backlog.size - l->backlog_done > SW_DOWN_BYTES_MAX ||
+    if (l->backlog.size - l->backlog_done > MT_SW_DOWN_BYTES_MAX ||
         push_or_keep(&l->to, &l->backlog, &l->backlog_done, &copy, payload).code)
         lane_break(l, out);
 }
@@ -583,7 +583,7 @@ void sw_act(struct sw *sw, const struct rlt_action *action, void *lane, struct s
 static bool process_poll(struct sw_process *p, struct sw_out *out)
 {
     uint64_t head = p->down.head;
-    bool     worked = process_up(p, SW_POLL_RECORDS, out) > 0;
+    bool     worked = process_up(p, MT_SW_POLL_RECORDS, out) > 0;
     if (p->backlog.size && !p->is_broken) {
         backlog_flush(&p->down, &p->backlog, &p->backlog_done);
         if (p->down.head != head) {
@@ -609,7 +609,7 @@ bool sw_poll(struct sw *sw, struct sw_out *out)
     MT_MAP_EACH(&sw->lanes, entry) {
         struct sw_lane *l = entry->value.ptr;
         if (lane_is_readable(sw, l))
-            worked |= lane_read(sw, l, SW_POLL_RECORDS, out) > 0;
+            worked |= lane_read(sw, l, MT_SW_POLL_RECORDS, out) > 0;
         if (l->backlog.size || l->held || l->is_closing)
             worked |= lane_settle(sw, l, out);
     }

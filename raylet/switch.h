@@ -13,18 +13,12 @@
 #ifndef RLT_SWITCH_H
 #define RLT_SWITCH_H
 
+#include "core/base/limits.h"
 #include "core/lane/lane.h"
 #include "raylet/core.h"
 
 struct sw;
 
-enum {
-    SW_DOWN_MESSAGES_MAX = 1 << 20, /* bytes queued for one process, beyond which a CTL_MESSAGE bounces */
-    SW_DOWN_BYTES_MAX = 16 << 20,   /* bytes queued for one process, beyond which it is given up */
-    SW_POLL_RECORDS = 256,          /* taken from one ring in one round, so that none starves the others */
-    SW_BACKLOG_US = 500,
-    SW_OUT_BYTES = 32 * 1024,       /* a run of records for a node is handed over when it is this long */
-};
 
 /* Gets what the switch has to say. Both are called from sw_act and sw_poll; the event is borrowed for the call. */
 struct sw_out {
@@ -48,7 +42,7 @@ bool sw_poll(struct sw *sw, struct sw_out *out);
 /* Whether a round would find work: the last look between lane_park_prepare and lane_park_sleep. */
 bool sw_has_work(struct sw *sw);
 /* Whether something waits for room in a ring. Its reader does not ring when it has made room: come again within
- * SW_BACKLOG_US. */
+ * MT_SW_BACKLOG_US. */
 bool sw_has_backlog(const struct sw *sw);
 
 #endif

@@ -6,6 +6,7 @@
 #define CLI_CLI_H
 
 #include "clients/control/control.h"
+#include "core/base/limits.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -15,11 +16,6 @@
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 }; /* exit statuses, but for those of jobs */
 
 enum {
-    CLI_START_MS = 30 * 1000, /* for one daemon to be ready */
-    CLI_STOP_MS = 10 * 1000,  /* for all to leave when the head has asked them to */
-    CLI_TERM_MS = 5 * 1000,   /* after SIGTERM */
-    CLI_KILL_MS = 5 * 1000,   /* after SIGKILL */
-    CLI_LIST_MAX = 256,       /* --file, --env: of each */
     CLI_PATH_SIZE = 4096,
 };
 
@@ -34,7 +30,7 @@ enum cli_option {
 struct cli_args {
     const char *verb;
     const char *values[CLI_OPTIONS]; /* NULL: not given; "" for those that take none */
-    const char *files[CLI_LIST_MAX + 1], *env[CLI_LIST_MAX + 1]; /* end with NULL */
+    const char *files[MT_CLI_LIST_MAX + 1], *env[MT_CLI_LIST_MAX + 1]; /* end with NULL */
     size_t      file_count, env_count;
     int         rest_count;
     char      **rest; /* what is no option; ends with NULL */

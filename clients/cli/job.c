@@ -181,7 +181,7 @@ static int stop(const struct cli_args *args, manta_client *client)
     manta_error    e;
     manta_job_info job;
     if (manta_job_stop(client, args->rest[0], &e) != MANTA_OK ||
-        manta_job_wait(client, args->rest[0], CLI_START_MS, &job, &e) != MANTA_OK)
+        manta_job_wait(client, args->rest[0], MT_CLI_START_MS, &job, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     printf("%s: %s\n", job.id, job.state);
     return CLI_OK;

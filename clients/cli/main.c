@@ -228,8 +228,8 @@ static bool keep(struct cli_args *args, int option, const char *value)
     bool   is_file = option == CLI_OPT_FILE, is_env = option == CLI_OPT_ENV;
     size_t count = is_file ? args->file_count++ : is_env ? args->env_count++ : 0;
     args->values[option] = value ? value : "";
-    if (count == CLI_LIST_MAX)
-        return cli_usage(args, "--%s was given more than %d times", options[option].name, CLI_LIST_MAX), false;
+    if (count == MT_CLI_LIST_MAX)
+        return cli_usage(args, "--%s was given more than %d times", options[option].name, MT_CLI_LIST_MAX), false;
     if (is_env && (!strchr(value, '=') || value[0] == '='))
         return cli_usage(args, "--env \"%s\": NAME=VALUE is wanted", value), false;
     if (is_file)

@@ -134,7 +134,7 @@ static void print_tail(const char *log_file)
 /* What was written before the daemon said that it is ready; 0: it ended; -1: it took too long. */
 static ssize_t wait_ready(int fd, char *line, size_t size)
 {
-    uint64_t end = ctl_now_ms() + CLI_START_MS;
+    uint64_t end = ctl_now_ms() + MT_CLI_START_MS;
     for (;;) {
         struct pollfd p = {fd, POLLIN, 0};
         uint64_t      now = ctl_now_ms();
@@ -171,7 +171,7 @@ bool cli_daemon_start(char *const argv[], const char *log_file, struct cli_proce
     if (pid > 0) {
         kill(pid, SIGKILL); /* our own child, not reaped yet */
         waitpid(pid, NULL, 0);
-        cli_fail(size < 0 ? "%s was not ready within %d s" : "%s has ended at once", argv[0], CLI_START_MS / 1000);
+        cli_fail(size < 0 ? "%s was not ready within %d s" : "%s has ended at once", argv[0], MT_CLI_START_MS / 1000);
         print_tail(log_file);
     }
     return false;

@@ -74,20 +74,20 @@ static size_t end_daemons(const struct cli_folder *f, struct targets *t)
 {
     for (int i = 0; i < CLI_DAEMONS; i++)
         add(t, cli_daemon_names[i], &f->daemons[i]);
-    if (t->count && ask_head(f) && wait_gone(t, CLI_STOP_MS) == 0)
+    if (t->count && ask_head(f) && wait_gone(t, MT_CLI_STOP_MS) == 0)
         return 0;
     send_all(t, SIGTERM); /* a node of another machine's head; or a head that does not answer */
-    if (wait_gone(t, CLI_TERM_MS) == 0)
+    if (wait_gone(t, MT_CLI_TERM_MS) == 0)
         return 0;
     send_all(t, SIGKILL);
-    return wait_gone(t, CLI_KILL_MS);
+    return wait_gone(t, MT_CLI_KILL_MS);
 }
 
 /* What jobs have started and the raylet could not end, since it was killed. Again and again: they may start others. */
 static size_t end_processes_of_jobs(const struct cli_folder *f, struct targets *t)
 {
     static struct cli_process found[PROCESSES_MAX];
-    uint64_t                  end = ctl_now_ms() + CLI_KILL_MS;
+    uint64_t                  end = ctl_now_ms() + MT_CLI_KILL_MS;
     size_t                    left;
     do {
         size_t count = cli_processes_of_jobs(f->path, found, PROCESSES_MAX);
@@ -95,7 +95,7 @@ static size_t end_processes_of_jobs(const struct cli_folder *f, struct targets *
         for (size_t i = 0; i < count; i++)
             add(t, "of a job", &found[i]);
         send_all(t, SIGKILL);
-        left = wait_gone(t, CLI_KILL_MS);
+        left = wait_gone(t, MT_CLI_KILL_MS);
     } while (t->count && ctl_now_ms() < end);
     return left;
 }

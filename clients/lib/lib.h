@@ -14,23 +14,12 @@
 
 #include "clients/lib/manta.h"
 #include "clients/lib/wrk.h"
+#include "core/base/limits.h"
 #include "core/base/rng.h"
 #include "objectstore/os_client.h"
 
 #include <pthread.h>
 
-enum {
-    LIB_SPIN_NS = 50 * 1000,          /* polling before sleeping: about two futex round trips */
-    LIB_BLOCK_NS = 50 * 1000,         /* a task that waits longer gives its CPU back */
-    LIB_TICK_NS = 1000 * 1000,
-    LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */
-    LIB_ACTIVE_NS = 50 * 1000 * 1000, /* the helper ticks for so long after the last call */
-    LIB_REQUEST_MS = 10 * 1000,       /* an answer of the raylet or the head */
-    LIB_CONNECT_MS = 30 * 1000,
-    LIB_SHUTDOWN_MS = 5 * 1000,
-    LIB_QUEUED_BYTES_MAX = 1 << 30,   /* submitted work that waits; more waits in submit */
-    LIB_WATCHES_MAX = 4096,
-};
 
 enum lib_role { LIB_NONE = 0, LIB_DRIVER = 1, LIB_WORKER = 2, LIB_OVER = 3 };
 
@@ -94,6 +83,7 @@ struct lib {
     struct os_client store;
     MT_VEC(struct lib_mapping) mappings;
     MT_VEC(struct lib_segment) segments;
+    uint64_t         trim_at_ns; /* when free memory is looked at again */
     MT_VEC(struct lib_request *) requests;
     MT_VEC(struct lib_watch) watches;
     MT_VEC(struct own_death) news; /* deaths whose callbacks are due */
@@ -204,7 +194,12 @@ void             lib_spilled_drop(struct lib_spilled *s);
 manta_ref *lib_put(const void *data, size_t size, char type);
 /* Room in a segment of ours; asks the raylet for segments as needed. Under the lock. */
 manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, manta_error *e);
-/* The value of a place, pinned; maps or pulls what is missing. Under the lock. *ref may be replaced by a local copy. */
+/* Makes the pages of a fresh place in one go. Without the lock: it takes 0.3 s for a GiB. */
+void lib_store_warm(const struct os_place *place, void *data);
+/* Gives memory back that has been free for a while, a piece at a time. Under the lock. */
+void lib_store_trim(uint64_t now_ns);
+/* The value of a place, pinned; maps or pulls what is missing. Under the lock. *ref becomes the local copy's where it was
+ * on another node: that is what is to be unpinned. */
 manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
 void lib_store_unpin(const struct lane_ref *ref);
 void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped);

@@ -200,8 +200,8 @@ static manta_status watch_add(mt_id subject, struct own_actor *actor, manta_deat
                               manta_error *e)
 {
     struct lib_watch watch = {.number = ++lib.watch_number, .subject = subject, .actor = actor, .fn = fn, .user = user};
-    if (lib.watches.count >= LIB_WATCHES_MAX)
-        return lib_error(e, MANTA_EAGAIN, "%d watches are open already", LIB_WATCHES_MAX);
+    if (lib.watches.count >= MT_LIB_WATCHES_MAX)
+        return lib_error(e, MANTA_EAGAIN, "%d watches are open already", MT_LIB_WATCHES_MAX);
     if (mt_vec_push(&lib.watches, watch).code)
         return lib_error(e, MANTA_ENOMEM, "no memory for a watch");
     if (out)
@@ -324,7 +324,7 @@ int manta_nodes(manta_node_info *out, int max, manta_error *e)
     lib_lock();
     code = lib_check(e);
     if (code == MANTA_OK)
-        code = lib_call(request, CTL_REQUEST, &ask, sizeof ask, LIB_REQUEST_MS, e);
+        code = lib_call(request, CTL_REQUEST, &ask, sizeof ask, MT_LIB_REQUEST_MS, e);
     lib_unlock();
     for (size_t at = sizeof(struct ctl_reply); code == MANTA_OK && at + sizeof(struct ctl_node) <= request->size;
          at += sizeof(struct ctl_node), n++) {

@@ -59,7 +59,7 @@ static const char *name_of_program(char **argv)
 static mt_status be_driver(const manta_init_opts *o, int argc, char **argv, char text[256])
 {
     const char *address = o->address ? o->address : getenv("MANTA_ADDRESS");
-    int64_t     timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : LIB_CONNECT_MS;
+    int64_t     timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : MT_LIB_CONNECT_MS;
     uint64_t    ids[2];
     int         fd = -1;
 

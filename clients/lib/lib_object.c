@@ -10,9 +10,31 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SMALL_PUT = MANTA_INLINE_MAX }; /* values up to here stay with their owner and travel inline */
+enum {
+    SMALL_PUT = MANTA_INLINE_MAX, /* values up to here stay with their owner and travel inline */
+    PIN_ATTEMPTS = 4,
+};
 
 /* ---- segments ---- */
+
+static bool note(void *data, size_t size)
+{
+    return mt_vec_push(&lib.segments, (struct lib_segment){data, size}).code == 0;
+}
+
+/* And forgets the note, if there is one. */
+static void unmap(const void *data, size_t size)
+{
+    if (!data)
+        return;
+    for (size_t i = 0; i < lib.segments.count; i++) {
+        if (lib.segments.data[i].data == data) {
+            mt_vec_remove_swap(&lib.segments, i);
+            break;
+        }
+    }
+    munmap((void *)(uintptr_t)data, size);
+}
 
 static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, bool is_own, manta_error *e)
 {
@@ -24,7 +46,7 @@ static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, b
 
     if (!request)
         return lib_error(e, MANTA_ENOMEM, "no memory for a request");
-    code = lib_call(request, kind, &ask, sizeof ask, LIB_REQUEST_MS, e);
+    code = lib_call(request, kind, &ask, sizeof ask, MT_LIB_REQUEST_MS, e);
     if (code == MANTA_OK && (request->size < sizeof got || request->fd_count != 2))
         code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no segment");
     if (code) {
@@ -35,16 +57,21 @@ static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, b
     data = lib_map(request->fds[0], got.size, is_own);
     generations = lib_map(request->fds[1], os_generations_bytes(got.size), false);
     free(request);
-    if ((data && mt_vec_push(&lib.segments, (struct lib_segment){data, got.size}).code) ||
-        (generations &&
-         mt_vec_push(&lib.segments, (struct lib_segment){generations, os_generations_bytes(got.size)}).code))
-        return lib_error(e, MANTA_ENOMEM, "no memory for the note of a segment");
-    if (!data || !generations)
+    if (!data || !generations || !note(data, got.size) || !note(generations, os_generations_bytes(got.size))) {
+        unmap(data, got.size);
+        unmap(generations, os_generations_bytes(got.size));
         return lib_error(e, MANTA_ENOMEM, "segment %u of %llu bytes could not be mapped", got.segment,
                          (unsigned long long)got.size);
+    }
     st = is_own ? os_client_add_own(&lib.store, got.segment, got.size, data, generations)
                 : os_client_add_reader(&lib.store, got.segment, got.size, data, generations);
-    return st.code == MT_EEXIST ? MANTA_OK : lib_error_status(e, st);
+    if (st.code) {
+        unmap(data, got.size);
+        unmap(generations, os_generations_bytes(got.size));
+    } else if (is_own && lib.role == LIB_DRIVER) {
+        lib_helper_start(); /* it gives back what is free again */
+    }
+    return st.code == MT_EEXIST ? MANTA_OK : lib_error_status(e, st); /* another thread was faster */
 }
 
 manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, manta_error *e)
@@ -60,6 +87,33 @@ manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, m
             return code;
     }
     return lib_error(e, MANTA_ESTORE_FULL, "no room for %zu bytes after three new segments", size);
+}
+
+void lib_store_warm(const struct os_place *place, void *data)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)data & ~(page - 1);
+    if (place->cold >= MT_LIB_COLD_BYTES) /* else, and on an old kernel, the copy makes them one by one */
+        (void)madvise((void *)first, (uintptr_t)data + place->cold - first, MADV_POPULATE_WRITE);
+}
+
+void lib_store_trim(uint64_t now_ns)
+{
+    struct os_trim     trim;
+    struct ctl_segment back;
+    if (now_ns < lib.trim_at_ns)
+        return;
+    os_client_trim(&lib.store, MT_LIB_WARM_BYTES, &trim);
+    if (trim.kind == OS_TRIM_PAGES) {
+        (void)madvise(trim.data, trim.size, MADV_REMOVE); /* under the lock: the place may be given out again at once */
+    } else if (trim.kind == OS_TRIM_SEGMENT) {
+        unmap(trim.data, trim.size);
+        unmap(trim.generations, os_generations_bytes(trim.size));
+        back = (struct ctl_segment){.segment = trim.segment, .size = trim.size};
+        own_send(&lib.own, CTL_SEGMENT_BACK, own_id_next(&lib.own), &back, sizeof back);
+    } else {
+        os_client_trim_round(&lib.store);
+        lib.trim_at_ns = now_ns + (uint64_t)OS_TRIM_ROUND_MS * 1000000;
+    }
 }
 
 /* A copy of a value on another node, made by our raylet. */
@@ -83,7 +137,9 @@ static manta_status pull(struct lane_ref *ref, int64_t deadline_ns, manta_error 
 
 manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
 {
-    for (int attempt = 0; attempt < 4; attempt++) {
+    const struct lane_ref asked = *ref;
+    bool                  is_copy = ref->node != lib.own.node;
+    for (int attempt = 0; attempt < PIN_ATTEMPTS; attempt++) {
         manta_status code;
         mt_status    st;
         if (ref->node != lib.own.node) {
@@ -92,10 +148,14 @@ manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t dead
                 return code;
         }
         st = os_client_pin(&lib.store, ref, data);
-        if (st.code != MT_ENOENT)
-            return lib_error_status(e, st);
-        code = segment_map(CTL_SEGMENT_MAP, ref->segment, 0, false, e);
-        if (code)
+        if (st.code == MT_OK)
+            return MANTA_OK;
+        code = lib_error_status(e, st);
+        if (st.code == MT_ENOENT)
+            code = segment_map(CTL_SEGMENT_MAP, ref->segment, 0, false, e);
+        if (code == MANTA_EOBJ_LOST && is_copy)
+            *ref = asked; /* the copy went between the answer and the pin: once more */
+        else if (code)
             return code;
     }
     return lib_error(e, MANTA_EOBJ_LOST, "the value's segment can't be mapped");
@@ -171,6 +231,7 @@ manta_ref *lib_put(const void *data, size_t size, char type)
             own_ref_set_inline(&lib.own, ref, (uint8_t)type, data, (uint32_t)size);
     } else if (lib_store_alloc(size, &place, &to, &e) == MANTA_OK) {
         lib_unlock(); /* the copy may take long; the place is ours alone */
+        lib_store_warm(&place, to);
         os_copy(to, data, size);
         lib_lock();
         ref = new_value(&e);
@@ -209,6 +270,7 @@ manta_status manta_create(size_t size, manta_buffer *out, manta_error *e)
         out->data = NULL;
         return code;
     }
+    lib_store_warm(&u->place, out->data);
     out->size = size;
     out->hold = u;
     return MANTA_OK;
@@ -262,7 +324,7 @@ manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, 
     lib_lock();
     code = lib_check(e);
     if (code == MANTA_OK)
-        code = lib_call(request, CTL_REGION_WANT, &ask, sizeof ask, LIB_REQUEST_MS, e);
+        code = lib_call(request, CTL_REGION_WANT, &ask, sizeof ask, MT_LIB_REQUEST_MS, e);
     lib_unlock();
     if (code == MANTA_OK && (request->size < sizeof got || request->fd_count != 1))
         code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no region");

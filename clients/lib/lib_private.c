@@ -205,14 +205,14 @@ static void wait_for(pid_t pid, uint64_t deadline_ns)
 void lib_private_stop(void)
 {
     struct lib_private *p = lib.private_cluster;
-    uint64_t            deadline = lib_now_ns() + (uint64_t)LIB_SHUTDOWN_MS * 1000000u;
+    uint64_t            deadline = lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u;
     if (!p)
         return;
     lib.private_cluster = NULL;
     wait_for(p->raylet, deadline);
     if (p->watch >= 0)
         close(p->watch);
-    wait_for(p->head, lib_now_ns() + (uint64_t)LIB_SHUTDOWN_MS * 1000000u);
+    wait_for(p->head, lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u);
     if (rmdir(p->folder) && errno != ENOENT) /* the daemons remove what they made; one that was killed has left its part */
         nftw(p->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     free(p);

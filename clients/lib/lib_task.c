@@ -220,7 +220,7 @@ manta_ref *lib_failed_ref(const struct own_failure *f)
 static bool has_room(void *arg)
 {
     (void)arg;
-    return lib.own.queued_bytes < LIB_QUEUED_BYTES_MAX;
+    return lib.own.queued_bytes < MT_LIB_QUEUED_BYTES_MAX;
 }
 
 static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opts, struct own_failure *f)
@@ -243,7 +243,7 @@ static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opt
 struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f)
 {
     struct own_ref *ref;
-    if (MT_UNLIKELY(lib.own.queued_bytes >= LIB_QUEUED_BYTES_MAX))
+    if (MT_UNLIKELY(lib.own.queued_bytes >= MT_LIB_QUEUED_BYTES_MAX))
         lib_wait(has_room, NULL, INT64_MAX);
     lib.calls++;
     if (MT_UNLIKELY(!lib.has_helper))
@@ -325,6 +325,40 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
     return MANTA_OK;
 }
 
+/* What a view of a value of another node holds: the ref goes on naming the value itself, for the copy may go before the
+ * ref does. Told from a plain ref by the lowest bit of manta_view.hold. */
+struct copy_view {
+    struct own_ref *ref;
+    struct lane_ref here;
+};
+
+static struct copy_view *copy_view_of(const manta_view *view)
+{
+    return (uintptr_t)view->hold & 1 ? (struct copy_view *)((uintptr_t)view->hold - 1) : NULL;
+}
+
+/* Pins the value; *out gets data, size and hold. */
+static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadline, manta_error *e)
+{
+    struct lane_ref   here = ref->value.place;
+    struct copy_view *copy = NULL;
+    manta_status      code;
+    if (here.node != lib.own.node && !(copy = malloc(sizeof *copy)))
+        return lib_error(e, MANTA_ENOMEM, "no memory for a view");
+    code = lib_store_pin(&here, &out->data, deadline, e);
+    if (code) {
+        free(copy);
+        return code;
+    }
+    out->hold = ref;
+    out->size = here.size - (ref->type == 's');
+    if (copy) {
+        *copy = (struct copy_view){ref, here};
+        out->hold = (void *)((uintptr_t)copy | 1);
+    }
+    return MANTA_OK;
+}
+
 manta_status manta_get(manta_ref *handle, int64_t timeout_ms, manta_view *out, manta_error *e)
 {
     struct own_ref *ref = (struct own_ref *)handle;
@@ -340,33 +374,33 @@ manta_status manta_get(manta_ref *handle, int64_t timeout_ms, manta_view *out, m
         if (ref->state == OWN_REF_INLINE) {
             out->data = own_ref_bytes(ref);
             out->size = ref->type == 's' && ref->size ? ref->size - 1 : ref->size;
+            out->hold = ref;
         } else {
-            code = lib_store_pin(&ref->value.place, &out->data, deadline, e);
-            out->size = ref->value.place.size - (ref->type == 's');
+            code = view_pin(ref, out, deadline, e);
         }
         out->type = (char)ref->type;
     }
-    if (code == MANTA_OK) {
+    if (code == MANTA_OK)
         own_ref_hold(ref);
-        out->hold = ref;
-    }
     lib_unlock();
     return code;
 }
 
 void manta_release(manta_view *view)
 {
-    struct own_ref *ref = view ? view->hold : NULL;
+    struct copy_view *copy = view ? copy_view_of(view) : NULL;
+    struct own_ref   *ref = copy ? copy->ref : view ? view->hold : NULL;
     if (!ref)
         return;
     lib_lock();
     if (lib.role != LIB_OVER) {
         if (ref->state == OWN_REF_PLACE)
-            lib_store_unpin(&ref->value.place);
+            lib_store_unpin(copy ? &copy->here : &ref->value.place);
         own_ref_drop(&lib.own, ref);
         lib_act();
     }
     lib_unlock();
+    free(copy);
     memset(view, 0, sizeof *view);
 }
 

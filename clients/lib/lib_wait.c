@@ -40,24 +40,25 @@ static void check_raylet(void)
 
 static void tick(uint64_t now)
 {
-    if (now - lib.ticked_ns < LIB_TICK_NS)
+    if (now - lib.ticked_ns < MT_LIB_TICK_NS)
         return;
     lib.ticked_ns = now;
     own_tick(&lib.own, now);
+    lib_store_trim(now);
     lib_act();
 }
 
 /* Sleeps in the park page until something comes, at most until the deadline. Nothing may have come since `bell`. */
 static void park(int64_t deadline_ns, uint64_t now)
 {
-    int64_t  limit = LIB_SLEEP_NS;
+    int64_t  limit = MT_LIB_SLEEP_NS;
     uint32_t bell = lane_park_prepare(lib.park);
     if (lib_pump() || lib.broken) {
         lane_park_cancel(lib.park);
         return;
     }
-    if (lib.own.outstanding && limit > 20 * LIB_TICK_NS)
-        limit = 20 * LIB_TICK_NS; /* demand and rebalancing look at the clock */
+    if (lib.own.outstanding && limit > 20 * MT_LIB_TICK_NS)
+        limit = 20 * MT_LIB_TICK_NS; /* demand and rebalancing look at the clock */
     if (deadline_ns - (int64_t)now < limit)
         limit = deadline_ns - (int64_t)now;
     lib_unlock();
@@ -67,7 +68,7 @@ static void park(int64_t deadline_ns, uint64_t now)
     /* Both the helper and a leader may sleep here: one that leaves must not call the other awake. */
     if (!lib.is_led || pthread_equal(lib.leader, pthread_self()))
         lane_park_cancel(lib.park);
-    if (now - lib.checked_ns >= LIB_SLEEP_NS) {
+    if (now - lib.checked_ns >= MT_LIB_SLEEP_NS) {
         lib.checked_ns = now;
         check_raylet();
     }
@@ -76,7 +77,7 @@ static void park(int64_t deadline_ns, uint64_t now)
 static void follow(int64_t deadline_ns)
 {
     struct timespec until;
-    int64_t         limit = (int64_t)lib_now_ns() + LIB_SLEEP_NS;
+    int64_t         limit = (int64_t)lib_now_ns() + MT_LIB_SLEEP_NS;
     if (deadline_ns < limit)
         limit = deadline_ns;
     until.tv_sec = limit / 1000000000;
@@ -106,12 +107,12 @@ static void lead_once(int64_t deadline_ns, uint64_t *idle_since)
         *idle_since = now;
     tick(now);
     if (lib.role == LIB_WORKER && lib.running && pthread_equal(pthread_self(), lib.main_thread)) {
-        if (now - *idle_since >= LIB_BLOCK_NS)
+        if (now - *idle_since >= MT_LIB_BLOCK_NS)
             wrk_block(&lib.wrk);
         wrk_flush(&lib.wrk);
         lib_act();
     }
-    if (now - *idle_since < LIB_SPIN_NS) {
+    if (now - *idle_since < MT_LIB_SPIN_NS) {
         shm_store32(&lib.park->state, LANE_HUNGRY);
         lib_unlock();
         sched_yield();
@@ -243,15 +244,15 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
         *active_ns = now;
     }
     if (lib.is_led) {
-        nap(LIB_TICK_NS);
+        nap(MT_LIB_TICK_NS);
         lib_run_news(); /* the leader hears of deaths, but its wait may be a long one */
         return;
     }
     lib_pump();
     tick(now);
     lib_run_news();
-    if (now - *active_ns < LIB_ACTIVE_NS) {
-        nap(LIB_TICK_NS);
+    if (now - *active_ns < MT_LIB_ACTIVE_NS) {
+        nap(MT_LIB_TICK_NS);
         return;
     }
     /* Nothing under way: sleep where the raylet and our actors can wake us. A thread that wants to wait takes the

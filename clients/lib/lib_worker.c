@@ -41,6 +41,7 @@ static manta_status keep(manta_ctx *c, char type, const void *data, size_t size)
     lib_unlock();
     if (code)
         return manta_fail(c, 0, "a result of %zu bytes: %s", size, e.message), code;
+    lib_store_warm(&place, to);
     os_copy(to, data, size);
     os_client_publish(&lib.store, place, to, mt_id_with_index(c->run->record.id, 1), c->run->lane->owner_node, size,
                       (uint8_t)type, &wire);
@@ -118,7 +119,7 @@ static bool take_shared(struct arguments *a, manta_arg *to, char type, const uin
     if (ref.job != lib.own.job)
         return lib_error(e, MANTA_EWRONGJOB, "an argument is a value of another job"), false;
     lib_lock();
-    if (lib_store_pin(&ref, &data, lib_deadline(LIB_REQUEST_MS), e)) {
+    if (lib_store_pin(&ref, &data, lib_deadline(MT_LIB_PULL_MS), e)) {
         lib_unlock();
         return false;
     }
@@ -447,7 +448,7 @@ MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)
         _exit(1);
     st = lib_hello(fd, CTL_WORKER, process, 0, argc, argv, "");
     if (st.code == 0)
-        st = lib_welcome(fd, process, LIB_CONNECT_MS, text);
+        st = lib_welcome(fd, process, MT_LIB_CONNECT_MS, text);
     if (st.code)
         _exit(1);
     lib.role = LIB_WORKER;

@@ -12,33 +12,9 @@
 #include <assert.h>
 
 enum mt_limit {
-    /* Values and bundles. */
-    MT_INLINE_VALUE_BYTES    = 4096,             /* a larger argument or result lives in a segment */
-    MT_BUNDLE_BYTES_MIN      = 4 * 1024,         /* records between nodes travel in messages of this ... */
-    MT_BUNDLE_BYTES_MAX      = 32 * 1024,        /* ... to this size */
-    MT_PEER_REPLAY_BYTES_MAX = 64 * 1024 * 1024, /* sent to a peer node, not yet acknowledged */
-
     /* Waiting: poll, then sleep. */
     MT_SPIN_NS_MAX       = 100 * 1000, /* upper end of the adaptive polling budget: two slow futex round trips */
     MT_SPIN_NS_MIN       = 2 * 1000,   /* lower end */
-    MT_PARK_MS_MAX       = 1000,       /* a sleeper looks around at least this often, should a wake-up be lost */
-    MT_DEADLOCK_PROBE_MS = 1000,       /* blocked this long, a waiter has its waits-for edges followed */
-
-    /* Leases, tasks and workers. */
-    MT_LEASE_SLICE_MS            = 100,   /* a class that others wait for is recalled after this long */
-    MT_TASK_RETRIES_DEFAULT      = 3,     /* max_retries, for system failures */
-    MT_TASK_RETURNS_MAX          = 65535, /* width of an id's return index: frozen */
-    MT_TASK_ARGS_MAX             = 16,    /* arguments of one call */
-    MT_TASK_REFS_MAX             = 1024,  /* refs declared by one call or object */
-    MT_OWNER_QUEUED_BYTES_MAX    = 1024 * 1024 * 1024, /* calls of one owner that wait for their turn */
-    MT_OWNER_CLASSES_MAX         = 4096,  /* scheduling classes with calls in flight, one owner */
-    MT_WORKER_START_MS           = 10 * 1000, /* from spawn to the worker's greeting */
-    MT_WORKER_STOP_MS            = 2 * 1000,  /* from the request to leave to SIGKILL */
-    MT_WORKER_IDLE_MS            = 60 * 1000, /* a warm worker of a living job that nobody leases goes after this */
-    MT_WORKER_EXITED_DRAIN_MS    = 100,   /* descriptor close to exit status: which death it was */
-    MT_BLOCKED_WORKERS_MAX       = 64,    /* max_blocked_workers: past it a blocked get runs its own children */
-    MT_RESOURCES_MAX             = 32,    /* kinds of resource on one node */
-    MT_RESOURCE_UNIT             = 10000, /* resources are counted in ten-thousandths */
 
     /* Objects. */
     MT_SEGMENT_WARM_BYTES_MAX = 16 * 1024 * 1024, /* free warm pages that a node keeps ... */
@@ -47,24 +23,24 @@ enum mt_limit {
     MT_OBJECT_CHUNK_BYTES_MAX = 64 * 1024 * 1024, /* a larger chunk from a peer is refused */
     MT_OBJECT_FETCH_MS        = 10 * 1000,        /* without progress this long, another copy is tried */
 
+    /* Object store. */
+    MT_OS_TICK_MS = 20,                    /* how often places that were still pinned are looked at again */
+    MT_OS_TRANSFER_CONNECTIONS_MAX = 1024, /* incoming */
+    MT_OS_FETCHES_MAX = 256,               /* outgoing */
+
     /* Nodes and connections. */
-    MT_NODE_BEAT_MS           = 500,       /* raylet to head, when there is nothing else to say */
     MT_NODE_SUSPECT_MS        = 2 * 1000,  /* silent this long: nothing new is placed there */
     MT_NODE_DEAD_MS           = 10 * 1000, /* silent this long: dead */
-    MT_NODE_REDIAL_MS         = 500,       /* while suspect, a fresh connection is dialled this often */
-    MT_HEAD_LEASE_MS          = 7 * 1000,  /* a raylet without the head this long freezes its strict actors */
     MT_NODES_MAX              = 4096,      /* raylets in one cluster */
     MT_DIAL_MS                = 5 * 1000,  /* from connect to a connection */
     MT_HANDSHAKE_MS           = 5 * 1000,  /* from accept to an authenticated peer, and to its first request */
     MT_CONN_IDLE_MS           = 10 * 60 * 1000, /* a control connection without a call is closed */
-    MT_CONNS_PER_PEER_MAX     = 64,
     MT_CONNS_STRANGER_MAX     = 32,        /* connections that have not shown the token yet, all together */
     MT_CONN_STREAMS_MAX       = 128,       /* calls at a time on one connection */
     MT_CALL_MS                = 10 * 1000, /* a control call that does not say otherwise */
     MT_CONTROL_BYTES_MAX      = 4 * 1024 * 1024, /* a larger control message is refused unread */
     MT_METADATA_BYTES_MAX     = 8 * 1024,  /* of one call */
     MT_TOKEN_BYTES            = 32,        /* the cluster token: 256 bits */
-    MT_DRIVERS_MAX            = 1024,      /* on one node */
 
     /* Loops and listeners. */
     MT_LOOP_BATCH_MAX    = 1024,  /* messages run before descriptors and timers get their turn again */
@@ -154,6 +130,75 @@ enum mt_limit {
     MT_HEAD_UPLOAD_MS      = 60 * 1000, /* a client that sends nothing for so long is cut off */
     MT_HEAD_FEEDS_MAX      = 1024,    /* followers and downloads at a time */
 
+    /* Raylet. */
+    MT_RLT_HELLO_MS = 5000,          /* from connect (or fork) to CTL_HELLO; a worker's start included */
+    MT_RLT_STATUS_MS = 100,          /* from the end of a socket to the wait status of its process */
+    MT_RLT_SLICE_MS = 100,           /* a lease whose class others wait for is recalled after this */
+    MT_RLT_ACTOR_GRACE_MS = 500,     /* an actor whose level fell to 0: from RECALL to SIGKILL */
+    MT_RLT_ORPHAN_GRACE_MS = 2000,   /* a worker whose owner died: from RECALL to SIGKILL */
+    MT_RLT_LEAVE_MS = 2000,          /* from CTL_SHUTDOWN to SIGKILL */
+    MT_RLT_IDLE_MS = 10000,          /* a warm worker beyond the bound goes after this */
+    MT_RLT_SPARE_MS = 50,            /* no warm worker for so long: fork one ahead of the next lease */
+    MT_RLT_WORKERS_MAX = 1024,       /* processes forked on this node, if the configuration does not say */
+    MT_RLT_CLASSES_MAX = 4096,       /* per owner */
+    MT_RLT_WANTED_MAX = 65536,       /* leases one class may want */
+    MT_RLT_MONITORS_MAX = 65536,     /* on one node */
+    MT_RLT_DEATHS_KEPT = 32,         /* for monitors that come just too late */
+    MT_RLT_REGIONS_MAX = 4096,
+    MT_RLT_CALLERS_MAX = 65536,      /* lanes to actors of others */
+    MT_RLT_START_FAILURES_MAX = 3,   /* zygotes or workers of a job that die in a row before they greet */
+    MT_RLT_PROCS_MAX = 8192,
+    MT_RLT_REPORT_MS = 50,           /* between two reports of changes */
+    MT_RLT_BEAT_MS = 1000,           /* a report without a change, as a sign of life */
+    MT_RLT_SUBMITTED_MAX = 64,       /* drivers of submitted jobs on one node */
+    MT_RLT_JOB_STOP_MS = 5000,       /* from SIGTERM to SIGKILL of a driver */
+    MT_RLT_JOB_AGAIN_MS = 1000,      /* the end of a job is said again until the head acknowledges it */
+    MT_RLT_LOG_WINDOW = 256 << 10,   /* bytes of a log sent to the head and not acknowledged */
+    MT_RLT_LOG_CHUNK = 32 << 10,
+    MT_RLT_PEER_TICK_MS = 250,       /* a link is looked after this often */
+    MT_RLT_PEER_ACK_MS = 2,          /* an acknowledgement waits at most so long for a record to travel with */
+    MT_RLT_PEER_BEAT_MS = 500,       /* something is said this often; a suspect node is dialled anew this often */
+    MT_RLT_PEER_RESEND_MS = 1000,    /* without an acknowledgement that moves */
+    MT_RLT_STREAMS_MAX = 4096,
+    MT_RLT_ASKED_MAX = 4096,         /* requests to the head that wait for its answer */
+    MT_RLT_ASKED_MS = 30000,         /* ... at most so long, head away or not */
+    MT_RLT_NODES_REPLY_MAX = 16,     /* nodes in one answer to CTL_OP_NODES */
+    MT_RLT_RESOURCES_MAX = 16,       /* kinds on one node */
+    MT_RLT_GPUS_MAX = 16,            /* devices on one node */
+    MT_RLT_HEAD_RETRY_MS = 250,      /* between two attempts to attach */
+    MT_RLT_HEAD_FILE_POLL_MS = 5,    /* while waiting for the file with its address */
+    MT_RLT_HEAD_FILE_MS = 60 * 1000, /* ... at most; then a private cluster goes on without, another raylet gives up */
+    MT_RLT_JOB_LINGER_MS = 500,      /* after the driver's end: for output of processes that it left */
+
+    /* Switch of a raylet. */
+    MT_SW_DOWN_MESSAGES_MAX = 1 << 20, /* bytes queued for one process, beyond which a CTL_MESSAGE bounces */
+    MT_SW_DOWN_BYTES_MAX = 16 << 20,   /* bytes queued for one process, beyond which it is given up */
+    MT_SW_POLL_RECORDS = 256,          /* taken from one ring in one round, so that none starves the others */
+    MT_SW_BACKLOG_US = 500,            /* a ring that had no room is looked at again after so long */
+    MT_SW_OUT_BYTES = 32 * 1024,       /* a run of records for a node is handed over when it is this long */
+
+    /* Library. */
+    MT_LIB_SPIN_NS = 50 * 1000,          /* polling before sleeping: about two futex round trips */
+    MT_LIB_BLOCK_NS = 50 * 1000,         /* a task that waits longer gives its CPU back */
+    MT_LIB_TICK_NS = 1000 * 1000,
+    MT_LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */
+    MT_LIB_ACTIVE_NS = 50 * 1000 * 1000, /* the helper ticks for so long after the last call */
+    MT_LIB_REQUEST_MS = 10 * 1000,       /* an answer of the raylet or the head */
+    MT_LIB_PULL_MS = 10 * 60 * 1000,     /* a value of another node as an argument; the raylet's own limits come first */
+    MT_LIB_CONNECT_MS = 30 * 1000,
+    MT_LIB_SHUTDOWN_MS = 5 * 1000,
+    MT_LIB_QUEUED_BYTES_MAX = 1 << 30,   /* submitted work that waits; more waits in submit */
+    MT_LIB_WATCHES_MAX = 4096,
+    MT_LIB_COLD_BYTES = 64 * 1024,       /* from here on the pages of a place are made before it is written */
+    MT_LIB_WARM_BYTES = 1 << 20,         /* free memory that a process keeps warm */
+
+    /* Command line. */
+    MT_CLI_START_MS = 30 * 1000, /* for one daemon to be ready */
+    MT_CLI_STOP_MS = 10 * 1000,  /* for all to leave when the head has asked them to */
+    MT_CLI_TERM_MS = 5 * 1000,   /* after SIGTERM */
+    MT_CLI_KILL_MS = 5 * 1000,   /* after SIGKILL */
+    MT_CLI_LIST_MAX = 256,       /* --file, --env: of each */
+
     /* Control client. */
     MT_CTL_PATIENCE_MS   = 30 * 1000, /* default patience with a head that is away */
     MT_CTL_HELLO_MS      = 5 * 1000,  /* opening fails sooner: a wrong address should not cost half a minute */
@@ -173,17 +218,12 @@ enum mt_limit {
     MT_CONFIG_TEXT_BYTES_MAX = 64 * 1024, /* a configuration file */
 };
 
-static_assert(MT_INLINE_VALUE_BYTES < MT_BUNDLE_BYTES_MAX, "an inline value fits into a bundle");
-static_assert(MT_BUNDLE_BYTES_MAX < MT_CONTROL_BYTES_MAX, "a bundle fits into a message");
-static_assert(MT_BUNDLE_BYTES_MAX < MT_PEER_REPLAY_BYTES_MAX, "several bundles may be under way");
 static_assert(MT_HEAD_LIST_BYTES_MAX < MT_CONTROL_BYTES_MAX, "a list of jobs fits into a message");
 static_assert(MT_HEAD_PAUSE_MS > 2 * MT_HEAD_TICK_MS, "ticks as planned are no pause");
-static_assert(MT_HEAD_PROMISE_MS_MAX > MT_HEAD_PROMISE_MS + 2 * MT_NODE_BEAT_MS, "a report comes before a promise ends");
-static_assert(MT_NODE_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
-static_assert(MT_NODE_REDIAL_MS * 4 <= MT_NODE_DEAD_MS - MT_NODE_SUSPECT_MS, "a suspect node is redialled often");
-static_assert(MT_HEAD_LEASE_MS > MT_NODE_BEAT_MS * 3, "renewed several times before it runs out");
+static_assert(MT_HEAD_PROMISE_MS_MAX > MT_HEAD_PROMISE_MS + MT_RLT_BEAT_MS, "a report comes before a promise ends");
+static_assert(MT_RLT_PEER_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
+static_assert(MT_RLT_SLICE_MS < MT_RLT_BEAT_MS, "a class is served in turns between two reports");
 static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's time is measured, roughly");
 static_assert(MT_SERVER_GRACE_MS < MT_CLOSE_MS_MAX, "the grace is a part of closing");
-static_assert(MT_NODE_DEAD_MS > MT_HEAD_LEASE_MS, "a raylet freezes its strict actors before they start elsewhere");
 
 #endif

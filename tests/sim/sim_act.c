@@ -323,7 +323,8 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_PROGRAM_WRITE: act_program_write(s, n, a); break;
     case RLT_A_OBJECT_DEAD:
     case RLT_A_OWNER_GONE:
-    case RLT_A_OWNERS_GONE: break; /* the object store is not simulated */
+    case RLT_A_OWNERS_GONE:
+    case RLT_A_JOB_OVER: break; /* the object store is not simulated */
     case RLT_A_PROGRAM_DROP:
         free(mt_map_ptr(&n->programs, mt_map_key(a->job)));
         mt_map_remove(&n->programs, mt_map_key(a->job));

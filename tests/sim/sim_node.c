@@ -212,7 +212,7 @@ static void switch_fired(struct sim *s, struct sim_event *e)
     if (more)
         sim_node_switch_wake(s, n);
     else if (sw_has_backlog(n->sw))
-        sim_after(s, SW_BACKLOG_US * SIM_US, "switch", backlog_fired, n->serial);
+        sim_after(s, MT_SW_BACKLOG_US * SIM_US, "switch", backlog_fired, n->serial);
     work_off(s, n);
 }
 

@@ -58,7 +58,7 @@ int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_f
     CHECK(mkdir(dir, 0700) == 0 || errno == EEXIST);
     char *argv[] = {"manta-raylet", "--dir", dir, "--node-name", name, "--head-file", head_file, "--token-file",
                     token_file ? (char *)token_file : token, "--num-cpus", (char *)cpus, "--resources", resources,
-                    "--store-memory", "268435456", "--ready-fd", "3", NULL};
+                    "--store-memory", n->store, "--ready-fd", "3", NULL};
     return daemon_start(argv, token_file ? 1000 : TEST_WAIT_MS);
 }
 
@@ -94,12 +94,13 @@ static void learn_ids(struct nodes *n)
     CHECK_EQ(n->ids[0], manta_node());
 }
 
-void nodes_start(struct nodes *n, int count, const char *cpus)
+void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib)
 {
     char        address[256];
     manta_error e;
     memset(n, 0, sizeof *n);
     n->count = count;
+    snprintf(n->store, sizeof n->store, "%lld", (long long)store_mib << 20);
     snprintf(n->folder, sizeof n->folder, "%s/manta/c", getenv("XDG_RUNTIME_DIR"));
     snprintf(address, sizeof address, "%s/n0", n->folder);
     manta_init_opts opts = {.address = address, .job_name = "nodes"};
@@ -119,6 +120,11 @@ void nodes_start(struct nodes *n, int count, const char *cpus)
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
     nodes_wait_alive(count);
     learn_ids(n);
+}
+
+void nodes_start(struct nodes *n, int count, const char *cpus)
+{
+    nodes_start_store(n, count, cpus, 256);
 }
 
 static void end(int *pid, int number)

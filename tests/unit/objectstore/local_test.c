@@ -71,6 +71,57 @@ static void pin_and_alloc(void **state)
     node_close(&n);
 }
 
+static uint64_t pages_of(const struct node *n)
+{
+    struct os_segment_view view = {0};
+    uint64_t bytes = 0;
+    while (os_store_next(n->store, view.segment, &view))
+        bytes += os_memory_resident(view.backing.data_ro);
+    return bytes;
+}
+
+/* What its copies leave free goes back: pages after a round, or at once when the store is full. */
+static void trim(void **state)
+{
+    (void)state;
+    struct node n;
+    struct os_local local;
+    struct lane_ref copy[6];
+    struct os_place place;
+    struct os_stats stats;
+    char text[OS_TEXT_SIZE];
+    void *to;
+    node_open(&n, 64 * MIB);
+    expect_ok(os_local_open(&local, n.store, RAYLET, NODE_NUMBER, NODE_JOB));
+    n.local = &local;
+    for (uint64_t i = 0; i < 6; i++) {
+        expect_ok(os_local_alloc(&local, 3 * MIB, NULL, &place, &to, text, &n.actions));
+        memset(to, 5, 3 * MIB);
+        os_client_publish(&local.client, place, to, mt_id_make(99, 1 + i, 1), 8, 3 * MIB, 'b', &copy[i]);
+        expect_ok(os_store_copy_add(n.store, &copy[i]));
+    }
+    assert_true(pages_of(&n) >= 18 * MIB);
+    for (int i = 0; i < 5; i++)
+        expect_ok(os_store_copy_dead(n.store, copy[i].id));
+    node_sweep(&n);
+    os_local_trim(&local, false);
+    assert_true(pages_of(&n) >= 18 * MIB); /* used in this round */
+    os_local_trim(&local, false);
+    os_store_stats(n.store, &stats);
+    assert_true(pages_of(&n) <= stats.bytes_warm + 4 * MIB); /* beside the one that is left */
+    const void *data;
+    expect_ok(os_local_pin(&local, &copy[5], &data));
+    assert_int_equal(((const uint8_t *)data)[3 * MIB - 1], 5);
+    os_local_unpin(&local, &copy[5]);
+    expect_ok(os_store_copy_dead(n.store, copy[5].id));
+    node_sweep(&n);
+    os_local_trim(&local, true);
+    os_store_stats(n.store, &stats);
+    assert_int_equal(stats.bytes_warm, stats.bytes_reserved); /* every segment is anybody's */
+    expect_ok(os_local_alloc(&local, 60 * MIB, NULL, &place, &to, text, &n.actions));
+    node_close(&n);
+}
+
 /* --- from node to node
  * -------------------------------------------------------------------------------------------- */
 
@@ -159,6 +210,7 @@ static void from_node_to_node(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pin_and_alloc), cmocka_unit_test(from_node_to_node)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pin_and_alloc), cmocka_unit_test(trim),
+                                       cmocka_unit_test(from_node_to_node)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@ struct node_end {
     struct os_transfer transfer;
     uint8_t *value; /* of every object here */
     int pins;
+    int stop_at; /* pins: the loop stops there */
     int32_t refuse; /* code */
 };
 
@@ -53,7 +54,8 @@ static mt_status node_pin(struct os_transfer *transfer, const struct lane_ref *r
     (void)ref;
     if (end->refuse)
         return mt_error(end->refuse, 0, "test");
-    end->pins++;
+    if (++end->pins == end->stop_at)
+        io_loop_stop(transfer->loop);
     *out = end->value;
     return mt_ok();
 }
@@ -113,9 +115,10 @@ static void fetched(struct os_fetch *fetch, mt_status st)
         io_loop_stop(t->net->loop);
 }
 
-static mt_status start(struct net *net, struct test_fetch *t, uint16_t port, uint32_t epoch, uint64_t size)
+static mt_status start_of_job(struct net *net, struct test_fetch *t, uint16_t port, uint32_t epoch, uint64_t size,
+                              uint32_t job)
 {
-    struct lane_ref ref = {.id = {1, size + 1}, .node = SOURCE, .segment = 1, .size = size};
+    struct lane_ref ref = {.id = {1, size + 1}, .node = SOURCE, .segment = 1, .size = size, .job = job};
     *t = (struct test_fetch){.net = net, .data = calloc(1, size + 1)};
     t->fetch.done = fetched;
     assert_non_null(t->data);
@@ -124,6 +127,11 @@ static mt_status start(struct net *net, struct test_fetch *t, uint16_t port, uin
     if (st.code == MT_OK)
         net->left++;
     return st;
+}
+
+static mt_status start(struct net *net, struct test_fetch *t, uint16_t port, uint32_t epoch, uint64_t size)
+{
+    return start_of_job(net, t, port, epoch, size, 1);
 }
 
 static void run(struct net *net)
@@ -213,6 +221,28 @@ static void closed_in_the_middle(void **state)
     net_close(&net);
 }
 
+/* A job's end ends the connections that carry its objects, and no other. */
+static void job_gone_in_the_middle(void **state)
+{
+    (void)state;
+    struct net net;
+    struct test_fetch t[2];
+    net_open(&net);
+    net.source.stop_at = 2;
+    for (uint32_t i = 0; i < 2; i++)
+        expect_ok(start_of_job(&net, &t[i], net.source.transfer.port, SOURCE_EPOCH, SIZE_MAX_TEST, 5 + i));
+    run(&net);
+    assert_int_equal(net.source.pins, 2);
+    os_transfer_job_gone(&net.source.transfer, 5);
+    assert_int_equal(net.source.pins, 1);
+    run(&net);
+    assert_int_equal(t[0].st.code, MT_ECONN);
+    expect_ok(t[1].st);
+    for (int i = 0; i < 2; i++)
+        free(t[i].data);
+    net_close(&net);
+}
+
 static int dial(uint16_t port)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -277,7 +307,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_at_once),         cmocka_unit_test(refusals),
-        cmocka_unit_test(closed_in_the_middle), cmocka_unit_test(strangers),
+        cmocka_unit_test(closed_in_the_middle), cmocka_unit_test(job_gone_in_the_middle), cmocka_unit_test(strangers),
         cmocka_unit_test(too_many_strangers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,9 @@ struct greeting {
 
 static struct greeting greeting(enum ctl_role role, uint64_t process)
 {
-    struct greeting g = {.hello = {.magic = CTL_MAGIC, .version_min = 1, .version_max = 1, .role = role, .process = process, .job = JOB}};
+    struct greeting g = {
+        .hello = {.magic = CTL_MAGIC, .version_min = 1, .version_max = 1, .role = role, .process = process, .job = JOB}};
+
     if (role == CTL_DRIVER) {
         g.hello.argc = 1;
         g.hello.envc = 1;
