@@ -6,6 +6,7 @@
  */
 #include "tests/integration/cluster/nodes.h"
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -449,6 +450,41 @@ static void head_dies(void)
     nodes_stop(&n);
 }
 
+/* A port that nobody listens on just now. */
+static int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t          size = sizeof at;
+    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    CHECK_EQ(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+/* A head that comes back somewhere else is found by its file: the raylets register anew, and names work again. */
+static void head_moves(void)
+{
+    struct nodes n;
+    manta_error  e;
+    char         listen[40];
+    nodes_start(&n, 2, "2");
+    nodes_kill(&n.head);
+    snprintf(listen, sizeof listen, "127.0.0.1:%d", free_port());
+    nodes_start_head(&n, listen);
+    nodes_wait_alive(2);
+    manta_actor *a = counter_start(1, 0, "found");
+    CHECK_I64(count(a, 1), 1);
+    manta_actor *found = manta_actor_find("found", TEST_WAIT_MS, &e);
+    CHECK(found);
+    CHECK_I64(count(found, 1), 2);
+    CHECK_I64(add_remote(THERE, 1, 1), 2);
+    manta_actor_free(found);
+    manta_actor_free(a);
+    nodes_stop(&n);
+}
+
 /* ---- strangers ---- */
 static void wrong_token(void)
 {
@@ -519,6 +555,7 @@ static const struct test_case cases[] = {
     {"node_dies", node_dies, OWN_INIT},
     {"node_returns", node_returns, OWN_INIT},
     {"head_dies", head_dies, OWN_INIT},
+    {"head_moves", head_moves, OWN_INIT},
     {"wrong_token", wrong_token, OWN_INIT},
     {"another_job", another_job, OWN_INIT},
     {NULL, NULL, {0}, false, 0},
