@@ -52,9 +52,7 @@ static mt_status kill_object(struct os_store *store, struct os_segment *segment,
     return mt_ok();
 }
 
-/* Copies the header at `offset` if a whole, living object is there. The writer may be changing it, or be
- * hostile. */
-static bool read_object(const struct os_segment *segment, uint64_t offset, struct os_object *out)
+bool os_object_read(const struct os_segment *segment, uint64_t offset, struct os_object *out)
 {
     struct os_object *object = (struct os_object *)(void *)((uint8_t *)segment->backing.data + offset);
     if (shm_load32_acquire(&object->state) != OS_SEALED)
@@ -79,7 +77,7 @@ mt_status os_store_dead(struct os_store *store, uint64_t from, const struct lane
     if (shm_load32(generation_at(segment, ref->offset)) != ref->generation)
         return mt_ok(); /* said before */
     struct os_object object;
-    if (!read_object(segment, ref->offset, &object) || !mt_id_equal(object.id, ref->id))
+    if (!os_object_read(segment, ref->offset, &object) || !mt_id_equal(object.id, ref->id))
         return mt_error(MT_EINVAL, 0, "object store: no such object");
     bool may_say = from == 0 || from == ref->id.process ||
                    (from == segment->writer && !os_store_find_process(store, ref->id.process));
@@ -95,7 +93,7 @@ static mt_status walk_object(struct os_store *store, struct os_segment *segment,
                              struct os_walk *walk)
 {
     struct os_object object;
-    if (!read_object(segment, offset, &object))
+    if (!os_object_read(segment, offset, &object))
         return mt_ok();
     if ((walk->owner && object.id.process == walk->owner) ||
         (walk->owner_node && object.owner_node == walk->owner_node))

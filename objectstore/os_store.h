@@ -154,6 +154,25 @@ MT_MUST_USE mt_status os_store_copy_find(const struct os_store *store, mt_id id,
 /* The object is dead: forgets the copy and its place. ENOENT. */
 MT_MUST_USE mt_status os_store_copy_dead(struct os_store *store, mt_id id);
 
+/* --- for people who look ------------------------------------------------------------------------------------ */
+
+struct os_listed {
+    mt_id    id;
+    uint64_t size, offset;
+    uint64_t writer; /* process; 0: it has ended */
+    uint32_t segment, job, owner_node;
+    uint8_t  type;
+    uint32_t pins;       /* for the caller's use */
+    char     pinned_by[104];
+};
+/* Some of the living objects, at most `room`, from (*segment, *offset) on; returns how many. Looks at a bounded number of
+ * places, so none may be found and there be more: *segment is 0 at the end. */
+uint32_t os_store_list(const struct os_store *store, uint32_t *segment, uint64_t *offset, struct os_listed *out,
+                       uint32_t room);
+/* Sorts the list by place, and tells of each pin on one of them. */
+void os_store_pins_of(const struct os_store *store, struct os_listed *listed, uint32_t count,
+                      void (*fn)(void *user, struct os_listed *object, uint64_t process), void *user);
+
 void os_store_stats(const struct os_store *store, struct os_stats *out);
 
 #endif

@@ -82,6 +82,9 @@ mt_status os_store_close(struct os_store *store, struct os_segment *segment, str
 /* Room for `extra` actions more, so that what follows can't fail. */
 mt_status os_actions_reserve(struct os_actions *actions, size_t extra);
 
+/* Copies the header at `offset` if a whole, living object is there. The writer may be changing it, or be hostile. */
+bool os_object_read(const struct os_segment *segment, uint64_t offset, struct os_object *out);
+
 /* What a walk over a segment looks for. */
 struct os_walk {
     uint64_t owner;      /* not 0: its objects die */

@@ -267,6 +267,30 @@ bool rlt_node_is_given_up(const struct rlt *r, uint32_t node);
 /* Where the data socket of another node is, as the head last said. ENOENT: no such node (yet); ENODE_DIED. */
 MT_MUST_USE mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE]);
 
+struct rlt_proc_view {
+    uint64_t    process, conn, job; /* process 0: it has not greeted */
+    int32_t     pid;
+    uint32_t    role; /* enum ctl_role; 0: it has not greeted */
+    const char *state; /* STARTING ALIVE IDLE LEASED ACTOR BLOCKED DYING */
+    const char *program; /* name of its job; borrowed for the call */
+    bool        is_owner; /* it has submitted work: it can be asked of it */
+};
+void rlt_each_proc(const struct rlt *r, void (*fn)(void *user, const struct rlt_proc_view *view), void *user);
+
+struct rlt_class_view {
+    uint64_t owner; /* process */
+    int32_t  owner_pid;
+    uint32_t class_id;
+    uint32_t wanted, held; /* leases */
+    char     name[CTL_NAME_SIZE];
+    char     resources[128]; /* of one lease: "CPU:1 GPU:0.5" */
+    char     why[384];       /* it has no more */
+};
+/* Every class of this node's owners that wants more leases than it holds. */
+void rlt_each_waiting(const struct rlt *r, void (*fn)(void *user, const struct rlt_class_view *view), void *user);
+/* One class, waiting or not. False: it is not known here. */
+bool rlt_class_look(const struct rlt *r, uint64_t owner, uint32_t class_id, struct rlt_class_view *out);
+
 struct rlt_stats {
     uint32_t node, epoch;
     uint32_t processes, workers, idle_workers, starting_workers, jobs;

@@ -241,6 +241,8 @@ static void pid_ready(struct io_watch *watch, unsigned events)
 void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid)
 {
     c->pid = pid;
+    if (c->ring)
+        c->ring->pid = pid;
     if (c->pidfd >= 0 || take_pidfd < 0) {
         if (take_pidfd >= 0)
             close(take_pidfd);

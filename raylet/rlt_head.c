@@ -106,7 +106,10 @@ static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream
     }
     sh_event(&e, RLT_EV_HEAD);
     e.head = (const Manta__V1__HeadToNode *)m;
-    sh_step(h->sh, &e);
+    if (e.head->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_QUERY)
+        sh_look_order(h->sh, e.head->query);
+    else
+        sh_step(h->sh, &e);
     rpc_unpack_free(m);
 }
 
@@ -171,6 +174,18 @@ void sh_head_send(struct sh *sh, const struct rlt_action *a)
         mt_log_status(MT_LOG_WARN, "head_send", st);
         rpc_stream_cancel(h->stream);
     }
+}
+
+void sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply)
+{
+    Manta__V1__NodeToHead  message = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__QueryAnswer answer = MANTA__V1__QUERY_ANSWER__INIT;
+    struct rlt_action      send = {.kind = RLT_A_HEAD_SEND, .to_head = &message};
+    answer.number = number;
+    answer.reply = reply;
+    message.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_ANSWER;
+    message.answer = &answer;
+    sh_head_send(sh, &send);
 }
 
 static mt_status connect_head(struct sh_head *h)

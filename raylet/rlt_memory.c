@@ -50,6 +50,7 @@ static void drop(int *fd, void *memory, uint64_t size)
 
 void sh_memory_forget(struct sh_conn *c)
 {
+    sh_ring_over(c);
     drop(&c->lane_fd, c->lane, LANE_BYTES);
     drop(&c->park_fd, c->park, sizeof(struct lane_park));
     drop(&c->pins_fd, c->pins, OS_PINS_BYTES);

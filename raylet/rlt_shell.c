@@ -50,8 +50,10 @@ static void do_welcome(struct sh *sh, const struct rlt_action *a)
         sh_step(sh, &e);
         return;
     }
-    int fds[CTL_FDS_MAX] = {c->lane_fd, c->park_fd, c->pins_fd, sh_switcher_park_fd(sh)};
-    sh_conn_send(c, a, fds, 4);
+    int fds[CTL_FDS_MAX] = {c->lane_fd, c->park_fd, c->pins_fd, sh_switcher_park_fd(sh), -1};
+    if (c->conn >= RLT_CONN_OURS && sh->event_capacity && sh_ring_new(c, a->number).code == 0)
+        fds[4] = c->ring->fd; /* without memory for it a worker works all the same */
+    sh_conn_send(c, a, fds, fds[4] >= 0 ? 5 : 4);
 }
 
 static void do_socket(struct sh *sh, const struct rlt_action *a)
@@ -235,7 +237,7 @@ static void kept_free(struct sh *sh)
 
 void sh_step(struct sh *sh, struct rlt_event *event)
 {
-    if (sh->is_exiting || (event->kind == RLT_EV_UP && sh_store_record(sh, event)))
+    if (sh->is_exiting || (event->kind == RLT_EV_UP && (sh_store_record(sh, event) || sh_look_record(sh, event))))
         return;
     if (sh->is_stepping) {
         if (mt_vec_push(&sh->later, *event).code)
@@ -393,6 +395,8 @@ mt_status sh_run(struct sh *sh)
     MT_TRY_GOTO(st, core_make(sh, address, data_address), out);
     MT_TRY_GOTO(st, sh_switcher_start(sh), out);
     MT_TRY_GOTO(st, sh_store_start(sh), out);
+    MT_TRY_GOTO(st, sh_events_start(sh), out);
+    MT_TRY_GOTO(st, sh_looks_start(sh), out);
     MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigchld, SIGCHLD), out);
     MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigterm, SIGTERM), out);
     MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigint, SIGINT), out);
@@ -413,7 +417,9 @@ out:
     sh_head_stop(sh);
     sh_pulls_stop(sh);
     end_processes(sh);
+    sh_looks_stop(sh);
     sh_store_stop(sh);
+    sh_events_stop(sh);
     sh_memory_fini(sh);
     io_timer_stop(&sh->timer);
     io_signal_stop(&sh->sigchld);

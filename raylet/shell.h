@@ -12,7 +12,9 @@
 #include "core/base/vec.h"
 #include "core/io/io.h"
 #include "core/io/listener.h"
+#include "core/lane/event.h"
 #include "core/lane/lane.h"
+#include "core/lane/look.h"
 #include "objectstore/os_store.h"
 #include "raylet/core.h"
 #include "raylet/options.h"
@@ -52,6 +54,7 @@ struct sh_conn {
     void             *lane;
     struct lane_park *park;
     void             *pins;
+    struct sh_ring   *ring;    /* of its events; NULL: none */
     uint64_t          process; /* in the object store; 0: not (yet) */
     uint32_t          job;
 };
@@ -65,6 +68,18 @@ struct sh_lane {
 struct sh_region {
     uint64_t number;
     int      fd;
+};
+
+/* What one worker has run: memory that it writes and this raylet reads, kept for a while after its end. */
+struct sh_ring {
+    uint64_t            number; /* in order of birth */
+    uint64_t            process;
+    int32_t             pid;
+    int                 fd; /* -1 once its worker is over */
+    uint32_t            capacity;
+    struct lane_events *events;
+    bool                is_over;
+    uint64_t            over_ns; /* wall clock */
 };
 
 struct sh_switcher; /* the switch and its thread */
@@ -99,6 +114,10 @@ struct sh {
     struct sh_pulls    *pulls; /* NULL: this node is alone */
     struct sh_head     *head; /* NULL: no head, no token */
     struct sh_peers    *peers; /* NULL: this node is alone */
+    uint32_t            event_capacity; /* of a worker's ring; 0: no events are kept */
+    uint64_t            next_ring;
+    MT_VEC(struct sh_ring *) rings; /* in order of number */
+    struct sh_looks    *looks; /* questions that wait for processes */
     mt_map              jobs; /* number -> sh_job */
     uint64_t            next_job;
     char                job_folder[256]; /* "" until the first job */
@@ -134,7 +153,39 @@ void sh_region_free(struct sh *sh, uint64_t number);
 int  sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: none */
 void sh_memory_fini(struct sh *sh);
 
+/* rlt_events.c: what workers have run */
+mt_status sh_events_start(struct sh *sh); /* EINVAL: MANTA_EVENTS is no number */
+void sh_events_stop(struct sh *sh);
+MT_MUST_USE mt_status sh_ring_new(struct sh_conn *c, uint64_t process);
+void sh_ring_over(struct sh_conn *c); /* its worker is gone: the ring is kept, older ones may go */
+/* Rows of events from *ring and *number on, the newest of a ring first; false: there are no more. */
+MT_MUST_USE mt_status sh_events_rows(struct sh *sh, const struct lane_look *look, uint32_t rows_max, uint64_t *ring,
+                                     uint64_t *number, mt_buf *rows, uint32_t *count, bool *out_more);
+/* What a worker runs now, or ran last; "" where nothing is known. */
+void sh_ring_running(const struct sh_ring *ring, char out[LANE_EVENT_NAME_SIZE]);
+
+/* rlt_look.c: questions about the state of this node */
+MT_MUST_USE mt_status sh_looks_start(struct sh *sh);
+void sh_looks_stop(struct sh *sh);
+void sh_look_order(struct sh *sh, const Manta__V1__QueryOrder *order);
+bool sh_look_record(struct sh *sh, const struct rlt_event *event); /* false: it is not for us */
+
+/* rlt_tell.c: what the raylet itself knows */
+struct sh_page { /* one answer in the making */
+    const struct lane_look *look;
+    uint32_t                rows_max;
+    uint64_t                at[2]; /* where it begins; afterwards, where the next one does */
+    bool                    has_more;
+    mt_buf                  rows;
+    uint32_t                count;
+};
+MT_MUST_USE mt_status sh_tell_workers(struct sh *sh, struct sh_page *page);
+MT_MUST_USE mt_status sh_tell_demands(struct sh *sh, struct sh_page *page);
+MT_MUST_USE mt_status sh_tell_node(struct sh *sh, struct sh_page *page);
+MT_MUST_USE mt_status sh_tell_objects(struct sh *sh, struct sh_page *page);
+
 /* rlt_head.c */
+void sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply);
 MT_MUST_USE mt_status sh_head_find(struct sh *sh);      /* address and token; waits for --head-file */
 MT_MUST_USE mt_status sh_head_rpc_start(struct sh *sh); /* gRPC, before anything is served */
 MT_MUST_USE mt_status sh_head_start(struct sh *sh);

@@ -24,14 +24,16 @@ enum {
 enum cli_option {
     CLI_OPT_HEAD, CLI_OPT_ADDRESS, CLI_OPT_TOKEN_FILE, CLI_OPT_DIR, CLI_OPT_STATE, CLI_OPT_PORT, CLI_OPT_NODE_NAME,
     CLI_OPT_NUM_CPUS, CLI_OPT_NUM_GPUS, CLI_OPT_RESOURCES, CLI_OPT_STORE_MEMORY, CLI_OPT_OUTPUT, CLI_OPT_NAME, CLI_OPT_FILE,
-    CLI_OPT_ENV, CLI_OPT_RETRIES, CLI_OPT_TIME_S, CLI_OPT_FOLLOW, CLI_OPT_TIMEOUT_S, CLI_OPT_HELP, CLI_OPTIONS,
+    CLI_OPT_ENV, CLI_OPT_RETRIES, CLI_OPT_TIME_S, CLI_OPT_FOLLOW, CLI_OPT_FILTER, CLI_OPT_LIMIT,
+    CLI_OPT_TIMEOUT_S, CLI_OPT_HELP, CLI_OPTIONS,
 };
 
 struct cli_args {
     const char *verb;
     const char *values[CLI_OPTIONS]; /* NULL: not given; "" for those that take none */
     const char *files[MT_CLI_LIST_MAX + 1], *env[MT_CLI_LIST_MAX + 1]; /* end with NULL */
-    size_t      file_count, env_count;
+    const char *filters[MT_CLI_LIST_MAX + 1];
+    size_t      file_count, env_count, filter_count;
     int         rest_count;
     char      **rest; /* what is no option; ends with NULL */
 };
@@ -101,8 +103,23 @@ bool cli_output_check(const struct cli_args *args);
 bool cli_output_is_json(const struct cli_args *args);
 /* Prints `rows`, an array of objects, and drops the reference. Returns CLI_OK. */
 int cli_print_rows(const struct cli_args *args, const struct cli_column *columns, json_t *take_rows);
+/* Takes out of `rows` what --filter and --limit leave out: for what no node has filtered. `key_row`: one row, which has the
+ * keys; NULL: there is none. False: a filter names none of them, and that is printed. */
+bool cli_filter_rows(const struct cli_args *args, const json_t *key_row, json_t *rows);
 /* Prints as JSON and drops the reference. Returns CLI_OK. */
 int cli_print_json(json_t *take_value);
+
+/* ---- state.c ---- */
+
+/* What the nodes tell of a kind, with the filters and the limit of the options; one_more_filter may be NULL. NULL: the reason
+ * is printed. */
+manta_rows *cli_rows(const struct cli_args *args, manta_client *client, const char *kind, double limit,
+                     const char *one_more_filter);
+/* "" where the column does not exist. */
+const char *cli_cell(const manta_rows *rows, size_t row, const char *column);
+json_t     *cli_rows_json(const manta_rows *rows);
+/* Prints to standard error what is missing in them. */
+void cli_rows_notice(const struct cli_args *args, const manta_rows *rows);
 
 /* ---- the verbs ---- */
 
@@ -110,6 +127,11 @@ int cli_start(const struct cli_args *args);
 int cli_stop(const struct cli_args *args);
 int cli_status(const struct cli_args *args);
 int cli_list_nodes(const struct cli_args *args);
+int cli_list(const struct cli_args *args);
+int cli_get(const struct cli_args *args);
+int cli_summary(const struct cli_args *args);
+int cli_memory(const struct cli_args *args);
+int cli_timeline(const struct cli_args *args);
 int cli_healthcheck(const struct cli_args *args);
 int cli_submit(const struct cli_args *args);
 int cli_job_list(const struct cli_args *args);

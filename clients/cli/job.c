@@ -124,6 +124,10 @@ static int list(const struct cli_args *args, manta_client *client)
     for (size_t i = 0; i < count; i++)
         json_array_append_new(rows, json_of(&jobs[i]));
     free(jobs);
+    if (!cli_filter_rows(args, json_array_get(rows, 0), rows)) {
+        json_decref(rows);
+        return CLI_USAGE;
+    }
     return cli_print_rows(args, columns, rows);
 }
 

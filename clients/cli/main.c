@@ -43,12 +43,15 @@ static const struct option_row options[CLI_OPTIONS] = {
     [CLI_OPT_RETRIES] = {"retries", 0, "N", "start it again so often when it fails; default: 0"},
     [CLI_OPT_TIME_S] = {"time-s", 0, "SECONDS", "end an attempt that runs longer"},
     [CLI_OPT_FOLLOW] = {"follow", 'f', NULL, "show its output until it ends"},
+    [CLI_OPT_FILTER] = {"filter", 0, "KEY=VALUE", "only those; KEY!=VALUE: all but those; again for more"},
+    [CLI_OPT_LIMIT] = {"limit", 0, "N", "at most so many; default: 100 (memory: 1000, timeline: 100000)"},
     [CLI_OPT_TIMEOUT_S] = {"timeout-s", 0, "SECONDS", "wait no longer"},
     [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},
 };
 
 #define BIT(name) (UINT32_C(1) << CLI_OPT_##name)
 #define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE))
+#define LOOK      (PLACE | BIT(OUTPUT) | BIT(FILTER) | BIT(LIMIT))
 #define NODE      (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY))
 
 enum verb_kind {
@@ -82,7 +85,23 @@ static const struct verb verbs[] = {
     {"job logs", "ID", "what a job has printed", cli_job_logs, PLACE | BIT(FOLLOW), PLAIN},
     {"job wait", "ID", "wait for a job's end; exits with its exit code", cli_job_wait, PLACE | BIT(TIMEOUT_S), PLAIN},
     {"job stop", "ID", "end a job", cli_job_stop, PLACE, PLAIN},
-    {"list nodes", "", "the nodes and what they have", cli_list_nodes, PLACE | BIT(OUTPUT), PLAIN},
+    {"list nodes", "", "the nodes and what they have", cli_list_nodes, LOOK, PLAIN},
+    {"list tasks", "", "tasks: waiting (and why), running, and the last ones that ended", cli_list, LOOK, PLAIN},
+    {"list actors", "", "actors, where they are, and why they are dead", cli_list, LOOK, PLAIN},
+    {"list workers", "", "drivers, workers, and what they run", cli_list, LOOK, PLAIN},
+    {"list objects", "", "values in shared memory", cli_list, LOOK, PLAIN},
+    {"list jobs", "", "the same as `manta job list`", cli_job_list, LOOK, PLAIN},
+    {"get tasks", "ID", "all that is known of one task", cli_get, PLACE | BIT(OUTPUT), PLAIN},
+    {"get actors", "ID", "all that is known of one actor", cli_get, PLACE | BIT(OUTPUT), PLAIN},
+    {"get workers", "PID", "all that is known of one worker", cli_get, PLACE | BIT(OUTPUT), PLAIN},
+    {"get objects", "ID", "all that is known of one value", cli_get, PLACE | BIT(OUTPUT), PLAIN},
+    {"get jobs", "ID", "the same as `manta job status`", cli_job_status, PLACE | BIT(OUTPUT), PLAIN},
+    {"summary tasks", "", "how many tasks of each function are in which state", cli_summary, PLACE | BIT(OUTPUT), PLAIN},
+    {"summary actors", "", "the same of actors", cli_summary, PLACE | BIT(OUTPUT), PLAIN},
+    {"summary objects", "", "how many values there are", cli_summary, PLACE | BIT(OUTPUT), PLAIN},
+    {"memory", "", "who holds which values: owner, pins, node", cli_memory, LOOK, PLAIN},
+    {"timeline", "[FILE]", "write what the workers ran as a trace for Perfetto (\"-\": print it)", cli_timeline,
+     PLACE | BIT(FILTER) | BIT(LIMIT), PLAIN},
     {"healthcheck", "", "exits with 0 where the head answers and a node is alive", cli_healthcheck, PLACE, PLAIN},
     {"bench", "[OPTION...]", "measure this machine (manta-bench)", run_program, 0, PROGRAM},
     {"train", "[OPTION...]", "train a model (manta-train)", run_program, 0, PROGRAM},
@@ -98,7 +117,7 @@ static void print_verbs(FILE *out)
 {
     fprintf(out, "usage: manta VERB [OPTION...]\n\n");
     for (int i = 0; i < VERBS; i++)
-        fprintf(out, "  %-12s %s\n", verbs[i].name, verbs[i].help);
+        fprintf(out, "  %-15s %s\n", verbs[i].name, verbs[i].help);
     fprintf(out, "\n`manta VERB --help` shows the options of a verb. The cluster: --address, else MANTA_ADDRESS, else\n"
                  "~/.manta/config, else this user's on this machine. Exit status: 0 done, 1 failed, 2 wrong words.\n");
 }
@@ -225,15 +244,19 @@ static int run_program(const struct cli_args *args)
 
 static bool keep(struct cli_args *args, int option, const char *value)
 {
-    bool   is_file = option == CLI_OPT_FILE, is_env = option == CLI_OPT_ENV;
-    size_t count = is_file ? args->file_count++ : is_env ? args->env_count++ : 0;
+    bool   is_file = option == CLI_OPT_FILE, is_env = option == CLI_OPT_ENV, is_filter = option == CLI_OPT_FILTER;
+    size_t count = is_file ? args->file_count++ : is_env ? args->env_count++ : is_filter ? args->filter_count++ : 0;
     args->values[option] = value ? value : "";
     if (count == MT_CLI_LIST_MAX)
         return cli_usage(args, "--%s was given more than %d times", options[option].name, MT_CLI_LIST_MAX), false;
     if (is_env && (!strchr(value, '=') || value[0] == '='))
         return cli_usage(args, "--env \"%s\": NAME=VALUE is wanted", value), false;
+    if (is_filter && (!strchr(value, '=') || value[0] == '=' || value[0] == '!'))
+        return cli_usage(args, "--filter \"%s\": KEY=VALUE or KEY!=VALUE is wanted", value), false;
     if (is_file)
         args->files[count] = value;
+    if (is_filter)
+        args->filters[count] = value;
     if (is_env)
         args->env[count] = value;
     return true;

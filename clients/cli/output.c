@@ -77,6 +77,42 @@ static void print_cell(const char *text, size_t width, bool is_last)
         putchar('\n');
 }
 
+/* Whether the filters of the options let an object through. */
+static bool passes(const struct cli_args *args, const json_t *row)
+{
+    for (size_t i = 0; i < args->filter_count; i++) {
+        const char *words = args->filters[i], *equals = strchr(words, '=');
+        bool        is_not = equals[-1] == '!';
+        char        key[64], text[CELL_SIZE];
+        snprintf(key, sizeof key, "%.*s", (int)(equals - words) - is_not, words);
+        cell_text(json_object_get(row, key), text);
+        if ((strcmp(text, equals[1] ? equals + 1 : "-") == 0) == is_not)
+            return false;
+    }
+    return true;
+}
+
+bool cli_filter_rows(const struct cli_args *args, const json_t *key_row, json_t *rows)
+{
+    double limit = 1e9;
+    if (!cli_number(args, CLI_OPT_LIMIT, 1, &limit))
+        return false;
+    for (size_t i = 0; i < args->filter_count && key_row; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%.*s", (int)strcspn(args->filters[i], "!="), args->filters[i]);
+        if (!json_object_get(key_row, key)) {
+            cli_usage(args, "--filter \"%s\": there is no such key; -o json shows which there are", args->filters[i]);
+            return false;
+        }
+    }
+    for (size_t i = 0; i < json_array_size(rows);)
+        if (i >= (size_t)limit || !passes(args, json_array_get(rows, i)))
+            json_array_remove(rows, i);
+        else
+            i++;
+    return true;
+}
+
 int cli_print_rows(const struct cli_args *args, const struct cli_column *columns, json_t *take_rows)
 {
     const struct cli_column *shown[COLUMNS_MAX];

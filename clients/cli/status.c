@@ -19,16 +19,37 @@ struct overview {
     manta_cluster_info cluster;
     manta_job_info    *jobs;
     size_t             job_count;
+    manta_rows        *waiting, *stores; /* told by the nodes; NULL: none could */
 };
+
+static manta_rows *ask_nodes(manta_client *client, const char *kind)
+{
+    manta_look  look = {.kind = kind, .limit = 10000};
+    manta_rows *rows = NULL;
+    manta_error e;
+    (void)manta_state_list(client, &look, &rows, &e); /* a part of the picture: without it there is still the rest */
+    return rows;
+}
+
+static void overview_free(struct overview *o)
+{
+    free(o->nodes);
+    free(o->jobs);
+    manta_rows_free(o->waiting);
+    manta_rows_free(o->stores);
+}
 
 static bool overview_read(struct overview *o, manta_client *client)
 {
     manta_error e;
     memset(o, 0, sizeof *o);
     if (manta_nodes_list(client, &o->nodes, &o->node_count, &o->cluster, &e) == MANTA_OK &&
-        manta_job_list(client, &o->jobs, &o->job_count, &e) == MANTA_OK)
+        manta_job_list(client, &o->jobs, &o->job_count, &e) == MANTA_OK) {
+        o->waiting = ask_nodes(client, "demands");
+        o->stores = ask_nodes(client, "node");
         return true;
-    free(o->nodes);
+    }
+    overview_free(o);
     cli_fail("%s", e.message);
     return false;
 }
@@ -77,6 +98,14 @@ static void print_usage(const struct overview *o)
             printf(" %.2f/%.2f GiB memory\n", (all[i].total - all[i].free) / gib, all[i].total / gib);
         else
             printf(" %.1f/%.1f %s\n", all[i].total - all[i].free, all[i].total, all[i].name);
+    if (o->stores && o->stores->count) {
+        double used = 0, total = 0;
+        for (size_t i = 0; i < o->stores->count; i++) {
+            used += strtod(cli_cell(o->stores, i, "store_used"), NULL);
+            total += strtod(cli_cell(o->stores, i, "store_total"), NULL);
+        }
+        printf(" %.2f/%.2f GiB object store\n", used / gib, total / gib);
+    }
     if (count == 0)
         printf(" (no resources)\n");
 }
@@ -106,6 +135,13 @@ static void print_demands(const struct overview *o)
         if (strcmp(o->jobs[i].state, "PENDING") != 0)
             continue;
         printf(" job %s (%s): %s\n", o->jobs[i].id, o->jobs[i].name, o->jobs[i].reason);
+        is_any = true;
+    }
+    for (size_t i = 0; o->waiting && i < o->waiting->count; i++) {
+        long lacking = strtol(cli_cell(o->waiting, i, "wanted"), NULL, 10) - strtol(cli_cell(o->waiting, i, "held"), NULL, 10);
+        printf(" %s: %ld pending (%s of pid %s on node %s): %s\n", cli_cell(o->waiting, i, "resources"), lacking,
+               cli_cell(o->waiting, i, "name"), cli_cell(o->waiting, i, "pid"), cli_cell(o->waiting, i, "node"),
+               cli_cell(o->waiting, i, "why"));
         is_any = true;
     }
     if (!is_any)
@@ -163,7 +199,13 @@ static json_t *overview_json(const struct overview *o)
     json_object_set_new(all, "head_epoch", json_integer((json_int_t)o->cluster.head_epoch));
     json_object_set_new(all, "runs_as_root", json_boolean(o->cluster.runs_as_root));
     json_object_set_new(all, "nodes", nodes);
+    if (o->waiting) {
+        json_t *rows = cli_rows_json(o->waiting);
+        json_array_extend(demands, rows);
+        json_decref(rows);
+    }
     json_object_set_new(all, "demands", demands);
+    json_object_set_new(all, "stores", o->stores ? cli_rows_json(o->stores) : json_array());
     return all;
 }
 
@@ -176,8 +218,7 @@ static int status(const struct cli_args *args, manta_client *client)
         cli_print_json(overview_json(&o));
     else
         print_overview(&o);
-    free(o.nodes);
-    free(o.jobs);
+    overview_free(&o);
     return CLI_OK;
 }
 
@@ -218,6 +259,10 @@ static int list_nodes(const struct cli_args *args, manta_client *client)
         json_array_append_new(rows, row);
     }
     free(nodes);
+    if (!cli_filter_rows(args, json_array_get(rows, 0), rows)) {
+        json_decref(rows);
+        return CLI_USAGE;
+    }
     return cli_print_rows(args, columns, rows);
 }
 

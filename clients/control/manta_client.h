@@ -131,6 +131,31 @@ typedef struct manta_cluster_info {
 MANTA_API manta_status manta_nodes_list(manta_client *client, manta_cluster_node **out_nodes, size_t *out_count,
                                         manta_cluster_info *out_cluster, manta_error *e);
 
+/* ---- state ------------------------------------------------------------------------------------------------------ */
+
+typedef struct manta_look {
+    const char        *kind;    /* tasks, task_summary, actors, workers, demands, objects, node, stacks */
+    const char *const *filters; /* "column=value" or "column!=value", all of which must hold; NULL, or ends with NULL */
+    size_t             limit;   /* rows; 0: 100 */
+    uint32_t           node;    /* only this one; 0: every node that is alive */
+} manta_look;
+
+/* Rows as texts, the same columns in each. Times are ns since 1970, sizes are bytes; "" is: not known, or not yet. */
+typedef struct manta_rows {
+    size_t             column_count, count;
+    const char *const *columns;
+    const char *const *cells; /* row after row: cell (row, column) is cells[row * column_count + column] */
+    bool               is_cut; /* there may be more: `limit` was reached */
+    char               notice[512]; /* what is missing (nodes or processes that have not answered); "": nothing */
+} manta_rows;
+
+/* Asks every node what it knows: of tasks those that have not ended and the last ones that have (each worker keeps some
+ * 30,000), of objects those in shared memory. The head keeps nothing of it. A task that is under way in one place and told of
+ * in two is one row. A node that does not answer is in the notice. EINVAL (kind or filter), ENOENT (node), ECONN, ENOMEM. */
+MANTA_API manta_status manta_state_list(manta_client *client, const manta_look *look, manta_rows **out_rows, manta_error *e);
+/* NULL is allowed. */
+MANTA_API void manta_rows_free(manta_rows *rows);
+
 /* Ends the whole cluster: every raylet with its workers, then the head. State and logs stay on the head's disk. */
 MANTA_API manta_status manta_cluster_stop(manta_client *client, const char *reason, manta_error *e);
 

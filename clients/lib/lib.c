@@ -199,6 +199,8 @@ void lib_control(const struct lane_record *record, const uint8_t *payload, const
         lib_break(MT_ECONN, "the raylet of this node is shutting down");
     } else if (record->kind == CTL_LANE || (record->kind == CTL_RECALL && lib.role == LIB_WORKER)) {
         st = wrk_control(&lib.wrk, record, payload, lane, park);
+    } else if (record->kind == CTL_LOOK) {
+        st = own_looked_at(&lib.own, record, payload);
     }
     if (st.code == MT_OK && record->kind != CTL_LANE)
         st = own_control(&lib.own, record, payload, lane, park);

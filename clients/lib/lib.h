@@ -16,6 +16,7 @@
 #include "clients/lib/wrk.h"
 #include "core/base/limits.h"
 #include "core/base/rng.h"
+#include "core/lane/event.h"
 #include "objectstore/os_client.h"
 
 #include <pthread.h>
@@ -71,6 +72,7 @@ struct lib {
     char              broken_text[256];
     int               socket, park_fd;
     void             *ctl, *pins;
+    struct lane_event_writer events; /* worker: what it has run */
     struct lane_park *park, *switch_park;
     struct lane_producer up;
     struct lane_consumer down;
@@ -97,6 +99,7 @@ extern struct lib lib;
 
 /* ---- lib.c ---- */
 uint64_t lib_now_ns(void);
+uint64_t lib_wall_ns(void); /* what makes wall clock of lib_now_ns */
 void     lib_lock(void);
 void     lib_unlock(void);
 /* Carries out what the halves want done: records up, wake-ups, unmapping. */

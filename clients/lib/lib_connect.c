@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -161,7 +163,36 @@ mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, 
 
 /* ---- welcome ---- */
 
-static mt_status welcome_map(const int *fds)
+enum { WELCOME_FDS = 4 }; /* what comes after them not every process gets */
+
+static bool events_are_off(void)
+{
+    const char *text = getenv("MANTA_EVENTS");
+    return text && strcmp(text, "0") == 0;
+}
+
+/* The ring of events; its size is the memory's. */
+static mt_status events_map(int fd)
+{
+    struct stat st;
+    void       *at = fstat(fd, &st) == 0 && st.st_size > LANE_EVENTS_OFFSET ? lib_map(fd, (size_t)st.st_size, true) : NULL;
+    if (!at)
+        return mt_error(MT_ENOMEM, errno, "map the ring of events");
+    lib.events.shared = at;
+    lib.events.capacity = (uint32_t)(((size_t)st.st_size - LANE_EVENTS_OFFSET) / sizeof(struct lane_event));
+    lib.events.wall_ns = lib_wall_ns();
+    return mt_ok();
+}
+
+uint64_t lib_wall_ns(void)
+{
+    struct timespec wall;
+    uint64_t        now = lib_now_ns();
+    clock_gettime(CLOCK_REALTIME, &wall);
+    return (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec - now;
+}
+
+static mt_status welcome_map(const int *fds, int fd_count)
 {
     lib.ctl = lib_map(fds[0], LANE_BYTES, true);
     lib.park_fd = dup(fds[1]);
@@ -173,7 +204,7 @@ static mt_status welcome_map(const int *fds)
     fcntl(lib.park_fd, F_SETFD, FD_CLOEXEC);
     lane_producer_init(&lib.up, &lane_header_of(lib.ctl)->forward, lane_forward_of(lib.ctl));
     lane_consumer_init(&lib.down, &lane_header_of(lib.ctl)->back, lane_back_of(lib.ctl));
-    return mt_ok();
+    return fd_count > WELCOME_FDS ? events_map(fds[WELCOME_FDS]) : mt_ok();
 }
 
 mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[256])
@@ -195,17 +226,18 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     if (size < sizeof bytes)
         return mt_error(MT_EPROTO, 0, "welcome");
     memcpy(&lib.welcome, bytes + LANE_RECORD_SIZE, sizeof lib.welcome);
-    if (lib.welcome.magic != CTL_MAGIC || (lib.welcome.code == 0 && fd_count != 4))
+    if (lib.welcome.magic != CTL_MAGIC || (lib.welcome.code == 0 && fd_count < WELCOME_FDS))
         return mt_error(MT_EPROTO, 0, "welcome");
     if (lib.welcome.code) {
         snprintf(text, 256, "the raylet refused: %.200s", lib.welcome.text);
         return mt_error(lib.welcome.code, 0, "welcome");
     }
     text[0] = 0;
-    MT_TRY(welcome_map(fds));
+    MT_TRY(welcome_map(fds, fd_count));
     lib.socket = fd;
     own_init(&lib.own, process, lib.welcome.node, lib.welcome.epoch, lib.welcome.job);
     lib.own.now_ns = lib_now_ns();
+    lib.own.wall_ns = events_are_off() ? 0 : lib_wall_ns();
     lib.own.free_place = lib_free_place;
     wrk_init(&lib.wrk, lib.welcome.epoch);
     return os_client_init(&lib.store, process, lib.welcome.node, lib.welcome.job, lib.pins);
@@ -238,6 +270,9 @@ void lib_unmap_shared(void)
     unmap(lib.park, sizeof *lib.park);
     unmap(lib.pins, OS_PINS_BYTES);
     unmap(lib.switch_park, sizeof *lib.switch_park);
+    if (lib.events.shared)
+        unmap(lib.events.shared, lane_events_bytes(lib.events.capacity));
+    lib.events.shared = NULL;
     lib.ctl = lib.pins = NULL;
     lib.park = lib.switch_park = NULL;
 }

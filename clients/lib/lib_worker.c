@@ -269,12 +269,23 @@ static size_t give_back_arguments(struct arguments *a, uint8_t *held)
 
 /* ---- running ---- */
 
+/* What the events call it. */
+static void name_event(const struct wrk_run *run, const char *first, const char *second)
+{
+    if (MT_LIKELY(lane_event_is_named(&lib.events, run->record.aux)))
+        return;
+    lib_lock();
+    lane_event_name(&lib.events, run->record.aux, first, second);
+    lib_unlock();
+}
+
 static manta_status run_create(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
 {
     manta_actor_type *type = lib_actor_type_of_hash(run->record.aux);
     if (!type)
         return manta_fail(c, 0, "no such actor type in this executable"), MANTA_ENOFUNC;
     c->name = type->name;
+    name_event(run, type->name, "create");
     if (!take_arguments(a, type->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     actor.type = type;
@@ -287,6 +298,7 @@ static manta_status run_method(manta_ctx *c, struct arguments *a, const struct w
     if (!m)
         return manta_fail(c, 0, "no such method in this executable"), MANTA_ENOFUNC;
     c->name = m->name;
+    name_event(run, actor.type->name, m->name);
     if (!take_arguments(a, m->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     return m->run(c, actor.self, a->count, a->args);
@@ -298,6 +310,7 @@ static manta_status run_task(manta_ctx *c, struct arguments *a, const struct wrk
     if (!entry)
         return manta_fail(c, 0, "no such remote function in this executable"), MANTA_ENOFUNC;
     c->name = entry->name;
+    name_event(run, entry->name, NULL);
     if (!take_arguments(a, entry->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     return entry->run(c, a->count, a->args);
@@ -320,7 +333,7 @@ static void run_one(struct wrk_run *run, uint64_t *now)
     static manta_ctx c;
     struct arguments a;
     struct lane_value value;
-    uint64_t     begin = *now;
+    uint64_t     begin = *now, event;
     manta_status code;
     size_t       size;
     uint16_t     flags = 0;
@@ -330,6 +343,7 @@ static void run_one(struct wrk_run *run, uint64_t *now)
     c.name = NULL;
     a.count = a.pinned_count = a.ref_count = a.actor_count = 0;
     lib.running = &c;
+    event = lane_event_begin(&lib.events, &run->record, run->lane->owner_node, begin);
     lib_unlock();
     if (run->record.kind == LANE_TASK)
         code = run_task(&c, &a, run);
@@ -349,6 +363,7 @@ static void run_one(struct wrk_run *run, uint64_t *now)
     }
     lib_lock();
     lib.running = NULL;
+    lane_event_end(&lib.events, event, code, *now);
     if (a.pinned_count || a.ref_count || a.actor_count) {
         uint8_t held[MANTA_ARGS_MAX * sizeof(mt_id)];
         size_t  held_size = give_back_arguments(&a, held);

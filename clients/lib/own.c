@@ -80,6 +80,9 @@ void own_fini(struct own *own)
     for (size_t i = 0; i < own->chunks.count; i++)
         free(own->chunks.data[i]);
     mt_vec_fini(&own->chunks);
+    for (size_t i = 0; i < own->task_chunks.count; i++)
+        free(own->task_chunks.data[i]);
+    mt_vec_fini(&own->task_chunks);
 }
 
 /* ---- control records ---- */

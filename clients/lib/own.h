@@ -95,7 +95,7 @@ struct own_arg {
 };
 
 enum own_task_state { OWN_WAITING = 1, OWN_QUEUED = 2, OWN_SENT = 3 };
-enum { OWN_BLOB_SMALL = 128 };
+enum { OWN_BLOB_SMALL = 128, OWN_TASKS_PER_CHUNK = 128 };
 
 struct own_task {
     struct own_task  *next; /* in its class's or actor's queue */
@@ -107,9 +107,10 @@ struct own_task {
     struct own_ref   *ref;   /* its result */
     struct own_lane  *lane;  /* while SENT */
     uint64_t          sequence;
+    uint64_t          submitted_ns; /* wall clock; 0: no events are kept */
     uint16_t          kind; /* LANE_TASK, LANE_CREATE, LANE_CALL */
     uint16_t          attempt;
-    uint8_t           state; /* enum own_task_state */
+    uint8_t           state; /* enum own_task_state; 0: free */
     bool              retry_on_error;
     bool              is_asked_back; /* LANE_REVOKE was sent for it */
     uint16_t          arg_count;  /* of `args`, while they wait or hold refs */
@@ -238,6 +239,7 @@ struct own {
     uint32_t node, epoch, job;
     uint64_t counter;   /* of ids */
     uint64_t now_ns;    /* as last told */
+    uint64_t wall_ns;   /* what makes wall clock of it; 0: no events are kept */
     uint64_t completed; /* refs that became ready: waiters compare it */
     uint32_t outstanding; /* tasks not finished */
     uint64_t queued_bytes;
@@ -255,7 +257,8 @@ struct own {
     MT_VEC(struct own_lane *) lanes;
     struct own_ref  *free_refs;
     struct own_task *free_tasks;
-    MT_VEC(void *) chunks; /* of refs and tasks, kept until the end */
+    MT_VEC(void *) chunks; /* of refs, kept until the end */
+    MT_VEC(struct own_task *) task_chunks; /* likewise, of OWN_TASKS_PER_CHUNK tasks */
     void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
 };
 
@@ -376,6 +379,10 @@ mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind)
 void  own_ref_tell(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);
 void  own_borrow_add(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);
 void  own_borrow_remove(struct own *own, mt_id ref, uint64_t process);
+
+/* ---- looking in: own_look.c ---- */
+/* CTL_LOOK (payload: lane_look), answered by CTL_LOOKED. EPROTO: it is too short. */
+MT_MUST_USE mt_status own_looked_at(struct own *own, const struct lane_record *record, const uint8_t *payload);
 
 /* ---- events: own.c ---- */
 /* A control record from the raylet. For CTL_GRANT the shell has mapped lane and park page (both NULL otherwise).

@@ -59,7 +59,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     uint8_t            *at;
     struct lane_record  record = {.length = length, .kind = task->kind, .epoch = own->epoch,
                                   .sequence = sequence, .id = task->id, .attempt = task->attempt, .slot = slot,
-                                  .aux = task->function};
+                                  .trace = task->submitted_ns, .aux = task->function};
     if (lane->tasks[slot])
         return false;
     at = lane_ring_reserve(&lane->forward, length);

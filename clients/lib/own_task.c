@@ -10,8 +10,6 @@
 
 #include <stdio.h>
 
-enum { TASKS_PER_CHUNK = 128 };
-
 void own_queue_push(struct own_queue *q, struct own_task *task)
 {
     task->next = NULL;
@@ -48,12 +46,12 @@ static struct own_task *task_new(struct own *own)
 {
     struct own_task *task = own->free_tasks;
     if (!task) {
-        struct own_task *chunk = calloc(TASKS_PER_CHUNK, sizeof *chunk);
-        if (!chunk || mt_vec_push(&own->chunks, (void *)chunk).code) {
+        struct own_task *chunk = calloc(OWN_TASKS_PER_CHUNK, sizeof *chunk);
+        if (!chunk || mt_vec_push(&own->task_chunks, chunk).code) {
             free(chunk);
             return NULL;
         }
-        for (int i = 0; i < TASKS_PER_CHUNK; i++) {
+        for (int i = 0; i < OWN_TASKS_PER_CHUNK; i++) {
             chunk[i].next = own->free_tasks;
             own->free_tasks = &chunk[i];
         }
@@ -112,6 +110,7 @@ void own_task_finish(struct own *own, struct own_task *task)
     own->outstanding--;
     if (task->cls && !task->actor)
         task->cls->outstanding--;
+    task->state = 0;
     task->next = own->free_tasks;
     own->free_tasks = task;
 }
@@ -296,6 +295,7 @@ static void task_fill(struct own *own, struct own_task *task, const struct own_c
     task->actor = call->actor;
     task->lane = NULL;
     task->kind = call->kind;
+    task->submitted_ns = own->wall_ns ? own->now_ns + own->wall_ns : 0;
     task->attempt = 0;
     task->state = OWN_WAITING;
     task->retry_on_error = call->retry_on_error;

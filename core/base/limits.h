@@ -130,6 +130,9 @@ enum mt_limit {
     MT_HEAD_UPLOAD_MS      = 60 * 1000, /* a client that sends nothing for so long is cut off */
     MT_HEAD_FEEDS_MAX      = 1024,    /* followers and downloads at a time */
 
+    MT_HEAD_QUERIES_MAX    = 1024,    /* that wait for their nodes' answers */
+    MT_HEAD_QUERY_MS       = 10 * 1000, /* ... at most so long */
+
     /* Raylet. */
     MT_RLT_HELLO_MS = 5000,          /* from connect (or fork) to CTL_HELLO; a worker's start included */
     MT_RLT_STATUS_MS = 100,          /* from the end of a socket to the wait status of its process */
@@ -169,6 +172,16 @@ enum mt_limit {
     MT_RLT_HEAD_FILE_POLL_MS = 5,    /* while waiting for the file with its address */
     MT_RLT_HEAD_FILE_MS = 60 * 1000, /* ... at most; then a private cluster goes on without, another raylet gives up */
     MT_RLT_JOB_LINGER_MS = 500,      /* after the driver's end: for output of processes that it left */
+
+    MT_RLT_EVENTS = 32 * 1024,       /* a worker's ring keeps so many, if MANTA_EVENTS does not say */
+    MT_RLT_EVENTS_MIN = 1024,
+    MT_RLT_EVENTS_MAX = 4 << 20,
+    MT_RLT_EVENTS_OVER_BYTES = 32 << 20, /* of rings whose workers have ended; the oldest go first */
+    MT_RLT_QUERY_EVENTS = 128 * 1024, /* looked at for one answer: a few ms of the logic thread */
+    MT_RLT_QUERY_BYTES = 1 << 20,     /* of rows in one answer */
+    MT_RLT_QUERY_ROWS = 10000,
+    MT_RLT_QUERIES_MAX = 256,         /* that wait for processes */
+    MT_RLT_LOOK_MS = 1000,            /* for a process to tell of itself; then the answer says that it does not */
 
     /* Switch of a raylet. */
     MT_SW_DOWN_MESSAGES_MAX = 1 << 20, /* bytes queued for one process, beyond which a CTL_MESSAGE bounces */

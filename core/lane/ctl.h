@@ -18,6 +18,7 @@
  *   worker   is forked by the zygote on CTL_FORK (which brings its socket); sends CTL_HELLO
  *   raylet   answers CTL_WELCOME with descriptors: [0] control lane, [1] its park page, [2] pin table (all read-write),
  *            and [3] the park page of the switch, to wake it when the up ring has news (a zygote gets none of them);
+ *            [4] to a worker, where events are kept: its ring of them (event.h);
  *            on a refusal code != 0 and no descriptors, then it closes.
  */
 #ifndef LANE_CTL_H
@@ -33,7 +34,7 @@ enum {
     CTL_HELLO_STRINGS_MAX = 128 * 1024, /* argv, environment and working directory of a driver */
     CTL_RESOURCES = 8,
     CTL_MESSAGE_MAX = LANE_RECORD_MAX - LANE_RECORD_SIZE - 64,
-    CTL_FDS_MAX = 4,
+    CTL_FDS_MAX = 5,
 };
 
 enum ctl_role { CTL_DRIVER = 1, CTL_ZYGOTE = 2, CTL_WORKER = 3 };
@@ -82,6 +83,9 @@ enum ctl_kind {
     CTL_REGION = 108,     /* socket  down  ctl_segment; fd: [0] read-write */
     CTL_REGION_DROP = 109, /* ring   up    ctl_segment: freed when every member has dropped it or is dead */
     CTL_SHUTDOWN = 110,   /* ring    both  ctl_reply with a reason: down, the raylet ends; up, the process leaves */
+
+    CTL_LOOK = 126,       /* ring    down  lane_look (look.h): tell of your tasks or actors */
+    CTL_LOOKED = 127,     /* ring    up    lane_looked, then rows; id of the question */
 };
 
 struct ctl_hello {

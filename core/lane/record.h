@@ -25,7 +25,7 @@ struct lane_record {
     mt_id    id;       /* of the task, call or request; made by the sender */
     uint32_t attempt;  /* of the task (from 0), or incarnation of the actor */
     uint32_t slot;     /* in the lane's table of claims */
-    uint64_t trace;    /* trace id, 0 if not traced */
+    uint64_t trace;    /* TASK, CREATE, CALL: when it was submitted, wall clock in ns; 0: its owner keeps no events */
     uint64_t aux;      /* TASK, CALL: hash of the function's name; DONE: status code | user code << 32 */
 };
 

@@ -179,6 +179,7 @@ void calls_gone(struct head *h, uint64_t call)
     struct wait *w = mt_map_ptr(&h->wait_calls, mt_map_key(call));
     if (w)
         wait_free(h, w);
+    queries_call_gone(h, call);
 }
 
 static void wait_answer(struct head *h, struct wait *w)
@@ -273,6 +274,8 @@ static const ProtobufCMessageDescriptor *request_type(enum head_method method)
         return &manta__v1__list_nodes_request__descriptor;
     case HEAD_SHUTDOWN:
         return &manta__v1__shutdown_request__descriptor;
+    case HEAD_QUERY:
+        return &manta__v1__query_request__descriptor;
     }
     return NULL;
 }
@@ -305,6 +308,9 @@ static void dispatch(struct head *h, uint64_t call, enum head_method method, con
         break;
     case HEAD_SHUTDOWN:
         shut_down(h, call, (const Manta__V1__ShutdownRequest *)request);
+        break;
+    case HEAD_QUERY:
+        queries_take(h, call, (const Manta__V1__QueryRequest *)request);
         break;
     }
 }

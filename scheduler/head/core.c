@@ -74,6 +74,7 @@ void head_free(struct head *h)
     out_fini(h);
     free_names(h);
     free_jobs(h);
+    queries_fini(h);
     MT_MAP_EACH (&h->streams, entry)
         free(entry->value.ptr);
     mt_map_fini(&h->streams);
@@ -158,6 +159,7 @@ static void tick(struct head *h)
 {
     nodes_tick(h);
     calls_tick(h);
+    queries_tick(h);
     attempts_round(h);
     wants_round(h);
     view_tick(h);

@@ -40,6 +40,7 @@ enum head_method { /* requests and replies are those of service Head, packed */
     HEAD_HAS_BLOBS,
     HEAD_LIST_NODES,
     HEAD_SHUTDOWN,
+    HEAD_QUERY,
 };
 
 enum head_event_kind {

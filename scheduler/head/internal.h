@@ -180,6 +180,9 @@ struct head {
     mt_heap           waits;
     mt_map            wait_calls; /* call -> struct wait */
 
+    mt_map   queries; /* number -> struct query */
+    uint64_t next_query;
+
     struct head_index blobs;
     uint64_t          blob_bytes;
     uint64_t          blob_sweep_ms;
@@ -317,6 +320,15 @@ void calls_take(struct head *h, const struct head_event *event);
 void calls_gone(struct head *h, uint64_t call);
 void calls_tick(struct head *h);
 void calls_job_ended(struct head *h, struct job *job);
+
+/* ---- queries.c: what clients ask of nodes ------------------------------------------------------------------------ */
+
+void queries_take(struct head *h, uint64_t call, const Manta__V1__QueryRequest *request);
+void queries_answer(struct head *h, const struct node *n, Manta__V1__QueryAnswer *answer);
+void queries_call_gone(struct head *h, uint64_t call);
+/* Answers those whose node is gone or silent. */
+void queries_tick(struct head *h);
+void queries_fini(struct head *h);
 
 /* ---- spec.c: what a job may look like --------------------------------------------------------------------------- */
 

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * os_list.c - which objects a node holds, and who pins them: for people who look, a bounded piece at a time.
+ *
+ * Owns:    nothing. Thread: the raylet's logic thread.
+ */
+#include "objectstore/os_pin.h"
+#include "objectstore/os_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const uint16_t class_sizes[OS_CLASSES + 1] = OS_CLASS_SIZES;
+
+enum { HEADERS_PER_LIST = 64 * 1024 }; /* places looked at for one piece */
+
+struct listing {
+    const struct os_segment *segment;
+    struct os_listed        *out;
+    uint32_t                 room, count, left;
+};
+
+static void list_place(struct listing *l, uint64_t offset)
+{
+    struct os_object object;
+    l->left--;
+    if (!os_object_read(l->segment, offset, &object))
+        return;
+    l->out[l->count++] = (struct os_listed){.id = object.id, .size = object.size, .writer = l->segment->writer,
+                                            .segment = l->segment->number, .job = l->segment->job,
+                                            .owner_node = object.owner_node, .offset = offset, .type = object.type};
+}
+
+static bool is_done(const struct listing *l)
+{
+    return l->count == l->room || l->left == 0;
+}
+
+/* From `offset` on; returns where it stopped, or the segment's size. */
+static uint64_t list_segment(struct listing *l, uint64_t offset)
+{
+    uint64_t size = l->segment->size;
+    uint32_t chunks = (uint32_t)(size / OS_CHUNK), head = os_head_chunks(size);
+    shm_u32 *words = os_chunk_words(l->segment->backing.data);
+    for (uint32_t i = head; i < chunks;) {
+        uint32_t word = shm_load32_acquire(&words[i]);
+        uint32_t size_class = os_chunk_class(word), count = os_chunk_count(word);
+        uint64_t start = (uint64_t)i * OS_CHUNK;
+        bool     is_slab = size_class >= 1 && size_class <= OS_CLASSES && count == OS_SLAB_CHUNKS && count <= chunks - i;
+        bool     is_run = size_class == OS_RUN && count > 0 && count <= chunks - i;
+        uint64_t step = is_slab ? class_sizes[size_class] : OS_SLAB;
+        for (uint64_t at = start; (is_slab || is_run) && at + step <= start + OS_SLAB; at += step) {
+            if (at < offset)
+                continue;
+            if (is_done(l))
+                return at;
+            list_place(l, at);
+        }
+        i += is_slab ? OS_SLAB_CHUNKS : is_run ? count : 1;
+    }
+    return size;
+}
+
+uint32_t os_store_list(const struct os_store *store, uint32_t *segment, uint64_t *offset, struct os_listed *out, uint32_t room)
+{
+    struct listing l = {.out = out, .room = room, .left = HEADERS_PER_LIST};
+    for (const struct os_segment *s = store->first; s; s = s->next) {
+        if (s->number < *segment || os_segment_is_warm(s))
+            continue;
+        if (is_done(&l)) {
+            *offset = s->number == *segment ? *offset : 0;
+            *segment = s->number;
+            return l.count;
+        }
+        l.segment = s;
+        uint64_t at = list_segment(&l, s->number == *segment ? *offset : 0);
+        if (at < s->size) {
+            *segment = s->number;
+            *offset = at;
+            return l.count;
+        }
+    }
+    *segment = 0;
+    return l.count;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    uint64_t x = os_place_word(((const struct os_listed *)a)->segment, ((const struct os_listed *)a)->offset);
+    uint64_t y = os_place_word(((const struct os_listed *)b)->segment, ((const struct os_listed *)b)->offset);
+    return x < y ? -1 : x > y;
+}
+
+void os_store_pins_of(const struct os_store *store, struct os_listed *listed, uint32_t count,
+                      void (*fn)(void *user, struct os_listed *object, uint64_t process), void *user)
+{
+    qsort(listed, count, sizeof *listed, by_place);
+    for (const struct os_process *p = store->processes; p && count; p = p->next) {
+        uint32_t high = os_pins_high(p->pins);
+        for (uint32_t slot = 0; slot < high; slot++) {
+            uint64_t         word = os_pins_look(p->pins, slot);
+            struct os_listed key = {.segment = (uint32_t)(word >> 40),
+                                    .offset = (word & ((UINT64_C(1) << 40) - 1)) * OS_UNIT};
+            struct os_listed *found = word ? bsearch(&key, listed, count, sizeof key, by_place) : NULL;
+            if (found)
+                fn(user, found, p->process);
+        }
+    }
+}

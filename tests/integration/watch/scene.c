@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * scene.c - a driver with something to look at: scene NAME [WORD...] sets it up, prints "ready" and stays until its standard
+ * input ends.
+ *
+ * Thread: main.
+ */
+#include <manta.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+MANTA_TASK(int64_t, add, (int64_t, a), (int64_t, b))
+{
+    return a + b;
+}
+/* Until the file is there. */
+MANTA_TASK(int64_t, wait_for_file, (const char *, path))
+{
+    while (access(path, F_OK))
+        usleep(10 * 1000);
+    return 1;
+}
+MANTA_TASK(int64_t, die, (int64_t, x))
+{
+    if (x)
+        abort();
+    return x;
+}
+MANTA_TASK(int64_t, say, (const char *, line), (int64_t, times))
+{
+    for (int64_t i = 0; i < times; i++)
+        printf("%s\n", line);
+    return getpid();
+}
+MANTA_TASK(int64_t, parent, (int64_t, x))
+{
+    int64_t    got = 0;
+    manta_ref *child = add_remote(NULL, x, 1);
+    manta_get_i64(child, MANTA_FOREVER, &got, NULL);
+    manta_free(child);
+    return got;
+}
+static manta_status fail(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc, (void)argv;
+    return manta_fail(c, 7, "on purpose"), MANTA_ETASK;
+}
+MANTA_REGISTER(fail, ">l");
+
+struct tally {
+    int64_t sum;
+};
+static manta_status tally_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    (void)c, (void)argc, (void)argv;
+    *self = calloc(1, sizeof(struct tally));
+    return *self ? MANTA_OK : MANTA_ENOMEM;
+}
+static void tally_free(void *self)
+{
+    free(self);
+}
+static manta_status tally_add(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct tally *t = self;
+    (void)argc;
+    return manta_return_i64(c, t->sum += argv[0].l);
+}
+MANTA_ACTOR(tally, "", tally_new, tally_free, {"add", "l>l", tally_add});
+
+static void stay(void)
+{
+    char byte;
+    printf("ready\n");
+    fflush(stdout);
+    while (read(0, &byte, 1) > 0)
+        ;
+}
+
+static void must(manta_status code, const manta_error *e)
+{
+    if (code == MANTA_OK)
+        return;
+    fprintf(stderr, "scene: %s\n", e->message);
+    exit(1);
+}
+
+static int64_t value(manta_ref *take_ref)
+{
+    manta_error e;
+    int64_t     got;
+    must(manta_get_i64(take_ref, 30 * 1000, &got, &e), &e);
+    manta_free(take_ref);
+    return got;
+}
+
+/* Two CPUs and a GPU: 20 finished, 2 failed, one runs, one waits for its argument, one for the GPU, and an actor. */
+static void mixed(char **words)
+{
+    const manta_task_opts gpu = {.num_gpus = 1, .no_cpu = true}, once = {.max_retries = -1};
+    manta_error           e;
+    manta_view            view;
+    for (int64_t i = 0; i < 20; i++)
+        if (value(add_remote(NULL, i, 1)) != i + 1)
+            exit(1);
+    manta_ref *failed = manta_call("fail", NULL, MANTA_NO_ARGS), *died = die_remote(&once, 1);
+    if (manta_get(failed, 30 * 1000, &view, &e) != MANTA_ETASK || manta_get(died, 30 * 1000, &view, &e) != MANTA_EWORKER_DIED)
+        exit(1);
+    manta_ref   *hog = wait_for_file_remote(&gpu, words[0]), *second = wait_for_file_remote(&gpu, words[0]);
+    manta_ref   *child = manta_call("add", NULL, MANTA_ARGS(manta_ref_arg(hog), manta_i64(1)));
+    manta_actor *a = manta_actor_new("tally", &(manta_actor_opts){.name = "counts"}, MANTA_NO_ARGS);
+    manta_ref   *sum = manta_actor_call(a, "add", MANTA_ARGS(manta_i64(5)));
+    if (value(sum) != 5)
+        exit(1);
+    static char big[1 << 20];
+    manta_ref  *put = manta_put(big, sizeof big);
+    must(manta_get(put, 30 * 1000, &view, &e), &e);
+    stay();
+    value(child);
+    value(hog);
+    value(second);
+    manta_release(&view);
+    manta_free(put);
+    manta_actor_free(a);
+    manta_free(failed);
+    manta_free(died);
+}
+
+/* Tasks and their children. */
+static void nested(char **words)
+{
+    manta_ref *refs[10];
+    (void)words;
+    for (int i = 0; i < 10; i++)
+        refs[i] = parent_remote(NULL, i);
+    for (int i = 0; i < 10; i++)
+        if (value(refs[i]) != i + 1)
+            exit(1);
+    stay();
+}
+
+/* Every worker prints the same line so often: scene print LINE TIMES TASKS. */
+static void print(char **words)
+{
+    manta_ref *refs[64];
+    int        count = (int)strtol(words[2], NULL, 10);
+    for (int i = 0; i < count && i < 64; i++)
+        refs[i] = say_remote(NULL, words[0], strtoll(words[1], NULL, 10));
+    for (int i = 0; i < count && i < 64; i++)
+        value(refs[i]);
+    stay();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(char **words);
+    } scenes[] = {{"mixed", mixed}, {"nested", nested}, {"print", print}};
+    manta_error e;
+    must(manta_init(&argc, &argv, NULL, &e), &e);
+    for (size_t i = 0; argc > 1 && i < sizeof scenes / sizeof scenes[0]; i++)
+        if (strcmp(argv[1], scenes[i].name) == 0)
+            scenes[i].run(argv + 2);
+    return manta_shutdown();
+}

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# watch_test.py BIN SCENE CASE... - seeing what a cluster does: list, get, summary, memory, timeline, as users type them.
+# SCENE is a driver that sets up what is to be seen (scene.c).
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "cli"))
+import cli_test  # noqa: E402
+from cli_test import WAIT_S, check, equal, has, wait_until  # noqa: E402
+
+SCENE = pathlib.Path(sys.argv[2]).resolve()
+
+
+class Scene:
+    """The driver, until `end`."""
+
+    def __init__(self, place, *words, env=None):
+        more = {"MANTA_ADDRESS": str(place.folder)} | (env or {})
+        self.process = subprocess.Popen([SCENE, *map(str, words)], env=place.env | more, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.before = []
+        for line in self.process.stdout:
+            if line == "ready\n":
+                return
+            self.before.append(line)
+        raise AssertionError(f"the scene ended: {self.process.stderr.read()}")
+
+    def end(self):
+        out, err = self.process.communicate(timeout=WAIT_S)
+        equal(self.process.returncode, 0, err)
+        return out, err
+
+
+def one(rows, **wanted):
+    found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    equal(len(found), 1, f"{wanted} in {rows}")
+    return found[0]
+
+
+def tasks(p):
+    p.manta("start", "--head", "--num-cpus", "2", "--num-gpus", "1", "--node-name", "here")
+    release = p.root / "release"
+    scene = Scene(p, "mixed", release)
+    rows = p.json("list", "tasks")
+    adds = [r for r in rows if r["name"] == "add" and r["state"] == "FINISHED"]
+    equal(len(adds), 20)
+    for r in adds:
+        check(r["started"] <= r["ended"] and r["submitted"][:4] == r["started"][:4] and r["pid"] > 0 and r["node"] == 1, r)
+    equal(one(rows, name="fail")["error"], "ETASK")
+    died = one(rows, name="die")
+    equal((died["state"], died["error"]), ("FAILED", "EWORKER_DIED"))
+    running = one(rows, name="wait_for_file", state="RUNNING")
+    check(running["seconds"] >= 0 and running["ended"] is None, running)
+    wait_until(lambda: p.json("list", "tasks", "--filter", "state=PENDING_NODE_ASSIGNMENT"), "it is seen that it needs a GPU")
+    waiting = one(p.json("list", "tasks"), name="wait_for_file", state="PENDING_NODE_ASSIGNMENT")
+    has("GPU:1 is wanted, node 1 has 0 of 1 free", waiting["why"])
+    child = one(rows, name="add", state="PENDING_ARGS_AVAIL")
+    has("argument 1", child["why"])
+    has("task wait_for_file", child["why"])
+    equal(one(rows, name="tally.create")["state"], "FINISHED")
+    equal(one(rows, name="tally.add")["state"], "FINISHED")
+    # filters, limits, single things
+    equal(len(p.json("list", "tasks", "--filter", "name=add", "--filter", "state=FINISHED")), 20)
+    equal({r["name"] for r in p.json("list", "tasks", "--filter", "state=FAILED")}, {"fail", "die"})
+    equal(len(p.json("list", "tasks", "--filter", f"pid={running['pid']}", "--filter", "state!=FINISHED")), 1)
+    equal(len(p.json("list", "tasks", "--limit", "7")), 7)
+    p.manta("list", "tasks", "--limit", "7")
+    has("only the first 7", p.errors)
+    equal(p.json("get", "tasks", running["task"])[0]["pid"], running["pid"])
+    has("PENDING_ARGS_AVAIL", p.manta("get", "tasks", child["task"]))
+    p.manta("get", "tasks", "ffffffffffffffff-000000000001-0000", want=1)
+    p.manta("list", "tasks", "--filter", "colour=red", want=1)
+    has("no such key", p.errors)
+    p.manta("list", "tasks", "--filter", "nothing", want=2)
+    p.manta("list", "tasks", "--limit", "many", want=1)
+    # summaries, actors, workers, objects
+    counts = {r["name"]: r["by_state"] for r in p.json("summary", "tasks")}
+    equal(counts["add"], {"FINISHED": 20, "PENDING_ARGS_AVAIL": 1})
+    equal(counts["wait_for_file"], {"RUNNING": 1, "PENDING_NODE_ASSIGNMENT": 1})
+    actor = one(p.json("list", "actors"), type="tally")
+    equal((actor["name"], actor["state"], actor["restarts"], actor["node"]), ("counts", "ALIVE", 0, 1))
+    workers = p.json("list", "workers")
+    equal(one(workers, role="driver")["pid"], scene.process.pid)
+    equal(one(workers, state="ACTOR")["pid"], actor["pid"])
+    equal(one(workers, pid=running["pid"])["running"], "wait_for_file")
+    check(one(workers, pid=running["pid"])["rss"] > 100000, workers)
+    ended = p.json("list", "workers", "--filter", "state=ENDED")
+    check(died["pid"] in [w["pid"] for w in ended], ended)
+    put = one(p.json("list", "objects"), size=1 << 20)
+    equal((put["owner_pid"], put["pins"], put["pinned_by"]), (scene.process.pid, 1, str(scene.process.pid)))
+    has("1 objects, 1048576 bytes, 1 pins", p.manta("memory"))
+    equal(p.json("list", "nodes", "--filter", "name=here")[0]["node"], 1)
+    equal(p.json("list", "nodes", "--filter", "name=there"), [])
+    equal(p.json("list", "jobs"), [])
+    status = p.manta("status")
+    has("GiB object store", status)
+    has("GPU:1: 1 pending", status)
+    release.write_text("")
+    wait_until(lambda: not p.json("list", "tasks", "--filter", "state=RUNNING"), "all tasks end")
+    scene.end()
+    wait_until(lambda: p.json("list", "actors") == [], "actors end with their driver")
+    check(len(p.json("list", "tasks", "--filter", "state=FINISHED")) >= 24, "history outlives the driver")
+    p.manta("stop")
+
+
+def two_nodes(p):
+    second = p.base / "n2"
+    p.manta("start", "--head", "--num-cpus", "1", "--node-name", "n1")
+    p.manta("start", "--address", p.folder, "--dir", second, "--node-name", "n2", "--num-cpus", "1")
+    scene = Scene(p, "nested")
+    rows = p.json("list", "tasks", "--filter", "state=FINISHED")
+    equal(len([r for r in rows if r["name"] == "parent"]), 10)
+    equal(len([r for r in rows if r["name"] == "add"]), 10)
+    equal(len({r["task"] for r in rows}), 20)
+    equal({w["node"] for w in p.json("list", "workers")} - {1, 2}, set())
+    scene.end()
+    p.manta("stop", "--dir", second)
+    wait_until(lambda: p.json("list", "nodes")[1]["state"] != "ALIVE", "the second node is known to be gone")
+    p.manta("list", "tasks")  # of what is left
+    p.manta("stop")
+
+
+def timeline(p):
+    p.manta("start", "--head", "--num-cpus", "2")
+    scene = Scene(p, "nested")
+    path = p.root / "trace.json"
+    has("20 tasks, 20 arrows", p.manta("timeline", path))
+    trace = json.loads(path.read_text())["traceEvents"]
+    slices = [e for e in trace if e["ph"] == "X" and e["cat"] == "task"]
+    equal(sorted({e["name"] for e in slices}), ["add", "parent"])
+    begins, ends = ({e["id"]: e for e in trace if e["ph"] == ph} for ph in "sf")
+    equal(len(begins), 20)
+    equal(begins.keys(), ends.keys())
+    for key, end in ends.items():
+        begin = begins[key]
+        check(begin["ts"] <= end["ts"], f"{key} runs before it is submitted")
+        for event in (begin, end):  # an arrow that is not inside a slice is not drawn
+            check([e for e in trace if e["ph"] == "X" and (e["pid"], e["tid"]) == (event["pid"], event["tid"])
+                   and e["ts"] <= event["ts"] <= e["ts"] + e["dur"]], f"{key}: no slice there")
+    children = [e for e in trace if e["ph"] == "s" and e["tid"] != scene.process.pid]
+    equal(len(children), 10, "arrows begin at the parents' workers")
+    named = {(e["pid"], e["tid"]) for e in trace if e["ph"] == "M" and e["name"] == "thread_name"}
+    check({(e["pid"], e["tid"]) for e in slices} <= named, "every track has a name")
+    equal(json.loads(p.manta("timeline", "-"))["displayTimeUnit"], "ns")
+    p.manta("timeline", p.root / "no" / "folder", want=1)
+    scene.end()
+    p.manta("stop")
+
+
+def no_events(p):
+    env = {"MANTA_EVENTS": "0"}
+    p.manta("start", "--head", "--num-cpus", "2", env=env)
+    scene = Scene(p, "nested", env=env)
+    equal(p.json("list", "tasks"), [])
+    p.manta("list", "tasks")
+    has("MANTA_EVENTS is 0", p.errors)
+    scene.end()
+    p.manta("stop")
+    p.manta("start", "--head", env={"MANTA_EVENTS": "many"}, want=1)
+    has("MANTA_EVENTS", p.errors)
+    wait_until(lambda: not p.processes(), "the head ends, since its raylet did not start")
+    shutil.rmtree(p.folder)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[3:]:
+        setattr(cli_test, name, globals()[name])
+    results = [cli_test.run_case(name) for name in sys.argv[3:]]
+    sys.exit(0 if all(results) else 1)
