@@ -75,7 +75,7 @@ struct bench_case {
 
 /* The tables; each ends with id NULL. */
 extern const struct bench_case bench_task_cases[], bench_actor_cases[], bench_object_cases[], bench_cluster_cases[],
-    bench_failure_cases[], bench_floor_cases[];
+    bench_failure_cases[], bench_floor_cases[], bench_watch_cases[];
 
 /* ---- measure.c ---- */
 uint64_t bench_now_ns(void);
@@ -121,6 +121,8 @@ bool   bench_say(const manta_error *e, const char *what);                  /* to
 double bench_cpu_seconds(void);
 /* PSS in bytes of the processes below `root` whose name is `name`; how many in *count. */
 double bench_pss(int root, const char *name, int *count);
+/* Runtime folder of the cluster that this process has started; false: none was found. */
+bool bench_cluster_folder(char *out, size_t size);
 /* 'R', 'S', ...; 0 when it is gone. */
 char bench_process_state(int pid);
 
@@ -136,7 +138,20 @@ void                bench_board_free(struct bench_board *board);
 
 /* ---- cases_cluster.c ---- */
 /* The program as its own child: a process that starts a cluster and does one thing. Returns its exit status. */
-int bench_child(const char *what, int fd);
+int bench_child(struct bench *b, const char *what, int fd);
+struct child_report { /* what it says through a pipe */
+    uint64_t ready_ns;
+    double   pss;
+    double   value; /* by what it did */
+    int32_t  heads, raylets;
+};
+/* Runs one child; *ns is from its start to its first result. False: it failed, and that was said. */
+bool bench_child_run(struct bench *b, const char *what, struct child_report *report, uint64_t *ns);
+
+/* ---- cases_watch.c ---- */
+/* In the child: tasks at full speed (1/s); `manta list tasks` over a million that have ended (ms). < 0: failed. */
+double bench_child_rate(struct bench *b);
+double bench_child_list(struct bench *b);
 
 /* ---- output.c ---- */
 void bench_print_head(const struct bench *b);

@@ -22,14 +22,8 @@ extern char **environ;
 
 enum { IDLE_US = 3 * 1000 * 1000, CHILD_LIMIT_MS = 60 * 1000 };
 
-struct child_report { /* through a pipe */
-    uint64_t ready_ns;
-    double   pss;
-    int32_t  heads, raylets;
-};
-
 /* ---- in the child ---- */
-int bench_child(const char *what, int fd)
+int bench_child(struct bench *b, const char *what, int fd)
 {
     struct child_report report = {0};
     int64_t             x = 12345;
@@ -43,6 +37,12 @@ int bench_child(const char *what, int fd)
         report.pss = bench_pss(getpid(), "manta-head", &report.heads);
         report.pss += bench_pss(getpid(), "manta-raylet", &report.raylets);
     }
+    if (strcmp(what, "rate") == 0)
+        report.value = bench_child_rate(b);
+    else if (strcmp(what, "list") == 0)
+        report.value = bench_child_list(b);
+    if (report.value < 0)
+        return 1;
     return write(fd, &report, sizeof report) == sizeof report ? 0 : 1;
 }
 
@@ -58,8 +58,7 @@ static bool report_read(int fd, struct child_report *report)
     return poll(&p, 1, CHILD_LIMIT_MS) == 1 && read(fd, report, sizeof *report) == sizeof *report;
 }
 
-/* Runs one child; *ns is from its start to its first result. */
-static bool child_run(struct bench *b, const char *what, struct child_report *report, uint64_t *ns)
+bool bench_child_run(struct bench *b, const char *what, struct child_report *report, uint64_t *ns)
 {
     int   out[2], status = -1;
     char  number[16];
@@ -95,7 +94,7 @@ static double step_start(struct bench_step *step)
 {
     struct child_report report = {0};
     uint64_t            ns;
-    return child_run(step->b, "start", &report, &ns) ? (double)ns / 1e6 : -1;
+    return bench_child_run(step->b, "start", &report, &ns) ? (double)ns / 1e6 : -1;
 }
 
 static bool run_start(struct bench *b, struct bench_row *row)
@@ -108,7 +107,7 @@ static double step_idle(struct bench_step *step)
 {
     struct child_report report = {0};
     uint64_t            ns;
-    if (!child_run(step->b, "idle", &report, &ns))
+    if (!bench_child_run(step->b, "idle", &report, &ns))
         return -1;
     if (report.heads != 1 || report.raylets != 1) {
         fprintf(stderr, "manta-bench: found %d heads and %d raylets below the driver\n", report.heads, report.raylets);

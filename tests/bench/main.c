@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 static const struct bench_case *const tables[] = {bench_floor_cases,  bench_cluster_cases, bench_task_cases,
-                                                  bench_actor_cases,  bench_object_cases,  bench_failure_cases};
+                                                  bench_actor_cases,  bench_object_cases,  bench_failure_cases,
+                                                  bench_watch_cases};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static struct bench bench; /* large: refs of the deepest batch */
@@ -128,7 +129,7 @@ int main(int argc, char **argv)
         manta_init(&argc, &argv, &(manta_init_opts){.address = bench.options.address}, &e))
         return manta_perror(&e), 1;
     if (is_child) {
-        code = bench_child(argv[2], (int)strtol(argv[3], NULL, 10));
+        code = bench_child(&bench, argv[2], (int)strtol(argv[3], NULL, 10));
         return manta_shutdown(), code;
     }
     ssize_t size = readlink("/proc/self/exe", bench.program, sizeof bench.program - 1);
