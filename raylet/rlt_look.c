@@ -30,15 +30,10 @@ struct sh_looks {
     mt_map          asked; /* id -> struct asked */
 };
 
-struct cursor {
-    char     stage;
-    uint64_t at[2];
-};
-
 /* ---- answering ----------------------------------------------------------------------------------------------------- */
 
-static void answer(struct sh *sh, uint64_t number, enum lane_look_kind kind, mt_buf *rows, uint32_t count,
-                   const struct cursor *next, const char *notice)
+void sh_look_answer(struct sh *sh, uint64_t number, enum lane_look_kind kind, mt_buf *rows, uint32_t count,
+                    const struct sh_cursor *next, const char *notice)
 {
     Manta__V1__QueryReply reply = MANTA__V1__QUERY_REPLY__INIT;
     char                  cursor[64] = "";
@@ -54,7 +49,7 @@ static void answer(struct sh *sh, uint64_t number, enum lane_look_kind kind, mt_
     sh_head_answer(sh, number, &reply);
 }
 
-static void refuse(struct sh *sh, uint64_t number, int32_t code, const char *text)
+void sh_look_refuse(struct sh *sh, uint64_t number, int32_t code, const char *text)
 {
     Manta__V1__QueryReply reply = MANTA__V1__QUERY_REPLY__INIT;
     reply.code = code;
@@ -62,10 +57,10 @@ static void refuse(struct sh *sh, uint64_t number, int32_t code, const char *tex
     sh_head_answer(sh, number, &reply);
 }
 
-static bool cursor_read(const char *text, struct cursor *out)
+static bool cursor_read(const char *text, struct sh_cursor *out)
 {
     char *end;
-    *out = (struct cursor){0};
+    *out = (struct sh_cursor){0};
     if (!text[0])
         return true;
     out->stage = text[0];
@@ -91,7 +86,7 @@ static void look_for_owner(void *user, const struct rlt_proc_view *view)
 }
 
 /* The owner to ask: the one that the cursor is in, or the first after it. False: there is none. */
-static bool owner_find(struct sh *sh, const struct cursor *at, struct rlt_proc_view *out)
+static bool owner_find(struct sh *sh, const struct sh_cursor *at, struct rlt_proc_view *out)
 {
     struct next_owner n = {.after = at->stage == 'p' ? at->at[0] - 1 : at->at[0]};
     rlt_each_proc(sh->core, look_for_owner, &n);
@@ -142,13 +137,13 @@ static void timer_fired(struct io_timer *timer)
     uint64_t         now = io_now_ms();
     MT_MAP_EACH(&looks->asked, entry) {
         struct asked *a = entry->value.ptr;
-        struct cursor next = {'P', {a->process, 0}};
+        struct sh_cursor next = {'P', {a->process, 0}};
         char          notice[128];
         if (a->due_ms > now)
             continue;
         snprintf(notice, sizeof notice, "process pid %d on node %u has not answered: what it has submitted is missing", a->pid,
                  looks->sh->node);
-        answer(looks->sh, a->number, (enum lane_look_kind)a->look.kind, NULL, 0, &next, notice);
+        sh_look_answer(looks->sh, a->number, (enum lane_look_kind)a->look.kind, NULL, 0, &next, notice);
         asked_free(looks, a);
     }
     set_timer(looks);
@@ -200,7 +195,7 @@ bool sh_look_record(struct sh *sh, const struct rlt_event *e)
     size_t             size = e->record.length - LANE_RECORD_SIZE;
     struct asked      *a = mt_map_ptr(&sh->looks->asked, e->record.id);
     struct lane_looked told;
-    struct cursor      next = {'P', {0, 0}};
+    struct sh_cursor      next = {'P', {0, 0}};
     mt_buf             rows = {0};
     struct sh_conn    *c = sh_conn_find(sh, e->conn);
     if (e->record.kind != CTL_LOOKED)
@@ -210,11 +205,11 @@ bool sh_look_record(struct sh *sh, const struct rlt_event *e)
     memcpy(&told, e->payload, sizeof told);
     next.at[0] = a->process;
     if (told.cursor)
-        next = (struct cursor){'p', {a->process, told.cursor}};
+        next = (struct sh_cursor){'p', {a->process, told.cursor}};
     if (take_rows(sh, a, (const char *)e->payload + sizeof told, size - sizeof told, told.row_count, &rows))
-        answer(sh, a->number, (enum lane_look_kind)a->look.kind, &rows, told.row_count, &next, NULL);
+        sh_look_answer(sh, a->number, (enum lane_look_kind)a->look.kind, &rows, told.row_count, &next, NULL);
     else
-        refuse(sh, a->number, MT_EPROTO, "a process tells of itself what cannot be read");
+        sh_look_refuse(sh, a->number, MT_EPROTO, "a process tells of itself what cannot be read");
     mt_buf_fini(&rows);
     asked_free(sh->looks, a);
     set_timer(sh->looks);
@@ -223,54 +218,54 @@ bool sh_look_record(struct sh *sh, const struct rlt_event *e)
 
 /* ---- orders of the head -------------------------------------------------------------------------------------------- */
 
-static void answer_events(struct sh *sh, uint64_t number, const struct lane_look *look, uint32_t rows_max, struct cursor at)
+static void answer_events(struct sh *sh, uint64_t number, const struct lane_look *look, uint32_t rows_max, struct sh_cursor at)
 {
     mt_buf    rows = {0};
     uint32_t  count = 0;
     bool      more = false;
     mt_status st;
     if (at.stage != 'e')
-        at = (struct cursor){'e', {0, 0}};
+        at = (struct sh_cursor){'e', {0, 0}};
     st = sh_events_rows(sh, look, rows_max, &at.at[0], &at.at[1], &rows, &count, &more);
     if (!more)
         at.stage = 0;
     if (st.code)
-        refuse(sh, number, st.code, st.what);
+        sh_look_refuse(sh, number, st.code, st.what);
     else
-        answer(sh, number, (enum lane_look_kind)look->kind, &rows, count, &at, sh->event_capacity ? NULL :
+        sh_look_answer(sh, number, (enum lane_look_kind)look->kind, &rows, count, &at, sh->event_capacity ? NULL :
                "MANTA_EVENTS is 0 on this node: tasks that ran are not known");
     mt_buf_fini(&rows);
 }
 
-static void answer_page(struct sh *sh, uint64_t number, const struct lane_look *look, uint32_t rows_max, struct cursor at,
+static void answer_page(struct sh *sh, uint64_t number, const struct lane_look *look, uint32_t rows_max, struct sh_cursor at,
                         mt_status (*tell)(struct sh *, struct sh_page *))
 {
     struct sh_page page = {.look = look, .rows_max = rows_max, .at = {at.at[0], at.at[1]}};
     mt_status      st = tell(sh, &page);
-    struct cursor  next = {page.has_more ? 'w' : 0, {page.at[0], page.at[1]}};
+    struct sh_cursor  next = {page.has_more ? 'w' : 0, {page.at[0], page.at[1]}};
     if (st.code)
-        refuse(sh, number, st.code, st.what);
+        sh_look_refuse(sh, number, st.code, st.what);
     else
-        answer(sh, number, (enum lane_look_kind)look->kind, &page.rows, page.count, &next, NULL);
+        sh_look_answer(sh, number, (enum lane_look_kind)look->kind, &page.rows, page.count, &next, NULL);
     mt_buf_fini(&page.rows);
 }
 
 /* What owners know first, then what the rings hold. */
-static void answer_owners(struct sh *sh, uint64_t number, const struct lane_look *look, uint32_t rows_max, struct cursor at)
+static void answer_owners(struct sh *sh, uint64_t number, const struct lane_look *look, uint32_t rows_max, struct sh_cursor at)
 {
     struct rlt_proc_view owner;
     if (at.stage != 'e' && owner_find(sh, &at, &owner)) {
         bool is_in = at.stage == 'p' && owner.process == at.at[0];
         if (!ask(sh, number, look, &owner, is_in ? at.at[1] : 0))
-            refuse(sh, number, MT_EAGAIN, "too many questions are under way on this node");
+            sh_look_refuse(sh, number, MT_EAGAIN, "too many questions are under way on this node");
     } else if (look->kind == LANE_LOOK_ACTORS) {
-        answer(sh, number, LANE_LOOK_ACTORS, NULL, 0, NULL, NULL);
+        sh_look_answer(sh, number, LANE_LOOK_ACTORS, NULL, 0, NULL, NULL);
     } else {
         answer_events(sh, number, look, rows_max, at);
     }
 }
 
-static void look_around(struct sh *sh, uint64_t number, const struct lane_look *look, uint32_t rows_max, struct cursor at)
+static void look_around(struct sh *sh, uint64_t number, const struct lane_look *look, uint32_t rows_max, struct sh_cursor at)
 {
     switch ((enum lane_look_kind)look->kind) {
     case LANE_LOOK_TASKS:
@@ -290,8 +285,11 @@ static void look_around(struct sh *sh, uint64_t number, const struct lane_look *
     case LANE_LOOK_NODE:
         answer_page(sh, number, look, rows_max, at, sh_tell_node);
         break;
+    case LANE_LOOK_STACKS:
+        sh_stacks(sh, number, look, at);
+        break;
     default:
-        refuse(sh, number, MT_EUNSUPPORTED, "this node does not know such things");
+        sh_look_refuse(sh, number, MT_EUNSUPPORTED, "this node does not know such things");
     }
 }
 
@@ -299,20 +297,20 @@ void sh_look_order(struct sh *sh, const Manta__V1__QueryOrder *order)
 {
     const Manta__V1__QueryRequest *q = order->request;
     struct lane_look               look = {.kind = q ? lane_look_find(q->kind) : LANE_LOOK_NONE};
-    struct cursor                  at;
+    struct sh_cursor                  at;
     uint32_t                       rows_max;
     char                           text[MT_ERROR_BYTES_MAX];
     if (look.kind == LANE_LOOK_NONE) {
-        refuse(sh, order->number, MT_EINVAL, "there is no such kind of thing to list");
+        sh_look_refuse(sh, order->number, MT_EINVAL, "there is no such kind of thing to list");
         return;
     }
     if (!cursor_read(q->cursor, &at)) {
-        refuse(sh, order->number, MT_EINVAL, "the cursor is not one of ours");
+        sh_look_refuse(sh, order->number, MT_EINVAL, "the cursor is not one of ours");
         return;
     }
     for (size_t i = 0; i < q->n_filters; i++) {
         if (lane_look_filter(&look, q->filters[i], text, sizeof text).code) {
-            refuse(sh, order->number, MT_EINVAL, text);
+            sh_look_refuse(sh, order->number, MT_EINVAL, text);
             return;
         }
     }

@@ -418,6 +418,7 @@ out:
     sh_pulls_stop(sh);
     end_processes(sh);
     sh_looks_stop(sh);
+    sh_stacks_stop(sh);
     sh_store_stop(sh);
     sh_events_stop(sh);
     sh_memory_fini(sh);

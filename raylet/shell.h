@@ -117,6 +117,7 @@ struct sh {
     uint32_t            event_capacity; /* of a worker's ring; 0: no events are kept */
     uint64_t            next_ring;
     MT_VEC(struct sh_ring *) rings; /* in order of number */
+    struct sh_stacks   *stacks; /* being taken; NULL: none were yet */
     struct sh_looks    *looks; /* questions that wait for processes */
     mt_map              jobs; /* number -> sh_job */
     uint64_t            next_job;
@@ -169,6 +170,19 @@ MT_MUST_USE mt_status sh_looks_start(struct sh *sh);
 void sh_looks_stop(struct sh *sh);
 void sh_look_order(struct sh *sh, const Manta__V1__QueryOrder *order);
 bool sh_look_record(struct sh *sh, const struct rlt_event *event); /* false: it is not for us */
+
+/* Answers one order; `next` NULL or stage 0: that was all. */
+struct sh_cursor {
+    char     stage;
+    uint64_t at[2];
+};
+void sh_look_answer(struct sh *sh, uint64_t number, enum lane_look_kind kind, mt_buf *rows, uint32_t count,
+                    const struct sh_cursor *next, const char *notice);
+void sh_look_refuse(struct sh *sh, uint64_t number, int32_t code, const char *text);
+
+/* rlt_stack.c: where the processes of this node are */
+void sh_stacks(struct sh *sh, uint64_t number, const struct lane_look *look, struct sh_cursor at);
+void sh_stacks_stop(struct sh *sh);
 
 /* rlt_tell.c: what the raylet itself knows */
 struct sh_page { /* one answer in the making */

@@ -130,6 +130,7 @@ int cli_list_nodes(const struct cli_args *args);
 int cli_list(const struct cli_args *args);
 int cli_get(const struct cli_args *args);
 int cli_summary(const struct cli_args *args);
+int cli_stack(const struct cli_args *args);
 int cli_memory(const struct cli_args *args);
 int cli_timeline(const struct cli_args *args);
 int cli_healthcheck(const struct cli_args *args);

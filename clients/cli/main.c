@@ -100,6 +100,8 @@ static const struct verb verbs[] = {
     {"summary actors", "", "the same of actors", cli_summary, PLACE | BIT(OUTPUT), PLAIN},
     {"summary objects", "", "how many values there are", cli_summary, PLACE | BIT(OUTPUT), PLAIN},
     {"memory", "", "who holds which values: owner, pins, node", cli_memory, LOOK, PLAIN},
+    {"stack", "[PID]", "where the workers are: the stack of each one's main thread", cli_stack,
+     PLACE | BIT(OUTPUT) | BIT(FILTER), PLAIN},
     {"timeline", "[FILE]", "write what the workers ran as a trace for Perfetto (\"-\": print it)", cli_timeline,
      PLACE | BIT(FILTER) | BIT(LIMIT), PLAIN},
     {"healthcheck", "", "exits with 0 where the head answers and a node is alive", cli_healthcheck, PLACE, PLAIN},

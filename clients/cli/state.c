@@ -324,6 +324,31 @@ static int memory(const struct cli_args *args, manta_client *client)
     return status;
 }
 
+/* ---- stack --------------------------------------------------------------------------------------------------------- */
+
+static int stack(const struct cli_args *args, manta_client *client)
+{
+    char filter[64];
+    bool has_pid = args->rest_count > 0;
+    snprintf(filter, sizeof filter, "pid=%.40s", has_pid ? args->rest[0] : "");
+    manta_rows *rows = cli_rows(args, client, "stacks", ALL, has_pid ? filter : NULL);
+    if (!rows)
+        return CLI_FAILED;
+    size_t count = rows->count;
+    if (cli_output_is_json(args))
+        cli_print_json(cli_rows_json(rows));
+    for (size_t i = 0; i < count && !cli_output_is_json(args); i++) {
+        const char *running = cli_cell(rows, i, "running"), *waits = cli_cell(rows, i, "waits_in");
+        printf("%s pid %s on node %s (%s)%s%s%s%s\n%s\n\n", cli_cell(rows, i, "role"), cli_cell(rows, i, "pid"),
+               cli_cell(rows, i, "node"), cli_cell(rows, i, "state"), running[0] ? " runs " : "", running,
+               waits[0] ? ", waits in " : "", waits, cli_cell(rows, i, "stack"));
+    }
+    cli_rows_notice(args, rows);
+    manta_rows_free(rows);
+    return count || !has_pid ? CLI_OK : cli_fail("no node has a process %s of this cluster", args->rest[0]);
+}
+
+int cli_stack(const struct cli_args *args) { return cli_with_client(args, stack); }
 int cli_list(const struct cli_args *args) { return cli_with_client(args, list); }
 int cli_get(const struct cli_args *args) { return cli_with_client(args, get); }
 int cli_summary(const struct cli_args *args) { return cli_with_client(args, summary); }

@@ -6,6 +6,7 @@
  */
 #include "clients/lib/lib.h"
 
+#include <errno.h>
 #include <execinfo.h>
 #include <sched.h>
 #include <signal.h>
@@ -440,6 +441,28 @@ static void crash(int number)
     raise(number);
 }
 
+/* SIGURG, which is ignored unless somebody catches it: the raylet asks where we are. A line at a time, so that what does not
+ * fit is left out; the program's system calls are restarted (the raylet leaves those alone that are not). */
+static void tell_stack(int number)
+{
+    enum { BEGIN = offsetof(struct lane_park, stack), END = BEGIN + sizeof lib.park->stack, LINE_MAX_BYTES = 512 };
+    int   saved = errno, count;
+    void *frames[64];
+    off_t at = BEGIN;
+    (void)number;
+    if (lib.park_fd < 0 || !lib.park || lseek(lib.park_fd, BEGIN, SEEK_SET) < 0)
+        return;
+    count = backtrace(frames, 64);
+    for (int i = 1; i < count && at + LINE_MAX_BYTES < END; i++) { /* frame 0 is this function */
+        backtrace_symbols_fd(&frames[i], 1, lib.park_fd);
+        at = lseek(lib.park_fd, 0, SEEK_CUR);
+    }
+    if (at < END)
+        lib.park->stack[at - BEGIN] = 0;
+    shm_add32(&lib.park->stack_count, 1);
+    errno = saved;
+}
+
 void lib_crash_handlers(void)
 {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
@@ -452,6 +475,9 @@ void lib_crash_handlers(void)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
             sigaction(numbers[i], &action, NULL);
+    action = (struct sigaction){.sa_handler = tell_stack, .sa_flags = SA_RESTART};
+    if (sigaction(SIGURG, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+        sigaction(SIGURG, &action, NULL);
 }
 
 MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)

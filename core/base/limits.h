@@ -181,6 +181,9 @@ enum mt_limit {
     MT_RLT_QUERY_BYTES = 1 << 20,     /* of rows in one answer */
     MT_RLT_QUERY_ROWS = 10000,
     MT_RLT_QUERIES_MAX = 256,         /* that wait for processes */
+    MT_RLT_STACKS = 16,               /* processes whose stacks are taken at a time */
+    MT_RLT_STACK_MS = 300,            /* for all of them to write theirs */
+    MT_RLT_STACK_POLL_MS = 5,
     MT_RLT_LOOK_MS = 1000,            /* for a process to tell of itself; then the answer says that it does not */
 
     /* Switch of a raylet. */

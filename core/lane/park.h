@@ -37,7 +37,9 @@ struct lane_park {
     shm_u32 socket_count; /* messages that the raylet has put on the unix socket */
     shm_u32 up_count;     /* raylet's switch: records waiting in our up ring (a hint) */
     uint8_t pad2[56];
-    uint8_t reserved[4096 - 192];
+    shm_u32 stack_count; /* how often the process has written `stack` */
+    uint8_t pad3[60];
+    char    stack[4096 - 256]; /* NUL-terminated: where its main thread was when the raylet asked by SIGURG */
     char    crash[LANE_CRASH_SIZE]; /* NUL-terminated unless full; empty while alive */
 };
 static_assert(sizeof(struct lane_park) == 8192, "two pages: the words, the crash text");

@@ -35,6 +35,19 @@ MANTA_TASK(int64_t, say, (const char *, line), (int64_t, times))
         printf("%s\n", line);
     return getpid();
 }
+/* Busy in a function of its own, until the file is there. */
+__attribute__((noinline, visibility("default"))) int64_t spin_here(const char *path);
+int64_t spin_here(const char *path)
+{
+    volatile int64_t n = 0;
+    while (n % 1000000 || access(path, F_OK))
+        n++;
+    return 1;
+}
+MANTA_TASK(int64_t, spin, (const char *, path))
+{
+    return spin_here(path);
+}
 MANTA_TASK(int64_t, parent, (int64_t, x))
 {
     int64_t    got = 0;
@@ -142,6 +155,15 @@ static void nested(char **words)
     stay();
 }
 
+/* One task is busy, one sleeps. */
+static void busy(char **words)
+{
+    manta_ref *a = spin_remote(NULL, words[0]), *b = wait_for_file_remote(NULL, words[0]);
+    stay();
+    value(a);
+    value(b);
+}
+
 /* Every worker prints the same line so often: scene print LINE TIMES TASKS. */
 static void print(char **words)
 {
@@ -159,7 +181,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(char **words);
-    } scenes[] = {{"mixed", mixed}, {"nested", nested}, {"print", print}};
+    } scenes[] = {{"mixed", mixed}, {"nested", nested}, {"print", print}, {"busy", busy}};
     manta_error e;
     must(manta_init(&argc, &argv, NULL, &e), &e);
     for (size_t i = 0; argc > 1 && i < sizeof scenes / sizeof scenes[0]; i++)

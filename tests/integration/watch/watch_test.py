@@ -152,6 +152,27 @@ def timeline(p):
     p.manta("stop")
 
 
+def stacks(p):
+    p.manta("start", "--head", "--num-cpus", "2")
+    release = p.root / "release"
+    scene = Scene(p, "busy", release)
+    wait_until(lambda: len(p.json("list", "tasks", "--filter", "state=RUNNING")) == 2, "both tasks run")
+    everyone = p.json("stack")
+    has("spin_here", one(everyone, running="spin")["stack"])
+    check(one(everyone, running="wait_for_file")["waits_in"], everyone)
+    equal(one(everyone, role="driver")["pid"], scene.process.pid)
+    pid = one(everyone, running="spin")["pid"]
+    for _ in range(20):  # however often: nothing is disturbed
+        has("spin_here", p.manta("stack", pid))
+        equal(len(p.json("stack", pid)), 1)
+    p.manta("stack", "1", want=1)
+    has("no node has a process 1", p.errors)
+    release.write_text("")
+    scene.end()
+    equal(p.json("list", "tasks", "--filter", "state=FAILED"), [])
+    p.manta("stop")
+
+
 def no_events(p):
     env = {"MANTA_EVENTS": "0"}
     p.manta("start", "--head", "--num-cpus", "2", env=env)
