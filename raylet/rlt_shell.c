@@ -179,6 +179,8 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         [RLT_A_PROGRAM_READ] = sh_program_read,
         [RLT_A_PROGRAM_WRITE] = sh_program_write,
         [RLT_A_PROGRAM_DROP] = sh_program_drop,
+        [RLT_A_ENV_MAKE] = sh_env_make,
+        [RLT_A_ENV_DROP] = sh_env_drop,
         [RLT_A_JOB_START] = sh_job_start,
         [RLT_A_JOB_KILL] = sh_job_kill,
         [RLT_A_JOB_LOG_READ] = sh_job_log_read,
@@ -413,6 +415,7 @@ out:
     sh_head_stop(sh);
     sh_pulls_stop(sh);
     end_processes(sh);
+    sh_envs_stop(sh); /* nobody runs in their folders any more */
     sh_store_stop(sh);
     sh_memory_fini(sh);
     io_timer_stop(&sh->timer);

@@ -85,13 +85,25 @@ static bool serve_message(int fd, int signals, const sigset_t *mask, int argc, c
     return true;
 }
 
+/* The raylet tells it to whoever waits for a worker of ours. */
+MT_NORETURN static void give_up(int fd, const manta_error *e)
+{
+    struct ctl_reply why = {.code = e->code};
+    snprintf(why.text, sizeof why.text, "%s", e->message);
+    (void)lib_socket_send(fd, CTL_ZYGOTE_FAILED, (mt_id){0, 0}, &why, sizeof why, NULL, 0, -1).code;
+    exit(1);
+}
+
 MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv)
 {
     struct pollfd polled[2];
     sigset_t      children, before;
     uint64_t      process;
     int           signals;
+    manta_error   e;
 
+    if (lib_env_enter(&e))
+        give_up(fd, &e);
     lib_crash_handlers(); /* the children inherit them, and what they had to load */
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
