@@ -50,6 +50,12 @@ static manta_status hold(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(hold, "u>l");
 
+MANTA_TASK(int64_t, nap, (int64_t, ms))
+{
+    usleep((useconds_t)ms * 1000);
+    return ms;
+}
+
 static void fill(char *data, size_t size, int64_t seed)
 {
     for (size_t i = 0; i < size; i++)
@@ -485,6 +491,26 @@ static void head_moves(void)
     nodes_stop(&n);
 }
 
+/* The one CPU of the other node is taken by a class with work for seconds; a class that comes later has its turn soon. */
+static void turns_there(void)
+{
+    enum { COUNT = 200 };
+    struct nodes n;
+    manta_ref   *naps[COUNT];
+    nodes_start(&n, 2, "1");
+    for (int i = 0; i < COUNT; i++)
+        naps[i] = manta_call("nap", THERE, MANTA_ARGS(manta_i64(20)));
+    CHECK_I64(naps[0], 20);
+    manta_task_opts other = {AT(1), .num_cpus = 0.5}; /* what one may do in place of another would stand in one line */
+    CHECK_I64(add_remote(&other, 1, 1), 2);
+    unsigned char ready[COUNT];
+    int           done = manta_wait(naps + 1, COUNT - 1, COUNT - 1, 0, ready, NULL);
+    CHECK(done < COUNT / 2);
+    for (int i = 1; i < COUNT; i++)
+        CHECK_I64(naps[i], 20);
+    nodes_stop(&n);
+}
+
 /* ---- strangers ---- */
 static void wrong_token(void)
 {
@@ -556,6 +582,7 @@ static const struct test_case cases[] = {
     {"node_returns", node_returns, OWN_INIT},
     {"head_dies", head_dies, OWN_INIT},
     {"head_moves", head_moves, OWN_INIT},
+    {"turns_there", turns_there, OWN_INIT},
     {"wrong_token", wrong_token, OWN_INIT},
     {"another_job", another_job, OWN_INIT},
     {NULL, NULL, {0}, false, 0},
