@@ -9,6 +9,8 @@
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
+#include "tests/bench/groups.h"
+
 #include <manta.h>
 
 #include <stdbool.h>
@@ -51,6 +53,8 @@ struct bench_row {
     uint64_t    n; /* what was counted: calls, bytes' copies, samples */
     enum bench_floor floor;
     double      floor_value;
+    double      p50, p99; /* of a latency */
+    enum { BENCH_ONE_ROW, BENCH_AND_P50, BENCH_AND_P99 } more; /* a latency's second row: "id.p50" or "id.p99" */
     double      cores; /* that the cluster and this process used, polling included; 0: not measured */
 };
 
@@ -74,8 +78,9 @@ struct bench_case {
 };
 
 /* The tables; each ends with id NULL. */
-extern const struct bench_case bench_task_cases[], bench_actor_cases[], bench_object_cases[], bench_cluster_cases[],
-    bench_failure_cases[], bench_floor_cases[];
+#define X(name) extern const struct bench_case bench_##name##_cases[];
+BENCH_GROUPS(X)
+#undef X
 
 /* ---- measure.c ---- */
 uint64_t bench_now_ns(void);
@@ -94,7 +99,7 @@ struct bench_samples {
 };
 bool bench_samples_init(struct bench_samples *samples);
 void bench_samples_add(struct bench_samples *samples, double x);
-/* Row gets the quantile (0.5, 0.99) and the deviation; frees the samples. */
+/* Row gets the quantile (0.5, 0.99) as its value, both of these two, and the deviation; frees the samples. */
 bool bench_samples_row(struct bench_samples *samples, double quantile, struct bench_row *row);
 /* One step of a latency: returns microseconds, < 0: failed. Samples for all windows, then the quantile. */
 bool bench_latency(struct bench_step *step, struct bench_row *row, double quantile, size_t samples_max);
@@ -105,6 +110,9 @@ double bench_grpc_floor(struct bench *b);
 extern const struct bench_floor_text {
     const char *id, *unit;
 } bench_floor_texts[FLOOR_COUNT];
+
+/* Moves a process (0: the calling thread) to the first or the last core that it may use now. */
+void bench_core_choose(int pid, bool last);
 
 /* ---- functions.c: what runs in the workers, and how its results are checked ---- */
 int64_t bench_mix(int64_t x); /* the function that every no-op task computes */
@@ -123,6 +131,8 @@ double bench_cpu_seconds(void);
 double bench_pss(int root, const char *name, int *count);
 /* 'R', 'S', ...; 0 when it is gone. */
 char bench_process_state(int pid);
+/* Whether its first thread sleeps in futex(2). */
+bool bench_process_is_in_futex(int pid);
 
 /* ---- board.c: a page that this process and its workers share, to tell times and pids ---- */
 struct bench_board {

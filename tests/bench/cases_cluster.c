@@ -126,5 +126,5 @@ static bool run_idle(struct bench *b, struct bench_row *row)
 const struct bench_case bench_cluster_cases[] = {
     {"start_embedded", "ms", FLOOR_FORK, false, run_start},
     {"idle_memory", "MB", FLOOR_NONE, false, run_idle},
-    {NULL, NULL, FLOOR_NONE, false, NULL},
+    {.id = NULL},
 };

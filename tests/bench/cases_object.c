@@ -239,5 +239,5 @@ const struct bench_case bench_object_cases[] = {
     {"get_local", "1/s", FLOOR_MEMCPY_1K, true, run_get_local},
     {"put_1g", "GB/s", FLOOR_NT_COPY, true, run_put_1g},
     {"get_1g", "us", FLOOR_RING_RTT, true, run_get_1g},
-    {NULL, NULL, FLOOR_NONE, false, NULL},
+    {.id = NULL},
 };

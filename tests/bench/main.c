@@ -14,8 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct bench_case *const tables[] = {bench_floor_cases,  bench_cluster_cases, bench_task_cases,
-                                                  bench_actor_cases,  bench_object_cases,  bench_failure_cases};
+#define X(name) bench_##name##_cases,
+static const struct bench_case *const tables[] = {BENCH_GROUPS(X)};
+#undef X
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static struct bench bench; /* large: refs of the deepest batch */
@@ -92,6 +93,7 @@ static bool needs_cluster(const struct bench_options *options)
 static void case_run(struct bench *b, const struct bench_case *c)
 {
     struct bench_row row = {.id = c->id, .unit = c->unit, .floor = c->floor};
+    char             id[64];
     if (!c->run(b, &row)) {
         fprintf(stderr, "manta-bench: case \"%s\" FAILED\n", c->id);
         b->failures++;
@@ -102,6 +104,12 @@ static void case_run(struct bench *b, const struct bench_case *c)
     row.floor_value = bench_floor(b, row.floor);
     if (row.floor_value == 0)
         row.floor = FLOOR_NONE;
+    bench_print_row(b, &row);
+    if (row.more == BENCH_ONE_ROW)
+        return;
+    snprintf(id, sizeof id, "%s%s", c->id, row.more == BENCH_AND_P50 ? ".p50" : ".p99");
+    row.id = id;
+    row.value = row.more == BENCH_AND_P50 ? row.p50 : row.p99;
     bench_print_row(b, &row);
 }
 
