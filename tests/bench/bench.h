@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
     BENCH_WINDOWS = 4,
@@ -35,7 +36,7 @@ enum bench_floor {
     FLOOR_NT_COPY,   /* GB/s: the same past the caches */
     FLOOR_MEMCPY_1K, /* per second: 1 KiB into 8 MiB of memory that is there */
     FLOOR_FORK,      /* us: fork, exit, wait */
-    FLOOR_GRPC,      /* messages/s over one gRPC stream */
+    FLOOR_GRPC,      /* records/s over one gRPC stream between two processes, in messages of 32 KiB */
     FLOOR_COUNT
 };
 
@@ -133,6 +134,8 @@ double bench_pss(int root, const char *name, int *count);
 char bench_process_state(int pid);
 /* Whether its first thread sleeps in futex(2). */
 bool bench_process_is_in_futex(int pid);
+/* Path of a program beside this one; false where there is none. */
+bool bench_program(const struct bench *b, const char *name, char *path, size_t size);
 
 /* ---- board.c: a page that this process and its workers share, to tell times and pids ---- */
 struct bench_board {
@@ -144,9 +147,32 @@ struct bench_board *bench_board_new(uint64_t *number);
 struct bench_board *bench_board_map(uint64_t number);
 void                bench_board_free(struct bench_board *board);
 
-/* ---- cases_cluster.c ---- */
-/* The program as its own child: a process that starts a cluster and does one thing. Returns its exit status. */
-int bench_child(const char *what, int fd);
+/* ---- nodes.c: a head and two raylets of one CPU each, with sockets between them ---- */
+enum { BENCH_DAEMONS = 3 };
+struct bench_nodes {
+    char  folder[64];
+    char  dirs[2][80]; /* runtime folders of the two raylets: addresses for manta_init */
+    pid_t daemons[BENCH_DAEMONS];
+};
+/* False: said why on stderr, and left nothing. */
+bool bench_nodes_start(const struct bench *b, struct bench_nodes *n);
+void bench_nodes_stop(struct bench_nodes *n);
+
+/* ---- child.c: this program again, as a driver with a cluster of its own that does one thing ---- */
+struct bench_report { /* what it sends back */
+    uint64_t         ready_ns; /* when its first result was there */
+    double           pss;      /* idle: of head and raylet */
+    int32_t          heads, raylets;
+    struct bench_row row;      /* value, sd, n, cores of what it measured */
+};
+/* Runs it; `address` NULL: with a private cluster. False: said why on stderr. */
+bool bench_child_run(struct bench *b, const char *what, const char *address, struct bench_report *report);
+/* In the child, connected: measures `what` and sends it. Returns the exit status. */
+int bench_child(struct bench *b, const char *what, int fd);
+
+/* ---- cases_task.c ---- */
+/* tasks_remote on a cluster of two nodes; *row stays empty where there is no other node. */
+bool bench_tasks_remote(struct bench *b, struct bench_row *row);
 
 /* ---- output.c ---- */
 void bench_print_head(const struct bench *b);

@@ -130,3 +130,10 @@ bool bench_process_is_in_futex(int pid)
         close(fd);
     return size > 0 && number[0] >= '0' && number[0] <= '9' && strtol(number, NULL, 10) == SYS_futex;
 }
+
+bool bench_program(const struct bench *b, const char *name, char *path, size_t size)
+{
+    const char *slash = strrchr(b->program, '/');
+    int         n = slash ? snprintf(path, size, "%.*s/%s", (int)(slash - b->program), b->program, name) : -1;
+    return n > 0 && (size_t)n < size && access(path, X_OK) == 0;
+}
