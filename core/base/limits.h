@@ -13,6 +13,8 @@
 
 enum mt_limit {
     /* Waiting: poll, then sleep. */
+    MT_DEADLOCK_PROBE_MS = 1000,       /* blocked this long, and each time again, a waiter has its edges followed */
+    MT_PROBE_HOPS_MAX    = 256,        /* waiters in one chain */
     MT_SPIN_NS_MAX       = 100 * 1000, /* upper end of the adaptive polling budget: two slow futex round trips */
     MT_SPIN_NS_MIN       = 2 * 1000,   /* lower end */
 
