@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # cluster.py - one head and two raylets on this machine, as children of the test, to be killed and started again.
+import collections
 import os
 import pathlib
 import select
@@ -56,21 +57,33 @@ class Cluster:
                 "--head-file", self.folder / "head/head.addr", "--token-file", self.folder / "head/token", "--num-cpus",
                 str(self.cpus), "--resources", f"at{number}=100", "--store-memory", str(256 << 20)]
 
-    def start(self, name):
+    def start(self, name, meanwhile=lambda: None):
+        """Waits until it is ready; what must go on while it starts (a head that is stopped now) is `meanwhile`."""
         ours, theirs = os.pipe()
         process = subprocess.Popen([*map(str, self.command(name)), "--ready-fd", str(theirs)], pass_fds=[theirs],
                                    stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         os.close(theirs)
-        said = os.read(ours, 200) if select.select([ours], [], [], START_S)[0] else b""
+        until, said = time.monotonic() + START_S, b""
+        while not said and process.poll() is None and time.monotonic() < until:
+            meanwhile()
+            if select.select([ours], [], [], 0.02)[0]:
+                said = os.read(ours, 200)
         os.close(ours)
         if not said:
             raise SystemExit(f"chaos: {name} did not start; see {self.folder}/daemons.log")
         self.daemons[name] = process
-        self.fds[name] = self.fd_count(name)
+        self.fds[name] = self.fds_of(name)
         return process
 
-    def fd_count(self, name):
-        return len(os.listdir(f"/proc/{self.daemons[name].pid}/fd"))
+    def fds_of(self, name):
+        """How many descriptors of each sort it has open."""
+        folder, found = f"/proc/{self.daemons[name].pid}/fd", collections.Counter()
+        for fd in os.listdir(folder):
+            try:
+                found[os.readlink(f"{folder}/{fd}").split("[")[0]] += 1
+            except OSError:
+                pass  # closed meanwhile
+        return found
 
     def below(self, name):
         """The zygotes of a raylet, and their workers."""

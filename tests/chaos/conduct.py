@@ -25,6 +25,7 @@ from cluster import Cluster, now_ns, processes, stat_of
 WORKER_KILLS_PER_S, RAYLET_S, HEAD_S, STOP_MAX_S = 2, 30, 60, 5
 WORKER_STOP_S, DAEMON_STOP_S = 4, 25
 SETTLE_S = 15
+LINKS_MAX = 4  # descriptors to other nodes and the head, which come after a daemon's start
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -107,7 +108,7 @@ class Faults:
         since = now_ns()
         self.kills.append((what, since, pids))
         self.cluster.kill(name)
-        self.cluster.start(name)
+        self.cluster.start(name, self.resume)
         if what == "raylet":
             self.outages.append((since, now_ns() + 3_000_000_000))
         self.tell(f"kill {name}, back after {(now_ns() - since) / 1e6:.0f} ms")
@@ -154,11 +155,11 @@ def left_over(cluster):
     """Descriptors of daemons after the load, then, after their end, processes and files."""
     left, until = [], time.monotonic() + SETTLE_S
     while time.monotonic() < until:
-        grown = {name: cluster.fd_count(name) - before for name, before in cluster.fds.items()}
-        if all(more <= 4 for more in grown.values()):  # links between nodes and to the head come after the start
+        grown = {name: cluster.fds_of(name) - before for name, before in cluster.fds.items()}
+        if all(more.total() <= LINKS_MAX for more in grown.values()):
             break
         time.sleep(0.2)
-    left += [f"{name} has {more} descriptors more than at its start" for name, more in grown.items() if more > 4]
+    left += [f"{more.total()} descriptors of {name}: {dict(more)}" for name, more in grown.items() if more.total() > LINKS_MAX]
     left += cluster.stop()
     until = time.monotonic() + 5
     while len(below := processes_of_ours()) and time.monotonic() < until:
