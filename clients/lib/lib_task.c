@@ -361,6 +361,16 @@ static struct copy_view *copy_view_of(const manta_view *view)
     return (uintptr_t)view->hold & 1 ? (struct copy_view *)((uintptr_t)view->hold - 1) : NULL;
 }
 
+/* The value was made; that it cannot be had does not undo that. */
+static void value_is_out_of_reach(const struct own_ref *ref, manta_error *e)
+{
+    if (!e)
+        return;
+    e->outcome = MANTA_DONE;
+    snprintf(e->node, sizeof e->node, "%u", ref->value.place.node);
+    mt_id_text(ref->id, e->task);
+}
+
 /* Pins the value; *out gets data, size and hold. */
 static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadline, manta_error *e)
 {
@@ -371,6 +381,7 @@ static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadl
         return lib_error(e, MANTA_ENOMEM, "no memory for a view");
     code = lib_store_pin(&here, &out->data, deadline, e);
     if (code) {
+        value_is_out_of_reach(ref, e);
         free(copy);
         return code;
     }

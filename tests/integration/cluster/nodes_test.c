@@ -218,6 +218,32 @@ static void errors_cross(void)
     nodes_stop(&n);
 }
 
+/* What a worker there had finished when it was killed, and not yet shown, comes back all the same. */
+MANTA_TASK(int64_t, short_or_last, (int64_t, x))
+{
+    if (x == 0)
+        raise(SIGKILL);
+    return x;
+}
+static void finished_survive_there(void)
+{
+    enum { ROUNDS = 20, COUNT = 12 };
+    manta_task_opts once = {AT(1), .max_retries = MANTA_NO_RETRY};
+    manta_error     e;
+    struct nodes    n;
+    nodes_start(&n, 2, "1");
+    for (int round = 0; round < ROUNDS; round++) {
+        manta_ref *refs[COUNT], *last;
+        for (int64_t i = 0; i < COUNT; i++)
+            refs[i] = short_or_last_remote(&once, i + 1);
+        last = short_or_last_remote(&once, 0);
+        for (int64_t i = 0; i < COUNT; i++)
+            CHECK_I64(refs[i], i + 1);
+        CHECK_FAILS(last, MANTA_EWORKER_DIED, &e);
+    }
+    nodes_stop(&n);
+}
+
 /* ---- actors ---- */
 static void actors_cross(void)
 {
@@ -414,6 +440,8 @@ static void node_dies(void)
     } while (code == MANTA_ECONN && test_now_ms() < limit); /* "try again": until the node is known to be dead */
     if (code != MANTA_OK && code != MANTA_EOBJ_LOST && code != MANTA_ENODE_DIED && code != MANTA_EUNSCHEDULABLE)
         test_fail(__FILE__, __LINE__, "a lost value gives error %d: %s", code, e.message);
+    if (code == MANTA_EOBJ_LOST || code == MANTA_ENODE_DIED)
+        CHECK_EQ(e.outcome, MANTA_DONE); /* the task ran; only what it made is gone */
     if (code == MANTA_OK)
         manta_release(&view);
     manta_free(left);
@@ -573,6 +601,7 @@ static const struct test_case cases[] = {
     {"tasks_cross", tasks_cross, OWN_INIT},
     {"tasks_spill_over", tasks_spill_over, OWN_INIT},
     {"errors_cross", errors_cross, OWN_INIT},
+    {"finished_survive_there", finished_survive_there, OWN_INIT},
     {"actors_cross", actors_cross, OWN_INIT},
     {"actor_dies_there", actor_dies_there, OWN_INIT},
     {"named_across", named_across, OWN_INIT},
