@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- env_vars ---- */
@@ -56,6 +57,24 @@ static bool elf_head(const char *path, ElfW(Ehdr) *out)
     return is_elf;
 }
 
+/* Whether all that its segments name is in the file: the dynamic linker maps what is missing, and dies of SIGBUS there. */
+static bool elf_is_whole(const char *path, const ElfW(Ehdr) *head)
+{
+    int         fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    bool        is_whole = fd >= 0 && fstat(fd, &st) == 0 && head->e_phnum;
+    for (int i = 0; is_whole && i < head->e_phnum; i++) {
+        ElfW(Phdr) segment;
+        off_t      at = (off_t)(head->e_phoff + (uint64_t)i * sizeof segment);
+        is_whole = pread(fd, &segment, sizeof segment, at) == sizeof segment &&
+                   (segment.p_type != PT_LOAD || (segment.p_offset <= (uint64_t)st.st_size &&
+                                                  segment.p_filesz <= (uint64_t)st.st_size - segment.p_offset));
+    }
+    if (fd >= 0)
+        close(fd);
+    return is_whole;
+}
+
 /* What the dynamic linker would not say, or not clearly: it passes over a file for another machine as if it were not there. */
 static const char *code_wrong(const char *path, char *text, size_t size)
 {
@@ -72,7 +91,9 @@ static const char *code_wrong(const char *path, char *text, size_t size)
                  code.e_machine, code.e_ident[EI_CLASS], own.e_machine, own.e_ident[EI_CLASS]);
         return text;
     }
-    return code.e_type == ET_DYN ? NULL : "it is not a shared object (link it with -shared)";
+    if (code.e_type != ET_DYN)
+        return "it is not a shared object (link it with -shared)";
+    return elf_is_whole(path, &code) ? NULL : "it is cut short";
 }
 
 manta_status lib_code_load(const char *path, manta_error *e)

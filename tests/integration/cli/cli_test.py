@@ -222,6 +222,28 @@ def output_of_jobs(p):
     p.manta("stop")
 
 
+def shared_object(p):
+    p.manta("start", "--head", "--num-cpus", "2")
+    objects = BIN.parent / "tests" / "integration" / "env"
+    out = p.manta("submit", "--follow", objects / "so_job.so", "once", "more")
+    equal(out, "more: 3 and 40 are 43, elsewhere\n")
+    shutil.copy(objects / "so_job.so", p.root / "mine.so")
+    equal(p.manta("submit", "--follow", "mine.so", cwd=p.root), "mine.so: 1 and 40 are 41, elsewhere\n")
+    out = p.manta("submit", "--follow", "mine.so", "unknown", cwd=p.root, want=3)
+    has("so_add", out)  # the near name
+    out = p.manta("submit", "--follow", objects / "libso_dep.so", want=3)
+    has("has no function int manta_main", out)
+    (p.root / "text.so").write_text("not one\n")
+    has("not an ELF file", p.manta("submit", "--follow", "text.so", cwd=p.root, want=14))
+    foreign = bytearray((objects / "so_job.so").read_bytes())
+    foreign[18:20] = (22).to_bytes(2, "little")  # IBM S/390
+    (p.root / "foreign.so").write_bytes(foreign)
+    has("another architecture", p.manta("submit", "--follow", "foreign.so", cwd=p.root, want=14))
+    p.manta("submit", "--follow", "none.so", cwd=p.root, want=1)
+    has("none.so", p.errors)
+    p.manta("stop")
+
+
 def bad_jobs(p):
     p.manta("start", "--head", "--num-cpus", "1")
     p.manta("submit", "--file", "not_there", "--", "true", want=1)
