@@ -120,7 +120,7 @@ static void fail_calls(struct own *own, struct own_actor *actor)
         snprintf(f.function, sizeof f.function, "%s", task->name);
         if (task == actor->create)
             continue;
-        own_ref_set_failed(own, task->ref, &f);
+        own_task_set_failed(own, task, &f);
         own_task_finish(own, task);
     }
 }

@@ -100,6 +100,8 @@ static void ref_free(struct own *own, struct own_ref *ref)
         own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_RELEASE, &message, sizeof message, NULL, 0);
     }
     value_free(own, ref);
+    if (MT_UNLIKELY(ref->flags & OWN_REF_EXTRA))
+        own_extra_drop(own, ref);
     while (ref->waiters) {
         struct own_waiter *waiter = ref->waiters;
         ref->waiters = waiter->next;
@@ -144,6 +146,11 @@ static void ref_ready(struct own *own, struct own_ref *ref)
     ref->waiters = NULL;
     while (waiter) {
         struct own_waiter *next = waiter->next;
+        if (waiter->fn) {
+            own_callback_due(own, waiter);
+            waiter = next;
+            continue;
+        }
         if (waiter->task)
             own_task_argument_ready(own, waiter->task, ref);
         else
@@ -208,6 +215,10 @@ void own_ref_set_failed(struct own *own, struct own_ref *ref, const struct own_f
 
 void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter *waiter)
 {
+    if (own_ref_is_ready(ref) && waiter->fn) {
+        own_callback_due(own, waiter);
+        return;
+    }
     if (own_ref_is_ready(ref)) {
         answer_process(own, ref, waiter->process, waiter->node);
         free(waiter);
@@ -250,7 +261,11 @@ struct own_ref *own_ref_borrow(struct own *own, const struct lane_ref *wire)
     }
     ref->flags = OWN_REF_NAMED | OWN_REF_BORROWED | OWN_REF_ESCAPED;
     ref->owner_node = wire->owner_node;
-    if (wire->node) {
+    if (ref->id.process == own->process) { /* ours, and not known any more: nobody will ever answer */
+        struct own_failure gone;
+        own_failure_set(&gone, MT_EOBJ_LOST, "the value was freed before this reference to it came back");
+        own_ref_set_failed(own, ref, &gone);
+    } else if (wire->node) {
         ref->value.place = *wire;
         ref->type = wire->type;
         ref->state = OWN_REF_PLACE;
