@@ -14,6 +14,7 @@
     X(task)             \
     X(actor)            \
     X(object)           \
+    X(result)           \
     X(failure)
 /* clang-format on */
 

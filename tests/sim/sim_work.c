@@ -343,7 +343,9 @@ uint64_t sim_work_due(const struct sim_proc *p)
         return UINT64_MAX;
     if (p->run.phase == 0)
         return p->run.until;
-    return p->run.phase >= 2 ? p->s->now + 100 * SIM_US : UINT64_MAX; /* the completion ring is full */
+    if (p->run.phase == 2)
+        return p->s->now + SIM_MS; /* a generator takes its time, so that deaths meet it */
+    return p->run.phase >= 3 ? p->s->now + 100 * SIM_US : UINT64_MAX; /* the completion ring is full */
 }
 
 /* ---- drivers: operations ----------------------------------------------------------------------------------------- */
