@@ -68,7 +68,7 @@ static void extras_free(struct own *own)
     }
 }
 
-/* Values of refs that no map knows stay with their handles; the process is about to end. */
+/* The user's handles go with what they name; the process is about to end. */
 void own_fini(struct own *own)
 {
     for (size_t i = 0; i < own->lanes.count; i++) {
@@ -108,6 +108,7 @@ void own_fini(struct own *own)
     mt_vec_fini(&own->out.unmap);
     mt_vec_fini(&own->out.deaths);
     mt_buf_fini(&own->out.up);
+    own_refs_fini(own);
     for (size_t i = 0; i < own->chunks.count; i++)
         free(own->chunks.data[i]);
     mt_vec_fini(&own->chunks);

@@ -318,7 +318,8 @@ struct own {
     struct own_stream *streams;
     struct own_ref  *free_refs;
     struct own_task *free_tasks;
-    MT_VEC(void *) chunks; /* of refs and tasks, kept until the end */
+    MT_VEC(void *) chunks; /* of tasks, kept until the end */
+    MT_VEC(struct own_ref *) ref_chunks; /* of refs, likewise */
     void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
 };
 
@@ -365,6 +366,7 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call);
 struct own_ref *own_ref_new(struct own *own, mt_id id);
 struct own_ref *own_ref_failed(struct own *own, const struct own_failure *failure);
 mt_id           own_id_next(struct own *own);
+void            own_refs_fini(struct own *own);
 void            own_ref_hold(struct own_ref *ref);
 void            own_ref_drop(struct own *own, struct own_ref *ref);
 /* The value is there: wakes tasks and processes that wait for it. `data` is copied. */

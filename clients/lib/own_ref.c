@@ -34,7 +34,7 @@ mt_id own_id_next(struct own *own)
 static bool refs_refill(struct own *own)
 {
     struct own_ref *chunk = calloc(REFS_PER_CHUNK, sizeof *chunk);
-    if (!chunk || mt_vec_push(&own->chunks, (void *)chunk).code) {
+    if (!chunk || mt_vec_push(&own->ref_chunks, chunk).code) {
         free(chunk);
         return false;
     }
@@ -91,6 +91,33 @@ static void value_free(struct own *own, struct own_ref *ref)
         own->free_place(own, &ref->value.place, ref->flags & OWN_REF_ESCAPED);
 }
 
+static void waiters_free(struct own_ref *ref)
+{
+    while (ref->waiters) {
+        struct own_waiter *waiter = ref->waiters;
+        ref->waiters = waiter->next;
+        free(waiter);
+    }
+}
+
+/* What is left at the process's end, with the memory of all refs. */
+void own_refs_fini(struct own *own)
+{
+    for (size_t i = 0; i < own->ref_chunks.count; i++) {
+        struct own_ref *chunk = own->ref_chunks.data[i];
+        for (int k = 0; k < REFS_PER_CHUNK; k++) {
+            struct own_ref *ref = &chunk[k];
+            if (ref->holds == 0 && ref->borrowers == 0)
+                continue;
+            if (ref->state != OWN_REF_PLACE) /* the store goes with the job */
+                value_free(own, ref);
+            waiters_free(ref);
+        }
+        free(chunk);
+    }
+    mt_vec_fini(&own->ref_chunks);
+}
+
 static void ref_free(struct own *own, struct own_ref *ref)
 {
     if (ref->flags & OWN_REF_NAMED)
@@ -102,11 +129,7 @@ static void ref_free(struct own *own, struct own_ref *ref)
     value_free(own, ref);
     if (MT_UNLIKELY(ref->flags & OWN_REF_EXTRA))
         own_extra_drop(own, ref);
-    while (ref->waiters) {
-        struct own_waiter *waiter = ref->waiters;
-        ref->waiters = waiter->next;
-        free(waiter);
-    }
+    waiters_free(ref);
     ref->value.next_free = own->free_refs;
     own->free_refs = ref;
 }
