@@ -125,7 +125,9 @@ static bool return_pending(struct wrk *wrk, struct wrk_lane *lane)
     if (wrk->running == lane)
         lane_ring_consume(&ahead);
     while (lane_ring_peek(&ahead, &record, &payload, &found).code == 0 && found) {
-        if (record.kind == LANE_TASK && record.slot < LANE_SLOTS &&
+        if (record.kind != LANE_TASK)
+            break; /* calls of an actor wait in their lane until it can take them */
+        if (record.slot < LANE_SLOTS &&
             lane_claim_take(&lane->claims[record.slot], record.sequence, record.attempt, LANE_RETURNED_CLAIM) &&
             !report(wrk, lane, LANE_RETURNED, &record))
             return false; /* the claim says RETURNED: the owner finds it when the lease ends */
