@@ -6,6 +6,7 @@
  */
 #include "tests/integration/cluster/nodes.h"
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,12 @@ static manta_status hold(manta_ctx *c, int argc, const manta_arg *argv)
     return test_board_wait(&board->words[1], 1) ? manta_return_i64(c, manta_node()) : manta_fail(c, 1, "nobody came");
 }
 MANTA_REGISTER(hold, "u>l");
+
+MANTA_TASK(int64_t, nap, (int64_t, ms))
+{
+    usleep((useconds_t)ms * 1000);
+    return ms;
+}
 
 static void fill(char *data, size_t size, int64_t seed)
 {
@@ -208,6 +215,32 @@ static void errors_cross(void)
     manta_resource both[2] = {{"at0", 1}, {"at1", 1}}; /* each node has one of the two */
     CHECK_FAILS(add_remote(&(manta_task_opts){.resources = both, .resource_count = 2}, 1, 2), MANTA_EUNSCHEDULABLE, &e);
     CHECK_I64(add_remote(THERE, 1, 2), 3);
+    nodes_stop(&n);
+}
+
+/* What a worker there had finished when it was killed, and not yet shown, comes back all the same. */
+MANTA_TASK(int64_t, short_or_last, (int64_t, x))
+{
+    if (x == 0)
+        raise(SIGKILL);
+    return x;
+}
+static void finished_survive_there(void)
+{
+    enum { ROUNDS = 20, COUNT = 12 };
+    manta_task_opts once = {AT(1), .max_retries = MANTA_NO_RETRY};
+    manta_error     e;
+    struct nodes    n;
+    nodes_start(&n, 2, "1");
+    for (int round = 0; round < ROUNDS; round++) {
+        manta_ref *refs[COUNT], *last;
+        for (int64_t i = 0; i < COUNT; i++)
+            refs[i] = short_or_last_remote(&once, i + 1);
+        last = short_or_last_remote(&once, 0);
+        for (int64_t i = 0; i < COUNT; i++)
+            CHECK_I64(refs[i], i + 1);
+        CHECK_FAILS(last, MANTA_EWORKER_DIED, &e);
+    }
     nodes_stop(&n);
 }
 
@@ -407,6 +440,8 @@ static void node_dies(void)
     } while (code == MANTA_ECONN && test_now_ms() < limit); /* "try again": until the node is known to be dead */
     if (code != MANTA_OK && code != MANTA_EOBJ_LOST && code != MANTA_ENODE_DIED && code != MANTA_EUNSCHEDULABLE)
         test_fail(__FILE__, __LINE__, "a lost value gives error %d: %s", code, e.message);
+    if (code == MANTA_EOBJ_LOST || code == MANTA_ENODE_DIED)
+        CHECK_EQ(e.outcome, MANTA_DONE); /* the task ran; only what it made is gone */
     if (code == MANTA_OK)
         manta_release(&view);
     manta_free(left);
@@ -446,6 +481,61 @@ static void head_dies(void)
         CHECK_I64(add_remote(&(manta_task_opts){AT(0)}, i, 2), i + 2);
     }
     manta_actor_free(a);
+    nodes_stop(&n);
+}
+
+/* A port that nobody listens on just now. */
+static int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t          size = sizeof at;
+    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    CHECK_EQ(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+/* A head that comes back somewhere else is found by its file: the raylets register anew, and names work again. */
+static void head_moves(void)
+{
+    struct nodes n;
+    manta_error  e;
+    char         listen[40];
+    nodes_start(&n, 2, "2");
+    nodes_kill(&n.head);
+    snprintf(listen, sizeof listen, "127.0.0.1:%d", free_port());
+    nodes_start_head(&n, listen);
+    nodes_wait_alive(2);
+    manta_actor *a = counter_start(1, 0, "found");
+    CHECK_I64(count(a, 1), 1);
+    manta_actor *found = manta_actor_find("found", TEST_WAIT_MS, &e);
+    CHECK(found);
+    CHECK_I64(count(found, 1), 2);
+    CHECK_I64(add_remote(THERE, 1, 1), 2);
+    manta_actor_free(found);
+    manta_actor_free(a);
+    nodes_stop(&n);
+}
+
+/* The one CPU of the other node is taken by a class with work for seconds; a class that comes later has its turn soon. */
+static void turns_there(void)
+{
+    enum { COUNT = 200 };
+    struct nodes n;
+    manta_ref   *naps[COUNT];
+    nodes_start(&n, 2, "1");
+    for (int i = 0; i < COUNT; i++)
+        naps[i] = manta_call("nap", THERE, MANTA_ARGS(manta_i64(20)));
+    CHECK_I64(naps[0], 20);
+    manta_task_opts other = {AT(1), .num_cpus = 0.5}; /* what one may do in place of another would stand in one line */
+    CHECK_I64(add_remote(&other, 1, 1), 2);
+    unsigned char ready[COUNT];
+    int           done = manta_wait(naps + 1, COUNT - 1, COUNT - 1, 0, ready, NULL);
+    CHECK(done < COUNT / 2);
+    for (int i = 1; i < COUNT; i++)
+        CHECK_I64(naps[i], 20);
     nodes_stop(&n);
 }
 
@@ -511,6 +601,7 @@ static const struct test_case cases[] = {
     {"tasks_cross", tasks_cross, OWN_INIT},
     {"tasks_spill_over", tasks_spill_over, OWN_INIT},
     {"errors_cross", errors_cross, OWN_INIT},
+    {"finished_survive_there", finished_survive_there, OWN_INIT},
     {"actors_cross", actors_cross, OWN_INIT},
     {"actor_dies_there", actor_dies_there, OWN_INIT},
     {"named_across", named_across, OWN_INIT},
@@ -519,6 +610,8 @@ static const struct test_case cases[] = {
     {"node_dies", node_dies, OWN_INIT},
     {"node_returns", node_returns, OWN_INIT},
     {"head_dies", head_dies, OWN_INIT},
+    {"head_moves", head_moves, OWN_INIT},
+    {"turns_there", turns_there, OWN_INIT},
     {"wrong_token", wrong_token, OWN_INIT},
     {"another_job", another_job, OWN_INIT},
     {NULL, NULL, {0}, false, 0},
