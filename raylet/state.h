@@ -191,6 +191,7 @@ struct rlt_stream {
     uint64_t         stream;
     struct rlt_peer *peer; /* NULL: accepted, and has not said who it is */
     bool             is_ours, is_open;
+    uint64_t         heard_at; /* when a frame last came by it */
     struct rlt_timer timer; /* accepted: until its first frame */
 };
 
@@ -240,6 +241,7 @@ struct rlt_head {
     uint64_t         view_version;
     uint64_t         report_version;
     uint64_t         reported_at;
+    bool             is_change_reported; /* the last report brought something new */
     uint64_t         reported_hash; /* of what the last report said: unchanged ones wait for the next sign of life */
     struct rlt_timer report;
     struct rlt_timer patience; /* the oldest request that is not answered */

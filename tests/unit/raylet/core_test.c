@@ -433,6 +433,31 @@ static void what_waits_is_reported_and_only_the_right_answer_counts(void **state
     assert_int_equal(report()->wants[0]->wanted, 3);
 }
 
+/* The head keeps a promise until a report that is younger by some time; a lease that came and went sooner must not look
+ * taken until the next sign of life. */
+static void a_change_is_told_once_more_before_long(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(7, 3);
+    job_begins();
+    define(1, 2000, 0);
+    demand(1, 1);
+    granted_lease();
+    now += 60 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_non_null(report());
+    now += MT_HEAD_PROMISE_MS * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_null(report()); /* too soon to be of use */
+    now += 60 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_non_null(report());
+    now += 300 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_null(report()); /* once: from here on it is a sign of life */
+}
+
 static void a_node_that_was_given_up_ends_its_work_and_joins_anew(void **state)
 {
     (void)state;
@@ -499,6 +524,7 @@ int main(void)
         cmocka_unit_test_teardown(short_records_end_only_who_sent_them, end),
         cmocka_unit_test_teardown(a_node_joins_before_anybody_is_welcome, end),
         cmocka_unit_test_teardown(what_waits_is_reported_and_only_the_right_answer_counts, end),
+        cmocka_unit_test_teardown(a_change_is_told_once_more_before_long, end),
         cmocka_unit_test_teardown(a_node_that_was_given_up_ends_its_work_and_joins_anew, end),
         cmocka_unit_test_teardown(a_name_is_asked_for_again_until_it_is_answered, end),
     };
