@@ -183,13 +183,27 @@ static mt_status connect_head(struct sh_head *h)
     return mt_ok();
 }
 
+/* A head that was started again may listen elsewhere: its file says where. */
+static mt_status attach_again(struct sh_head *h)
+{
+    char old[RLT_ADDRESS_SIZE];
+    memcpy(old, h->address, sizeof old);
+    if (!h->sh->options.head_file || !address_file_read(h, h->sh->options.head_file) || strcmp(old, h->address) == 0) {
+        attach(h);
+        return mt_ok();
+    }
+    mt_log(MT_LOG_INFO, "head_moved", "from=%s to=%s", old, h->address);
+    rpc_channel_close(h->channel);
+    h->channel = NULL;
+    return connect_head(h);
+}
+
 static void timer_fired(struct io_timer *timer)
 {
     struct sh_head *h = mt_container_of(timer, struct sh_head, timer);
     mt_status       st = mt_ok();
     if (h->channel) {
-        if (!h->stream)
-            attach(h);
+        st = h->stream ? mt_ok() : attach_again(h);
     } else if (h->address[0] || address_file_read(h, h->sh->options.head_file)) {
         st = connect_head(h);
     } else if (io_now_ms() < h->give_up_ms) {

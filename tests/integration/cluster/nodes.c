@@ -94,6 +94,15 @@ static void learn_ids(struct nodes *n)
     CHECK_EQ(n->ids[0], manta_node());
 }
 
+void nodes_start_head(struct nodes *n, const char *listen)
+{
+    char address[40];
+    snprintf(address, sizeof address, "%s", listen);
+    char *argv[] = {"manta-head", "--dir", n->folder, "--listen", address, "--ready-fd", "3", NULL};
+    n->head = daemon_start(argv, TEST_WAIT_MS);
+    CHECK(n->head);
+}
+
 void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib)
 {
     char        address[256];
@@ -109,9 +118,7 @@ void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_m
         snprintf(parent, sizeof parent, "%s/manta", getenv("XDG_RUNTIME_DIR"));
         CHECK(mkdir(parent, 0700) == 0 || errno == EEXIST);
         CHECK_EQ(mkdir(n->folder, 0700), 0);
-        char *head[] = {"manta-head", "--dir", n->folder, "--ready-fd", "3", NULL};
-        n->head = daemon_start(head, TEST_WAIT_MS);
-        CHECK(n->head);
+        nodes_start_head(n, "127.0.0.1:0");
         for (int i = 0; i < count; i++) {
             n->raylets[i] = nodes_add(n, i, cpus, NULL);
             CHECK(n->raylets[i]);

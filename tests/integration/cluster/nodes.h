@@ -27,6 +27,8 @@ void nodes_start(struct nodes *n, int count, const char *cpus);
 void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib);
 /* manta_shutdown, then the end of the daemons by SIGTERM; all must end well. */
 void nodes_stop(struct nodes *n);
+/* A head that was killed comes back, with what it had stored, at this address. */
+void nodes_start_head(struct nodes *n, const char *listen);
 /* SIGKILL, and waits for the process. */
 void nodes_kill(int *pid);
 /* One more raylet. Its pid; 0 where it was not ready (with another token_file, NULL is the right one: within a second). */

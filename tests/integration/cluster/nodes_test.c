@@ -6,6 +6,7 @@
  */
 #include "tests/integration/cluster/nodes.h"
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,12 @@ static manta_status hold(manta_ctx *c, int argc, const manta_arg *argv)
     return test_board_wait(&board->words[1], 1) ? manta_return_i64(c, manta_node()) : manta_fail(c, 1, "nobody came");
 }
 MANTA_REGISTER(hold, "u>l");
+
+MANTA_TASK(int64_t, nap, (int64_t, ms))
+{
+    usleep((useconds_t)ms * 1000);
+    return ms;
+}
 
 static void fill(char *data, size_t size, int64_t seed)
 {
@@ -477,6 +484,61 @@ static void head_dies(void)
     nodes_stop(&n);
 }
 
+/* A port that nobody listens on just now. */
+static int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t          size = sizeof at;
+    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    CHECK_EQ(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+/* A head that comes back somewhere else is found by its file: the raylets register anew, and names work again. */
+static void head_moves(void)
+{
+    struct nodes n;
+    manta_error  e;
+    char         listen[40];
+    nodes_start(&n, 2, "2");
+    nodes_kill(&n.head);
+    snprintf(listen, sizeof listen, "127.0.0.1:%d", free_port());
+    nodes_start_head(&n, listen);
+    nodes_wait_alive(2);
+    manta_actor *a = counter_start(1, 0, "found");
+    CHECK_I64(count(a, 1), 1);
+    manta_actor *found = manta_actor_find("found", TEST_WAIT_MS, &e);
+    CHECK(found);
+    CHECK_I64(count(found, 1), 2);
+    CHECK_I64(add_remote(THERE, 1, 1), 2);
+    manta_actor_free(found);
+    manta_actor_free(a);
+    nodes_stop(&n);
+}
+
+/* The one CPU of the other node is taken by a class with work for seconds; a class that comes later has its turn soon. */
+static void turns_there(void)
+{
+    enum { COUNT = 200 };
+    struct nodes n;
+    manta_ref   *naps[COUNT];
+    nodes_start(&n, 2, "1");
+    for (int i = 0; i < COUNT; i++)
+        naps[i] = manta_call("nap", THERE, MANTA_ARGS(manta_i64(20)));
+    CHECK_I64(naps[0], 20);
+    manta_task_opts other = {AT(1), .num_cpus = 0.5}; /* what one may do in place of another would stand in one line */
+    CHECK_I64(add_remote(&other, 1, 1), 2);
+    unsigned char ready[COUNT];
+    int           done = manta_wait(naps + 1, COUNT - 1, COUNT - 1, 0, ready, NULL);
+    CHECK(done < COUNT / 2);
+    for (int i = 1; i < COUNT; i++)
+        CHECK_I64(naps[i], 20);
+    nodes_stop(&n);
+}
+
 /* ---- strangers ---- */
 static void wrong_token(void)
 {
@@ -548,6 +610,8 @@ static const struct test_case cases[] = {
     {"node_dies", node_dies, OWN_INIT},
     {"node_returns", node_returns, OWN_INIT},
     {"head_dies", head_dies, OWN_INIT},
+    {"head_moves", head_moves, OWN_INIT},
+    {"turns_there", turns_there, OWN_INIT},
     {"wrong_token", wrong_token, OWN_INIT},
     {"another_job", another_job, OWN_INIT},
     {NULL, NULL, {0}, false, 0},
