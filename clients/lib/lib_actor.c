@@ -99,7 +99,7 @@ struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int
     } else if (!actor) {
         own_failure_set(&f, MT_EINVAL, "a call on an actor handle that is NULL");
     } else if (actor->state == OWN_ACTOR_DEAD && actor->failure) {
-        f = *actor->failure;
+        own_actor_failure(actor, method, &f);
     } else if (!method) {
         own_failure_set(&f, MT_EINVAL, "a call of actor %s without the name of a method", actor->name);
     } else if (!m) {

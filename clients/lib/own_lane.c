@@ -124,7 +124,7 @@ static void failure_of_record(const struct own_task *task, const struct lane_rec
     out->pid = head.pid;
     out->node = head.node;
     out->attempt = task->attempt;
-    snprintf(out->function, sizeof out->function, "%s", task->name);
+    own_task_name(task, out->function, sizeof out->function);
     snprintf(out->where, sizeof out->where, "%.*s", (int)where, (const char *)payload + sizeof head);
     snprintf(out->message, sizeof out->message, "%.*s", (int)(text - where),
              (const char *)payload + sizeof head + where);
@@ -284,8 +284,8 @@ static void failure_of_death(struct own *own, const struct own_task *task, const
     out->attempt = task->attempt;
     out->node = why->node ? why->node : own->node;
     out->signal_number = WIFSIGNALED(why->status) ? WTERMSIG(why->status) : 0;
-    snprintf(out->function, sizeof out->function, "%s", task->name);
-    snprintf(out->message, sizeof out->message, "%s (attempt %d) did not finish: %.*s", task->name,
+    own_task_name(task, out->function, sizeof out->function);
+    snprintf(out->message, sizeof out->message, "%s (attempt %d) did not finish: %.*s", out->function,
              task->attempt, (int)first, why->text);
     if (end)
         snprintf(out->backtrace, sizeof out->backtrace, "%.*s", (int)(sizeof why->text - first - 1), end + 1);
