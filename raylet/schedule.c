@@ -7,6 +7,8 @@
  * resources it lacks, where it can count on getting them: later ones that need the same wait behind it, and leases of
  * others that have run their slice are recalled, as many as it needs for one lease, and only from classes that hold more
  * than it does. (A reservation that nobody will fill would starve the children of the very tasks that hold the rest.)
+ * The guest is a class of another node that the head has told us of: room is made and kept for it in the same way, and
+ * given to the next request that comes from another node.
  */
 #include "raylet/state.h"
 
@@ -77,9 +79,10 @@ static bool uses_any(const struct rlt *r, const struct rlt_class *c, uint32_t ma
 static void grant_one(struct rlt *r, struct rlt_class *c)
 {
     struct rlt_proc  *owner = c->owner;
-    struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, owner->job, 0);
+    struct rlt_job   *job = c->job;
+    struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, 0);
     bool              took = rlt_ledger_take(&r->ledger, c->def.resources, c->def.resource_count, &l->hold);
-    struct rlt_proc  *worker = rlt_pool_take(r, owner->job);
+    struct rlt_proc  *worker = rlt_pool_take(r, job);
 
     MT_ASSERT(took);
     l->class = c;
@@ -93,9 +96,9 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
         rlt_lease_activate(r, l, worker);
         return;
     }
-    rlt_list_append(&owner->job->needy, &l->in_needy);
-    owner->job->needy_count++;
-    rlt_pool_balance(r, owner->job);
+    rlt_list_append(&job->needy, &l->in_needy);
+    job->needy_count++;
+    rlt_pool_balance(r, job);
 }
 
 /* A request that no node can satisfy is answered, not kept. Without a head this node is the cluster. */
@@ -103,8 +106,14 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
 {
     char     text[CTL_TEXT_SIZE];
     uint32_t lacking = 0;
-    if (c->owner->job->start_failures >= MT_RLT_START_FAILURES_MAX) {
-        rlt_class_unschedulable(r, c, MT_EWORKER_DIED, c->owner->job->failure);
+    if (!c->job) {
+        snprintf(text, sizeof text, "node %u does not know the runtime environment, or has %d of this job already", r->node,
+                 MT_ENVS_MAX);
+        rlt_class_unschedulable(r, c, MT_EENV, text);
+        return true;
+    }
+    if (c->job->start_failures >= MT_RLT_START_FAILURES_MAX) {
+        rlt_class_unschedulable(r, c, c->job->failure_code, c->job->failure);
         return true;
     }
     if (r->config.has_head && !r->config.is_private)
@@ -153,6 +162,37 @@ static bool class_can_count_on_room(const struct rlt *r, const struct rlt_class 
     return rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, coming);
 }
 
+/* The resources that the guest needs. */
+static uint32_t guest_mask(const struct rlt *r)
+{
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < r->guest.def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, r->guest.def.resources[i].name);
+        mask |= at < 0 ? 0 : 1u << at;
+    }
+    return mask;
+}
+
+static bool has_guest(const struct rlt *r)
+{
+    return mt_heap_holds(&r->guest_over.node);
+}
+
+/* Whether a lease for `c` leaves the guest the room that it can count on. */
+static bool leaves_room_for_guest(const struct rlt *r, const struct rlt_class *c)
+{
+    int64_t taken[MT_RLT_RESOURCES_MAX] = {0};
+    if (!has_guest(r) || !class_can_count_on_room(r, &r->guest))
+        return true;
+    for (uint32_t i = 0; i < c->def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
+        if (at >= 0)
+            taken[at] -= c->def.resources[i].milli;
+    }
+    return !uses_any(r, c, guest_mask(r)) ||
+           rlt_ledger_could_now(&r->ledger, r->guest.def.resources, r->guest.def.resource_count, taken);
+}
+
 static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)
 {
     bool overlaps = false;
@@ -170,7 +210,7 @@ static bool grant_round(struct rlt *r)
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         if (class_is_hopeless(r, c) || !is_for_this_node(r, c))
             continue;
-        if (class_fits(r, c) && !uses_any(r, c, reserved)) {
+        if (class_fits(r, c) && !uses_any(r, c, reserved) && leaves_room_for_guest(r, c)) {
             rlt_list_out(&c->in_waiting);
             grant_one(r, c);
             rlt_class_wait(r, c); /* still short: to the end of the line */
@@ -219,6 +259,8 @@ static void recall_round(struct rlt *r)
         for (uint32_t i = 0; i < r->ledger.count; i++)
             coming[i] += l->state >= LEASE_RECALLED ? comes_back(r, l, i) : 0;
     }
+    if (has_guest(r))
+        next = recall_for(r, &r->guest, coming);
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         if (!is_for_this_node(r, c) ||
@@ -238,7 +280,7 @@ void rlt_schedule(struct rlt *r)
     r->is_dirty = false;
     while (grant_round(r))
         ;
-    if (!rlt_list_is_empty(&r->waiting))
+    if (has_guest(r) || !rlt_list_is_empty(&r->waiting))
         recall_round(r);
     r->is_dirty = false;
 }

@@ -111,7 +111,7 @@ static size_t append(char *to, size_t at, size_t room, const char *text)
 static bool environment_passes(const char *entry)
 {
     return strncmp(entry, "MANTA_TOKEN", 11) && strncmp(entry, "MANTA_FD=", 9) &&
-           strncmp(entry, "MANTA_ROLE=", 11);
+           strncmp(entry, "MANTA_ROLE=", 11) && strncmp(entry, "MANTA_ENV=", 10) && strncmp(entry, "MANTA_CODE=", 11);
 }
 
 static mt_status hello_strings(char *strings, int argc, char **argv, struct ctl_hello *hello)
@@ -236,6 +236,7 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     MT_TRY(welcome_map(fds, fd_count));
     lib.socket = fd;
     own_init(&lib.own, process, lib.welcome.node, lib.welcome.epoch, lib.welcome.job);
+    lib.own.pid = (int32_t)getpid();
     lib.own.now_ns = lib_now_ns();
     lib.own.wall_ns = events_are_off() ? 0 : lib_wall_ns();
     lib.own.free_place = lib_free_place;

@@ -77,12 +77,11 @@ double bench_child_list(struct bench *b)
 
 static bool child_with_events(struct bench *b, const char *what, const char *events, double *out)
 {
-    struct child_report report = {0};
-    uint64_t            ns;
+    struct bench_report report = {0};
     setenv("MANTA_EVENTS", events, 1);
-    bool ok = bench_child_run(b, what, &report, &ns);
+    bool ok = bench_child_run(b, what, NULL, &report);
     unsetenv("MANTA_EVENTS");
-    *out = report.value;
+    *out = report.row.value;
     return ok;
 }
 
