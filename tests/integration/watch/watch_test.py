@@ -159,7 +159,7 @@ def stacks(p):
     wait_until(lambda: len(p.json("list", "tasks", "--filter", "state=RUNNING")) == 2, "both tasks run")
     everyone = p.json("stack")
     has("spin_here", one(everyone, running="spin")["stack"])
-    check(one(everyone, running="wait_for_file")["waits_in"], everyone)
+    wait_until(lambda: one(p.json("stack"), running="wait_for_file")["waits_in"], "the other one is seen asleep")
     equal(one(everyone, role="driver")["pid"], scene.process.pid)
     pid = one(everyone, running="spin")["pid"]
     for _ in range(20):  # however often: nothing is disturbed
