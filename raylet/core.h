@@ -291,6 +291,15 @@ struct rlt_class_view {
     char     resources[128]; /* of one lease: "CPU:1 GPU:0.5" */
     char     why[384];       /* it has no more */
 };
+/* Where what a worker prints goes. */
+struct rlt_output_view {
+    uint64_t worker, driver; /* processes */
+    uint32_t node;           /* of the driver */
+    bool     is_wanted;      /* by the driver */
+};
+/* Of the worker behind `conn`, which may not have greeted yet. False: there is none. */
+bool rlt_output_of(const struct rlt *r, uint64_t conn, struct rlt_output_view *out);
+
 /* Every class of this node's owners that wants more leases than it holds. */
 void rlt_each_waiting(const struct rlt *r, void (*fn)(void *user, const struct rlt_class_view *view), void *user);
 /* One class, waiting or not. False: it is not known here. */

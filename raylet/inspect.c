@@ -121,3 +121,14 @@ bool rlt_class_look(const struct rlt *r, uint64_t owner, uint32_t class_id, stru
         class_view(r, c, out);
     return c != NULL;
 }
+
+bool rlt_output_of(const struct rlt *r, uint64_t conn, struct rlt_output_view *out)
+{
+    const struct rlt_proc *p = rlt_proc_of_conn(r, conn);
+    struct ctl_hello       h;
+    if (!p || !p->job || !p->job->hello || p->job->hello_size < sizeof h)
+        return false;
+    memcpy(&h, p->job->hello, sizeof h);
+    *out = (struct rlt_output_view){p->process, h.process, p->job->node, h.flags & CTL_HELLO_LOGS};
+    return true;
+}

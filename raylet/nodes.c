@@ -85,16 +85,26 @@ static void describe(const struct rlt_node *n, struct ctl_node *out)
     memcpy(out->free, n->free, sizeof out->free);
 }
 
-void rlt_nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id)
+/* The other node with the least number above `after`; NULL: there is none. */
+static const struct rlt_node *node_after(const struct rlt *r, uint32_t after)
 {
-    struct ctl_node *nodes = rlt_keep(r->out, NULL, MT_RLT_NODES_REPLY_MAX * sizeof *nodes);
-    uint32_t         count = 1;
-    describe_self(r, &nodes[0]); /* what this node knows of itself is newer than what the head does */
+    const struct rlt_node *found = NULL;
     MT_MAP_EACH(&r->nodes, entry) {
         const struct rlt_node *n = entry->value.ptr;
-        if (n->node != r->node && count < MT_RLT_NODES_REPLY_MAX)
-            describe(n, &nodes[count++]);
+        if (n->node != r->node && n->node > after && (!found || n->node < found->node))
+            found = n;
     }
+    return found;
+}
+
+void rlt_nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t after)
+{
+    struct ctl_node *nodes = rlt_keep(r->out, NULL, MT_RLT_NODES_REPLY_MAX * sizeof *nodes);
+    uint32_t         count = 0;
+    if (after == 0)
+        describe_self(r, &nodes[count++]); /* what this node knows of itself is newer than what the head does */
+    for (const struct rlt_node *n; count < MT_RLT_NODES_REPLY_MAX && (n = node_after(r, after)); after = n->node)
+        describe(n, &nodes[count++]);
     rlt_reply_bytes(r, p->conn, id, nodes, count * sizeof *nodes);
 }
 

@@ -436,6 +436,7 @@ out:
     end_processes(sh);
     sh_looks_stop(sh);
     sh_stacks_stop(sh);
+    sh_outputs_stop(sh);
     sh_envs_stop(sh); /* nobody runs in their folders any more */
     sh_store_stop(sh);
     sh_events_stop(sh);

@@ -149,8 +149,11 @@ void sh_fork(struct sh *sh, const struct rlt_action *a)
     struct rlt_event e;
     int              child = -1;
     if (zygote && !socket_pair(sh, a->conn, &c, &child).code) {
-        sh_conn_send(zygote, a, &child, 1);
+        int output = sh_output_open(sh, a->conn), fds[2] = {child, output};
+        sh_conn_send(zygote, a, fds, output < 0 ? 1 : 2);
         close(child);
+        if (output >= 0)
+            close(output);
         return;
     }
     sh_event(&e, RLT_EV_CLOSED);

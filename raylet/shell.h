@@ -118,6 +118,7 @@ struct sh {
     uint32_t            event_capacity; /* of a worker's ring; 0: no events are kept */
     uint64_t            next_ring;
     MT_VEC(struct sh_ring *) rings; /* in order of number */
+    struct sh_output   *outputs; /* of workers whose drivers want it */
     struct sh_stacks   *stacks; /* being taken; NULL: none were yet */
     struct sh_looks    *looks; /* questions that wait for processes */
     struct sh_envs     *envs;  /* NULL until the first */
@@ -181,6 +182,10 @@ struct sh_cursor {
 void sh_look_answer(struct sh *sh, uint64_t number, enum lane_look_kind kind, mt_buf *rows, uint32_t count,
                     const struct sh_cursor *next, const char *notice);
 void sh_look_refuse(struct sh *sh, uint64_t number, int32_t code, const char *text);
+
+/* rlt_output.c: what workers print, on its way to their drivers */
+int  sh_output_open(struct sh *sh, uint64_t conn); /* the end to print into, the caller's to close; -1: it is not wanted */
+void sh_outputs_stop(struct sh *sh);
 
 /* rlt_stack.c: where the processes of this node are */
 void sh_stacks(struct sh *sh, uint64_t number, const struct lane_look *look, struct sh_cursor at);

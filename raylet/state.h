@@ -494,7 +494,7 @@ void rlt_peers_fini(struct rlt *r);
 /* nodes.c */
 void rlt_nodes_view(struct rlt *r, const Manta__V1__View *view);
 struct rlt_node *rlt_node_find(const struct rlt *r, uint32_t node);
-void rlt_nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id);
+void rlt_nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t after);
 void rlt_nodes_fini(struct rlt *r);
 
 #endif

@@ -193,6 +193,8 @@ void lib_control(const struct lane_record *record, const uint8_t *payload, const
             return;
         }
     }
+    if (record->kind == CTL_MESSAGE && lib_output_came(record, payload))
+        return;
     if (record->kind == CTL_SPACE_BACK && record->length >= LANE_RECORD_SIZE + sizeof(struct ctl_space)) {
         struct ctl_space space;
         memcpy(&space, payload, sizeof space);

@@ -55,6 +55,20 @@ struct lib_watch {
     void          *user;
 };
 
+struct lib_output { /* lib_output.c: what workers print, on its way to standard error */
+    bool     is_wanted;
+    mt_buf   text;    /* to be printed, without the lock */
+    uint64_t dropped; /* bytes, since that was last said */
+    struct lib_repeat {
+        uint64_t hash; /* of the line without its digits; 0: free */
+        uint64_t since_ns;
+        uint32_t count; /* of other workers' */
+        int32_t  pid;
+        uint32_t node;
+        char     name[56], line[160];
+    } repeats[64];
+};
+
 struct lib {
     pthread_mutex_t lock;
     pthread_cond_t  followers;
@@ -96,6 +110,7 @@ struct lib {
     bool             is_rung;        /* the descriptor is readable */
     bool             is_calling;     /* callbacks run */
     uint64_t         watch_number;
+    struct lib_output output;
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
     uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
     char             code[4096]; /* path of the .so that it loads; "": none */
@@ -144,6 +159,14 @@ manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const v
                              const void *more, size_t more_size, int fd, int64_t timeout_ms, manta_error *e);
 /* Runs callbacks of watches that are due; the lock is released around each. */
 void lib_run_news(void);
+
+/* ---- lib_output.c ---- */
+/* What the options and MANTA_LOG_TO_DRIVER say; EINVAL: neither. */
+bool lib_output_choose(int option);
+/* CTL_MESSAGE with LANE_OUTPUT_SUBJECT. Under the lock. True: it was one. */
+bool lib_output_came(const struct lane_record *record, const uint8_t *payload);
+/* Prints what is there; the lock is released meanwhile. `all`: repeated lines at once, too. */
+void lib_output_print(bool all);
 
 /* ---- lib_connect.c ---- */
 mt_status lib_socket_open(const char *path, int *out_fd);

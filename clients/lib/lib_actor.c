@@ -333,16 +333,19 @@ int manta_nodes(manta_node_info *out, int max, manta_error *e)
         return -lib_error(e, MANTA_ENOMEM, "no memory for a request");
     lib_lock();
     code = lib_check(e);
-    if (code == MANTA_OK)
+    for (int before = -MT_RLT_NODES_REPLY_MAX; code == MANTA_OK && n - before >= MT_RLT_NODES_REPLY_MAX;) {
+        before = n;
         code = lib_call(request, CTL_REQUEST, &ask, sizeof ask, MT_LIB_REQUEST_MS, e);
-    lib_unlock();
-    for (size_t at = sizeof(struct ctl_reply); code == MANTA_OK && at + sizeof(struct ctl_node) <= request->size;
-         at += sizeof(struct ctl_node), n++) {
-        struct ctl_node node;
-        memcpy(&node, request->payload + at, sizeof node);
-        if (n < max)
-            node_info(&node, &out[n]);
+        for (size_t at = sizeof(struct ctl_reply); code == MANTA_OK && at + sizeof(struct ctl_node) <= request->size;
+             at += sizeof(struct ctl_node), n++) {
+            struct ctl_node node;
+            memcpy(&node, request->payload + at, sizeof node);
+            ask.after = node.node;
+            if (n < max)
+                node_info(&node, &out[n]);
+        }
     }
+    lib_unlock();
     free(request);
     return code ? -code : n;
 }

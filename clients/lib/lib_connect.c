@@ -137,7 +137,8 @@ static mt_status hello_strings(char *strings, int argc, char **argv, struct ctl_
 mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, int argc, char **argv,
                     const char *job_name)
 {
-    struct ctl_hello hello = {.magic = CTL_MAGIC, .version_min = CTL_VERSION, .version_max = CTL_VERSION,
+    struct ctl_hello hello = {.flags = role == CTL_DRIVER && lib.output.is_wanted ? CTL_HELLO_LOGS : 0,
+                              .magic = CTL_MAGIC, .version_min = CTL_VERSION, .version_max = CTL_VERSION,
                               .role = role, .process = process, .job = job};
     char     *strings = NULL;
     int       exe = -1;

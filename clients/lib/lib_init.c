@@ -90,6 +90,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
         return lib_error(e, MANTA_EINVAL, "manta_init: num_cpus, num_gpus, store_memory and timeout_ms can't be negative");
     if (o->name_space && strlen(o->name_space) >= sizeof lib.name_space)
         return lib_error(e, MANTA_EINVAL, "manta_init: name_space has at most %d letters", CTL_NAME_SIZE - 1);
+    if (!lib_output_choose(o->log_to_driver))
+        return lib_error(e, MANTA_EINVAL, "manta_init: log_to_driver is 1, 0 or -1, MANTA_LOG_TO_DRIVER 1 or 0");
     mt_assert_set_hook(on_assert);
     st = be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
     if (st.code) {
@@ -111,6 +113,19 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     return MANTA_OK;
 }
 
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+/* What workers have just printed is on its way. */
+static void linger(void)
+{
+    if (lib.output.is_wanted && lib.has_helper)
+        lib_wait(never, NULL, lib_deadline(MT_LIB_OUTPUT_LINGER_MS));
+}
+
 int manta_shutdown(void)
 {
     struct ctl_reply bye = {0};
@@ -119,7 +134,9 @@ int manta_shutdown(void)
         lib_unlock();
         return 0;
     }
+    linger();
     lib_helper_stop();
+    lib_output_print(true);
     own_send(&lib.own, CTL_SHUTDOWN, own_id_next(&lib.own), &bye, sizeof bye);
     lib_act();
     lib.role = LIB_OVER;

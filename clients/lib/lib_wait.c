@@ -286,6 +286,8 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
         *calls_seen = lib.calls;
         *active_ns = now;
     }
+    if (lib.output.is_wanted)
+        lib_output_print(false);
     if (lib.is_led) {
         nap(MT_LIB_TICK_NS);
         serve(); /* the leader hears of what comes, but its wait may be a long one */

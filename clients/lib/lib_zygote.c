@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-MT_NORETURN static void child(int zygote_fd, int signals, int own_fd, const sigset_t *mask, int argc, char **argv,
+MT_NORETURN static void child(int zygote_fd, int signals, int own_fd, int output, const sigset_t *mask, int argc, char **argv,
                               pid_t parent)
 {
     setpgid(0, 0); /* what its tasks start is found by this group when it ends */
@@ -27,17 +28,24 @@ MT_NORETURN static void child(int zygote_fd, int signals, int own_fd, const sigs
     close(zygote_fd);
     close(signals);
     sigprocmask(SIG_SETMASK, mask, NULL);
+    if (output >= 0) {
+        dup2(output, STDOUT_FILENO);
+        dup2(output, STDERR_FILENO);
+        close(output);
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a worker may never end: what it prints is seen line by line */
     lib_worker_serve(own_fd, argc, argv);
 }
 
-static void fork_one(int fd, int signals, const sigset_t *mask, uint64_t token, int child_fd, int argc, char **argv)
+static void fork_one(int fd, int signals, const sigset_t *mask, uint64_t token, int child_fd, int output,
+                     int argc, char **argv)
 {
     struct ctl_forked forked = {.token = token};
     pid_t             self = getpid();
     pid_t             pid = fork();
     int               pidfd = -1;
     if (pid == 0)
-        child(fd, signals, child_fd, mask, argc, argv, self);
+        child(fd, signals, child_fd, output, mask, argc, argv, self);
     forked.pid = pid < 0 ? -errno : (int32_t)pid;
     if (pid > 0)
         pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* not yet reaped, so the number is still its own */
@@ -46,6 +54,8 @@ static void fork_one(int fd, int signals, const sigset_t *mask, uint64_t token, 
     if (pidfd >= 0)
         close(pidfd);
     close(child_fd);
+    if (output >= 0)
+        close(output);
 }
 
 static void reap(int fd, int signals)
@@ -85,9 +95,9 @@ static bool serve_message(int fd, int signals, const sigset_t *mask, int argc, c
     memcpy(&record, bytes, sizeof record);
     if (record.kind == CTL_SHUTDOWN)
         exit(0);
-    if (record.kind == CTL_FORK && size >= sizeof record + sizeof fork_it && fd_count == 1) {
+    if (record.kind == CTL_FORK && size >= sizeof record + sizeof fork_it && fd_count >= 1) {
         memcpy(&fork_it, bytes + sizeof record, sizeof fork_it);
-        fork_one(fd, signals, mask, fork_it.token, fds[0], argc, argv);
+        fork_one(fd, signals, mask, fork_it.token, fds[0], fd_count > 1 ? fds[1] : -1, argc, argv);
     }
     return true;
 }

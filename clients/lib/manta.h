@@ -42,6 +42,9 @@ typedef struct manta_init_opts {
     const char *job_name;  /* for people; default: the program's name */
     const char *name_space; /* of named actors; default: "default" */
     int64_t     timeout_ms; /* to get a cluster; 0: 30 s */
+    int         log_to_driver; /* what workers print goes to this process's standard error, with "(name pid=.., node=..)" in
+                                  front; lines that several print are shown once, with a count. 1: yes; -1: no; 0: as
+                                  MANTA_LOG_TO_DRIVER says (1, 0), else yes where standard error is a terminal, and in jobs */
     const struct manta_runtime_env *runtime_env; /* of all tasks and actors of the job; NULL: the driver's surroundings */
 } manta_init_opts;
 

@@ -185,6 +185,9 @@ enum mt_limit {
     MT_RLT_QUERY_BYTES = 1 << 20,     /* of rows in one answer */
     MT_RLT_QUERY_ROWS = 10000,
     MT_RLT_QUERIES_MAX = 256,         /* that wait for processes */
+    MT_RLT_OUTPUT_BYTES = 256 * 1024, /* of one worker in a second go to its driver; what is beyond is dropped, and counted */
+    MT_RLT_OUTPUT_LINE = 4096,        /* a longer line is cut into such */
+    MT_RLT_OUTPUT_READ = 64 * 1024,   /* taken at a time */
     MT_RLT_STACKS = 16,               /* processes whose stacks are taken at a time */
     MT_RLT_STACK_MS = 300,            /* for all of them to write theirs */
     MT_RLT_STACK_POLL_MS = 5,
@@ -208,6 +211,9 @@ enum mt_limit {
     MT_LIB_CONNECT_MS = 30 * 1000,
     MT_LIB_SHUTDOWN_MS = 5 * 1000,
     MT_LIB_QUEUED_BYTES_MAX = 1 << 30,   /* submitted work that waits; more waits in submit */
+    MT_LIB_OUTPUT_BYTES_MAX = 1 << 20,   /* of workers' output that waits to be printed; more is dropped, and counted */
+    MT_LIB_OUTPUT_REPEAT_NS = 5 * 1000 * 1000 * 1000LL, /* a line that other workers print too is counted for so long */
+    MT_LIB_OUTPUT_LINGER_MS = 50,        /* at the end: for what workers have just printed */
     MT_LIB_WATCHES_MAX = 4096,
     MT_LIB_STREAM_AHEAD = 1024,          /* items a generator may be ahead of its consumer, unless set */
     MT_LIB_DECLARED_MAX = 65535,         /* refs that one value declares */

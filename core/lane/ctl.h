@@ -43,7 +43,8 @@ enum ctl_role { CTL_DRIVER = 1, CTL_ZYGOTE = 2, CTL_WORKER = 3 };
 enum ctl_kind {
     CTL_HELLO = 64,       /* socket  up    ctl_hello, then strings; fd: executable (driver only) */
     CTL_WELCOME = 65,     /* socket  down  ctl_welcome */
-    CTL_FORK = 66,        /* socket  down  to the zygote: ctl_fork; fd: the child's socket */
+    CTL_FORK = 66,        /* socket  down  to the zygote: ctl_fork; fds: [0] the child's socket, [1] where it
+                                            prints, if that is not where the zygote does */
     CTL_FORKED = 67,      /* socket  up    from the zygote: ctl_forked; fd: pidfd of the child */
     CTL_CHILD_EXIT = 68,  /* socket  up    from the zygote: ctl_child_exit */
 
@@ -95,7 +96,7 @@ struct ctl_hello {
     uint32_t magic;
     uint16_t version_min, version_max;
     uint32_t role; /* enum ctl_role */
-    uint32_t reserved;
+    uint32_t flags; /* CTL_HELLO_... */
     uint64_t process; /* random, drawn by the process */
     uint64_t job;     /* driver: drawn by it; worker: of its zygote */
     uint32_t argc;    /* strings after this struct, each with NUL: argv (argc), environment (envc), working directory */
@@ -103,6 +104,8 @@ struct ctl_hello {
     uint32_t strings_size;
     char     job_name[CTL_NAME_SIZE];
 };
+
+enum { CTL_HELLO_LOGS = 1 }; /* of a driver: what its workers print goes to it, by messages */
 
 struct ctl_welcome {
     uint32_t magic;
@@ -247,11 +250,11 @@ enum ctl_op {
     CTL_OP_NAME_PUT = 1, /* ctl_name; EEXIST where another holds it */
     CTL_OP_NAME_GET = 2, /* ctl_name in and out; ENOENT */
     CTL_OP_NAME_DELETE = 3,
-    CTL_OP_NODES = 4, /* reply: an array of ctl_node */
+    CTL_OP_NODES = 4, /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
 };
 struct ctl_request {
     uint32_t op; /* enum ctl_op */
-    uint32_t reserved;
+    uint32_t after; /* CTL_OP_NODES: the last node of the answer before; 0: from the beginning */
 };
 struct ctl_reply {
     int32_t  code;

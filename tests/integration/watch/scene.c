@@ -33,6 +33,7 @@ MANTA_TASK(int64_t, say, (const char *, line), (int64_t, times))
 {
     for (int64_t i = 0; i < times; i++)
         printf("%s\n", line);
+    usleep(300 * 1000); /* so that others are at work beside it */
     return getpid();
 }
 /* Busy in a function of its own, until the file is there. */

@@ -5,6 +5,7 @@
 # SCENE is a driver that sets up what is to be seen (scene.c).
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -170,6 +171,41 @@ def stacks(p):
     release.write_text("")
     scene.end()
     equal(p.json("list", "tasks", "--filter", "state=FAILED"), [])
+    p.manta("stop")
+
+
+def output(p):
+    p.manta("start", "--head", "--num-cpus", "4")
+    # alike lines of several workers: one with its worker's name, and a count of the others
+    scene = Scene(p, "print", "all say 7", 1, 4, env={"MANTA_LOG_TO_DRIVER": "1"})
+    lines = scene.end()[1].splitlines()
+    for line in lines:
+        check(re.fullmatch(r"\(say pid=\d+, node=1\) all say 7( \[repeated \d+x across workers\])?", line), line)
+    counts = [int(n) for n in re.findall(r"repeated (\d+)x", "\n".join(lines))]
+    equal(len(lines) - len(counts) + sum(counts), 4, lines)
+    # nobody asked: the library prints nothing
+    equal(Scene(p, "print", "quiet", 1, 2).end()[1], "")
+    equal(Scene(p, "print", "quiet", 1, 2, env={"MANTA_LOG_TO_DRIVER": "0"}).end()[1], "")
+    wrong = subprocess.run([SCENE], env=p.env | {"MANTA_ADDRESS": str(p.folder), "MANTA_LOG_TO_DRIVER": "maybe"},
+                           capture_output=True, text=True, timeout=WAIT_S)
+    equal(wrong.returncode, 1)
+    has("MANTA_LOG_TO_DRIVER", wrong.stderr)
+    # a submitted job's log has it too
+    log = p.manta("submit", "-f", "--", SCENE, "print", "from a job", 1, 1)
+    check(re.search(r"\(say pid=\d+, node=1\) from a job", log), log)
+    p.manta("stop")
+
+
+def flood(p):
+    p.manta("start", "--head", "--num-cpus", "2")
+    scene = Scene(p, "print", "x" * 1000, 1000000, 1, env={"MANTA_LOG_TO_DRIVER": "1"})  # 1 GB
+    raylet = p.daemons()["raylet"]
+    rss = int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{raylet}/status").read_text())[1])
+    check(rss < 200 * 1024, f"the raylet took {rss} KiB")
+    err = scene.end()[1]
+    check(len(err) < 100 << 20, f"{len(err)} bytes were printed")
+    has("bytes were dropped", err)
+    check(sum(path.stat().st_size for path in p.base.rglob("*.log")) < 1 << 20, "logs on the disk grow with the flood")
     p.manta("stop")
 
 
