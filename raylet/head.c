@@ -172,6 +172,7 @@ static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
         hash_in(&hash, c->owner->process);
         hash_in(&hash, c->def.class_id);
         hash_in(&hash, c->version << 20 | class_lacks(c));
+        hash_in(&hash, c->held > 0);
         ++*out_wants;
     }
     return hash;
@@ -185,6 +186,7 @@ static Manta__V1__Want *want_make(struct rlt *r, const struct rlt_class *c)
     w->class_id = c->def.class_id;
     w->version = c->version;
     w->wanted = class_lacks(c);
+    w->held = c->held;
     w->policy = c->def.policy;
     w->node = c->def.node;
     w->job = c->owner->job->job;
@@ -212,6 +214,15 @@ static void report_send(struct rlt *r, uint32_t want_count)
     rlt_head_send(r, m);
 }
 
+/* A change is told soon, and once more when it stands: what the head has promised of this node it lets go with the first
+ * report that is MT_HEAD_PROMISE_MS younger, and what came and went in between would wait for the next sign of life. */
+static uint64_t report_gap_ms(const struct rlt_head *h, uint64_t hash)
+{
+    if (hash != h->reported_hash)
+        return MT_RLT_REPORT_MS;
+    return h->is_change_reported ? MT_HEAD_PROMISE_MS + MT_RLT_REPORT_MS : MT_RLT_BEAT_MS;
+}
+
 void rlt_head_changed(struct rlt *r)
 {
     struct rlt_head *h = &r->head;
@@ -219,16 +230,17 @@ void rlt_head_changed(struct rlt *r)
     if (!h->is_registered || r->is_stopping)
         return;
     uint64_t hash = report_hash(r, &wants);
-    uint64_t due = h->reported_at + (hash == h->reported_hash ? MT_RLT_BEAT_MS : MT_RLT_REPORT_MS) * RLT_MS;
+    uint64_t due = h->reported_at + report_gap_ms(h, hash) * RLT_MS;
     if (h->report_version && due > r->now) {
         if (!mt_heap_holds(&h->report.node) || h->report.node.key != due)
             rlt_timer_set(r, &h->report, due);
         return;
     }
     report_send(r, wants);
+    h->is_change_reported = hash != h->reported_hash;
     h->reported_at = r->now;
     h->reported_hash = hash;
-    rlt_timer_set(r, &h->report, r->now + MT_RLT_BEAT_MS * RLT_MS);
+    rlt_timer_set(r, &h->report, r->now + report_gap_ms(h, hash) * RLT_MS);
 }
 
 /* ---- names ----------------------------------------------------------------------------------------------------------- */
@@ -365,6 +377,20 @@ static void unschedulable(struct rlt *r, const Manta__V1__Unschedulable *u)
         rlt_class_unschedulable(r, c, u->code ? u->code : MT_EUNSCHEDULABLE, u->text);
 }
 
+static void pressed(struct rlt *r, const Manta__V1__Press *press)
+{
+    struct ctl_class *def = &r->guest.def;
+    memset(def, 0, sizeof *def);
+    for (size_t i = 0; i < press->n_resources && i < CTL_RESOURCES; i++) {
+        snprintf(def->resources[i].name, sizeof def->resources[i].name, "%s", press->resources[i]->name);
+        def->resources[def->resource_count++].milli = press->resources[i]->milli;
+    }
+    if (!rlt_ledger_could_ever(&r->ledger, def->resources, def->resource_count, NULL))
+        return;
+    r->is_dirty = true;
+    rlt_timer_set(r, &r->guest_over, r->now + MT_RLT_PRESS_MS * RLT_MS);
+}
+
 static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
 {
     if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED) {
@@ -379,6 +405,9 @@ static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_PLACE:
         placed(r, m->place);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_PRESS:
+        pressed(r, m->press);
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_UNSCHEDULABLE:
         unschedulable(r, m->unschedulable);
