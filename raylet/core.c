@@ -271,7 +271,6 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
     struct rlt_proc *p = rlt_proc_of_conn(r, e->conn);
     if (!p)
         return;
-    bool is_owner_of_raylet = r->config.is_private && p->role == CTL_DRIVER;
     switch (e->kind) {
     case RLT_EV_SOCKET:
         rlt_proc_socket(r, e);
@@ -279,8 +278,6 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_CLOSED:
         p->is_closed = true;
         rlt_proc_gone(r, p);
-        if (is_owner_of_raylet)
-            rlt_shut_down(r, "the driver has left");
         break;
     case RLT_EV_EXITED:
         if (e->has_status && p->state == PROC_DYING) {
@@ -291,8 +288,6 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
             rlt_proc_status(r, p, e->status);
         else
             rlt_proc_gone(r, p);
-        if (is_owner_of_raylet)
-            rlt_shut_down(r, "the driver has left");
         break;
     case RLT_EV_SPAWNED:
         rlt_pool_spawned(r, p, e->pid);

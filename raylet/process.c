@@ -64,7 +64,10 @@ void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid)
         rlt_act(r->out, RLT_A_CLOSE)->conn = conn;
         return;
     }
-    rlt_proc_new(r, conn)->pid = pid;
+    struct rlt_proc *p = rlt_proc_new(r, conn);
+    p->pid = pid;
+    p->is_keeper = r->config.is_private && !r->had_keeper; /* the first is the one whose socket the raylet was started with */
+    r->had_keeper = true;
 }
 
 /* ---- greeting -------------------------------------------------------------------------------------------------- */
@@ -230,6 +233,8 @@ void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
     if (p->state == PROC_DYING)
         return;
     p->state = PROC_DYING;
+    if (p->is_keeper)
+        rlt_shut_down(r, "the driver has left");
     if (p->process)
         mt_map_remove(&r->processes, mt_map_key(p->process));
     rlt_pool_remove(p);

@@ -56,6 +56,7 @@ struct rlt_proc {
     bool                has_names;  /* it has put a name at the head */
     bool                has_remote; /* it has had leases on other nodes: what it owns may lie there */
     bool                is_leaving; /* CTL_SHUTDOWN was sent */
+    bool                is_keeper;  /* the driver that a private raylet is for: it ends with it, greeted or not */
     int32_t             status;
     char               *crash; /* what it wrote when it died; NULL: nothing */
     struct rlt_timer    timer; /* greeting, dying or leaving */
@@ -308,7 +309,7 @@ struct rlt {
     uint64_t          next_conn, next_lease, next_token;
     uint32_t          next_route, next_region;
     uint32_t          worker_count;
-    bool              is_stopping;
+    bool              is_stopping, had_keeper;
     struct rlt_head   head;
     mt_map            peers;   /* node -> rlt_peer */
     mt_map            streams; /* number -> rlt_stream */

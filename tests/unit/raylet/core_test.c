@@ -20,15 +20,21 @@ static struct rlt *r;
 static struct rlt_actions out;
 static uint64_t now, zygote, last_version;
 
-static void begin(bool has_head)
+static void begin_as(struct rlt_config config)
 {
-    struct rlt_config config = {.boot = 5, .has_head = has_head, .node = !has_head, .epoch = !has_head, .resource_count = 1};
+    config.boot = 5;
+    config.resource_count = 1;
     snprintf(config.total[0].name, sizeof config.total[0].name, "CPU");
     config.total[0].milli = 2000;
     now = 1000 * MS;
     last_version = 0;
     r = rlt_new(&config);
     assert_non_null(r);
+}
+
+static void begin(bool has_head)
+{
+    begin_as((struct rlt_config){.has_head = has_head, .node = !has_head, .epoch = !has_head});
 }
 
 static int end(void **state)
@@ -221,6 +227,30 @@ static void a_greeting_that_is_wrong_is_refused(void **state)
     step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = 2, .pid = 9});
     greet(2, &again, PROGRAM_FD);
     assert_int_equal(welcome_code(), MT_EPROTO); /* the job's number is in use */
+}
+
+/* However the driver of a private raylet ends: without a word, by a broken ring, or as drivers do. */
+static void a_private_raylet_ends_with_its_driver(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        begin_as((struct rlt_config){.is_private = true, .node = 1, .epoch = 1});
+        if (way == 0)
+            step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = DRIVER, .pid = 9});
+        else
+            driver_begins();
+        step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = 2, .pid = 8}); /* a guest, who ends nothing */
+        step((struct rlt_event){.kind = RLT_EV_CLOSED, .conn = 2});
+        assert_null(action(RLT_A_EXIT, 0));
+        if (way == 0) {
+            now += 6000 * MS;
+            step((struct rlt_event){.kind = RLT_EV_TICK});
+        } else {
+            step((struct rlt_event){.kind = way == 1 ? RLT_EV_UP_BROKEN : RLT_EV_CLOSED, .conn = DRIVER});
+        }
+        assert_non_null(action(RLT_A_EXIT, 0));
+        end(state);
+    }
 }
 
 static void a_zygote_that_dies_three_times_is_enough(void **state)
@@ -547,6 +577,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_greeting_that_is_wrong_is_refused, end),
+        cmocka_unit_test(a_private_raylet_ends_with_its_driver),
         cmocka_unit_test_teardown(a_zygote_that_dies_three_times_is_enough, end),
         cmocka_unit_test_teardown(a_zygote_that_is_killed_while_it_forks_is_started_again, end),
         cmocka_unit_test_teardown(the_newest_level_wins, end),
