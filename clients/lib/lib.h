@@ -189,6 +189,12 @@ struct lib_spilled {
 const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int argc, const manta_arg *argv);
 void             lib_spilled_drop(struct lib_spilled *s);
 
+/* ---- lib_cancel.c ---- */
+/* Whether the task that runs in this process is asked to stop: then it waits for nothing more. */
+bool lib_run_is_over(void);
+/* The error of a wait that ended so. */
+manta_status lib_error_run_over(manta_error *e);
+
 /* ---- lib_object.c ---- */
 /* manta_put of a value of another type; of an 's' its NUL belongs to it. */
 manta_ref *lib_put(const void *data, size_t size, char type);

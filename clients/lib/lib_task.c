@@ -303,7 +303,7 @@ manta_ref *manta_call(const char *name, const manta_task_opts *opts, int argc, c
 
 static bool ref_is_ready(void *arg)
 {
-    return own_ref_is_ready(arg);
+    return own_ref_is_ready(arg) || lib_run_is_over();
 }
 
 /* Inside the lock: waits for the value. Fills *e with its failure. */
@@ -313,9 +313,11 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
         own_ref_ask(&lib.own, ref);
         if (!lib_may_wait())
             return lib_error(e, MANTA_EDEADLK, "the value is not there, and a callback may not wait for it");
-        if (!lib_wait(ref_is_ready, ref, deadline_ns)) {
+        if (!lib_wait(ref_is_ready, ref, deadline_ns) || !own_ref_is_ready(ref)) {
             if (lib.broken)
                 return lib_check(e);
+            if (lib_run_is_over())
+                return lib_error_run_over(e);
             return lib_error(e, MANTA_ETIMEDOUT, "the value was not there within %lld ms%s%s", (long long)timeout_ms,
                              ref->task ? ": waiting for " : "", ref->task ? ref->task->name : "");
         }
@@ -453,7 +455,7 @@ static bool enough_ready(void *arg)
         ready += own_ref_is_ready((struct own_ref *)w->refs[i]);
     while (w->first_pending < w->count && own_ref_is_ready((struct own_ref *)w->refs[w->first_pending]))
         w->first_pending++; /* a prefix that is ready stays ready: it is counted once */
-    return ready >= w->want;
+    return ready >= w->want || lib_run_is_over();
 }
 
 int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready,

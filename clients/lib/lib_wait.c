@@ -53,7 +53,7 @@ static void park(int64_t deadline_ns, uint64_t now)
 {
     int64_t  limit = MT_LIB_SLEEP_NS;
     uint32_t bell = lane_park_prepare(lib.park);
-    if (lib_pump() || lib.broken) {
+    if (lib_pump() || lib.broken || lib_run_is_over()) {
         lane_park_cancel(lib.park);
         return;
     }

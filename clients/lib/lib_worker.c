@@ -330,6 +330,7 @@ static void run_one(struct wrk_run *run, uint64_t *now)
     c.name = NULL;
     a.count = a.pinned_count = a.ref_count = a.actor_count = 0;
     lib.running = &c;
+    own_run_begin(&lib.own, run->record.id);
     lib_unlock();
     if (run->record.kind == LANE_TASK)
         code = run_task(&c, &a, run);
@@ -349,6 +350,7 @@ static void run_one(struct wrk_run *run, uint64_t *now)
     }
     lib_lock();
     lib.running = NULL;
+    own_run_end(&lib.own);
     if (a.pinned_count || a.ref_count || a.actor_count) {
         uint8_t held[MANTA_ARGS_MAX * sizeof(mt_id)];
         size_t  held_size = give_back_arguments(&a, held);

@@ -196,6 +196,23 @@ MANTA_API manta_status manta_fail(manta_ctx *c, int user_code, const char *forma
 /* From 0: how often this task was started before, or this actor. */
 MANTA_API int manta_attempt(const manta_ctx *c);
 
+/* ---- cancel ---------------------------------------------------------------------------------------------------- */
+
+typedef struct manta_cancel_opts {
+    bool force;     /* kill the worker that runs it (not for calls of actors: EINVAL) */
+    bool recursive; /* also what the running task has submitted, and what that has submitted */
+} manta_cancel_opts;
+
+/* Takes a task or an actor's call back. From now on its ref fails with ECANCELLED: at once where it has not begun, else
+ * when the function returns, whatever it returns, or its worker is dead. It is not tried again, and the order of an
+ * actor's other calls is kept. Any holder of the ref may cancel. Does not block. After MANTA_OK, e->outcome says
+ * more: MANTA_DONE, it will never run; MANTA_UNKNOWN, it runs (or another process owns it) and was asked to stop.
+ * ENOENT: it has finished, or the ref is no task's result; nothing changed. EINVAL, EAGAIN (no room to tell the node). */
+MANTA_API manta_status manta_cancel(manta_ref *ref, const manta_cancel_opts *opts, manta_error *e);
+/* Inside a task or method, from any of its threads: whether it should return now, since it was cancelled. One read of
+ * shared memory. manta_get and manta_wait of a cancelled task end at once (ECANCELLED). */
+MANTA_API bool manta_is_cancelled(const manta_ctx *c);
+
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
 /* Waits for the value, at most timeout_ms (ETIMEDOUT; 0 asks without waiting). The view is released with

@@ -79,7 +79,10 @@ void own_fini(struct own *own)
     mt_buf_fini(&own->out.up);
     for (size_t i = 0; i < own->chunks.count; i++)
         free(own->chunks.data[i]);
+    for (size_t i = 0; i < own->task_chunks.count; i++)
+        free(own->task_chunks.data[i]);
     mt_vec_fini(&own->chunks);
+    mt_vec_fini(&own->task_chunks);
 }
 
 /* ---- control records ---- */
@@ -313,5 +316,8 @@ void own_tick(struct own *own, uint64_t now_ns)
     for (size_t i = 0; i < own->class_list.count; i++)
         own_class_tick(own, own->class_list.data[i]);
     own_actor_tick(own);
+    for (size_t i = 0; i < own->lanes.count; i++)
+        if (own->lanes.data[i]->kill_ns)
+            own_cancel_tick(own, own->lanes.data[i]);
     own_flush(own);
 }

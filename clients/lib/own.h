@@ -94,11 +94,11 @@ struct own_arg {
     struct own_ref *ref; /* 'r': kept as reference; else its value is wanted */
 };
 
-enum own_task_state { OWN_WAITING = 1, OWN_QUEUED = 2, OWN_SENT = 3 };
+enum own_task_state { OWN_NO_TASK = 0, OWN_WAITING = 1, OWN_QUEUED = 2, OWN_SENT = 3 };
 enum { OWN_BLOB_SMALL = 128 };
 
 struct own_task {
-    struct own_task  *next; /* in its class's or actor's queue */
+    struct own_task  *next, *prev; /* in its class's or actor's queue */
     mt_id             id;
     uint64_t          function;
     const char       *name; /* for errors; lives as long as the process */
@@ -112,8 +112,10 @@ struct own_task {
     uint8_t           state; /* enum own_task_state */
     bool              retry_on_error;
     bool              is_asked_back; /* LANE_REVOKE was sent for it */
+    uint8_t           cancel;        /* 0, or OWN_CANCEL_ASKED with what was asked */
     uint16_t          arg_count;  /* of `args`, while they wait or hold refs */
     uint32_t          waiting_for; /* arguments that are not ready */
+    uint32_t          parent;      /* own->run.number of the task that submitted it; 0: none */
     int32_t           retries_left; /* < 0: without limit */
     uint32_t          blob_size;
     struct own_arg   *args; /* only where refs are among them */
@@ -139,6 +141,7 @@ struct own_lane {
     uint64_t             next_sequence;
     uint32_t             inflight;
     uint32_t             unpublished;
+    uint64_t             kill_ns;     /* its worker is to be killed then (UINT64_MAX: it was); 0: not */
     uint64_t             progress_ns; /* when a completion last came, or the lane was idle */
     uint64_t             worker;
     uint32_t             node;
@@ -233,11 +236,20 @@ struct own_request { /* of an actor, to the raylet or the head */
     uint32_t kind; /* CTL_LANE_WANT or CTL_OP_NAME_PUT */
 };
 
+struct own_run {
+    mt_id    id;
+    uint32_t number; /* from 1 */
+};
+enum { OWN_PAST_RUNS = 32 };
+
 struct own {
     uint64_t process;
     uint32_t node, epoch, job;
     uint64_t counter;   /* of ids */
     uint64_t now_ns;    /* as last told */
+    struct own_run   run; /* what this process runs; tasks submitted meanwhile have its number as parent */
+    struct own_run   past_runs[OWN_PAST_RUNS]; /* that have submitted some: a cancel may come when they are over */
+    bool     run_submits;
     uint64_t completed; /* refs that became ready: waiters compare it */
     uint32_t outstanding; /* tasks not finished */
     uint64_t queued_bytes;
@@ -255,7 +267,8 @@ struct own {
     MT_VEC(struct own_lane *) lanes;
     struct own_ref  *free_refs;
     struct own_task *free_tasks;
-    MT_VEC(void *) chunks; /* of refs and tasks, kept until the end */
+    MT_VEC(void *) chunks; /* of refs, kept until the end */
+    MT_VEC(struct own_task *) task_chunks;
     void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
 };
 
@@ -293,6 +306,7 @@ struct own_call {
     bool              retry_on_error;
     uint16_t          kind;
 };
+enum { OWN_TASKS_PER_CHUNK = 128 };
 /* Submits; the ref comes with one hold. NULL only without memory. */
 struct own_ref *own_submit(struct own *own, const struct own_call *call);
 /* A ref that is ready from the start: a put (place), a small value, or a failure (copied). NULL without memory. */
@@ -316,6 +330,7 @@ void own_ref_ask(struct own *own, struct own_ref *ref);
 void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
 
 void own_task_finish(struct own *own, struct own_task *task); /* frees it and what it holds */
+void own_task_fail(struct own *own, struct own_task *task, const struct own_failure *why);
 void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why);
 /* Its arguments are there: encodes them. False: one of them failed, and so did the task, which is gone. */
 bool own_task_ready(struct own *own, struct own_task *task);
@@ -324,6 +339,21 @@ mt_status own_task_encode(struct own *own, struct own_task *task);
 void own_queue_push(struct own_queue *q, struct own_task *task);
 void own_queue_push_front(struct own_queue *q, struct own_task *task);
 struct own_task *own_queue_pop(struct own_queue *q);
+void own_queue_remove(struct own_queue *q, struct own_task *task);
+
+/* ---- cancelling: own_cancel.c ---- */
+enum { OWN_CANCEL_ASKED = 8 }; /* in own_task.cancel, beside the flags of message.h */
+enum own_cancelled {
+    OWN_CANCELLED_NOT = 0,   /* it has finished, or nothing makes this value */
+    OWN_CANCELLED_NEVER = 1, /* it will never run: its ref has failed */
+    OWN_CANCELLED_TOLD = 2,  /* it runs, or its owner is elsewhere: that side has been told */
+    OWN_CANCELLED_FULL = 3,  /* no room to tell it: try again */
+};
+enum own_cancelled own_cancel(struct own *own, struct own_ref *ref, uint32_t flags);
+void own_cancel_message(struct own *own, const uint8_t *bytes, size_t size);
+void own_cancel_tick(struct own *own, struct own_lane *lane);
+/* The end of a task whose cancel was asked; `place` is a value that nobody will read (NULL: none). */
+void own_cancel_done(struct own *own, struct own_task *task, const struct lane_ref *place);
 
 /* ---- lanes: own_lane.c ---- */
 mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *memory, struct lane_park *peer,
@@ -331,6 +361,8 @@ mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *me
 bool      own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task); /* false: full */
 void      own_lane_publish(struct own *own, struct own_lane *lane);
 void      own_lane_poll(struct own *own, struct own_lane *lane);
+/* The task has left its slot. */
+void      own_lane_clear(struct own_lane *lane, struct own_task *task);
 void      own_lane_recall(struct own *own, struct own_lane *lane);
 uint32_t  own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep);
 void      own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_ended *why);
@@ -398,6 +430,20 @@ static inline void own_wake(struct own *own, struct lane_park *park)
     if (out->wake_count == sizeof out->wake / sizeof out->wake[0])
         lane_park_wake(out->wake[--out->wake_count]); /* more sleepers than room: rouse one early */
     out->wake[out->wake_count++] = park;
+}
+
+/* This process begins a task, and ends it. */
+static inline void own_run_begin(struct own *own, mt_id id)
+{
+    own->run.id = id;
+    own->run.number++;
+    own->run_submits = false;
+}
+static inline void own_run_end(struct own *own)
+{
+    if (own->run_submits)
+        own->past_runs[own->run.number % OWN_PAST_RUNS] = own->run;
+    own->run.id = (mt_id){0, 0};
 }
 
 #endif

@@ -72,7 +72,7 @@ void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted)
 
 static bool lane_is_open(const struct own_lane *lane)
 {
-    return !lane->is_recalled && !lane->is_broken &&
+    return !lane->is_recalled && !lane->is_broken && !lane->kill_ns &&
            !shm_load32(&lane_header_of(lane->memory)->worker_blocked);
 }
 

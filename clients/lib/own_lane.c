@@ -88,19 +88,25 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     return true;
 }
 
-static void slot_clear(struct own_lane *lane, struct own_task *task)
+void own_lane_clear(struct own_lane *lane, struct own_task *task)
 {
     uint32_t slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
     lane->tasks[slot] = NULL;
     lane_claim_clear(&lane->claims[slot]);
+    if (MT_UNLIKELY(task->cancel))
+        lane_cancel_set(lane_header_of(lane->memory), slot, false);
     lane->inflight--;
     task->lane = NULL;
 }
 
 /* It has not run: it goes back to the front of its queue, in its old order where the caller walks newest first. */
-static void task_back(struct own_task *task)
+static void task_back(struct own *own, struct own_task *task)
 {
     task->state = OWN_QUEUED;
+    if (MT_UNLIKELY(task->cancel)) {
+        own_cancel_done(own, task, NULL);
+        return;
+    }
     own_queue_push_front(task->actor ? &task->actor->queue : &task->cls->queue, task);
 }
 
@@ -132,6 +138,10 @@ static void done_with_error(struct own *own, struct own_task *task, const struct
 {
     if (task->kind == LANE_CREATE) {
         own_actor_created(own, task->actor, task, failure);
+        return;
+    }
+    if (MT_UNLIKELY(task->cancel)) {
+        own_cancel_done(own, task, NULL);
         return;
     }
     if (task->retry_on_error && task->retries_left != 0) {
@@ -179,9 +189,16 @@ static mt_status done_with_value(struct own *own, struct own_lane *lane, struct 
         if (value.size != sizeof place)
             return mt_error(MT_EPROTO, 0, "a place that is not one");
         shm_read(&place, payload + sizeof value, sizeof place);
+        if (MT_UNLIKELY(task->cancel)) {
+            own_cancel_done(own, task, &place);
+            return mt_ok();
+        }
         place.id = task->ref->id;
         task->ref->flags |= OWN_REF_ESCAPED;
         own_ref_set_place(own, task->ref, &place);
+    } else if (MT_UNLIKELY(task->cancel)) {
+        own_cancel_done(own, task, NULL);
+        return mt_ok();
     } else {
         own_ref_set_inline(own, task->ref, value.type, payload + sizeof value, value.size);
     }
@@ -203,9 +220,9 @@ static mt_status lane_outcome(struct own *own, struct own_lane *lane, const stru
         return record->kind == LANE_RETURNED || record->kind == LANE_DONE
                    ? mt_error(MT_EPROTO, 0, "an outcome for a slot that is not under way")
                    : mt_error(MT_EPROTO, 0, "unknown record from a worker");
-    slot_clear(lane, task);
+    own_lane_clear(lane, task);
     if (record->kind == LANE_RETURNED) {
-        task_back(task);
+        task_back(own, task);
         return mt_ok();
     }
     if (record->kind != LANE_DONE)
@@ -277,8 +294,8 @@ uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep)
             continue;
         left--;
         if (lane_claim_take(&lane->claims[slot], sequence, task->attempt, LANE_REVOKED)) {
-            slot_clear(lane, task);
-            task_back(task);
+            own_lane_clear(lane, task);
+            task_back(own, task);
             taken++;
         } else if (lane->is_remote) {
             revoke_remote(own, lane, task);
@@ -323,9 +340,9 @@ static void settle_slot(struct own *own, struct own_lane *lane, struct own_task 
     enum lane_claim_state state = lane_claim_state_of(shm_load64_acquire(&lane->claims[slot]));
     struct own_failure    failure;
 
-    slot_clear(lane, task);
+    own_lane_clear(lane, task);
     if ((state != LANE_RUNNING && state != LANE_DONE_CLAIM) || MT_PLANT(MT_PLANT_RAN_IS_NOT_RUN)) {
-        task_back(task);
+        task_back(own, task);
         return;
     }
     failure_of_death(own, task, why, &failure);

@@ -10,11 +10,10 @@
 
 #include <stdio.h>
 
-enum { TASKS_PER_CHUNK = 128 };
-
 void own_queue_push(struct own_queue *q, struct own_task *task)
 {
     task->next = NULL;
+    task->prev = q->last;
     if (q->last)
         q->last->next = task;
     else
@@ -26,9 +25,12 @@ void own_queue_push(struct own_queue *q, struct own_task *task)
 void own_queue_push_front(struct own_queue *q, struct own_task *task)
 {
     task->next = q->first;
-    q->first = task;
-    if (!q->last)
+    task->prev = NULL;
+    if (q->first)
+        q->first->prev = task;
+    else
         q->last = task;
+    q->first = task;
     q->count++;
 }
 
@@ -37,23 +39,38 @@ struct own_task *own_queue_pop(struct own_queue *q)
     struct own_task *task = q->first;
     if (task) {
         q->first = task->next;
-        if (!q->first)
+        if (q->first)
+            q->first->prev = NULL;
+        else
             q->last = NULL;
         q->count--;
     }
     return task;
 }
 
+void own_queue_remove(struct own_queue *q, struct own_task *task)
+{
+    if (task->prev)
+        task->prev->next = task->next;
+    else
+        q->first = task->next;
+    if (task->next)
+        task->next->prev = task->prev;
+    else
+        q->last = task->prev;
+    q->count--;
+}
+
 static struct own_task *task_new(struct own *own)
 {
     struct own_task *task = own->free_tasks;
     if (!task) {
-        struct own_task *chunk = calloc(TASKS_PER_CHUNK, sizeof *chunk);
-        if (!chunk || mt_vec_push(&own->chunks, (void *)chunk).code) {
+        struct own_task *chunk = calloc(OWN_TASKS_PER_CHUNK, sizeof *chunk);
+        if (!chunk || mt_vec_push(&own->task_chunks, chunk).code) {
             free(chunk);
             return NULL;
         }
-        for (int i = 0; i < TASKS_PER_CHUNK; i++) {
+        for (int i = 0; i < OWN_TASKS_PER_CHUNK; i++) {
             chunk[i].next = own->free_tasks;
             own->free_tasks = &chunk[i];
         }
@@ -112,6 +129,7 @@ void own_task_finish(struct own *own, struct own_task *task)
     own->outstanding--;
     if (task->cls && !task->actor)
         task->cls->outstanding--;
+    task->state = OWN_NO_TASK;
     task->next = own->free_tasks;
     own->free_tasks = task;
 }
@@ -234,7 +252,7 @@ static const struct own_failure *failed_argument(const struct own_task *task)
     return NULL;
 }
 
-static void task_fail(struct own *own, struct own_task *task, const struct own_failure *why)
+void own_task_fail(struct own *own, struct own_task *task, const struct own_failure *why)
 {
     if (task->kind == LANE_CREATE)
         own_actor_created(own, task->actor, task, why);
@@ -249,7 +267,7 @@ static void task_fail_status(struct own *own, struct own_task *task, mt_status s
     struct own_failure f;
     own_failure_set(&f, st.code, "%s: %s", task->name, st.what);
     snprintf(f.function, sizeof f.function, "%s", task->name);
-    task_fail(own, task, &f);
+    own_task_fail(own, task, &f);
 }
 
 bool own_task_ready(struct own *own, struct own_task *task)
@@ -258,7 +276,7 @@ bool own_task_ready(struct own *own, struct own_task *task)
     mt_status st;
     if (failed) {
         struct own_failure copy = *failed;
-        task_fail(own, task, &copy);
+        own_task_fail(own, task, &copy);
         return false;
     }
     if (task->args && task->blob_size == 0) {
@@ -299,6 +317,9 @@ static void task_fill(struct own *own, struct own_task *task, const struct own_c
     task->attempt = 0;
     task->state = OWN_WAITING;
     task->retry_on_error = call->retry_on_error;
+    task->cancel = 0;
+    task->parent = own->run.number;
+    own->run_submits = true;
     task->arg_count = 0;
     task->waiting_for = 0;
     task->retries_left = call->retries;
@@ -354,8 +375,12 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call)
 
 void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why)
 {
+    if (task->cancel) {
+        own_cancel_done(own, task, NULL);
+        return;
+    }
     if (task->retries_left == 0 || task->attempt == UINT16_MAX) {
-        task_fail(own, task, why);
+        own_task_fail(own, task, why);
         return;
     }
     if (task->retries_left > 0)

@@ -72,4 +72,10 @@ void wrk_flush(struct wrk *wrk);
 /* Whether a record may be waiting. */
 bool wrk_has_work(struct wrk *wrk);
 
+/* Whether the owner of this run wants it to stop. From any thread, while it runs. */
+static inline bool wrk_is_cancelled(const struct wrk_run *run)
+{
+    return lane_cancel_is_set(lane_header_of(run->lane->memory), run->record.slot);
+}
+
 #endif

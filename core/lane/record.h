@@ -48,6 +48,7 @@ enum lane_kind {
     LANE_RETURNED = 7, /* worker -> owner: this slot has not run and will not run here */
     LANE_END = 8,      /* worker -> owner: the last record of the lease */
     LANE_REVOKE = 9,   /* owner -> switch: try to take this slot back (the claims are on another node) */
+    LANE_CANCEL = 10,  /* owner -> switch: the same, and if it runs already, ask it to stop */
     LANE_CTL = 64,     /* from here on: control records between a process and its raylet (ctl.h) */
 };
 
