@@ -74,7 +74,7 @@ struct bench_case {
 };
 
 /* The tables; each ends with id NULL. */
-extern const struct bench_case bench_task_cases[], bench_actor_cases[], bench_object_cases[], bench_cluster_cases[],
+extern const struct bench_case bench_task_cases[], bench_queue_cases[], bench_actor_cases[], bench_object_cases[], bench_cluster_cases[],
     bench_failure_cases[], bench_floor_cases[];
 
 /* ---- measure.c ---- */

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct bench_case *const tables[] = {bench_floor_cases,  bench_cluster_cases, bench_task_cases,
+static const struct bench_case *const tables[] = {bench_floor_cases,  bench_cluster_cases, bench_queue_cases,   bench_task_cases,
                                                   bench_actor_cases,  bench_object_cases,  bench_failure_cases};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
