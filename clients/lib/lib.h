@@ -91,6 +91,7 @@ struct lib {
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
     manta_ctx       *running; /* worker: the task of the main thread */
     pthread_t        main_thread;
+    bool             is_retiring; /* worker: a function has run max_calls times here; it takes nothing more */
 };
 
 extern struct lib lib;
@@ -194,6 +195,12 @@ void             lib_spilled_drop(struct lib_spilled *s);
 bool lib_run_is_over(void);
 /* The error of a wait that ended so. */
 manta_status lib_error_run_over(manta_error *e);
+/* No wait of a task outlives its timeout_ms. */
+int64_t lib_deadline_of_run(int64_t deadline_ns);
+/* When the helper has to look at the running task again; INT64_MAX: it has no timeout_ms. */
+int64_t lib_run_look_ns(void);
+/* Helper, under the lock: reports a run that has outlived its timeout_ms and its grace, and ends this process. */
+void lib_run_check(uint64_t now_ns);
 
 /* ---- lib_object.c ---- */
 /* manta_put of a value of another type; of an 's' its NUL belongs to it. */
@@ -212,10 +219,15 @@ void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped)
 void lib_space_back(const struct ctl_space *space);
 
 /* ---- lib_worker.c ---- */
+/* LANE_DONE's payload of a failure; returns its size. */
+size_t lib_failure_payload(manta_ctx *c, manta_status code, uint8_t *out, size_t room);
+void   lib_fail_timed_out(manta_ctx *c);
 struct manta_ctx {
     const char     *name; /* of the running function */
     const char     *signature;
     struct wrk_run *run;
+    struct lane_limits limits;
+    int64_t         deadline_ns; /* of the run; 0: none */
     manta_error     failure; /* what manta_fail said */
     bool            has_failed, has_value;
     uint8_t         flags; /* LANE_VALUE_... */

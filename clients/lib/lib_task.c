@@ -198,6 +198,26 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
                           o->resources, o->resource_count, f);
 }
 
+/* How the task is run, rather than where. */
+static bool call_options(struct own_call *call, const manta_task_opts *o, struct own_failure *f)
+{
+    call->retries = o->max_retries == 0 ? 3 : o->max_retries < 0 ? 0 : o->max_retries;
+    call->retry_on_error = o->retry_on_error;
+    call->priority = (int16_t)o->priority;
+    call->limits = (struct lane_limits){(uint32_t)o->timeout_ms, (uint32_t)o->max_calls};
+    if (o->priority < -OWN_PRIORITY_MAX || o->priority > OWN_PRIORITY_MAX)
+        own_failure_set(f, MT_EINVAL, "%s: priority %d is not within -%d and %d", call->name, o->priority,
+                        OWN_PRIORITY_MAX, OWN_PRIORITY_MAX);
+    else if (o->timeout_ms < 0 || o->timeout_ms > UINT32_MAX)
+        own_failure_set(f, MT_EINVAL, "%s: a timeout_ms of %lld: it is 0 (none) to %u", call->name,
+                        (long long)o->timeout_ms, UINT32_MAX);
+    else if (o->max_calls < 0)
+        own_failure_set(f, MT_EINVAL, "%s: max_calls %d: it is 0 (without limit) or more", call->name, o->max_calls);
+    else
+        return true;
+    return false;
+}
+
 /* ---- calling ---- */
 
 manta_ref *lib_failed_ref(const struct own_failure *f)
@@ -266,15 +286,12 @@ manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int
                                   .kind = LANE_TASK, .retries = 3};
     struct lib_spilled    spilled;
     argv = lib_spill(&spilled, entry->signature, argc, argv);
-    if (opts) {
-        call.retries = opts->max_retries == 0 ? 3 : opts->max_retries < 0 ? 0 : opts->max_retries;
-        call.retry_on_error = opts->retry_on_error;
-    }
     lib_lock();
     if (lib.role == LIB_NONE || lib.broken || lib.role == LIB_OVER) {
         manta_error e;
         own_failure_set(&f, lib_check(&e), "%s", e.message);
-    } else if (lib_args(entry->name, entry->signature, argc, argv, args, wires, &f, entry->file, entry->line) &&
+    } else if ((!opts || call_options(&call, opts, &f)) &&
+               lib_args(entry->name, entry->signature, argc, argv, args, wires, &f, entry->file, entry->line) &&
                refs_are_ours(args, argc, entry->name, &f) && (call.cls = class_of(entry, opts, &f))) {
         ref = lib_submit(&call, &f);
     }
@@ -313,7 +330,7 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
         own_ref_ask(&lib.own, ref);
         if (!lib_may_wait())
             return lib_error(e, MANTA_EDEADLK, "the value is not there, and a callback may not wait for it");
-        if (!lib_wait(ref_is_ready, ref, deadline_ns) || !own_ref_is_ready(ref)) {
+        if (!lib_wait(ref_is_ready, ref, lib_deadline_of_run(deadline_ns)) || !own_ref_is_ready(ref)) {
             if (lib.broken)
                 return lib_check(e);
             if (lib_run_is_over())
@@ -476,7 +493,7 @@ int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeou
         own_ref_ask(&lib.own, (struct own_ref *)refs[i]);
     }
     if (lib_check(e) == MANTA_OK) {
-        lib_wait(enough_ready, &w, lib_deadline(timeout_ms));
+        lib_wait(enough_ready, &w, lib_deadline_of_run(lib_deadline(timeout_ms)));
         for (size_t i = 0; i < count; i++) {
             bool is_ready = own_ref_is_ready((struct own_ref *)refs[i]);
             if (ready)

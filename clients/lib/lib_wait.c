@@ -245,11 +245,13 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
     }
     if (lib.is_led) {
         nap(MT_LIB_TICK_NS);
+        lib_run_check(lib_now_ns());
         lib_run_news(); /* the leader hears of deaths, but its wait may be a long one */
         return;
     }
     lib_pump();
     tick(now);
+    lib_run_check(now);
     lib_run_news();
     if (now - *active_ns < MT_LIB_ACTIVE_NS) {
         nap(MT_LIB_TICK_NS);
@@ -257,7 +259,7 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
     }
     /* Nothing under way: sleep where the raylet and our actors can wake us. A thread that wants to wait takes the
      * lead over without asking; both then sleep on the same bell, and a ring wakes both. */
-    park(INT64_MAX, now);
+    park(lib_run_look_ns(), now);
     lib_run_news();
 }
 

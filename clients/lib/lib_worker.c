@@ -303,7 +303,7 @@ static manta_status run_task(manta_ctx *c, struct arguments *a, const struct wrk
     return entry->run(c, a->count, a->args);
 }
 
-static size_t failure_payload(manta_ctx *c, manta_status code, uint8_t *out, size_t room)
+size_t lib_failure_payload(manta_ctx *c, manta_status code, uint8_t *out, size_t room)
 {
     struct lane_failure head = {.pid = (int32_t)getpid(), .node = lib.own.node};
     int                 n;
@@ -312,6 +312,68 @@ static size_t failure_payload(manta_ctx *c, manta_status code, uint8_t *out, siz
     memcpy(out, &head, sizeof head);
     n = snprintf((char *)out + sizeof head, room - sizeof head, "%s", c->failure.message);
     return sizeof head + (size_t)n;
+}
+
+void lib_fail_timed_out(manta_ctx *c)
+{
+    manta_fail(c, 0, "%s did not end within its timeout of %u ms", c->name ? c->name : "it", c->limits.timeout_ms);
+}
+
+/* ---- limits of a run ---- */
+
+/* A timeout needs the helper, to end a function that does not look at manta_is_cancelled. Under the lock. */
+static void limits_begin(manta_ctx *c, const struct wrk_run *run, uint64_t now)
+{
+    c->deadline_ns = 0;
+    memset(&c->limits, 0, sizeof c->limits);
+    if (MT_LIKELY(!(run->record.flags & LANE_TASK_LIMITED)) || run->size < sizeof c->limits)
+        return;
+    memcpy(&c->limits, run->payload + run->size - sizeof c->limits, sizeof c->limits);
+    if (!c->limits.timeout_ms)
+        return;
+    c->deadline_ns = (int64_t)now + (int64_t)c->limits.timeout_ms * 1000000;
+    lib_helper_start();
+    shm_add32(&lib.park->bell, 1); /* it may sleep for longer */
+    shm_futex_wake(&lib.park->bell, INT32_MAX);
+}
+
+/* Whether this worker has run the function as often as it may. Without memory to count: now. */
+static bool is_worn_out(uint64_t function, uint32_t max_calls)
+{
+    static MT_VEC(struct calls { uint64_t function; uint32_t count; }) counts;
+    struct calls first = {function, 1};
+    for (size_t i = 0; i < counts.count; i++)
+        if (counts.data[i].function == function)
+            return ++counts.data[i].count >= max_calls;
+    return mt_vec_push(&counts, first).code || max_calls <= 1;
+}
+
+/* No more tasks for this process: its lanes are given back, and it leaves when it has nothing under way of its own. */
+static void retire(void)
+{
+    struct ctl_reply bye = {.text = "it has run max_calls tasks"};
+    if (lib.is_retiring)
+        return;
+    lib.is_retiring = true;
+    own_send(&lib.own, CTL_SHUTDOWN, own_id_next(&lib.own), &bye, sizeof bye);
+    lib_act(); /* before CTL_DRAINED: it is not to be leased again */
+    wrk_retire(&lib.wrk);
+}
+
+static bool may_leave(void)
+{
+    return lib.wrk.is_over || (lib.is_retiring && !lib.wrk.lanes.count && !lib.own.outstanding);
+}
+
+/* A value in the store that nobody will hear of. Under the lock. */
+static void value_drop(manta_ctx *c)
+{
+    struct lane_ref wire;
+    if (!c->has_value || !(c->flags & LANE_VALUE_SHARED))
+        return;
+    memcpy(&wire, c->bytes + sizeof(struct lane_value), sizeof wire);
+    (void)os_client_free(&lib.store, wire.segment, wire.offset).code;
+    c->has_value = false;
 }
 
 /* One task from claim to outcome. Under the lock when it begins and ends. */
@@ -329,6 +391,7 @@ static void run_one(struct wrk_run *run, uint64_t *now)
     c.has_failed = c.has_value = false;
     c.name = NULL;
     a.count = a.pinned_count = a.ref_count = a.actor_count = 0;
+    limits_begin(&c, run, begin);
     lib.running = &c;
     own_run_begin(&lib.own, run->record.id);
     lib_unlock();
@@ -339,14 +402,21 @@ static void run_one(struct wrk_run *run, uint64_t *now)
     else
         code = run_create(&c, &a, run);
     *now = lib_now_ns();
+    if (MT_UNLIKELY(c.deadline_ns) && (int64_t)*now >= c.deadline_ns) {
+        lib_fail_timed_out(&c);
+        code = MANTA_ETIMEDOUT;
+    }
     if (code == MANTA_OK) {
         value = (struct lane_value){.type = c.has_value ? (uint8_t)c.type : 'v', .flags = c.has_value ? c.flags : 0,
                                     .size = c.has_value ? c.size : 0};
         memcpy(c.bytes, &value, sizeof value);
         size = sizeof value + ((value.size + 7u) & ~7u);
     } else {
+        lib_lock();
+        value_drop(&c);
+        lib_unlock();
         flags = LANE_DONE_ERROR;
-        size = failure_payload(&c, code, c.bytes, sizeof c.bytes);
+        size = lib_failure_payload(&c, code, c.bytes, sizeof c.bytes);
     }
     lib_lock();
     lib.running = NULL;
@@ -366,6 +436,8 @@ static void run_one(struct wrk_run *run, uint64_t *now)
         sched_yield(); /* the owner has a mebibyte of outcomes to read first */
         lib_lock();
     }
+    if (MT_UNLIKELY(c.limits.max_calls) && is_worn_out(run->record.aux, c.limits.max_calls))
+        retire();
 }
 
 MT_NORETURN static void leave(int code)
@@ -378,7 +450,7 @@ MT_NORETURN static void leave(int code)
 static bool has_work(void *arg)
 {
     (void)arg;
-    return wrk_has_work(&lib.wrk) || lib.wrk.is_over;
+    return wrk_has_work(&lib.wrk) || may_leave();
 }
 
 static void worker_loop(void)
@@ -402,7 +474,7 @@ static void worker_loop(void)
         since_pump = 0;
         lib_pump();
         lib_act();
-        if (lib.wrk.is_over) {
+        if (may_leave()) {
             lib_unlock();
             leave(0);
         }

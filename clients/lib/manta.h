@@ -175,6 +175,13 @@ typedef struct manta_task_opts {
     bool                  spread;         /* over the nodes, instead of packing */
     uint32_t              node;           /* only there; 0: anywhere */
     bool                  node_soft;      /* there if possible */
+    int64_t               timeout_ms;     /* of one run, from its start; 0: none. Past it manta_is_cancelled says so, waits
+                                             inside it end, and the ref fails with ETIMEDOUT; a run that has not ended
+                                             500 ms later is killed with its worker. Tried again with retry_on_error only */
+    int                   priority;       /* -100 to 100: of this process's ready tasks with the same needs, higher ones
+                                             begin first, equal ones in order. Lower ones may starve */
+    int                   max_calls;      /* a worker that has run this function so often makes room for a fresh one, for
+                                             functions that leak; 0: without limit */
 } manta_task_opts;
 
 /* Submits `name` with `argc` arguments; never NULL. Does not block, but waits where 1 GiB of work is queued already.
@@ -209,8 +216,9 @@ typedef struct manta_cancel_opts {
  * more: MANTA_DONE, it will never run; MANTA_UNKNOWN, it runs (or another process owns it) and was asked to stop.
  * ENOENT: it has finished, or the ref is no task's result; nothing changed. EINVAL, EAGAIN (no room to tell the node). */
 MANTA_API manta_status manta_cancel(manta_ref *ref, const manta_cancel_opts *opts, manta_error *e);
-/* Inside a task or method, from any of its threads: whether it should return now, since it was cancelled. One read of
- * shared memory. manta_get and manta_wait of a cancelled task end at once (ECANCELLED). */
+/* Inside a task or method, from any of its threads: whether it should return now, since it was cancelled or has outrun its
+ * timeout_ms. One read of shared memory, and of the clock where it has a timeout_ms. manta_get and manta_wait of such a
+ * task end at once (ECANCELLED, ETIMEDOUT). */
 MANTA_API bool manta_is_cancelled(const manta_ctx *c);
 
 /* ---- results --------------------------------------------------------------------------------------------------- */

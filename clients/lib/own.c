@@ -22,20 +22,19 @@ static void map_free(mt_map *map)
     mt_map_fini(map);
 }
 
-static void task_memory_free(struct own_task *task)
+static void task_memory_free(struct own *own, struct own_task *task)
 {
-    if (task->blob != task->small)
-        free(task->blob);
+    own_blob_free(own, task);
     for (uint16_t i = 0; i < task->arg_count; i++)
         if (!task->args[i].ref)
             free((void *)(uintptr_t)task->args[i].data);
     free(task->args);
 }
 
-static void queue_free(struct own_queue *q)
+static void queue_free(struct own *own, struct own_queue *q)
 {
     for (struct own_task *task; (task = own_queue_pop(q));)
-        task_memory_free(task);
+        task_memory_free(own, task);
 }
 
 /* Values of refs that no map knows stay with their handles; the process is about to end. */
@@ -45,12 +44,15 @@ void own_fini(struct own *own)
         struct own_lane *lane = own->lanes.data[i];
         for (int slot = 0; slot < LANE_SLOTS; slot++)
             if (lane->tasks[slot])
-                task_memory_free(lane->tasks[slot]);
+                task_memory_free(own, lane->tasks[slot]);
         free(lane);
     }
     for (size_t i = 0; i < own->class_list.count; i++) {
         struct own_class *cls = own->class_list.data[i];
-        queue_free(&cls->queue);
+        queue_free(own, &cls->queue);
+        for (uint32_t j = 0; j < cls->level_count; j++)
+            queue_free(own, &cls->levels[j].queue);
+        free(cls->levels);
         free(cls->lanes);
         free(cls->refused);
         free(cls);
@@ -58,9 +60,9 @@ void own_fini(struct own *own)
     MT_MAP_EACH(&own->actors, entry)
     {
         struct own_actor *actor = entry->value.ptr;
-        queue_free(&actor->queue);
+        queue_free(own, &actor->queue);
         if (actor->create)
-            task_memory_free(actor->create);
+            task_memory_free(own, actor->create);
         free(actor->failure);
     }
     map_free(&own->actors);
@@ -297,7 +299,7 @@ bool own_poll(struct own *own)
         any = true;
         if (lane->actor && lane->actor->queue.first)
             own_actor_pump(own, lane->actor);
-        else if (lane->cls && lane->cls->queue.first)
+        else if (lane->cls && own_class_has_queued(lane->cls))
             own_class_pump(own, lane->cls);
     }
     return any || own->completed != before;

@@ -95,7 +95,7 @@ struct own_arg {
 };
 
 enum own_task_state { OWN_NO_TASK = 0, OWN_WAITING = 1, OWN_QUEUED = 2, OWN_SENT = 3 };
-enum { OWN_BLOB_SMALL = 128 };
+enum { OWN_BLOB_SMALL = 40 /* two scalars */, OWN_BLOB_MEDIUM = 128 /* from slabs */ };
 
 struct own_task {
     struct own_task  *next, *prev; /* in its class's or actor's queue */
@@ -114,7 +114,9 @@ struct own_task {
     bool              is_asked_back; /* LANE_REVOKE was sent for it */
     uint8_t           cancel;        /* 0, or OWN_CANCEL_ASKED with what was asked */
     uint16_t          arg_count;  /* of `args`, while they wait or hold refs */
+    int16_t           priority;
     uint32_t          waiting_for; /* arguments that are not ready */
+    bool              is_limited;  /* its blob ends with lane_limits; they stand in `small` until there is one */
     uint32_t          parent;      /* own->run.number of the task that submitted it; 0: none */
     int32_t           retries_left; /* < 0: without limit */
     uint32_t          blob_size;
@@ -152,10 +154,20 @@ struct own_lane {
 };
 
 /* ---- scheduling classes ---- */
+struct own_level { /* tasks of one priority other than 0 */
+    int32_t          priority;
+    struct own_queue queue;
+};
+enum { OWN_PRIORITY_MAX = 100 }; /* and no less than its negative */
+
 struct own_class {
     mt_id            key;
     struct ctl_class wire;
-    struct own_queue queue;
+    struct own_queue queue; /* priority 0, which is all there is unless `levels` say otherwise */
+    struct own_level *levels; /* highest first; never removed */
+    uint32_t         level_count;
+    uint32_t         leveled;  /* tasks that stand in them */
+    int32_t          sent_low; /* with levels: at most the lowest priority of what has not begun on a lane */
     struct own_lane **lanes;
     uint32_t         lane_count, lane_room;
     uint32_t         outstanding; /* queued and sent */
@@ -267,7 +279,8 @@ struct own {
     MT_VEC(struct own_lane *) lanes;
     struct own_ref  *free_refs;
     struct own_task *free_tasks;
-    MT_VEC(void *) chunks; /* of refs, kept until the end */
+    void            *free_blobs; /* of OWN_BLOB_MEDIUM bytes, linked by their first word */
+    MT_VEC(void *) chunks; /* of refs and blobs, kept until the end */
     MT_VEC(struct own_task *) task_chunks;
     void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
 };
@@ -289,6 +302,15 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
 /* Moves ready tasks to lanes and tells the raylet how many leases are wanted. */
 void own_class_pump(struct own *own, struct own_class *cls);
 void own_class_tick(struct own *own, struct own_class *cls);
+/* A task that is ready: behind its equals, with a higher priority before what has not begun; or back at its place. */
+void own_class_push(struct own *own, struct own_class *cls, struct own_task *task);
+void own_class_push_back(struct own_class *cls, struct own_task *task);
+void own_class_remove(struct own_class *cls, struct own_task *task);
+struct own_task *own_class_pop(struct own_class *cls);
+static inline bool own_class_has_queued(const struct own_class *cls)
+{
+    return cls->queue.first || cls->leveled;
+}
 void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted);
 /* The process has finished what it was doing: leases of classes without work go back at once. */
 void own_release_idle(struct own *own);
@@ -305,6 +327,8 @@ struct own_call {
     int32_t           retries;
     bool              retry_on_error;
     uint16_t          kind;
+    int16_t           priority;
+    struct lane_limits limits;
 };
 enum { OWN_TASKS_PER_CHUNK = 128 };
 /* Submits; the ref comes with one hold. NULL only without memory. */
@@ -329,6 +353,7 @@ void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter 
 void own_ref_ask(struct own *own, struct own_ref *ref);
 void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
 
+void own_blob_free(struct own *own, struct own_task *task);
 void own_task_finish(struct own *own, struct own_task *task); /* frees it and what it holds */
 void own_task_fail(struct own *own, struct own_task *task, const struct own_failure *why);
 void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why);
@@ -338,6 +363,7 @@ void own_task_argument_ready(struct own *own, struct own_task *task, struct own_
 mt_status own_task_encode(struct own *own, struct own_task *task);
 void own_queue_push(struct own_queue *q, struct own_task *task);
 void own_queue_push_front(struct own_queue *q, struct own_task *task);
+void own_queue_insert(struct own_queue *q, struct own_task *task, struct own_task *before); /* NULL: at the end */
 struct own_task *own_queue_pop(struct own_queue *q);
 void own_queue_remove(struct own_queue *q, struct own_task *task);
 

@@ -135,7 +135,7 @@ static enum own_cancelled cancel_task(struct own *own, struct own_task *task, ui
     if (actor)
         own_queue_remove(&actor->queue, task);
     else if (task->state == OWN_QUEUED)
-        own_queue_remove(&task->cls->queue, task);
+        own_class_remove(task->cls, task);
     own_cancel_done(own, task, NULL);
     if (actor)
         own_actor_pump(own, actor); /* those behind it may have waited for its arguments only */

@@ -57,7 +57,8 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     uint32_t            slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
     uint32_t            length = LANE_RECORD_SIZE + task->blob_size;
     uint8_t            *at;
-    struct lane_record  record = {.length = length, .kind = task->kind, .epoch = own->epoch,
+    struct lane_record  record = {.length = length, .kind = task->kind,
+                                  .flags = task->is_limited ? LANE_TASK_LIMITED : 0, .epoch = own->epoch,
                                   .sequence = sequence, .id = task->id, .attempt = task->attempt, .slot = slot,
                                   .aux = task->function};
     if (lane->tasks[slot])
@@ -107,7 +108,10 @@ static void task_back(struct own *own, struct own_task *task)
         own_cancel_done(own, task, NULL);
         return;
     }
-    own_queue_push_front(task->actor ? &task->actor->queue : &task->cls->queue, task);
+    if (task->actor)
+        own_queue_push_front(&task->actor->queue, task);
+    else
+        own_class_push_back(task->cls, task);
 }
 
 /* ---- outcomes ---- */
@@ -124,7 +128,7 @@ static void failure_of_record(const struct own_task *task, const struct lane_rec
     where = head.where_size < text ? head.where_size : text;
     out->code = (int32_t)(uint32_t)record->aux;
     out->user_code = (int32_t)(record->aux >> 32);
-    out->outcome = 1; /* done: the function itself said so */
+    out->outcome = out->code == MT_ETIMEDOUT ? 2 : 1; /* done: the function itself said so */
     out->pid = head.pid;
     out->node = head.node;
     out->attempt = task->attempt;

@@ -10,28 +10,30 @@
 
 #include <stdio.h>
 
-void own_queue_push(struct own_queue *q, struct own_task *task)
+void own_queue_insert(struct own_queue *q, struct own_task *task, struct own_task *before)
 {
-    task->next = NULL;
-    task->prev = q->last;
-    if (q->last)
-        q->last->next = task;
+    struct own_task *after = before ? before->prev : q->last;
+    task->next = before;
+    task->prev = after;
+    if (after)
+        after->next = task;
     else
         q->first = task;
-    q->last = task;
+    if (before)
+        before->prev = task;
+    else
+        q->last = task;
     q->count++;
+}
+
+void own_queue_push(struct own_queue *q, struct own_task *task)
+{
+    own_queue_insert(q, task, NULL);
 }
 
 void own_queue_push_front(struct own_queue *q, struct own_task *task)
 {
-    task->next = q->first;
-    task->prev = NULL;
-    if (q->first)
-        q->first->prev = task;
-    else
-        q->last = task;
-    q->first = task;
-    q->count++;
+    own_queue_insert(q, task, q->first);
 }
 
 struct own_task *own_queue_pop(struct own_queue *q)
@@ -80,6 +82,46 @@ static struct own_task *task_new(struct own *own)
     return task;
 }
 
+/* ---- payloads: in the task, from a slab, or by themselves ---- */
+
+enum { BLOBS_PER_CHUNK = 128 };
+
+static uint8_t *blob_medium(struct own *own)
+{
+    void *blob = own->free_blobs;
+    if (!blob) {
+        uint8_t *chunk = malloc((size_t)BLOBS_PER_CHUNK * OWN_BLOB_MEDIUM);
+        if (!chunk || mt_vec_push(&own->chunks, (void *)chunk).code) {
+            free(chunk);
+            return NULL;
+        }
+        for (int i = 0; i < BLOBS_PER_CHUNK; i++) {
+            memcpy(chunk + (size_t)i * OWN_BLOB_MEDIUM, &blob, sizeof blob);
+            blob = chunk + (size_t)i * OWN_BLOB_MEDIUM;
+        }
+    }
+    memcpy(&own->free_blobs, blob, sizeof own->free_blobs);
+    return blob;
+}
+
+static uint8_t *blob_new(struct own *own, struct own_task *task, size_t size)
+{
+    return size <= OWN_BLOB_SMALL ? task->small : size <= OWN_BLOB_MEDIUM ? blob_medium(own) : malloc(size);
+}
+
+void own_blob_free(struct own *own, struct own_task *task)
+{
+    if (task->blob == task->small)
+        return;
+    if (task->blob_size <= OWN_BLOB_MEDIUM) {
+        memcpy(task->blob, &own->free_blobs, sizeof own->free_blobs);
+        own->free_blobs = task->blob;
+    } else {
+        free(task->blob);
+    }
+    task->blob = task->small;
+}
+
 static void args_free(struct own *own, struct own_task *task)
 {
     for (uint16_t i = 0; i < task->arg_count; i++) {
@@ -117,8 +159,7 @@ void own_task_finish(struct own *own, struct own_task *task)
         stop_waiting(task);
     if (task->args)
         args_free(own, task);
-    if (task->blob != task->small)
-        free(task->blob);
+    own_blob_free(own, task);
     if (task->ref) {
         struct own_ref *ref = task->ref;
         task->ref = NULL;
@@ -134,7 +175,7 @@ void own_task_finish(struct own *own, struct own_task *task)
     own->free_tasks = task;
 }
 
-/* ---- the payload: u32 count, u32 zero, then lane_values ---- */
+/* ---- the payload: u32 count, u32 zero, then lane_values, then lane_limits where there are some ---- */
 
 static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg)
 {
@@ -172,11 +213,14 @@ static mt_status encode(struct own *own, struct own_task *task, const struct own
     size_t   size = 8;
     uint32_t head[2] = {(uint32_t)argc, 0};
     uint8_t *at;
+    struct lane_limits limits;
+    memcpy(&limits, task->small, sizeof limits);
     for (int i = 0; i < argc; i++)
         size += value_size(&args[i]);
+    size += task->is_limited ? sizeof limits : 0;
     if (size > LANE_RECORD_MAX - LANE_RECORD_SIZE)
         return mt_error(MT_EINVAL, 0, "inline arguments exceed 16 KiB: put large values into the object store");
-    task->blob = size <= OWN_BLOB_SMALL ? task->small : malloc(size);
+    task->blob = blob_new(own, task, size);
     if (!task->blob) {
         task->blob = task->small;
         return mt_error(MT_ENOMEM, 0, "task arguments");
@@ -185,6 +229,8 @@ static mt_status encode(struct own *own, struct own_task *task, const struct own
     memcpy(task->blob, head, sizeof head);
     for (int i = 0; i < argc; i++)
         put_value(own, &at, &args[i]);
+    if (task->is_limited)
+        memcpy(at, &limits, sizeof limits);
     own->queued_bytes += size - task->blob_size;
     task->blob_size = (uint32_t)size;
     return mt_ok();
@@ -300,7 +346,7 @@ void own_task_argument_ready(struct own *own, struct own_task *task, struct own_
     if (actor) {
         own_actor_pump(own, actor);
     } else if (own_task_ready(own, task)) {
-        own_queue_push(&cls->queue, task);
+        own_class_push(own, cls, task);
         own_class_pump(own, cls);
     }
 }
@@ -321,11 +367,14 @@ static void task_fill(struct own *own, struct own_task *task, const struct own_c
     task->parent = own->run.number;
     own->run_submits = true;
     task->arg_count = 0;
+    task->priority = call->priority;
     task->waiting_for = 0;
     task->retries_left = call->retries;
     task->blob_size = 0;
     task->args = NULL;
     task->blob = task->small;
+    task->is_limited = call->limits.timeout_ms || call->limits.max_calls;
+    memcpy(task->small, &call->limits, sizeof call->limits);
     own->outstanding++;
     own->queued_bytes += sizeof *task;
     if (!task->actor)
@@ -367,7 +416,7 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call)
         own_queue_push(&task->actor->queue, task);
         own_actor_pump(own, task->actor);
     } else if (!task->waiting_for && own_task_ready(own, task)) {
-        own_queue_push(&call->cls->queue, task);
+        own_class_push(own, call->cls, task);
         own_class_pump(own, call->cls);
     }
     return ref;
@@ -392,5 +441,5 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
     else if (task->actor)
         own_queue_push_front(&task->actor->queue, task);
     else
-        own_queue_push_front(&task->cls->queue, task);
+        own_class_push_back(task->cls, task);
 }

@@ -69,6 +69,8 @@ void wrk_unblock(struct wrk *wrk);
 
 /* Shows owners every outcome; recalled lanes end here. Call it before sleeping. */
 void wrk_flush(struct wrk *wrk);
+/* Every lane is given back, as if it were recalled: in the next rounds of wrk_next. */
+void wrk_retire(struct wrk *wrk);
 /* Whether a record may be waiting. */
 bool wrk_has_work(struct wrk *wrk);
 

@@ -52,6 +52,15 @@ enum lane_kind {
     LANE_CTL = 64,     /* from here on: control records between a process and its raylet (ctl.h) */
 };
 
+/* flags of LANE_TASK */
+enum {
+    LANE_TASK_LIMITED = 0x8000, /* the payload's last 8 bytes are a lane_limits */
+};
+struct lane_limits {
+    uint32_t timeout_ms; /* from the start of the run; 0: none */
+    uint32_t max_calls;  /* runs of this function after which the worker makes room for a fresh one; 0: none */
+};
+
 /* flags of LANE_DONE */
 enum {
     LANE_DONE_ERROR = 1, /* the payload is a lane_failure */

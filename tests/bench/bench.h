@@ -74,8 +74,8 @@ struct bench_case {
 };
 
 /* The tables; each ends with id NULL. */
-extern const struct bench_case bench_task_cases[], bench_queue_cases[], bench_actor_cases[], bench_object_cases[], bench_cluster_cases[],
-    bench_failure_cases[], bench_floor_cases[];
+extern const struct bench_case bench_task_cases[], bench_queue_cases[], bench_actor_cases[], bench_object_cases[],
+    bench_cluster_cases[], bench_failure_cases[], bench_floor_cases[];
 
 /* ---- measure.c ---- */
 uint64_t bench_now_ns(void);

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { CANCELS = 10000, MILLION = 1000000, HOLDS_MAX = 64 };
@@ -49,9 +50,9 @@ static bool holds_end(struct holds *h)
 
 static manta_ref **refs_new(size_t count)
 {
-    manta_ref **refs = calloc(count, sizeof *refs);
-    for (size_t i = 0; refs && i < count; i++)
-        refs[i] = NULL; /* its pages are made now, and are not counted as the queue's */
+    manta_ref **refs = malloc(count * sizeof *refs);
+    if (refs)
+        memset(refs, 0xff, count * sizeof *refs); /* its pages are made now, and are not counted as the queue's */
     return refs;
 }
 
