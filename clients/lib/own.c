@@ -321,5 +321,6 @@ void own_tick(struct own *own, uint64_t now_ns)
     for (size_t i = 0; i < own->lanes.count; i++)
         if (own->lanes.data[i]->kill_ns)
             own_cancel_tick(own, own->lanes.data[i]);
+    own_probe_tick(own);
     own_flush(own);
 }

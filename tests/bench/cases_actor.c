@@ -184,6 +184,7 @@ static double step_start(struct bench_step *step)
 static bool run_start(struct bench *b, struct bench_row *row)
 {
     struct actor_step a = {.step = {step_start, b}};
+    row->more = BENCH_AND_P99;
     return bench_latency(&a.step, row, 0.5, 400);
 }
 
@@ -196,5 +197,5 @@ const struct bench_case bench_actor_cases[] = {
     {"actor_sync", "1/s", FLOOR_RING_RATE, true, run_sync},
     {"actor_async", "1/s", FLOOR_RING_RATE, true, run_async_deep},
     {"actor_start", "ms", FLOOR_FORK, true, run_start},
-    {NULL, NULL, FLOOR_NONE, false, NULL},
+    {.id = NULL},
 };
