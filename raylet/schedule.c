@@ -76,37 +76,6 @@ static bool uses_any(const struct rlt *r, const struct rlt_class *c, uint32_t ma
     return false;
 }
 
-/* The resources that the guest needs. */
-static uint32_t guest_mask(const struct rlt *r)
-{
-    uint32_t mask = 0;
-    for (uint32_t i = 0; i < r->guest.def.resource_count; i++) {
-        int at = rlt_ledger_find(&r->ledger, r->guest.def.resources[i].name);
-        mask |= at < 0 ? 0 : 1u << at;
-    }
-    return mask;
-}
-
-static bool has_guest(const struct rlt *r)
-{
-    return mt_heap_holds(&r->guest_over.node);
-}
-
-/* Whether a lease for `c` leaves the guest its room. */
-static bool leaves_room_for_guest(const struct rlt *r, const struct rlt_class *c)
-{
-    int64_t taken[MT_RLT_RESOURCES_MAX] = {0};
-    if (!has_guest(r))
-        return true;
-    for (uint32_t i = 0; i < c->def.resource_count; i++) {
-        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
-        if (at >= 0)
-            taken[at] -= c->def.resources[i].milli;
-    }
-    return !uses_any(r, c, guest_mask(r)) ||
-           rlt_ledger_could_now(&r->ledger, r->guest.def.resources, r->guest.def.resource_count, taken);
-}
-
 static void grant_one(struct rlt *r, struct rlt_class *c)
 {
     struct rlt_proc  *owner = c->owner;
@@ -184,6 +153,37 @@ static bool class_can_count_on_room(const struct rlt *r, const struct rlt_class 
             coming[i] += comes_back(r, l, i);
     }
     return rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, coming);
+}
+
+/* The resources that the guest needs. */
+static uint32_t guest_mask(const struct rlt *r)
+{
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < r->guest.def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, r->guest.def.resources[i].name);
+        mask |= at < 0 ? 0 : 1u << at;
+    }
+    return mask;
+}
+
+static bool has_guest(const struct rlt *r)
+{
+    return mt_heap_holds(&r->guest_over.node);
+}
+
+/* Whether a lease for `c` leaves the guest the room that it can count on. */
+static bool leaves_room_for_guest(const struct rlt *r, const struct rlt_class *c)
+{
+    int64_t taken[MT_RLT_RESOURCES_MAX] = {0};
+    if (!has_guest(r) || !class_can_count_on_room(r, &r->guest))
+        return true;
+    for (uint32_t i = 0; i < c->def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
+        if (at >= 0)
+            taken[at] -= c->def.resources[i].milli;
+    }
+    return !uses_any(r, c, guest_mask(r)) ||
+           rlt_ledger_could_now(&r->ledger, r->guest.def.resources, r->guest.def.resource_count, taken);
 }
 
 static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)

@@ -137,7 +137,7 @@ enum mt_limit {
     MT_RLT_HELLO_MS = 5000,          /* from connect (or fork) to CTL_HELLO; a worker's start included */
     MT_RLT_STATUS_MS = 100,          /* from the end of a socket to the wait status of its process */
     MT_RLT_SLICE_MS = 100,           /* a lease whose class others wait for is recalled after this */
-    MT_RLT_PRESS_MS = 1000,          /* room made by the head's word is kept so long for the one who waits elsewhere */
+    MT_RLT_PRESS_MS = 300,           /* room made by the head's word is kept so long for the one who waits elsewhere */
     MT_RLT_ACTOR_GRACE_MS = 500,     /* an actor whose level fell to 0: from RECALL to SIGKILL */
     MT_RLT_ORPHAN_GRACE_MS = 2000,   /* a worker whose owner died: from RECALL to SIGKILL */
     MT_RLT_LEAVE_MS = 2000,          /* from CTL_SHUTDOWN to SIGKILL */
