@@ -152,6 +152,7 @@ static void fork_worker(struct rlt *r, struct rlt_job *job)
     struct rlt_proc *p = rlt_proc_new(r, r->next_conn++);
     struct ctl_fork  fork = {.token = p->conn};
     p->job = job;
+    p->forked_by = job->zygote->conn;
     p->is_child = true;
     job->worker_count++;
     job->starting_count++;
@@ -327,10 +328,25 @@ static void balance_all(struct rlt *r)
     }
 }
 
+bool rlt_pool_has_zygote(const struct rlt_proc *worker)
+{
+    const struct rlt_proc *zygote = worker->job ? worker->job->zygote : NULL;
+    return zygote && zygote->conn == worker->forked_by && zygote->state != PROC_DYING;
+}
+
+/* Whether its end says something about the job's program. What goes with its zygote does not: a kill would break a job that
+ * had asked for some workers just then. */
+static bool is_bad_start(const struct rlt_job *job, const struct rlt_proc *p)
+{
+    if (job->is_ending || job->start_failures >= MT_RLT_START_FAILURES_MAX)
+        return false;
+    return p == job->zygote ? p->process == 0 : !p->is_ready && rlt_pool_has_zygote(p);
+}
+
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
 {
     struct rlt_job *job = p->job;
-    bool            has_begun = p == job->zygote ? p->process != 0 : p->is_ready;
+    bool            is_bad = is_bad_start(job, p);
     char            text[CTL_TEXT_SIZE];
 
     if (p == job->zygote) {
@@ -338,10 +354,10 @@ void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
         job->is_zygote_ready = false;
     } else {
         job->worker_count--;
-        job->starting_count -= !has_begun;
+        job->starting_count -= !p->is_ready;
         r->worker_count--;
     }
-    if (!has_begun && !job->is_ending && job->start_failures < MT_RLT_START_FAILURES_MAX) {
+    if (is_bad) {
         rlt_proc_describe(r, p, text, sizeof text);
         start_failed(r, job, text);
     }

@@ -266,6 +266,8 @@ void rlt_proc_describe(const struct rlt *r, const struct rlt_proc *p, char *text
         snprintf(how, sizeof how, "was killed by signal %d (SIG%s)", WTERMSIG(p->status), name ? name : "?");
     } else if (p->has_status && WIFEXITED(p->status)) {
         snprintf(how, sizeof how, "exited with status %d", WEXITSTATUS(p->status));
+    } else if (p->forked_by && !rlt_pool_has_zygote(p)) {
+        snprintf(how, sizeof how, "ended with its zygote"); /* who would have told the status */
     }
     snprintf(text, size, "%s pid %d on node %u (%s) %s%s%s", role, p->pid, r->node, r->config.node_name, how,
              p->crash ? "\n" : "", p->crash ? p->crash : "");

@@ -68,6 +68,7 @@ struct rlt_proc {
     struct rlt_list monitors; /* rlt_monitor.in_watcher */
 
     /* worker */
+    uint64_t          forked_by; /* conn of its zygote */
     struct rlt_lease *lease; /* task or actor; NULL: warm and idle, or starting */
     struct rlt_list   in_idle;
     uint64_t          idle_since;
@@ -191,6 +192,7 @@ struct rlt_stream {
     uint64_t         stream;
     struct rlt_peer *peer; /* NULL: accepted, and has not said who it is */
     bool             is_ours, is_open;
+    uint64_t         heard_at; /* when a frame last came by it */
     struct rlt_timer timer; /* accepted: until its first frame */
 };
 
@@ -240,6 +242,7 @@ struct rlt_head {
     uint64_t         view_version;
     uint64_t         report_version;
     uint64_t         reported_at;
+    bool             is_change_reported; /* the last report brought something new */
     uint64_t         reported_hash; /* of what the last report said: unchanged ones wait for the next sign of life */
     struct rlt_timer report;
     struct rlt_timer patience; /* the oldest request that is not answered */
@@ -324,6 +327,7 @@ void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid);
 void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote);
 void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker); /* greeting and pid come in either order */
 void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker); /* it has no lease: gets one, or waits warm */
+bool rlt_pool_has_zygote(const struct rlt_proc *worker); /* the one that forked it lives */
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p);       /* a zygote or worker ended */
 struct rlt_proc *rlt_pool_take(struct rlt *r, struct rlt_job *job);
 void rlt_pool_remove(struct rlt_proc *p); /* it is not to be taken any more */

@@ -121,6 +121,7 @@ int manta_shutdown(void)
     mt_vec_fini(&lib.watches);
     mt_vec_fini(&lib.news);
     mt_vec_fini(&lib.requests);
+    lib_callbacks_end();
     os_client_fini(&lib.store);
     wrk_fini(&lib.wrk);
     own_fini(&lib.own);

@@ -31,6 +31,7 @@ enum {
     MANTA_ETASK = 8, /* the user's function reported an error: see user_code */
     MANTA_ECANCELLED = 9,
     MANTA_EDEADLK = 10,
+    MANTA_EEND = 11, /* a generator has no further item */
     /* somebody died */
     MANTA_EWORKER_DIED = 20,
     MANTA_EACTOR_DIED = 21,

@@ -17,7 +17,7 @@
 
 #include <stdio.h>
 
-void own_cancel_done(struct own *own, struct own_task *task, const struct lane_ref *place)
+void own_cancel_done(struct own *own, struct own_task *task)
 {
     struct own_failure f;
     bool               may_have_run = task->attempt || task->state == OWN_SENT;
@@ -27,8 +27,6 @@ void own_cancel_done(struct own *own, struct own_task *task, const struct lane_r
     f.attempt = task->attempt;
     f.node = own->node;
     snprintf(f.function, sizeof f.function, "%s", task->name);
-    if (place && own->free_place)
-        own->free_place(own, place, true);
     own_task_fail(own, task, &f);
 }
 
@@ -105,7 +103,7 @@ static enum own_cancelled cancel_sent(struct own *own, struct own_task *task)
     if (lane_claim_take(&lane->claims[slot], task->sequence, task->attempt, LANE_REVOKED)) {
         own_lane_clear(lane, task);
         task->state = OWN_QUEUED; /* it has not run */
-        own_cancel_done(own, task, NULL);
+        own_cancel_done(own, task);
         return OWN_CANCELLED_NEVER;
     }
     if (lane->is_remote && !tell_remote(own, lane, task))
@@ -136,7 +134,7 @@ static enum own_cancelled cancel_task(struct own *own, struct own_task *task, ui
         own_queue_remove(&actor->queue, task);
     else if (task->state == OWN_QUEUED)
         own_class_remove(task->cls, task);
-    own_cancel_done(own, task, NULL);
+    own_cancel_done(own, task);
     if (actor)
         own_actor_pump(own, actor); /* those behind it may have waited for its arguments only */
     return OWN_CANCELLED_NEVER;

@@ -203,7 +203,7 @@ static void class_fail_all(struct own *own, struct own_class *cls)
     cls->refused = NULL;
     for (struct own_task *task; (task = own_class_pop(cls));) {
         why.outcome = task->attempt ? 2 : 0; /* one that waits for its retry may have run */
-        own_ref_set_failed(own, task->ref, &why);
+        own_task_set_failed(own, task, &why);
         own_task_finish(own, task);
     }
     own_class_demand(own, cls, 0);

@@ -13,8 +13,10 @@
     X(cluster)          \
     X(task)             \
     X(queue)            \
+    X(metg)             \
     X(actor)            \
     X(object)           \
+    X(result)           \
     X(failure)
 /* clang-format on */
 
