@@ -148,6 +148,11 @@ static void act(struct own_out *out)
 
 void lib_act(void)
 {
+    if (MT_UNLIKELY(lib.inlined != NULL)) {
+        lib_inline_act(&lib.own.out);
+        lib_inline_act(&lib.wrk.out);
+        return;
+    }
     act(&lib.own.out);
     act(&lib.wrk.out);
 }
@@ -234,8 +239,13 @@ static bool down_drain(void)
 
 bool lib_pump(void)
 {
-    bool     any = down_drain();
+    bool     any = false;
     uint64_t completed = lib.own.completed;
+    if (MT_UNLIKELY(lib.inlined != NULL)) {
+        lib_inline_run();
+        return false;
+    }
+    any = down_drain();
     if (shm_load32_acquire(&lib.park->socket_count) != lib.socket_seen) {
         lib_socket_drain();
         any = true;

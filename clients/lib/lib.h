@@ -94,6 +94,7 @@ struct lib {
     bool             is_rung;        /* the descriptor is readable */
     bool             is_calling;     /* callbacks run */
     uint64_t         watch_number;
+    struct lib_inline *inlined; /* MANTA_INLINE=1; else NULL */
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
     manta_ctx       *running; /* worker: the task of the main thread */
     pthread_t        main_thread;
@@ -227,6 +228,17 @@ int64_t lib_run_look_ns(void);
 /* Helper, under the lock: reports a run that has outlived its timeout_ms and its grace, and ends this process. */
 void lib_run_check(uint64_t now_ns);
 
+/* ---- lib_inline.c: all under the lock but the first two ---- */
+bool      lib_inline_wanted(void);
+mt_status lib_inline_start(void);
+void      lib_inline_stop(void);
+void      lib_inline_run(void); /* everything that may run; the lock is released around each */
+bool      lib_inline_wait(lib_ready ready, void *arg, int64_t deadline_ns);
+void      lib_inline_act(struct own_out *out);
+manta_status lib_inline_call(struct lib_request *r, uint16_t kind, const void *payload, size_t size, manta_error *e);
+bool      lib_inline_may_name(const char *name, struct own_failure *f); /* EEXIST */
+void      lib_inline_kill(struct own_actor *actor, bool restart);
+
 /* ---- lib_object.c ---- */
 /* manta_put of a value of another type; of an 's' its NUL belongs to it. */
 manta_ref *lib_put(const void *data, size_t size, char type);
@@ -279,6 +291,17 @@ void lib_events_ring(void);
 void lib_events_seen(void);
 
 /* ---- lib_worker.c ---- */
+struct lib_outcome { /* as LANE_DONE says it */
+    manta_status   code;
+    int32_t        user_code;
+    uint16_t       flags;
+    const uint8_t *payload;
+    size_t         size;
+    manta_ctx     *context; /* holds the payload */
+};
+void lib_outcome_free(struct lib_outcome *out);
+/* Runs one record in this process, without the lock. Of an actor, its state is in *type and *self. */
+void lib_run_here(struct wrk_run *run, manta_actor_type **type, void **self, struct lib_outcome *out);
 /* LANE_DONE's payload of a failure; returns its size. */
 size_t lib_failure_payload(manta_ctx *c, manta_status code, uint8_t *out, size_t room);
 void   lib_fail_timed_out(manta_ctx *c);

@@ -279,6 +279,8 @@ struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f)
     if (MT_UNLIKELY(!lib.has_helper))
         lib_helper_start();
     ref = own_submit(&lib.own, call);
+    if (MT_UNLIKELY(lib.inlined != NULL))
+        lib_inline_run();
     if (lib.own.out.wake_count || lib.own.out.up.size)
         lib_act();
     if (!ref)
@@ -404,6 +406,8 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
                 return lib_check(e);
             if (lib_run_is_over())
                 return lib_error_run_over(e);
+            if (lib.inlined)
+                return lib_error(e, MANTA_EDEADLK, "MANTA_INLINE=1: what would make this value waits for the caller itself");
             return lib_error(e, MANTA_ETIMEDOUT, "the value was not there within %lld ms%s%s", (long long)timeout_ms,
                              ref->task ? ": waiting for " : "", ref->task ? ref->task->name : "");
         }

@@ -134,6 +134,8 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
 {
     uint64_t idle_since = 0;
     bool     is_ready;
+    if (MT_UNLIKELY(lib.inlined != NULL))
+        return lib_inline_wait(ready, arg, deadline_ns);
     lib.calls++;
     own_flush(&lib.own);
     lib_act();
@@ -172,6 +174,8 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
     struct ctl_reply reply;
     if (in_callback)
         return lib_error(e, MANTA_EDEADLK, "this call waits for the raylet, which a callback may not do");
+    if (lib.inlined)
+        return lib_inline_call(request, kind, payload, size, e);
     request->id = own_id_next(&lib.own);
     request->is_done = false;
     request->fd_count = 0;
@@ -297,7 +301,7 @@ static void *helper_main(void *arg)
 void lib_helper_start(void)
 {
     pthread_condattr_t attr;
-    if (lib.has_helper)
+    if (lib.has_helper || lib.inlined)
         return;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -442,6 +442,62 @@ static void run_one(struct wrk_run *run, uint64_t *now)
         retire();
 }
 
+void lib_run_here(struct wrk_run *run, manta_actor_type **type, void **self, struct lib_outcome *out)
+{
+    manta_ctx       *c = calloc(1, sizeof *c), *outer = lib.running;
+    struct arguments a;
+    struct lane_value value;
+    uint8_t          held[MANTA_ARGS_MAX * sizeof(mt_id)];
+    __typeof__(actor) before = actor;
+    if (!c)
+        abort(); /* as a worker would be */
+    context_begin(c, run);
+    a.count = a.pinned_count = a.ref_count = a.actor_count = 0;
+    actor.type = type ? *type : NULL;
+    actor.self = self ? *self : NULL;
+    lib_lock();
+    limits_begin(c, run, lib_now_ns());
+    lib.running = c;
+    lib_unlock();
+    out->code = c->ahead ? (manta_fail(c, 0, "MANTA_INLINE=1 runs no generators"), MANTA_EUNSUPPORTED)
+                : run->record.kind == LANE_TASK ? run_task(c, &a, run)
+                : run->record.kind == LANE_CALL ? run_method(c, &a, run)
+                                                : run_create(c, &a, run);
+    if (c->deadline_ns && (int64_t)lib_now_ns() >= c->deadline_ns) {
+        lib_fail_timed_out(c);
+        out->code = MANTA_ETIMEDOUT;
+    }
+    if (c->results > 1 && out->code == MANTA_OK)
+        out->code = lib_returned(c, &out->size);
+    out->payload = c->results > 1 && out->code == MANTA_OK ? c->many : c->bytes;
+    out->flags = out->code ? LANE_DONE_ERROR : 0;
+    out->user_code = out->code ? c->failure.user_code : 0;
+    if (out->code) {
+        out->size = lib_failure_payload(c, out->code, c->bytes, sizeof c->bytes);
+    } else if (c->results <= 1) {
+        value = (struct lane_value){.type = c->has_value ? (uint8_t)c->type : 'v', .flags = c->has_value ? c->flags : 0,
+                                    .size = c->has_value ? c->size : 0};
+        memcpy(c->bytes, &value, sizeof value);
+        out->size = sizeof value + ((value.size + 7u) & ~7u);
+    }
+    lib_lock();
+    lib.running = outer;
+    if (type && run->record.kind == LANE_CREATE) {
+        *type = actor.type;
+        *self = actor.self;
+    }
+    actor = before;
+    (void)give_back_arguments(&a, held); /* the process that holds them is the one that owns them */
+    lib_unlock();
+    out->context = c;
+}
+
+void lib_outcome_free(struct lib_outcome *out)
+{
+    free(out->context->many);
+    free(out->context);
+}
+
 MT_NORETURN static void leave(int code)
 {
     if (actor.type && actor.type->destroy && actor.self)

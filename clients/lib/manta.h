@@ -46,6 +46,9 @@ typedef struct manta_init_opts {
 
 /* Connects this process to a cluster and becomes a driver; blocks up to opts->timeout_ms. Call it once, first thing in
  * main: Manta starts the same executable again as its workers, and in those this call never returns.
+ * MANTA_INLINE=1 in the environment: no cluster and no process; this one runs every task and actor's method by itself,
+ * inside the call that submits it, one at a time: for gdb and sanitizers. Same results and errors; resources and
+ * placement are not looked at, a timeout only asks, a kill loses the state, generators fail with EUNSUPPORTED.
  * EINVAL (twice; bad option), ECONN (no cluster there), EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
 MANTA_API manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e);
 

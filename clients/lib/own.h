@@ -502,6 +502,9 @@ mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *me
 bool      own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task); /* false: full */
 void      own_lane_publish(struct own *own, struct own_lane *lane);
 void      own_lane_poll(struct own *own, struct own_lane *lane);
+/* What LANE_DONE says of a task that has left its slot. */
+mt_status own_task_outcome(struct own *own, struct own_lane *lane, struct own_task *task, const struct lane_record *record,
+                           const uint8_t *payload, size_t size);
 /* The task has left its slot. */
 void      own_lane_clear(struct own_lane *lane, struct own_task *task);
 void      own_lane_recall(struct own *own, struct own_lane *lane);

@@ -180,12 +180,22 @@ static mt_status done_with_value(struct own *own, struct own_lane *lane, struct 
     return st;
 }
 
+mt_status own_task_outcome(struct own *own, struct own_lane *lane, struct own_task *task, const struct lane_record *record,
+                           const uint8_t *payload, size_t size)
+{
+    struct own_failure failure;
+    if (!(record->flags & LANE_DONE_ERROR))
+        return done_with_value(own, lane, task, payload, size);
+    failure_of_record(task, record, payload, size, &failure);
+    done_with_error(own, task, &failure);
+    return mt_ok();
+}
+
 static mt_status lane_outcome(struct own *own, struct own_lane *lane, const struct lane_record *record,
                               const uint8_t *payload)
 {
     size_t             size = record->length - LANE_RECORD_SIZE;
     struct own_task   *task = record->slot < LANE_SLOTS ? lane->tasks[record->slot] : NULL;
-    struct own_failure failure;
     uint64_t           took;
 
     if (record->kind == LANE_END)
@@ -208,12 +218,7 @@ static mt_status lane_outcome(struct own *own, struct own_lane *lane, const stru
     took = (uint64_t)1 << ((record->flags >> 8) & 63);
     if (task->cls)
         task->cls->task_ns = (task->cls->task_ns * 7 + took) / 8;
-    if (record->flags & LANE_DONE_ERROR) {
-        failure_of_record(task, record, payload, size, &failure);
-        done_with_error(own, task, &failure);
-        return mt_ok();
-    }
-    return done_with_value(own, lane, task, payload, size);
+    return own_task_outcome(own, lane, task, record, payload, size);
 }
 
 /* A worker that breaks the protocol is as good as dead: the raylet is asked to make it so. */
