@@ -39,16 +39,21 @@ typedef struct manta_init_opts {
     double      num_cpus;  /* private cluster: 0 is what the machine has */
     double      num_gpus;
     int64_t     store_memory; /* bytes of object store of the private cluster; 0: 30 % of memory */
+    const char *spill_dir; /* of the private cluster: where values go when the store is full; NULL: $TMPDIR, else
+                              /var/tmp; "none": nowhere */
+    int64_t     spill_bytes; /* most of them there; 0: what the disk has */
     const char *job_name;  /* for people; default: the program's name */
     const char *name_space; /* of named actors; default: "default" */
     int64_t     timeout_ms; /* to get a cluster; 0: 30 s */
+    const struct manta_runtime_env *runtime_env; /* of all tasks and actors of the job; NULL: the driver's surroundings */
 } manta_init_opts;
 
 /* Connects this process to a cluster and becomes a driver; blocks up to opts->timeout_ms. Call it once, first thing in
  * main: Manta starts the same executable again as its workers, and in those this call never returns.
  * MANTA_INLINE=1 in the environment: no cluster and no process; this one runs every task and actor's method by itself,
  * inside the call that submits it, one at a time: for gdb and sanitizers. Same results and errors; resources and
- * placement are not looked at, a timeout only asks, a kill loses the state, generators fail with EUNSUPPORTED.
+ * placement are not looked at, a timeout only asks, a kill loses the state, generators and runtime
+ * environments fail with EUNSUPPORTED.
  * EINVAL (twice; bad option), ECONN (no cluster there), EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
 MANTA_API manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e);
 
@@ -171,7 +176,7 @@ typedef struct manta_resource {
 typedef struct manta_task_opts {
     double                num_cpus; /* 0: 1 CPU, unless no_cpu */
     bool                  no_cpu;
-    double                num_gpus;
+    double                num_gpus; /* CUDA_VISIBLE_DEVICES of its process names the devices of the lease */
     int64_t               memory; /* bytes, for placement */
     const manta_resource *resources;
     int                   resource_count;
@@ -181,6 +186,7 @@ typedef struct manta_task_opts {
     uint32_t              node;           /* only there; 0: anywhere */
     bool                  node_soft;      /* there if possible */
     int                   backpressure;   /* manta_call_stream: items the producer may be ahead; 0: 1024; at most 2048 */
+    const struct manta_env *env;          /* runtime environment; NULL: the job's, inside a task the task's own */
     int64_t               timeout_ms;     /* of one run, from its start; 0: none. Past it manta_is_cancelled says so, waits
                                              inside it end, and the ref fails with ETIMEDOUT; a run that has not ended
                                              500 ms later is killed with its worker. Tried again with retry_on_error only */
@@ -245,9 +251,11 @@ MANTA_API manta_status manta_get_bool(manta_ref *ref, int64_t timeout_ms, bool *
 MANTA_API int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready,
                          manta_error *e);
 
-/* Copies a value into the object store. Never NULL; manta_get tells ENOMEM or ESTORE_FULL. */
+/* Copies a value into the object store. Never NULL; manta_get tells ENOMEM, ESTORE_FULL or EDISK_FULL. In a full store it
+ * waits while values that nobody reads go to disk: 10 s at most without any getting free. What is larger than the store
+ * fails at once. */
 MANTA_API manta_ref *manta_put(const void *data, size_t size);
-/* Writes in place: room in shared memory (ESTORE_FULL, ENOMEM), then seal makes it a value, or drop gives it back. */
+/* Writes in place: room in shared memory (waits and fails as manta_put), then seal makes it a value, or drop gives it back. */
 typedef struct manta_buffer {
     void  *data;
     size_t size;
@@ -379,6 +387,7 @@ typedef struct manta_actor_opts {
     bool                  spread;
     uint32_t              node;
     bool                  node_soft;
+    const struct manta_env *env;           /* as in manta_task_opts */
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
@@ -413,6 +422,30 @@ MANTA_API manta_status manta_actor_watch(manta_actor *actor, manta_death_fn fn, 
 MANTA_API manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch,
                                         manta_error *e);
 MANTA_API void         manta_unwatch(uint64_t watch);
+
+/* ---- runtime environment --------------------------------------------------------------------------------------- */
+
+/* Where tasks and actors run. What is NULL is as around it: of the job's environment (manta_init_opts), inside a task the
+ * task's own, else the driver's variables and folder. Workers are shared among equal environments only. */
+typedef struct manta_runtime_env {
+    const char *const *env_vars; /* "NAME=value", ended by NULL; they stand before the worker's program begins */
+    const char *working_dir;     /* a folder here. Its files (at most 500 MiB; links that stay inside) are copied, unpacked
+                                    once a node, and are the current folder of all these workers: read them, write
+                                    elsewhere. They go with the job. */
+    const char *const *files;    /* single files here, ended by NULL, put into the current folder under their last name */
+    const char *code;            /* a shared object (.so) here: loaded here and by the workers, where its constructors
+                                    (MANTA_TASK, MANTA_REGISTER, MANTA_ACTOR) add functions, called by name. The program
+                                    must link libmanta as a shared library. */
+} manta_runtime_env;
+typedef struct manta_env manta_env;
+
+/* Prepares an environment for manta_task_opts and manta_actor_opts: reads the files, hands them to the raylet. Equal
+ * descriptions give the same environment. Blocks on the disk and up to 10 s. NULL: *e says why: EINVAL (a variable),
+ * EENV (which step: set env_vars, make working_dir, copy files, load code), ENOMEM, ECONN. What fails only on the node
+ * of a worker comes out of manta_get of its tasks: EENV, with step and node. Freed with manta_env_free, also before
+ * the tasks that were submitted with it have run. A .so should be loaded before other threads make calls. */
+MANTA_API manta_env *manta_env_new(const manta_runtime_env *env, manta_error *e);
+MANTA_API void       manta_env_free(manta_env *env);
 
 /* ---- the cluster ----------------------------------------------------------------------------------------------- */
 

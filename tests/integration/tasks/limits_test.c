@@ -299,6 +299,55 @@ static void max_calls_waits(void)
     CHECK(test_board_wait(&board->words[RAN], 4));
 }
 
+/* ---- devices ---- */
+static manta_status devices(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    (void)argc, (void)argv;
+    test_sleep_ms(100); /* so that two of them run at a time */
+    return manta_return_str(c, text ? text : "none");
+}
+MANTA_REGISTER(devices, ">s");
+
+static void devices_are(const manta_task_opts *opts, int count, const char *one, const char *other)
+{
+    manta_ref  *refs[2];
+    manta_error e;
+    manta_view  view;
+    int         ones = 0;
+    for (int i = 0; i < count; i++)
+        refs[i] = manta_call("devices", opts, MANTA_NO_ARGS);
+    for (int i = 0; i < count; i++) {
+        CHECK_CODE(manta_get(refs[i], TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+        if (strcmp(view.data, one) != 0)
+            CHECK_STR((const char *)view.data, other);
+        ones += strcmp(view.data, one) == 0;
+        manta_release(&view);
+        manta_free(refs[i]);
+    }
+    CHECK(ones >= 1);
+}
+
+static void visible_devices(void)
+{
+    static const manta_task_opts one = {.num_gpus = 1}, both = {.num_gpus = 2}, none = {.num_gpus = 0};
+    devices_are(&one, 2, "0", "1");
+    devices_are(&both, 1, "0,1", "0,1");
+    devices_are(&none, 1, "none", "none"); /* not one that a lease with devices has used */
+}
+
+/* Of what was restricted before, that part. */
+static void visible_subset(void)
+{
+    static const manta_task_opts both = {.num_gpus = 2};
+    manta_init_opts opts = {.num_cpus = 2, .num_gpus = 2};
+    manta_error     e;
+    setenv("CUDA_VISIBLE_DEVICES", "5,GPU-abc", 1);
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
+    devices_are(&both, 1, "5,GPU-abc", "5,GPU-abc");
+    manta_shutdown();
+}
+
 /* ---- bad input ---- */
 static void bad_limits(void)
 {
@@ -331,6 +380,8 @@ int main(int argc, char **argv)
         {"retries_counted", retries_counted, {.num_cpus = 1}, false, 0},
         {"max_calls", max_calls, {.num_cpus = 1}, false, 0},
         {"max_calls_waits", max_calls_waits, {.num_cpus = 2}, false, 0},
+        {"visible_devices", visible_devices, {.num_cpus = 2, .num_gpus = 2}, false, 0},
+        {"visible_subset", visible_subset, {0}, true, 0},
         {"bad_limits", bad_limits, {.num_cpus = 1}, false, 0},
         {NULL, NULL, {0}, false, 0},
     };
