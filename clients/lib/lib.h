@@ -95,6 +95,7 @@ struct lib {
     bool             is_calling;     /* callbacks run */
     uint64_t         watch_number;
     struct lib_inline *inlined; /* MANTA_INLINE=1; else NULL */
+    MT_VEC(void *) killed_states; /* of actors, inline: lost on purpose, and no leak that a sanitizer is to report */
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
     uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
     char             code[4096]; /* path of the .so that it loads; "": none */

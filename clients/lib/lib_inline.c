@@ -370,6 +370,7 @@ void lib_inline_kill(struct own_actor *actor, bool restart)
         return;
     if (a) {
         a->is_killed = !restart || actor->restarts_left == 0;
+        (void)mt_vec_push(&lib.killed_states, a->self).code;
         a->self = NULL; /* as the memory of a killed process: gone without a word */
     }
     actor->is_ending = actor->is_ending || !restart;
