@@ -558,7 +558,9 @@ static void op_cancel(struct sim_proc *p)
     struct sim_script *c = &p->script;
     struct sim        *s = p->s;
     struct sim_item   *item = c->items.count ? &c->items.data[sim_random(s, c->items.count)] : NULL;
-    uint32_t           flags = (sim_chance(s, 200000) ? OWN_CANCEL_FORCE : 0u) | (sim_chance(s, 400000) ? OWN_CANCEL_RECURSIVE : 0u);
+    uint32_t           flags = sim_chance(s, 200000) ? OWN_CANCEL_FORCE : 0;
+    if (sim_chance(s, 400000))
+        flags |= OWN_CANCEL_RECURSIVE;
     if (c->kept_count && sim_chance(s, 200000))
         item = &c->kept[sim_random(s, (uint64_t)c->kept_count)]; /* that has ended already */
     if (!item || !item->task || (item->ref->task && item->ref->task->results)) /* a generator's end is its stream's */
