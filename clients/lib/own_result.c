@@ -176,6 +176,24 @@ mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own
     return mt_ok();
 }
 
+void own_task_drop_values(struct own *own, const struct own_task *task, const uint8_t *payload, size_t size)
+{
+    uint32_t count = task->results ? task->results->count : 1;
+    for (uint32_t i = 0; i < count && own->free_place; i++) {
+        struct lane_value value;
+        struct lane_ref   place;
+        size_t            padded;
+        if (value_read(payload, size, &value, &padded).code)
+            return;
+        if (value.flags & LANE_VALUE_SHARED) {
+            shm_read(&place, payload + sizeof value, sizeof place);
+            own->free_place(own, &place, true);
+        }
+        payload += padded;
+        size -= padded;
+    }
+}
+
 mt_status own_task_declares(struct own *own, struct own_task *task, const uint8_t *payload, size_t size)
 {
     uint32_t            count = (uint32_t)(size / sizeof(struct lane_ref));
