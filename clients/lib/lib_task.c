@@ -621,10 +621,10 @@ void manta_progress(void)
     lib_lock();
     if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
         lib.calls++;
-        lib_events_seen();
         lib_pump();
         lib_run_news();
         lib_run_callbacks();
+        lib_events_seen();
     }
     lib_unlock();
 }
