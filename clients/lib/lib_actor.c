@@ -25,6 +25,7 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
     memset(spec, 0, sizeof *spec);
     spec->name = name;
     spec->flags = CTL_CLASS_ACTOR;
+    spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return true;
     spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;
@@ -99,7 +100,7 @@ struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int
     } else if (!actor) {
         own_failure_set(&f, MT_EINVAL, "a call on an actor handle that is NULL");
     } else if (actor->state == OWN_ACTOR_DEAD && actor->failure) {
-        f = *actor->failure;
+        own_actor_failure(actor, method, &f);
     } else if (!method) {
         own_failure_set(&f, MT_EINVAL, "a call of actor %s without the name of a method", actor->name);
     } else if (!m) {

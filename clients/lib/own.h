@@ -332,6 +332,7 @@ struct own_class_spec {
     const char         *name;
     uint64_t            group; /* function or actor type */
     uint32_t            flags, policy, node;
+    uint64_t            env; /* key of a runtime environment; 0: our own */
     uint32_t            resource_count;
     struct ctl_resource resources[CTL_RESOURCES];
 };
@@ -384,6 +385,8 @@ void own_ref_ask(struct own *own, struct own_ref *ref);
 void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
 
 void own_task_finish(struct own *own, struct own_task *task); /* frees it and what it holds */
+/* For errors: "function", or "actor.method". */
+void own_task_name(const struct own_task *task, char *out, size_t room);
 void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why);
 /* Its arguments are there: encodes them. False: one of them failed, and so did the task, which is gone. */
 bool own_task_ready(struct own *own, struct own_task *task);
@@ -448,6 +451,8 @@ void      own_lane_ended(struct own *own, struct own_lane *lane, const struct ct
 
 /* ---- actors: own_actor.c ---- */
 /* `create` brings function (hash of the type's name), arguments and name. NULL only without memory. */
+/* Why a call of an actor that is dead fails. */
+void own_actor_failure(const struct own_actor *actor, const char *method, struct own_failure *out);
 struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *spec, const char *space,
                                 const char *public_name, int32_t restarts, int32_t call_retries,
                                 const struct own_call *create);

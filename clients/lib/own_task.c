@@ -236,6 +236,14 @@ static const struct own_failure *failed_argument(const struct own_task *task)
     return NULL;
 }
 
+void own_task_name(const struct own_task *task, char *out, size_t room)
+{
+    if (task->kind == LANE_CALL)
+        snprintf(out, room, "%s.%s", task->actor->name, task->name);
+    else
+        snprintf(out, room, "%s", task->name);
+}
+
 static void task_fail(struct own *own, struct own_task *task, const struct own_failure *why)
 {
     if (task->kind == LANE_CREATE)
@@ -249,8 +257,10 @@ static void task_fail(struct own *own, struct own_task *task, const struct own_f
 static void task_fail_status(struct own *own, struct own_task *task, mt_status st)
 {
     struct own_failure f;
-    own_failure_set(&f, st.code, "%s: %s", task->name, st.what);
-    snprintf(f.function, sizeof f.function, "%s", task->name);
+    char               name[sizeof f.function];
+    own_task_name(task, name, sizeof name);
+    own_failure_set(&f, st.code, "%s: %s", name, st.what);
+    memcpy(f.function, name, sizeof f.function);
     task_fail(own, task, &f);
 }
 
@@ -366,7 +376,7 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
         task_fail(own, task, why);
         return;
     }
-    if (task->retries_left > 0)
+    if (task->retries_left > 0 && !MT_PLANT(MT_PLANT_RETRY_UNCOUNTED))
         task->retries_left--;
     task->attempt++;
     if (task->results)

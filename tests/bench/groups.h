@@ -12,6 +12,7 @@
     X(floor)            \
     X(cluster)          \
     X(task)             \
+    X(metg)             \
     X(actor)            \
     X(object)           \
     X(result)           \
