@@ -271,8 +271,12 @@ bool lib_results_fit(const char *name, const char *signature, const struct own_c
                      struct own_failure *f)
 {
     const char *letters = strchr(signature, '>');
-    uint32_t    gives = lib_result_count(signature), wants = call->count ? call->count : 1;
-    bool        any = letters && strchr(letters, '*');
+    uint32_t    gives, wants = call->count ? call->count : 1;
+    bool        any;
+    if (MT_LIKELY(wants == 1 && !call->stream && (!letters || !letters[1] || !letters[2])))
+        return true;
+    any = strchr(letters ? letters : "", '*') != NULL;
+    gives = lib_result_count(signature);
     if (call->stream && gives > 1 && !any)
         own_failure_set(f, MT_ETYPE, "%s returns %u values (\"%s\"): items of a generator have one type; defined at %s:%d",
                         name, gives, signature, file, line);
