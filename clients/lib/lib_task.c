@@ -293,8 +293,12 @@ bool lib_results_fit(const char *name, const char *signature, const struct own_c
                      struct own_failure *f)
 {
     const char *letters = strchr(signature, '>');
-    uint32_t    gives = lib_result_count(signature), wants = call->count ? call->count : 1;
-    bool        any = letters && strchr(letters, '*');
+    uint32_t    gives, wants = call->count ? call->count : 1;
+    bool        any;
+    if (MT_LIKELY(wants == 1 && !call->stream && (!letters || !letters[1] || !letters[2])))
+        return true;
+    any = strchr(letters ? letters : "", '*') != NULL;
+    gives = lib_result_count(signature);
     if (call->stream && gives > 1 && !any)
         own_failure_set(f, MT_ETYPE, "%s returns %u values (\"%s\"): items of a generator have one type; defined at %s:%d",
                         name, gives, signature, file, line);
@@ -641,10 +645,10 @@ void manta_progress(void)
     lib_lock();
     if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
         lib.calls++;
-        lib_events_seen();
         lib_pump();
         lib_run_news();
         lib_run_callbacks();
+        lib_events_seen();
     }
     lib_unlock();
 }

@@ -327,7 +327,7 @@ MANTA_API manta_status manta_map(const char *name, const manta_task_opts *opts, 
 /* A value that declares the refs which it is about: whoever holds it holds them. Bytes inside a value keep nothing alive,
  * declared refs do. As manta_put; the refs stay the caller's. EINVAL: one is NULL or of another job. */
 MANTA_API manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs, size_t count);
-/* The same as a task's or method's (first) result; at most once. */
+/* The same as a task's or method's only result; at most once. EUNSUPPORTED where the driver runs its tasks itself. */
 MANTA_API manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, manta_ref *const *refs,
                                          size_t count);
 /* Fills up to `max` handles of the refs that the value behind a view of manta_get declares; each is freed with manta_free.

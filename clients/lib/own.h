@@ -453,11 +453,11 @@ void own_cancel_tick(struct own *own, struct own_lane *lane);
 void own_cancel_done(struct own *own, struct own_task *task);
 
 /* ---- what comes back: own_result.c, own_stream.c ---- */
-/* Room for several values or a stream, where the call asks for it. False: no memory. */
+/* Room for several values or a stream. False: no memory. */
 bool      own_results_new(struct own *own, struct own_task *task, const struct own_call *call);
 void      own_results_drop(struct own *own, struct own_task *task);
 void      own_results_again(struct own *own, struct own_task *task); /* another attempt: forgets what it declared */
-uint32_t  own_results_word(const struct own_task *task); /* lane_call_head.results */
+uint32_t  own_results_word(const struct own_task *task); /* lane_call_head.results, where there are such */
 /* Every value of the task fails, or its generator ends so. */
 void      own_task_set_failed(struct own *own, struct own_task *task, const struct own_failure *why);
 /* The payload of LANE_DONE: values, then ids of refs that the worker holds. */

@@ -213,7 +213,7 @@ static size_t value_size(const struct own_arg *arg)
 static mt_status encode(struct own *own, struct own_task *task, const struct own_arg *args, int argc)
 {
     size_t   size = sizeof(struct lane_call_head);
-    struct lane_call_head head = {(uint32_t)argc, own_results_word(task)};
+    struct lane_call_head head = {(uint32_t)argc, task->results ? own_results_word(task) : 1};
     uint8_t *at;
     struct lane_limits limits;
     memcpy(&limits, task->small, sizeof limits);
@@ -413,7 +413,7 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call)
     ref->id = mt_id_with_index(task->id, 1);
     ref->task = task;
     own_ref_hold(ref); /* the task's own hold, until it is finished */
-    if (!own_results_new(own, task, call)) {
+    if (MT_UNLIKELY(call->count > 1 || call->stream) && !own_results_new(own, task, call)) {
         own_task_finish(own, task);
         own_ref_drop(own, ref);
         return NULL;
