@@ -79,6 +79,7 @@ void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_r
         return; /* said twice */
     struct rlt_class *c = rlt_calloc(sizeof *c);
     c->owner = owner;
+    c->job = def.env ? rlt_env_workers(r, rlt_job_base(owner->job), def.env, 0) : owner->job;
     c->def = def;
     rlt_list_init(&c->in_owner);
     rlt_list_init(&c->in_waiting);

@@ -128,7 +128,7 @@ static void fail_calls(struct own *own, struct own_actor *actor)
         f.outcome = task->attempt ? 2 : 0; /* a call that waits for its retry may have run */
         if (task == actor->create)
             continue;
-        own_ref_set_failed(own, task->ref, &f);
+        own_task_set_failed(own, task, &f);
         own_task_finish(own, task);
     }
 }
