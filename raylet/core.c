@@ -7,6 +7,8 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/log.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -293,6 +295,7 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
         rlt_pool_spawned(r, p, e->pid);
         break;
     case RLT_EV_UP_BROKEN:
+        mt_log(MT_LOG_WARN, "process_dropped", "pid=%d why=\"its ring is broken, or it reads nothing\"", p->pid);
         rlt_proc_gone(r, p);
         break;
     case RLT_EV_PROC_DRAINED:

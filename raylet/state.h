@@ -63,7 +63,7 @@ struct rlt_proc {
     struct rlt_job     *job;
 
     struct rlt_list classes;  /* rlt_class.in_owner */
-    uint32_t        class_count;
+    uint32_t        class_count, class_sweep_at; /* at that count, actors' classes that are over are looked for */
     struct rlt_list owned;    /* rlt_lease.in_owner: it is the owner or caller */
     struct rlt_list served;   /* rlt_lease.in_worker: it is the worker */
     struct rlt_list monitors; /* rlt_monitor.in_watcher */

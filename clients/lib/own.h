@@ -337,6 +337,7 @@ struct own {
     mt_map   early_ends; /* lease -> ctl_ended that has overtaken its grant (rings and socket are not ordered) */
     mt_map   unwanted;   /* lease -> 1: given up when it was granted; its end is expected */
     MT_VEC(struct own_class *) class_list;
+    uint32_t last_class; /* number of the newest; none is used again */
     MT_VEC(struct own_lane *) lanes;
     mt_map   extras;     /* id of a ref with OWN_REF_EXTRA -> own_extra */
     struct own_stream *streams;
@@ -364,6 +365,9 @@ struct own_class_spec {
 };
 /* The class for these needs, made at its first use; NULL only without memory. An actor's class is its own: `id`. */
 struct own_class *own_class_get(struct own *own, const struct own_class_spec *spec, mt_id actor);
+struct own_class *own_class_of_id(const struct own *own, uint32_t class_id); /* NULL: there is none any more */
+/* The class of an actor that is gone: it is given up and freed. */
+void own_class_retire(struct own *own, struct own_class *cls);
 /* Moves ready tasks to lanes and tells the raylet how many leases are wanted. */
 void own_class_pump(struct own *own, struct own_class *cls);
 void own_class_tick(struct own *own, struct own_class *cls);

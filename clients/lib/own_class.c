@@ -47,7 +47,7 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
     }
     cls->key = key;
     (void)mt_vec_push(&own->class_list, cls).code;
-    cls->wire.class_id = (uint32_t)own->class_list.count;
+    cls->wire.class_id = ++own->last_class;
     cls->wire.flags = spec->flags;
     cls->wire.policy = spec->policy;
     cls->wire.node = spec->node;
@@ -57,6 +57,29 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
     strncpy(cls->wire.name, spec->name, sizeof cls->wire.name - 1);
     cls->idle_since_ns = own->now_ns;
     return cls;
+}
+
+struct own_class *own_class_of_id(const struct own *own, uint32_t class_id)
+{
+    for (size_t i = own->class_list.count; i > 0; i--) /* the newest are asked for most */
+        if (own->class_list.data[i - 1]->wire.class_id == class_id)
+            return own->class_list.data[i - 1];
+    return NULL;
+}
+
+void own_class_retire(struct own *own, struct own_class *cls)
+{
+    own_class_demand(own, cls, 0);
+    mt_map_remove(&own->classes, cls->key);
+    for (size_t i = 0; i < own->class_list.count; i++) {
+        if (own->class_list.data[i] == cls) {
+            mt_vec_remove(&own->class_list, i);
+            break;
+        }
+    }
+    free(cls->lanes);
+    free(cls->refused);
+    free(cls);
 }
 
 void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted)
@@ -301,10 +324,9 @@ void own_class_tick(struct own *own, struct own_class *cls)
 
 void own_class_refused(struct own *own, const struct ctl_unschedulable *why)
 {
-    struct own_class *cls;
-    if (why->class_id == 0 || why->class_id > own->class_list.count)
+    struct own_class *cls = own_class_of_id(own, why->class_id);
+    if (!cls)
         return;
-    cls = own->class_list.data[why->class_id - 1];
     if (cls->wire.flags & CTL_CLASS_ACTOR) {
         struct own_actor *actor = mt_map_ptr(&own->actors, cls->key);
         if (actor)

@@ -335,6 +335,22 @@ static void the_newest_level_wins(void **state)
     assert_non_null(down(workers[0], CTL_RECALL) ? down(workers[0], CTL_RECALL) : down(workers[1], CTL_RECALL));
 }
 
+/* An owner lives long, and makes actors without end. */
+static void classes_of_actors_that_are_over_do_not_add_up(void **state)
+{
+    struct rlt_stats s;
+    (void)state;
+    begin(false);
+    job_begins();
+    for (uint32_t id = 1; id <= 3 * MT_RLT_CLASSES_MAX; id++) {
+        define(id, 100000, CTL_CLASS_ACTOR); /* more than the node has: no lease comes in between */
+        demand(id, 1);
+        demand(id, 0);
+    }
+    rlt_stats(r, &s);
+    assert_int_equal(s.jobs, 1); /* its driver is still there */
+}
+
 static void only_the_ends_of_a_lease_may_speak_of_it(void **state)
 {
     (void)state;
@@ -581,6 +597,7 @@ int main(void)
         cmocka_unit_test_teardown(a_zygote_that_dies_three_times_is_enough, end),
         cmocka_unit_test_teardown(a_zygote_that_is_killed_while_it_forks_is_started_again, end),
         cmocka_unit_test_teardown(the_newest_level_wins, end),
+        cmocka_unit_test_teardown(classes_of_actors_that_are_over_do_not_add_up, end),
         cmocka_unit_test_teardown(only_the_ends_of_a_lease_may_speak_of_it, end),
         cmocka_unit_test_teardown(a_death_is_told_after_what_the_dead_had_said, end),
         cmocka_unit_test_teardown(short_records_end_only_who_sent_them, end),
