@@ -325,6 +325,8 @@ void rlt_lease_forget(struct rlt *r, struct rlt_lease *l)
     bool            is_switched = l->owner_node != r->node || l->worker_node != r->node;
     if (!MT_PLANT(MT_PLANT_LEASE_KEEPS))
         rlt_ledger_give(&r->ledger, &l->hold);
+    if (MT_PLANT(MT_PLANT_LEASE_LEAKS))
+        l->has_lane = false;
     if (l->has_lane && is_switched)
         rlt_act(r->out, RLT_A_SW_LANE_CLOSE)->lane = l->id; /* its memory goes when the switch has forgotten it */
     else if (l->has_lane)
