@@ -376,6 +376,7 @@ void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e
 struct rlt_job *rlt_env_workers(struct rlt *r, struct rlt_job *base, uint64_t key, uint32_t from);
 void rlt_env_go_all(struct rlt *r, struct rlt_job *base); /* the job's program is there */
 void rlt_env_made(struct rlt *r, const struct rlt_event *e);
+void rlt_env_node_lost(struct rlt *r, uint32_t node);
 void rlt_env_job_ends(struct rlt *r, struct rlt_job *base);
 bool rlt_env_job_is_empty(const struct rlt *r, const struct rlt_job *base);
 void rlt_env_job_free(struct rlt *r, struct rlt_job *base); /* all its environments, and their workers' structs */

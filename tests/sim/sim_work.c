@@ -28,9 +28,9 @@ static const char *function_name(int fn)
     return fn == SIM_FN_ADD ? "add" : fn == SIM_FN_ACTOR ? "counter" : names[fn];
 }
 
-static struct own_class *class_of(struct sim_proc *p, int fn, int64_t milli)
+static struct own_class *class_of(struct sim_proc *p, int fn, int64_t milli, uint64_t env)
 {
-    struct own_class_spec spec = {.name = function_name(fn), .group = (uint64_t)fn, .resource_count = 1,
+    struct own_class_spec spec = {.name = function_name(fn), .group = (uint64_t)fn, .resource_count = 1, .env = env,
                                   .policy = fn == SIM_FN_VALUE || fn == SIM_FN_CALLER ? CTL_SPREAD : CTL_HYBRID};
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
     spec.resources[0].milli = milli;
@@ -50,11 +50,13 @@ static struct own_ref *submit_stream(struct sim_proc *p, int fn, const struct ow
     struct own_call call = {.function = (uint64_t)fn, .name = function_name(fn), .argc = argc, .args = args,
                             .retries = retries, .actor = actor, .kind = actor ? LANE_CALL : LANE_TASK, .stream = stream};
     mt_id           id = mt_id_make(p->process, p->own.counter + 1, 0); /* what own_submit will draw */
-    call.cls = actor ? NULL : class_of(p, fn, fn == SIM_FN_LEAF ? 500 : 1000);
+    uint64_t        env = fn == SIM_FN_LEAF && !actor && sim_chance(p->s, 100000) ? p->env : 0;
+    call.cls = actor ? NULL : class_of(p, fn, fn == SIM_FN_LEAF ? 500 : 1000, env);
     if (actor)
         call.cls = actor->cls;
     *out_task = sim_oracle_accepted(p->s, actor ? SIM_CALL : SIM_TASK, id, p->serial, retries);
     (*out_task)->fails = fn == SIM_FN_ERROR;
+    (*out_task)->env = env ? env : p->env_in;
     struct own_ref *ref = own_submit(&p->own, &call);
     SIM_REQUIRE(p->s, ref, "submit found no memory");
     SIM_REQUIRE(p->s, ref->id.process == id.process && mt_id_counter(ref->id) == mt_id_counter(id), "the id is not the one drawn");
@@ -165,6 +167,8 @@ static void run_begin(struct sim_proc *p)
         p->actor_incarnation = run.record.attempt;
     } else {
         sim_oracle_runs(p->s, r->task, run.record.attempt, p->serial);
+        SIM_REQUIRE(p->s, run.record.kind != LANE_TASK || r->task->env == p->env_in, "a task runs in another environment");
+        p->s->counters.env_run += p->env_in != 0;
         if (run.record.kind == LANE_CALL)
             sim_oracle_call_runs(p->s, r->task, p->actor, p->serial, p->actor_incarnation);
     }
