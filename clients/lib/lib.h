@@ -95,6 +95,8 @@ struct lib {
     bool             is_calling;     /* callbacks run */
     uint64_t         watch_number;
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
+    uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
+    char             code[4096]; /* path of the .so that it loads; "": none */
     manta_ctx       *running; /* worker: the task of the main thread */
     pthread_t        main_thread;
 };
@@ -134,6 +136,9 @@ void lib_helper_stop(void);
 /* Sends a request and waits for its answer. EPROTO, ETIMEDOUT, or the code of a CTL_REPLY (text then in *e). */
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
                       int64_t timeout_ms, manta_error *e);
+/* The same on the socket, with a descriptor (-1: none; it stays the caller's). */
+manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
+                             const void *more, size_t more_size, int fd, int64_t timeout_ms, manta_error *e);
 /* Runs callbacks of watches that are due; the lock is released around each. */
 void lib_run_news(void);
 
@@ -176,6 +181,23 @@ uint64_t            lib_method_hash(const char *method);
 /* ENOFUNC with the near names. */
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
 void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);
+
+/* ---- lib_env.c, lib_pack.c: outside the lock ---- */
+struct manta_env { /* what manta_env_new gives */
+    uint64_t key;
+};
+struct lib_packed {
+    int      fd;
+    uint64_t size;
+    uint8_t  sha256[32];
+};
+#define LIB_CODE_FOLDER ".manta-code"
+/* Packs working_dir and files, and the .so under code_name (NULL: none). EENV, with the step in words. */
+manta_status lib_pack(const manta_runtime_env *env, const char *code_path, const char *code_name, struct lib_packed *out,
+                      manta_error *e);
+manta_status lib_env_make(const manta_runtime_env *env, uint64_t *out_key, manta_error *e);
+manta_status lib_env_enter(manta_error *e); /* a zygote: takes over what its raylet has said of it */
+manta_status lib_code_load(const char *path, manta_error *e);
 
 /* ---- lib_task.c ---- */
 /* Checks arguments against a signature (up to '>') and turns them into own_args. ETYPE, EINVAL into *f. */

@@ -25,6 +25,7 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
     memset(spec, 0, sizeof *spec);
     spec->name = name;
     spec->flags = CTL_CLASS_ACTOR;
+    spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return true;
     spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;

@@ -186,6 +186,7 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
 {
     memset(spec, 0, sizeof *spec);
     spec->name = name;
+    spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return add_resource(spec, "CPU", 1, 1000, f);
     spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;

@@ -166,10 +166,8 @@ static bool request_is_done(void *arg)
     return ((struct lib_request *)arg)->is_done;
 }
 
-manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
-                      int64_t timeout_ms, manta_error *e)
+static manta_status call_begin(struct lib_request *request, manta_error *e)
 {
-    struct ctl_reply reply;
     if (in_callback)
         return lib_error(e, MANTA_EDEADLK, "this call waits for the raylet, which a callback may not do");
     request->id = own_id_next(&lib.own);
@@ -177,7 +175,12 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
     request->fd_count = 0;
     if (mt_vec_push(&lib.requests, request).code)
         return lib_error(e, MANTA_ENOMEM, "no memory for a request to the raylet");
-    own_send(&lib.own, kind, request->id, payload, size);
+    return MANTA_OK;
+}
+
+static manta_status call_end(struct lib_request *request, int64_t timeout_ms, manta_error *e)
+{
+    struct ctl_reply reply;
     lib_wait(request_is_done, request, lib_deadline(timeout_ms));
     for (size_t i = 0; i < lib.requests.count; i++)
         if (lib.requests.data[i] == request)
@@ -194,6 +197,27 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
     if (reply.code == MT_OK)
         return MANTA_OK;
     return lib_error(e, reply.code, "%.*s", CTL_TEXT_SIZE - 1, reply.text[0] ? reply.text : mt_code_text(reply.code));
+}
+
+manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
+                      int64_t timeout_ms, manta_error *e)
+{
+    manta_status code = call_begin(request, e);
+    if (code)
+        return code;
+    own_send(&lib.own, kind, request->id, payload, size);
+    return call_end(request, timeout_ms, e);
+}
+
+manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
+                             const void *more, size_t more_size, int fd, int64_t timeout_ms, manta_error *e)
+{
+    manta_status code = call_begin(request, e);
+    if (code)
+        return code;
+    if (lib_socket_send(lib.socket, kind, request->id, payload, size, more, more_size, fd).code)
+        lib_break(MT_ECONN, "the raylet of this node is gone");
+    return call_end(request, timeout_ms, e);
 }
 
 /* ---- deaths ---- */

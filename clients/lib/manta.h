@@ -45,6 +45,7 @@ typedef struct manta_init_opts {
     const char *job_name;  /* for people; default: the program's name */
     const char *name_space; /* of named actors; default: "default" */
     int64_t     timeout_ms; /* to get a cluster; 0: 30 s */
+    const struct manta_runtime_env *runtime_env; /* of all tasks and actors of the job; NULL: the driver's surroundings */
 } manta_init_opts;
 
 /* Connects this process to a cluster and becomes a driver; blocks up to opts->timeout_ms. Call it once, first thing in
@@ -181,6 +182,7 @@ typedef struct manta_task_opts {
     uint32_t              node;           /* only there; 0: anywhere */
     bool                  node_soft;      /* there if possible */
     int                   backpressure;   /* manta_call_stream: items the producer may be ahead; 0: 1024; at most 2048 */
+    const struct manta_env *env;          /* runtime environment; NULL: the job's, inside a task the task's own */
 } manta_task_opts;
 
 /* Submits `name` with `argc` arguments; never NULL. Does not block, but waits where 1 GiB of work is queued already.
@@ -356,6 +358,7 @@ typedef struct manta_actor_opts {
     bool                  spread;
     uint32_t              node;
     bool                  node_soft;
+    const struct manta_env *env;           /* as in manta_task_opts */
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
@@ -390,6 +393,30 @@ MANTA_API manta_status manta_actor_watch(manta_actor *actor, manta_death_fn fn, 
 MANTA_API manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch,
                                         manta_error *e);
 MANTA_API void         manta_unwatch(uint64_t watch);
+
+/* ---- runtime environment --------------------------------------------------------------------------------------- */
+
+/* Where tasks and actors run. What is NULL is as around it: of the job's environment (manta_init_opts), inside a task the
+ * task's own, else the driver's variables and folder. Workers are shared among equal environments only. */
+typedef struct manta_runtime_env {
+    const char *const *env_vars; /* "NAME=value", ended by NULL; they stand before the worker's program begins */
+    const char *working_dir;     /* a folder here. Its files (at most 500 MiB; links that stay inside) are copied, unpacked
+                                    once a node, and are the current folder of all these workers: read them, write
+                                    elsewhere. They go with the job. */
+    const char *const *files;    /* single files here, ended by NULL, put into the current folder under their last name */
+    const char *code;            /* a shared object (.so) here: loaded here and by the workers, where its constructors
+                                    (MANTA_TASK, MANTA_REGISTER, MANTA_ACTOR) add functions, called by name. The program
+                                    must link libmanta as a shared library. */
+} manta_runtime_env;
+typedef struct manta_env manta_env;
+
+/* Prepares an environment for manta_task_opts and manta_actor_opts: reads the files, hands them to the raylet. Equal
+ * descriptions give the same environment. Blocks on the disk and up to 10 s. NULL: *e says why: EINVAL (a variable),
+ * EENV (which step: set env_vars, make working_dir, copy files, load code), ENOMEM, ECONN. What fails only on the node
+ * of a worker comes out of manta_get of its tasks: EENV, with step and node. Freed with manta_env_free, also before
+ * the tasks that were submitted with it have run. A .so should be loaded before other threads make calls. */
+MANTA_API manta_env *manta_env_new(const manta_runtime_env *env, manta_error *e);
+MANTA_API void       manta_env_free(manta_env *env);
 
 /* ---- the cluster ----------------------------------------------------------------------------------------------- */
 

@@ -6,6 +6,8 @@
  */
 #include "clients/lib/own.h"
 
+#include "core/base/plant.h"
+
 void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job)
 {
     memset(own, 0, sizeof *own);
@@ -154,7 +156,7 @@ static struct own_actor *actor_of_grant(struct own *own, const struct ctl_grant 
 static void ended_early(struct own *own, const struct ctl_ended *why)
 {
     struct ctl_ended *kept;
-    if (mt_map_remove(&own->unwanted, mt_map_key(why->lease)))
+    if (mt_map_remove(&own->unwanted, mt_map_key(why->lease)) || MT_PLANT(MT_PLANT_EARLY_END_LOST))
         return;
     kept = malloc(sizeof *kept);
     if (!kept || mt_map_put_ptr(&own->early_ends, mt_map_key(why->lease), kept).code) {

@@ -332,6 +332,7 @@ struct own_class_spec {
     const char         *name;
     uint64_t            group; /* function or actor type */
     uint32_t            flags, policy, node;
+    uint64_t            env; /* key of a runtime environment; 0: our own */
     uint32_t            resource_count;
     struct ctl_resource resources[CTL_RESOURCES];
 };

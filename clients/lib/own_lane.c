@@ -251,7 +251,7 @@ uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep)
         if (!task)
             continue;
         left--;
-        if (lane_claim_take(&lane->claims[slot], sequence, task->attempt, LANE_REVOKED)) {
+        if (lane_claim_take(&lane->claims[slot], sequence, task->attempt, LANE_REVOKED) || MT_PLANT(MT_PLANT_REVOKE_BLIND)) {
             slot_clear(lane, task);
             task_back(task);
             taken++;
@@ -275,6 +275,7 @@ void own_lane_recall(struct own *own, struct own_lane *lane)
 static void failure_of_death(struct own *own, const struct own_task *task, const struct ctl_ended *why,
                              struct own_failure *out)
 {
+    static const char silent[] = "its worker ended the lease and left no outcome; has it written over its shared memory?";
     const char *end = memchr(why->text, '\n', sizeof why->text);
     size_t      first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
     memset(out, 0, sizeof *out);
@@ -286,7 +287,7 @@ static void failure_of_death(struct own *own, const struct own_task *task, const
     out->signal_number = WIFSIGNALED(why->status) ? WTERMSIG(why->status) : 0;
     own_task_name(task, out->function, sizeof out->function);
     snprintf(out->message, sizeof out->message, "%s (attempt %d) did not finish: %.*s", out->function,
-             task->attempt, (int)first, why->text);
+             task->attempt, first ? (int)first : (int)sizeof silent - 1, first ? why->text : silent);
     if (end)
         snprintf(out->backtrace, sizeof out->backtrace, "%.*s", (int)(sizeof why->text - first - 1), end + 1);
 }

@@ -376,7 +376,7 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
         task_fail(own, task, why);
         return;
     }
-    if (task->retries_left > 0)
+    if (task->retries_left > 0 && !MT_PLANT(MT_PLANT_RETRY_UNCOUNTED))
         task->retries_left--;
     task->attempt++;
     if (task->results)

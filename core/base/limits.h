@@ -231,6 +231,17 @@ enum mt_limit {
     MT_CTL_HAS_MAX       = 1024,      /* files asked for in one call */
     MT_CTL_FOLDERS_DEEP_MAX = 64,
 
+    /* Runtime environments. */
+    MT_ENV_MIB_MAX = 500,            /* of files in one (working_dir, files and code); Ray's limit too */
+    MT_ENV_FILES_MAX = 100 * 1000,   /* entries of one archive */
+    MT_ENV_VARS_BYTES_MAX = 32 * 1024, /* of env_vars, those of the environments that it builds on included */
+    MT_ENV_FOLDERS_DEEP_MAX = 64,
+    MT_ENVS_MAX = 64,                /* of one job on one node */
+    MT_ENV_CACHE_MIB_MAX = 8 * 1024, /* of unpacked files on one node; what nobody uses is removed at once */
+    MT_ENV_JOBS_MAX = 4096,          /* archives that wait to be unpacked or removed on one node */
+    MT_ENV_READ_BYTES = 256 * 1024,  /* read or written at a time */
+    MT_ENV_TEXT_BYTES_MAX = 400,     /* of what went wrong; its end included */
+
     /* Texts. */
     MT_NAME_BYTES_MAX  = 128,  /* of a function, actor, resource, name space, label, tensor; its end included */
     MT_ERROR_BYTES_MAX = 512,  /* message of an error; its end included */
