@@ -22,6 +22,7 @@
 enum {
     STORE_TICK_MS = 20,          /* while dead objects are still pinned */
     STORE_IDLE_TICK_MS = 1000,   /* else: warm segments grow cold */
+    CGROUP_RESERVE_PERCENT = 6,  /* at least: values alone never make the node so short that tasks are stopped */
     CGROUP_RESERVE_MIB = 64,     /* kept free for everything that is not the store */
 };
 
@@ -246,6 +247,8 @@ static void headroom(struct sh_store *s, struct os_headroom *room)
     room->reserve = (uint64_t)CGROUP_RESERVE_MIB << 20;
     if (os_cgroup_read("/sys/fs/cgroup", &room->limit, &room->usage).code)
         room->limit = UINT64_MAX;
+    else if (room->limit != UINT64_MAX && room->reserve < room->limit / 100 * CGROUP_RESERVE_PERCENT)
+        room->reserve = room->limit / 100 * CGROUP_RESERVE_PERCENT;
     if (room->limit != UINT64_MAX)
         while (os_store_next(s->store, view.segment, &view))
             room->resident += os_memory_resident(view.backing.data_ro);
