@@ -71,6 +71,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
     rlt_list_init(&r->waiting);
     r->slice.fire = slice_fire;
     r->guest_over.fire = slice_fire;
+    r->short_over.fire = slice_fire;
     rlt_head_init(r);
     return r;
 }
@@ -86,6 +87,7 @@ static void free_proc(struct rlt_proc *p)
     RLT_LIST_EACH(&p->classes, link)
         free(mt_container_of(link, struct rlt_class, in_owner));
     free(p->crash);
+    free(p->stopped);
     free(p);
 }
 
@@ -352,6 +354,9 @@ static void handle(struct rlt *r, const struct rlt_event *e)
 {
     switch (e->kind) {
     case RLT_EV_TICK:
+        break;
+    case RLT_EV_MEMORY:
+        rlt_memory_short(r, e->text);
         break;
     case RLT_EV_ACCEPTED:
         rlt_proc_accepted(r, e->conn, e->pid);

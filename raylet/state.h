@@ -59,6 +59,7 @@ struct rlt_proc {
     bool                is_keeper;  /* the driver that a private raylet is for: it ends with it, greeted or not */
     int32_t             status;
     char               *crash; /* what it wrote when it died; NULL: nothing */
+    char               *stopped; /* why it is being stopped: the node is short of memory; NULL: it is not */
     struct rlt_timer    timer; /* greeting, dying or leaving */
     struct rlt_job     *job;
 
@@ -302,6 +303,7 @@ struct rlt {
     uint32_t          death_count;
     struct rlt_list   waiting;   /* rlt_class.in_waiting, longest wait first */
     bool              is_dirty;  /* something may be granted now */
+    struct rlt_timer  short_over; /* runs: memory is short, or was a moment ago, and nothing is granted */
     struct rlt_timer  slice;
     struct rlt_class  guest;      /* what a class of another node waits for here, by the head's word: only its `def` ... */
     struct rlt_timer  guest_over; /* ... as long as this runs */
@@ -462,6 +464,9 @@ void rlt_submit_event(struct rlt *r, const struct rlt_event *e);
 void rlt_submit_registered(struct rlt *r);
 void rlt_submit_fini(struct rlt *r);
 void rlt_submit_kill_all(struct rlt *r);
+
+/* memory.c */
+void rlt_memory_short(struct rlt *r, const char *text);
 
 /* remote.c: leases between nodes */
 void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node);

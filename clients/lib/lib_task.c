@@ -133,6 +133,10 @@ static bool refs_are_ours(const struct own_arg *args, int argc, const char *name
             own_failure_set(f, MT_EWRONGJOB, "%s: argument %d is a reference of another job", name, i + 1);
             return false;
         }
+        if (args[i].ref && args[i].ref->flags & OWN_REF_FREED) {
+            own_failure_set(f, MT_EOBJ_LOST, "%s: argument %d was freed by manta_free_now", name, i + 1);
+            return false;
+        }
     }
     return true;
 }
@@ -421,6 +425,11 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
     }
     if (ref->state == OWN_REF_FAILED)
         return lib_error_failure(e, ref->value.failure, ref->id);
+    if (ref->flags & OWN_REF_FREED) {
+        struct own_failure freed;
+        own_failure_freed(&freed);
+        return lib_error_failure(e, &freed, ref->id);
+    }
     return MANTA_OK;
 }
 

@@ -269,6 +269,11 @@ MANTA_API void         manta_drop(manta_buffer *buffer);
 MANTA_API manta_ref *manta_dup(manta_ref *ref);
 /* Gives the handle up; NULL is allowed. The value goes when no process holds it. */
 MANTA_API void manta_free(manta_ref *ref);
+/* The values go now, whoever else holds refs on them; the handles stay the caller's to free. Views that are held stay valid.
+ * Later gets, here and elsewhere, and calls with such a ref give EOBJ_LOST, which says so. Of a ref that is another
+ * process's, its owner is told, and this call does not wait for that. EINVAL: one is NULL; EAGAIN: one has no value yet (the
+ * others are freed). */
+MANTA_API manta_status manta_free_now(manta_ref *const *refs, size_t count, manta_error *e);
 /* Serves completions without waiting, for a program with a loop of its own. */
 MANTA_API void manta_progress(void);
 

@@ -19,6 +19,7 @@ enum own_subject {
     OWN_MSG_AT = 6,       /* own_msg_at: the answer, once it runs again or is dead for good */
     OWN_MSG_END_ACTOR = 7, /* own_msg_where, to the creator: kill it */
     OWN_MSG_CANCEL = 8,    /* own_msg_cancel, to the owner of a ref, or to the worker that runs a task */
+    OWN_MSG_FREE = 30,    /* own_msg_ref, to the owner: the value is to go now, whoever holds the ref */
     OWN_MSG_TAKE = 11,    /* own_msg_ref, to the owner: that process takes the refs that the value declares */
     OWN_MSG_TAKEN = 12,   /* own_msg_ref: the answer: their owners have been told */
     OWN_MSG_PROBE = 33,    /* own_msg_probe: to who runs what is waited for, or (with a ref) to the owner of a value */

@@ -46,6 +46,7 @@ enum {
     OWN_REF_ESCAPED = 8,  /* its place is known outside: the raylet decides when it is free */
     OWN_REF_HEAP = 16,    /* inline bytes in value.heap */
     OWN_REF_TOLD = 32,    /* borrowed: the owner knows that we hold it */
+    OWN_REF_FREED = 128,  /* own_ref_free_now: whoever asks for its value is told so */
     OWN_REF_EXTRA = 64,   /* in own->extras: refs that its value declares, callbacks */
 };
 enum { OWN_SMALL = 56 };
@@ -412,6 +413,9 @@ mt_id           own_id_next(struct own *own);
 void            own_refs_fini(struct own *own);
 void            own_ref_hold(struct own_ref *ref);
 void            own_ref_drop(struct own *own, struct own_ref *ref);
+/* The value goes now, whoever holds the ref; of another's, its owner is told. False: there is none yet. */
+bool            own_ref_free_now(struct own *own, struct own_ref *ref);
+void            own_failure_freed(struct own_failure *f);
 /* The value is there: wakes tasks and processes that wait for it. `data` is copied. */
 void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, const void *data, uint32_t size);
 void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_ref *place);

@@ -218,6 +218,15 @@ void own_message(struct own *own, const struct ctl_message *from, const uint8_t 
         own_probe_came(own, bytes, size);
         return;
     }
+    if (from->subject == OWN_MSG_FREE) {
+        if (size == sizeof about) {
+            memcpy(&about, bytes, sizeof about);
+            ref = mt_map_ptr(&own->refs, about.id);
+            if (ref && !(ref->flags & OWN_REF_BORROWED))
+                (void)own_ref_free_now(own, ref);
+        }
+        return;
+    }
     if (from->subject >= OWN_MSG_WHERE) {
         own_actor_message(own, from->subject, from, bytes, size);
         return;

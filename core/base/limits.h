@@ -174,6 +174,11 @@ enum mt_limit {
     MT_RLT_HEAD_FILE_MS = 60 * 1000, /* ... at most; then a private cluster goes on without, another raylet gives up */
     MT_RLT_JOB_LINGER_MS = 500,      /* after the driver's end: for output of processes that it left */
 
+    /* Memory of a node. */
+    MT_MEMORY_LOOK_MS = 250,
+    MT_MEMORY_SHORT_PERMILLE = 950,  /* of the cgroup's limit, or of the machine's memory: from here on tasks are stopped */
+    MT_MEMORY_PAUSE_MS = 1000,       /* no lease is granted for so long after the last time that it was short */
+
     /* Spilling to disk. */
     MT_SPILL_FILE_BYTES = 64 << 20,  /* values are written together until a file has so many; a larger one has its own */
     MT_SPILL_VALUES_MAX = 16384,     /* in one file */
