@@ -48,12 +48,13 @@ static void tick(uint64_t now)
     lib_act();
 }
 
-/* Sleeps in the park page until something comes, at most until the deadline. Nothing may have come since `bell`. */
-static void park(int64_t deadline_ns, uint64_t now)
+/* Sleeps in the park page until something comes, at most until the deadline. What is waited for is looked at once more
+ * after the page says ASLEEP: who came before that rang no bell. A worker's own lanes are seen by `ready` alone. */
+static void park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
 {
     int64_t  limit = MT_LIB_SLEEP_NS;
     uint32_t bell = lane_park_prepare(lib.park);
-    if (lib_pump() || lib.broken) {
+    if (lib_pump() || lib.broken || (ready && ready(arg))) {
         lane_park_cancel(lib.park);
         return;
     }
@@ -94,38 +95,69 @@ static void lead_end(void)
         pthread_cond_broadcast(&lib.followers);
 }
 
-/* One round of a leader: look, or spin a little, or sleep. `idle_since` is when something last came. */
-static void lead_once(int64_t deadline_ns, uint64_t *idle_since)
+struct spin {
+    uint64_t idle_since; /* when a look first found nothing; 0: something has come since */
+    uint64_t looked_ns;  /* the last look */
+};
+
+/* Those whom we wait for see where we are. A store only where it has changed: they read this cache line. */
+static void note_cpu(void)
+{
+    uint32_t cpu = (uint32_t)sched_getcpu() + 1;
+    if (lib.cpu != cpu)
+        shm_store32(&lib.park->cpu, lib.cpu = cpu);
+}
+
+/* Whether to look again soon. Not where those whom we wait for run on this very core: sched_yield lets them in only after
+ * a time slice, sleep at once. Nor where the last yield let others run for long: who yields on a crowded core waits for
+ * their time slices, who sleeps is let in when he is woken. A task that sleeps must say BLOCKED first, which costs its
+ * lanes their order of work: it always waits out the whole time. */
+static bool spin_goes_on(const struct spin *spin, uint64_t now, bool is_task)
+{
+    note_cpu();
+    if (now - spin->idle_since >= MT_LIB_SPIN_NS)
+        return false;
+    if (is_task)
+        return true;
+    return now - spin->looked_ns < MT_LIB_CROWDED_NS &&
+           (lib.role == LIB_WORKER && !lib.running ? wrk_is_fed_elsewhere(&lib.wrk, lib.cpu)
+                                                   : own_is_served_elsewhere(&lib.own, lib.cpu));
+}
+
+/* One round of a leader: look, or spin a little, or sleep. */
+static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct spin *spin)
 {
     uint64_t now;
     if (lib_pump()) {
-        *idle_since = 0;
+        spin->idle_since = 0;
         return;
     }
     now = lib_now_ns();
-    if (*idle_since == 0)
-        *idle_since = now;
+    if (spin->idle_since == 0)
+        spin->idle_since = spin->looked_ns = now;
     tick(now);
-    if (lib.role == LIB_WORKER && lib.running && pthread_equal(pthread_self(), lib.main_thread)) {
-        if (now - *idle_since >= MT_LIB_BLOCK_NS)
+    bool is_task = lib.role == LIB_WORKER && lib.running && pthread_equal(pthread_self(), lib.main_thread);
+    if (is_task) {
+        if (now - spin->idle_since >= MT_LIB_BLOCK_NS)
             wrk_block(&lib.wrk);
         wrk_flush(&lib.wrk);
         lib_act();
     }
-    if (now - *idle_since < MT_LIB_SPIN_NS) {
+    if (spin_goes_on(spin, now, is_task)) {
+        spin->looked_ns = now;
         shm_store32(&lib.park->state, LANE_HUNGRY);
         lib_unlock();
         sched_yield();
         lib_lock();
         return;
     }
-    park(deadline_ns, now);
+    park(ready, arg, deadline_ns, now);
 }
 
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
 {
-    uint64_t idle_since = 0;
-    bool     is_ready;
+    struct spin spin = {0, 0};
+    bool        is_ready;
     lib.calls++;
     own_flush(&lib.own);
     lib_act();
@@ -138,7 +170,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         }
         lib.is_led = true;
         lib.leader = pthread_self();
-        lead_once(deadline_ns, &idle_since);
+        lead_once(ready, arg, deadline_ns, &spin);
     }
     if (lib.is_led && pthread_equal(lib.leader, pthread_self())) {
         shm_store32(&lib.park->state, LANE_BUSY);
@@ -257,7 +289,7 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
     }
     /* Nothing under way: sleep where the raylet and our actors can wake us. A thread that wants to wait takes the
      * lead over without asking; both then sleep on the same bell, and a ring wakes both. */
-    park(INT64_MAX, now);
+    park(NULL, NULL, INT64_MAX, now);
     lib_run_news();
 }
 

@@ -313,3 +313,11 @@ bool wrk_has_work(struct wrk *wrk)
     }
     return false;
 }
+
+bool wrk_is_fed_elsewhere(const struct wrk *wrk, uint32_t cpu)
+{
+    for (size_t i = 0; i < wrk->lanes.count; i++)
+        if (shm_load32(&wrk->lanes.data[i]->peer->cpu) != cpu)
+            return true;
+    return wrk->lanes.count == 0;
+}
