@@ -10,6 +10,7 @@
  * (fence, look).
  */
 #include "core/base/limits.h"
+#include "core/base/plant.h"
 #include "objectstore/os_pin.h"
 #include "objectstore/os_table.h"
 
@@ -150,7 +151,7 @@ static void mark_pinned(const struct os_store *store, struct os_dead_list *list)
             struct os_dead *dead =
                 key.place ? bsearch(&key, list->data, list->count, sizeof key, by_place) : NULL;
             if (dead)
-                dead->pinned = true;
+                dead->pinned = !MT_PLANT(MT_PLANT_FREE_UNDER_PIN);
         }
     }
 }

@@ -76,43 +76,13 @@ static bool uses_any(const struct rlt *r, const struct rlt_class *c, uint32_t ma
     return false;
 }
 
-/* The resources that the guest needs. */
-static uint32_t guest_mask(const struct rlt *r)
-{
-    uint32_t mask = 0;
-    for (uint32_t i = 0; i < r->guest.def.resource_count; i++) {
-        int at = rlt_ledger_find(&r->ledger, r->guest.def.resources[i].name);
-        mask |= at < 0 ? 0 : 1u << at;
-    }
-    return mask;
-}
-
-static bool has_guest(const struct rlt *r)
-{
-    return mt_heap_holds(&r->guest_over.node);
-}
-
-/* Whether a lease for `c` leaves the guest its room. */
-static bool leaves_room_for_guest(const struct rlt *r, const struct rlt_class *c)
-{
-    int64_t taken[MT_RLT_RESOURCES_MAX] = {0};
-    if (!has_guest(r))
-        return true;
-    for (uint32_t i = 0; i < c->def.resource_count; i++) {
-        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
-        if (at >= 0)
-            taken[at] -= c->def.resources[i].milli;
-    }
-    return !uses_any(r, c, guest_mask(r)) ||
-           rlt_ledger_could_now(&r->ledger, r->guest.def.resources, r->guest.def.resource_count, taken);
-}
-
 static void grant_one(struct rlt *r, struct rlt_class *c)
 {
     struct rlt_proc  *owner = c->owner;
-    struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, owner->job, 0);
+    struct rlt_job   *job = c->job;
+    struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, 0);
     bool              took = rlt_ledger_take(&r->ledger, c->def.resources, c->def.resource_count, &l->hold);
-    struct rlt_proc  *worker = rlt_pool_take(r, owner->job);
+    struct rlt_proc  *worker = rlt_pool_take(r, job);
 
     MT_ASSERT(took);
     l->class = c;
@@ -126,9 +96,9 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
         rlt_lease_activate(r, l, worker);
         return;
     }
-    rlt_list_append(&owner->job->needy, &l->in_needy);
-    owner->job->needy_count++;
-    rlt_pool_balance(r, owner->job);
+    rlt_list_append(&job->needy, &l->in_needy);
+    job->needy_count++;
+    rlt_pool_balance(r, job);
 }
 
 /* A request that no node can satisfy is answered, not kept. Without a head this node is the cluster. */
@@ -136,8 +106,14 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
 {
     char     text[CTL_TEXT_SIZE];
     uint32_t lacking = 0;
-    if (c->owner->job->start_failures >= MT_RLT_START_FAILURES_MAX) {
-        rlt_class_unschedulable(r, c, MT_EWORKER_DIED, c->owner->job->failure);
+    if (!c->job) {
+        snprintf(text, sizeof text, "node %u does not know the runtime environment, or has %d of this job already", r->node,
+                 MT_ENVS_MAX);
+        rlt_class_unschedulable(r, c, MT_EENV, text);
+        return true;
+    }
+    if (c->job->start_failures >= MT_RLT_START_FAILURES_MAX) {
+        rlt_class_unschedulable(r, c, c->job->failure_code, c->job->failure);
         return true;
     }
     if (r->config.has_head && !r->config.is_private)
@@ -184,6 +160,37 @@ static bool class_can_count_on_room(const struct rlt *r, const struct rlt_class 
             coming[i] += comes_back(r, l, i);
     }
     return rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, coming);
+}
+
+/* The resources that the guest needs. */
+static uint32_t guest_mask(const struct rlt *r)
+{
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < r->guest.def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, r->guest.def.resources[i].name);
+        mask |= at < 0 ? 0 : 1u << at;
+    }
+    return mask;
+}
+
+static bool has_guest(const struct rlt *r)
+{
+    return mt_heap_holds(&r->guest_over.node);
+}
+
+/* Whether a lease for `c` leaves the guest the room that it can count on. */
+static bool leaves_room_for_guest(const struct rlt *r, const struct rlt_class *c)
+{
+    int64_t taken[MT_RLT_RESOURCES_MAX] = {0};
+    if (!has_guest(r) || !class_can_count_on_room(r, &r->guest))
+        return true;
+    for (uint32_t i = 0; i < c->def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
+        if (at >= 0)
+            taken[at] -= c->def.resources[i].milli;
+    }
+    return !uses_any(r, c, guest_mask(r)) ||
+           rlt_ledger_could_now(&r->ledger, r->guest.def.resources, r->guest.def.resource_count, taken);
 }
 
 static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)

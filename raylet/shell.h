@@ -75,6 +75,7 @@ struct os_place;
 struct sh_head;     /* the way to the head */
 struct sh_job;      /* a submitted job */
 struct sh_peers;    /* the other raylets */
+struct sh_envs;     /* unpacked files of runtime environments */
 struct rpc;
 struct rpc_channel;
 struct io_token;
@@ -99,6 +100,7 @@ struct sh {
     struct sh_pulls    *pulls; /* NULL: this node is alone */
     struct sh_head     *head; /* NULL: no head, no token */
     struct sh_peers    *peers; /* NULL: this node is alone */
+    struct sh_envs     *envs;  /* NULL until the first */
     mt_map              jobs; /* number -> sh_job */
     uint64_t            next_job;
     char                job_folder[256]; /* "" until the first job */
@@ -164,6 +166,11 @@ void sh_job_ends(struct sh *sh, pid_t pid); /* dead, but not reaped: its number 
 void sh_job_reaped(struct sh *sh, pid_t pid, int status);
 int  sh_job_output(const struct sh *sh, pid_t driver); /* where workers of that driver print; -1: where we do */
 void sh_jobs_stop(struct sh *sh);
+
+/* rlt_env.c */
+void sh_env_make(struct sh *sh, const struct rlt_action *a);
+void sh_env_drop(struct sh *sh, const struct rlt_action *a);
+void sh_envs_stop(struct sh *sh);
 
 /* rlt_store.c */
 MT_MUST_USE mt_status sh_store_start(struct sh *sh);

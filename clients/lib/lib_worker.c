@@ -7,7 +7,6 @@
 #include "clients/lib/lib.h"
 
 #include <execinfo.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -20,34 +19,16 @@ static struct {
 
 /* ---- results ---- */
 
+/* One small value stands in the context; everything else is rarer. */
 static manta_status keep(manta_ctx *c, char type, const void *data, size_t size)
 {
-    manta_error     e;
-    struct os_place place;
-    struct lane_ref wire;
-    void           *to;
-    manta_status    code;
-
+    if (MT_UNLIKELY(c->results > 1 || c->into || size > MANTA_INLINE_MAX))
+        return lib_return(c, 0, type, data, size);
     c->type = type;
     c->has_value = true;
     c->flags = 0;
-    if (size <= MANTA_INLINE_MAX) {
-        memcpy(c->bytes + sizeof(struct lane_value), data, size);
-        c->size = (uint32_t)size;
-        return MANTA_OK;
-    }
-    lib_lock();
-    code = lib_store_alloc(size, &place, &to, &e);
-    lib_unlock();
-    if (code)
-        return manta_fail(c, 0, "a result of %zu bytes: %s", size, e.message), code;
-    lib_store_warm(&place, to);
-    os_copy(to, data, size);
-    os_client_publish(&lib.store, place, to, mt_id_with_index(c->run->record.id, 1), c->run->lane->owner_node, size,
-                      (uint8_t)type, &wire);
-    memcpy(c->bytes + sizeof(struct lane_value), &wire, sizeof wire);
-    c->size = sizeof wire;
-    c->flags = LANE_VALUE_SHARED;
+    memcpy(c->bytes + sizeof(struct lane_value), data, size);
+    c->size = (uint32_t)size;
     return MANTA_OK;
 }
 
@@ -69,11 +50,11 @@ manta_status manta_return_bool(manta_ctx *c, bool x)
 }
 manta_status manta_return_str(manta_ctx *c, const char *s)
 {
-    return keep(c, 's', s, strlen(s) + 1);
+    return s ? keep(c, 's', s, strlen(s) + 1) : lib_return(c, 0, 's', NULL, 1);
 }
 manta_status manta_return_bytes(manta_ctx *c, const void *data, size_t size)
 {
-    return keep(c, 'y', data, size);
+    return data && size ? keep(c, 'y', data, size) : lib_return(c, 0, 'y', data, size);
 }
 
 manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...)
@@ -113,9 +94,11 @@ static bool take_shared(struct arguments *a, manta_arg *to, char type, const uin
 {
     struct lane_ref ref;
     const void     *data;
+    bool            declares;
     if (size != sizeof ref)
         return lib_error(e, MANTA_EPROTO, "a place that is not one"), false;
     memcpy(&ref, bytes, sizeof ref);
+    declares = ref.flags & LANE_REF_DECLARES;
     if (ref.job != lib.own.job)
         return lib_error(e, MANTA_EWRONGJOB, "an argument is a value of another job"), false;
     lib_lock();
@@ -125,6 +108,8 @@ static bool take_shared(struct arguments *a, manta_arg *to, char type, const uin
     }
     lib_unlock();
     a->pinned[a->pinned_count++] = ref;
+    if (declares)
+        ref.size = lib_declared_size(&ref, data);
     to->type = type == '*' ? (char)ref.type : type;
     if (to->type == 's' || to->type == 'y') {
         to->y.data = data;
@@ -275,6 +260,7 @@ static manta_status run_create(manta_ctx *c, struct arguments *a, const struct w
     if (!type)
         return manta_fail(c, 0, "no such actor type in this executable"), MANTA_ENOFUNC;
     c->name = type->name;
+    c->signature = type->signature;
     if (!take_arguments(a, type->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     actor.type = type;
@@ -287,6 +273,7 @@ static manta_status run_method(manta_ctx *c, struct arguments *a, const struct w
     if (!m)
         return manta_fail(c, 0, "no such method in this executable"), MANTA_ENOFUNC;
     c->name = m->name;
+    c->signature = m->signature;
     if (!take_arguments(a, m->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     return m->run(c, actor.self, a->count, a->args);
@@ -298,6 +285,7 @@ static manta_status run_task(manta_ctx *c, struct arguments *a, const struct wrk
     if (!entry)
         return manta_fail(c, 0, "no such remote function in this executable"), MANTA_ENOFUNC;
     c->name = entry->name;
+    c->signature = entry->signature;
     if (!take_arguments(a, entry->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     return entry->run(c, a->count, a->args);
@@ -314,6 +302,21 @@ static size_t failure_payload(manta_ctx *c, manta_status code, uint8_t *out, siz
     return sizeof head + (size_t)n;
 }
 
+/* What the caller wants back. */
+static void context_begin(manta_ctx *c, struct wrk_run *run)
+{
+    struct lane_call_head head = {0};
+    if (run->size >= sizeof head)
+        memcpy(&head, run->payload, sizeof head);
+    c->run = run;
+    c->has_failed = c->has_value = false;
+    c->name = c->signature = NULL;
+    c->into = NULL;
+    c->yielded = 0;
+    c->ahead = head.results & LANE_STREAM ? head.results & (LANE_STREAM - 1) : 0;
+    c->results = c->ahead || head.results > LANE_RESULTS_MAX || !head.results ? 1 : head.results;
+}
+
 /* One task from claim to outcome. Under the lock when it begins and ends. */
 static void run_one(struct wrk_run *run, uint64_t *now)
 {
@@ -323,11 +326,10 @@ static void run_one(struct wrk_run *run, uint64_t *now)
     uint64_t     begin = *now;
     manta_status code;
     size_t       size;
+    uint8_t     *bytes = c.bytes;
     uint16_t     flags = 0;
 
-    c.run = run;
-    c.has_failed = c.has_value = false;
-    c.name = NULL;
+    context_begin(&c, run);
     a.count = a.pinned_count = a.ref_count = a.actor_count = 0;
     lib.running = &c;
     lib_unlock();
@@ -338,7 +340,11 @@ static void run_one(struct wrk_run *run, uint64_t *now)
     else
         code = run_create(&c, &a, run);
     *now = lib_now_ns();
-    if (code == MANTA_OK) {
+    if (MT_UNLIKELY(c.results > 1) && code == MANTA_OK)
+        code = lib_returned(&c, &size);
+    if (code == MANTA_OK && c.results > 1) {
+        bytes = c.many;
+    } else if (code == MANTA_OK) {
         value = (struct lane_value){.type = c.has_value ? (uint8_t)c.type : 'v', .flags = c.has_value ? c.flags : 0,
                                     .size = c.has_value ? c.size : 0};
         memcpy(c.bytes, &value, sizeof value);
@@ -352,18 +358,14 @@ static void run_one(struct wrk_run *run, uint64_t *now)
     if (a.pinned_count || a.ref_count || a.actor_count) {
         uint8_t held[MANTA_ARGS_MAX * sizeof(mt_id)];
         size_t  held_size = give_back_arguments(&a, held);
-        if (code == MANTA_OK && size + held_size <= sizeof c.bytes) {
-            memcpy(c.bytes + size, held, held_size);
+        if (code == MANTA_OK && (bytes == c.many || size + held_size <= sizeof c.bytes)) {
+            memcpy(bytes + size, held, held_size);
             size += held_size;
         }
     }
-    while (!wrk_done(&lib.wrk, flags, code, c.failure.user_code * (code != MANTA_OK), c.bytes, size, *now,
-                     *now - begin)) {
-        lib_act();
-        lib_unlock();
-        sched_yield(); /* the owner has a mebibyte of outcomes to read first */
-        lib_lock();
-    }
+    while (!wrk_done(&lib.wrk, flags, code, c.failure.user_code * (code != MANTA_OK), bytes, size, *now,
+                     *now - begin))
+        (void)lib_outcome_wait(&c); /* a dead owner's outcome is dropped */
 }
 
 MT_NORETURN static void leave(int code)

@@ -111,16 +111,22 @@ static void ask_name(struct own *own, const struct own_actor *actor, uint32_t op
     own_send(own, CTL_REQUEST, id, &ask, sizeof ask);
 }
 
+void own_actor_failure(const struct own_actor *actor, const char *method, struct own_failure *out)
+{
+    *out = *actor->failure;
+    out->code = out->code == MT_ENODE_DIED || out->code == MT_EWORKER_DIED ? MT_EACTOR_DIED : out->code;
+    snprintf(out->function, sizeof out->function, "%.31s.%.31s", actor->name, method ? method : "");
+}
+
 static void fail_calls(struct own *own, struct own_actor *actor)
 {
     for (struct own_task *task; (task = own_queue_pop(&actor->queue));) {
-        struct own_failure f = *actor->failure;
-        f.code = f.code == MT_ENODE_DIED || f.code == MT_EWORKER_DIED ? MT_EACTOR_DIED : f.code;
+        struct own_failure f;
+        own_actor_failure(actor, task->name, &f);
         f.outcome = task->attempt ? 2 : 0; /* a call that waits for its retry may have run */
-        snprintf(f.function, sizeof f.function, "%s", task->name);
         if (task == actor->create)
             continue;
-        own_ref_set_failed(own, task->ref, &f);
+        own_task_set_failed(own, task, &f);
         own_task_finish(own, task);
     }
 }
@@ -148,6 +154,7 @@ static void actor_die_of(struct own *own, struct own_actor *actor, int32_t code,
 {
     struct own_failure f;
     own_failure_set(&f, code, "actor %s: %s", actor->name, text);
+    f.node = own->node; /* where it was decided; it may never have been anywhere else */
     actor_die(own, actor, &f);
 }
 
@@ -391,10 +398,14 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
         }
         return;
     }
-    own_failure_set(&f, MT_EACTOR_DIED, "actor %s (incarnation %u) is dead: %.*s", actor->name,
-                    actor->incarnation, 400, why->text[0] ? why->text : "it was ended");
+    const char *end = memchr(why->text, '\n', sizeof why->text); /* a backtrace follows */
+    size_t      first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
+    own_failure_set(&f, MT_EACTOR_DIED, "actor %s (incarnation %u) is dead: %.*s", actor->name, actor->incarnation,
+                    first ? (int)first : 400, first ? why->text : "it was ended");
+    if (end)
+        snprintf(f.backtrace, sizeof f.backtrace, "%.*s", (int)(sizeof why->text - first - 1), end + 1);
     f.pid = why->pid;
-    f.node = why->node;
+    f.node = why->node ? why->node : own->node;
     f.signal_number = WIFSIGNALED(why->status) ? WTERMSIG(why->status) : 0;
     actor_die(own, actor, &f);
 }

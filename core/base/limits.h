@@ -137,7 +137,7 @@ enum mt_limit {
     MT_RLT_HELLO_MS = 5000,          /* from connect (or fork) to CTL_HELLO; a worker's start included */
     MT_RLT_STATUS_MS = 100,          /* from the end of a socket to the wait status of its process */
     MT_RLT_SLICE_MS = 100,           /* a lease whose class others wait for is recalled after this */
-    MT_RLT_PRESS_MS = 1000,          /* room made by the head's word is kept so long for the one who waits elsewhere */
+    MT_RLT_PRESS_MS = 300,           /* room made by the head's word is kept so long for the one who waits elsewhere */
     MT_RLT_ACTOR_GRACE_MS = 500,     /* an actor whose level fell to 0: from RECALL to SIGKILL */
     MT_RLT_ORPHAN_GRACE_MS = 2000,   /* a worker whose owner died: from RECALL to SIGKILL */
     MT_RLT_LEAVE_MS = 2000,          /* from CTL_SHUTDOWN to SIGKILL */
@@ -194,6 +194,9 @@ enum mt_limit {
     MT_LIB_SHUTDOWN_MS = 5 * 1000,
     MT_LIB_QUEUED_BYTES_MAX = 1 << 30,   /* submitted work that waits; more waits in submit */
     MT_LIB_WATCHES_MAX = 4096,
+    MT_LIB_STREAM_AHEAD = 1024,          /* items a generator may be ahead of its consumer, unless set */
+    MT_LIB_DECLARED_MAX = 65535,         /* refs that one value declares */
+    MT_LIB_CALLBACKS_MAX = 1 << 20,      /* that are due or waited for */
     MT_LIB_COLD_BYTES = 64 * 1024,       /* from here on the pages of a place are made before it is written */
     MT_LIB_WARM_BYTES = 1 << 20,         /* free memory that a process keeps warm */
 
@@ -214,6 +217,17 @@ enum mt_limit {
     MT_CTL_PIECE_BYTES   = 256 * 1024,
     MT_CTL_HAS_MAX       = 1024,      /* files asked for in one call */
     MT_CTL_FOLDERS_DEEP_MAX = 64,
+
+    /* Runtime environments. */
+    MT_ENV_MIB_MAX = 500,            /* of files in one (working_dir, files and code); Ray's limit too */
+    MT_ENV_FILES_MAX = 100 * 1000,   /* entries of one archive */
+    MT_ENV_VARS_BYTES_MAX = 32 * 1024, /* of env_vars, those of the environments that it builds on included */
+    MT_ENV_FOLDERS_DEEP_MAX = 64,
+    MT_ENVS_MAX = 64,                /* of one job on one node */
+    MT_ENV_CACHE_MIB_MAX = 8 * 1024, /* of unpacked files on one node; what nobody uses is removed at once */
+    MT_ENV_JOBS_MAX = 4096,          /* archives that wait to be unpacked or removed on one node */
+    MT_ENV_READ_BYTES = 256 * 1024,  /* read or written at a time */
+    MT_ENV_TEXT_BYTES_MAX = 400,     /* of what went wrong; its end included */
 
     /* Texts. */
     MT_NAME_BYTES_MAX  = 128,  /* of a function, actor, resource, name space, label, tensor; its end included */

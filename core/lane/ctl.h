@@ -82,6 +82,10 @@ enum ctl_kind {
     CTL_REGION = 108,     /* socket  down  ctl_segment; fd: [0] read-write */
     CTL_REGION_DROP = 109, /* ring   up    ctl_segment: freed when every member has dropped it or is dead */
     CTL_SHUTDOWN = 110,   /* ring    both  ctl_reply with a reason: down, the raylet ends; up, the process leaves */
+
+    CTL_ENV = 133,        /* socket  up    ctl_env, then strings; fd: archive of its files, if it has any: defines a
+                                           runtime environment of the job; answered by CTL_REPLY in the ring */
+    CTL_ZYGOTE_FAILED = 134, /* socket up  from the zygote: ctl_reply: why it cannot serve; it leaves */
 };
 
 struct ctl_hello {
@@ -139,9 +143,22 @@ struct ctl_class {
     uint32_t            policy; /* enum ctl_policy */
     uint32_t            node;
     uint32_t            reserved;
+    uint64_t            env;  /* key of a runtime environment (CTL_ENV); 0: that of the owner itself */
     char                name[CTL_NAME_SIZE]; /* function or actor, for people */
     struct ctl_resource resources[CTL_RESOURCES];
 };
+
+/* A runtime environment. It builds on another one: what that one sets and this one does not holds here as well. */
+struct ctl_env {
+    uint64_t key;    /* drawn from all that follows, so the same environment has the same key; not 0 */
+    uint64_t parent; /* key; 0: none */
+    uint32_t flags;
+    uint32_t strings_size; /* of env_vars after this struct: "NAME=value", each with NUL */
+    uint64_t archive_size; /* 0: no files of its own */
+    uint8_t  sha256[32];   /* of the archive (core/base/archive.h) */
+    char     code[128];    /* path inside the files of the .so that its workers load; "": none */
+};
+enum { CTL_ENV_CHDIR = 1 /* its files are the working directory */ };
 
 struct ctl_demand {
     uint32_t class_id;

@@ -120,9 +120,10 @@ static void explain(struct head *h, struct node *n, struct want *w, struct polic
     tell_refused(h, n, w, MT_EUNSCHEDULABLE, text);
 }
 
+/* Whether another node could hold it: the one that asks knows its own who wait. */
 static bool may_hold(const struct policy_node *node, const struct policy_request *request)
 {
-    return node->state == POLICY_ALIVE && policy_fits_total(node, request) &&
+    return node->state == POLICY_ALIVE && node->id != request->prefer && policy_fits_total(node, request) &&
            (request->policy != POLICY_NODE || node->id == request->node);
 }
 

@@ -15,6 +15,7 @@
     X(metg)             \
     X(actor)            \
     X(object)           \
+    X(result)           \
     X(failure)
 /* clang-format on */
 
