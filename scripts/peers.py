@@ -85,7 +85,7 @@ def is_bandwidth(name):
 class Comparison:
     def __init__(self, settings, text):
         self.settings, self.text, self.rows, self.missing = settings, text, [], []
-        self.known = {line[:34].strip() for line in subprocess.run(
+        self.known = {line.rsplit(None, 1)[0].strip() for line in subprocess.run(
             [BENCH, "--list"], stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()}
 
     def timeit(self, name, fn, multiplier=1, warmup_time_sec=0):
