@@ -115,20 +115,21 @@ static void note_cpu(void)
         shm_store32(&lib.park->cpu, lib.cpu = cpu);
 }
 
-/* Whether to look again soon. Not where those whom we wait for run on this very core: sched_yield lets them in only after
- * a time slice, sleep at once. Nor where the last yield let others run for long: who yields on a crowded core waits for
- * their time slices, who sleeps is let in when he is woken. A task that sleeps must say BLOCKED first, which costs its
- * lanes their order of work: it always waits out the whole time. */
-static bool spin_goes_on(const struct spin *spin, uint64_t now, bool is_task)
+/* How to go on after a look that found nothing. Where those whom we wait for run on this very core, sched_yield lets them in
+ * only after a time slice: sleep at once. The same where the last yield let others run for long: who yields on a crowded
+ * core waits for their time slices, who sleeps is let in when he is woken. A task that sleeps must say BLOCKED first, which
+ * costs its lanes their order of work: it always waits out the whole time. Where all of them run elsewhere there is nobody
+ * to let in at first. */
+enum spin_how { SPIN_PAUSE, SPIN_YIELD, SPIN_NOT };
+static enum spin_how spin_how(const struct spin *spin, uint64_t now, bool is_task)
 {
     note_cpu();
-    if (now - spin->idle_since >= MT_LIB_SPIN_NS)
-        return false;
-    if (is_task)
-        return true;
-    return now - spin->looked_ns < MT_LIB_CROWDED_NS &&
-           (lib.role == LIB_WORKER && !lib.running ? wrk_is_fed_elsewhere(&lib.wrk, lib.cpu)
-                                                   : own_is_served_elsewhere(&lib.own, lib.cpu));
+    unsigned where = lib.role == LIB_WORKER && !lib.running ? wrk_where_fed(&lib.wrk, lib.cpu)
+                                                            : own_where_served(&lib.own, lib.cpu);
+    bool is_crowded = where == OWN_HERE || now - spin->looked_ns >= MT_LIB_CROWDED_NS;
+    if (now - spin->idle_since >= MT_LIB_SPIN_NS || (is_crowded && !is_task))
+        return SPIN_NOT;
+    return where & OWN_HERE || now - spin->idle_since >= MT_LIB_PAUSE_NS ? SPIN_YIELD : SPIN_PAUSE;
 }
 
 /* One round of a leader: look, or spin a little, or sleep. */
@@ -150,15 +151,19 @@ static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct sp
         wrk_flush(&lib.wrk);
         lib_act();
     }
-    if (spin_goes_on(spin, now, is_task)) {
-        spin->looked_ns = now;
-        shm_store32(&lib.park->state, LANE_HUNGRY);
-        lib_unlock();
-        sched_yield();
-        lib_lock();
+    enum spin_how how = spin_how(spin, now, is_task);
+    if (how == SPIN_NOT) {
+        park(ready, arg, deadline_ns, now);
         return;
     }
-    park(ready, arg, deadline_ns, now);
+    spin->looked_ns = now;
+    shm_store32(&lib.park->state, LANE_HUNGRY);
+    lib_unlock();
+    if (how == SPIN_PAUSE)
+        shm_pause();
+    else
+        sched_yield();
+    lib_lock();
 }
 
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)

@@ -334,16 +334,13 @@ bool own_poll(struct own *own)
     return any || own->completed != before;
 }
 
-bool own_is_served_elsewhere(const struct own *own, uint32_t cpu)
+unsigned own_where_served(const struct own *own, uint32_t cpu)
 {
-    bool any = false;
-    for (size_t i = 0; i < own->lanes.count; i++) {
-        const struct own_lane *lane = own->lanes.data[i];
-        if (lane->inflight && shm_load32(&lane->peer->cpu) != cpu)
-            return true;
-        any |= lane->inflight != 0;
-    }
-    return !any;
+    unsigned where = 0;
+    for (size_t i = 0; i < own->lanes.count; i++)
+        if (own->lanes.data[i]->inflight)
+            where |= shm_load32(&own->lanes.data[i]->peer->cpu) == cpu ? OWN_HERE : OWN_ELSEWHERE;
+    return where;
 }
 
 void own_flush(struct own *own)

@@ -348,10 +348,10 @@ bool wrk_has_work(struct wrk *wrk)
     return false;
 }
 
-bool wrk_is_fed_elsewhere(const struct wrk *wrk, uint32_t cpu)
+unsigned wrk_where_fed(const struct wrk *wrk, uint32_t cpu)
 {
+    unsigned where = 0;
     for (size_t i = 0; i < wrk->lanes.count; i++)
-        if (shm_load32(&wrk->lanes.data[i]->peer->cpu) != cpu)
-            return true;
-    return wrk->lanes.count == 0;
+        where |= shm_load32(&wrk->lanes.data[i]->peer->cpu) == cpu ? OWN_HERE : OWN_ELSEWHERE;
+    return where;
 }

@@ -79,8 +79,8 @@ void wrk_unblock(struct wrk *wrk);
 /* Shows owners every outcome; recalled lanes end here. Call it before sleeping. */
 void wrk_flush(struct wrk *wrk);
 /* Whether a record may be waiting. */
-/* False where every owner of our lanes runs on this cpu (+ 1). */
-bool wrk_is_fed_elsewhere(const struct wrk *wrk, uint32_t cpu);
+/* Where the owners of our lanes are, seen from this cpu (+ 1), as own_where_served says it; 0: there are none. */
+unsigned wrk_where_fed(const struct wrk *wrk, uint32_t cpu);
 bool wrk_has_work(struct wrk *wrk);
 
 #endif
