@@ -197,6 +197,10 @@ void lib_control(const struct lane_record *record, const uint8_t *payload, const
         struct ctl_space space;
         memcpy(&space, payload, sizeof space);
         lib_space_back(&space);
+    } else if (record->kind == CTL_SEGMENT_ASK && record->length >= LANE_RECORD_SIZE + sizeof(struct ctl_segment)) {
+        struct ctl_segment segment;
+        memcpy(&segment, payload, sizeof segment);
+        lib_segment_asked(segment.segment);
     } else if (record->kind == CTL_SHUTDOWN) {
         lib_break(MT_ECONN, "the raylet of this node is shutting down");
     } else if (record->kind == CTL_LANE || (record->kind == CTL_RECALL && lib.role == LIB_WORKER)) {

@@ -250,6 +250,7 @@ void lib_store_trim(uint64_t now_ns);
  * on another node: that is what is to be unpinned. */
 manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
 void lib_store_unpin(const struct lane_ref *ref);
+void lib_segment_asked(uint32_t segment); /* CTL_SEGMENT_ASK */
 void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped);
 void lib_space_back(const struct ctl_space *space);
 

@@ -402,8 +402,8 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
     return MANTA_OK;
 }
 
-/* What a view of a value of another node holds: the ref goes on naming the value itself, for the copy may go before the
- * ref does. Told from a plain ref by the lowest bit of manta_view.hold. */
+/* What a view of a copy holds, of a value of another node or on disk: the ref goes on naming the value itself, for the
+ * copy may go before the ref does. Told from a plain ref by the lowest bit of manta_view.hold. */
 struct copy_view {
     struct own_ref *ref;
     struct lane_ref here;
@@ -430,13 +430,14 @@ static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadl
     struct lane_ref   here = ref->value.place;
     struct copy_view *copy = NULL;
     manta_status      code;
-    if (here.node != lib.own.node && !(copy = malloc(sizeof *copy)))
-        return lib_error(e, MANTA_ENOMEM, "no memory for a view");
     code = lib_store_pin(&here, &out->data, deadline, e);
     if (code) {
         value_is_out_of_reach(ref, e);
-        free(copy);
         return code;
+    }
+    if (memcmp(&here, &ref->value.place, sizeof here) != 0 && !(copy = malloc(sizeof *copy))) {
+        lib_store_unpin(&here);
+        return lib_error(e, MANTA_ENOMEM, "no memory for a view");
     }
     out->hold = ref;
     out->size = here.size - (ref->type == 's');

@@ -39,6 +39,9 @@ typedef struct manta_init_opts {
     double      num_cpus;  /* private cluster: 0 is what the machine has */
     double      num_gpus;
     int64_t     store_memory; /* bytes of object store of the private cluster; 0: 30 % of memory */
+    const char *spill_dir; /* of the private cluster: where values go when the store is full; NULL: $TMPDIR, else
+                              /var/tmp; "none": nowhere */
+    int64_t     spill_bytes; /* most of them there; 0: what the disk has */
     const char *job_name;  /* for people; default: the program's name */
     const char *name_space; /* of named actors; default: "default" */
     int64_t     timeout_ms; /* to get a cluster; 0: 30 s */
@@ -219,9 +222,11 @@ MANTA_API manta_status manta_get_bool(manta_ref *ref, int64_t timeout_ms, bool *
 MANTA_API int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready,
                          manta_error *e);
 
-/* Copies a value into the object store. Never NULL; manta_get tells ENOMEM or ESTORE_FULL. */
+/* Copies a value into the object store. Never NULL; manta_get tells ENOMEM, ESTORE_FULL or EDISK_FULL. In a full store it
+ * waits while values that nobody reads go to disk: 10 s at most without any getting free. What is larger than the store
+ * fails at once. */
 MANTA_API manta_ref *manta_put(const void *data, size_t size);
-/* Writes in place: room in shared memory (ESTORE_FULL, ENOMEM), then seal makes it a value, or drop gives it back. */
+/* Writes in place: room in shared memory (waits and fails as manta_put), then seal makes it a value, or drop gives it back. */
 typedef struct manta_buffer {
     void  *data;
     size_t size;

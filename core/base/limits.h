@@ -174,6 +174,19 @@ enum mt_limit {
     MT_RLT_HEAD_FILE_MS = 60 * 1000, /* ... at most; then a private cluster goes on without, another raylet gives up */
     MT_RLT_JOB_LINGER_MS = 500,      /* after the driver's end: for output of processes that it left */
 
+    /* Spilling to disk. */
+    MT_SPILL_FILE_BYTES = 64 << 20,  /* values are written together until a file has so many; a larger one has its own */
+    MT_SPILL_VALUES_MAX = 16384,     /* in one file */
+    MT_SPILL_FILES_MAX = 16384,      /* each has a descriptor */
+    MT_SPILL_WRITES_MAX = 2,         /* files that are being written */
+    MT_SPILL_READS_MAX = 64,         /* values that are being read back */
+    MT_SPILL_WAITERS_MAX = 65536,    /* that wait for room or for a value */
+    MT_SPILL_LOOK_MS = 20,           /* while somebody waits for room */
+    MT_SPILL_GRACE_MS = 200,         /* a copy stays so long for who has just asked for it */
+    MT_SPILL_AGAIN_MS = 1000,        /* a disk that refused is tried again after so long */
+    MT_ROOM_MS = 10 * 1000,          /* a put waits so long for room while nothing gets free ... */
+    MT_ROOM_MS_MAX = 10 * 60 * 1000, /* ... and so long in all */
+
     /* Switch of a raylet. */
     MT_SW_DOWN_MESSAGES_MAX = 1 << 20, /* bytes queued for one process, beyond which a CTL_MESSAGE bounces */
     MT_SW_DOWN_BYTES_MAX = 16 << 20,   /* bytes queued for one process, beyond which it is given up */
@@ -190,6 +203,7 @@ enum mt_limit {
     MT_LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */
     MT_LIB_ACTIVE_NS = 50 * 1000 * 1000, /* the helper ticks for so long after the last call */
     MT_LIB_REQUEST_MS = 10 * 1000,       /* an answer of the raylet or the head */
+    MT_LIB_ROOM_MS = 11 * 60 * 1000,     /* an answer to who wants room; the raylet's own limits come first */
     MT_LIB_PULL_MS = 10 * 60 * 1000,     /* a value of another node as an argument; the raylet's own limits come first */
     MT_LIB_CONNECT_MS = 30 * 1000,
     MT_LIB_SHUTDOWN_MS = 5 * 1000,
@@ -244,6 +258,7 @@ static_assert(MT_HEAD_PROMISE_MS_MAX > MT_HEAD_PROMISE_MS + MT_RLT_BEAT_MS, "a r
 static_assert(MT_RLT_PEER_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
 static_assert(MT_RLT_SLICE_MS < MT_RLT_BEAT_MS, "a class is served in turns between two reports");
 static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's time is measured, roughly");
+static_assert(MT_LIB_ROOM_MS > MT_ROOM_MS_MAX, "the raylet answers before its asker gives up");
 static_assert(MT_SERVER_GRACE_MS < MT_CLOSE_MS_MAX, "the grace is a part of closing");
 
 #endif

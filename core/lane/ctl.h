@@ -66,9 +66,12 @@ enum ctl_kind {
     CTL_SEGMENT = 92,      /* socket down  ctl_segment; fds: [0] data (rw for the writer only), [1] generations */
     CTL_OBJECT_DEAD = 93,  /* ring   up    lane_ref: its owner will never name it again */
     CTL_SPACE_BACK = 94,   /* ring   down  ctl_space: the place may be written again */
-    CTL_PULL = 95,         /* ring   up    lane_ref on another node; answered by CTL_HERE or CTL_REPLY with an error */
+    CTL_PULL = 95,         /* ring   up    lane_ref on another node, or of a value that a pin has not found here (it may be on
+                                           disk); answered by CTL_HERE or CTL_REPLY with an error */
     CTL_HERE = 96,         /* ring   down  lane_ref of the local copy */
     CTL_SEGMENT_BACK = 97, /* ring   up    ctl_segment: its writer has nothing in it any more, and unmapped it */
+
+    CTL_SEGMENT_ASK = 98,  /* ring   down  ctl_segment: give it back, if nothing of yours stands in it (CTL_SEGMENT_BACK) */
 
     CTL_MESSAGE = 100,    /* ring    both  ctl_message, then bytes: process to process, through the raylets */
     CTL_BOUNCE = 101,     /* ring    down  ctl_bounce: a message could not be delivered; id is the message's */
