@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers.py [--quick] [--filter TEXT] [--no-write] - the part of peers.sh that measures, compares and writes.
+# peers.py [--quick] [--filter TEXT] [--write | --no-write] - the part of peers.sh that measures, compares and writes.
 #
 # Runs Ray's own ray._private.ray_perf unchanged, but with a timer of ours in the place of its own: the same loop, with
 # windows of another length, and after each case the same case of manta-bench.
@@ -210,7 +210,7 @@ def summary(comparison):
 def main():
     parser = argparse.ArgumentParser(prog="peers.sh")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--no-write", action="store_true")
+    parser.add_argument("--write", action=argparse.BooleanOptionalAction)
     parser.add_argument("--filter", default="")
     options = parser.parse_args()
     settings, started = Settings(options.quick), time.monotonic()
@@ -222,11 +222,11 @@ def main():
     run_ray(comparison)
     loads.append(load())
     print("\n".join(summary(comparison)))
-    if not options.quick and not options.filter:
+    if not options.filter:
         rows = own_rows(comparison, settings)
         after = bench(["--filter", "floor_*"], settings.manta)
         loads.append(load())
-        if not options.no_write:
+        if options.write or (options.write is None and not options.quick):
             when = datetime.date.today().isoformat()
             head = [f"{when}; {machine()}; {versions()}; load at start, half way, end: {'; '.join(loads)}.", ""]
             page_write("peers", head + [line + "  " for line in summary(comparison)] + [""] + table_of_peers(comparison))
