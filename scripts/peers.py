@@ -24,7 +24,7 @@ BENCH = ROOT / "build/release/bin/manta-bench"
 PAGE = ROOT / "docs/performance.md"
 WINDOWS = 4
 UNSTEADY = 0.2  # deviation by mean from which a rate is measured once more; the steadier one counts
-SLOW_S = 4.0    # a step that takes longer is its own window
+SLOW_S = 4.0    # a step that takes longer is its own window, and there are fewer of them
 LIMIT_S = 300
 
 
@@ -55,7 +55,7 @@ def windows_of(fn, multiplier, settings):
         count += 1
     slow = (time.perf_counter() - start) / count > SLOW_S
     step, rates = count // 10 + 1, []
-    for _ in range(2 if slow else WINDOWS):
+    for _ in range(WINDOWS if not slow else 1 if settings.quick else 2):
         start, count = time.perf_counter(), 0
         while time.perf_counter() - start < settings.window:
             for _ in range(step):

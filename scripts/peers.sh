@@ -51,4 +51,5 @@ stop_all() {
 trap 'stop_all; rm -rf "$run_dir"' EXIT
 trap 'exit 130' INT TERM
 
-"$python" scripts/peers.py "$@"
+"$python" scripts/peers.py "$@" &  # in the background, so that a signal is served at once
+wait $!
