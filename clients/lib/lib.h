@@ -64,6 +64,7 @@ struct lib {
     pthread_t       helper;
     uint64_t        calls;      /* API calls so far: tells the helper whether the program is active */
     uint64_t        ticked_ns;
+    uint32_t        cpu;        /* as our park page says, + 1 */
     uint64_t        checked_ns; /* when we last looked whether the raylet lives */
 
     enum lib_role     role;

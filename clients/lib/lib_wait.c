@@ -102,38 +102,74 @@ static void lead_end(void)
         pthread_cond_broadcast(&lib.followers);
 }
 
-/* One round of a leader: look, or spin a little, or sleep. `idle_since` is when something last came. */
-static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t *idle_since)
+struct spin {
+    uint64_t idle_since; /* when a look first found nothing; 0: something has come since */
+    uint64_t looked_ns;  /* the last look */
+};
+
+/* Those whom we wait for see where we are. A store only where it has changed: they read this cache line. */
+static void note_cpu(void)
+{
+    uint32_t cpu = (uint32_t)sched_getcpu() + 1;
+    if (lib.cpu != cpu)
+        shm_store32(&lib.park->cpu, lib.cpu = cpu);
+}
+
+/* How to go on after a look that found nothing. Where those whom we wait for run on this very core, sched_yield lets them in
+ * only after a time slice: sleep at once. The same where the last yield let others run for long: who yields on a crowded
+ * core waits for their time slices, who sleeps is let in when he is woken. A task that sleeps must say BLOCKED first, which
+ * costs its lanes their order of work: it always waits out the whole time. Where all of them run elsewhere there is nobody
+ * to let in at first. */
+enum spin_how { SPIN_PAUSE, SPIN_YIELD, SPIN_NOT };
+static enum spin_how spin_how(const struct spin *spin, uint64_t now, bool is_task)
+{
+    note_cpu();
+    unsigned where = lib.role == LIB_WORKER && !lib.running ? wrk_where_fed(&lib.wrk, lib.cpu)
+                                                            : own_where_served(&lib.own, lib.cpu);
+    bool is_crowded = where == OWN_HERE || now - spin->looked_ns >= MT_LIB_CROWDED_NS;
+    if (now - spin->idle_since >= MT_LIB_SPIN_NS || (is_crowded && !is_task))
+        return SPIN_NOT;
+    return where & OWN_HERE || now - spin->idle_since >= MT_LIB_PAUSE_NS ? SPIN_YIELD : SPIN_PAUSE;
+}
+
+/* One round of a leader: look, or spin a little, or sleep. */
+static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct spin *spin)
 {
     uint64_t now;
     if (lib_pump()) {
-        *idle_since = 0;
+        spin->idle_since = 0;
         return;
     }
     now = lib_now_ns();
-    if (*idle_since == 0)
-        *idle_since = now;
+    if (spin->idle_since == 0)
+        spin->idle_since = spin->looked_ns = now;
     tick(now);
-    if (lib.role == LIB_WORKER && lib.running && pthread_equal(pthread_self(), lib.main_thread)) {
-        if (now - *idle_since >= MT_LIB_BLOCK_NS)
+    bool is_task = lib.role == LIB_WORKER && lib.running && pthread_equal(pthread_self(), lib.main_thread);
+    if (is_task) {
+        if (now - spin->idle_since >= MT_LIB_BLOCK_NS)
             wrk_block(&lib.wrk);
         wrk_flush(&lib.wrk);
         lib_act();
     }
-    if (now - *idle_since < MT_LIB_SPIN_NS) {
-        shm_store32(&lib.park->state, LANE_HUNGRY);
-        lib_unlock();
-        sched_yield();
-        lib_lock();
+    enum spin_how how = spin_how(spin, now, is_task);
+    if (how == SPIN_NOT) {
+        park(ready, arg, deadline_ns, now);
         return;
     }
-    park(ready, arg, deadline_ns, now);
+    spin->looked_ns = now;
+    shm_store32(&lib.park->state, LANE_HUNGRY);
+    lib_unlock();
+    if (how == SPIN_PAUSE)
+        shm_pause();
+    else
+        sched_yield();
+    lib_lock();
 }
 
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
 {
-    uint64_t idle_since = 0;
-    bool     is_ready;
+    struct spin spin = {0, 0};
+    bool        is_ready;
     if (MT_UNLIKELY(lib.inlined != NULL))
         return lib_inline_wait(ready, arg, deadline_ns);
     lib.calls++;
@@ -148,7 +184,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         }
         lib.is_led = true;
         lib.leader = pthread_self();
-        lead_once(ready, arg, deadline_ns, &idle_since);
+        lead_once(ready, arg, deadline_ns, &spin);
     }
     if (lib.is_led && pthread_equal(lib.leader, pthread_self())) {
         shm_store32(&lib.park->state, LANE_BUSY);

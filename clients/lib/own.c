@@ -338,6 +338,15 @@ bool own_poll(struct own *own)
     return any || own->completed != before;
 }
 
+unsigned own_where_served(const struct own *own, uint32_t cpu)
+{
+    unsigned where = 0;
+    for (size_t i = 0; i < own->lanes.count; i++)
+        if (own->lanes.data[i]->inflight)
+            where |= shm_load32(&own->lanes.data[i]->peer->cpu) == cpu ? OWN_HERE : OWN_ELSEWHERE;
+    return where;
+}
+
 void own_flush(struct own *own)
 {
     for (size_t i = 0; i < own->lanes.count; i++)

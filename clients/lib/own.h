@@ -578,6 +578,9 @@ MT_MUST_USE mt_status own_control(struct own *own, const struct lane_record *rec
                                   void *lane, struct lane_park *park);
 /* Serves the completion rings of all lanes. Returns whether anything was there. */
 bool own_poll(struct own *own);
+/* Where the workers are for whose outcomes we wait, seen from this cpu (+ 1); 0: nothing is under way. */
+enum own_where { OWN_HERE = 1, OWN_ELSEWHERE = 2 };
+unsigned own_where_served(const struct own *own, uint32_t cpu);
 /* Shows every worker what was submitted. */
 void own_flush(struct own *own);
 /* About once a millisecond while there is work, else each time the process wakes. */

@@ -353,3 +353,11 @@ bool wrk_has_work(struct wrk *wrk)
     }
     return false;
 }
+
+unsigned wrk_where_fed(const struct wrk *wrk, uint32_t cpu)
+{
+    unsigned where = 0;
+    for (size_t i = 0; i < wrk->lanes.count; i++)
+        where |= shm_load32(&wrk->lanes.data[i]->peer->cpu) == cpu ? OWN_HERE : OWN_ELSEWHERE;
+    return where;
+}
