@@ -16,7 +16,7 @@ enum { HEADERS_PER_LIST = 64 * 1024 }; /* places looked at for one piece */
 
 struct listing {
     const struct os_segment *segment;
-    struct os_listed        *out;
+    struct os_seen        *out;
     uint32_t                 room, count, left;
 };
 
@@ -26,7 +26,7 @@ static void list_place(struct listing *l, uint64_t offset)
     l->left--;
     if (!os_object_read(l->segment, offset, &object))
         return;
-    l->out[l->count++] = (struct os_listed){.id = object.id, .size = object.size, .writer = l->segment->writer,
+    l->out[l->count++] = (struct os_seen){.id = object.id, .size = object.size, .writer = l->segment->writer,
                                             .segment = l->segment->number, .job = l->segment->job,
                                             .owner_node = object.owner_node, .offset = offset, .type = object.type};
 }
@@ -61,7 +61,7 @@ static uint64_t list_segment(struct listing *l, uint64_t offset)
     return size;
 }
 
-uint32_t os_store_list(const struct os_store *store, uint32_t *segment, uint64_t *offset, struct os_listed *out, uint32_t room)
+uint32_t os_store_look(const struct os_store *store, uint32_t *segment, uint64_t *offset, struct os_seen *out, uint32_t room)
 {
     struct listing l = {.out = out, .room = room, .left = HEADERS_PER_LIST};
     for (const struct os_segment *s = store->first; s; s = s->next) {
@@ -86,22 +86,22 @@ uint32_t os_store_list(const struct os_store *store, uint32_t *segment, uint64_t
 
 static int by_place(const void *a, const void *b)
 {
-    uint64_t x = os_place_word(((const struct os_listed *)a)->segment, ((const struct os_listed *)a)->offset);
-    uint64_t y = os_place_word(((const struct os_listed *)b)->segment, ((const struct os_listed *)b)->offset);
+    uint64_t x = os_place_word(((const struct os_seen *)a)->segment, ((const struct os_seen *)a)->offset);
+    uint64_t y = os_place_word(((const struct os_seen *)b)->segment, ((const struct os_seen *)b)->offset);
     return x < y ? -1 : x > y;
 }
 
-void os_store_pins_of(const struct os_store *store, struct os_listed *listed, uint32_t count,
-                      void (*fn)(void *user, struct os_listed *object, uint64_t process), void *user)
+void os_store_pins_of(const struct os_store *store, struct os_seen *listed, uint32_t count,
+                      void (*fn)(void *user, struct os_seen *object, uint64_t process), void *user)
 {
     qsort(listed, count, sizeof *listed, by_place);
     for (const struct os_process *p = store->processes; p && count; p = p->next) {
         uint32_t high = os_pins_high(p->pins);
         for (uint32_t slot = 0; slot < high; slot++) {
             uint64_t         word = os_pins_look(p->pins, slot);
-            struct os_listed key = {.segment = (uint32_t)(word >> 40),
+            struct os_seen key = {.segment = (uint32_t)(word >> 40),
                                     .offset = (word & ((UINT64_C(1) << 40) - 1)) * OS_UNIT};
-            struct os_listed *found = word ? bsearch(&key, listed, count, sizeof key, by_place) : NULL;
+            struct os_seen *found = word ? bsearch(&key, listed, count, sizeof key, by_place) : NULL;
             if (found)
                 fn(user, found, p->process);
         }

@@ -199,7 +199,7 @@ static int32_t pid_of(const struct sh *sh, uint64_t process)
     return 0;
 }
 
-static void note_pin(void *user, struct os_listed *object, uint64_t process)
+static void note_pin(void *user, struct os_seen *object, uint64_t process)
 {
     size_t at = strlen(object->pinned_by);
     object->pins++;
@@ -209,7 +209,7 @@ static void note_pin(void *user, struct os_listed *object, uint64_t process)
         snprintf(object->pinned_by + at, sizeof object->pinned_by - at, ",...");
 }
 
-static mt_status object_row(struct sh *sh, struct sh_page *page, const struct os_listed *o)
+static mt_status object_row(struct sh *sh, struct sh_page *page, const struct os_seen *o)
 {
     char            id[MT_ID_TEXT_SIZE], size[24], owner[20], owner_pid[12], node[12], writer[12], pins[12];
     struct lane_ref copy;
@@ -229,12 +229,12 @@ static mt_status object_row(struct sh *sh, struct sh_page *page, const struct os
 mt_status sh_tell_objects(struct sh *sh, struct sh_page *page)
 {
     uint32_t          segment = (uint32_t)page->at[0], room = page->rows_max < OBJECTS_PER_PAGE ? page->rows_max : OBJECTS_PER_PAGE;
-    struct os_listed *listed = calloc(room, sizeof *listed);
+    struct os_seen *listed = calloc(room, sizeof *listed);
     uint32_t          count;
     mt_status         st = mt_ok();
     if (!listed)
         return mt_error(MT_ENOMEM, 0, "list of objects");
-    count = os_store_list(sh_store_of(sh), &segment, &page->at[1], listed, room);
+    count = os_store_look(sh_store_of(sh), &segment, &page->at[1], listed, room);
     page->at[0] = segment;
     page->has_more = segment != 0;
     os_store_pins_of(sh_store_of(sh), listed, count, note_pin, sh);

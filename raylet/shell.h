@@ -85,6 +85,7 @@ struct sh_ring {
 struct sh_switcher; /* the switch and its thread */
 struct sh_store;    /* the object store's server half */
 struct sh_pulls;    /* objects between nodes */
+struct sh_spill;    /* objects on disk */
 struct os_local;
 struct os_place;
 struct sh_head;     /* the way to the head */
@@ -105,6 +106,7 @@ struct sh {
     MT_VEC(void *)      kept; /* sh_keep */
     MT_VEC(struct rlt_event) later; /* events without borrowed bytes, found while actions were carried out */
     struct io_timer     timer;
+    struct io_timer     memory_timer;
     struct io_listener  listener;
     bool                has_listener;
     struct io_signal    sigchld, sigterm, sigint;
@@ -112,6 +114,7 @@ struct sh {
     uint64_t            next_conn;
     struct sh_switcher *switcher;
     struct sh_store    *store;
+    struct sh_spill    *spill;
     struct sh_pulls    *pulls; /* NULL: this node is alone */
     struct sh_head     *head; /* NULL: no head, no token */
     struct sh_peers    *peers; /* NULL: this node is alone */
@@ -256,6 +259,35 @@ MT_MUST_USE mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local
                                            void **data, char *text);
 void sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size);
 void sh_store_refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const char *text);
+
+/* Grants a segment, or says why not; only ESTORE_FULL and worse, in `text`, is left to be answered. */
+mt_status sh_store_want_now(struct sh *sh, uint64_t conn, mt_id request, uint64_t size, char *text);
+uint32_t sh_store_victims(struct sh *sh, uint64_t bytes, struct lane_ref *out, uint32_t max);
+void sh_store_segment_close(const struct os_action *close);
+void sh_store_jobs_settle(struct sh *sh); /* ends jobs that had to wait for a thread of the disk */
+
+/* rlt_spill.c, rlt_restore.c */
+MT_MUST_USE mt_status sh_spill_start(struct sh *sh);
+void sh_spill_stop(struct sh *sh);
+bool sh_spill_wait(struct sh *sh, uint64_t conn, mt_id request, uint64_t size); /* false: nothing can be spilled here */
+bool sh_spill_is_awaited(const struct sh *sh); /* others wait for room already */
+bool sh_spill_is_making_room(struct sh *sh, uint64_t size); /* for a value of another node; begins it */
+uint64_t sh_spill_kept(const struct sh *sh); /* bytes of the store that are for values that come back from disk */
+void sh_spill_conn_gone(struct sh *sh, uint64_t conn);
+void sh_spill_dead(struct sh *sh, mt_id id);
+void sh_spill_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* either may be 0 */
+bool sh_spill_job_over(struct sh *sh, uint32_t job); /* false: a thread is still at it; ask again */
+bool sh_spill_keeps(struct sh *sh, const struct os_action *close); /* true: the segment is closed later */
+bool sh_spill_shed(struct sh *sh, uint64_t bytes); /* gives copies of that many bytes up; false: there are none */
+void sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
+/* Values that are on disk alone, from the at->offset-th on, which moves on; 0: that was the last. */
+uint32_t sh_spill_list(const struct sh *sh, struct ctl_objects *at, struct ctl_object *out, uint32_t max);
+/* The copy of a value here, for another node. EAGAIN: it is being read from disk. EOBJ_LOST. */
+MT_MUST_USE mt_status sh_spill_serve(struct sh *sh, const struct lane_ref *ref, struct lane_ref *here);
+
+/* rlt_watch.c */
+void sh_watch_start(struct sh *sh);
+void sh_watch_stop(struct sh *sh);
 
 /* rlt_pull.c */
 MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);

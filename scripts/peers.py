@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers.py [--quick] [--filter TEXT] [--no-write] - the part of peers.sh that measures, compares and writes.
+# peers.py [--quick] [--filter TEXT] [--write | --no-write] - the part of peers.sh that measures, compares and writes.
 #
 # Runs Ray's own ray._private.ray_perf unchanged, but with a timer of ours in the place of its own: the same loop, with
 # windows of another length, and after each case the same case of manta-bench.
@@ -24,7 +24,7 @@ BENCH = ROOT / "build/release/bin/manta-bench"
 PAGE = ROOT / "docs/performance.md"
 WINDOWS = 4
 UNSTEADY = 0.2  # deviation by mean from which a rate is measured once more; the steadier one counts
-SLOW_S = 4.0    # a step that takes longer is its own window
+SLOW_S = 4.0    # a step that takes longer is its own window, and there are fewer of them
 LIMIT_S = 300
 
 
@@ -55,7 +55,7 @@ def windows_of(fn, multiplier, settings):
         count += 1
     slow = (time.perf_counter() - start) / count > SLOW_S
     step, rates = count // 10 + 1, []
-    for _ in range(2 if slow else WINDOWS):
+    for _ in range(WINDOWS if not slow else 1 if settings.quick else 2):
         start, count = time.perf_counter(), 0
         while time.perf_counter() - start < settings.window:
             for _ in range(step):
@@ -85,7 +85,7 @@ def is_bandwidth(name):
 class Comparison:
     def __init__(self, settings, text):
         self.settings, self.text, self.rows, self.missing = settings, text, [], []
-        self.known = {line[:34].strip() for line in subprocess.run(
+        self.known = {line.rsplit(None, 1)[0].strip() for line in subprocess.run(
             [BENCH, "--list"], stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()}
 
     def timeit(self, name, fn, multiplier=1, warmup_time_sec=0):
@@ -210,7 +210,7 @@ def summary(comparison):
 def main():
     parser = argparse.ArgumentParser(prog="peers.sh")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--no-write", action="store_true")
+    parser.add_argument("--write", action=argparse.BooleanOptionalAction)
     parser.add_argument("--filter", default="")
     options = parser.parse_args()
     settings, started = Settings(options.quick), time.monotonic()
@@ -222,11 +222,11 @@ def main():
     run_ray(comparison)
     loads.append(load())
     print("\n".join(summary(comparison)))
-    if not options.quick and not options.filter:
+    if not options.filter:
         rows = own_rows(comparison, settings)
         after = bench(["--filter", "floor_*"], settings.manta)
         loads.append(load())
-        if not options.no_write:
+        if options.write or (options.write is None and not options.quick):
             when = datetime.date.today().isoformat()
             head = [f"{when}; {machine()}; {versions()}; load at start, half way, end: {'; '.join(loads)}.", ""]
             page_write("peers", head + [line + "  " for line in summary(comparison)] + [""] + table_of_peers(comparison))

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers.sh [--quick] [--filter TEXT] [--no-write] - Manta beside Ray, on this machine, in one run.
+# peers.sh [--quick] [--filter TEXT] [--write | --no-write] - Manta beside Ray, on this machine, in one run.
 #
 #   (no option)     Ray's own microbenchmark case by case, each followed at once by the same case of `manta bench`; then
 #                   Manta's other rows with their floors; writes the tables of docs/performance.md. Under 15 minutes.
-#   --quick         shorter windows, and no other rows; prints, and writes nothing. Under 6 minutes.
+#   --quick         shorter windows; prints, and writes only with --write. Under 6 minutes.
 #   --filter TEXT   only Ray's cases whose name has TEXT in it; writes nothing
 #   --no-write      leaves docs/performance.md as it is
 #
@@ -51,4 +51,5 @@ stop_all() {
 trap 'stop_all; rm -rf "$run_dir"' EXIT
 trap 'exit 130' INT TERM
 
-"$python" scripts/peers.py "$@"
+"$python" scripts/peers.py "$@" &  # in the background, so that a signal is served at once
+wait $!

@@ -148,6 +148,11 @@ static void act(struct own_out *out)
 
 void lib_act(void)
 {
+    if (MT_UNLIKELY(lib.inlined != NULL)) {
+        lib_inline_act(&lib.own.out);
+        lib_inline_act(&lib.wrk.out);
+        return;
+    }
     act(&lib.own.out);
     act(&lib.wrk.out);
 }
@@ -199,9 +204,18 @@ void lib_control(const struct lane_record *record, const uint8_t *payload, const
         struct ctl_space space;
         memcpy(&space, payload, sizeof space);
         lib_space_back(&space);
+    } else if (record->kind == CTL_SEGMENT_ASK && record->length >= LANE_RECORD_SIZE + sizeof(struct ctl_segment)) {
+        struct ctl_segment segment;
+        memcpy(&segment, payload, sizeof segment);
+        lib_segment_asked(segment.segment);
     } else if (record->kind == CTL_SHUTDOWN) {
         lib_break(MT_ECONN, "the raylet of this node is shutting down");
     } else if (record->kind == CTL_LANE || (record->kind == CTL_RECALL && lib.role == LIB_WORKER)) {
+        if (record->kind == CTL_LANE && record->length >= LANE_RECORD_SIZE + sizeof(struct ctl_grant)) {
+            struct ctl_grant grant;
+            memcpy(&grant, payload, sizeof grant);
+            lib_lease_begin(&grant);
+        }
         st = wrk_control(&lib.wrk, record, payload, lane, park);
     } else if (record->kind == CTL_LOOK) {
         st = own_looked_at(&lib.own, record, payload);
@@ -238,8 +252,13 @@ static bool down_drain(void)
 
 bool lib_pump(void)
 {
-    bool     any = down_drain();
+    bool     any = false;
     uint64_t completed = lib.own.completed;
+    if (MT_UNLIKELY(lib.inlined != NULL)) {
+        lib_inline_run();
+        return false;
+    }
+    any = down_drain();
     if (shm_load32_acquire(&lib.park->socket_count) != lib.socket_seen) {
         lib_socket_drain();
         any = true;

@@ -54,7 +54,7 @@ manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int
     } else if (!type) {
         lib_unknown_function(&f, "actor type", name ? name : "(null)");
     } else if (lib_args(type->name, type->signature, argc, argv, args, wires, &f, type->file, type->line) &&
-               actor_spec(&spec, type->name, opts, &f)) {
+               actor_spec(&spec, type->name, opts, &f) && (!lib.inlined || lib_inline_may_name(opts ? opts->name : NULL, &f))) {
         spec.group = type->hash;
         call.function = type->hash;
         call.name = type->name;
@@ -64,6 +64,8 @@ manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int
                               opts ? opts->max_restarts : 0, opts ? opts->max_task_retries : 0, &call);
         if (!actor)
             own_failure_set(&f, MT_ENOMEM, "no memory for an actor");
+        if (lib.inlined)
+            lib_inline_run();
         lib_act();
     }
     if (!actor && lib.role != LIB_NONE)
@@ -175,7 +177,10 @@ void manta_actor_kill(manta_actor *actor, bool restart)
         return;
     lib_lock();
     if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
-        own_actor_kill(&lib.own, (struct own_actor *)actor, restart);
+        if (lib.inlined)
+            lib_inline_kill((struct own_actor *)actor, restart);
+        else
+            own_actor_kill(&lib.own, (struct own_actor *)actor, restart);
         lib_act();
     }
     lib_unlock();
@@ -199,6 +204,8 @@ void manta_actor_free(manta_actor *actor)
     if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
         own_actor_drop(&lib.own, (struct own_actor *)actor);
         own_actor_tick(&lib.own);
+        if (lib.inlined)
+            lib_inline_run();
         lib_act();
     }
     lib_unlock();

@@ -93,7 +93,7 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     if (!lib_output_choose(o->log_to_driver))
         return lib_error(e, MANTA_EINVAL, "manta_init: log_to_driver is 1, 0 or -1, MANTA_LOG_TO_DRIVER 1 or 0");
     mt_assert_set_hook(on_assert);
-    st = be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
+    st = lib_inline_wanted() ? lib_inline_start() : be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
     if (st.code) {
         lib_disconnect();
         lib_private_stop();
@@ -122,7 +122,7 @@ static bool never(void *arg)
 /* What workers have just printed is on its way. */
 static void linger(void)
 {
-    if (lib.output.is_wanted && lib.has_helper)
+    if (lib.output.is_wanted && lib.has_helper && !lib.inlined)
         lib_wait(never, NULL, lib_deadline(MT_LIB_OUTPUT_LINGER_MS));
 }
 
@@ -137,8 +137,11 @@ int manta_shutdown(void)
     linger();
     lib_helper_stop();
     lib_output_print(true);
+    if (lib.inlined)
+        lib_inline_stop();
     own_send(&lib.own, CTL_SHUTDOWN, own_id_next(&lib.own), &bye, sizeof bye);
-    lib_act();
+    if (lib.socket >= 0)
+        lib_act();
     lib.role = LIB_OVER;
     lib_disconnect();
     lib_unlock();

@@ -61,7 +61,7 @@ static void park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
 {
     int64_t  limit = MT_LIB_SLEEP_NS;
     uint32_t bell = lane_park_prepare(lib.park);
-    if (lib_pump() || lib.broken || (ready && ready(arg))) {
+    if (lib_pump() || lib.broken || lib_run_is_over() || (ready && ready(arg))) {
         lane_park_cancel(lib.park);
         return;
     }
@@ -102,38 +102,76 @@ static void lead_end(void)
         pthread_cond_broadcast(&lib.followers);
 }
 
-/* One round of a leader: look, or spin a little, or sleep. `idle_since` is when something last came. */
-static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t *idle_since)
+struct spin {
+    uint64_t idle_since; /* when a look first found nothing; 0: something has come since */
+    uint64_t looked_ns;  /* the last look */
+};
+
+/* Those whom we wait for see where we are. A store only where it has changed: they read this cache line. */
+static void note_cpu(void)
+{
+    uint32_t cpu = (uint32_t)sched_getcpu() + 1;
+    if (lib.cpu != cpu)
+        shm_store32(&lib.park->cpu, lib.cpu = cpu);
+}
+
+/* How to go on after a look that found nothing. Where those whom we wait for run on this very core, sched_yield lets them in
+ * only after a time slice: sleep at once. The same where the last yield let others run for long: who yields on a crowded
+ * core waits for their time slices, who sleeps is let in when he is woken. A task that sleeps must say BLOCKED first, which
+ * costs its lanes their order of work: it always waits out the whole time. Where all of them run elsewhere there is nobody
+ * to let in at first. */
+enum spin_how { SPIN_PAUSE, SPIN_YIELD, SPIN_NOT };
+static enum spin_how spin_how(const struct spin *spin, uint64_t now, bool is_task)
+{
+    note_cpu();
+    unsigned where = lib.role == LIB_WORKER && !lib.running ? wrk_where_fed(&lib.wrk, lib.cpu)
+                                                            : own_where_served(&lib.own, lib.cpu);
+    bool is_crowded = where == OWN_HERE || now - spin->looked_ns >= MT_LIB_CROWDED_NS;
+    if (now - spin->idle_since >= MT_LIB_SPIN_NS || (is_crowded && !is_task))
+        return SPIN_NOT;
+    return where & OWN_HERE || now - spin->idle_since >= MT_LIB_PAUSE_NS ? SPIN_YIELD : SPIN_PAUSE;
+}
+
+/* One round of a leader: look, or spin a little, or sleep. */
+static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct spin *spin)
 {
     uint64_t now;
     if (lib_pump()) {
-        *idle_since = 0;
+        spin->idle_since = 0;
         return;
     }
     now = lib_now_ns();
-    if (*idle_since == 0)
-        *idle_since = now;
+    if (spin->idle_since == 0)
+        spin->idle_since = spin->looked_ns = now;
     tick(now);
-    if (lib.role == LIB_WORKER && lib.running && pthread_equal(pthread_self(), lib.main_thread)) {
-        if (now - *idle_since >= MT_LIB_BLOCK_NS)
+    bool is_task = lib.role == LIB_WORKER && lib.running && pthread_equal(pthread_self(), lib.main_thread);
+    if (is_task) {
+        if (now - spin->idle_since >= MT_LIB_BLOCK_NS)
             wrk_block(&lib.wrk);
         wrk_flush(&lib.wrk);
         lib_act();
     }
-    if (now - *idle_since < MT_LIB_SPIN_NS) {
-        shm_store32(&lib.park->state, LANE_HUNGRY);
-        lib_unlock();
-        sched_yield();
-        lib_lock();
+    enum spin_how how = spin_how(spin, now, is_task);
+    if (how == SPIN_NOT) {
+        park(ready, arg, deadline_ns, now);
         return;
     }
-    park(ready, arg, deadline_ns, now);
+    spin->looked_ns = now;
+    shm_store32(&lib.park->state, LANE_HUNGRY);
+    lib_unlock();
+    if (how == SPIN_PAUSE)
+        shm_pause();
+    else
+        sched_yield();
+    lib_lock();
 }
 
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
 {
-    uint64_t idle_since = 0;
-    bool     is_ready;
+    struct spin spin = {0, 0};
+    bool        is_ready;
+    if (MT_UNLIKELY(lib.inlined != NULL))
+        return lib_inline_wait(ready, arg, deadline_ns);
     lib.calls++;
     own_flush(&lib.own);
     lib_act();
@@ -146,7 +184,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         }
         lib.is_led = true;
         lib.leader = pthread_self();
-        lead_once(ready, arg, deadline_ns, &idle_since);
+        lead_once(ready, arg, deadline_ns, &spin);
     }
     if (lib.is_led && pthread_equal(lib.leader, pthread_self())) {
         shm_store32(&lib.park->state, LANE_BUSY);
@@ -170,6 +208,8 @@ static manta_status call_begin(struct lib_request *request, manta_error *e)
 {
     if (in_callback)
         return lib_error(e, MANTA_EDEADLK, "this call waits for the raylet, which a callback may not do");
+    if (lib.inlined)
+        return lib_error(e, MANTA_EUNSUPPORTED, "MANTA_INLINE=1: there is no raylet to make a runtime environment");
     request->id = own_id_next(&lib.own);
     request->is_done = false;
     request->fd_count = 0;
@@ -202,7 +242,9 @@ static manta_status call_end(struct lib_request *request, int64_t timeout_ms, ma
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
                       int64_t timeout_ms, manta_error *e)
 {
-    manta_status code = call_begin(request, e);
+    manta_status code = lib.inlined ? MANTA_OK : call_begin(request, e);
+    if (lib.inlined)
+        return lib_inline_call(request, kind, payload, size, e);
     if (code)
         return code;
     own_send(&lib.own, kind, request->id, payload, size);
@@ -290,11 +332,13 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
         lib_output_print(false);
     if (lib.is_led) {
         nap(MT_LIB_TICK_NS);
+        lib_run_check(lib_now_ns());
         serve(); /* the leader hears of what comes, but its wait may be a long one */
         return;
     }
     lib_pump();
     tick(now);
+    lib_run_check(now);
     serve();
     if (now - *active_ns < MT_LIB_ACTIVE_NS && !lib_has_events()) {
         nap(MT_LIB_TICK_NS);
@@ -303,7 +347,7 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
     /* Nothing under way: sleep where the raylet and our actors can wake us. A thread that wants to wait takes the
      * lead over without asking; both then sleep on the same bell, and a ring wakes both. With an event descriptor
      * results wake us too: nobody else waits for them. */
-    park(NULL, NULL, lib.own.outstanding && lib_has_events() ? (int64_t)(now + MT_LIB_TICK_NS) : INT64_MAX, now);
+    park(NULL, NULL, lib.own.outstanding && lib_has_events() ? (int64_t)(now + MT_LIB_TICK_NS) : lib_run_look_ns(), now);
     serve();
 }
 
@@ -321,7 +365,7 @@ static void *helper_main(void *arg)
 void lib_helper_start(void)
 {
     pthread_condattr_t attr;
-    if (lib.has_helper)
+    if (lib.has_helper || lib.inlined)
         return;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -337,6 +337,12 @@ void wrk_flush(struct wrk *wrk)
     }
 }
 
+void wrk_retire(struct wrk *wrk)
+{
+    for (size_t i = 0; i < wrk->lanes.count; i++)
+        wrk->lanes.data[i]->is_recalled = true;
+}
+
 bool wrk_has_work(struct wrk *wrk)
 {
     for (size_t i = 0; i < wrk->lanes.count; i++) {
@@ -346,4 +352,12 @@ bool wrk_has_work(struct wrk *wrk)
             return true;
     }
     return false;
+}
+
+unsigned wrk_where_fed(const struct wrk *wrk, uint32_t cpu)
+{
+    unsigned where = 0;
+    for (size_t i = 0; i < wrk->lanes.count; i++)
+        where |= shm_load32(&wrk->lanes.data[i]->peer->cpu) == cpu ? OWN_HERE : OWN_ELSEWHERE;
+    return where;
 }

@@ -78,7 +78,17 @@ void wrk_unblock(struct wrk *wrk);
 
 /* Shows owners every outcome; recalled lanes end here. Call it before sleeping. */
 void wrk_flush(struct wrk *wrk);
+/* Every lane is given back, as if it were recalled: in the next rounds of wrk_next. */
+void wrk_retire(struct wrk *wrk);
 /* Whether a record may be waiting. */
+/* Where the owners of our lanes are, seen from this cpu (+ 1), as own_where_served says it; 0: there are none. */
+unsigned wrk_where_fed(const struct wrk *wrk, uint32_t cpu);
 bool wrk_has_work(struct wrk *wrk);
+
+/* Whether the owner of this run wants it to stop. From any thread, while it runs. */
+static inline bool wrk_is_cancelled(const struct wrk_run *run)
+{
+    return lane_cancel_is_set(lane_header_of(run->lane->memory), run->record.slot);
+}
 
 #endif

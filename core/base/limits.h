@@ -192,6 +192,23 @@ enum mt_limit {
     MT_RLT_STACK_MS = 300,            /* for all of them to write theirs */
     MT_RLT_STACK_POLL_MS = 5,
     MT_RLT_LOOK_MS = 1000,            /* for a process to tell of itself; then the answer says that it does not */
+    /* Memory of a node. */
+    MT_MEMORY_LOOK_MS = 250,
+    MT_MEMORY_SHORT_PERMILLE = 950,  /* of the cgroup's limit, or of the machine's memory: from here on tasks are stopped */
+    MT_MEMORY_PAUSE_MS = 1000,       /* no lease is granted for so long after the last time that it was short */
+
+    /* Spilling to disk. */
+    MT_SPILL_FILE_BYTES = 64 << 20,  /* values are written together until a file has so many; a larger one has its own */
+    MT_SPILL_VALUES_MAX = 16384,     /* in one file */
+    MT_SPILL_FILES_MAX = 16384,      /* each has a descriptor */
+    MT_SPILL_WRITES_MAX = 2,         /* files that are being written */
+    MT_SPILL_READS_MAX = 64,         /* values that are being read back */
+    MT_SPILL_WAITERS_MAX = 65536,    /* that wait for room or for a value */
+    MT_SPILL_LOOK_MS = 20,           /* while somebody waits for room */
+    MT_SPILL_GRACE_MS = 200,         /* a copy stays so long for who has just asked for it */
+    MT_SPILL_AGAIN_MS = 1000,        /* a disk that refused is tried again after so long */
+    MT_ROOM_MS = 10 * 1000,          /* a put waits so long for room while nothing gets free ... */
+    MT_ROOM_MS_MAX = 10 * 60 * 1000, /* ... and so long in all */
 
     /* Switch of a raylet. */
     MT_SW_DOWN_MESSAGES_MAX = 1 << 20, /* bytes queued for one process, beyond which a CTL_MESSAGE bounces */
@@ -202,11 +219,14 @@ enum mt_limit {
 
     /* Library. */
     MT_LIB_SPIN_NS = 50 * 1000,          /* polling before sleeping: about two futex round trips */
+    MT_LIB_PAUSE_NS = 5 * 1000,          /* of which so long without yielding */
+    MT_LIB_CROWDED_NS = 30 * 1000,       /* a yield that takes longer gave the core to others: sleep instead */
     MT_LIB_BLOCK_NS = 50 * 1000,         /* a task that waits longer gives its CPU back */
     MT_LIB_TICK_NS = 1000 * 1000,
     MT_LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */
     MT_LIB_ACTIVE_NS = 50 * 1000 * 1000, /* the helper ticks for so long after the last call */
     MT_LIB_REQUEST_MS = 10 * 1000,       /* an answer of the raylet or the head */
+    MT_LIB_ROOM_MS = 11 * 60 * 1000,     /* an answer to who wants room; the raylet's own limits come first */
     MT_LIB_PULL_MS = 10 * 60 * 1000,     /* a value of another node as an argument; the raylet's own limits come first */
     MT_LIB_CONNECT_MS = 30 * 1000,
     MT_LIB_SHUTDOWN_MS = 5 * 1000,
@@ -215,6 +235,8 @@ enum mt_limit {
     MT_LIB_OUTPUT_REPEAT_NS = 5 * 1000 * 1000 * 1000LL, /* a line that other workers print too is counted for so long */
     MT_LIB_OUTPUT_LINGER_MS = 50,        /* at the end: for what workers have just printed */
     MT_LIB_WATCHES_MAX = 4096,
+    MT_LIB_CANCEL_GRACE_MS = 100,        /* forced, and recursive or far away: from telling the worker to SIGKILL */
+    MT_LIB_TIMEOUT_GRACE_MS = 500,       /* past its timeout_ms a task is asked to stop; its worker ends after so long */
     MT_LIB_STREAM_AHEAD = 1024,          /* items a generator may be ahead of its consumer, unless set */
     MT_LIB_DECLARED_MAX = 65535,         /* refs that one value declares */
     MT_LIB_CALLBACKS_MAX = 1 << 20,      /* that are due or waited for */
@@ -264,6 +286,7 @@ static_assert(MT_HEAD_PROMISE_MS_MAX > MT_HEAD_PROMISE_MS + MT_RLT_BEAT_MS, "a r
 static_assert(MT_RLT_PEER_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
 static_assert(MT_RLT_SLICE_MS < MT_RLT_BEAT_MS, "a class is served in turns between two reports");
 static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's time is measured, roughly");
+static_assert(MT_LIB_ROOM_MS > MT_ROOM_MS_MAX, "the raylet answers before its asker gives up");
 static_assert(MT_SERVER_GRACE_MS < MT_CLOSE_MS_MAX, "the grace is a part of closing");
 
 #endif

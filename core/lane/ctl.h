@@ -68,9 +68,12 @@ enum ctl_kind {
     CTL_SEGMENT = 92,      /* socket down  ctl_segment; fds: [0] data (rw for the writer only), [1] generations */
     CTL_OBJECT_DEAD = 93,  /* ring   up    lane_ref: its owner will never name it again */
     CTL_SPACE_BACK = 94,   /* ring   down  ctl_space: the place may be written again */
-    CTL_PULL = 95,         /* ring   up    lane_ref on another node; answered by CTL_HERE or CTL_REPLY with an error */
+    CTL_PULL = 95,         /* ring   up    lane_ref on another node, or of a value that a pin has not found here (it may be on
+                                           disk); answered by CTL_HERE or CTL_REPLY with an error */
     CTL_HERE = 96,         /* ring   down  lane_ref of the local copy */
     CTL_SEGMENT_BACK = 97, /* ring   up    ctl_segment: its writer has nothing in it any more, and unmapped it */
+
+    CTL_SEGMENT_ASK = 98,  /* ring   down  ctl_segment: give it back, if nothing of yours stands in it (CTL_SEGMENT_BACK) */
 
     CTL_MESSAGE = 100,    /* ring    both  ctl_message, then bytes: process to process, through the raylets */
     CTL_BOUNCE = 101,     /* ring    down  ctl_bounce: a message could not be delivered; id is the message's */
@@ -251,6 +254,28 @@ enum ctl_op {
     CTL_OP_NAME_GET = 2, /* ctl_name in and out; ENOENT */
     CTL_OP_NAME_DELETE = 3,
     CTL_OP_NODES = 4, /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
+};
+/* CTL_OP_OBJECTS = 16: what the asker's node has in its object store, of all jobs; answered by its raylet. ctl_objects in;
+ * ctl_reply, ctl_objects (where to go on; done: both 0) and an array of ctl_object out. Objects that come or go between two
+ * questions may be missed, none is told twice. */
+enum { CTL_OP_OBJECTS = 16 };
+struct ctl_objects {
+    uint32_t segment; /* go on after this one, 0: from the start */
+    uint32_t spilled; /* 1: the segments are done */
+    uint64_t offset;  /* ... and this place in it, or so many values on disk */
+};
+enum { CTL_OBJECT_SPILLED = 1 /* on disk alone */, CTL_OBJECT_COPY = 2 /* of what is elsewhere, or on disk too */ };
+struct ctl_object {
+    mt_id    id; /* id.process is its owner */
+    uint64_t size;
+    uint64_t writer; /* process that wrote it, or 0: dead, or on disk */
+    uint32_t job;
+    uint32_t owner_node;
+    uint32_t segment; /* 0: on disk only */
+    uint32_t pins;    /* processes that read it now */
+    uint32_t flags;
+    uint8_t  type;
+    uint8_t  reserved[3];
 };
 struct ctl_request {
     uint32_t op; /* enum ctl_op */
