@@ -89,11 +89,13 @@ struct lib {
     MT_VEC(struct own_death) news; /* deaths whose callbacks are due */
     uint64_t         watch_number;
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
-    manta_ctx       *running; /* worker: the task of the main thread */
+    uint32_t         calls_waiting; /* worker: running tasks and calls that wait inside the library */
     pthread_t        main_thread;
 };
 
 extern struct lib lib;
+/* Worker: the task or call that this thread runs; NULL outside of user code. */
+extern __thread manta_ctx *lib_running;
 
 /* ---- lib.c ---- */
 uint64_t lib_now_ns(void);
@@ -155,6 +157,15 @@ mt_status lib_runtime_folder(char *out, size_t size);
 MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv);
 MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv);
 void lib_crash_handlers(void);
+/* Runs one claimed task or call from its record to its outcome; `call` is NULL for one that still lies in the ring. Under
+ * the lock when it begins and ends. *now is moved to the end; returns how long the function took. */
+uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now);
+/* Destroys the actor, if there is one, and ends the process. Without the lock. */
+MT_NORETURN void lib_leave(int code);
+
+/* ---- lib_pool.c: the threads of a concurrent actor ---- */
+/* Serves the actor's calls for ever, with up to the sum of `limits` threads and one. Under the lock; never returns. */
+MT_NORETURN void lib_pool_serve(manta_ctx *c, const uint32_t *limits, uint32_t count);
 
 /* ---- lib_registry.c ---- */
 uint64_t            lib_hash(const char *name);
@@ -212,6 +223,7 @@ struct manta_ctx {
     struct wrk_run *run;
     manta_error     failure; /* what manta_fail said */
     bool            has_failed, has_value;
+    bool            is_waiting; /* inside the library */
     uint8_t         flags; /* LANE_VALUE_... */
     char            type;
     uint32_t        size;

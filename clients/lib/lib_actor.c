@@ -36,6 +36,48 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
     return lib_class_spec(spec, o->num_cpus, o->num_gpus, o->memory, o->resources, o->resource_count, f);
 }
 
+/* Number of a concurrency group, from 1; 0: the default one; < 0: there is none of that name. `name` ends with NUL. */
+static int group_of(const manta_actor_type *type, const char *name)
+{
+    if (!name || !name[0])
+        return 0;
+    for (int i = 0; i < MT_ACTOR_GROUPS_MAX && type->groups[i].name; i++)
+        if (strcmp(type->groups[i].name, name) == 0)
+            return i + 1;
+    return -1;
+}
+
+/* The group behind a signature: "l>l@io". */
+static const char *group_name(const manta_method *m)
+{
+    const char *at = m->signature ? strchr(m->signature, '@') : NULL;
+    return at ? at + 1 : NULL;
+}
+
+static bool check_concurrency(const manta_actor_type *type, const manta_actor_opts *o, struct own_failure *f)
+{
+    if (o && (o->max_concurrency < 0 || o->max_concurrency > MT_LIB_CONCURRENCY_MAX || o->max_pending_calls < 0)) {
+        own_failure_set(f, MT_EINVAL, "actor %s: max_concurrency %d (want 0 to %d), max_pending_calls %d (want >= 0)",
+                        type->name, o->max_concurrency, MT_LIB_CONCURRENCY_MAX, o->max_pending_calls);
+        return false;
+    }
+    for (int i = 0; i < MT_ACTOR_GROUPS_MAX && type->groups[i].name; i++) {
+        if (type->groups[i].limit >= 1 && type->groups[i].limit <= MT_LIB_CONCURRENCY_MAX)
+            continue;
+        own_failure_set(f, MT_EINVAL, "actor %s: concurrency group %s has the limit %d (want 1 to %d)", type->name,
+                        type->groups[i].name, type->groups[i].limit, MT_LIB_CONCURRENCY_MAX);
+        return false;
+    }
+    for (const manta_method *m = type->methods; m < type->methods + 24 && m->name; m++) {
+        if (group_of(type, group_name(m)) >= 0)
+            continue;
+        own_failure_set(f, MT_EINVAL, "actor %s: method %s is in the concurrency group '%s', which the type has not",
+                        type->name, m->name, group_name(m));
+        return false;
+    }
+    return true;
+}
+
 manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv)
 {
     manta_actor_type     *type = name ? lib_actor_type_find(name) : NULL;
@@ -53,16 +95,21 @@ manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int
     } else if (!type) {
         lib_unknown_function(&f, "actor type", name ? name : "(null)");
     } else if (lib_args(type->name, type->signature, argc, argv, args, wires, &f, type->file, type->line) &&
-               actor_spec(&spec, type->name, opts, &f)) {
+               actor_spec(&spec, type->name, opts, &f) && check_concurrency(type, opts, &f)) {
         spec.group = type->hash;
         call.function = type->hash;
         call.name = type->name;
+        call.concurrency = (uint16_t)(opts && opts->max_concurrency ? opts->max_concurrency : 1);
         lib.calls++;
         lib_helper_start();
         actor = own_actor_new(&lib.own, &spec, lib.name_space, opts ? opts->name : NULL,
                               opts ? opts->max_restarts : 0, opts ? opts->max_task_retries : 0, &call);
         if (!actor)
             own_failure_set(&f, MT_ENOMEM, "no memory for an actor");
+        if (actor && opts) {
+            actor->any_order = opts->allow_out_of_order;
+            actor->max_pending = (uint32_t)opts->max_pending_calls;
+        }
         lib_act();
     }
     if (!actor && lib.role != LIB_NONE)
@@ -71,7 +118,38 @@ manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int
     return (manta_actor *)actor;
 }
 
+/* The call's group, and whether it may be made now; EINVAL, EAGAIN into *f. */
+static bool may_call(const struct own_actor *actor, const manta_actor_type *type, const manta_method *m,
+                     const manta_actor_call_opts *opts, struct own_call *call, struct own_failure *f)
+{
+    if (type->groups[0].name || opts) {
+        const char *name = opts && opts->group ? opts->group : group_name(m);
+        int         group = group_of(type, name);
+        if (group < 0) {
+            own_failure_set(f, MT_EINVAL, "actor %s has no concurrency group '%.60s'", type->name, name);
+            return false;
+        }
+        call->group = (uint8_t)group;
+    }
+    if (actor->max_pending) {
+        bool is_starting = actor->is_mine && !actor->create; /* its create counts as pending, but is no call */
+        if (own_actor_pending(actor) >= actor->max_pending + is_starting) {
+            own_failure_set(f, MT_EAGAIN, "actor %s: %u calls of this process are not finished, as many as its "
+                            "max_pending_calls allows: wait for some, then call %s again", actor->name,
+                            actor->max_pending, m->name);
+            return false;
+        }
+    }
+    return true;
+}
+
 manta_ref *manta_actor_call(manta_actor *handle, const char *method, int argc, const manta_arg *argv)
+{
+    return manta_actor_call_with(handle, method, NULL, argc, argv);
+}
+
+manta_ref *manta_actor_call_with(manta_actor *handle, const char *method, const manta_actor_call_opts *opts, int argc,
+                                 const manta_arg *argv)
 {
     struct own_actor     *actor = (struct own_actor *)handle;
     struct own_arg        args[MANTA_ARGS_MAX];
@@ -101,7 +179,8 @@ manta_ref *manta_actor_call(manta_actor *handle, const char *method, int argc, c
         own_failure_set(&f, MT_EINVAL, "a call of actor %s without the name of a method", actor->name);
     } else if (!m) {
         lib_unknown_method(&f, actor->name, type, method);
-    } else if (lib_args(m->name, m->signature, argc, argv, args, wires, &f, type->file, type->line)) {
+    } else if (may_call(actor, type, m, opts, &call, &f) &&
+               lib_args(m->name, m->signature, argc, argv, args, wires, &f, type->file, type->line)) {
         call.function = lib_hash(m->name);
         call.name = m->name;
         call.retries = actor->call_retries;

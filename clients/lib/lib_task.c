@@ -53,7 +53,7 @@ static bool argument(const manta_arg *from, char wanted, struct own_arg *to, str
 bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct own_arg *out,
               struct own_actor_wire *wires, struct own_failure *f, const char *file, int line)
 {
-    const char *end = strchr(signature, '>');
+    const char *end = strpbrk(signature, ">@");
     int         fixed = (int)(end ? (size_t)(end - signature) : strlen(signature));
     bool        more = fixed && signature[fixed - 1] == '*';
 

@@ -87,6 +87,29 @@ static void follow(int64_t deadline_ns)
     lib.follower_count--;
 }
 
+/* The task or call of this thread waits. The worker is blocked when all that run wait: its CPUs serve others then. */
+static void task_waits(void)
+{
+    if (!lib_running || lib_running->is_waiting)
+        return;
+    lib_running->is_waiting = true;
+    lib.calls_waiting++;
+    if (lib.calls_waiting >= lib.wrk.calls_running)
+        wrk_block(&lib.wrk);
+    wrk_flush(&lib.wrk);
+    lib_act();
+}
+
+static void task_goes_on(void)
+{
+    if (!lib_running || !lib_running->is_waiting)
+        return;
+    lib_running->is_waiting = false;
+    lib.calls_waiting--;
+    wrk_unblock(&lib.wrk);
+    lib_act();
+}
+
 static void lead_end(void)
 {
     lib.is_led = false;
@@ -106,9 +129,9 @@ static void lead_once(int64_t deadline_ns, uint64_t *idle_since)
     if (*idle_since == 0)
         *idle_since = now;
     tick(now);
-    if (lib.role == LIB_WORKER && lib.running && pthread_equal(pthread_self(), lib.main_thread)) {
+    if (lib_running) {
         if (now - *idle_since >= MT_LIB_BLOCK_NS)
-            wrk_block(&lib.wrk);
+            task_waits();
         wrk_flush(&lib.wrk);
         lib_act();
     }
@@ -133,6 +156,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         if (deadline_ns != INT64_MAX && (int64_t)lib_now_ns() >= deadline_ns)
             break;
         if (lib.is_led && !pthread_equal(lib.leader, pthread_self())) {
+            task_waits();
             follow(deadline_ns);
             continue;
         }
@@ -144,10 +168,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         shm_store32(&lib.park->state, LANE_BUSY);
         lead_end();
     }
-    if (lib.wrk.is_blocked && pthread_equal(pthread_self(), lib.main_thread)) {
-        wrk_unblock(&lib.wrk);
-        lib_act();
-    }
+    task_goes_on();
     return is_ready;
 }
 
@@ -244,7 +265,8 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
         *active_ns = now;
     }
     if (lib.is_led) {
-        nap(MT_LIB_TICK_NS);
+        nap(lib.role == LIB_WORKER && !lib.watches.count && now - *active_ns > MT_LIB_ACTIVE_NS ? MT_LIB_IDLE_NAP_NS
+                                                                                               : MT_LIB_TICK_NS);
         lib_run_news(); /* the leader hears of deaths, but its wait may be a long one */
         return;
     }

@@ -16,7 +16,11 @@
 static struct {
     manta_actor_type *type;
     void             *self;
+    bool              is_made;
+    uint32_t          concurrency; /* of the default group, as its creator asked */
 } actor;
+
+__thread manta_ctx *lib_running;
 
 /* ---- results ---- */
 
@@ -232,14 +236,14 @@ static bool take_arguments(struct arguments *a, const char *signature, const str
             return lib_error(e, MANTA_EPROTO, "the arguments are cut short"), false;
         if (value.ref_count)
             return lib_error(e, MANTA_EUNSUPPORTED, "argument %d declares refs inside its value", a->count + 1), false;
-        if (wanted == '>' || wanted == 0)
+        if (wanted == '>' || wanted == '@' || wanted == 0)
             return lib_error(e, MANTA_ETYPE, "%u arguments are too many", count), false;
         if (!take_argument(a, wanted, &value, run->payload + at, e))
             return false;
         at += padded;
         signature += wanted != '*';
     }
-    if (*signature && *signature != '>' && *signature != '*')
+    if (*signature && !strchr(">@*", *signature))
         return lib_error(e, MANTA_ETYPE, "%u arguments are too few", count), false;
     return true;
 }
@@ -272,13 +276,17 @@ static size_t give_back_arguments(struct arguments *a, uint8_t *held)
 static manta_status run_create(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
 {
     manta_actor_type *type = lib_actor_type_of_hash(run->record.aux);
+    manta_status      code;
     if (!type)
         return manta_fail(c, 0, "no such actor type in this executable"), MANTA_ENOFUNC;
     c->name = type->name;
     if (!take_arguments(a, type->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     actor.type = type;
-    return type->create(c, &actor.self, a->count, a->args);
+    memcpy(&actor.concurrency, run->payload + sizeof(uint32_t), sizeof actor.concurrency);
+    code = type->create(c, &actor.self, a->count, a->args);
+    actor.is_made = code == MANTA_OK;
+    return code;
 }
 
 static manta_status run_method(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
@@ -314,59 +322,69 @@ static size_t failure_payload(manta_ctx *c, manta_status code, uint8_t *out, siz
     return sizeof head + (size_t)n;
 }
 
-/* One task from claim to outcome. Under the lock when it begins and ends. */
-static void run_one(struct wrk_run *run, uint64_t *now)
+/* User code, without the lock. */
+static manta_status run_user(manta_ctx *c, struct arguments *a, struct wrk_run *run)
 {
-    static manta_ctx c;
+    manta_status code;
+    c->run = run;
+    c->has_failed = c->has_value = c->is_waiting = false;
+    c->name = NULL;
+    a->count = a->pinned_count = a->ref_count = a->actor_count = 0;
+    lib_running = c;
+    if (run->record.kind == LANE_TASK)
+        code = run_task(c, a, run);
+    else if (run->record.kind == LANE_CALL)
+        code = run_method(c, a, run);
+    else
+        code = run_create(c, a, run);
+    lib_running = NULL;
+    return code;
+}
+
+uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now)
+{
     struct arguments a;
     struct lane_value value;
-    uint64_t     begin = *now;
+    uint64_t     begin = *now, took;
     manta_status code;
     size_t       size;
     uint16_t     flags = 0;
+    int32_t      user_code;
 
-    c.run = run;
-    c.has_failed = c.has_value = false;
-    c.name = NULL;
-    a.count = a.pinned_count = a.ref_count = a.actor_count = 0;
-    lib.running = &c;
     lib_unlock();
-    if (run->record.kind == LANE_TASK)
-        code = run_task(&c, &a, run);
-    else if (run->record.kind == LANE_CALL)
-        code = run_method(&c, &a, run);
-    else
-        code = run_create(&c, &a, run);
+    code = run_user(c, &a, run);
     *now = lib_now_ns();
     if (code == MANTA_OK) {
-        value = (struct lane_value){.type = c.has_value ? (uint8_t)c.type : 'v', .flags = c.has_value ? c.flags : 0,
-                                    .size = c.has_value ? c.size : 0};
-        memcpy(c.bytes, &value, sizeof value);
+        value = (struct lane_value){.type = c->has_value ? (uint8_t)c->type : 'v', .flags = c->has_value ? c->flags : 0,
+                                    .size = c->has_value ? c->size : 0};
+        memcpy(c->bytes, &value, sizeof value);
         size = sizeof value + ((value.size + 7u) & ~7u);
     } else {
         flags = LANE_DONE_ERROR;
-        size = failure_payload(&c, code, c.bytes, sizeof c.bytes);
+        size = failure_payload(c, code, c->bytes, sizeof c->bytes);
     }
     lib_lock();
-    lib.running = NULL;
     if (a.pinned_count || a.ref_count || a.actor_count) {
         uint8_t held[MANTA_ARGS_MAX * sizeof(mt_id)];
         size_t  held_size = give_back_arguments(&a, held);
-        if (code == MANTA_OK && size + held_size <= sizeof c.bytes) {
-            memcpy(c.bytes + size, held, held_size);
+        if (code == MANTA_OK && size + held_size <= sizeof c->bytes) {
+            memcpy(c->bytes + size, held, held_size);
             size += held_size;
         }
     }
-    while (!wrk_done(&lib.wrk, flags, code, c.failure.user_code * (code != MANTA_OK), c.bytes, size, *now,
-                     *now - begin)) {
+    user_code = code != MANTA_OK ? c->failure.user_code : 0;
+    took = *now - begin;
+    while (call ? !wrk_call_done(&lib.wrk, call, flags, code, user_code, c->bytes, size, *now, took)
+                : !wrk_done(&lib.wrk, flags, code, user_code, c->bytes, size, *now, took)) {
         lib_act();
         lib_unlock();
         sched_yield(); /* the owner has a mebibyte of outcomes to read first */
         lib_lock();
     }
+    return took;
 }
 
-MT_NORETURN static void leave(int code)
+MT_NORETURN void lib_leave(int code)
 {
     if (actor.type && actor.type->destroy && actor.self)
         actor.type->destroy(actor.self);
@@ -379,8 +397,20 @@ static bool has_work(void *arg)
     return wrk_has_work(&lib.wrk) || lib.wrk.is_over;
 }
 
+/* An actor that was made with room for more than one call at a time goes over to threads. */
+static void become_concurrent(manta_ctx *c)
+{
+    uint32_t limits[1 + MT_ACTOR_GROUPS_MAX] = {actor.concurrency}, count = 1;
+    const manta_concurrency_group *g = actor.type->groups;
+    for (; count <= MT_ACTOR_GROUPS_MAX && g[count - 1].name; count++)
+        limits[count] = g[count - 1].limit > 0 ? (uint32_t)g[count - 1].limit : 1;
+    if (limits[0] > 1 || count > 1)
+        lib_pool_serve(c, limits, count);
+}
+
 static void worker_loop(void)
 {
+    static manta_ctx c;
     struct wrk_run run;
     uint64_t       now = lib_now_ns();
     uint32_t       since_pump = 0;
@@ -389,7 +419,9 @@ static void worker_loop(void)
         if (wrk_next(&lib.wrk, &run)) {
             if (lib.wrk.out.wake_count)
                 lib_act();
-            run_one(&run, &now);
+            lib_run(&c, &run, NULL, &now);
+            if (run.record.kind == LANE_CREATE && actor.is_made)
+                become_concurrent(&c);
             if (lib.own.class_list.count)
                 own_release_idle(&lib.own);
             if (lib.wrk.out.wake_count || lib.wrk.out.up.size)
@@ -402,7 +434,7 @@ static void worker_loop(void)
         lib_act();
         if (lib.wrk.is_over) {
             lib_unlock();
-            leave(0);
+            lib_leave(0);
         }
         if (!wrk_has_work(&lib.wrk)) {
             wrk_flush(&lib.wrk);

@@ -241,6 +241,13 @@ typedef struct manta_method {
     manta_status (*run)(manta_ctx *c, void *self, int argc, const manta_arg *argv);
 } manta_method;
 
+/* Calls that may run at a time beside each other, on threads of the actor's process. A method belongs to the group that
+ * stands behind its signature ("l>l@io"), else to the default one, which max_concurrency bounds. */
+typedef struct manta_concurrency_group {
+    const char *name;
+    int         limit; /* 1 to 1024 */
+} manta_concurrency_group;
+
 typedef struct manta_actor_type {
     const char  *name;
     const char  *signature; /* of create's arguments, without result: "l" */
@@ -251,6 +258,7 @@ typedef struct manta_actor_type {
     int          line;
     struct manta_actor_type *next;
     uint64_t     hash;
+    manta_concurrency_group groups[8]; /* the first with name NULL ends the list */
 } manta_actor_type;
 
 MANTA_API void manta_register_actor(manta_actor_type *type);
@@ -267,14 +275,25 @@ typedef struct manta_actor_opts {
     bool                  spread;
     uint32_t              node;
     bool                  node_soft;
+    int                   max_concurrency;  /* calls at a time, on threads; 0: 1; at most 1024 */
+    bool                  allow_out_of_order; /* a call whose arguments are not ready does not hold up later ones */
+    int                   max_pending_calls; /* of one process that are not finished; more fail with EAGAIN; 0: no limit */
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
  * frees its handle or ends. */
 MANTA_API manta_actor *manta_actor_new(const char *type, const manta_actor_opts *opts, int argc, const manta_arg *argv);
 /* Calls a method. Calls of one caller run in the order in which they were made. Errors come out of manta_get:
- * EACTOR_DIED (with outcome MANTA_UNKNOWN where the call may have run), ENOFUNC, ETYPE, ETASK. */
+ * EACTOR_DIED (with outcome MANTA_UNKNOWN where the call may have run), ENOFUNC, ETYPE, ETASK, EAGAIN (max_pending_calls).
+ * With concurrency groups the order is kept in each group; with more than one call at a time it is the order in which
+ * they begin. */
 MANTA_API manta_ref *manta_actor_call(manta_actor *actor, const char *method, int argc, const manta_arg *argv);
+/* The same in another concurrency group than the method's own. */
+typedef struct manta_actor_call_opts {
+    const char *group; /* NULL: the method's; "": the default one */
+} manta_actor_call_opts;
+MANTA_API manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts,
+                                           int argc, const manta_arg *argv);
 /* Finds a named actor, at most timeout_ms. NULL: *e says why (ENOENT, ETIMEDOUT, ECONN). */
 MANTA_API manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error *e);
 /* SIGKILL. With `restart` the actor's restarts apply, else it stays dead. Does not wait. */
@@ -339,6 +358,13 @@ MANTA_API void         manta_region_close(manta_region *region);
     static manta_entry manta_entry_##fn = {#fn, sig, fn, __FILE__, __LINE__, NULL, NULL, 0, NULL}; \
     MANTA_CONSTRUCTOR(fn) { manta_register(&manta_entry_##fn); }                              \
     struct manta_entry /* takes the semicolon */
+
+/* Everything an actor type may have, by name: MANTA_ACTOR_TYPE(store, .signature = "s", .create = store_new,
+ * .methods = {{"get", "s>y@read", store_get}}, .groups = {{"read", 8}}); */
+#define MANTA_ACTOR_TYPE(tag, ...)                                                                 \
+    static manta_actor_type manta_actor_type_##tag = {.name = #tag, .file = __FILE__, .line = __LINE__, __VA_ARGS__}; \
+    MANTA_CONSTRUCTOR(tag) { manta_register_actor(&manta_actor_type_##tag); }                      \
+    struct manta_actor_type /* takes the semicolon */
 
 /* MANTA_ACTOR(counter, "l", counter_new, counter_free, {"add", "l>l", counter_add}, {"get", ">l", counter_get}); */
 #define MANTA_ACTOR(tag, sig, create_fn, destroy_fn, ...)                                          \

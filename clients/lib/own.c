@@ -59,6 +59,9 @@ void own_fini(struct own *own)
     {
         struct own_actor *actor = entry->value.ptr;
         queue_free(&actor->queue);
+        for (int i = 0; actor->groups && i < OWN_GROUPS; i++)
+            queue_free(&actor->groups[i]);
+        free(actor->groups);
         if (actor->create)
             task_memory_free(actor->create);
         free(actor->failure);
@@ -292,7 +295,7 @@ bool own_poll(struct own *own)
         if (lane->inflight == inflight)
             continue;
         any = true;
-        if (lane->actor && lane->actor->queue.first)
+        if (lane->actor && own_actor_has_queued(lane->actor))
             own_actor_pump(own, lane->actor);
         else if (lane->cls && lane->cls->queue.first)
             own_class_pump(own, lane->cls);

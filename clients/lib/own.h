@@ -112,7 +112,9 @@ struct own_task {
     uint8_t           state; /* enum own_task_state */
     bool              retry_on_error;
     bool              is_asked_back; /* LANE_REVOKE was sent for it */
+    uint8_t           group;         /* call: concurrency group */
     uint16_t          arg_count;  /* of `args`, while they wait or hold refs */
+    uint16_t          concurrency; /* create: calls at a time */
     uint32_t          waiting_for; /* arguments that are not ready */
     int32_t           retries_left; /* < 0: without limit */
     uint32_t          blob_size;
@@ -173,6 +175,8 @@ enum own_actor_state {
     OWN_ACTOR_DEAD = 4,
 };
 
+enum { OWN_GROUPS = 8 }; /* named concurrency groups of an actor */
+
 struct own_actor { /* the public manta_actor */
     mt_id             id;
     uint32_t          holds;
@@ -183,6 +187,9 @@ struct own_actor { /* the public manta_actor */
     bool              is_mine;
     bool              is_ending; /* the last handle is gone, or it was killed for good */
     bool              is_asking; /* caller: OWN_MSG_WHERE or CTL_LANE_WANT is under way */
+    bool              any_order; /* calls go out as soon as their arguments are ready */
+    uint32_t          max_pending; /* calls of this process that are not finished; 0: no limit */
+    uint32_t          pending_outside; /* calls that are in no queue: their arguments come first (any_order) */
     uint32_t          owner_node;
     uint64_t          type;
     char              name[CTL_NAME_SIZE]; /* of the type */
@@ -192,6 +199,7 @@ struct own_actor { /* the public manta_actor */
     struct own_lane  *lane;
     struct own_lane  *next_lane; /* granted before the news came that `lane` has ended */
     struct own_queue  queue;  /* calls not yet on the lane, in order */
+    struct own_queue *groups; /* the same of each named concurrency group, OWN_GROUPS of them; NULL: none was called */
     struct own_task  *create; /* creator's: kept for restarts */
     struct own_failure *failure; /* why it is dead */
     uint64_t          worker; /* process, while alive */
@@ -292,6 +300,8 @@ struct own_call {
     int32_t           retries;
     bool              retry_on_error;
     uint16_t          kind;
+    uint8_t           group;       /* call: concurrency group, 0 is the default one */
+    uint16_t          concurrency; /* create: calls at a time */
 };
 /* Submits; the ref comes with one hold. NULL only without memory. */
 struct own_ref *own_submit(struct own *own, const struct own_call *call);
@@ -344,7 +354,14 @@ struct own_actor *own_actor_borrow(struct own *own, const struct own_actor_wire 
 void own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out);
 void own_actor_drop(struct own *own, struct own_actor *actor);
 void own_actor_kill(struct own *own, struct own_actor *actor, bool restart);
-void own_actor_pump(struct own *own, struct own_actor *actor);
+/* Calls in their queues, one a concurrency group: own_calls.c. */
+struct own_queue *own_actor_queue(struct own_actor *actor, const struct own_task *task);
+mt_status own_actor_add(struct own *own, struct own_actor *actor, struct own_task *task);
+uint32_t  own_actor_pending(const struct own_actor *actor);
+bool      own_actor_has_queued(const struct own_actor *actor);
+void      own_actor_pump(struct own *own, struct own_actor *actor);
+void      own_actor_fail_calls(struct own *own, struct own_actor *actor);
+void      own_actor_ask_where(struct own *own, struct own_actor *actor);
 void own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane *lane);
 void own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create,
                        const struct own_failure *failure);

@@ -36,7 +36,7 @@ static struct own_actor *actor_new(struct own *own, mt_id id, const char *name, 
 
 static void actor_free(struct own *own, struct own_actor *actor)
 {
-    MT_ASSERT(!actor->queue.first && !actor->lane);
+    MT_ASSERT(!own_actor_has_queued(actor) && !actor->lane);
     mt_map_remove(&own->actors, actor->id);
     if (!mt_id_is_zero(actor->monitor))
         own_monitor_end(own, actor->monitor);
@@ -47,6 +47,7 @@ static void actor_free(struct own *own, struct own_actor *actor)
         actor->askers = asker->next;
         free(asker);
     }
+    free(actor->groups);
     free(actor->failure);
     free(actor);
 }
@@ -111,20 +112,6 @@ static void ask_name(struct own *own, const struct own_actor *actor, uint32_t op
     own_send(own, CTL_REQUEST, id, &ask, sizeof ask);
 }
 
-static void fail_calls(struct own *own, struct own_actor *actor)
-{
-    for (struct own_task *task; (task = own_queue_pop(&actor->queue));) {
-        struct own_failure f = *actor->failure;
-        f.code = f.code == MT_ENODE_DIED || f.code == MT_EWORKER_DIED ? MT_EACTOR_DIED : f.code;
-        f.outcome = task->attempt ? 2 : 0; /* a call that waits for its retry may have run */
-        snprintf(f.function, sizeof f.function, "%s", task->name);
-        if (task == actor->create)
-            continue;
-        own_ref_set_failed(own, task->ref, &f);
-        own_task_finish(own, task);
-    }
-}
-
 static void actor_die(struct own *own, struct own_actor *actor, const struct own_failure *why)
 {
     if (actor->state == OWN_ACTOR_DEAD)
@@ -135,7 +122,7 @@ static void actor_die(struct own *own, struct own_actor *actor, const struct own
         *actor->failure = *why;
     else
         MT_ASSERT(!"no memory for the reason of an actor's death");
-    fail_calls(own, actor);
+    own_actor_fail_calls(own, actor);
     answer_askers(own, actor);
     if (actor->is_mine) {
         own_class_demand(own, actor->cls, 0);
@@ -266,9 +253,9 @@ void own_actor_reply(struct own *own, const struct own_request *request, const s
     }
 }
 
-/* ---- calling ---- */
+/* ---- where it is: a caller hears ---- */
 
-static void ask_where(struct own *own, struct own_actor *actor)
+void own_actor_ask_where(struct own *own, struct own_actor *actor)
 {
     struct own_msg_where where = {.actor = actor->id, .incarnation = actor->incarnation};
     if (actor->is_asking || actor->is_mine)
@@ -276,35 +263,6 @@ static void ask_where(struct own *own, struct own_actor *actor)
     actor->is_asking = true;
     own_watch_peer(own, actor->id.process, actor->owner_node);
     own_send_message(own, actor->id.process, actor->owner_node, OWN_MSG_WHERE, &where, sizeof where, NULL, 0);
-}
-
-static bool may_send(const struct own_actor *actor, const struct own_task *task)
-{
-    if (task->waiting_for)
-        return false;
-    return task->kind == LANE_CREATE ? actor->state != OWN_ACTOR_ALIVE : actor->state == OWN_ACTOR_ALIVE;
-}
-
-void own_actor_pump(struct own *own, struct own_actor *actor)
-{
-    if (actor->state == OWN_ACTOR_DEAD) {
-        fail_calls(own, actor);
-        return;
-    }
-    if (!actor->lane) {
-        if (actor->queue.first || actor->watch_count)
-            ask_where(own, actor);
-        return;
-    }
-    while (actor->queue.first && actor->lane && may_send(actor, actor->queue.first)) {
-        struct own_task *task = own_queue_pop(&actor->queue);
-        if (!own_task_ready(own, task))
-            continue;
-        if (!own_lane_send(own, actor->lane, task)) {
-            own_queue_push_front(&actor->queue, task);
-            break;
-        }
-    }
 }
 
 static void news_of_death(struct own *own, const struct own_actor *actor, uint32_t incarnation,
@@ -481,6 +439,8 @@ struct own_actor *own_actor_borrow(struct own *own, const struct own_actor_wire 
     if (!actor)
         return NULL;
     actor->owner_node = wire->owner_node;
+    actor->any_order = wire->options & OWN_ACTOR_ANY_ORDER;
+    actor->call_retries = wire->options >> 8 == 0xffffff ? -1 : (int32_t)(wire->options >> 8);
     if (wire->id.process == own->process)
         actor_die_of(own, actor, MT_EACTOR_DIED, "it has ended");
     return actor;
@@ -492,6 +452,7 @@ void own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out)
     out->id = actor->id;
     out->type = actor->type;
     out->owner_node = actor->owner_node;
+    out->options = (uint32_t)actor->call_retries << 8 | (actor->any_order ? OWN_ACTOR_ANY_ORDER : 0);
     memcpy(out->name, actor->name, sizeof out->name);
 }
 
@@ -504,7 +465,7 @@ void own_actor_drop(struct own *own, struct own_actor *actor)
 
 static bool is_idle(const struct own_actor *actor)
 {
-    return !actor->queue.first && (!actor->lane || actor->lane->inflight == 0);
+    return own_actor_pending(actor) == 0;
 }
 
 /* Nobody here holds it any more: once its calls are done, the creator ends it and a caller leaves the lane. */
@@ -537,7 +498,7 @@ void own_actor_tick(struct own *own)
         struct own_actor *actor = entry->value.ptr;
         if (actor->holds == 0)
             actor_release(own, actor);
-        else if (actor->queue.first)
+        else if (own_actor_has_queued(actor))
             own_actor_pump(own, actor);
     }
 }

@@ -116,7 +116,7 @@ void own_task_finish(struct own *own, struct own_task *task)
     own->free_tasks = task;
 }
 
-/* ---- the payload: u32 count, u32 zero, then lane_values ---- */
+/* ---- the payload: u32 count, u32 (of LANE_CREATE: calls at a time), then lane_values ---- */
 
 static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg)
 {
@@ -152,7 +152,7 @@ static size_t value_size(const struct own_arg *arg)
 static mt_status encode(struct own *own, struct own_task *task, const struct own_arg *args, int argc)
 {
     size_t   size = 8;
-    uint32_t head[2] = {(uint32_t)argc, 0};
+    uint32_t head[2] = {(uint32_t)argc, task->concurrency};
     uint8_t *at;
     for (int i = 0; i < argc; i++)
         size += value_size(&args[i]);
@@ -279,6 +279,10 @@ void own_task_argument_ready(struct own *own, struct own_task *task, struct own_
     (void)ref;
     if (--task->waiting_for)
         return;
+    if (actor && actor->any_order && task->kind == LANE_CALL) {
+        actor->pending_outside--;
+        own_queue_push(own_actor_queue(actor, task), task);
+    }
     if (actor) {
         own_actor_pump(own, actor);
     } else if (own_task_ready(own, task)) {
@@ -299,6 +303,8 @@ static void task_fill(struct own *own, struct own_task *task, const struct own_c
     task->attempt = 0;
     task->state = OWN_WAITING;
     task->retry_on_error = call->retry_on_error;
+    task->group = call->group;
+    task->concurrency = call->concurrency;
     task->arg_count = 0;
     task->waiting_for = 0;
     task->retries_left = call->retries;
@@ -343,8 +349,9 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call)
         return ref;
     }
     if (task->actor) {
-        own_queue_push(&task->actor->queue, task);
-        own_actor_pump(own, task->actor);
+        st = own_actor_add(own, task->actor, task);
+        if (st.code)
+            task_fail_status(own, task, st);
     } else if (!task->waiting_for && own_task_ready(own, task)) {
         own_queue_push(&call->cls->queue, task);
         own_class_pump(own, call->cls);
@@ -363,9 +370,9 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
     task->attempt++;
     task->state = OWN_QUEUED;
     if (task->actor && MT_PLANT(MT_PLANT_RETRY_LAST))
-        own_queue_push(&task->actor->queue, task);
+        own_queue_push(own_actor_queue(task->actor, task), task);
     else if (task->actor)
-        own_queue_push_front(&task->actor->queue, task);
+        own_queue_push_front(own_actor_queue(task->actor, task), task);
     else
         own_queue_push_front(&task->cls->queue, task);
 }

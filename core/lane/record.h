@@ -48,8 +48,13 @@ enum lane_kind {
     LANE_RETURNED = 7, /* worker -> owner: this slot has not run and will not run here */
     LANE_END = 8,      /* worker -> owner: the last record of the lease */
     LANE_REVOKE = 9,   /* owner -> switch: try to take this slot back (the claims are on another node) */
+    LANE_EXIT = 20,    /* actor -> creator: it ends of its own will, so there is no restart */
+    LANE_SAVED = 21,   /* actor -> creator: a lane_value, the snapshot that its next incarnation begins with */
     LANE_CTL = 64,     /* from here on: control records between a process and its raylet (ctl.h) */
 };
+
+/* flags of LANE_CALL: the concurrency group stands in the highest four bits, 0 is the default one */
+enum { LANE_CALL_GROUP_SHIFT = 12 };
 
 /* flags of LANE_DONE */
 enum {
