@@ -68,6 +68,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
     rlt_list_init(&r->all_monitors);
     rlt_list_init(&r->waiting);
     r->slice.fire = slice_fire;
+    r->guest_over.fire = slice_fire;
     rlt_head_init(r);
     return r;
 }

@@ -172,6 +172,7 @@ static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
         hash_in(&hash, c->owner->process);
         hash_in(&hash, c->def.class_id);
         hash_in(&hash, c->version << 20 | class_lacks(c));
+        hash_in(&hash, c->held > 0);
         ++*out_wants;
     }
     return hash;
@@ -185,6 +186,7 @@ static Manta__V1__Want *want_make(struct rlt *r, const struct rlt_class *c)
     w->class_id = c->def.class_id;
     w->version = c->version;
     w->wanted = class_lacks(c);
+    w->held = c->held;
     w->policy = c->def.policy;
     w->node = c->def.node;
     w->job = c->owner->job->job;
@@ -365,6 +367,20 @@ static void unschedulable(struct rlt *r, const Manta__V1__Unschedulable *u)
         rlt_class_unschedulable(r, c, u->code ? u->code : MT_EUNSCHEDULABLE, u->text);
 }
 
+static void pressed(struct rlt *r, const Manta__V1__Press *press)
+{
+    struct ctl_class *def = &r->guest.def;
+    memset(def, 0, sizeof *def);
+    for (size_t i = 0; i < press->n_resources && i < CTL_RESOURCES; i++) {
+        snprintf(def->resources[i].name, sizeof def->resources[i].name, "%s", press->resources[i]->name);
+        def->resources[def->resource_count++].milli = press->resources[i]->milli;
+    }
+    if (!rlt_ledger_could_ever(&r->ledger, def->resources, def->resource_count, NULL))
+        return;
+    r->is_dirty = true;
+    rlt_timer_set(r, &r->guest_over, r->now + MT_RLT_PRESS_MS * RLT_MS);
+}
+
 static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
 {
     if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED) {
@@ -379,6 +395,9 @@ static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_PLACE:
         placed(r, m->place);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_PRESS:
+        pressed(r, m->press);
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_UNSCHEDULABLE:
         unschedulable(r, m->unschedulable);

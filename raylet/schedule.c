@@ -7,6 +7,8 @@
  * resources it lacks, where it can count on getting them: later ones that need the same wait behind it, and leases of
  * others that have run their slice are recalled, as many as it needs for one lease, and only from classes that hold more
  * than it does. (A reservation that nobody will fill would starve the children of the very tasks that hold the rest.)
+ * The guest is a class of another node that the head has told us of: room is made and kept for it in the same way, and
+ * given to the next request that comes from another node.
  */
 #include "raylet/state.h"
 
@@ -153,6 +155,37 @@ static bool class_can_count_on_room(const struct rlt *r, const struct rlt_class 
     return rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, coming);
 }
 
+/* The resources that the guest needs. */
+static uint32_t guest_mask(const struct rlt *r)
+{
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < r->guest.def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, r->guest.def.resources[i].name);
+        mask |= at < 0 ? 0 : 1u << at;
+    }
+    return mask;
+}
+
+static bool has_guest(const struct rlt *r)
+{
+    return mt_heap_holds(&r->guest_over.node);
+}
+
+/* Whether a lease for `c` leaves the guest the room that it can count on. */
+static bool leaves_room_for_guest(const struct rlt *r, const struct rlt_class *c)
+{
+    int64_t taken[MT_RLT_RESOURCES_MAX] = {0};
+    if (!has_guest(r) || !class_can_count_on_room(r, &r->guest))
+        return true;
+    for (uint32_t i = 0; i < c->def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
+        if (at >= 0)
+            taken[at] -= c->def.resources[i].milli;
+    }
+    return !uses_any(r, c, guest_mask(r)) ||
+           rlt_ledger_could_now(&r->ledger, r->guest.def.resources, r->guest.def.resource_count, taken);
+}
+
 static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)
 {
     bool overlaps = false;
@@ -170,7 +203,7 @@ static bool grant_round(struct rlt *r)
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         if (class_is_hopeless(r, c) || !is_for_this_node(r, c))
             continue;
-        if (class_fits(r, c) && !uses_any(r, c, reserved)) {
+        if (class_fits(r, c) && !uses_any(r, c, reserved) && leaves_room_for_guest(r, c)) {
             rlt_list_out(&c->in_waiting);
             grant_one(r, c);
             rlt_class_wait(r, c); /* still short: to the end of the line */
@@ -219,6 +252,8 @@ static void recall_round(struct rlt *r)
         for (uint32_t i = 0; i < r->ledger.count; i++)
             coming[i] += l->state >= LEASE_RECALLED ? comes_back(r, l, i) : 0;
     }
+    if (has_guest(r))
+        next = recall_for(r, &r->guest, coming);
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         if (!is_for_this_node(r, c) ||
@@ -238,7 +273,7 @@ void rlt_schedule(struct rlt *r)
     r->is_dirty = false;
     while (grant_round(r))
         ;
-    if (!rlt_list_is_empty(&r->waiting))
+    if (has_guest(r) || !rlt_list_is_empty(&r->waiting))
         recall_round(r);
     r->is_dirty = false;
 }

@@ -272,6 +272,8 @@ struct rlt {
     struct rlt_list   waiting;   /* rlt_class.in_waiting, longest wait first */
     bool              is_dirty;  /* something may be granted now */
     struct rlt_timer  slice;
+    struct rlt_class  guest;      /* what a class of another node waits for here, by the head's word: only its `def` ... */
+    struct rlt_timer  guest_over; /* ... as long as this runs */
     struct rlt_ledger ledger;
     uint64_t          next_conn, next_lease, next_token;
     uint32_t          next_route, next_region;

@@ -451,6 +451,18 @@ static void lane_open(struct sw *sw, const struct rlt_action *a, void *memory, s
     }
 }
 
+/* What the worker of this node had finished when it died, and not yet shown. */
+static void lane_read_unpublished(struct sw *sw, struct sw_lane *l, struct sw_out *out)
+{
+    struct lane_record record;
+    const uint8_t     *payload;
+    while (!l->is_broken && l->side == RLT_SIDE_OWNER && lane_next_unpublished(l->claims, &l->from, &record, &payload)) {
+        if (!lane_take(sw, l, &record, payload, out))
+            return;
+        lane_ring_consume(&l->from);
+    }
+}
+
 /* The worker of this node is done with the lane, or dead: all that it finished goes out, then every task that it never
  * began. */
 static void lane_drain(struct sw *sw, uint64_t number, struct sw_out *out)
@@ -459,12 +471,15 @@ static void lane_drain(struct sw *sw, uint64_t number, struct sw_out *out)
     struct rlt_event e = {.kind = RLT_EV_LANE_DRAINED, .lane = number, .fd = -1};
     if (l) {
         lane_read(sw, l, LANE_RING_BYTES / LANE_RECORD_SIZE, out);
+        lane_read_unpublished(sw, l, out);
         l->is_over = true;
         for (uint32_t slot = 0; slot < LANE_SLOTS; slot++) {
             uint64_t           word = shm_load64_acquire(&l->claims[slot]);
             struct lane_record r = {.length = LANE_RECORD_SIZE, .slot = slot, .sequence = word >> 24};
             r.attempt = (uint32_t)(word >> 8 & 0xffff);
-            if (lane_claim_state_of(word) == LANE_PENDING && lane_claim_take(&l->claims[slot], r.sequence, r.attempt, LANE_REVOKED))
+            bool is_back = lane_claim_state_of(word) == LANE_RETURNED_CLAIM; /* the record was not published any more */
+            if (is_back || (lane_claim_state_of(word) == LANE_PENDING &&
+                            lane_claim_take(&l->claims[slot], r.sequence, r.attempt, LANE_REVOKED)))
                 returned(sw, l, &r, out);
         }
         e.number = l->taken;

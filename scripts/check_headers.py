@@ -4,7 +4,7 @@
 # check_headers.py BUILD_FOLDER - every header (but those of tests) compiles alone; ctest: unit.house.headers.
 #
 # Headers of the project as C11 with the project's own flags; public headers (manta.h, manta_*.h) besides as strict C11
-# and as C++17 without any of them, as a user's compiler sees them. Include folders come from the build's
+# and as C++17 without any of them, as a user's compiler sees them; C++ headers (.hpp) as C++17 only. Include folders come from the build's
 # compile_commands.json.
 import json
 import os
@@ -48,6 +48,8 @@ def main(build):
     includes = include_options(pathlib.Path(build))
     headers = sorted(path.relative_to(ROOT) for folder in IN_PLACE for path in (ROOT / folder).rglob("*.h"))
     tasks = []
+    wrappers = sorted(path.relative_to(ROOT) for folder in IN_PLACE for path in (ROOT / folder).rglob("*.hpp"))
+    tasks += [(STRICT_CXX, header, includes) for header in wrappers]
     for header in headers:
         if re.fullmatch(r"manta(_\w+)?\.h", header.name):
             tasks += [(STRICT_C, header, includes), (STRICT_CXX, header, includes)]
@@ -57,7 +59,7 @@ def main(build):
         failures = [failure for failure in pool.map(compile_alone, tasks) if failure]
     for failure in failures:
         print(failure)
-    print(f"check_headers: {len(headers)} headers, {len(tasks)} compilations, {len(failures)} failures")
+    print(f"check_headers: {len(headers) + len(wrappers)} headers, {len(tasks)} compilations, {len(failures)} failures")
     return 1 if failures or not headers else 0
 
 

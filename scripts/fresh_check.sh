@@ -80,6 +80,7 @@ git -C "$root/manta" checkout -q --detach "$(git rev-parse HEAD)"
 inside() {
     unshare --mount --pid --fork --kill-child bash -c '
         root=$1; shift
+        mount --bind "$root" "$root" # as on a machine, "/" is a mount of its own there
         mount -t proc proc "$root/proc"
         mount --rbind /sys "$root/sys"
         mount --rbind /dev "$root/dev"

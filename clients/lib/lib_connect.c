@@ -205,6 +205,7 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     MT_TRY(welcome_map(fds));
     lib.socket = fd;
     own_init(&lib.own, process, lib.welcome.node, lib.welcome.epoch, lib.welcome.job);
+    lib.own.pid = (int32_t)getpid();
     lib.own.now_ns = lib_now_ns();
     lib.own.free_place = lib_free_place;
     wrk_init(&lib.wrk, lib.welcome.epoch);

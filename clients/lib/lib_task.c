@@ -306,6 +306,27 @@ static bool ref_is_ready(void *arg)
     return own_ref_is_ready(arg);
 }
 
+static bool wait_is_over(void *arg)
+{
+    const struct own_wait *wait = arg;
+    return own_ref_is_ready(wait->ref) || wait->is_deadlocked;
+}
+
+/* A worker's one thread that runs tasks is watched for waiting in a circle; other threads have others beside them. */
+static bool wait_for_ref(struct own_ref *ref, int64_t deadline_ns, manta_status *code, manta_error *e)
+{
+    struct own_wait wait;
+    bool            is_over;
+    if (!lib_running || lib.wrk.group_count)
+        return lib_wait(ref_is_ready, ref, deadline_ns);
+    own_wait_begin(&lib.own, &wait, ref, lib_running->name);
+    is_over = lib_wait(wait_is_over, &wait, deadline_ns);
+    own_wait_end(&lib.own, &wait);
+    if (is_over && !own_ref_is_ready(ref))
+        *code = lib_error_failure(e, &wait.failure, ref->id);
+    return is_over;
+}
+
 /* Inside the lock: waits for the value. Fills *e with its failure. */
 static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t timeout_ms, manta_error *e)
 {
@@ -313,12 +334,15 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
         own_ref_ask(&lib.own, ref);
         if (!lib_may_wait())
             return lib_error(e, MANTA_EDEADLK, "the value is not there, and a callback may not wait for it");
-        if (!lib_wait(ref_is_ready, ref, deadline_ns)) {
+        manta_status code = MANTA_OK;
+        if (!wait_for_ref(ref, deadline_ns, &code, e)) {
             if (lib.broken)
                 return lib_check(e);
             return lib_error(e, MANTA_ETIMEDOUT, "the value was not there within %lld ms%s%s", (long long)timeout_ms,
                              ref->task ? ": waiting for " : "", ref->task ? ref->task->name : "");
         }
+        if (code)
+            return code;
     }
     if (ref->state == OWN_REF_FAILED)
         return lib_error_failure(e, ref->value.failure, ref->id);
@@ -337,6 +361,16 @@ static struct copy_view *copy_view_of(const manta_view *view)
     return (uintptr_t)view->hold & 1 ? (struct copy_view *)((uintptr_t)view->hold - 1) : NULL;
 }
 
+/* The value was made; that it cannot be had does not undo that. */
+static void value_is_out_of_reach(const struct own_ref *ref, manta_error *e)
+{
+    if (!e)
+        return;
+    e->outcome = MANTA_DONE;
+    snprintf(e->node, sizeof e->node, "%u", ref->value.place.node);
+    mt_id_text(ref->id, e->task);
+}
+
 /* Pins the value; *out gets data, size and hold. */
 static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadline, manta_error *e)
 {
@@ -347,6 +381,7 @@ static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadl
         return lib_error(e, MANTA_ENOMEM, "no memory for a view");
     code = lib_store_pin(&here, &out->data, deadline, e);
     if (code) {
+        value_is_out_of_reach(ref, e);
         free(copy);
         return code;
     }

@@ -18,6 +18,7 @@ enum own_subject {
     OWN_MSG_WHERE = 5,    /* own_msg_where, to the actor's creator: where does it run? */
     OWN_MSG_AT = 6,       /* own_msg_at: the answer, once it runs again or is dead for good */
     OWN_MSG_END_ACTOR = 7, /* own_msg_where, to the creator: kill it */
+    OWN_MSG_PROBE = 33,    /* own_msg_probe: to who runs what is waited for, or (with a ref) to the owner of a value */
 };
 
 struct own_msg_ref {
@@ -33,6 +34,17 @@ struct own_msg_value {
     uint32_t        size; /* of the bytes that follow: the value, or an own_failure */
 };
 enum { OWN_VALUE_INLINE = 1, OWN_VALUE_PLACE = 2, OWN_VALUE_FAILURE = 3 };
+
+/* Looks for a cycle of waiters (own_probe.c). */
+struct own_msg_probe {
+    uint64_t sender, number; /* a wait of that process */
+    uint64_t newest;         /* process of the wait that began last of those met, ... */
+    uint64_t newest_ns;      /* ... and when */
+    mt_id    ref;            /* not zero: the receiver owns this value; it is to follow who makes it */
+    uint32_t hops;
+    uint32_t reserved;
+    char     path[512];      /* who waits for whom, for people */
+};
 
 struct own_msg_where {
     mt_id    actor;

@@ -316,5 +316,6 @@ void own_tick(struct own *own, uint64_t now_ns)
     for (size_t i = 0; i < own->class_list.count; i++)
         own_class_tick(own, own->class_list.data[i]);
     own_actor_tick(own);
+    own_probe_tick(own);
     own_flush(own);
 }

@@ -236,6 +236,16 @@ struct own_monitor {
     uint64_t process;
     uint32_t node;
 };
+/* The thread that runs this worker's tasks waits for a value. On that thread's stack. */
+struct own_wait {
+    struct own_wait   *outer; /* of a task that waits while it runs another one; NULL: none */
+    struct own_ref    *ref;
+    const char        *name; /* of the task that waits */
+    bool               is_deadlocked; /* it will never come: `failure` says why */
+    uint64_t           since_ns, probed_ns, number;
+    struct own_failure failure;
+};
+
 struct own_request { /* of an actor, to the raylet or the head */
     mt_id    actor;
     uint32_t kind; /* CTL_LANE_WANT or CTL_OP_NAME_PUT */
@@ -244,12 +254,15 @@ struct own_request { /* of an actor, to the raylet or the head */
 struct own {
     uint64_t process;
     uint32_t node, epoch, job;
+    int32_t  pid;       /* for people; the shell sets it */
     uint64_t counter;   /* of ids */
     uint64_t now_ns;    /* as last told */
     uint64_t completed; /* refs that became ready: waiters compare it */
     uint32_t outstanding; /* tasks not finished */
     uint64_t queued_bytes;
     struct own_out out;
+    struct own_wait *wait; /* NULL: the tasks' thread does not wait, or may have others beside it */
+    uint64_t wait_count;
     mt_map   refs;    /* id -> own_ref: those that other processes know, or borrowed */
     mt_map   classes; /* key -> own_class */
     mt_map   actors;  /* id -> own_actor */
@@ -393,6 +406,13 @@ mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind)
 void  own_ref_tell(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);
 void  own_borrow_add(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);
 void  own_borrow_remove(struct own *own, mt_id ref, uint64_t process);
+
+/* ---- who waits for whom: own_probe.c ---- */
+/* Around a wait of the one thread that runs tasks; the two are nested. The wait is over as well when is_deadlocked. */
+void own_wait_begin(struct own *own, struct own_wait *wait, struct own_ref *ref, const char *name);
+void own_wait_end(struct own *own, const struct own_wait *wait);
+void own_probe_tick(struct own *own);
+void own_probe_came(struct own *own, const uint8_t *bytes, size_t size);
 
 /* ---- events: own.c ---- */
 /* A control record from the raylet. For CTL_GRANT the shell has mapped lane and park page (both NULL otherwise).

@@ -7,8 +7,8 @@
  * Always: tasks[slot] is the task of that slot, and inflight counts them; a slot is reused only when it is empty. A
  *         task's slot is its sequence modulo the slots.
  *
- * After a death the completion ring is drained first, then the claims are read: PENDING has not run and costs no
- * retry; RUNNING or DONE without a record may have run and costs one.
+ * After a death the completion ring is drained first, with what the worker wrote there and did not publish, then the
+ * claims are read: PENDING has not run and costs no retry; RUNNING may have run and costs one.
  */
 #include "clients/lib/own.h"
 
@@ -368,6 +368,19 @@ static void settle_all(struct own *own, struct own_lane *lane, const struct ctl_
         settle_slot(own, lane, tasks[i], why);
 }
 
+/* What the worker had finished when it died, and not yet shown. */
+static void take_unpublished(struct own *own, struct own_lane *lane)
+{
+    struct lane_record record;
+    const uint8_t     *payload;
+    while (lane->inflight && !lane->is_broken && !lane->is_remote &&
+           lane_next_unpublished(lane->claims, &lane->back, &record, &payload)) {
+        if (lane_outcome(own, lane, &record, payload).code)
+            return;
+        lane_ring_consume(&lane->back);
+    }
+}
+
 static void lane_unlink(struct own *own, struct own_lane *lane)
 {
     struct own_class *cls = lane->cls;
@@ -385,6 +398,7 @@ void own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_end
     struct own_actor *actor = lane->actor;
 
     own_lane_poll(own, lane);
+    take_unpublished(own, lane);
     settle_all(own, lane, why);
     MT_ASSERT(lane->inflight == 0);
     lane_unlink(own, lane);

@@ -13,6 +13,8 @@
 
 enum mt_limit {
     /* Waiting: poll, then sleep. */
+    MT_DEADLOCK_PROBE_MS = 1000,       /* blocked this long, and each time again, a waiter has its edges followed */
+    MT_PROBE_HOPS_MAX    = 256,        /* waiters in one chain */
     MT_SPIN_NS_MAX       = 100 * 1000, /* upper end of the adaptive polling budget: two slow futex round trips */
     MT_SPIN_NS_MIN       = 2 * 1000,   /* lower end */
 
@@ -102,6 +104,7 @@ enum mt_limit {
     MT_HEAD_PROMISE_MS     = 100,     /* a promise stands until the node's first report after this age ... */
     MT_HEAD_PROMISE_MS_MAX = 1500,    /* ... and at most so long */
     MT_HEAD_REPLACE_MS     = 250,     /* a want that still stands so long after its Place is answered again */
+    MT_HEAD_PRESS_MS       = 100,     /* a class that holds nothing has waited so long: a busy node is asked to make room */
     MT_HEAD_PLACE_MAX      = 256,     /* leases answered by one Place */
     MT_HEAD_WANTS_MAX      = 1024,    /* of one node */
     MT_HEAD_KINDS_MAX      = 4096,    /* names of resources in one cluster */
@@ -134,6 +137,7 @@ enum mt_limit {
     MT_RLT_HELLO_MS = 5000,          /* from connect (or fork) to CTL_HELLO; a worker's start included */
     MT_RLT_STATUS_MS = 100,          /* from the end of a socket to the wait status of its process */
     MT_RLT_SLICE_MS = 100,           /* a lease whose class others wait for is recalled after this */
+    MT_RLT_PRESS_MS = 300,           /* room made by the head's word is kept so long for the one who waits elsewhere */
     MT_RLT_ACTOR_GRACE_MS = 500,     /* an actor whose level fell to 0: from RECALL to SIGKILL */
     MT_RLT_ORPHAN_GRACE_MS = 2000,   /* a worker whose owner died: from RECALL to SIGKILL */
     MT_RLT_LEAVE_MS = 2000,          /* from CTL_SHUTDOWN to SIGKILL */

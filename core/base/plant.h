@@ -21,6 +21,7 @@ enum mt_plant_number {
     MT_PLANT_LEASE_KEEPS = 8,      /* a lease whose worker died does not give its resources back */
     MT_PLANT_DEATH_IS_SILENT = 9,  /* a raylet does not tell who monitors a process that it died */
     MT_PLANT_EARLY_ACK = 10,       /* the head answers before its store has the change */
+    MT_PLANT_FINISH_EARLY = 11,    /* a worker marks its slot DONE before the outcome is written */
 };
 
 #ifdef MANTA_PLANTS

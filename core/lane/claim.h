@@ -12,8 +12,8 @@
  * One 64-bit word a slot, changed by compare-and-swap only once it is PENDING:
  *   bits 0..7 state, 8..23 attempt, 24..63 the low 40 bits of the record's sequence (so a stale record of an earlier
  *   use of the slot never claims the new one).
- * Whoever finds a slot PENDING after the worker's death knows that it has not run. RUNNING or DONE without a
- * completion record means: it may have run.
+ * Whoever finds a slot PENDING after the worker's death knows that it has not run. DONE: it has, and its completion
+ * record is whole (lane_ring_peek_unpublished). RUNNING means: it may have run.
  */
 #ifndef LANE_CLAIM_H
 #define LANE_CLAIM_H
@@ -64,7 +64,8 @@ static inline bool lane_claim_take(shm_u64 *slot, uint64_t sequence, uint32_t at
     }
     return shm_cas64(slot, pending, taken);
 }
-/* Worker: the task it claimed is finished (its record is in the ring, perhaps not yet published). */
+/* Worker: the task it claimed is finished. Its record is in the ring, perhaps not yet published: who finds DONE after the
+ * worker's death finds the whole record behind what was published. */
 static inline void lane_claim_finish(shm_u64 *slot, uint64_t sequence, uint32_t attempt)
 {
     shm_store64_release(slot, lane_claim_word(sequence, attempt, LANE_DONE_CLAIM));

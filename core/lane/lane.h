@@ -51,6 +51,24 @@ static inline uint8_t *lane_back_of(void *lane)
     return (uint8_t *)lane + LANE_BACK_OFFSET;
 }
 
+/* After the worker's death, when `back` is drained: the next outcome that it wrote and did not publish, proved by its claim.
+ * The caller takes it like any other, clears the claim, and calls lane_ring_consume. */
+static inline bool lane_next_unpublished(const shm_u64 *claims, struct lane_consumer *back, struct lane_record *out,
+                                         const uint8_t **payload)
+{
+    while (lane_ring_peek_unpublished(back, out, payload)) {
+        if (out->slot >= LANE_SLOTS)
+            return false;
+        uint64_t word = shm_load64_acquire((shm_u64 *)&claims[out->slot]);
+        if (out->kind == LANE_DONE && word == lane_claim_word(out->sequence, out->attempt, LANE_DONE_CLAIM))
+            return true;
+        if (out->kind != LANE_RETURNED || word != lane_claim_word(out->sequence, out->attempt, LANE_RETURNED_CLAIM))
+            return false;
+        lane_ring_consume(back); /* the claim says it all */
+    }
+    return false;
+}
+
 /* The memory between a process and its raylet has the same layout: forward is "up" (process -> raylet), back is "down",
  * and the claims are not used. */
 

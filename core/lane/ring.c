@@ -144,3 +144,25 @@ mt_status lane_ring_peek(struct lane_consumer *c, struct lane_record *out, const
     }
     return mt_ok();
 }
+
+bool lane_ring_peek_unpublished(struct lane_consumer *c, struct lane_record *out, const uint8_t **payload)
+{
+    for (int fillers = 0; fillers < 2 * LANE_RING_AREAS; fillers++) { /* at most a pad and a jump an area */
+        uint64_t       size = area_size(c->area);
+        uint64_t       offset = (c->tail - c->area_start) & (size - 1), to_end = size - offset;
+        const uint8_t *at = c->data + area_offset(c->area) + offset;
+        shm_read(out, at, sizeof *out);
+        if (out->kind == LANE_JUMP && out->slot == c->area + 1 && out->slot < LANE_RING_AREAS) {
+            c->tail += LANE_RECORD_SIZE;
+            c->area++;
+            c->area_start = c->tail;
+        } else if (out->kind == LANE_PAD && out->length == to_end && offset != 0) {
+            c->tail += to_end;
+        } else {
+            c->record_bytes = (uint32_t)lane_record_padded(out->length);
+            *payload = at + LANE_RECORD_SIZE;
+            return out->length >= LANE_RECORD_SIZE && out->length <= LANE_RECORD_MAX && c->record_bytes <= to_end;
+        }
+    }
+    return false;
+}

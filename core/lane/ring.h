@@ -95,6 +95,11 @@ bool lane_ring_push(struct lane_producer *p, const struct lane_record *record, c
  * EPROTO when the peer broke the rules: drop the ring. PAD and JUMP are passed over. */
 MT_MUST_USE mt_status lane_ring_peek(struct lane_consumer *c, struct lane_record *out, const uint8_t **payload,
                                      bool *found);
+/* The producer is dead, and all that it published is consumed: shows what stands behind that, where it may have written
+ * records without publishing them. What is shown may as well be a record of an earlier round or half of one, so it is
+ * believed only where something else proves it (claim.h: a slot that says DONE for its sequence). False: nothing that looks
+ * like a record. Changes *c past use for anything but this and lane_ring_consume. */
+bool lane_ring_peek_unpublished(struct lane_consumer *c, struct lane_record *out, const uint8_t **payload);
 /* Goes past the record that peek showed. */
 static inline void lane_ring_consume(struct lane_consumer *c)
 {

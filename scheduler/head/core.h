@@ -177,7 +177,7 @@ const char *head_cluster(const struct head *head);
 /* What has happened so far, for metrics and for the simulation's proof that each path was taken. */
 #define HEAD_COUNTERS(X)                                                                                               \
     X(registered) X(reconnected) X(new_epoch) X(register_refused) X(suspect) X(dead) X(pause)                          \
-    X(placed) X(replaced) X(unschedulable)                                                                             \
+    X(placed) X(replaced) X(pressed) X(unschedulable)                                                                             \
     X(name_put) X(name_exists) X(name_released) X(outcome_hit)                                                         \
     X(job_submitted) X(job_repeat) X(job_started) X(job_resent) X(job_retried) X(job_ended) X(job_fenced)              \
     X(log_repeat) X(log_gap) X(log_limit) X(blob_dropped) X(malformed)

@@ -55,6 +55,9 @@ struct want {
     uint32_t              wanted;
     uint32_t              placed;    /* of them answered ... */
     uint64_t              placed_ms; /* ... then */
+    uint32_t              held;      /* leases of the class, by its node's word */
+    uint64_t              since_ms;  /* it was first seen, or last answered: who has waited longest is served first */
+    uint64_t              pressed_ms; /* a busy node was last asked to make room for it */
     bool                  is_refused; /* the owner was told that no node can ever hold it */
     struct policy_request request;
 };

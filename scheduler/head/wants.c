@@ -8,6 +8,9 @@
  * A want is a level: each report brings all wants of its node, and replaces what was there. What was placed for a want
  * is remembered as long as its version stays; when the want still stands MT_HEAD_REPLACE_MS later, its leases were refused
  * or lost, and it is answered again. So nothing here needs an acknowledgement.
+ *
+ * A node knows only its own who wait, so a class that wants a busy node of others would wait until all their work is done:
+ * the head tells that node of it (Press), which recalls a lease that has run its slice and keeps the room.
  */
 #include "scheduler/head/internal.h"
 
@@ -42,6 +45,10 @@ static struct want read_want(struct head *h, struct node *n, const Manta__V1__Wa
     struct want w = {.owner = from->owner, .job = from->job, .class_id = from->class_id, .version = from->version};
     char        text[HEAD_TEXT_SIZE];
     w.wanted = from->wanted;
+    w.held = from->held;
+    bool had_some = old && old->held > 0 && w.held == 0; /* until now: its wait begins */
+    w.since_ms = old && !had_some ? old->since_ms : h->now_ms;
+    w.pressed_ms = old ? old->pressed_ms : 0;
     w.request.policy = from->policy <= POLICY_NODE_SOFT ? (enum policy_kind)from->policy : POLICY_HYBRID;
     w.request.node = from->node;
     w.request.prefer = n->place.id;
@@ -113,6 +120,47 @@ static void explain(struct head *h, struct node *n, struct want *w, struct polic
     tell_refused(h, n, w, MT_EUNSCHEDULABLE, text);
 }
 
+/* Whether another node could hold it: the one that asks knows its own who wait. */
+static bool may_hold(const struct policy_node *node, const struct policy_request *request)
+{
+    return node->state == POLICY_ALIVE && node->id != request->prefer && policy_fits_total(node, request) &&
+           (request->policy != POLICY_NODE || node->id == request->node);
+}
+
+static void send_press(struct head *h, struct node *n, const struct want *w)
+{
+    Manta__V1__Press     press = MANTA__V1__PRESS__INIT;
+    Manta__V1__Resource  amounts[POLICY_RESOURCES_MAX], *pointers[POLICY_RESOURCES_MAX];
+    to_node              message = MANTA__V1__HEAD_TO_NODE__INIT;
+    for (uint32_t i = 0; i < w->request.amount_count; i++) {
+        manta__v1__resource__init(&amounts[i]);
+        amounts[i].name = h->kinds.data[w->request.amounts[i].kind];
+        amounts[i].milli = w->request.amounts[i].amount;
+        pointers[i] = &amounts[i];
+    }
+    press.n_resources = w->request.amount_count;
+    press.resources = pointers;
+    message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_PRESS;
+    message.press = &press;
+    h->count.pressed++;
+    out_send(h, nodes_stream(h, n), &message, false);
+}
+
+/* A class that holds nothing has waited: one of the nodes that could hold it is to make room, each in its turn. */
+static void press(struct head *h, struct want *w, struct policy_node **living, uint32_t count)
+{
+    if (w->held > 0 || h->now_ms - w->since_ms < MT_HEAD_PRESS_MS || h->now_ms - w->pressed_ms < MT_HEAD_PRESS_MS)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct policy_node *p = living[(h->round + i) % count];
+        if (may_hold(p, &w->request)) {
+            w->pressed_ms = h->now_ms;
+            send_press(h, nodes_find(h, p->id), w);
+            return;
+        }
+    }
+}
+
 static void serve(struct head *h, struct node *n, struct want *w, struct policy_node **living, uint32_t count)
 {
     uint32_t nodes[MT_HEAD_PLACE_MAX];
@@ -127,45 +175,56 @@ static void serve(struct head *h, struct node *n, struct want *w, struct policy_
                                    &h->rng, nodes);
     if (placed > 0) {
         w->placed += placed;
-        w->placed_ms = h->now_ms;
+        w->placed_ms = w->since_ms = h->now_ms;
         w->is_refused = false;
         h->count.placed += placed;
         promise(h, &w->request, nodes, placed);
         send_place(h, n, w, nodes, placed);
-    } else if (!w->is_refused && !wants_in_grace(h) &&
-               !policy_is_feasible((const struct policy_node *const *)living, count, &w->request)) {
+    } else if (policy_is_feasible((const struct policy_node *const *)living, count, &w->request)) {
+        if (w->placed == 0)
+            press(h, w, living, count);
+    } else if (!w->is_refused && !wants_in_grace(h)) {
         explain(h, n, w, living, count);
     }
 }
 
-static bool has_open(const struct head *h, const struct node *n)
+struct turn {
+    struct node *node;
+    struct want *want;
+};
+
+/* Who holds nothing comes before who has some already; then who has waited longest. */
+static int in_need_first(const void *a, const void *b)
 {
-    for (size_t i = 0; i < n->wants.count; i++) {
-        const struct want *w = &n->wants.data[i];
-        if (w->placed < w->wanted || (w->placed > 0 && h->now_ms - w->placed_ms >= MT_HEAD_REPLACE_MS))
-            return true;
-    }
-    return false;
+    const struct turn *x = a, *y = b;
+    bool               x_has = x->want->held > 0, y_has = y->want->held > 0;
+    int                by_node = (x->node->place.id > y->node->place.id) - (x->node->place.id < y->node->place.id);
+    if (x_has != y_has)
+        return x_has ? 1 : -1;
+    if (x->want->since_ms != y->want->since_ms)
+        return x->want->since_ms < y->want->since_ms ? -1 : 1;
+    return by_node ? by_node : (x->want > y->want) - (x->want < y->want);
 }
 
-/* Nodes take turns at being first, so that none of them is always served with the rest. */
 void wants_round(struct head *h)
 {
-    MT_VEC(struct node *) open = {0};
+    MT_VEC(struct turn) open = {0};
     MT_MAP_EACH (&h->nodes, entry) {
         struct node *n = entry->value.ptr;
-        if (n->stream != 0 && n->wants.count > 0 && has_open(h, n))
-            HEAD_TRY(h, mt_vec_push(&open, n));
+        for (size_t i = 0; n->stream != 0 && i < n->wants.count; i++) {
+            struct want *w = &n->wants.data[i];
+            if (w->placed < w->wanted || (w->placed > 0 && h->now_ms - w->placed_ms >= MT_HEAD_REPLACE_MS))
+                HEAD_TRY(h, mt_vec_push(&open, ((struct turn){n, w})));
+        }
     }
     struct policy_node **living = NULL;
     uint32_t             count = 0;
-    if (open.count > 0)
+    if (open.count > 0) {
         HEAD_TRY(h, nodes_living(h, &living, &count));
-    for (size_t i = 0; i < open.count && living; i++) {
-        struct node *n = open.data[(h->round + i) % open.count];
-        for (size_t j = 0; j < n->wants.count; j++)
-            serve(h, n, &n->wants.data[j], living, count);
+        qsort(open.data, open.count, sizeof *open.data, in_need_first);
     }
+    for (size_t i = 0; i < open.count && living; i++)
+        serve(h, open.data[i].node, open.data[i].want, living, count);
     h->round++;
     h->is_capacity_changed = false;
     free(living);

@@ -9,11 +9,14 @@
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
+#include "tests/bench/groups.h"
+
 #include <manta.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
     BENCH_WINDOWS = 4,
@@ -33,7 +36,7 @@ enum bench_floor {
     FLOOR_NT_COPY,   /* GB/s: the same past the caches */
     FLOOR_MEMCPY_1K, /* per second: 1 KiB into 8 MiB of memory that is there */
     FLOOR_FORK,      /* us: fork, exit, wait */
-    FLOOR_GRPC,      /* messages/s over one gRPC stream */
+    FLOOR_GRPC,      /* records/s over one gRPC stream between two processes, in messages of 32 KiB */
     FLOOR_COUNT
 };
 
@@ -51,6 +54,8 @@ struct bench_row {
     uint64_t    n; /* what was counted: calls, bytes' copies, samples */
     enum bench_floor floor;
     double      floor_value;
+    double      p50, p99; /* of a latency */
+    enum { BENCH_ONE_ROW, BENCH_AND_P50, BENCH_AND_P99 } more; /* a latency's second row: "id.p50" or "id.p99" */
     double      cores; /* that the cluster and this process used, polling included; 0: not measured */
 };
 
@@ -74,8 +79,9 @@ struct bench_case {
 };
 
 /* The tables; each ends with id NULL. */
-extern const struct bench_case bench_task_cases[], bench_actor_cases[], bench_object_cases[], bench_cluster_cases[],
-    bench_failure_cases[], bench_floor_cases[];
+#define X(name) extern const struct bench_case bench_##name##_cases[];
+BENCH_GROUPS(X)
+#undef X
 
 /* ---- measure.c ---- */
 uint64_t bench_now_ns(void);
@@ -94,7 +100,7 @@ struct bench_samples {
 };
 bool bench_samples_init(struct bench_samples *samples);
 void bench_samples_add(struct bench_samples *samples, double x);
-/* Row gets the quantile (0.5, 0.99) and the deviation; frees the samples. */
+/* Row gets the quantile (0.5, 0.99) as its value, both of these two, and the deviation; frees the samples. */
 bool bench_samples_row(struct bench_samples *samples, double quantile, struct bench_row *row);
 /* One step of a latency: returns microseconds, < 0: failed. Samples for all windows, then the quantile. */
 bool bench_latency(struct bench_step *step, struct bench_row *row, double quantile, size_t samples_max);
@@ -105,6 +111,9 @@ double bench_grpc_floor(struct bench *b);
 extern const struct bench_floor_text {
     const char *id, *unit;
 } bench_floor_texts[FLOOR_COUNT];
+
+/* Moves a process (0: the calling thread) to the first or the last core that it may use now. */
+void bench_core_choose(int pid, bool last);
 
 /* ---- functions.c: what runs in the workers, and how its results are checked ---- */
 int64_t bench_mix(int64_t x); /* the function that every no-op task computes */
@@ -123,6 +132,10 @@ double bench_cpu_seconds(void);
 double bench_pss(int root, const char *name, int *count);
 /* 'R', 'S', ...; 0 when it is gone. */
 char bench_process_state(int pid);
+/* Whether its first thread sleeps in futex(2). */
+bool bench_process_is_in_futex(int pid);
+/* Path of a program beside this one; false where there is none. */
+bool bench_program(const struct bench *b, const char *name, char *path, size_t size);
 
 /* ---- board.c: a page that this process and its workers share, to tell times and pids ---- */
 struct bench_board {
@@ -134,9 +147,32 @@ struct bench_board *bench_board_new(uint64_t *number);
 struct bench_board *bench_board_map(uint64_t number);
 void                bench_board_free(struct bench_board *board);
 
-/* ---- cases_cluster.c ---- */
-/* The program as its own child: a process that starts a cluster and does one thing. Returns its exit status. */
-int bench_child(const char *what, int fd);
+/* ---- nodes.c: a head and two raylets of one CPU each, with sockets between them ---- */
+enum { BENCH_DAEMONS = 3 };
+struct bench_nodes {
+    char  folder[64];
+    char  dirs[2][80]; /* runtime folders of the two raylets: addresses for manta_init */
+    pid_t daemons[BENCH_DAEMONS];
+};
+/* False: said why on stderr, and left nothing. */
+bool bench_nodes_start(const struct bench *b, struct bench_nodes *n);
+void bench_nodes_stop(struct bench_nodes *n);
+
+/* ---- child.c: this program again, as a driver with a cluster of its own that does one thing ---- */
+struct bench_report { /* what it sends back */
+    uint64_t         ready_ns; /* when its first result was there */
+    double           pss;      /* idle: of head and raylet */
+    int32_t          heads, raylets;
+    struct bench_row row;      /* value, sd, n, cores of what it measured */
+};
+/* Runs it; `address` NULL: with a private cluster. False: said why on stderr. */
+bool bench_child_run(struct bench *b, const char *what, const char *address, struct bench_report *report);
+/* In the child, connected: measures `what` and sends it. Returns the exit status. */
+int bench_child(struct bench *b, const char *what, int fd);
+
+/* ---- cases_task.c ---- */
+/* tasks_remote on a cluster of two nodes; *row stays empty where there is no other node. */
+bool bench_tasks_remote(struct bench *b, struct bench_row *row);
 
 /* ---- output.c ---- */
 void bench_print_head(const struct bench *b);

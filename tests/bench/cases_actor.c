@@ -327,6 +327,7 @@ static double step_start(struct bench_step *step)
 static bool run_start(struct bench *b, struct bench_row *row)
 {
     struct actor_step a = {.step = {step_start, b}};
+    row->more = BENCH_AND_P99;
     return bench_latency(&a.step, row, 0.5, 400);
 }
 
@@ -347,5 +348,5 @@ const struct bench_case bench_actor_cases[] = {
     {"actors_1000", "s", FLOOR_FORK, true, run_crowd_start},
     {"fan_in", "ms", FLOOR_FUTEX_RTT, true, run_fan_in},
     {"actor_start", "ms", FLOOR_FORK, true, run_start},
-    {NULL, NULL, FLOOR_NONE, false, NULL},
+    {.id = NULL},
 };

@@ -55,6 +55,7 @@ static double step_retry(struct bench_step *step)
 static bool run_retry(struct bench *b, struct bench_row *row)
 {
     struct failure_step f = {.step = {step_retry, b}};
+    row->more = BENCH_AND_P99;
     f.board = bench_board_new(&f.number);
     bool ok = f.board && bench_latency(&f.step, row, 0.5, 200);
     bench_board_free(f.board);
@@ -113,11 +114,12 @@ static double step_death(struct bench_step *step)
 static bool run_death(struct bench *b, struct bench_row *row)
 {
     struct failure_step f = {.step = {step_death, b}};
+    row->more = BENCH_AND_P50;
     return bench_latency(&f.step, row, 0.99, 1000);
 }
 
 const struct bench_case bench_failure_cases[] = {
     {"retry_after_kill", "ms", FLOOR_FORK, true, run_retry},
     {"death_to_monitor", "ms", FLOOR_FUTEX_RTT, true, run_death},
-    {NULL, NULL, FLOOR_NONE, false, NULL},
+    {.id = NULL},
 };

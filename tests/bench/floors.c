@@ -57,12 +57,11 @@ static struct pair *pair_new(void)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Moves the calling process to the first or last core that it may use. */
-static void core_choose(bool last)
+void bench_core_choose(int pid, bool last)
 {
     cpu_set_t all, one;
     int       chosen = -1;
-    if (sched_getaffinity(0, sizeof all, &all) != 0)
+    if (sched_getaffinity(pid, sizeof all, &all) != 0)
         return;
     for (int i = 0; i < CPU_SETSIZE; i++) {
         if (CPU_ISSET(i, &all) && (last || chosen < 0))
@@ -70,7 +69,7 @@ static void core_choose(bool last)
     }
     CPU_ZERO(&one);
     CPU_SET(chosen, &one);
-    sched_setaffinity(0, sizeof one, &one);
+    sched_setaffinity(pid, sizeof one, &one);
 }
 
 /* Runs `other` in a second process and `mine` here, each on its core; what `mine` returns, 0 where something failed. */
@@ -83,10 +82,10 @@ static double pair_run(bool (*other)(struct pair *), double (*mine)(struct pair 
     double result = 0;
     pid_t  child = fork();
     if (child == 0) {
-        core_choose(true);
+        bench_core_choose(0, true);
         _exit(other(pair) ? 0 : 1);
     }
-    core_choose(false);
+    bench_core_choose(0, false);
     if (child > 0) {
         int status;
         result = mine(pair);
@@ -391,5 +390,5 @@ const struct bench_case bench_floor_cases[] = {
     {"floor_memcpy_1k", "1/s", FLOOR_MEMCPY_1K, false, floor_run},
     {"floor_fork", "us", FLOOR_FORK, false, floor_run},
     {"floor_grpc_stream", "1/s", FLOOR_GRPC, false, floor_run},
-    {NULL, NULL, FLOOR_NONE, false, NULL},
+    {.id = NULL},
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * grpc_floor.c - messages per second over one gRPC stream, told by a program beside this one.
+ * grpc_floor.c - records per second over one gRPC stream, told by a program beside this one (grpc_main.c).
  *
- * This program links no gRPC, as no user's program does. manta-bench-grpc prints one number; without it there is no
- * such floor.
+ * This program links no gRPC, as no user's program does. Without manta-bench-grpc there is no such floor.
  */
 #include "tests/bench/bench.h"
 
@@ -19,21 +18,15 @@ extern char **environ;
 double bench_grpc_floor(struct bench *b)
 {
     char  path[4160], text[128] = "";
-    char *slash;
     int   out[2], status;
     pid_t child;
-    snprintf(path, sizeof path, "%s", b->program);
-    slash = strrchr(path, '/');
-    if (!slash)
-        return 0;
-    snprintf(slash + 1, sizeof path - (size_t)(slash + 1 - path), "manta-bench-grpc");
-    if (access(path, X_OK) != 0 || pipe(out) != 0)
+    if (!bench_program(b, "manta-bench-grpc", path, sizeof path) || pipe(out) != 0)
         return 0;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, out[1], 1);
     posix_spawn_file_actions_addclose(&actions, out[0]);
-    char *argv[] = {path, NULL};
+    char *argv[] = {path, "--floor", NULL};
     bool  ok = posix_spawn(&child, path, &actions, NULL, argv, environ) == 0;
     posix_spawn_file_actions_destroy(&actions);
     close(out[1]);

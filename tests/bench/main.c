@@ -14,8 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct bench_case *const tables[] = {bench_floor_cases,  bench_cluster_cases, bench_task_cases,
-                                                  bench_actor_cases,  bench_object_cases,  bench_failure_cases};
+#define X(name) bench_##name##_cases,
+static const struct bench_case *const tables[] = {BENCH_GROUPS(X)};
+#undef X
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static struct bench bench; /* large: refs of the deepest batch */
@@ -28,6 +29,8 @@ static void help(FILE *to)
                 "  --address DIR      runtime folder of a running cluster, instead of a private one\n"
                 "  -o table|wide|json wide adds the ratio to the floor, and the cores that were busy\n"
                 "  --list             the cases and their units\n"
+                "  --train|--store|--grpc [options of its own]\n"
+                "                     only as the first word: how training recovers; the object store alone; gRPC alone\n"
                 "Exit status: 0, or 1 where a case failed, or 2 for bad options.\n");
 }
 
@@ -86,12 +89,13 @@ static bool needs_cluster(const struct bench_options *options)
                 return true;
         }
     }
-    return false;
+    return options->address != NULL;
 }
 
 static void case_run(struct bench *b, const struct bench_case *c)
 {
     struct bench_row row = {.id = c->id, .unit = c->unit, .floor = c->floor};
+    char             id[64];
     if (!c->run(b, &row)) {
         fprintf(stderr, "manta-bench: case \"%s\" FAILED\n", c->id);
         b->failures++;
@@ -102,6 +106,12 @@ static void case_run(struct bench *b, const struct bench_case *c)
     row.floor_value = bench_floor(b, row.floor);
     if (row.floor_value == 0)
         row.floor = FLOOR_NONE;
+    bench_print_row(b, &row);
+    if (row.more == BENCH_ONE_ROW)
+        return;
+    snprintf(id, sizeof id, "%s%s", c->id, row.more == BENCH_AND_P50 ? ".p50" : ".p99");
+    row.id = id;
+    row.value = row.more == BENCH_AND_P50 ? row.p50 : row.p99;
     bench_print_row(b, &row);
 }
 
@@ -116,24 +126,50 @@ static void cases_run(struct bench *b)
     }
 }
 
+/* Figures that are programs of their own, since what they link (a BLAS, gRPC) would change the others. */
+static int program_run(char **argv)
+{
+    char name[64], path[4160];
+    snprintf(name, sizeof name, "manta-bench-%s", argv[1] + 2);
+    if (!bench_program(&bench, name, path, sizeof path))
+        return fprintf(stderr, "manta-bench: %s is not installed beside this program\n", name), 1;
+    argv[1] = path;
+    execv(path, argv + 1);
+    return perror(path), 1;
+}
+
+static bool is_program(const char *word)
+{
+    return strcmp(word, "--train") == 0 || strcmp(word, "--store") == 0 || strcmp(word, "--grpc") == 0;
+}
+
+/* --child WHAT FD SECONDS [ADDRESS]: see child.c. */
+static int child_main(int argc, char **argv)
+{
+    manta_error e;
+    bench.options.seconds = strtod(argv[4], NULL);
+    if (manta_init(&argc, &argv, &(manta_init_opts){.address = argv[5]}, &e))
+        return manta_perror(&e), 1;
+    int code = bench_child(&bench, argv[2], (int)strtol(argv[3], NULL, 10));
+    return manta_shutdown(), code;
+}
+
 int main(int argc, char **argv)
 {
     manta_error e;
-    bool        is_child = argc == 4 && strcmp(argv[1], "--child") == 0;
+    if (argc >= 5 && strcmp(argv[1], "--child") == 0)
+        return child_main(argc, argv);
+    if (readlink("/proc/self/exe", bench.program, sizeof bench.program - 1) <= 0)
+        return perror("manta-bench: /proc/self/exe"), 1;
+    if (argc > 1 && is_program(argv[1]))
+        return program_run(argv);
     bench.options.seconds = 1;
-    int code = is_child ? -1 : options_read(&bench.options, argc, argv);
+    int code = options_read(&bench.options, argc, argv);
     if (code >= 0)
         return code;
-    if ((is_child || needs_cluster(&bench.options)) &&
+    if (needs_cluster(&bench.options) &&
         manta_init(&argc, &argv, &(manta_init_opts){.address = bench.options.address}, &e))
         return manta_perror(&e), 1;
-    if (is_child) {
-        code = bench_child(argv[2], (int)strtol(argv[3], NULL, 10));
-        return manta_shutdown(), code;
-    }
-    ssize_t size = readlink("/proc/self/exe", bench.program, sizeof bench.program - 1);
-    if (size <= 0)
-        return perror("manta-bench: /proc/self/exe"), 1;
     bench.cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
     cases_run(&bench);
     if (needs_cluster(&bench.options))

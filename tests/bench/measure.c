@@ -90,6 +90,11 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double quantile_of(const struct bench_samples *samples, double quantile)
+{
+    return samples->data[(size_t)(quantile * (double)(samples->count - 1) + 0.5)];
+}
+
 bool bench_samples_row(struct bench_samples *samples, double quantile, struct bench_row *row)
 {
     bool   ok = samples->count > 0;
@@ -97,7 +102,9 @@ bool bench_samples_row(struct bench_samples *samples, double quantile, struct be
     if (ok) {
         mean_and_deviation(samples->data, samples->count, &mean, &row->sd);
         qsort(samples->data, samples->count, sizeof *samples->data, by_size);
-        row->value = samples->data[(size_t)(quantile * (double)(samples->count - 1) + 0.5)];
+        row->value = quantile_of(samples, quantile);
+        row->p50 = quantile_of(samples, 0.5);
+        row->p99 = quantile_of(samples, 0.99);
         row->n = samples->count;
     }
     free(samples->data);

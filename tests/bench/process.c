@@ -7,9 +7,11 @@
 #include "tests/bench/bench.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { PROCESSES_MAX = 4096 };
@@ -116,4 +118,22 @@ char bench_process_state(int pid)
 {
     struct process process;
     return process_read(pid, &process) ? process.state : 0;
+}
+
+bool bench_process_is_in_futex(int pid)
+{
+    char path[64], number[16] = "";
+    snprintf(path, sizeof path, "/proc/%d/syscall", pid);
+    int     fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, number, sizeof number - 1) : 0; /* "running", or the system call's number */
+    if (fd >= 0)
+        close(fd);
+    return size > 0 && number[0] >= '0' && number[0] <= '9' && strtol(number, NULL, 10) == SYS_futex;
+}
+
+bool bench_program(const struct bench *b, const char *name, char *path, size_t size)
+{
+    const char *slash = strrchr(b->program, '/');
+    int         n = slash ? snprintf(path, size, "%.*s/%s", (int)(slash - b->program), b->program, name) : -1;
+    return n > 0 && (size_t)n < size && access(path, X_OK) == 0;
 }

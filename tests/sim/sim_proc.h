@@ -46,6 +46,7 @@ struct sim_run {
     uint64_t          until; /* virtual time at which the present phase of computing ends */
     uint64_t          began;
     int64_t           x, y;
+    struct own_wait   wait;
     struct own_ref   *children[SIM_CHILDREN_MAX]; /* what it waits for */
     struct sim_task  *child_tasks[SIM_CHILDREN_MAX];
     int               child_count;

@@ -201,12 +201,13 @@ static void run_ask(struct sim_proc *p)
     }
 }
 
-static bool children_ready(const struct sim_run *r)
+/* NULL: all are. */
+static struct own_ref *child_awaited(const struct sim_run *r)
 {
     for (int i = 0; i < r->child_count; i++)
         if (!own_ref_is_ready(r->children[i]))
-            return false;
-    return true;
+            return r->children[i];
+    return NULL;
 }
 
 /* Phase 2: all is there. Whether none of it failed. */
@@ -280,14 +281,22 @@ static bool run_go_on(struct sim_proc *p)
             return false;
         run_ask(p);
         r->phase = 1;
-        if (!children_ready(r)) {
+        struct own_ref *awaited = child_awaited(r);
+        own_wait_begin(&p->own, &r->wait, awaited, "run");
+        if (awaited) {
             p->s->counters.worker_blocked++;
             wrk_block(&p->wrk);
         }
     }
     if (r->phase == 1) {
-        if (!children_ready(r))
+        struct own_ref *awaited = child_awaited(r);
+        if (awaited) {
+            r->wait.ref = awaited;
+            if (r->wait.is_deadlocked) /* nothing here waits in a circle */
+                sim_fail(p->s, "a waiter was told of a deadlock: %s", r->wait.failure.message);
             return false;
+        }
+        own_wait_end(&p->own, &r->wait);
         wrk_unblock(&p->wrk);
         bool ok = run_collect(p, &children);
         run_compute(p, ok, children);

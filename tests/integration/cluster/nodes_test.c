@@ -50,6 +50,12 @@ static manta_status hold(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(hold, "u>l");
 
+MANTA_TASK(int64_t, nap, (int64_t, ms))
+{
+    usleep((useconds_t)ms * 1000);
+    return ms;
+}
+
 static void fill(char *data, size_t size, int64_t seed)
 {
     for (size_t i = 0; i < size; i++)
@@ -209,6 +215,32 @@ static void errors_cross(void)
     manta_resource both[2] = {{"at0", 1}, {"at1", 1}}; /* each node has one of the two */
     CHECK_FAILS(add_remote(&(manta_task_opts){.resources = both, .resource_count = 2}, 1, 2), MANTA_EUNSCHEDULABLE, &e);
     CHECK_I64(add_remote(THERE, 1, 2), 3);
+    nodes_stop(&n);
+}
+
+/* What a worker there had finished when it was killed, and not yet shown, comes back all the same. */
+MANTA_TASK(int64_t, short_or_last, (int64_t, x))
+{
+    if (x == 0)
+        raise(SIGKILL);
+    return x;
+}
+static void finished_survive_there(void)
+{
+    enum { ROUNDS = 20, COUNT = 12 };
+    manta_task_opts once = {AT(1), .max_retries = MANTA_NO_RETRY};
+    manta_error     e;
+    struct nodes    n;
+    nodes_start(&n, 2, "1");
+    for (int round = 0; round < ROUNDS; round++) {
+        manta_ref *refs[COUNT], *last;
+        for (int64_t i = 0; i < COUNT; i++)
+            refs[i] = short_or_last_remote(&once, i + 1);
+        last = short_or_last_remote(&once, 0);
+        for (int64_t i = 0; i < COUNT; i++)
+            CHECK_I64(refs[i], i + 1);
+        CHECK_FAILS(last, MANTA_EWORKER_DIED, &e);
+    }
     nodes_stop(&n);
 }
 
@@ -408,6 +440,8 @@ static void node_dies(void)
     } while (code == MANTA_ECONN && test_now_ms() < limit); /* "try again": until the node is known to be dead */
     if (code != MANTA_OK && code != MANTA_EOBJ_LOST && code != MANTA_ENODE_DIED && code != MANTA_EUNSCHEDULABLE)
         test_fail(__FILE__, __LINE__, "a lost value gives error %d: %s", code, e.message);
+    if (code == MANTA_EOBJ_LOST || code == MANTA_ENODE_DIED)
+        CHECK_EQ(e.outcome, MANTA_DONE); /* the task ran; only what it made is gone */
     if (code == MANTA_OK)
         manta_release(&view);
     manta_free(left);
@@ -485,6 +519,26 @@ static void head_moves(void)
     nodes_stop(&n);
 }
 
+/* The one CPU of the other node is taken by a class with work for seconds; a class that comes later has its turn soon. */
+static void turns_there(void)
+{
+    enum { COUNT = 200 };
+    struct nodes n;
+    manta_ref   *naps[COUNT];
+    nodes_start(&n, 2, "1");
+    for (int i = 0; i < COUNT; i++)
+        naps[i] = manta_call("nap", THERE, MANTA_ARGS(manta_i64(20)));
+    CHECK_I64(naps[0], 20);
+    manta_task_opts other = {AT(1), .num_cpus = 0.5}; /* what one may do in place of another would stand in one line */
+    CHECK_I64(add_remote(&other, 1, 1), 2);
+    unsigned char ready[COUNT];
+    int           done = manta_wait(naps + 1, COUNT - 1, COUNT - 1, 0, ready, NULL);
+    CHECK(done < COUNT / 2);
+    for (int i = 1; i < COUNT; i++)
+        CHECK_I64(naps[i], 20);
+    nodes_stop(&n);
+}
+
 /* ---- strangers ---- */
 static void wrong_token(void)
 {
@@ -547,6 +601,7 @@ static const struct test_case cases[] = {
     {"tasks_cross", tasks_cross, OWN_INIT},
     {"tasks_spill_over", tasks_spill_over, OWN_INIT},
     {"errors_cross", errors_cross, OWN_INIT},
+    {"finished_survive_there", finished_survive_there, OWN_INIT},
     {"actors_cross", actors_cross, OWN_INIT},
     {"actor_dies_there", actor_dies_there, OWN_INIT},
     {"named_across", named_across, OWN_INIT},
@@ -556,6 +611,7 @@ static const struct test_case cases[] = {
     {"node_returns", node_returns, OWN_INIT},
     {"head_dies", head_dies, OWN_INIT},
     {"head_moves", head_moves, OWN_INIT},
+    {"turns_there", turns_there, OWN_INIT},
     {"wrong_token", wrong_token, OWN_INIT},
     {"another_job", another_job, OWN_INIT},
     {NULL, NULL, {0}, false, 0},

@@ -57,6 +57,10 @@ class Install(unittest.TestCase):
                     options = ["-pedantic", *STRICT, "-fsyntax-only", f"-I{self.prefix}/include", "-"]
                     run(*command, *options, input=f"#include <{header.name}>\n")
 
+    def test_cxx_wrapper_compiles(self):
+        options = ["-pedantic", *STRICT, "-fsyntax-only", f"-I{self.prefix}/include", "-"]
+        run("g++", "-xc++", "-std=c++17", *options, input="#include <manta.hpp>\n#include <manta.hpp>\n")
+
     def test_pkg_config_builds_a_program(self):
         for library in LIBRARIES:
             with self.subTest(library):

@@ -336,6 +336,31 @@ static manta_status victim(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(victim, "u>l");
 
+/* What ran before the worker was killed has its value, though the worker had not shown it yet: outcomes go back in
+ * company. Without retries, so that nothing is made good by a second run. */
+MANTA_TASK(int64_t, short_or_last, (int64_t, x))
+{
+    if (x == 0)
+        raise(SIGKILL);
+    return x;
+}
+static void finished_survive(void)
+{
+    enum { ROUNDS = 50, COUNT = 12 };
+    manta_task_opts once = {.max_retries = MANTA_NO_RETRY};
+    manta_error     e;
+    for (int round = 0; round < ROUNDS; round++) {
+        manta_ref *refs[COUNT], *last;
+        for (int64_t i = 0; i < COUNT; i++)
+            refs[i] = short_or_last_remote(&once, i + 1);
+        last = short_or_last_remote(&once, 0);
+        for (int64_t i = 0; i < COUNT; i++)
+            CHECK_I64(refs[i], i + 1);
+        CHECK_FAILS(last, MANTA_EWORKER_DIED, &e);
+        CHECK_EQ(e.outcome, MANTA_UNKNOWN);
+    }
+}
+
 /* Tasks that stood behind the one that was running have not begun: they run elsewhere and it costs no retry. */
 static void unstarted_survive(void)
 {
@@ -567,6 +592,7 @@ static const struct test_case cases[] = {
     {"retry_on_error", retry_on_error, {.num_cpus = 2}, false, 0},
     {"retry_after_kill", retry_after_kill, {.num_cpus = 2}, false, 0},
     {"crash_report", crash_report, {.num_cpus = 2}, false, 0},
+    {"finished_survive", finished_survive, {.num_cpus = 1}, false, 0},
     {"unstarted_survive", unstarted_survive, {.num_cpus = 1}, false, 0},
     {"wait_for_some", wait_for_some, {.num_cpus = 4}, false, 0},
     {"wait_counts_failures", wait_counts_failures, {.num_cpus = 2}, false, 0},

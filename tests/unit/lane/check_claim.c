@@ -4,12 +4,12 @@
  *
  * Process 0 owns the tasks: sets a claim, sends the record, may revoke, takes outcomes from the back ring. Process 1 is
  * the worker: claims what it reads, runs it, reports; when it is recalled it returns what it has not begun. When the
- * worker is killed the owner drains the back ring first and then reads the claims: what is PENDING has not run.
+ * worker is killed the owner drains the back ring first, with what was not published, and then reads the claims: what is
+ * PENDING has not run, and of what is DONE nothing is lost.
  */
 #include "tests/unit/lane/check_models.h"
 
-#include "core/lane/claim.h"
-#include "core/lane/ring.h"
+#include "core/lane/lane.h"
 
 enum { CLAIM_TASKS_MAX = 4, CLAIM_AREA = 16 * 1024 };
 
@@ -21,6 +21,8 @@ struct claim_model {
     bool                   one_slot;    /* a new task takes the slot as soon as the old one's outcome is known */
     bool                   revokes;     /* the owner tries to take its last task back */
     int                    recall_after; /* records that the worker reads before it returns what follows */
+    bool                   holds_back;   /* the worker publishes its outcomes together, when all are written */
+    bool                   dirty;        /* the back ring has carried records like these before */
     shm_u64                claims[CLAIM_TASKS_MAX];
     struct lane_ring_words forward, back;
     uint8_t                forward_data[CLAIM_AREA], back_data[CLAIM_AREA];
@@ -38,6 +40,11 @@ static void claim_reset(struct check_case *c)
     memset(&m->back, 0, sizeof m->back);
     memset(m->forward_data, 0, 1024);
     memset(m->back_data, 0, 1024);
+    for (int i = 0; i < CLAIM_TASKS_MAX && m->dirty; i++) { /* the same place and task, of an earlier attempt: all but whole */
+        struct lane_record stale = {.length = 2 * LANE_RECORD_SIZE, .kind = LANE_DONE, .sequence = (uint64_t)i + 1,
+                                    .slot = (uint32_t)i, .attempt = 0, .aux = CLAIM_TASKS_MAX};
+        memcpy(m->back_data + 2 * LANE_RECORD_SIZE * (size_t)i, &stale, sizeof stale);
+    }
     memset(m->ran, 0, sizeof m->ran);
     memset(m->outcome, 0, sizeof m->outcome);
     lane_producer_init(&m->to_worker, &m->forward, m->forward_data);
@@ -76,19 +83,44 @@ static bool claim_owner_look(struct claim_model *m)
     return any;
 }
 
+static bool claim_write(struct lane_producer *p, uint16_t kind, int task, uint32_t slot)
+{
+    uint8_t            payload[LANE_RECORD_SIZE];
+    struct lane_record r = {.length = 2 * LANE_RECORD_SIZE, .kind = kind, .sequence = (uint64_t)task + 1, .slot = slot,
+                            .aux = (uint64_t)task};
+    memset(payload, task + 1, sizeof payload);
+    return lane_ring_push(p, &r, payload);
+}
+
 static bool claim_push(struct lane_producer *p, uint16_t kind, int task, uint32_t slot)
 {
-    struct lane_record r = {.length = LANE_RECORD_SIZE, .kind = kind, .sequence = (uint64_t)task + 1, .slot = slot,
-                            .aux = (uint64_t)task};
-    bool ok = lane_ring_push(p, &r, NULL);
+    bool ok = claim_write(p, kind, task, slot);
     lane_ring_publish(p);
     return ok;
+}
+
+/* What the dead worker had written and not shown. */
+static void claim_owner_unpublished(struct claim_model *m)
+{
+    struct lane_record r;
+    const uint8_t     *payload;
+    while (lane_next_unpublished(m->claims, &m->from_worker, &r, &payload)) {
+        uint8_t copy[LANE_RECORD_SIZE];
+        int     task = (int)r.sequence - 1;
+        check_require(r.aux == (uint64_t)task && m->ran[task] == 1, "an unpublished outcome of another task");
+        shm_read(copy, payload, sizeof copy);
+        for (size_t i = 0; i < sizeof copy; i++)
+            check_require(copy[i] == task + 1, "an unpublished outcome is torn");
+        claim_settle(m, task, RAN);
+        lane_ring_consume(&m->from_worker);
+    }
 }
 
 /* After the worker's death: the ring first, then the claims. */
 static void claim_owner_after_death(struct claim_model *m)
 {
     claim_owner_look(m);
+    claim_owner_unpublished(m);
     for (int t = 0; t < m->tasks; t++) {
         uint64_t word = shm_load64_acquire(&m->claims[claim_slot(m, t)]);
         if (m->outcome[t] != UNKNOWN || word >> 24 != (uint64_t)t + 1)
@@ -96,6 +128,7 @@ static void claim_owner_after_death(struct claim_model *m)
         enum lane_claim_state state = lane_claim_state_of(word);
         if (state == LANE_PENDING)
             check_require(m->ran[t] == 0, "PENDING after a death, yet it has run");
+        check_require(state != LANE_DONE_CLAIM, "DONE after a death, yet its outcome is lost");
         claim_settle(m, t, state == LANE_PENDING || state == LANE_RETURNED_CLAIM ? NOT_RUN : MAYBE_RAN);
     }
 }
@@ -136,9 +169,13 @@ static void claim_worker_run(struct claim_model *m, struct lane_producer *p, con
 {
     shm_u64 *slot = &m->claims[r->slot];
     m->ran[r->aux]++;
+    if (MT_PLANT(MT_PLANT_FINISH_EARLY))
+        lane_claim_finish(slot, r->sequence, 0);
+    check_require(claim_write(p, LANE_DONE, (int)r->aux, r->slot), "the back ring is full");
     if (!MT_PLANT(MT_PLANT_FINISH_LATE))
         lane_claim_finish(slot, r->sequence, 0);
-    check_require(claim_push(p, LANE_DONE, (int)r->aux, r->slot), "the back ring is full");
+    if (!m->holds_back)
+        lane_ring_publish(p);
     if (MT_PLANT(MT_PLANT_FINISH_LATE)) {
         shm_fence(); /* something in between: the completion is seen before the mark is made */
         lane_claim_finish(slot, r->sequence, 0);
@@ -171,6 +208,7 @@ static void claim_worker(struct claim_model *m)
         else if (recalled && lane_claim_take(&m->claims[r.slot], r.sequence, 0, LANE_RETURNED_CLAIM))
             check_require(claim_push(&p, LANE_RETURNED, (int)r.aux, r.slot), "the back ring is full");
     }
+    lane_ring_publish(&p);
 }
 
 static void claim_body(struct check_case *c, int process)
@@ -236,6 +274,31 @@ void check_claim_killed(void **state)
         m->c.kill_mask = who;
         check_expect_holds(claim_explore(m, 2));
     }
+}
+
+/* Outcomes that stand in the ring unpublished when their worker is killed are not lost, and none is made up. */
+void check_claim_killed_before_publishing(void **state)
+{
+    (void)state;
+    for (int tasks = 1; tasks <= 3; tasks++) {
+        struct claim_model *m = claim_model_of(tasks, false, false, tasks);
+        m->holds_back = true;
+        m->dirty = tasks == 2;
+        m->c.kill_mask = 2;
+        check_expect_holds(claim_explore(m, tasks == 1 ? 2 : 1));
+    }
+}
+
+void check_claim_planted_early_finish(void **state)
+{
+    (void)state;
+    struct claim_model *m = claim_model_of(2, false, false, 2);
+    m->holds_back = true;
+    m->c.kill_mask = 2;
+    mt_plant = MT_PLANT_FINISH_EARLY;
+    struct check_result r = claim_explore(m, 2);
+    mt_plant = MT_PLANT_NONE;
+    check_expect_caught(r, NULL);
 }
 
 void check_claim_planted_store(void **state)

@@ -28,6 +28,8 @@ void check_ring_planted_early_head(void **state);
 void check_claim_one_winner(void **state);
 void check_claim_slot_reused(void **state);
 void check_claim_killed(void **state);
+void check_claim_killed_before_publishing(void **state);
+void check_claim_planted_early_finish(void **state);
 void check_claim_planted_store(void **state);
 void check_claim_planted_late_finish(void **state);
 

@@ -45,6 +45,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(check_claim_one_winner),
         cmocka_unit_test(check_claim_slot_reused),
         cmocka_unit_test(check_claim_killed),
+        cmocka_unit_test(check_claim_killed_before_publishing),
+        cmocka_unit_test(check_claim_planted_early_finish),
         cmocka_unit_test(check_claim_planted_store),
         cmocka_unit_test(check_claim_planted_late_finish),
         cmocka_unit_test(check_pin_holds),

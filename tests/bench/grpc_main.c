@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rpc_bench.c - what the gRPC door costs on loopback: one unary call, and messages per second on one stream.
+ * grpc_main.c - manta-bench-grpc: what the gRPC door costs on loopback, between two processes.
  *
- *   rpc_bench [CALLS [MESSAGES]]
+ *   manta-bench-grpc            all figures: unary calls, streams, beside a TCP ping-pong of 64 bytes
+ *   manta-bench-grpc --floor    one number: records per second over one stream, 128 bytes each (a task with one argument),
+ *                               256 in a message, one way; manta-bench shows it beside tasks_remote
  *
- * Server and client are two threads with a loop and an rpc runtime each. The floor of the same run is a
- * ping-pong of 64 bytes over a plain TCP connection between two threads.
+ * A program of its own: manta-bench links no gRPC, as no user's program does.
  */
 #include "core/io/io.h"
 #include "core/rpc/rpc.h"
@@ -13,10 +14,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct bench_server {
@@ -25,9 +29,9 @@ struct bench_server {
     struct io_loop *loop;
     struct rpc *rpc;
     struct rpc_server *server;
-    pthread_barrier_t ready;
-    uint16_t port;
 };
+
+enum { CALLS = 20000, MESSAGES = 1000000, RECORD = 128, BUNDLE = 32768, FLOOR_MESSAGES = 40000, FLOOR_ROUNDS = 3 };
 
 struct bench_client {
     struct rpc_unary unary;
@@ -42,12 +46,12 @@ struct bench_client {
 };
 
 static struct io_token token;
-static char payload[32768];
+static char payload[BUNDLE];
 
 static void check(mt_status st)
 {
     if (st.code) {
-        fprintf(stderr, "rpc_bench: %s: %s\n", mt_code_name(st.code), st.what ? st.what : "");
+        fprintf(stderr, "manta-bench-grpc: %s: %s\n", mt_code_name(st.code), st.what ? st.what : "");
         exit(1);
     }
 }
@@ -90,22 +94,40 @@ static const struct rpc_method methods[] = {
     {"/bench/Direct", RPC_DIRECT, NULL, serve_sink},
 };
 
-static void *server_main(void *arg)
+/* In a process of its own, until its parent kills it. The port goes through `out`. */
+static void server_run(int out)
 {
-    struct bench_server *s = arg;
+    struct bench_server s = {0};
     struct rpc_server_config config = {.token = &token};
-    s->service = (struct rpc_service){methods, sizeof methods / sizeof methods[0]};
-    s->sink = (struct rpc_stream_handler){sink_message, NULL, sink_ended, sink_closed};
-    check(io_loop_new(&s->loop));
-    check(rpc_new(s->loop, &s->rpc));
-    check(rpc_server_open(s->rpc, &s->service, &config, &s->server));
-    s->port = rpc_server_port(s->server);
-    pthread_barrier_wait(&s->ready);
-    io_loop_run(s->loop);
-    rpc_server_close(s->server);
-    rpc_free(s->rpc);
-    io_loop_free(s->loop);
-    return NULL;
+    s.service = (struct rpc_service){methods, sizeof methods / sizeof methods[0]};
+    s.sink = (struct rpc_stream_handler){sink_message, NULL, sink_ended, sink_closed};
+    check(io_loop_new(&s.loop));
+    check(rpc_new(s.loop, &s.rpc));
+    check(rpc_server_open(s.rpc, &s.service, &config, &s.server));
+    uint16_t port = rpc_server_port(s.server);
+    if (write(out, &port, sizeof port) == sizeof port)
+        io_loop_run(s.loop);
+    _exit(1);
+}
+
+static pid_t server_start(uint16_t *port)
+{
+    int ends[2];
+    pid_t parent = getpid();
+    if (pipe(ends) != 0)
+        check(mt_error(MT_ESYS, 0, "pipe"));
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            server_run(ends[1]);
+        _exit(1);
+    }
+    close(ends[1]);
+    if (child < 0 || read(ends[0], port, sizeof *port) != sizeof *port)
+        check(mt_error(MT_ESYS, 0, "the server does not start"));
+    close(ends[0]);
+    return child;
 }
 
 /* ---- client ---- */
@@ -180,8 +202,7 @@ static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream 
 }
 
 /* One way, from the first send until the server has said that it has all. */
-static void bench_stream(struct bench_client *c, const char *name, const char *method, size_t size,
-                         size_t messages)
+static double stream_rate(struct bench_client *c, const char *method, size_t size, size_t messages)
 {
     struct rpc_stream_config config = {.method = method};
     c->handler = (struct rpc_stream_handler){sink_message, stream_drained, NULL, stream_closed};
@@ -192,9 +213,13 @@ static void bench_stream(struct bench_client *c, const char *name, const char *m
     check(rpc_stream_open(c->channel, &config, &c->handler, &c->stream));
     stream_send(c);
     io_loop_run(c->loop);
-    double seconds = (double)(io_now_ns() - start) / 1e9;
-    printf("%-34s %9.0f msg/s %9.0f MB/s  n=%zu\n", name, (double)messages / seconds,
-           (double)messages * (double)size / seconds / 1e6, messages);
+    return (double)messages * 1e9 / (double)(io_now_ns() - start);
+}
+
+static void bench_stream(struct bench_client *c, const char *name, const char *method, size_t size, size_t messages)
+{
+    double rate = stream_rate(c, method, size, messages);
+    printf("%-34s %9.0f msg/s %9.0f MB/s  n=%zu\n", name, rate, rate * (double)size / 1e6, messages);
 }
 
 /* ---- floor ---- */
@@ -239,42 +264,56 @@ static void bench_floor(uint64_t *ns, size_t calls)
     print_latency("floor: TCP ping-pong, 64 bytes", ns, calls);
 }
 
+/* The best of a few: what else the machine does only takes away. */
+static void print_floor(struct bench_client *c)
+{
+    double best = 0;
+    for (int i = 0; i < FLOOR_ROUNDS; i++) {
+        double rate = stream_rate(c, "/bench/Direct", BUNDLE, FLOOR_MESSAGES) * (BUNDLE / RECORD);
+        best = rate > best ? rate : best;
+    }
+    printf("%.0f\n", best);
+}
+
+static void print_all(struct bench_client *c)
+{
+    bench_floor(c->ns, c->calls);
+    unary_begin(c);
+    io_loop_run(c->loop);
+    print_latency("unary, loop to loop, 64 bytes", c->ns, c->calls);
+    bench_blocking(c);
+    bench_stream(c, "stream to loop, 64 bytes", "/bench/Sink", 64, MESSAGES);
+    bench_stream(c, "stream, RPC_DIRECT, 64 bytes", "/bench/Direct", 64, MESSAGES);
+    bench_stream(c, "stream, RPC_DIRECT, 4 KiB", "/bench/Direct", 4096, MESSAGES / 4);
+    bench_stream(c, "stream, RPC_DIRECT, 32 KiB", "/bench/Direct", BUNDLE, MESSAGES / 20);
+}
+
 int main(int argc, char **argv)
 {
-    struct bench_server server = {0};
-    struct bench_client client = {.unary.done = unary_done};
-    pthread_t thread;
+    static uint64_t ns[CALLS];
+    struct bench_client client = {.unary.done = unary_done, .ns = ns, .calls = CALLS};
+    bool is_floor = argc == 2 && strcmp(argv[1], "--floor") == 0;
+    uint16_t port;
     char target[32];
-    size_t messages = argc > 2 ? strtoul(argv[2], NULL, 10) : 1000000;
-    client.calls = argc > 1 ? strtoul(argv[1], NULL, 10) : 20000;
-    client.ns = calloc(client.calls, sizeof *client.ns);
-    if (!client.ns || !client.calls)
+    if (argc > 1 && !is_floor) {
+        fprintf(stderr, "usage: manta-bench-grpc [--floor]\n");
         return 2;
+    }
     memset(token.hex, 'a', IO_TOKEN_HEX);
-    pthread_barrier_init(&server.ready, NULL, 2);
-    pthread_create(&thread, NULL, server_main, &server);
-    pthread_barrier_wait(&server.ready);
-    snprintf(target, sizeof target, "127.0.0.1:%u", server.port);
+    pid_t server = server_start(&port); /* before this process has a thread */
+    snprintf(target, sizeof target, "127.0.0.1:%u", port);
     struct rpc_channel_config config = {target, &token};
     check(io_loop_new(&client.loop));
     check(rpc_new(client.loop, &client.rpc));
     check(rpc_channel_open(client.rpc, &config, &client.channel));
-
-    bench_floor(client.ns, client.calls);
-    unary_begin(&client);
-    io_loop_run(client.loop);
-    print_latency("unary, loop to loop, 64 bytes", client.ns, client.calls);
-    bench_blocking(&client);
-    bench_stream(&client, "stream to loop, 64 bytes", "/bench/Sink", 64, messages);
-    bench_stream(&client, "stream, RPC_DIRECT, 64 bytes", "/bench/Direct", 64, messages);
-    bench_stream(&client, "stream, RPC_DIRECT, 4 KiB", "/bench/Direct", 4096, messages / 4);
-    bench_stream(&client, "stream, RPC_DIRECT, 32 KiB", "/bench/Direct", 32768, messages / 20);
-
+    if (is_floor)
+        print_floor(&client);
+    else
+        print_all(&client);
     rpc_channel_close(client.channel);
     rpc_free(client.rpc);
     io_loop_free(client.loop);
-    io_loop_stop(server.loop);
-    pthread_join(thread, NULL);
-    free(client.ns);
+    kill(server, SIGKILL);
+    waitpid(server, NULL, 0);
     return 0;
 }

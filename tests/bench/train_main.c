@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train_bench.c - how soon training goes on after a SIGKILL, phase by phase; and what it learns.
+ * train_main.c - manta-bench-train: how soon training goes on after a SIGKILL, phase by phase; and what it learns.
  *
- *   train_bench [-n kills] [-w workers] [-e epochs] [-o table|json]
+ *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-o table|json]
  *
  * Trains on Fashion-MNIST and kills workers in the middle, n times in each of three ways: one worker, whose place a new
  * process takes; one, for which a spare is ready; all of them, so that the state comes from a checkpoint. Time runs from
@@ -109,7 +109,7 @@ static int measure(struct bench *b, struct killing *k, const manta_sgd_opts *bas
     if (manta_sgd_fit_mlp(&opts, &r, &e))
         return manta_perror(&e);
     if (k->count < wanted)
-        fprintf(stderr, "train_bench: %s: the run ended after %d of %d kills\n", k->id, k->count, wanted);
+        fprintf(stderr, "manta-bench-train: %s: the run ended after %d of %d kills\n", k->id, k->count, wanted);
     for (int p = 0; p < PHASES; p++)
         row_print(b, k->id, phase_names[p], k->ms[p], k->count, 0.5);
     row_print(b, k->id, ".p99", k->ms[TOTAL], k->count, 0.99);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * object_bench.c - figures of the object store alone: put and get between two processes, beside their floors.
+ * store_main.c - manta-bench-store: figures of the object store alone: put and get between two processes, beside their floors.
  *
- *   object_bench [GIB]     size of the large object, default 1
+ *   manta-bench-store [GIB]     size of the large object, default 1
  *
  * This process is raylet and writer; a child reads. Every value that is read is verified. Prints one line per
  * case: name, value, unit, standard deviation, floor and its value; the floors are measured in the same run.
@@ -32,7 +32,7 @@ static void must(mt_status st, const char *what)
 {
     if (st.code == MT_OK)
         return;
-    fprintf(stderr, "object_bench: %s: %s (%s)\n", what, mt_code_name(st.code), st.what);
+    fprintf(stderr, "manta-bench-store: %s: %s (%s)\n", what, mt_code_name(st.code), st.what);
     exit(1);
 }
 
@@ -222,7 +222,7 @@ static double in_child(struct bench *b, const struct lane_ref *refs, int count, 
         _exit(0);
     }
     if (waitpid(child, &status, 0) != child || status != 0) {
-        fprintf(stderr, "object_bench: the reader failed\n");
+        fprintf(stderr, "manta-bench-store: the reader failed\n");
         exit(1);
     }
     double s = *seconds;

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cxx_test.cpp - manta.hpp against real processes: typed calls, references for values, exceptions, actors.
+ *
+ * Thread: the driver's main one. Each check that fails ends the program with its line.
+ */
+#include <manta.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <unistd.h>
+
+#define CHECK(cond)                                                                  \
+    do {                                                                             \
+        if (!(cond)) {                                                               \
+            std::fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); \
+            std::exit(1);                                                            \
+        }                                                                            \
+    } while (0)
+
+enum { WAIT_MS = 20 * 1000 };
+
+static double scale(double x, std::int64_t n)
+{
+    return x * double(n);
+}
+MANTA_FUNCTION(scale);
+
+static std::string greet(const std::string &who, bool loud)
+{
+    return "hello " + who + (loud ? "!" : "");
+}
+MANTA_FUNCTION(greet);
+
+static manta::bytes twice(manta_bytes in)
+{
+    const auto  *data = static_cast<const unsigned char *>(in.data);
+    manta::bytes out(data, data + in.size);
+    out.insert(out.end(), data, data + in.size);
+    return out;
+}
+MANTA_FUNCTION(twice);
+
+static std::uint8_t small(int x)
+{
+    return std::uint8_t(x);
+}
+MANTA_FUNCTION(small);
+
+static int attempt_of(manta_ctx *c, std::string_view unused)
+{
+    return manta_attempt(c) + int(unused.size());
+}
+MANTA_FUNCTION(attempt_of);
+
+static void refuse(int how)
+{
+    if (how == 1)
+        throw manta::failure(42, "no thanks");
+    if (how == 2)
+        throw std::out_of_range("too far");
+    if (how == 3)
+        throw 3;
+    if (how == 4)
+        _exit(4);
+}
+MANTA_FUNCTION(refuse);
+
+/* Nested: a task that submits tasks and passes their exception on. */
+static std::int64_t nested(int how)
+{
+    manta::submit<refuse>(how).get();
+    return std::int64_t(manta::submit<scale>(10.0, 2).get());
+}
+MANTA_FUNCTION(nested);
+
+static double unregistered(double x)
+{
+    return x;
+}
+
+class counter {
+public:
+    explicit counter(std::int64_t start) : value_(std::make_unique<std::int64_t>(start))
+    {
+        if (start < 0)
+            throw manta::failure(7, "below zero");
+    }
+    std::int64_t add(std::int64_t n) { return *value_ += n; }
+    std::int64_t value() const { return *value_; }
+    void         leave() { _exit(9); }
+    std::int64_t hidden() { return 0; }
+
+private:
+    std::unique_ptr<std::int64_t> value_;
+};
+MANTA_CLASS(counter, (std::int64_t), MANTA_METHOD(counter, add), MANTA_METHOD(counter, value), MANTA_METHOD(counter, leave));
+
+/* Runs `call`, which must throw E; gives it. */
+template <class E, class F> static E thrown(F &&call)
+{
+    try {
+        call();
+    } catch (const E &e) {
+        return e;
+    }
+    CHECK(!"the exception that was wanted");
+    std::exit(1);
+}
+
+static void values()
+{
+    CHECK(manta::submit<scale>(2.0, 21).get(WAIT_MS) == 42.0);
+    CHECK(manta::submit<greet>("you", true).get(WAIT_MS) == "hello you!");
+    CHECK(manta::submit<greet>(std::string(20000, 'x'), false).get(WAIT_MS).size() == 20006);
+    CHECK(manta::submit<attempt_of>(std::string("abc")).get(WAIT_MS) == 3);
+    manta::bytes big(100000, 7);
+    CHECK(manta::submit<twice>(big).get(WAIT_MS) == manta::bytes(200000, 7));
+    CHECK(manta::submit<twice>(big).look(WAIT_MS).size() == 200000);
+    auto put = manta::put(big.data(), big.size());
+    CHECK(manta::submit<twice>(put).look(WAIT_MS).size() == 200000);
+    auto half = manta::submit<scale>(1.5, 2);
+    CHECK(manta::submit<scale>(half, 2).get(WAIT_MS) == 6.0); /* a reference stands for its value */
+    manta::ref<double> copy = half, moved = std::move(half);
+    CHECK(copy.get(WAIT_MS) == 3.0 && moved.get(WAIT_MS) == 3.0 && !half);
+    CHECK(manta::call<double>("scale", {}, 3.0, std::int64_t(3)).get(WAIT_MS) == 9.0);
+    std::vector<manta::ref<double>> many;
+    for (int i = 0; i < 100; i++)
+        many.push_back(manta::submit<scale>(1.0, i));
+    CHECK(manta::wait(many, 100, WAIT_MS) == std::vector<bool>(100, true));
+    CHECK(many[99].ready() && many[99].get() == 99.0);
+    CHECK(manta::submit<nested>(0).get(WAIT_MS) == 20);
+}
+
+static void errors()
+{
+    auto own = thrown<manta::task_failed>([] { manta::submit<refuse>(1).get(WAIT_MS); });
+    CHECK(own.user_code() == 42 && own.what() == std::string("no thanks"));
+    auto std = thrown<manta::task_failed>([] { manta::submit<refuse>(2).get(WAIT_MS); });
+    CHECK(std.user_code() == 0 && std.what() == std::string("too far"));
+    thrown<manta::task_failed>([] { manta::submit<refuse>(3).get(WAIT_MS); });
+    manta_task_opts once{};
+    once.max_retries = MANTA_NO_RETRY;
+    auto dead = thrown<manta::died>([&] { manta::submit_with<refuse>(once, 4).get(WAIT_MS); });
+    CHECK(dead.code() == MANTA_EWORKER_DIED && dead.detail().pid > 0);
+    auto far = thrown<manta::task_failed>([] { manta::submit<nested>(1).get(WAIT_MS); });
+    CHECK(far.what() == std::string("no thanks"));
+    thrown<manta::bad_request>([] { manta::submit<unregistered>(1.0); });
+    auto none = thrown<manta::bad_request>([] { manta::call<double>("scael", {}).get(WAIT_MS); });
+    CHECK(none.code() == MANTA_ENOFUNC && std::strstr(none.what(), "scale"));
+    thrown<manta::bad_request>([] { manta::call<double>("scale", {}, 1.0).get(WAIT_MS); });
+    CHECK(thrown<manta::bad_request>([] { manta::submit<small>(~0ull); }).code() == MANTA_ETYPE); /* not cut to -1 */
+    thrown<manta::task_failed>([] { manta::submit<small>(std::int64_t(1) << 40).get(WAIT_MS); });
+    CHECK(manta::submit<small>(200).get(WAIT_MS) == 200);
+    thrown<manta::timed_out>([] { manta::put("x", 1), manta::submit<nested>(0).get(0); });
+    thrown<manta::error>([] { manta::find<counter>("nobody"); });
+}
+
+static void actors()
+{
+    manta_actor_opts named{};
+    named.name = "the counter";
+    auto a = manta::start_with<counter>(named, std::int64_t(5));
+    for (int i = 0; i < 100; i++)
+        a.call<&counter::add>(i);
+    CHECK(a.call<&counter::value>().get(WAIT_MS) == 5 + 99 * 50);
+    auto same = manta::find<counter>("the counter", WAIT_MS), copy = same;
+    CHECK(copy.call<&counter::add>(manta::submit<small>(3).get(WAIT_MS)).get(WAIT_MS) == 8 + 99 * 50);
+    thrown<manta::bad_request>([&] { a.call<&counter::hidden>(); });
+    thrown<manta::died>([&] { a.call<&counter::leave>().get(WAIT_MS); });
+    auto bad = manta::start<counter>(std::int64_t(-1));
+    CHECK(std::strstr(thrown<manta::error>([&] { bad.call<&counter::value>().get(WAIT_MS); }).what(), "below zero"));
+    auto wrong = manta::start<counter>("text");
+    CHECK(thrown<manta::error>([&] { wrong.call<&counter::value>().get(WAIT_MS); }).code() == MANTA_ETYPE);
+}
+
+int main(int argc, char **argv)
+{
+    manta_init_opts opts{};
+    opts.num_cpus = 2;
+    opts.store_memory = 256 << 20;
+    try {
+        manta::session session(argc, argv, opts);
+        values();
+        errors();
+        actors();
+    } catch (const manta::error &e) {
+        manta_perror(&e.detail());
+        return 1;
+    }
+    return 0;
+}
