@@ -204,6 +204,20 @@ static void up_sized(struct rlt *r, struct rlt_proc *p, const struct rlt_event *
         take(r, p, &e->record, e->payload);
 }
 
+static void up_class_drop(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+{
+    struct ctl_demand which;
+    struct rlt_class *c;
+    if (e->record.length < LANE_RECORD_SIZE + sizeof which) {
+        rlt_proc_gone(r, p);
+        return;
+    }
+    memcpy(&which, e->payload, sizeof which);
+    c = rlt_class_find(p, which.class_id);
+    if (c && !c->wanted && rlt_list_is_empty(&c->leases))
+        rlt_class_drop(r, c);
+}
+
 static void up_record(struct rlt *r, const struct rlt_event *e)
 {
     struct rlt_proc *p = rlt_proc_of_conn(r, e->conn);
@@ -215,6 +229,9 @@ static void up_record(struct rlt *r, const struct rlt_event *e)
         break;
     case CTL_DEMAND:
         up_demand(r, p, e);
+        break;
+    case CTL_CLASS_DROP:
+        up_class_drop(r, p, e);
         break;
     case CTL_DRAINED:
     case CTL_KILL:

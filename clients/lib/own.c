@@ -109,9 +109,9 @@ static struct own_actor *actor_of_grant(struct own *own, const struct ctl_grant 
     struct own_request *request = mt_map_ptr(&own->requests, id);
     struct own_actor   *actor = NULL;
     *out_cls = NULL;
-    if (grant->class_id && grant->class_id <= own->class_list.count) {
-        *out_cls = own->class_list.data[grant->class_id - 1];
-        if ((*out_cls)->wire.flags & CTL_CLASS_ACTOR)
+    if (grant->class_id) {
+        *out_cls = own_class_find(own, grant->class_id);
+        if (*out_cls && (*out_cls)->wire.flags & CTL_CLASS_ACTOR)
             actor = mt_map_ptr(&own->actors, (*out_cls)->key);
     } else if (request) {
         actor = mt_map_ptr(&own->actors, request->actor);

@@ -272,7 +272,8 @@ struct own {
     mt_map   requests; /* id -> own_request */
     mt_map   early_ends; /* lease -> ctl_ended that has overtaken its grant (rings and socket are not ordered) */
     mt_map   unwanted;   /* lease -> 1: given up when it was granted; its end is expected */
-    MT_VEC(struct own_class *) class_list;
+    MT_VEC(struct own_class *) class_list; /* by rising class_id */
+    uint32_t class_number; /* of the newest */
     MT_VEC(struct own_lane *) lanes;
     struct own_ref  *free_refs;
     struct own_task *free_tasks;
@@ -300,6 +301,10 @@ void own_class_tick(struct own *own, struct own_class *cls);
 void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted);
 /* The process has finished what it was doing: leases of classes without work go back at once. */
 void own_release_idle(struct own *own);
+/* The class of an actor that is gone. */
+void own_class_drop(struct own *own, struct own_class *cls);
+/* NULL: there is none of that number (any more). */
+struct own_class *own_class_find(const struct own *own, uint32_t class_id);
 void own_class_refused(struct own *own, const struct ctl_unschedulable *why);
 
 /* ---- tasks and refs: own_task.c, own_ref.c ---- */

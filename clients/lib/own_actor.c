@@ -42,6 +42,8 @@ static void actor_free(struct own *own, struct own_actor *actor)
         own_monitor_end(own, actor->monitor);
     if (actor->create)
         own_task_finish(own, actor->create);
+    if (actor->cls)
+        own_class_drop(own, actor->cls);
     while (actor->askers) {
         struct own_waiter *asker = actor->askers;
         actor->askers = asker->next;

@@ -45,7 +45,7 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
     }
     cls->key = key;
     (void)mt_vec_push(&own->class_list, cls).code;
-    cls->wire.class_id = (uint32_t)own->class_list.count;
+    cls->wire.class_id = ++own->class_number;
     cls->wire.flags = spec->flags;
     cls->wire.policy = spec->policy;
     cls->wire.node = spec->node;
@@ -54,6 +54,37 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
     strncpy(cls->wire.name, spec->name, sizeof cls->wire.name - 1);
     cls->idle_since_ns = own->now_ns;
     return cls;
+}
+
+struct own_class *own_class_find(const struct own *own, uint32_t class_id)
+{
+    size_t from = 0, to = own->class_list.count;
+    while (from < to) {
+        size_t            middle = from + (to - from) / 2;
+        struct own_class *cls = own->class_list.data[middle];
+        if (cls->wire.class_id == class_id)
+            return cls;
+        if (cls->wire.class_id < class_id)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return NULL;
+}
+
+void own_class_drop(struct own *own, struct own_class *cls)
+{
+    struct ctl_demand message = {.class_id = cls->wire.class_id};
+    MT_ASSERT(cls->lane_count == 0 && !cls->queue.first);
+    if (cls->is_told)
+        own_send(own, CTL_CLASS_DROP, own_id_next(own), &message, sizeof message);
+    for (size_t i = 0; i < own->class_list.count; i++)
+        if (own->class_list.data[i] == cls)
+            mt_vec_remove(&own->class_list, i);
+    mt_map_remove(&own->classes, cls->key);
+    free(cls->lanes);
+    free(cls->refused);
+    free(cls);
 }
 
 void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted)
@@ -214,9 +245,9 @@ void own_class_tick(struct own *own, struct own_class *cls)
 void own_class_refused(struct own *own, const struct ctl_unschedulable *why)
 {
     struct own_class *cls;
-    if (why->class_id == 0 || why->class_id > own->class_list.count)
+    cls = own_class_find(own, why->class_id);
+    if (!cls)
         return;
-    cls = own->class_list.data[why->class_id - 1];
     if (cls->wire.flags & CTL_CLASS_ACTOR) {
         struct own_actor *actor = mt_map_ptr(&own->actors, cls->key);
         if (actor)

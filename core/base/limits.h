@@ -144,6 +144,7 @@ enum mt_limit {
     MT_RLT_IDLE_MS = 10000,          /* a warm worker beyond the bound goes after this */
     MT_RLT_SPARE_MS = 50,            /* no warm worker for so long: fork one ahead of the next lease */
     MT_RLT_WORKERS_MAX = 1024,       /* processes forked on this node, if the configuration does not say */
+    MT_RLT_STARTING_MAX = 32,        /* workers of one job that start at a time: each has a share of the CPUs to greet */
     MT_RLT_CLASSES_MAX = 4096,       /* per owner */
     MT_RLT_WANTED_MAX = 65536,       /* leases one class may want */
     MT_RLT_MONITORS_MAX = 65536,     /* on one node */

@@ -81,6 +81,7 @@ enum ctl_kind {
                                            (segment 0: a new one of that size; else: map that one) */
     CTL_REGION = 108,     /* socket  down  ctl_segment; fd: [0] read-write */
     CTL_REGION_DROP = 109, /* ring   up    ctl_segment: freed when every member has dropped it or is dead */
+    CTL_CLASS_DROP = 117, /* ring    up    ctl_demand: the class of an actor that is no more; its number is not used again */
     CTL_SHUTDOWN = 110,   /* ring    both  ctl_reply with a reason: down, the raylet ends; up, the process leaves */
 };
 
