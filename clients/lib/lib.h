@@ -160,6 +160,8 @@ void lib_crash_handlers(void);
 /* Runs one claimed task or call from its record to its outcome; `call` is NULL for one that still lies in the ring. Under
  * the lock when it begins and ends. *now is moved to the end; returns how long the function took. */
 uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now);
+/* The actor ends of its own will: its creator hears it, its state is destroyed, the process ends. Under the lock. */
+MT_NORETURN void lib_actor_exit(void);
 /* Destroys the actor, if there is one, and ends the process. Without the lock. */
 MT_NORETURN void lib_leave(int code);
 
@@ -176,6 +178,7 @@ manta_actor_type   *lib_actor_type_of_hash(uint64_t hash);
 const manta_method *lib_method_find(const manta_actor_type *type, const char *name);
 const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t hash);
 uint64_t            lib_method_hash(const char *method);
+#define LIB_END "manta_actor_end" /* the method that every actor has: its end */
 /* ENOFUNC with the near names. */
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
 void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);
@@ -224,6 +227,9 @@ struct manta_ctx {
     manta_error     failure; /* what manta_fail said */
     bool            has_failed, has_value;
     bool            is_waiting; /* inside the library */
+    bool            wants_exit, wants_save; /* the method asked for it */
+    mt_id           value_id;    /* of a result that lives in the store */
+    uint32_t        owner_node;  /* of that result */
     uint8_t         flags; /* LANE_VALUE_... */
     char            type;
     uint32_t        size;

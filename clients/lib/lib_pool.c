@@ -91,6 +91,8 @@ static void run_call(manta_ctx *c, struct wrk_call *call, uint64_t *now)
     note_time(method, lib_run(c, &call->run, call, now));
     if (pool.server == c)
         pool.is_in_quick = false;
+    if (c->wants_exit)
+        lib.wrk.is_exiting = true;
     if (lib.calls_waiting && lib.calls_waiting == lib.wrk.calls_running)
         wrk_block(&lib.wrk);
 }
@@ -100,14 +102,14 @@ static void run_call(manta_ctx *c, struct wrk_call *call, uint64_t *now)
 static bool has_work(void *arg)
 {
     (void)arg;
-    return wrk_has_work(&lib.wrk) || (lib.wrk.is_over && !lib.wrk.calls_running);
+    return (wrk_has_work(&lib.wrk) && !lib.wrk.is_exiting) || (lib.wrk.is_over && !lib.wrk.calls_running);
 }
 
 static void serve(uint64_t *now)
 {
     lib_pump();
     lib_act();
-    if (!wrk_has_work(&lib.wrk))
+    if (!wrk_has_work(&lib.wrk) || lib.wrk.is_exiting)
         lib_wait(has_work, NULL, INT64_MAX);
     *now = lib_now_ns();
 }
@@ -145,6 +147,8 @@ MT_NORETURN static void thread_serve(manta_ctx *c)
     uint32_t since_pump = 0;
     for (;;) {
         struct wrk_call *call = wrk_call_next(&lib.wrk);
+        if (lib.wrk.is_exiting && !lib.wrk.calls_running)
+            lib_actor_exit();
         if (call) {
             run_call(c, call, &now);
             if (lib.wrk.out.wake_count || lib.wrk.out.up.size)

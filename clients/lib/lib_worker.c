@@ -11,14 +11,21 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct {
     manta_actor_type *type;
     void             *self;
     bool              is_made;
+    uint32_t          save_every; /* calls; 0: only when a method asks */
+    uint32_t          calls;      /* since create */
+    mt_id             id;         /* of the record of create: what snapshots are named by */
+    uint32_t          owner_node;
+    uint16_t          saves;
+    pthread_mutex_t   save_lock; /* snapshots go out in the order in which they were taken */
     uint32_t          concurrency; /* of the default group, as its creator asked */
-} actor;
+} actor = {.save_lock = PTHREAD_MUTEX_INITIALIZER};
 
 __thread manta_ctx *lib_running;
 
@@ -47,7 +54,7 @@ static manta_status keep(manta_ctx *c, char type, const void *data, size_t size)
         return manta_fail(c, 0, "a result of %zu bytes: %s", size, e.message), code;
     lib_store_warm(&place, to);
     os_copy(to, data, size);
-    os_client_publish(&lib.store, place, to, mt_id_with_index(c->run->record.id, 1), c->run->lane->owner_node, size,
+    os_client_publish(&lib.store, place, to, c->value_id, c->owner_node, size,
                       (uint8_t)type, &wire);
     memcpy(c->bytes + sizeof(struct lane_value), &wire, sizeof wire);
     c->size = sizeof wire;
@@ -110,6 +117,7 @@ struct arguments {
     int             ref_count;
     struct own_actor *actors[MANTA_ARGS_MAX];
     int             actor_count;
+    size_t          end; /* of the arguments in the payload */
 };
 
 static bool take_shared(struct arguments *a, manta_arg *to, char type, const uint8_t *bytes, size_t size,
@@ -243,6 +251,7 @@ static bool take_arguments(struct arguments *a, const char *signature, const str
         at += padded;
         signature += wanted != '*';
     }
+    a->end = at;
     if (*signature && !strchr(">@*", *signature))
         return lib_error(e, MANTA_ETYPE, "%u arguments are too few", count), false;
     return true;
@@ -273,9 +282,27 @@ static size_t give_back_arguments(struct arguments *a, uint8_t *held)
 
 /* ---- running ---- */
 
+/* The snapshot behind the arguments of create, into the new incarnation. */
+static manta_status load_state(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
+{
+    struct lane_value value;
+    manta_arg         state;
+    const uint8_t    *bytes = run->payload + a->end + sizeof value;
+    if (!actor.type->load || a->end + sizeof value > run->size || a->pinned_count == MANTA_ARGS_MAX)
+        return manta_fail(c, 0, "a snapshot that this actor type can't load"), MANTA_EPROTO;
+    memcpy(&value, run->payload + a->end, sizeof value);
+    if (value.size > run->size - a->end - sizeof value)
+        return manta_fail(c, 0, "a snapshot that is cut short"), MANTA_EPROTO;
+    state.y = (manta_bytes){bytes, value.size};
+    if (value.flags & LANE_VALUE_SHARED && !take_shared(a, &state, 'y', bytes, value.size, &c->failure))
+        return c->has_failed = true, c->failure.code;
+    return actor.type->load(c, actor.self, state.y.data, state.y.size);
+}
+
 static manta_status run_create(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
 {
     manta_actor_type *type = lib_actor_type_of_hash(run->record.aux);
+    uint32_t          options;
     manta_status      code;
     if (!type)
         return manta_fail(c, 0, "no such actor type in this executable"), MANTA_ENOFUNC;
@@ -283,15 +310,44 @@ static manta_status run_create(manta_ctx *c, struct arguments *a, const struct w
     if (!take_arguments(a, type->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     actor.type = type;
-    memcpy(&actor.concurrency, run->payload + sizeof(uint32_t), sizeof actor.concurrency);
+    memcpy(&options, run->payload + sizeof options, sizeof options);
+    actor.concurrency = options & OWN_CREATE_CONCURRENCY;
+    actor.save_every = options >> OWN_CREATE_SAVE_SHIFT & OWN_CREATE_SAVE_MAX;
+    actor.id = run->record.id;
+    actor.owner_node = run->lane->owner_node;
     code = type->create(c, &actor.self, a->count, a->args);
+    if (code == MANTA_OK && options & OWN_CREATE_HAS_STATE)
+        code = load_state(c, a, run);
     actor.is_made = code == MANTA_OK;
     return code;
+}
+
+/* The end that a caller asked for: what stands in other groups begins first, then all that runs ends. */
+static manta_status run_end(manta_ctx *c)
+{
+    const struct timespec nap = {0, 100 * 1000};
+    c->name = LIB_END;
+    lib_lock();
+    while (lib.wrk.group_count && (wrk_other_groups_wait(&lib.wrk) || lib.wrk.calls_running > 1)) {
+        lib.wrk.is_exiting = !wrk_other_groups_wait(&lib.wrk);
+        lib_unlock();
+        nanosleep(&nap, NULL);
+        lib_lock();
+    }
+    lib.wrk.is_exiting = true;
+    lib_unlock();
+    c->wants_exit = true;
+    if (actor.type->destroy && actor.self)
+        actor.type->destroy(actor.self);
+    actor.self = NULL;
+    return MANTA_OK;
 }
 
 static manta_status run_method(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
 {
     const manta_method *m = actor.type ? lib_method_of_hash(actor.type, run->record.aux) : NULL;
+    if (!m && actor.is_made && run->record.aux == lib_hash(LIB_END))
+        return run_end(c);
     if (!m)
         return manta_fail(c, 0, "no such method in this executable"), MANTA_ENOFUNC;
     c->name = m->name;
@@ -327,7 +383,9 @@ static manta_status run_user(manta_ctx *c, struct arguments *a, struct wrk_run *
 {
     manta_status code;
     c->run = run;
-    c->has_failed = c->has_value = c->is_waiting = false;
+    c->has_failed = c->has_value = c->is_waiting = c->wants_exit = c->wants_save = false;
+    c->value_id = mt_id_with_index(run->record.id, 1);
+    c->owner_node = run->lane->owner_node;
     c->name = NULL;
     a->count = a->pinned_count = a->ref_count = a->actor_count = 0;
     lib_running = c;
@@ -339,6 +397,42 @@ static manta_status run_user(manta_ctx *c, struct arguments *a, struct wrk_run *
         code = run_create(c, a, run);
     lib_running = NULL;
     return code;
+}
+
+/* What save gives back goes to the creator, before the outcome of the call after which it was taken. */
+static void save_state(manta_ctx *c)
+{
+    struct lane_value value = {.type = 'y'};
+    manta_ctx        *s = malloc(sizeof *s);
+    if (!s)
+        return; /* the older snapshot stands */
+    pthread_mutex_lock(&actor.save_lock);
+    s->run = c->run;
+    s->has_failed = s->has_value = s->is_waiting = false;
+    s->value_id = mt_id_with_index(actor.id, (uint16_t)(2 + ++actor.saves % 60000));
+    s->owner_node = actor.owner_node;
+    if (actor.type->save(s, actor.self) == MANTA_OK && s->has_value) {
+        value.flags = s->flags;
+        value.size = s->size;
+        memcpy(s->bytes, &value, sizeof value);
+        lib_lock();
+        while (!wrk_tell_creator(&lib.wrk, LANE_SAVED, s->bytes, sizeof value + ((s->size + 7u) & ~7u))) {
+            lib_act();
+            lib_unlock();
+            sched_yield();
+            lib_lock();
+        }
+        lib_act();
+        lib_unlock();
+    }
+    pthread_mutex_unlock(&actor.save_lock);
+    free(s);
+}
+
+static bool is_time_to_save(const manta_ctx *c)
+{
+    uint32_t calls = __atomic_add_fetch(&actor.calls, 1, __ATOMIC_RELAXED);
+    return actor.self && actor.type->save && (c->wants_save || (actor.save_every && calls % actor.save_every == 0));
 }
 
 uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now)
@@ -353,6 +447,8 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
 
     lib_unlock();
     code = run_user(c, &a, run);
+    if (MT_UNLIKELY(run->record.kind == LANE_CALL && (actor.save_every || c->wants_save)) && is_time_to_save(c))
+        save_state(c);
     *now = lib_now_ns();
     if (code == MANTA_OK) {
         value = (struct lane_value){.type = c->has_value ? (uint8_t)c->type : 'v', .flags = c->has_value ? c->flags : 0,
@@ -382,6 +478,30 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
         lib_lock();
     }
     return took;
+}
+
+void lib_actor_exit(void)
+{
+    while (!wrk_tell_creator(&lib.wrk, LANE_EXIT, NULL, 0)) {
+        lib_act();
+        lib_unlock();
+        sched_yield();
+        lib_lock();
+    }
+    wrk_flush(&lib.wrk);
+    lib_act();
+    lib_unlock();
+    lib_leave(0);
+}
+
+void manta_actor_exit(manta_ctx *c)
+{
+    c->wants_exit = true;
+}
+
+void manta_actor_save(manta_ctx *c)
+{
+    c->wants_save = true;
 }
 
 MT_NORETURN void lib_leave(int code)
@@ -420,6 +540,8 @@ static void worker_loop(void)
             if (lib.wrk.out.wake_count)
                 lib_act();
             lib_run(&c, &run, NULL, &now);
+            if (MT_UNLIKELY(c.wants_exit))
+                lib_actor_exit();
             if (run.record.kind == LANE_CREATE && actor.is_made)
                 become_concurrent(&c);
             if (lib.own.class_list.count)

@@ -259,6 +259,12 @@ typedef struct manta_actor_type {
     struct manta_actor_type *next;
     uint64_t     hash;
     manta_concurrency_group groups[8]; /* the first with name NULL ends the list */
+    /* Gives the state, by manta_return_bytes, for a restarted actor: its creator keeps the newest snapshot, up to 4 KiB in
+     * its own memory, larger ones in the store of the actor's node. A snapshot leaves before the answer of the call after
+     * which it is taken. In a concurrent actor it may run beside methods. NULL: none. */
+    manta_status (*save)(manta_ctx *c, void *self);
+    /* Called after create in a later incarnation, with the newest snapshot. */
+    manta_status (*load)(manta_ctx *c, void *self, const void *data, size_t size);
 } manta_actor_type;
 
 MANTA_API void manta_register_actor(manta_actor_type *type);
@@ -278,6 +284,9 @@ typedef struct manta_actor_opts {
     int                   max_concurrency;  /* calls at a time, on threads; 0: 1; at most 1024 */
     bool                  allow_out_of_order; /* a call whose arguments are not ready does not hold up later ones */
     int                   max_pending_calls; /* of one process that are not finished; more fail with EAGAIN; 0: no limit */
+    const char           *name_space;       /* of the name; NULL: the job's */
+    bool                  get_if_exists;    /* an actor of that name is taken where there is one; blocks up to 10 s */
+    int                   save_every;       /* calls between two snapshots; 0: only manta_actor_save takes them */
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
@@ -296,6 +305,15 @@ MANTA_API manta_ref *manta_actor_call_with(manta_actor *actor, const char *metho
                                            int argc, const manta_arg *argv);
 /* Finds a named actor, at most timeout_ms. NULL: *e says why (ENOENT, ETIMEDOUT, ECONN). */
 MANTA_API manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error *e);
+/* The same in another name space; NULL: the job's. */
+MANTA_API manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64_t timeout_ms, manta_error *e);
+/* Ends the actor after the calls that this process has made before, whatever its restarts. The ref is ready (no value)
+ * when they are done and its destroy function has run. Calls of others that have not begun fail with EACTOR_DIED. */
+MANTA_API manta_ref *manta_actor_end(manta_actor *actor);
+/* Inside a method: the actor ends when this call, and those that run beside it, are done; it is not restarted. */
+MANTA_API void manta_actor_exit(manta_ctx *c);
+/* Inside a method: a snapshot is taken after this call, before its answer leaves. */
+MANTA_API void manta_actor_save(manta_ctx *c);
 /* SIGKILL. With `restart` the actor's restarts apply, else it stays dead. Does not wait. */
 MANTA_API void         manta_actor_kill(manta_actor *actor, bool restart);
 MANTA_API manta_actor *manta_actor_dup(manta_actor *actor);

@@ -114,7 +114,6 @@ struct own_task {
     bool              is_asked_back; /* LANE_REVOKE was sent for it */
     uint8_t           group;         /* call: concurrency group */
     uint16_t          arg_count;  /* of `args`, while they wait or hold refs */
-    uint16_t          concurrency; /* create: calls at a time */
     uint32_t          waiting_for; /* arguments that are not ready */
     int32_t           retries_left; /* < 0: without limit */
     uint32_t          blob_size;
@@ -175,6 +174,13 @@ enum own_actor_state {
     OWN_ACTOR_DEAD = 4,
 };
 
+/* Second word of the payload of LANE_CREATE. */
+enum {
+    OWN_CREATE_CONCURRENCY = 0xffff,    /* calls at a time */
+    OWN_CREATE_SAVE_SHIFT = 16,         /* calls between two snapshots; 0: none */
+    OWN_CREATE_SAVE_MAX = 0x7fff,
+};
+#define OWN_CREATE_HAS_STATE 0x80000000u /* behind the arguments stands the snapshot, a lane_value */
 enum { OWN_GROUPS = 8 }; /* named concurrency groups of an actor */
 
 struct own_actor { /* the public manta_actor */
@@ -201,6 +207,10 @@ struct own_actor { /* the public manta_actor */
     struct own_queue  queue;  /* calls not yet on the lane, in order */
     struct own_queue *groups; /* the same of each named concurrency group, OWN_GROUPS of them; NULL: none was called */
     struct own_task  *create; /* creator's: kept for restarts */
+    uint32_t          create_options, create_size; /* size of its arguments alone */
+    struct own_ref   *snapshot; /* creator's: what the next incarnation begins with; NULL: none */
+    bool              is_named; /* creator: the head has noted its name */
+    bool              has_exited; /* creator: it ended of its own will */
     struct own_failure *failure; /* why it is dead */
     uint64_t          worker; /* process, while alive */
     uint32_t          worker_node;
@@ -319,7 +329,7 @@ struct own_call {
     bool              retry_on_error;
     uint16_t          kind;
     uint8_t           group;       /* call: concurrency group, 0 is the default one */
-    uint16_t          concurrency; /* create: calls at a time */
+    uint32_t          create_options; /* create: OWN_CREATE_... */
 };
 /* Submits; the ref comes with one hold. NULL only without memory. */
 struct own_ref *own_submit(struct own *own, const struct own_call *call);
@@ -371,6 +381,9 @@ struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *sp
 struct own_actor *own_actor_borrow(struct own *own, const struct own_actor_wire *wire);
 void own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out);
 void own_actor_drop(struct own *own, struct own_actor *actor);
+/* The actor's own words to its creator: LANE_EXIT, LANE_SAVED. */
+mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct lane_record *record,
+                         const uint8_t *payload);
 void own_actor_kill(struct own *own, struct own_actor *actor, bool restart);
 /* Calls in their queues, one a concurrency group: own_calls.c. */
 struct own_queue *own_actor_queue(struct own_actor *actor, const struct own_task *task);

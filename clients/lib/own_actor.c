@@ -42,6 +42,8 @@ static void actor_free(struct own *own, struct own_actor *actor)
         own_monitor_end(own, actor->monitor);
     if (actor->create)
         own_task_finish(own, actor->create);
+    if (actor->snapshot)
+        own_ref_drop(own, actor->snapshot);
     if (actor->cls)
         own_class_drop(own, actor->cls);
     while (actor->askers) {
@@ -165,6 +167,7 @@ struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *sp
     actor->call_retries = call_retries;
     snprintf(actor->space, sizeof actor->space, "%s", space);
     snprintf(actor->public_name, sizeof actor->public_name, "%s", public_name ? public_name : "");
+    actor->create_options = create->create_options;
     actor->cls = own_class_get(own, spec, actor->id);
     call.cls = actor->cls;
     call.actor = actor;
@@ -246,6 +249,7 @@ void own_actor_reply(struct own *own, const struct own_request *request, const s
             actor_die_of(own, actor, reply->code, text);
         else if (actor->state != OWN_ACTOR_DEAD)
             own_class_demand(own, actor->cls, 1);
+        actor->is_named = true;
     } else if (request->kind == CTL_LANE_WANT && reply->code) {
         actor->is_asking = false;
         if (reply->code != MT_EACTOR_DIED)
@@ -334,6 +338,78 @@ static void news_of_death(struct own *own, const struct own_actor *actor, uint32
         (void)mt_vec_push(&own->out.deaths, news).code;
 }
 
+/* Puts the snapshot behind the arguments of create; an older one goes. */
+static mt_status create_from_snapshot(struct own *own, struct own_actor *actor)
+{
+    struct own_task  *create = actor->create;
+    struct own_ref   *ref = actor->snapshot;
+    struct lane_value value = {.type = 'y'};
+    struct lane_ref   wire;
+    const void       *bytes = &wire;
+    uint32_t          options = actor->create_options | OWN_CREATE_HAS_STATE;
+    uint8_t          *blob;
+    if (!actor->create_size)
+        actor->create_size = create->blob_size;
+    if (ref->state == OWN_REF_PLACE) {
+        wire = ref->value.place;
+        value.flags = LANE_VALUE_SHARED;
+        value.size = sizeof wire;
+    } else {
+        value.size = ref->size;
+        bytes = own_ref_bytes(ref);
+    }
+    size_t size = actor->create_size + sizeof value + ((value.size + 7u) & ~7u);
+    if (size > LANE_RECORD_MAX - LANE_RECORD_SIZE)
+        return mt_error(MT_EINVAL, 0, "create with a snapshot");
+    blob = calloc(1, size);
+    if (!blob)
+        return mt_error(MT_ENOMEM, 0, "create with a snapshot");
+    memcpy(blob, create->blob, actor->create_size);
+    memcpy(blob + sizeof(uint32_t), &options, sizeof options);
+    memcpy(blob + actor->create_size, &value, sizeof value);
+    memcpy(blob + actor->create_size + sizeof value, bytes, value.size);
+    if (create->blob != create->small)
+        free(create->blob);
+    own->queued_bytes += size - create->blob_size;
+    create->blob = blob;
+    create->blob_size = (uint32_t)size;
+    return mt_ok();
+}
+
+mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct lane_record *record,
+                         const uint8_t *payload)
+{
+    size_t            size = record->length - LANE_RECORD_SIZE;
+    struct lane_value value;
+    struct lane_ref   place;
+    struct own_ref   *ref;
+    if (!actor || !actor->is_mine)
+        return mt_error(MT_EPROTO, 0, "news of an actor that is not ours");
+    if (record->kind == LANE_EXIT) {
+        actor->is_ending = actor->has_exited = true;
+        return mt_ok();
+    }
+    if (size < sizeof value)
+        return mt_error(MT_EPROTO, 0, "a snapshot that is too short");
+    shm_read(&value, payload, sizeof value);
+    if (value.size > size - sizeof value || (value.flags & LANE_VALUE_SHARED && value.size != sizeof place))
+        return mt_error(MT_EPROTO, 0, "a snapshot that runs past its record");
+    ref = own_ref_new(own, own_id_next(own));
+    if (!ref)
+        return mt_ok(); /* the older one stands */
+    if (value.flags & LANE_VALUE_SHARED) {
+        shm_read(&place, payload + sizeof value, sizeof place);
+        ref->flags |= OWN_REF_ESCAPED;
+        own_ref_set_place(own, ref, &place);
+    } else {
+        own_ref_set_inline(own, ref, value.type, payload + sizeof value, value.size);
+    }
+    if (actor->snapshot)
+        own_ref_drop(own, actor->snapshot);
+    actor->snapshot = ref;
+    return mt_ok();
+}
+
 static void restart_or_die(struct own *own, struct own_actor *actor, const struct ctl_ended *why)
 {
     struct own_failure f;
@@ -344,6 +420,10 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
         actor->incarnation++;
         if (actor->create) {
             struct own_task *create = actor->create;
+            if (actor->snapshot && create_from_snapshot(own, actor).code) {
+                actor_die_of(own, actor, MT_EINVAL, "the arguments of create and the snapshot do not fit into one record");
+                return;
+            }
             actor->create = NULL;
             create->attempt = (uint16_t)actor->incarnation;
             create->state = OWN_QUEUED;
@@ -352,7 +432,9 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
         return;
     }
     own_failure_set(&f, MT_EACTOR_DIED, "actor %s (incarnation %u) is dead: %.*s", actor->name,
-                    actor->incarnation, 400, why->text[0] ? why->text : "it was ended");
+                    actor->incarnation, 400, actor->has_exited  ? "it ended of its own will"
+                    : why->text[0] ? why->text
+                                   : "it was ended");
     f.pid = why->pid;
     f.node = why->node;
     f.signal_number = WIFSIGNALED(why->status) ? WTERMSIG(why->status) : 0;

@@ -216,6 +216,8 @@ static mt_status lane_outcome(struct own *own, struct own_lane *lane, const stru
 
     if (record->kind == LANE_END)
         return mt_ok(); /* CTL_ENDED follows from the raylet */
+    if (record->kind == LANE_EXIT || record->kind == LANE_SAVED)
+        return own_actor_says(own, lane->actor, record, payload);
     if (!task || !mt_id_equal(task->id, record->id) || task->attempt != record->attempt)
         return record->kind == LANE_RETURNED || record->kind == LANE_DONE
                    ? mt_error(MT_EPROTO, 0, "an outcome for a slot that is not under way")

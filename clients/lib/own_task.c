@@ -116,7 +116,7 @@ void own_task_finish(struct own *own, struct own_task *task)
     own->free_tasks = task;
 }
 
-/* ---- the payload: u32 count, u32 (of LANE_CREATE: calls at a time), then lane_values ---- */
+/* ---- the payload: u32 count, u32 (OWN_CREATE_... or zero), then lane_values ---- */
 
 static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg)
 {
@@ -152,7 +152,7 @@ static size_t value_size(const struct own_arg *arg)
 static mt_status encode(struct own *own, struct own_task *task, const struct own_arg *args, int argc)
 {
     size_t   size = 8;
-    uint32_t head[2] = {(uint32_t)argc, task->concurrency};
+    uint32_t head[2] = {(uint32_t)argc, task->kind == LANE_CREATE ? task->actor->create_options : 0};
     uint8_t *at;
     for (int i = 0; i < argc; i++)
         size += value_size(&args[i]);
@@ -304,7 +304,6 @@ static void task_fill(struct own *own, struct own_task *task, const struct own_c
     task->state = OWN_WAITING;
     task->retry_on_error = call->retry_on_error;
     task->group = call->group;
-    task->concurrency = call->concurrency;
     task->arg_count = 0;
     task->waiting_for = 0;
     task->retries_left = call->retries;

@@ -306,6 +306,20 @@ bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, 
     return true;
 }
 
+bool wrk_tell_creator(struct wrk *wrk, uint16_t kind, const void *payload, size_t size)
+{
+    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .epoch = wrk->epoch};
+    for (size_t i = 0; i < wrk->lanes.count; i++) {
+        struct wrk_lane *lane = wrk->lanes.data[i];
+        if (!lane->is_creator)
+            continue;
+        bool ok = lane_ring_push(&lane->back, &record, payload);
+        lane_publish(wrk, lane);
+        return ok;
+    }
+    return true;
+}
+
 void wrk_block(struct wrk *wrk)
 {
     if (wrk->is_blocked || (!wrk->running && !wrk->calls_running))

@@ -64,6 +64,7 @@ struct wrk {
     struct wrk_group groups[WRK_GROUPS];
     uint32_t         group_count; /* 0: one call at a time, from the ring itself */
     uint32_t         calls_queued, calls_running;
+    bool             is_exiting; /* the actor ends of its own will: no call begins any more */
     struct wrk_call *free_calls;
     bool             is_blocked;
     bool             is_over; /* the actor's creator has given it up: leave */
@@ -94,11 +95,17 @@ void wrk_flush(struct wrk *wrk);
 /* Whether a record may be waiting. */
 bool wrk_has_work(struct wrk *wrk);
 
+/* News for the actor's creator: LANE_EXIT, or LANE_SAVED with its value. Shown at once. False: its ring is full; true also
+ * where the creator is gone. */
+bool wrk_tell_creator(struct wrk *wrk, uint16_t kind, const void *payload, size_t size);
+
 /* ---- concurrent actors: wrk_calls.c ---- */
 /* From now on calls are taken by wrk_call_next, wrk_next brings none. `limits` of the default group and the named ones. */
 void wrk_calls_start(struct wrk *wrk, const uint32_t *limits, uint32_t count);
 /* A call that may begin now, claimed; NULL: none. It is given back by wrk_call_done. */
 struct wrk_call *wrk_call_next(struct wrk *wrk);
+/* Whether calls stand in the queues of named groups. */
+bool wrk_other_groups_wait(const struct wrk *wrk);
 /* As wrk_done, for a call of wrk_call_next, in any order. False: the ring is full. */
 bool wrk_call_done(struct wrk *wrk, struct wrk_call *call, uint16_t flags, int32_t code, int32_t user_code,
                    const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns);

@@ -131,11 +131,21 @@ static struct wrk_call *group_next(struct wrk *wrk, struct wrk_group *g)
 struct wrk_call *wrk_call_next(struct wrk *wrk)
 {
     struct wrk_call *call = NULL;
+    if (wrk->is_exiting)
+        return NULL;
     take_all(wrk);
     for (uint32_t i = 0; i < wrk->group_count && !call; i++)
         call = group_next(wrk, &wrk->groups[(wrk->turn + i) % wrk->group_count]);
     wrk->turn++;
     return call;
+}
+
+bool wrk_other_groups_wait(const struct wrk *wrk)
+{
+    for (uint32_t i = 1; i < wrk->group_count; i++)
+        if (wrk->groups[i].first)
+            return true;
+    return false;
 }
 
 bool wrk_call_done(struct wrk *wrk, struct wrk_call *call, uint16_t flags, int32_t code, int32_t user_code,
