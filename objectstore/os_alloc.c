@@ -203,12 +203,25 @@ static uint64_t slab_take_place(struct os_client *client, struct os_slab *slab)
     return (uint64_t)slab->chunk * OS_CHUNK + (uint64_t)place * class_sizes[slab->size_class];
 }
 
-static mt_status slab_free_place(struct os_client *client, struct os_slab *slab, uint64_t offset)
+/* The state word of a place that its writer frees by itself: the raylet may be taking it at this moment. */
+static bool state_clear(struct os_object *object)
+{
+    return shm_load32(&object->state) == OS_WRITING || shm_cas32(&object->state, OS_SEALED, OS_EMPTY);
+}
+
+static mt_status taken(void)
+{
+    return mt_error(MT_EAGAIN, 0, "object store: the raylet has this place; tell it that the object is dead");
+}
+
+static mt_status slab_free_place(struct os_client *client, struct os_slab *slab, uint64_t offset, bool by_raylet)
 {
     uint32_t inside = (uint32_t)(offset - (uint64_t)slab->chunk * OS_CHUNK);
     uint32_t place = inside / class_sizes[slab->size_class];
     if (inside % class_sizes[slab->size_class] != 0 || place >= slab->places || bit_is_set(slab->free, place))
         return mt_error(MT_EINVAL, 0, "object store: free of a place that is not in use");
+    if (!by_raylet && !state_clear(object_at(slab->own, offset)))
+        return taken();
     shm_store32_release(&object_at(slab->own, offset)->state, OS_EMPTY);
     bits_set(slab->free, place, 1);
     if (slab->free_count++ == 0)
@@ -301,16 +314,18 @@ void os_client_publish(const struct os_client *client, struct os_place place, vo
                                  .type = type};
 }
 
-mt_status os_place_free(struct os_client *client, struct os_own *own, uint64_t offset)
+mt_status os_place_free(struct os_client *client, struct os_own *own, uint64_t offset, bool by_raylet)
 {
     if (offset >= own->mapped.size || offset % OS_UNIT != 0)
         return mt_error(MT_EINVAL, 0, "object store: free of a place that is not in use");
     uint32_t first = (uint32_t)(offset / OS_CHUNK);
     struct os_chunk *chunk = &own->chunk[first];
     if (chunk->slab)
-        return slab_free_place(client, chunk->slab, offset);
+        return slab_free_place(client, chunk->slab, offset, by_raylet);
     if (chunk->run == 0 || offset % OS_CHUNK != 0)
         return mt_error(MT_EINVAL, 0, "object store: free of a place that is not in use");
+    if (!by_raylet && !state_clear(object_at(own, offset)))
+        return taken();
     shm_store32_release(&object_at(own, offset)->state, OS_EMPTY);
     give_chunks(client, own, first, chunk->run);
     chunk->run = 0;
@@ -327,7 +342,7 @@ mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t of
         held->free_later = true;
         return mt_ok();
     }
-    return os_place_free(client, mapped->own, offset);
+    return os_place_free(client, mapped->own, offset, false);
 }
 
 mt_status os_client_space_back(struct os_client *client, uint32_t segment, uint64_t offset)
@@ -335,7 +350,7 @@ mt_status os_client_space_back(struct os_client *client, uint32_t segment, uint6
     struct os_mapped *mapped = os_find_mapped(client, segment);
     if (!mapped || !mapped->own || os_find_held(client, os_place_word(segment, offset)))
         return mt_error(MT_EPROTO, 0, "object store: space handed back that is not ours");
-    if (os_place_free(client, mapped->own, offset).code != MT_OK)
+    if (os_place_free(client, mapped->own, offset, true).code != MT_OK)
         return mt_error(MT_EPROTO, 0, "object store: space handed back that was free");
     return mt_ok();
 }
@@ -487,6 +502,31 @@ void os_client_trim(struct os_client *client, uint64_t keep_bytes, struct os_tri
     for (struct os_own *own = client->own_newest; own && warm > keep_bytes; own = own->older)
         if (trim_pages(own, warm - keep_bytes, out))
             return;
+}
+
+/* Nothing in the segment is ours any more: each place in use is one that the raylet has taken. */
+static bool is_all_taken(const struct os_own *own)
+{
+    for (uint32_t i = own->head_chunks; i < own->chunks; i++) {
+        if (own->chunk[i].slab)
+            return false; /* its taken places come back one by one */
+        uint32_t state = own->chunk[i].run ? shm_load32(&object_at(own, (uint64_t)i * OS_CHUNK)->state) : OS_EMPTY;
+        if (state == OS_WRITING || state == OS_SEALED)
+            return false;
+    }
+    return own->mapped.pinned == 0;
+}
+
+mt_status os_client_surrender(struct os_client *client, uint32_t segment, struct os_trim *out)
+{
+    struct os_mapped *mapped = os_find_mapped(client, segment);
+    if (!mapped || !mapped->own)
+        return mt_error(MT_ENOENT, 0, "object store: asked for a segment that is not ours");
+    os_slabs_trim(client);
+    if (!is_all_taken(mapped->own))
+        return mt_error(MT_EAGAIN, 0, "object store: the segment is in use");
+    *out = (struct os_trim){OS_TRIM_SEGMENT, segment, mapped->size, mapped->data, mapped->generations};
+    return os_client_drop(client, segment);
 }
 
 void os_client_trim_round(struct os_client *client)

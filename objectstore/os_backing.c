@@ -15,7 +15,7 @@ mt_status os_backing_make(uint64_t size, struct os_backing *out)
     MT_TRY_GOTO(st, os_memory_create("manta-segment", size, &b.data_rw, &b.data_ro), err);
     MT_TRY_GOTO(st, os_memory_create("manta-generations", generations, &generations_rw, &b.generations_ro),
                 err);
-    MT_TRY_GOTO(st, os_memory_map(b.data_ro, size, false, &b.data), err);
+    MT_TRY_GOTO(st, os_memory_map(b.data_rw, size, true, &b.data), err);
     MT_TRY_GOTO(st, os_memory_map(generations_rw, generations, true, &b.generations), err);
     close(generations_rw); /* the mapping is enough, and nobody else gets it */
     *out = b;

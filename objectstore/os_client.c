@@ -158,9 +158,9 @@ static mt_status held_grow(struct os_client *client)
     return mt_ok();
 }
 
-/* The slot's pin is over; a free that waited for it happens now. */
-static void held_release(struct os_client *client, struct os_held *held, struct os_mapped *mapped,
-                         uint64_t offset)
+/* The slot's pin is over; a free that waited for it happens now. EAGAIN: the raylet was faster. */
+static mt_status held_release(struct os_client *client, struct os_held *held, struct os_mapped *mapped,
+                              uint64_t offset)
 {
     uint32_t slot = (uint32_t)(held - client->held);
     bool free_later = held->free_later;
@@ -170,11 +170,8 @@ static void held_release(struct os_client *client, struct os_held *held, struct 
     client->held_free = slot + 1;
     client->pinned--;
     mapped->pinned--;
-    if (free_later) {
-        mt_status freed = os_place_free(client, mapped->own, offset);
-        MT_ASSERT(freed.code == MT_OK ||
-                  freed.code == MT_EINVAL); /* EINVAL: the caller freed what it had not allocated */
-    }
+    mt_status freed = free_later ? os_place_free(client, mapped->own, offset, false) : mt_ok();
+    return freed.code == MT_EINVAL ? mt_ok() : freed; /* EINVAL: the caller freed what it had not allocated */
 }
 
 /* --- pins
@@ -249,7 +246,5 @@ mt_status os_client_unpin(struct os_client *client, const struct lane_ref *ref)
     struct os_mapped *mapped = os_find_mapped(client, ref->segment);
     if (!held || !mapped || held->generation != ref->generation)
         return mt_error(MT_EINVAL, 0, "object store: unpin of what is not pinned");
-    if (--held->count == 0)
-        held_release(client, held, mapped, ref->offset);
-    return mt_ok();
+    return --held->count == 0 ? held_release(client, held, mapped, ref->offset) : mt_ok();
 }

@@ -85,7 +85,8 @@ void os_client_publish(const struct os_client *client, struct os_place place, vo
 
 /* The place is free again: allocated but not published; or published with an id of this process, and no ref of it ever
  * left. If this process itself still pins it, when that pin goes. (An object that was published for another owner is
- * the raylet's to free: when that owner has died, its writer sends CTL_OBJECT_DEAD.) EINVAL: no such place. */
+ * the raylet's to free: when that owner has died, its writer sends CTL_OBJECT_DEAD.) EINVAL: no such place. EAGAIN: the
+ * raylet has taken the place (the value is on disk): send CTL_OBJECT_DEAD, and the place comes back by CTL_SPACE_BACK. */
 MT_MUST_USE mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t offset);
 
 /* The raylet handed a place back (CTL_SPACE_BACK). EPROTO: no such place, or it is free already. */
@@ -101,7 +102,7 @@ MT_MUST_USE mt_status os_client_add_reader(struct os_client *client, uint32_t se
  * here. EOBJ_LOST: the place holds another object by now, or its header is not that of the ref. EWRONGJOB. EINVAL: the
  * ref is of another node. EAGAIN: every pin slot is in use. ENOMEM. */
 MT_MUST_USE mt_status os_client_pin(struct os_client *client, const struct lane_ref *ref, const void **out_data);
-/* Takes one pin back. EINVAL: not pinned. */
+/* Takes one pin back. EINVAL: not pinned. EAGAIN: done, and a free that waited for it was EAGAIN: as os_client_free. */
 MT_MUST_USE mt_status os_client_unpin(struct os_client *client, const struct lane_ref *ref);
 
 /* --- giving memory back ------------------------------------------------------------------------------------- */
@@ -122,6 +123,10 @@ struct os_trim {
  * larger than that goes as a whole. Call until NOTHING, then os_client_trim_round. */
 void os_client_trim(struct os_client *client, uint64_t keep_bytes, struct os_trim *out);
 void os_client_trim_round(struct os_client *client);
+
+/* The raylet has asked for a segment (CTL_SEGMENT_ASK): where all that stands in it has been taken, forgets it; the caller
+ * unmaps it and sends CTL_SEGMENT_BACK, as after OS_TRIM_SEGMENT. EAGAIN: it is in use. ENOENT. */
+MT_MUST_USE mt_status os_client_surrender(struct os_client *client, uint32_t segment, struct os_trim *out);
 
 /* Forgets a segment; the caller unmaps it. EAGAIN: something in it is pinned here. ENOENT. */
 MT_MUST_USE mt_status os_client_drop(struct os_client *client, uint32_t segment);

@@ -10,6 +10,7 @@
  * (fence, look).
  */
 #include "core/base/limits.h"
+#include "core/base/plant.h"
 #include "objectstore/os_pin.h"
 #include "objectstore/os_table.h"
 
@@ -20,12 +21,7 @@ static const uint16_t class_sizes[OS_CLASSES + 1] = OS_CLASS_SIZES;
 /* --- dying
  * ------------------------------------------------------------------------------------------------------ */
 
-static shm_u32 *generation_at(const struct os_segment *segment, uint64_t offset)
-{
-    return (shm_u32 *)segment->backing.generations + offset / OS_UNIT;
-}
-
-static mt_status list_reserve(struct os_dead_list *list, size_t extra)
+mt_status os_dead_reserve(struct os_dead_list *list, size_t extra)
 {
     if (list->capacity - list->count >= extra)
         return mt_ok();
@@ -38,13 +34,12 @@ static mt_status list_reserve(struct os_dead_list *list, size_t extra)
     return mt_ok();
 }
 
-/* The object at `offset` is dead. Nothing has changed on failure. */
-static mt_status kill_object(struct os_store *store, struct os_segment *segment, uint64_t offset)
+mt_status os_object_kill(struct os_store *store, struct os_segment *segment, uint64_t offset, bool is_taken)
 {
-    MT_TRY(list_reserve(&store->fresh, 1));
+    MT_TRY(os_dead_reserve(&store->fresh, 1));
     store->fresh.data[store->fresh.count++] =
-        (struct os_dead){.place = os_place_word(segment->number, offset)};
-    os_generation_bump(generation_at(segment, offset));
+        (struct os_dead){.place = os_place_word(segment->number, offset), .is_taken = is_taken};
+    os_generation_bump(os_generation_at(segment, offset));
     segment->dead++;
     if (segment->writer == 0 && segment->objects > 0)
         segment->objects--;
@@ -52,9 +47,7 @@ static mt_status kill_object(struct os_store *store, struct os_segment *segment,
     return mt_ok();
 }
 
-/* Copies the header at `offset` if a whole, living object is there. The writer may be changing it, or be
- * hostile. */
-static bool read_object(const struct os_segment *segment, uint64_t offset, struct os_object *out)
+bool os_object_read(const struct os_segment *segment, uint64_t offset, struct os_object *out)
 {
     struct os_object *object = (struct os_object *)(void *)((uint8_t *)segment->backing.data + offset);
     if (shm_load32_acquire(&object->state) != OS_SEALED)
@@ -63,7 +56,7 @@ static bool read_object(const struct os_segment *segment, uint64_t offset, struc
     shm_read((uint8_t *)out + after_state, (uint8_t *)object + after_state, sizeof *out - after_state);
     shm_fence(); /* the copy is of one object only if it is still sealed now */
     return shm_load32_acquire(&object->state) == OS_SEALED &&
-           out->generation == shm_load32(generation_at(segment, offset)) &&
+           out->generation == shm_load32(os_generation_at(segment, offset)) &&
            out->size <= segment->size - offset - OS_HEADER_SIZE;
 }
 
@@ -76,16 +69,16 @@ mt_status os_store_dead(struct os_store *store, uint64_t from, const struct lane
         return mt_error(MT_EINVAL, 0, "object store: no such object");
     if (ref->job != segment->job)
         return mt_error(MT_EWRONGJOB, 0, "object store: object of another job");
-    if (shm_load32(generation_at(segment, ref->offset)) != ref->generation)
+    if (shm_load32(os_generation_at(segment, ref->offset)) != ref->generation)
         return mt_ok(); /* said before */
     struct os_object object;
-    if (!read_object(segment, ref->offset, &object) || !mt_id_equal(object.id, ref->id))
+    if (!os_object_read(segment, ref->offset, &object) || !mt_id_equal(object.id, ref->id))
         return mt_error(MT_EINVAL, 0, "object store: no such object");
     bool may_say = from == 0 || from == ref->id.process ||
                    (from == segment->writer && !os_store_find_process(store, ref->id.process));
     if (!may_say)
         return mt_error(MT_EPROTO, 0, "object store: only its owner may say that an object is dead");
-    return kill_object(store, segment, ref->offset);
+    return os_object_kill(store, segment, ref->offset, false);
 }
 
 /* --- walking
@@ -95,11 +88,11 @@ static mt_status walk_object(struct os_store *store, struct os_segment *segment,
                              struct os_walk *walk)
 {
     struct os_object object;
-    if (!read_object(segment, offset, &object))
+    if (!os_object_read(segment, offset, &object))
         return mt_ok();
     if ((walk->owner && object.id.process == walk->owner) ||
         (walk->owner_node && object.owner_node == walk->owner_node))
-        return kill_object(store, segment, offset);
+        return os_object_kill(store, segment, offset, false);
     walk->found++;
     return mt_ok();
 }
@@ -150,25 +143,28 @@ static void mark_pinned(const struct os_store *store, struct os_dead_list *list)
             struct os_dead *dead =
                 key.place ? bsearch(&key, list->data, list->count, sizeof key, by_place) : NULL;
             if (dead)
-                dead->pinned = true;
+                dead->pinned = !MT_PLANT(MT_PLANT_FREE_UNDER_PIN);
         }
     }
 }
 
-static void hand_back(struct os_store *store, uint64_t place, struct os_actions *actions)
+static void hand_back(struct os_store *store, struct os_dead dead, struct os_actions *actions)
 {
-    uint32_t number = (uint32_t)(place >> 40);
-    uint64_t offset = (place & ((UINT64_C(1) << 40) - 1)) * OS_UNIT;
+    uint32_t number = (uint32_t)(dead.place >> 40);
+    uint64_t offset = (dead.place & ((UINT64_C(1) << 40) - 1)) * OS_UNIT;
     struct os_segment *segment = os_store_find_segment(store, number);
     if (!segment)
         return; /* closed with its job */
+    uint64_t run = dead.is_taken ? os_run_bytes(segment, offset) : 0;
     segment->dead--;
     store->back_total++;
-    if (segment->writer)
+    if (run > 0)
+        os_store_withhold(store, segment, offset, run, actions);
+    else if (segment->writer)
         actions->data[actions->count++] =
             (struct os_action){.kind = OS_SPACE_BACK,
                                .segment = number,
-                               .generation = shm_load32(generation_at(segment, offset)),
+                               .generation = shm_load32(os_generation_at(segment, offset)),
                                .process = segment->writer,
                                .offset = offset};
     os_segment_check_warm(store, segment);
@@ -180,14 +176,15 @@ static mt_status sweep_list(struct os_store *store, struct os_dead_list *list, s
     if (list->count == 0)
         return mt_ok();
     MT_TRY(os_actions_reserve(actions, list->count));
+    MT_TRY(os_dead_reserve(&store->withheld, list->count));
     if (list != &store->pinned)
-        MT_TRY(list_reserve(&store->pinned, list->count));
+        MT_TRY(os_dead_reserve(&store->pinned, list->count));
     mark_pinned(store, list);
     size_t kept = 0, count = list->count;
     for (size_t i = 0; i < count; i++) {
         struct os_dead dead = list->data[i];
         if (!dead.pinned)
-            hand_back(store, dead.place, actions);
+            hand_back(store, dead, actions);
         else if (list == &store->pinned)
             list->data[kept++] = dead;
         else
@@ -226,6 +223,7 @@ mt_status os_store_tick(struct os_store *store, int64_t now_ms, struct os_action
     store->now_ms = now_ms;
     MT_TRY(sweep_list(store, &store->pinned, actions));
     MT_TRY(sweep_list(store, &store->fresh, actions));
+    MT_TRY(os_store_unwithhold(store, actions));
     return close_cold(store, actions);
 }
 

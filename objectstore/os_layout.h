@@ -58,9 +58,12 @@ enum os_state {
     OS_EMPTY = 0,
     OS_WRITING = 0x54495257, /* "WRIT": allocated, the value is being written */
     OS_SEALED = 0x4c414553,  /* "SEAL": header and value are complete and will not change */
+    OS_TAKEN = 0x454b4154,   /* "TAKE": the raylet has the value on disk; the place is its own to hand back. Who frees a
+                                sealed place by itself and who takes it both change the word by CAS: one of them wins */
 };
 
-/* In front of every value. Written by the segment's writer; `state` last, with release. */
+/* In front of every value. Written by the segment's writer, `state` last, with release; from SEALED on the raylet may
+ * change the state. */
 struct os_object {
     shm_u32  state;
     uint32_t generation; /* of this place when it was published: a mismatch with the page means dead */

@@ -38,6 +38,7 @@ struct os_headroom {
     uint64_t usage;    /* bytes charged now, without page cache that the kernel drops by itself */
     uint64_t resident; /* of those, bytes of segments (os_memory_resident, summed) */
     uint64_t reserve;  /* bytes kept free for everything that is not the store */
+    uint64_t kept;     /* bytes of the store that are not for the one who asks, unless it can't do without them */
 };
 
 /* Reads limit and usage of the tightest group that this process is in: v2 memory.max or v1 memory.limit_in_bytes, up

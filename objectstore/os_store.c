@@ -102,7 +102,7 @@ static struct os_segment *find_warm(const struct os_store *store, uint32_t job, 
 {
     struct os_segment *best = NULL;
     for (struct os_segment *segment = store->first; segment; segment = segment->next)
-        if (segment->job == job && os_segment_is_warm(segment) && segment->size >= size_min &&
+        if (segment->job == job && os_segment_is_warm(segment) && segment->withheld == 0 && segment->size >= size_min &&
             segment->size <= size_max && (!best || segment->size < best->size))
             best = segment;
     return best;
@@ -126,9 +126,9 @@ static mt_status store_full(struct os_store *store, uint64_t size, uint64_t allo
     store->full_total++;
     uint64_t mib = UINT64_C(1) << 20;
     int used = snprintf(text, OS_TEXT_SIZE, "object store is full: %llu MiB wanted, %llu of %llu MiB taken",
-                        (unsigned long long)(size / mib), (unsigned long long)(store->bytes_reserved / mib),
+                        (unsigned long long)(size / mib), (unsigned long long)(os_store_bytes(store) / mib),
                         (unsigned long long)(allowed / mib));
-    if (room && allowed < store->config.bytes_max && used > 0 && used < OS_TEXT_SIZE)
+    if (room && store->bytes_allowed < store->config.bytes_max && used > 0 && used < OS_TEXT_SIZE)
         snprintf(text + used, (size_t)(OS_TEXT_SIZE - used),
                  "; cgroup: limit %llu MiB, in use %llu MiB, kept free %llu MiB",
                  (unsigned long long)(room->limit / mib), (unsigned long long)(room->usage / mib),
@@ -161,7 +161,9 @@ mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
     struct os_process *writer = os_store_find_process(store, process);
     if (!writer)
         return mt_error(MT_ENOENT, 0, "object store: no such process");
-    uint64_t allowed = bytes_allowed(store, room);
+    uint64_t allowed = store->bytes_allowed = bytes_allowed(store, room);
+    if (room && size <= allowed && allowed - size >= room->kept)
+        allowed -= room->kept;
     if (size > store->config.bytes_max)
         return store_full(store, size, allowed, room, text);
     uint64_t least = (size + STORE_SEGMENT_STEP - 1) / STORE_SEGMENT_STEP * STORE_SEGMENT_STEP;
@@ -173,18 +175,18 @@ mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
     uint64_t target = least > grown ? least : grown;
 
     struct os_segment *warm = find_warm(store, writer->job, least, target * 16);
-    if (!warm && store->bytes_reserved + target > allowed)
+    if (!warm && os_store_bytes(store) + target > allowed)
         warm = find_warm(store, writer->job, least, UINT64_MAX);
     if (warm) {
         grant_warm(writer, warm, out);
         return mt_ok();
     }
     struct os_segment *cold;
-    while (store->bytes_reserved + target > allowed && (cold = find_coldest(store)))
+    while (os_store_bytes(store) + target > allowed && (cold = find_coldest(store)))
         MT_TRY(os_store_close(store, cold, actions));
-    while (store->bytes_reserved + target > allowed && target > least)
+    while (os_store_bytes(store) + target > allowed && target > least)
         target = target / 2 > least ? target / 2 / STORE_SEGMENT_STEP * STORE_SEGMENT_STEP : least;
-    if (store->bytes_reserved + target > allowed)
+    if (os_store_bytes(store) + target > allowed)
         return store_full(store, least, allowed, room, text);
     *out = (struct os_grant){.create_size = target};
     return mt_ok();
@@ -244,7 +246,10 @@ void os_store_stats(const struct os_store *store, struct os_stats *out)
                              .dead_total = store->dead_total,
                              .back_total = store->back_total,
                              .lost_total = store->lost_total,
-                             .full_total = store->full_total};
+                             .full_total = store->full_total,
+                             .bytes_allowed = store->bytes_allowed,
+                             .bytes_withheld = store->bytes_withheld,
+                             .taken_total = store->taken_total};
     for (struct os_segment *segment = store->first; segment; segment = segment->next) {
         bool warm = os_segment_is_warm(segment);
         out->warm += warm;

@@ -3,7 +3,7 @@
  * os_store.h - the raylet's side of the object store: who has which segment, and when a place may be written again.
  *
  * A state machine: no system call, clock or message inside. Segments come from the shell (os_memory.h) with
- * descriptors that are opaque numbers here, and with mappings: data read-only, generations writable. What is to be
+ * descriptors that are opaque numbers here, and with writable mappings; of the data only state words are changed. What is to be
  * done comes out as a list of actions. The store keeps no table of objects: segments describe themselves.
  *
  *   CTL_SEGMENT_WANT -> os_store_want -> a warm segment, or a size to make: os_store_add_segment -> CTL_SEGMENT
@@ -46,13 +46,15 @@ struct os_store_config {
 struct os_backing {
     int      data_rw, data_ro, generations_ro;
     int      reserved;
-    void    *data;        /* mapped by the raylet, read-only is enough */
+    void    *data;        /* mapped by the raylet, writable */
     void    *generations; /* mapped by the raylet, writable; os_generations_bytes(size), all zero at first */
 };
 
 enum os_action_kind {
     OS_SPACE_BACK = 1, /* send CTL_SPACE_BACK {segment, generation, offset} to `process` */
     OS_CLOSE = 2,      /* punch out all pages, unmap, close the descriptors: the store has forgotten the segment */
+    OS_PUNCH = 3,      /* give the pages of [offset, offset + size) back: nobody reads or writes there */
+    OS_ASK_BACK = 4,   /* send CTL_SEGMENT_ASK {segment} to `process` */
 };
 struct os_action {
     enum os_action_kind kind;
@@ -60,7 +62,7 @@ struct os_action {
     uint32_t            generation;
     uint64_t            process;
     uint64_t            offset;
-    uint64_t            size; /* of the segment */
+    uint64_t            size; /* of the segment; OS_PUNCH: of the range */
     struct os_backing   backing;
 };
 /* Filled by the calls below, emptied by the shell (count = 0); zeroed at first; data is freed by os_actions_fini. */
@@ -84,6 +86,9 @@ struct os_stats {
     uint32_t segments, orphans, warm, processes, copies;
     uint32_t dead_pinned; /* dead objects that somebody still reads */
     uint64_t dead_total, back_total, lost_total, full_total;
+    uint64_t bytes_allowed;  /* by bytes_max and the cgroup, at the last want */
+    uint64_t bytes_withheld; /* of bytes_reserved: taken places whose pages were given back */
+    uint64_t taken_total;    /* objects that went to disk */
 };
 
 MT_MUST_USE mt_status os_store_new(const struct os_store_config *config, struct os_store **out_store);
@@ -144,6 +149,30 @@ MT_MUST_USE mt_status os_store_dead(struct os_store *store, uint64_t from, const
 MT_MUST_USE mt_status os_store_sweep(struct os_store *store, struct os_actions *actions);
 /* The same for places that were pinned before; closes what has been warm too long. */
 MT_MUST_USE mt_status os_store_tick(struct os_store *store, int64_t now_ms, struct os_actions *actions);
+
+/* --- to disk: os_spill.c -------------------------------------------------------------------------------------- */
+
+/* What to write to disk next: living objects that nobody pins and that are no copies, at least `bytes` of them if there
+ * are, at most `max`. Large ones first; within each kind from the segment where the last call ended, which is about the
+ * oldest first. They are marked and not named again until os_store_take or os_store_spare. Fills `out` and returns how
+ * many; says OS_ASK_BACK for segments in which nothing lives any more. ENOMEM is told as nothing found. */
+uint32_t os_store_victims(struct os_store *store, uint64_t bytes, struct lane_ref *out, uint32_t max,
+                          struct os_actions *actions);
+/* Where the value of a victim stands. Its writer may free it at any time: only os_store_take says what was there. Valid
+ * until OS_CLOSE of its segment. NULL: the segment is closed. */
+const void *os_store_victim_data(const struct os_store *store, const struct lane_ref *victim);
+/* The value of a victim is on disk: ends the object here. From now on no pin finds it; its place is given back when no
+ * old pin is left, by os_store_sweep: a slab's to its writer, a run's pages to the kernel (OS_PUNCH), and the place to its
+ * writer when there is room again. ENOENT: it was freed meanwhile, and what was written may be nonsense. ENOMEM. */
+MT_MUST_USE mt_status os_store_take(struct os_store *store, const struct lane_ref *victim);
+/* The victim stays where it is. */
+void os_store_spare(struct os_store *store, const struct lane_ref *victim);
+/* Whether the object of a ref lives here, in memory. */
+bool os_store_lives(const struct os_store *store, const struct lane_ref *ref);
+/* Whether some process pins the place of a ref, at a glance. */
+bool os_store_is_pinned(const struct os_store *store, const struct lane_ref *ref);
+/* Bytes of memory that the store holds now: of its segments, without what is withheld. */
+uint64_t os_store_bytes(const struct os_store *store);
 
 /* --- copies of objects of other nodes ----------------------------------------------------------------------- */
 

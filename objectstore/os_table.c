@@ -44,6 +44,7 @@ mt_status os_store_new(const struct os_store_config *config, struct os_store **o
         store->config.segment_first = UINT64_C(1) << 20;
     if (store->config.segment_max == 0)
         store->config.segment_max = UINT64_C(256) << 20;
+    store->bytes_allowed = store->config.bytes_max;
     store->next_number = 1;
     *out_store = store;
     return mt_ok();
@@ -64,6 +65,8 @@ void os_store_free(struct os_store *store)
     }
     free(store->fresh.data);
     free(store->pinned.data);
+    free(store->withheld.data);
+    mt_map_fini(&store->victims);
     free(store);
 }
 
@@ -116,6 +119,7 @@ mt_status os_store_close(struct os_store *store, struct os_segment *segment, str
     MT_TRY(os_actions_reserve(actions, 1));
     actions->data[actions->count++] = (struct os_action){
         .kind = OS_CLOSE, .segment = segment->number, .size = segment->size, .backing = segment->backing};
+    os_store_withheld_forget(store, segment);
     struct os_segment **link = &store->bucket[segment->number % STORE_BUCKETS];
     while (*link != segment)
         link = &(*link)->next_in_bucket;

@@ -5,6 +5,7 @@
 #ifndef OS_TABLE_H
 #define OS_TABLE_H
 
+#include "core/base/map.h"
 #include "objectstore/os_store.h"
 
 enum {
@@ -31,6 +32,8 @@ struct os_segment {
     uint32_t           objects; /* of an orphan: published and not dead */
     uint32_t           dead;    /* places on the dead lists */
     int64_t            idle_since_ms; /* of a warm one */
+    uint64_t           withheld; /* bytes of taken places whose pages are gone */
+    bool               is_thinned; /* something was taken from it since its writer was last asked for it */
     struct os_backing  backing;
 };
 
@@ -38,6 +41,7 @@ struct os_segment {
 struct os_dead {
     uint64_t place; /* os_place_word */
     bool     pinned;
+    bool     is_taken; /* its value is on disk */
 };
 struct os_dead_list {
     struct os_dead *data;
@@ -62,7 +66,11 @@ struct os_store {
     struct os_dead_list    fresh;  /* dead since the last sweep */
     struct os_dead_list    pinned; /* were pinned at the last look */
     bool                   look_again; /* a process went: the next sweep looks at `pinned` too */
-    uint64_t               dead_total, back_total, lost_total, full_total;
+    struct os_dead_list    withheld;   /* taken, not pinned, pages gone: not yet handed back */
+    uint64_t               bytes_withheld, bytes_allowed; /* allowed: as the last want saw it */
+    mt_map                 victims;    /* mt_map_key(place word) -> 1: on their way to disk */
+    uint32_t               hand;       /* segment where the search for victims goes on */
+    uint64_t               dead_total, back_total, lost_total, full_total, taken_total;
 };
 
 struct os_process *os_store_find_process(const struct os_store *store, uint64_t process);
@@ -79,6 +87,25 @@ static inline void os_segment_check_warm(const struct os_store *store, struct os
 }
 /* Forgets the segment and says OS_CLOSE. */
 mt_status os_store_close(struct os_store *store, struct os_segment *segment, struct os_actions *actions);
+/* Which place of a segment's the generation of `offset` covers. */
+static inline shm_u32 *os_generation_at(const struct os_segment *segment, uint64_t offset)
+{
+    return (shm_u32 *)segment->backing.generations + offset / OS_UNIT;
+}
+/* Copies the header at `offset` if a whole, living object is there. The writer may be changing it, or be hostile. */
+bool os_object_read(const struct os_segment *segment, uint64_t offset, struct os_object *out);
+/* The object at `offset` is dead, or on disk. Nothing has changed on failure. */
+mt_status os_object_kill(struct os_store *store, struct os_segment *segment, uint64_t offset, bool is_taken);
+/* Bytes of the run that begins at `offset`; 0: a place in a slab, or nonsense. */
+uint64_t os_run_bytes(const struct os_segment *segment, uint64_t offset);
+/* Puts what nobody pins of the taken places aside, its pages gone. The lists have room. */
+void os_store_withhold(struct os_store *store, struct os_segment *segment, uint64_t offset, uint64_t bytes,
+                       struct os_actions *actions);
+/* Hands withheld places back while there is room. */
+mt_status os_store_unwithhold(struct os_store *store, struct os_actions *actions);
+/* The segment is about to be forgotten. */
+void os_store_withheld_forget(struct os_store *store, struct os_segment *segment);
+mt_status os_dead_reserve(struct os_dead_list *list, size_t extra);
 /* Room for `extra` actions more, so that what follows can't fail. */
 mt_status os_actions_reserve(struct os_actions *actions, size_t extra);
 

@@ -26,6 +26,7 @@ struct os_transfer_conn {
     struct io_watch watch;
     struct io_timer timer;
     struct lane_ref pinned; /* zero id: nothing */
+    struct lane_ref held;   /* what stands for it here */
     const void *value;      /* of what is pinned */
     int fd;
     bool is_stranger;
@@ -49,7 +50,7 @@ mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, c
 static void conn_unpin(struct os_transfer_conn *conn)
 {
     if (!mt_id_is_zero(conn->pinned.id))
-        conn->transfer->unpin(conn->transfer, &conn->pinned);
+        conn->transfer->unpin(conn->transfer, &conn->held);
     conn->pinned = (struct lane_ref){0};
 }
 
@@ -141,7 +142,7 @@ static void conn_answer(struct os_transfer_conn *conn)
     if (memcmp(&conn->pinned, ref, sizeof *ref) != 0) {
         conn_unpin(conn);
         st = mt_id_is_zero(ref->id) ? mt_error(MT_EOBJ_LOST, 0, "object socket: no id")
-                                    : transfer->pin(transfer, ref, &conn->value);
+                                    : transfer->pin(transfer, ref, &conn->held, &conn->value);
         if (st.code == MT_OK)
             conn->pinned = *ref;
     }

@@ -15,8 +15,10 @@
 
 
 struct os_transfer {
-    /* Set by the caller before open. pin: the value of an object here, unchanging until as many unpins. */
-    mt_status (*pin)(struct os_transfer *transfer, const struct lane_ref *ref, const void **out_data);
+    /* Set by the caller before open. pin: the value of an object here, unchanging until as many unpins of *out_held, which
+     * is `ref` or a copy of it. EAGAIN: the puller is to ask again soon. */
+    mt_status (*pin)(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *out_held,
+                     const void **out_data);
     void (*unpin)(struct os_transfer *transfer, const struct lane_ref *ref);
     /* Set by the caller, may change: 0 until the head has registered this node. */
     uint32_t node, epoch;

@@ -106,6 +106,7 @@ void rlt_free(struct rlt *r)
         free(job->hello);
         free(job);
     }
+    rlt_envs_fini(r);
     rlt_regions_fini(r);
     rlt_names_fini(r);
     rlt_head_fini(r);
@@ -406,6 +407,9 @@ static void handle(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_PROGRAM_BYTES:
     case RLT_EV_PROGRAM_READY:
         rlt_program_event(r, e);
+        break;
+    case RLT_EV_ENV_MADE:
+        rlt_env_made(r, e);
         break;
     case RLT_EV_HEAD_UP:
     case RLT_EV_HEAD_DOWN:

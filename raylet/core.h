@@ -87,6 +87,8 @@ enum rlt_event_kind {
     RLT_EV_PROGRAM_BYTES, /* answer to PROGRAM_READ: job, node, number (offset), bytes; total (whole size), sha256 */
     RLT_EV_PROGRAM_READY, /* PROGRAM_WRITE had the last byte and the hash is right: job, fd; else fd < 0, text */
 
+    RLT_EV_ENV_MADE, /* answer to ENV_MAKE: number, text (the folder), or refused and text (which step, why) */
+
     /* submitted jobs */
     RLT_EV_JOB_STARTED, /* name (job id), pid */
     RLT_EV_JOB_FAILED,  /* could not be started: name, text */
@@ -165,10 +167,13 @@ enum rlt_action_kind {
     RLT_A_PEER_SEND,    /* stream, frame */
     RLT_A_PEER_CLOSE,   /* stream; no event follows */
 
-    RLT_A_PROGRAM_READ,  /* job, fd, number (offset), node (comes back): answered by PROGRAM_BYTES, at most
-                            RLT_PROGRAM_CHUNK bytes */
+    RLT_A_PROGRAM_READ,  /* job (or number of an environment), fd, number (offset), node (comes back): answered by
+                            PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes. total: not 0: sha256 is known, it is this */
     RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
     RLT_A_PROGRAM_DROP,  /* job: what was written of it is not wanted any more */
+
+    RLT_A_ENV_MAKE, /* number, fd (archive, borrowed until ENV_MADE), total, sha256: unpack it, unless that is done */
+    RLT_A_ENV_DROP, /* number: its folder is not used any more; also before ENV_MADE, which then does not come */
 
     /* the object store, which the shell keeps beside the core */
     RLT_A_OBJECT_DEAD, /* payload (lane_ref): never named again. Of this node: the object; else the copy of it here */

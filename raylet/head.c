@@ -214,6 +214,15 @@ static void report_send(struct rlt *r, uint32_t want_count)
     rlt_head_send(r, m);
 }
 
+/* A change is told soon, and once more when it stands: what the head has promised of this node it lets go with the first
+ * report that is MT_HEAD_PROMISE_MS younger, and what came and went in between would wait for the next sign of life. */
+static uint64_t report_gap_ms(const struct rlt_head *h, uint64_t hash)
+{
+    if (hash != h->reported_hash)
+        return MT_RLT_REPORT_MS;
+    return h->is_change_reported ? MT_HEAD_PROMISE_MS + MT_RLT_REPORT_MS : MT_RLT_BEAT_MS;
+}
+
 void rlt_head_changed(struct rlt *r)
 {
     struct rlt_head *h = &r->head;
@@ -221,16 +230,17 @@ void rlt_head_changed(struct rlt *r)
     if (!h->is_registered || r->is_stopping)
         return;
     uint64_t hash = report_hash(r, &wants);
-    uint64_t due = h->reported_at + (hash == h->reported_hash ? MT_RLT_BEAT_MS : MT_RLT_REPORT_MS) * RLT_MS;
+    uint64_t due = h->reported_at + report_gap_ms(h, hash) * RLT_MS;
     if (h->report_version && due > r->now) {
         if (!mt_heap_holds(&h->report.node) || h->report.node.key != due)
             rlt_timer_set(r, &h->report, due);
         return;
     }
     report_send(r, wants);
+    h->is_change_reported = hash != h->reported_hash;
     h->reported_at = r->now;
     h->reported_hash = hash;
-    rlt_timer_set(r, &h->report, r->now + MT_RLT_BEAT_MS * RLT_MS);
+    rlt_timer_set(r, &h->report, r->now + report_gap_ms(h, hash) * RLT_MS);
 }
 
 /* ---- names ----------------------------------------------------------------------------------------------------------- */

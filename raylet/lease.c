@@ -62,6 +62,7 @@ void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_r
         return; /* said twice */
     struct rlt_class *c = rlt_calloc(sizeof *c);
     c->owner = owner;
+    c->job = def.env ? rlt_env_workers(r, rlt_job_base(owner->job), def.env, 0) : owner->job;
     c->def = def;
     rlt_list_init(&c->in_owner);
     rlt_list_init(&c->in_waiting);
@@ -324,6 +325,8 @@ void rlt_lease_forget(struct rlt *r, struct rlt_lease *l)
     bool            is_switched = l->owner_node != r->node || l->worker_node != r->node;
     if (!MT_PLANT(MT_PLANT_LEASE_KEEPS))
         rlt_ledger_give(&r->ledger, &l->hold);
+    if (MT_PLANT(MT_PLANT_LEASE_LEAKS))
+        l->has_lane = false;
     if (l->has_lane && is_switched)
         rlt_act(r->out, RLT_A_SW_LANE_CLOSE)->lane = l->id; /* its memory goes when the switch has forgotten it */
     else if (l->has_lane)

@@ -8,6 +8,8 @@
  */
 #include "raylet/link.h"
 
+#include "core/base/plant.h"
+
 #include "raylet/actions.h"
 
 #include <stdlib.h>
@@ -112,7 +114,8 @@ uint32_t link_rewind(struct rlt_link *l, uint64_t now)
     uint32_t count = 0;
     for (const struct link_frame *f = l->first; f && f->sequence; f = f->next)
         count++;
-    l->unsent = l->first;
+    if (!MT_PLANT(MT_PLANT_NO_REPLAY))
+        l->unsent = l->first;
     l->flight_bytes = 0;
     l->progress_at = now;
     return count;
@@ -188,11 +191,11 @@ enum link_verdict link_take(struct rlt_link *l, const Manta__V1__Frame *f, uint6
     acknowledged(l, f->acknowledged, now);
     if (!f->records.len)
         return LINK_SEEN;
-    if (f->sequence != l->taken + 1) {
+    if (f->sequence != l->taken + 1 && !(MT_PLANT(MT_PLANT_NO_DEDUP) && f->sequence <= l->taken)) {
         l->acked_taken = UINT64_MAX; /* say again how far it is: the other end may not know */
         return LINK_SEEN;
     }
-    l->taken++;
+    l->taken = f->sequence;
     l->taken_bytes += f->records.len;
     return LINK_NEW;
 }

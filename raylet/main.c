@@ -35,6 +35,22 @@ static void cloexec(int fd)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
+/* The program beside this one that runs a job which is a shared object; NULL: argv[0] is a program itself. */
+static const char *host_of(const char *program, char *path, size_t size)
+{
+    const char *dot = strrchr(program, '.');
+    ssize_t     n;
+    if (!dot || strcmp(dot, ".so"))
+        return NULL;
+    n = readlink("/proc/self/exe", path, size - sizeof "manta-so");
+    if (n <= 0)
+        return "manta-so";
+    path[n] = 0;
+    char *slash = strrchr(path, '/');
+    memcpy(slash ? slash + 1 : path, "manta-so", sizeof "manta-so");
+    return path;
+}
+
 /* manta-raylet --run PARENT PROGRAM ARGUMENT...: how the raylet starts the driver of a submitted job, which must die
  * with it. Returns only when the program cannot be run. */
 static int run_program(char **argv)
@@ -42,6 +58,14 @@ static int run_program(char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != strtol(argv[0], NULL, 10))
         return 1; /* it had died before that */
+    char        path[4096];
+    const char *host = host_of(argv[1], path, sizeof path);
+    if (host) {
+        argv[0] = path;
+        execv(host, argv);
+        fprintf(stderr, "manta: cannot run %s: %s\n", host, strerrordesc_np(errno));
+        return 126;
+    }
     execvp(argv[1], argv + 1);
     fprintf(stderr, "manta: cannot run %s: %s\n", argv[1], strerrordesc_np(errno));
     return errno == ENOENT ? 127 : 126;

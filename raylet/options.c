@@ -24,6 +24,8 @@ static const char usage[] =
     "  --num-gpus N           default: 0\n"
     "  --memory BYTES         for tasks that ask for memory; default: 80% of the machine's\n"
     "  --store-memory BYTES   limit of the object store; default: 30% of the machine's\n"
+    "  --spill-dir DIR|none   where values go that have no room; default: $TMPDIR, else /var/tmp\n"
+    "  --spill-bytes BYTES    most of them there; default: what the disk has\n"
     "  --resources K=V,...    resources of your own\n"
     "  --idle-workers N       warm workers kept per job\n"
     "  --driver-fd N          a connected driver: the raylet of a private cluster, ends with it\n"
@@ -31,7 +33,7 @@ static const char usage[] =
 
 enum option_number {
     OPT_DIR = 1, OPT_NAME, OPT_HEAD, OPT_HEAD_FILE, OPT_TOKEN, OPT_LISTEN, OPT_CPUS, OPT_GPUS, OPT_MEMORY, OPT_STORE,
-    OPT_RESOURCES, OPT_IDLE, OPT_DRIVER_FD, OPT_READY_FD, OPT_HELP,
+    OPT_SPILL_DIR, OPT_SPILL_BYTES, OPT_RESOURCES, OPT_IDLE, OPT_DRIVER_FD, OPT_READY_FD, OPT_HELP,
 };
 
 static const struct option option_table[] = {
@@ -39,6 +41,7 @@ static const struct option option_table[] = {
     {"head-file", 1, NULL, OPT_HEAD_FILE}, {"token-file", 1, NULL, OPT_TOKEN},   {"listen", 1, NULL, OPT_LISTEN},
     {"num-cpus", 1, NULL, OPT_CPUS},     {"num-gpus", 1, NULL, OPT_GPUS},        {"memory", 1, NULL, OPT_MEMORY},
     {"store-memory", 1, NULL, OPT_STORE}, {"resources", 1, NULL, OPT_RESOURCES}, {"idle-workers", 1, NULL, OPT_IDLE},
+    {"spill-dir", 1, NULL, OPT_SPILL_DIR}, {"spill-bytes", 1, NULL, OPT_SPILL_BYTES},
     {"driver-fd", 1, NULL, OPT_DRIVER_FD}, {"ready-fd", 1, NULL, OPT_READY_FD},  {"help", 0, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -81,7 +84,7 @@ static bool number(const char *text, double least, double most, double *out)
 }
 
 struct amounts {
-    double cpus, gpus, memory, store, idle;
+    double cpus, gpus, memory, store, spill, idle;
 };
 
 static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, const char *value)
@@ -99,6 +102,8 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
     case OPT_GPUS: good = number(value, 0, MT_RLT_GPUS_MAX, &a->gpus); break;
     case OPT_MEMORY: good = number(value, 0, 1e15, &a->memory); break;
     case OPT_STORE: good = number(value, 1 << 20, 1e15, &a->store); break;
+    case OPT_SPILL_DIR: o->spill_dir = strcmp(value, "none") ? value : ""; break;
+    case OPT_SPILL_BYTES: good = number(value, 1, 1e18, &a->spill); break;
     case OPT_IDLE: good = number(value, 1, 4096, &a->idle); break;
     case OPT_RESOURCES: return add_resources(o, value);
     case OPT_DRIVER_FD: good = number(value, 0, 1 << 20, &n); o->driver_fd = (int)n; break;
@@ -116,6 +121,7 @@ static void amounts_default(struct amounts *a)
     a->gpus = 0;
     a->memory = machine * 0.8;
     a->store = machine * 0.3;
+    a->spill = 0;
     a->idle = 0;
 }
 
@@ -126,6 +132,7 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
     memset(out, 0, sizeof *out);
     out->driver_fd = out->ready_fd = -1;
     out->listen = "127.0.0.1:0";
+    out->spill_dir = getenv("TMPDIR") && getenv("TMPDIR")[0] ? getenv("TMPDIR") : "/var/tmp";
     amounts_default(&a);
     while ((which = getopt_long(argc, argv, "", option_table, NULL)) != -1) {
         if (which == OPT_HELP) {
@@ -142,6 +149,7 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
         return mt_error(MT_EINVAL, 0, "options");
     }
     out->store_bytes = (uint64_t)a.store;
+    out->spill_bytes = (uint64_t)a.spill;
     out->idle_workers_max = (uint32_t)a.idle;
     MT_TRY(add_resource(out, "CPU", 3, (int64_t)(a.cpus * 1000)));
     MT_TRY(add_resource(out, "GPU", 3, (int64_t)a.gpus * 1000));

@@ -18,6 +18,8 @@ struct rlt_options {
     int         ready_fd;    /* -1: none */
     uint32_t    idle_workers_max;
     uint64_t    store_bytes;
+    const char *spill_dir;   /* "": nothing goes to disk */
+    uint64_t    spill_bytes; /* most there; 0: what the disk has */
     uint32_t    resource_count;
     struct ctl_resource resources[MT_RLT_RESOURCES_MAX];
 };

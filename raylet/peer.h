@@ -31,6 +31,9 @@ enum peer_kind {
     PEER_JOB_END = 223,   /* peer_job: its driver has ended */
     PEER_OBJECT_DEAD = 224, /* lane_ref, to the node where the value is */
     PEER_OWNER_GONE = 225,  /* peer_owner, to all: a process that had leases elsewhere is dead, and all that it owned */
+    PEER_ENV_WANT = 240,    /* peer_env_want, to the node that has asked for a lease with it */
+    PEER_ENV_CHUNK = 241,   /* peer_env_chunk, then bytes */
+    PEER_ENV_NONE = 242,    /* peer_env_want: no such environment here */
 };
 
 struct peer_lease_req {
@@ -100,6 +103,20 @@ struct peer_job_chunk {
     uint32_t part;
     uint32_t size;
     uint8_t  sha256[32]; /* of the program */
+};
+enum { PEER_ENV_DEFINITION = 0, PEER_ENV_ARCHIVE = 1 };
+struct peer_env_want {
+    uint64_t job;
+    uint64_t env; /* key */
+    uint64_t offset;
+    uint32_t part;
+    uint32_t reserved;
+};
+struct peer_env_chunk {
+    struct peer_env_want what;
+    uint64_t             total;
+    uint32_t             size;
+    uint32_t             reserved;
 };
 
 #endif

@@ -268,6 +268,8 @@ static void records_in(struct rlt *r, struct rlt_peer *p, const Manta__V1__Frame
         at += lane_record_padded(record.length);
         if (record.kind >= PEER_JOB_WANT && record.kind <= PEER_JOB_END)
             rlt_program_record(r, p, &record, payload);
+        else if (record.kind >= PEER_ENV_WANT && record.kind <= PEER_ENV_NONE)
+            rlt_env_record(r, p, &record, payload);
         else if (record.kind == PEER_MESSAGE || record.kind == PEER_BOUNCE)
             rlt_message_record(r, p, &record, payload);
         else if (record.kind == PEER_OBJECT_DEAD || record.kind == PEER_OWNER_GONE)
@@ -369,7 +371,7 @@ static void frame_heard(struct rlt *r, const struct rlt_event *e)
         frame_send(r, p, s->stream, NULL); /* it learns our number from that */
         return;
     }
-    p->heard_at = r->now;
+    p->heard_at = s->heard_at = r->now;
     if (verdict == LINK_NEW)
         frame_in(r, p, e->frame);
     if (p->has_link) {
@@ -390,6 +392,20 @@ void rlt_peer_event(struct rlt *r, const struct rlt_event *e)
 
 /* ---- looking after them ------------------------------------------------------------------------------------------------ */
 
+/* A suspect node is dialled again and again, and when it goes on all of those connections open. The one that carries the
+ * link is kept as soon as something came by it; of the others each end closes those that it has dialled itself. */
+static void close_spares(struct rlt *r, struct rlt_peer *p)
+{
+    const struct rlt_stream *carries = p->stream ? stream_find(r, p->stream) : NULL;
+    if (!carries || !carries->heard_at || r->now - carries->heard_at > 2 * MT_RLT_PEER_BEAT_MS * RLT_MS)
+        return;
+    MT_MAP_EACH(&r->streams, entry) {
+        struct rlt_stream *s = entry->value.ptr;
+        if (s->peer == p && s->is_ours && s != carries)
+            stream_drop(r, s);
+    }
+}
+
 static void peer_timer_fire(struct rlt *r, struct rlt_timer *t)
 {
     struct rlt_peer *p = mt_container_of(t, struct rlt_peer, timer);
@@ -402,6 +418,8 @@ static void peer_timer_fire(struct rlt *r, struct rlt_timer *t)
     }
     if (!p->stream || silent >= MT_NODE_SUSPECT_MS * RLT_MS)
         peer_dial(r, p);
+    else
+        close_spares(r, p);
     if (p->link.flight_bytes && r->now - p->link.progress_at >= MT_RLT_PEER_RESEND_MS * RLT_MS && p->stream) {
         r->stats.replayed_frames += link_rewind(&p->link, r->now);
         peer_pump(r, p);

@@ -25,10 +25,11 @@ static uint32_t warm_target(const struct rlt *r)
 static void zygote_start(struct rlt *r, struct rlt_job *job);
 static void job_timer_fire(struct rlt *r, struct rlt_timer *t);
 
-struct rlt_job *rlt_job_new(struct rlt *r, uint64_t number, uint32_t node, const char *name)
+struct rlt_job *rlt_job_new(struct rlt *r, uint64_t number, uint64_t key, uint32_t node, const char *name)
 {
     struct rlt_job *job = rlt_calloc(sizeof *job);
     job->job = number;
+    job->key = key;
     job->number = (uint32_t)(number ^ number >> 32);
     job->number += !job->number;
     job->node = node;
@@ -37,30 +38,47 @@ struct rlt_job *rlt_job_new(struct rlt *r, uint64_t number, uint32_t node, const
     rlt_list_init(&job->idle);
     rlt_list_init(&job->needy);
     job->timer.fire = job_timer_fire;
-    rlt_map_put(&r->jobs, mt_map_key(number), job);
+    rlt_map_put(&r->jobs, mt_map_key(key), job);
     return job;
 }
 
 void rlt_job_begin(struct rlt *r, struct rlt_job *job)
 {
-    job->forks_wanted = warm_target(r);
+    job->forks_wanted = job->env ? 0 : warm_target(r); /* an environment's are forked for leases only */
     zygote_start(r, job);
+    if (!job->env)
+        rlt_env_go_all(r, job);
+}
+
+int rlt_job_program(const struct rlt_job *job)
+{
+    if (job->env)
+        return job->hello ? job->env->base->program : -1;
+    return job->program;
+}
+
+void rlt_job_free(struct rlt *r, struct rlt_job *job)
+{
+    rlt_timer_clear(r, &job->timer);
+    mt_map_remove(&r->jobs, mt_map_key(job->key));
+    mt_vec_fini(&job->served);
+    free(job->hello);
+    free(job);
 }
 
 void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
 {
-    if (!job->is_ending || job->driver || job->zygote || job->worker_count || job->lease_count)
+    job = rlt_job_base(job);
+    if (!job->is_ending || job->driver || job->zygote || job->worker_count || job->lease_count ||
+        !rlt_env_job_is_empty(r, job))
         return;
-    rlt_timer_clear(r, &job->timer);
     if (job->program >= 0)
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
     else if (job->program_have)
         rlt_act(r->out, RLT_A_PROGRAM_DROP)->job = job->job;
+    rlt_env_job_free(r, job);
     rlt_act(r->out, RLT_A_JOB_OVER)->number = job->number;
-    mt_map_remove(&r->jobs, mt_map_key(job->job));
-    mt_vec_fini(&job->served);
-    free(job->hello);
-    free(job);
+    rlt_job_free(r, job);
 }
 
 void rlt_job_end(struct rlt *r, struct rlt_job *job)
@@ -71,6 +89,7 @@ void rlt_job_end(struct rlt *r, struct rlt_job *job)
         rlt_lease_end(r, l, &end);
     }
     job->is_ending = true;
+    rlt_env_job_ends(r, job);
     rlt_program_job_end(r, job);
     MT_MAP_EACH(&r->conns, entry) {
         struct rlt_proc *p = entry->value.ptr;
@@ -86,7 +105,8 @@ void rlt_job_end(struct rlt *r, struct rlt_job *job)
 
 static void zygote_start(struct rlt *r, struct rlt_job *job)
 {
-    if (job->zygote || job->is_ending || job->program < 0)
+    const struct rlt_proc *driver = job->env ? job->env->base->driver : job->driver;
+    if (job->zygote || job->is_ending || rlt_job_program(job) < 0)
         return;
     struct rlt_proc *p = rlt_proc_new(r, r->next_conn++);
     p->job = job;
@@ -96,8 +116,8 @@ static void zygote_start(struct rlt *r, struct rlt_job *job)
     job->is_zygote_ready = false;
     struct rlt_action *a = rlt_act(r->out, RLT_A_SPAWN_ZYGOTE);
     a->conn = p->conn;
-    a->fd = job->program;
-    a->pid = job->driver ? job->driver->pid : 0;
+    a->fd = rlt_job_program(job);
+    a->pid = driver ? driver->pid : 0;
     a->payload = rlt_keep(r->out, job->hello, job->hello_size);
     a->size = job->hello_size;
 }
@@ -107,15 +127,24 @@ void rlt_job_break(struct rlt *r, struct rlt_job *job)
 {
     RLT_LIST_EACH(&job->needy, link) {
         struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_needy);
-        struct ctl_ended  end = {.lease = l->id, .code = MT_EWORKER_DIED, .node = r->node};
+        struct ctl_ended  end = {.lease = l->id, .code = job->failure_code, .node = r->node};
         snprintf(end.text, sizeof end.text, "%s", job->failure);
         rlt_lease_end(r, l, &end);
     }
     r->is_dirty = true; /* rlt_schedule answers the waiting classes */
 }
 
+void rlt_job_fail(struct rlt *r, struct rlt_job *job, int32_t code, const char *text)
+{
+    snprintf(job->failure, sizeof job->failure, "%s", text);
+    job->failure_code = code;
+    job->start_failures = MT_RLT_START_FAILURES_MAX;
+    rlt_job_break(r, job);
+}
+
 static void start_failed(struct rlt *r, struct rlt_job *job, const char *what)
 {
+    job->failure_code = MT_EWORKER_DIED;
     snprintf(job->failure, sizeof job->failure, "no worker of job \"%s\" can be started on node %u: %.300s",
              job->name, r->node, what);
     if (++job->start_failures >= MT_RLT_START_FAILURES_MAX)
@@ -152,6 +181,7 @@ static void fork_worker(struct rlt *r, struct rlt_job *job)
     struct rlt_proc *p = rlt_proc_new(r, r->next_conn++);
     struct ctl_fork  fork = {.token = p->conn};
     p->job = job;
+    p->forked_by = job->zygote->conn;
     p->is_child = true;
     job->worker_count++;
     job->starting_count++;
@@ -253,24 +283,30 @@ void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker)
 
 /* ---- warm workers ------------------------------------------------------------------------------------------------ */
 
+/* How many stay warm without a lease: of an environment none, there may be many. */
+static uint32_t idle_max(const struct rlt *r, const struct rlt_job *job)
+{
+    return job->env ? 0 : r->config.idle_workers_max;
+}
+
 static void arm_timer(struct rlt *r, struct rlt_job *job)
 {
     if (mt_heap_holds(&job->timer.node) || job->is_ending)
         return;
-    if (job->idle_count == 0)
+    if (job->idle_count == 0 && !job->env)
         rlt_timer_set(r, &job->timer, r->now + MT_RLT_SPARE_MS * RLT_MS);
-    else if (job->idle_count > r->config.idle_workers_max)
+    else if (job->idle_count > idle_max(r, job))
         rlt_timer_set(r, &job->timer, r->now + MT_RLT_IDLE_MS * RLT_MS);
 }
 
 static void job_timer_fire(struct rlt *r, struct rlt_timer *t)
 {
     struct rlt_job *job = mt_container_of(t, struct rlt_job, timer);
-    if (job->idle_count == 0 && job->starting_count == 0 && r->worker_count < r->config.workers_max) {
+    if (job->idle_count == 0 && job->starting_count == 0 && r->worker_count < r->config.workers_max && !job->env) {
         job->forks_wanted = 1;
         rlt_pool_balance(r, job);
     }
-    while (job->idle_count > r->config.idle_workers_max) {
+    while (job->idle_count > idle_max(r, job)) {
         struct rlt_proc *p = rlt_list_first(&job->idle, struct rlt_proc, in_idle);
         if (r->now - p->idle_since < MT_RLT_IDLE_MS * RLT_MS)
             break;
@@ -331,10 +367,25 @@ static void balance_all(struct rlt *r)
     }
 }
 
+bool rlt_pool_has_zygote(const struct rlt_proc *worker)
+{
+    const struct rlt_proc *zygote = worker->job ? worker->job->zygote : NULL;
+    return zygote && zygote->conn == worker->forked_by && zygote->state != PROC_DYING;
+}
+
+/* Whether its end says something about the job's program. What goes with its zygote does not: a kill would break a job that
+ * had asked for some workers just then. */
+static bool is_bad_start(const struct rlt_job *job, const struct rlt_proc *p)
+{
+    if (job->is_ending || job->start_failures >= MT_RLT_START_FAILURES_MAX)
+        return false;
+    return p == job->zygote ? p->process == 0 : !p->is_ready && rlt_pool_has_zygote(p);
+}
+
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
 {
     struct rlt_job *job = p->job;
-    bool            has_begun = p == job->zygote ? p->process != 0 : p->is_ready;
+    bool            is_bad = is_bad_start(job, p);
     char            text[CTL_TEXT_SIZE];
 
     if (p == job->zygote) {
@@ -342,10 +393,10 @@ void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
         job->is_zygote_ready = false;
     } else {
         job->worker_count--;
-        job->starting_count -= !has_begun;
+        job->starting_count -= !p->is_ready;
         r->worker_count--;
     }
-    if (!has_begun && !job->is_ending && job->start_failures < MT_RLT_START_FAILURES_MAX) {
+    if (is_bad) {
         rlt_proc_describe(r, p, text, sizeof text);
         start_failed(r, job, text);
     }

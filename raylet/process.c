@@ -109,7 +109,7 @@ static const char *hello_driver(struct rlt *r, struct rlt_proc *p, const struct 
         return "the strings of the greeting do not add up";
     if (!h->job || mt_map_find(&r->jobs, mt_map_key(h->job)))
         return "the job's number is zero or in use";
-    p->job = rlt_job_new(r, h->job, r->node, h->job_name);
+    p->job = rlt_job_new(r, h->job, h->job, r->node, h->job_name);
     p->job->driver = p;
     p->job->program = e->fd;
     p->job->hello = rlt_calloc(size);
@@ -192,6 +192,14 @@ void rlt_proc_socket(struct rlt *r, const struct rlt_event *e)
     } else if (e->record.kind == CTL_FORKED && from_zygote && size >= sizeof(struct ctl_forked)) {
         rlt_pool_forked(r, p, e);
         took_fd = true;
+    } else if (e->record.kind == CTL_ENV && p->state == PROC_ALIVE && size >= sizeof(struct ctl_env)) {
+        rlt_env_define(r, p, e);
+        took_fd = true;
+    } else if (e->record.kind == CTL_ZYGOTE_FAILED && p->job && p == p->job->zygote && size >= sizeof(struct ctl_reply)) {
+        struct ctl_reply why;
+        memcpy(&why, e->payload, sizeof why);
+        why.text[sizeof why.text - 1] = 0;
+        rlt_job_fail(r, p->job, MT_EENV, why.text);
     } else if (e->record.kind == CTL_CHILD_EXIT && from_zygote && size >= sizeof(struct ctl_child_exit)) {
         struct ctl_child_exit exit;
         memcpy(&exit, e->payload, sizeof exit);
@@ -266,6 +274,8 @@ void rlt_proc_describe(const struct rlt *r, const struct rlt_proc *p, char *text
         snprintf(how, sizeof how, "was killed by signal %d (SIG%s)", WTERMSIG(p->status), name ? name : "?");
     } else if (p->has_status && WIFEXITED(p->status)) {
         snprintf(how, sizeof how, "exited with status %d", WEXITSTATUS(p->status));
+    } else if (p->forked_by && !rlt_pool_has_zygote(p)) {
+        snprintf(how, sizeof how, "ended with its zygote"); /* who would have told the status */
     }
     snprintf(text, size, "%s pid %d on node %u (%s) %s%s%s", role, p->pid, r->node, r->config.node_name, how,
              p->crash ? "\n" : "", p->crash ? p->crash : "");

@@ -21,6 +21,7 @@ static void job_failed(struct rlt *r, struct rlt_job *job, const char *why)
 {
     snprintf(job->failure, sizeof job->failure, "the program of job \"%s\" cannot be had on node %u: %.200s", job->name,
              r->node, why);
+    job->failure_code = MT_EWORKER_DIED;
     job->start_failures = MT_RLT_START_FAILURES_MAX;
     rlt_job_break(r, job);
 }
@@ -197,6 +198,8 @@ void rlt_program_record(struct rlt *r, struct rlt_peer *p, const struct lane_rec
 
 void rlt_program_event(struct rlt *r, const struct rlt_event *e)
 {
+    if (rlt_env_program_event(r, e))
+        return;
     struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(e->job));
     if (e->kind == RLT_EV_PROGRAM_BYTES && job && job->driver)
         program_bytes(r, job, e);

@@ -21,9 +21,10 @@
 
 /* ---- A: asking --------------------------------------------------------------------------------------------------- */
 
-static struct rlt_lease *asked_lease(struct rlt *r, enum rlt_lease_kind kind, struct rlt_proc *owner, uint32_t node)
+static struct rlt_lease *asked_lease(struct rlt *r, enum rlt_lease_kind kind, struct rlt_proc *owner, struct rlt_job *job,
+                                     uint32_t node)
 {
-    struct rlt_lease *l = rlt_lease_new(r, kind, kind == LEASE_CALLER ? NULL : owner->job, 0);
+    struct rlt_lease *l = rlt_lease_new(r, kind, job, 0);
     l->owner = owner;
     l->owner_process = owner->process;
     l->worker_node = node;
@@ -34,11 +35,14 @@ static struct rlt_lease *asked_lease(struct rlt *r, enum rlt_lease_kind kind, st
 
 void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node)
 {
+    if (!c->job)
+        return; /* its environment is not known: the next round says so */
     struct peer_lease_req req = {.owner = c->owner->process, .job = c->owner->job->job, .job_node = c->owner->job->node};
-    struct rlt_lease     *l = asked_lease(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, c->owner, node);
+    struct rlt_lease     *l = asked_lease(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, c->owner, c->job, node);
     req.lease = l->id;
     req.route = l->route;
     req.def = c->def;
+    req.def.env = c->job->env ? c->job->env->key : 0; /* an owner's own environment is nothing that the other node knows */
     memcpy(req.job_name, c->owner->job->name, sizeof req.job_name);
     l->class = c;
     rlt_list_append(&c->leases, &l->in_class);
@@ -52,7 +56,7 @@ void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node)
 
 bool rlt_remote_lane_want(struct rlt *r, struct rlt_proc *caller, mt_id request, const struct ctl_lane_want *want)
 {
-    struct rlt_lease    *l = asked_lease(r, LEASE_CALLER, caller, want->node);
+    struct rlt_lease    *l = asked_lease(r, LEASE_CALLER, caller, NULL, want->node);
     struct peer_lane_req req = {.lease = l->id, .caller = caller->process, .worker = want->process,
                                 .incarnation = want->incarnation, .route = l->route};
     l->request = request;
@@ -124,7 +128,7 @@ static void lease_no(struct rlt *r, struct rlt_peer *p, struct peer_lease_no *no
     r->stats.refused_grants++;
     if (l->kind == LEASE_CALLER) {
         rlt_down_reply(r->out, l->owner->conn, l->request, no->code, no->text);
-    } else if (l->class && no->code == MT_EWORKER_DIED) {
+    } else if (l->class && (no->code == MT_EWORKER_DIED || no->code == MT_EENV)) {
         rlt_class_unschedulable(r, l->class, no->code, no->text); /* its program cannot run there */
     }
     rlt_lease_end(r, l, &end);
@@ -150,15 +154,16 @@ static void refuse(struct rlt *r, uint32_t node, uint64_t lease, int32_t code, c
     rlt_peer_send(r, node, PEER_LEASE_NO, (mt_id){0, 0}, &no, sizeof no);
 }
 
-static struct rlt_job *job_of(struct rlt *r, struct peer_lease_req *req)
+static struct rlt_job *job_of(struct rlt *r, const struct rlt_peer *p, struct peer_lease_req *req)
 {
     struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(req->job));
-    if (job || !req->job)
-        return job;
-    req->job_name[sizeof req->job_name - 1] = 0;
-    job = rlt_job_new(r, req->job, req->job_node, req->job_name);
-    rlt_program_want(r, job);
-    return mt_map_ptr(&r->jobs, mt_map_key(req->job));
+    if (!job && req->job) {
+        req->job_name[sizeof req->job_name - 1] = 0;
+        job = rlt_job_new(r, req->job, req->job, req->job_node, req->job_name);
+        rlt_program_want(r, job);
+        job = mt_map_ptr(&r->jobs, mt_map_key(req->job));
+    }
+    return job && req->def.env && !job->is_ending ? rlt_env_workers(r, job, req->def.env, p->node) : job;
 }
 
 static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *req)
@@ -174,11 +179,11 @@ static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *
         refuse(r, p->node, req->lease, MT_EINVAL, text);
         return;
     }
-    job = r->is_stopping ? NULL : job_of(r, req);
+    job = r->is_stopping ? NULL : job_of(r, p, req);
     if (!job || job->is_ending) {
         refuse(r, p->node, req->lease, MT_EAGAIN, "the job is not known here");
     } else if (job->start_failures >= MT_RLT_START_FAILURES_MAX) {
-        refuse(r, p->node, req->lease, MT_EWORKER_DIED, job->failure);
+        refuse(r, p->node, req->lease, job->failure_code, job->failure);
     } else if (!rlt_ledger_take(&r->ledger, req->def.resources, req->def.resource_count, &hold)) {
         refuse(r, p->node, req->lease, MT_EAGAIN, "no room");
     } else {

@@ -258,6 +258,17 @@ void sh_conn_kill(struct sh_conn *c)
         syscall(SYS_pidfd_send_signal, c->pidfd, SIGKILL, NULL, 0);
 }
 
+/* A zygote, or a worker whose zygote is dead: what it left running in its group goes with it. It is not reaped yet, so the
+ * number is still its own. */
+static void process_ends(const struct sh *sh, pid_t pid)
+{
+    MT_MAP_EACH(&sh->conns, entry) {
+        const struct sh_conn *c = entry->value.ptr;
+        if (c->pid == pid && c->conn >= RLT_CONN_OURS)
+            kill(-pid, SIGKILL);
+    }
+}
+
 /* Every child that has ended, ours or inherited (this process is the subreaper of all it started). */
 void sh_reap(struct sh *sh)
 {
@@ -269,6 +280,7 @@ void sh_reap(struct sh *sh)
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
             return;
         sh_job_ends(sh, info.si_pid);
+        process_ends(sh, info.si_pid);
         pid = waitpid(info.si_pid, &status, WNOHANG);
         if (pid <= 0)
             return;

@@ -8,8 +8,10 @@
  *
  *   fetch file after file (GetBlob, SHA-256 checked) -> run -> output to the log -> ended -> forgotten: all is removed
  */
+#include "core/base/archive.h"
 #include "core/base/limits.h"
 #include "raylet/shell.h"
+#include "raylet/tree.h"
 
 #include "core/base/log.h"
 #include "core/base/sha256.h"
@@ -18,13 +20,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,81 +87,10 @@ static void tell(struct sh_job *job, enum rlt_event_kind kind, const char *text)
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st;
-    (void)type;
-    (void)at;
-    remove(path);
-    return 0;
-}
-
-static void remove_tree(const char *path)
-{
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* Where jobs may put executables: the runtime folder, unless its file system runs none (/run on many machines). */
+/* Where jobs may put executables. */
 static mt_status base_folder(struct sh *sh)
 {
-    struct statvfs fs;
-    const char    *tmp = getenv("TMPDIR");
-    if (sh->job_folder[0])
-        return mt_ok();
-    snprintf(sh->job_folder, sizeof sh->job_folder, "%s/jobs", sh->options.dir);
-    if (statvfs(sh->options.dir, &fs) == 0 && !(fs.f_flag & ST_NOEXEC)) {
-        if (mkdir(sh->job_folder, 0700) == 0 || errno == EEXIST)
-            return mt_ok();
-    } else {
-        snprintf(sh->job_folder, sizeof sh->job_folder, "%.200s/manta-jobs-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
-        if (mkdtemp(sh->job_folder))
-            return mt_ok();
-    }
-    sh->job_folder[0] = 0;
-    return mt_error(MT_ESYS, errno, "make a folder for jobs");
-}
-
-/* Relative, without empty, "." or ".." parts. */
-static bool path_is_good(const char *path)
-{
-    if (!path[0] || strlen(path) >= JOB_PATH_SIZE / 4)
-        return false;
-    for (const char *part = path;; part++) {
-        size_t size = strcspn(part, "/");
-        if (size == 0 || (size == 1 && part[0] == '.') || (size == 2 && part[0] == '.' && part[1] == '.'))
-            return false;
-        part += size;
-        if (!*part)
-            return true;
-    }
-}
-
-/* Creates the file below the job's folder, folders on the way included; links on the way are refused. */
-static int file_create(const char *folder, const char *path, uint32_t mode)
-{
-    char        part[256];
-    int         at = open(folder, O_DIRECTORY | O_CLOEXEC), next;
-    const char *slash;
-    for (; at >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
-        size_t size = (size_t)(slash - path);
-        if (size >= sizeof part) {
-            close(at);
-            return -1;
-        }
-        memcpy(part, path, size);
-        part[size] = 0;
-        if (mkdirat(at, part, 0700) < 0 && errno != EEXIST)
-            next = -1;
-        else
-            next = openat(at, part, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        close(at);
-        at = next;
-    }
-    if (at < 0)
-        return -1;
-    next = openat(at, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0100 ? 0700 : 0600);
-    close(at);
-    return next;
+    return sh->job_folder[0] ? mt_ok() : rlt_tree_base(sh->options.dir, "jobs", sh->job_folder, sizeof sh->job_folder);
 }
 
 static void fetch_next(struct sh_job *job);
@@ -253,11 +182,11 @@ static void fetch_next(struct sh_job *job)
         return;
     }
     const Manta__V1__JobFile *file = job->spec->files[job->next_file];
-    if (!path_is_good(file->path) || file->sha256.len != MT_SHA256_SIZE) {
+    if (mt_archive_path_wrong(file->path) || file->sha256.len != MT_SHA256_SIZE) {
         job_failed(job, "a path of the job's files is absolute, empty or leads out of its folder");
         return;
     }
-    job->file_fd = file_create(job->folder, file->path, file->mode);
+    job->file_fd = rlt_tree_create(job->folder, file->path, file->mode);
     if (job->file_fd < 0)
         job_failed(job, "a file of the job cannot be made (twice the same path, or a full disk)");
     else if (fetch_start(job, file).code)
@@ -504,7 +433,7 @@ void sh_job_start(struct sh *sh, const struct rlt_action *a)
         return;
     }
     snprintf(job->folder, sizeof job->folder, "%s/%s.%u", sh->job_folder, job->id, job->attempt);
-    remove_tree(job->folder);
+    rlt_tree_remove(job->folder);
     if (mkdir(job->folder, 0700) < 0)
         job_failed(job, "the job's folder cannot be made");
     else
@@ -551,7 +480,7 @@ static void job_free(struct sh *sh, struct sh_job *job)
     if (job->folder[0]) {
         snprintf(path, sizeof path, "%s.log", job->folder);
         unlink(path);
-        remove_tree(job->folder);
+        rlt_tree_remove(job->folder);
     }
     MT_MAP_EACH(&sh->jobs, entry)
         if (entry->value.ptr == job) {

@@ -293,7 +293,7 @@ void sh_program_read(struct sh *sh, const struct rlt_action *a)
     const uint8_t   *sum;
     uint8_t         *piece;
     if (!sh->peers || fstat(a->fd, &st) < 0 || a->number >= (uint64_t)st.st_size ||
-        !(sum = program_hash(sh->peers, a->job, a->fd, (uint64_t)st.st_size)))
+        !(sum = a->total ? a->sha256 : program_hash(sh->peers, a->job, a->fd, (uint64_t)st.st_size)))
         return;
     /* Kept with the actions' own memory: the event is stepped after them, before they are reset. */
     piece = sh_keep(sh, RLT_PROGRAM_CHUNK);

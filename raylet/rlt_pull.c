@@ -11,7 +11,8 @@
  *
  *   queued --its turn--> under way --whole--> a copy
  *      ^                     |
- *      '---- PULL_RETRY_MS --'  the source can't be reached: for MT_OBJECT_FETCH_MS, then it counts as dead
+ *      '---- PULL_RETRY_MS --'  the source can't be reached: for MT_OBJECT_FETCH_MS, then it counts as dead; the value is
+ *                               on its way from disk there; or something is on its way to disk here
  *
  * When a source is silent, dead or out of reach, all that waits for it fails: no queue outlives its limit. A copy goes
  * when the value's node says that the object is dead (it tells all nodes, once somebody has fetched it), when nobody has
@@ -78,14 +79,19 @@ struct sh_pulls {
 
 /* ---- the source ---- */
 
-static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, const void **out_data)
+static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *held, const void **out_data)
 {
     struct sh_pulls *p = mt_container_of(transfer, struct sh_pulls, transfer);
     struct os_local *local = sh_store_local(p->sh, ref->job);
     mt_status        st;
     if (!local)
         return mt_error(MT_EOBJ_LOST, 0, "no process of that job was here");
+    *held = *ref;
     st = os_local_pin(local, ref, out_data);
+    if (st.code == MT_EOBJ_LOST || st.code == MT_ENOENT) { /* it may be on disk */
+        MT_TRY(sh_spill_serve(p->sh, ref, held));
+        st = os_local_pin(local, held, out_data);
+    }
     if (st.code == 0 && p->served.count < SERVED_MAX)
         (void)mt_map_put_num(&p->served, ref->id, ref->job).code; /* without memory its copies go by age */
     return st.code == MT_ENOENT ? mt_error(MT_EOBJ_LOST, 0, "its segment is gone") : st;
@@ -247,10 +253,11 @@ static mt_status pull_start(struct pull *pull, char *text)
 static bool may_try_again(struct pull *pull, mt_status st)
 {
     uint64_t now = io_now_ms();
-    if ((st.code != MT_ECONN && st.code != MT_ENOENT && st.code != MT_EAGAIN) || pull->pulls->is_stopping ||
+    bool is_full = st.code == MT_ESTORE_FULL && sh_spill_is_making_room(pull->pulls->sh, pull->ref.size);
+    if ((st.code != MT_ECONN && st.code != MT_ENOENT && st.code != MT_EAGAIN && !is_full) || pull->pulls->is_stopping ||
         (st.code == MT_ECONN && rlt_node_is_given_up(pull->pulls->sh->core, pull->ref.node)))
         return false;
-    if (!pull->failing_since)
+    if (!pull->failing_since || is_full)
         pull->failing_since = now;
     return now - pull->failing_since < (st.code == MT_ENOENT ? (uint64_t)PULL_UNKNOWN_MS : (uint64_t)MT_OBJECT_FETCH_MS);
 }
@@ -390,7 +397,7 @@ void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, cons
     else if (mt_id_is_zero(ref->id))
         st = mt_error(MT_EINVAL, 0, "a value without an id");
     else if (ref->node == sh->node)
-        sh_store_send_down(sh, c->conn, CTL_HERE, request, ref, sizeof *ref);
+        sh_spill_get(sh, c, request, ref);
     else if (!p)
         st = mt_error(MT_ENODE_DIED, 0, "the value is on another node, and this one has no way to it");
     else if (os_store_copy_find(sh_store_of(sh), ref->id, &here).code == 0) {

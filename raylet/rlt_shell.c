@@ -179,6 +179,8 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         [RLT_A_PROGRAM_READ] = sh_program_read,
         [RLT_A_PROGRAM_WRITE] = sh_program_write,
         [RLT_A_PROGRAM_DROP] = sh_program_drop,
+        [RLT_A_ENV_MAKE] = sh_env_make,
+        [RLT_A_ENV_DROP] = sh_env_drop,
         [RLT_A_JOB_START] = sh_job_start,
         [RLT_A_JOB_KILL] = sh_job_kill,
         [RLT_A_JOB_LOG_READ] = sh_job_log_read,
@@ -356,6 +358,20 @@ static void say_ready(struct sh *sh)
     sh->options.ready_fd = -1;
 }
 
+/* SIGKILL to every child: this process is the subreaper of all it started, so what its workers left running is among them,
+ * at the latest when those are dead. */
+static void kill_children(void)
+{
+    char  path[64], line[32];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+    FILE *children = fopen(path, "re"); /* of the main thread, to which orphans go */
+    for (int pid; children && fscanf(children, "%31s", line) == 1;)
+        if ((pid = (int)strtol(line, NULL, 10)) > 1)
+            kill(pid, SIGKILL); /* nobody else reaps: the number is its own */
+    if (children)
+        fclose(children);
+}
+
 /* Kills every process that the raylet started, and waits for them: nothing of ours is left behind. */
 static void end_processes(struct sh *sh)
 {
@@ -372,6 +388,7 @@ static void end_processes(struct sh *sh)
             ;
         if (pid < 0)
             return; /* no children are left */
+        kill_children();
         usleep(1000);
     }
 }
@@ -413,6 +430,7 @@ out:
     sh_head_stop(sh);
     sh_pulls_stop(sh);
     end_processes(sh);
+    sh_envs_stop(sh); /* nobody runs in their folders any more */
     sh_store_stop(sh);
     sh_memory_fini(sh);
     io_timer_stop(&sh->timer);

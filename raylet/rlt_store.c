@@ -27,6 +27,7 @@ enum {
 
 struct job {
     bool            has_local;
+    bool            is_over; /* but a thread of the disk is still at work on it */
     struct os_local local; /* this raylet as a process of that job */
 };
 
@@ -94,13 +95,26 @@ static void locals_forget(struct sh_store *s, uint32_t segment)
     }
 }
 
+void sh_store_segment_close(const struct os_action *close)
+{
+    os_backing_close(&close->backing, close->size);
+}
+
 static void carry_out(struct sh_store *s)
 {
     for (size_t i = 0; i < s->actions.count; i++) {
         const struct os_action *a = &s->actions.data[i];
         if (a->kind == OS_CLOSE) {
             locals_forget(s, a->segment);
-            os_backing_close(&a->backing, a->size);
+            if (!sh_spill_keeps(s->sh, a))
+                sh_store_segment_close(a);
+        } else if (a->kind == OS_PUNCH) {
+            (void)os_memory_punch(a->backing.data_rw, a->offset, a->size).code; /* else the pages stay, and count twice */
+        } else if (a->kind == OS_ASK_BACK) {
+            struct sh_conn    *c = conn_of_process(s->sh, a->process);
+            struct ctl_segment segment = {.segment = a->segment};
+            if (c)
+                sh_store_send_down(s->sh, c->conn, CTL_SEGMENT_ASK, (mt_id){0, 0}, &segment, sizeof segment);
         } else if (a->kind == OS_SPACE_BACK) {
             struct sh_conn  *c = conn_of_process(s->sh, a->process);
             struct ctl_space space = {.segment = a->segment, .generation = a->generation, .offset = a->offset};
@@ -178,11 +192,13 @@ struct os_local *sh_store_local(struct sh *sh, uint32_t job)
 
 static void headroom(struct sh_store *s, struct os_headroom *room);
 
-/* The store is full: what it keeps only because it may be asked for again goes. */
-static void shed(struct sh_store *s)
+/* The store is full: what it keeps only because it may be asked for again goes. False: there was nothing. */
+static bool shed(struct sh_store *s, uint64_t bytes)
 {
+    bool any = sh_spill_shed(s->sh, bytes);
     sh_pulls_shed(s->sh);
     trim(s, true);
+    return any;
 }
 
 mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t size, struct os_place *place, void **data,
@@ -193,8 +209,9 @@ mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t s
     headroom(sh->store, &room);
     st = os_local_alloc(local, size, &room, place, data, text, &sh->store->actions);
     carry_out(sh->store);
-    if (st.code == MT_ESTORE_FULL) {
-        shed(sh->store);
+    for (bool any = true; st.code == MT_ESTORE_FULL && any;) {
+        any = shed(sh->store, size);
+        headroom(sh->store, &room);
         st = os_local_alloc(local, size, &room, place, data, text, &sh->store->actions);
         carry_out(sh->store);
     }
@@ -207,6 +224,10 @@ static void job_end(struct sh_store *s, uint32_t number)
     if (!job)
         return;
     sh_pulls_job_over(s->sh, number);
+    if (!sh_spill_job_over(s->sh, number)) {
+        job->is_over = true;
+        return;
+    }
     if (job->has_local && os_local_close(&job->local).code)
         mt_log(MT_LOG_WARN, "store_local_close", "");
     mt_map_remove(&s->jobs, mt_map_key(number));
@@ -230,37 +251,81 @@ static void headroom(struct sh_store *s, struct os_headroom *room)
             room->resident += os_memory_resident(view.backing.data_ro);
 }
 
-static void want(struct sh_store *s, struct sh_conn *c, mt_id id, uint64_t size)
+static mt_status find_room(struct sh_store *s, uint64_t process, uint64_t size, struct os_grant *grant, char *text)
 {
-    struct os_headroom     room;
+    struct os_headroom room;
+    mt_status          st;
+    headroom(s, &room);
+    room.kept = sh_spill_kept(s->sh);
+    st = os_store_want(s->store, process, size, &room, grant, text, &s->actions);
+    carry_out(s);
+    for (bool any = true; st.code == MT_ESTORE_FULL && any;) {
+        any = shed(s, size);
+        headroom(s, &room);
+        room.kept = sh_spill_kept(s->sh);
+        st = os_store_want(s->store, process, size, &room, grant, text, &s->actions);
+        carry_out(s);
+    }
+    return st;
+}
+
+mt_status sh_store_want_now(struct sh *sh, uint64_t conn, mt_id request, uint64_t size, char *text)
+{
+    struct sh_store       *s = sh->store;
+    struct sh_conn        *c = sh_conn_find(sh, conn);
     struct os_grant        grant;
     struct os_backing      backing;
     struct os_segment_view view;
-    char                   text[OS_TEXT_SIZE] = "";
-    mt_status              st;
-
-    headroom(s, &room);
-    st = os_store_want(s->store, c->process, size, &room, &grant, text, &s->actions);
-    carry_out(s);
-    if (st.code == MT_ESTORE_FULL) {
-        shed(s);
-        st = os_store_want(s->store, c->process, size, &room, &grant, text, &s->actions);
-        carry_out(s);
-    }
-    if (st.code == 0 && !grant.segment) {
-        st = os_backing_make(grant.create_size, &backing);
-        if (st.code == 0) {
-            st = os_store_add_segment(s->store, c->process, grant.create_size, &backing, &grant.segment);
-            if (st.code)
-                os_backing_close(&backing, grant.create_size);
+    if (!c)
+        return mt_error(MT_ENOENT, 0, "its process is gone");
+    MT_TRY(find_room(s, c->process, size, &grant, text));
+    if (!grant.segment) {
+        MT_TRY(os_backing_make(grant.create_size, &backing));
+        mt_status st = os_store_add_segment(s->store, c->process, grant.create_size, &backing, &grant.segment);
+        if (st.code) {
+            os_backing_close(&backing, grant.create_size);
+            return st;
         }
     }
-    if (st.code == 0)
-        st = os_store_segment(s->store, c->process, grant.segment, &view);
+    MT_TRY(os_store_segment(s->store, c->process, grant.segment, &view));
+    give_segment(sh, conn, request, &view, true);
+    return mt_ok();
+}
+
+/* Whether any room that can be made would be enough. */
+static bool could_ever_fit(const struct sh_store *s, uint64_t size)
+{
+    struct os_stats stats;
+    os_store_stats(s->store, &stats);
+    return size <= stats.bytes_allowed;
+}
+
+static void want(struct sh_store *s, struct sh_conn *c, mt_id id, uint64_t size)
+{
+    char      text[OS_TEXT_SIZE] = "";
+    mt_status st = mt_error(MT_ESTORE_FULL, 0, "others wait for room already");
+    if (!sh_spill_is_awaited(s->sh) || !could_ever_fit(s, size))
+        st = sh_store_want_now(s->sh, c->conn, id, size, text);
+    if (st.code == MT_ESTORE_FULL && could_ever_fit(s, size) && sh_spill_wait(s->sh, c->conn, id, size))
+        return;
     if (st.code)
         sh_store_refuse(s->sh, c->conn, id, st, text);
-    else
-        give_segment(s->sh, c->conn, id, &view, true);
+}
+
+uint32_t sh_store_victims(struct sh *sh, uint64_t bytes, struct lane_ref *out, uint32_t max)
+{
+    uint32_t count = os_store_victims(sh->store->store, bytes, out, max, &sh->store->actions);
+    carry_out(sh->store);
+    return count;
+}
+
+void sh_store_jobs_settle(struct sh *sh)
+{
+    MT_MAP_EACH(&sh->store->jobs, entry) {
+        struct job *job = entry->value.ptr;
+        if (job->is_over)
+            job_end(sh->store, (uint32_t)entry->key.counter_index);
+    }
 }
 
 static void map(struct sh_store *s, struct sh_conn *c, mt_id id, uint32_t segment)
@@ -278,6 +343,8 @@ static void dead(struct sh_store *s, uint64_t from, const struct lane_ref *ref)
     mt_status st = os_store_dead(s->store, from, ref);
     if (st.code)
         mt_log_status(MT_LOG_DEBUG, "object_dead", st);
+    else if (from == 0 || from == ref->id.process || !conn_of_process(s->sh, ref->id.process))
+        sh_spill_dead(s->sh, ref->id);
     sweep(s);
 }
 
@@ -358,6 +425,8 @@ void sh_store_goodbye(struct sh_conn *c)
         return;
     if (os_store_process_gone(s->store, c->process).code)
         mt_log(MT_LOG_WARN, "store_process_gone", "");
+    sh_spill_owner_gone(c->sh, c->process, 0);
+    sh_spill_conn_gone(c->sh, c->conn);
     c->process = 0;
     sweep(s);
 }
@@ -372,10 +441,14 @@ void sh_store_told(struct sh *sh, const struct rlt_action *a)
     if (a->kind == RLT_A_OBJECT_DEAD) {
         memcpy(&ref, a->payload, sizeof ref);
         st = ref.node == sh->node ? os_store_dead(s->store, 0, &ref) : os_store_copy_dead(s->store, ref.id);
+        if (ref.node == sh->node)
+            sh_spill_dead(sh, ref.id);
     } else if (a->kind == RLT_A_OWNER_GONE) {
+        sh_spill_owner_gone(sh, a->number, 0);
         st = os_store_owner_gone(s->store, a->number);
     } else if (a->kind == RLT_A_OWNERS_GONE) {
         sh_pulls_node_lost(sh, a->node);
+        sh_spill_owner_gone(sh, 0, a->node);
         st = os_store_node_gone(s->store, a->node);
     } else {
         job_end(s, (uint32_t)a->number);
@@ -400,7 +473,7 @@ mt_status sh_store_start(struct sh *sh)
         return st;
     }
     sh->store = s;
-    return mt_ok();
+    return sh_spill_start(sh);
 }
 
 void sh_store_stop(struct sh *sh)
@@ -408,6 +481,7 @@ void sh_store_stop(struct sh *sh)
     struct sh_store *s = sh->store;
     if (!s)
         return;
+    sh_spill_stop(sh);
     io_timer_stop(&s->timer);
     MT_MAP_EACH(&s->jobs, entry) {
         struct job *job = entry->value.ptr;

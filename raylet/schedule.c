@@ -79,9 +79,10 @@ static bool uses_any(const struct rlt *r, const struct rlt_class *c, uint32_t ma
 static void grant_one(struct rlt *r, struct rlt_class *c)
 {
     struct rlt_proc  *owner = c->owner;
-    struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, owner->job, 0);
+    struct rlt_job   *job = c->job;
+    struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, 0);
     bool              took = rlt_ledger_take(&r->ledger, c->def.resources, c->def.resource_count, &l->hold);
-    struct rlt_proc  *worker = rlt_pool_take(r, owner->job);
+    struct rlt_proc  *worker = rlt_pool_take(r, job);
 
     MT_ASSERT(took);
     l->class = c;
@@ -95,9 +96,9 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
         rlt_lease_activate(r, l, worker);
         return;
     }
-    rlt_list_append(&owner->job->needy, &l->in_needy);
-    owner->job->needy_count++;
-    rlt_pool_balance(r, owner->job);
+    rlt_list_append(&job->needy, &l->in_needy);
+    job->needy_count++;
+    rlt_pool_balance(r, job);
 }
 
 /* A request that no node can satisfy is answered, not kept. Without a head this node is the cluster. */
@@ -105,8 +106,14 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
 {
     char     text[CTL_TEXT_SIZE];
     uint32_t lacking = 0;
-    if (c->owner->job->start_failures >= MT_RLT_START_FAILURES_MAX) {
-        rlt_class_unschedulable(r, c, MT_EWORKER_DIED, c->owner->job->failure);
+    if (!c->job) {
+        snprintf(text, sizeof text, "node %u does not know the runtime environment, or has %d of this job already", r->node,
+                 MT_ENVS_MAX);
+        rlt_class_unschedulable(r, c, MT_EENV, text);
+        return true;
+    }
+    if (c->job->start_failures >= MT_RLT_START_FAILURES_MAX) {
+        rlt_class_unschedulable(r, c, c->job->failure_code, c->job->failure);
         return true;
     }
     if (r->config.has_head && !r->config.is_private)

@@ -70,11 +70,13 @@ struct sh_region {
 struct sh_switcher; /* the switch and its thread */
 struct sh_store;    /* the object store's server half */
 struct sh_pulls;    /* objects between nodes */
+struct sh_spill;    /* objects on disk */
 struct os_local;
 struct os_place;
 struct sh_head;     /* the way to the head */
 struct sh_job;      /* a submitted job */
 struct sh_peers;    /* the other raylets */
+struct sh_envs;     /* unpacked files of runtime environments */
 struct rpc;
 struct rpc_channel;
 struct io_token;
@@ -96,9 +98,11 @@ struct sh {
     uint64_t            next_conn;
     struct sh_switcher *switcher;
     struct sh_store    *store;
+    struct sh_spill    *spill;
     struct sh_pulls    *pulls; /* NULL: this node is alone */
     struct sh_head     *head; /* NULL: no head, no token */
     struct sh_peers    *peers; /* NULL: this node is alone */
+    struct sh_envs     *envs;  /* NULL until the first */
     mt_map              jobs; /* number -> sh_job */
     uint64_t            next_job;
     char                job_folder[256]; /* "" until the first job */
@@ -165,6 +169,11 @@ void sh_job_reaped(struct sh *sh, pid_t pid, int status);
 int  sh_job_output(const struct sh *sh, pid_t driver); /* where workers of that driver print; -1: where we do */
 void sh_jobs_stop(struct sh *sh);
 
+/* rlt_env.c */
+void sh_env_make(struct sh *sh, const struct rlt_action *a);
+void sh_env_drop(struct sh *sh, const struct rlt_action *a);
+void sh_envs_stop(struct sh *sh);
+
 /* rlt_store.c */
 MT_MUST_USE mt_status sh_store_start(struct sh *sh);
 void sh_store_stop(struct sh *sh);
@@ -179,6 +188,29 @@ MT_MUST_USE mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local
                                            void **data, char *text);
 void sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size);
 void sh_store_refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const char *text);
+
+/* Grants a segment, or says why not; only ESTORE_FULL and worse, in `text`, is left to be answered. */
+mt_status sh_store_want_now(struct sh *sh, uint64_t conn, mt_id request, uint64_t size, char *text);
+uint32_t sh_store_victims(struct sh *sh, uint64_t bytes, struct lane_ref *out, uint32_t max);
+void sh_store_segment_close(const struct os_action *close);
+void sh_store_jobs_settle(struct sh *sh); /* ends jobs that had to wait for a thread of the disk */
+
+/* rlt_spill.c, rlt_restore.c */
+MT_MUST_USE mt_status sh_spill_start(struct sh *sh);
+void sh_spill_stop(struct sh *sh);
+bool sh_spill_wait(struct sh *sh, uint64_t conn, mt_id request, uint64_t size); /* false: nothing can be spilled here */
+bool sh_spill_is_awaited(const struct sh *sh); /* others wait for room already */
+bool sh_spill_is_making_room(struct sh *sh, uint64_t size); /* for a value of another node; begins it */
+uint64_t sh_spill_kept(const struct sh *sh); /* bytes of the store that are for values that come back from disk */
+void sh_spill_conn_gone(struct sh *sh, uint64_t conn);
+void sh_spill_dead(struct sh *sh, mt_id id);
+void sh_spill_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* either may be 0 */
+bool sh_spill_job_over(struct sh *sh, uint32_t job); /* false: a thread is still at it; ask again */
+bool sh_spill_keeps(struct sh *sh, const struct os_action *close); /* true: the segment is closed later */
+bool sh_spill_shed(struct sh *sh, uint64_t bytes); /* gives copies of that many bytes up; false: there are none */
+void sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
+/* The copy of a value here, for another node. EAGAIN: it is being read from disk. EOBJ_LOST. */
+MT_MUST_USE mt_status sh_spill_serve(struct sh *sh, const struct lane_ref *ref, struct lane_ref *here);
 
 /* rlt_pull.c */
 MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);

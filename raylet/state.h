@@ -68,6 +68,7 @@ struct rlt_proc {
     struct rlt_list monitors; /* rlt_monitor.in_watcher */
 
     /* worker */
+    uint64_t          forked_by; /* conn of its zygote */
     struct rlt_lease *lease; /* task or actor; NULL: warm and idle, or starting */
     struct rlt_list   in_idle;
     uint64_t          idle_since;
@@ -78,9 +79,15 @@ struct rlt_proc {
 
 /* ---- jobs and their workers ----------------------------------------------------------------------------------- */
 
+struct rlt_env;
+
+/* A job; or, with `env`, the workers of a job that run in a runtime environment of its own: they have their own zygote,
+ * and whatever this file says of a job's workers holds for those alone. */
 struct rlt_job {
     uint64_t         job;
     uint32_t         number; /* short, in refs */
+    uint64_t         key;    /* in r->jobs: job; of an environment's workers, the environment's number */
+    struct rlt_env  *env;    /* NULL: the job itself */
     uint32_t         node;   /* of its driver */
     char             name[CTL_NAME_SIZE];
     struct rlt_proc *driver; /* NULL: on another node */
@@ -99,6 +106,7 @@ struct rlt_job {
     uint32_t         needy_count;
     uint32_t         lease_count; /* that name this job */
     uint32_t         start_failures;
+    int32_t          failure_code;           /* MT_EWORKER_DIED, MT_EENV */
     char             failure[CTL_TEXT_SIZE]; /* of the last start */
     struct rlt_timer timer;                  /* spare worker, idle ones */
     uint64_t         program_total;          /* being fetched */
@@ -108,12 +116,31 @@ struct rlt_job {
     MT_VEC(uint32_t) served; /* nodes that run workers of it */
 };
 
+/* A runtime environment of a job, as this node knows it. */
+struct rlt_env {
+    uint64_t        key;    /* its owners' */
+    uint64_t        number; /* ours: unique over jobs */
+    struct rlt_job *base;
+    struct rlt_job *workers; /* NULL: nobody here has asked for one */
+    uint32_t        from;    /* the node to ask for the definition; 0: it was given by a process of this node */
+    bool            is_defined;
+    bool            is_wanted; /* from another node: asked for */
+    bool            is_making; /* the shell unpacks */
+    struct ctl_env  def;     /* resolved: nothing is left to a parent */
+    uint8_t        *strings; /* all variables, later ones win */
+    int             archive; /* descriptor; -1: none, or not here yet */
+    bool            has_archive; /* and it is ours to close: not that of the environment that it builds on */
+    char            folder[512]; /* of its files here; "": none, or not yet */
+    uint64_t        have;    /* of what is being fetched */
+};
+
 /* ---- leases ------------------------------------------------------------------------------------------------- */
 
 struct rlt_class {
     struct rlt_list   in_owner;
     struct rlt_list   in_waiting; /* r->waiting while held < wanted */
     struct rlt_proc  *owner;
+    struct rlt_job   *job;   /* whose workers serve it; NULL: its environment is not known here */
     struct ctl_class  def;
     uint64_t          version;
     uint32_t          wanted;
@@ -191,6 +218,7 @@ struct rlt_stream {
     uint64_t         stream;
     struct rlt_peer *peer; /* NULL: accepted, and has not said who it is */
     bool             is_ours, is_open;
+    uint64_t         heard_at; /* when a frame last came by it */
     struct rlt_timer timer; /* accepted: until its first frame */
 };
 
@@ -240,6 +268,7 @@ struct rlt_head {
     uint64_t         view_version;
     uint64_t         report_version;
     uint64_t         reported_at;
+    bool             is_change_reported; /* the last report brought something new */
     uint64_t         reported_hash; /* of what the last report said: unchanged ones wait for the next sign of life */
     struct rlt_timer report;
     struct rlt_timer patience; /* the oldest request that is not answered */
@@ -259,7 +288,8 @@ struct rlt {
     mt_heap           timers;
     mt_map            conns;     /* conn -> proc */
     mt_map            processes; /* process -> proc */
-    mt_map            jobs;      /* job -> rlt_job */
+    mt_map            jobs;      /* key -> rlt_job */
+    mt_map            envs;      /* number -> rlt_env */
     mt_map            leases;    /* id -> lease */
     mt_map            routes;    /* route -> lease */
     mt_map            monitors;  /* id of the monitor -> rlt_monitor */
@@ -312,11 +342,12 @@ bool rlt_hello_strings_ok(const struct ctl_hello *h, const uint8_t *strings, siz
 void rlt_proc_describe(const struct rlt *r, const struct rlt_proc *p, char *text, size_t size);
 
 /* pool.c */
-struct rlt_job *rlt_job_new(struct rlt *r, uint64_t job, uint32_t node, const char *name);
+struct rlt_job *rlt_job_new(struct rlt *r, uint64_t job, uint64_t key, uint32_t node, const char *name);
 void rlt_job_begin(struct rlt *r, struct rlt_job *job); /* program and strings are here: starts the zygote */
 void rlt_job_end(struct rlt *r, struct rlt_job *job);   /* its driver is gone */
 void rlt_job_break(struct rlt *r, struct rlt_job *job); /* nothing can be started for it: job->failure says why */
-void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job);
+void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job); /* its environments with it, once they are empty too */
+void rlt_job_free(struct rlt *r, struct rlt_job *job);          /* the struct alone */
 void rlt_pool_balance(struct rlt *r, struct rlt_job *job); /* forks what needy leases wait for */
 void rlt_pool_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_event *e);
 void rlt_pool_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ctl_child_exit *exit);
@@ -324,9 +355,32 @@ void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid);
 void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote);
 void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker); /* greeting and pid come in either order */
 void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker); /* it has no lease: gets one, or waits warm */
+bool rlt_pool_has_zygote(const struct rlt_proc *worker); /* the one that forked it lives */
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p);       /* a zygote or worker ended */
 struct rlt_proc *rlt_pool_take(struct rlt *r, struct rlt_job *job);
 void rlt_pool_remove(struct rlt_proc *p); /* it is not to be taken any more */
+
+/* The program's descriptor, -1 while it or its greeting (or its environment) is not there. */
+int  rlt_job_program(const struct rlt_job *job);
+static inline struct rlt_job *rlt_job_base(struct rlt_job *job)
+{
+    return job->env ? job->env->base : job;
+}
+void rlt_job_fail(struct rlt *r, struct rlt_job *job, int32_t code, const char *text); /* for good */
+
+/* env.c */
+void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e); /* takes e->fd */
+/* The workers of a job's environment; from: who can tell what it is, 0: a process of this node has said so. NULL: it is
+ * not known, or there are too many. */
+struct rlt_job *rlt_env_workers(struct rlt *r, struct rlt_job *base, uint64_t key, uint32_t from);
+void rlt_env_go_all(struct rlt *r, struct rlt_job *base); /* the job's program is there */
+void rlt_env_made(struct rlt *r, const struct rlt_event *e);
+void rlt_env_job_ends(struct rlt *r, struct rlt_job *base);
+bool rlt_env_job_is_empty(const struct rlt *r, const struct rlt_job *base);
+void rlt_env_job_free(struct rlt *r, struct rlt_job *base); /* all its environments, and their workers' structs */
+void rlt_envs_fini(struct rlt *r);
+void rlt_env_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
+bool rlt_env_program_event(struct rlt *r, const struct rlt_event *e); /* false: it is of a job's program */
 
 /* lease.c */
 void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_record *record, const uint8_t *payload);

@@ -28,6 +28,7 @@ struct sw_lane {
     uint64_t              lane, conn; /* the process at this node's end */
     uint32_t              node, route, peer_route;
     enum rlt_side         side;
+    void                 *memory;
     shm_u64              *claims;
     struct lane_consumer  from;
     struct lane_producer  to;
@@ -291,17 +292,18 @@ static bool lane_take(struct sw *sw, struct sw_lane *l, const struct lane_record
 {
     bool is_outcome = record->kind == LANE_DONE || record->kind == LANE_RETURNED;
     bool is_news = record->kind == LANE_END || record->kind == LANE_EXIT || record->kind == LANE_SAVED; /* of no slot */
+    bool is_part = record->kind == LANE_ITEM || record->kind == LANE_REFS;
     if (!is_news && record->slot >= LANE_SLOTS)
         return false;
     if (l->side == RLT_SIDE_WORKER) {
         if (is_task(record)) /* we are the worker here: what the owner has taken back meanwhile does not leave */
             return !lane_claim_take(&l->claims[record->slot], record->sequence, record->attempt, LANE_RUNNING) ||
                    lane_out(sw, l, record, payload, out);
-        return record->kind == LANE_REVOKE && lane_out(sw, l, record, NULL, out);
+        return (record->kind == LANE_REVOKE || record->kind == LANE_ACK) && lane_out(sw, l, record, NULL, out);
     }
     if (is_outcome) /* we are the owner here: the slot is free for the next task that comes in */
         lane_claim_clear(&l->claims[record->slot]);
-    return (is_outcome || is_news) && lane_out(sw, l, record, payload, out);
+    return (is_outcome || is_part || is_news) && lane_out(sw, l, record, payload, out);
 }
 
 static uint32_t lane_read(struct sw *sw, struct sw_lane *l, uint32_t most, struct sw_out *out)
@@ -363,6 +365,8 @@ static void owner_says(struct sw *sw, struct sw_lane *l, const struct lane_recor
             lane_claim_clear(slot);
             returned(sw, l, r, out);
         }
+    } else if (r->kind == LANE_ACK) {
+        lane_credit_set(l->memory, r->slot, r->sequence, r->aux & LANE_GONE);
     } else if (is_task(r) && (l->is_over || lane_claim_state_of(shm_load64(slot)) != LANE_FREE)) {
         returned(sw, l, r, out); /* the lease is at its end here (or the slot is not free, which breaks the rules) */
     } else if (is_task(r)) {
@@ -383,6 +387,9 @@ static void worker_says(struct sw_lane *l, const struct lane_record *r, const ui
     } else if (r->kind == LANE_RETURNED) {
         if (shm_cas64(slot, running, lane_claim_word(r->sequence, r->attempt, LANE_RETURNED_CLAIM)) &&
             !mt_id_is_zero(r->id))
+            lane_push(l, r, payload, out);
+    } else if (r->kind == LANE_ITEM || r->kind == LANE_REFS) {
+        if (shm_load64(slot) == running)
             lane_push(l, r, payload, out);
     } else if (r->kind == LANE_DONE) {
         if (shm_cas64(slot, running, lane_claim_word(r->sequence, r->attempt, LANE_DONE_CLAIM)))
@@ -437,6 +444,7 @@ static void lane_open(struct sw *sw, const struct rlt_action *a, void *memory, s
     l->route = (uint32_t)a->number;
     l->peer_route = (uint32_t)a->peer;
     l->side = (enum rlt_side)a->flags;
+    l->memory = memory;
     l->claims = lane_claims_of(memory);
     if (l->side == RLT_SIDE_WORKER) {
         lane_consumer_init(&l->from, &h->forward, lane_forward_of(memory));

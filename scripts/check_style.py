@@ -27,7 +27,7 @@ FOLDER_MODULES = {
     "core/rpc": ["rpc"],
     "scheduler/policy": ["policy"],
     "scheduler/head": ["head_core", "head"],
-    "raylet": ["raylet_core", "raylet"],
+    "raylet": ["raylet_core", "raylet_files", "raylet"],
     "objectstore": ["os_client", "os_server"],
     "kernels": ["kernels"],
     "clients/lib": ["lib_core", "lib"],

@@ -87,17 +87,39 @@ static int follow(manta_client *client, const char *id)
 
 /* ---- verbs ---- */
 
+/* A job that is a shared object travels with its files, without being asked for. */
+static int add_object(const struct cli_args *args, const char **files)
+{
+    const char *program = args->rest[0], *dot = strrchr(program, '.');
+    size_t      count = 0;
+    bool        is_named = !dot || strcmp(dot, ".so");
+    for (; args->files[count]; count++) {
+        files[count] = args->files[count];
+        is_named |= strcmp(files[count], program) == 0;
+    }
+    if (!is_named && count == MT_CLI_LIST_MAX)
+        return cli_fail("at most %d files", MT_CLI_LIST_MAX);
+    files[count] = is_named ? NULL : program;
+    files[count + !is_named] = NULL;
+    if (!is_named && (program[0] == '/' || strncmp(program, "../", 3) == 0))
+        args->rest[0] = strrchr(program, '/') + 1; /* as it will be called there */
+    return CLI_OK;
+}
+
 static int submit(const struct cli_args *args, manta_client *client)
 {
     double      cpus = 0, gpus = 0, retries = 0, time_s = 0;
+    const char *files[MT_CLI_LIST_MAX + 2];
     manta_error e;
     if (!cli_number(args, CLI_OPT_NUM_CPUS, 0, &cpus) || !cli_number(args, CLI_OPT_NUM_GPUS, 0, &gpus) ||
         !cli_number(args, CLI_OPT_RETRIES, 0, &retries) || !cli_number(args, CLI_OPT_TIME_S, 0, &time_s))
         return CLI_USAGE;
+    if (add_object(args, files) != CLI_OK)
+        return CLI_FAILED;
     manta_job job = {.id = manta_job_new_id(),
                      .name = args->values[CLI_OPT_NAME] ? args->values[CLI_OPT_NAME] : args->rest[0],
                      .argv = (const char *const *)args->rest,
-                     .files = args->files,
+                     .files = files,
                      .env = args->env,
                      .time_s = (int64_t)time_s,
                      .retries = (uint32_t)retries,

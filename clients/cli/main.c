@@ -75,7 +75,7 @@ static const struct verb verbs[] = {
      BIT(HEAD) | PLACE | BIT(DIR) | BIT(STATE) | BIT(PORT) | NODE, PLAIN},
     {"stop", "", "end what `manta start` has started, and remove its files", cli_stop, BIT(DIR), PLAIN},
     {"status", "", "nodes, resources and what waits for them", cli_status, PLACE | BIT(OUTPUT), PLAIN},
-    {"submit", "[--] COMMAND [ARGUMENT...]", "run a command in the cluster as a job", cli_submit,
+    {"submit", "[--] COMMAND [ARGUMENT...]", "run a command, or a .so, in the cluster as a job", cli_submit,
      PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(RETRIES) | BIT(TIME_S) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(FOLLOW), COMMAND},
     {"job list", "", "all jobs, the newest first", cli_job_list, PLACE | BIT(OUTPUT), PLAIN},
     {"job status", "ID", "how a job stands", cli_job_status, PLACE | BIT(OUTPUT), PLAIN},

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct lib lib = {.lock = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .park_fd = -1};
+struct lib lib = {.lock = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .park_fd = -1, .event_fd = -1};
 
 #define X(name, number, text) static_assert((int)MANTA_##name == (int)MT_##name, "one number for one error");
 MT_CODES(X)
@@ -137,7 +137,9 @@ static void act(struct own_out *out)
     out->unmap.count = 0;
     for (size_t i = 0; i < out->deaths.count; i++)
         (void)mt_vec_push(&lib.news, out->deaths.data[i]).code;
-    if (out->deaths.count && lib.has_helper && lib.park) { /* it may sleep, though the leader is up */
+    if (MT_UNLIKELY(out->callbacks != NULL))
+        lib_callbacks_take(out);
+    if ((out->deaths.count || lib.callbacks) && lib.has_helper && lib.park) { /* it may sleep, though the leader is up */
         shm_add32(&lib.park->bell, 1);
         shm_futex_wake(&lib.park->bell, INT32_MAX);
     }
@@ -195,6 +197,10 @@ void lib_control(const struct lane_record *record, const uint8_t *payload, const
         struct ctl_space space;
         memcpy(&space, payload, sizeof space);
         lib_space_back(&space);
+    } else if (record->kind == CTL_SEGMENT_ASK && record->length >= LANE_RECORD_SIZE + sizeof(struct ctl_segment)) {
+        struct ctl_segment segment;
+        memcpy(&segment, payload, sizeof segment);
+        lib_segment_asked(segment.segment);
     } else if (record->kind == CTL_SHUTDOWN) {
         lib_break(MT_ECONN, "the raylet of this node is shutting down");
     } else if (record->kind == CTL_LANE || (record->kind == CTL_RECALL && lib.role == LIB_WORKER)) {

@@ -87,9 +87,17 @@ struct lib {
     MT_VEC(struct lib_request *) requests;
     MT_VEC(struct lib_watch) watches;
     MT_VEC(struct own_death) news; /* deaths whose callbacks are due */
+    struct own_waiter *callbacks, *callbacks_last; /* that are due */
+    uint64_t         callback_count; /* not yet run */
+    int              event_fd;       /* -1: not asked for */
+    uint64_t         event_seen;     /* own.completed when manta_progress looked last */
+    bool             is_rung;        /* the descriptor is readable */
+    bool             is_calling;     /* callbacks run */
     uint64_t         watch_number;
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
     uint32_t         calls_waiting; /* worker: running tasks and calls that wait inside the library */
+    uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
+    char             code[4096]; /* path of the .so that it loads; "": none */
     pthread_t        main_thread;
 };
 
@@ -122,12 +130,17 @@ typedef bool (*lib_ready)(void *arg);
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns);
 /* False inside a callback: nothing may wait there. */
 bool lib_may_wait(void);
+/* The calling thread is in a callback from now on, or not; what it was before. */
+bool lib_callback_enter(bool on);
 int64_t lib_deadline(int64_t timeout_ms);
 void lib_helper_start(void);
 void lib_helper_stop(void);
 /* Sends a request and waits for its answer. EPROTO, ETIMEDOUT, or the code of a CTL_REPLY (text then in *e). */
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
                       int64_t timeout_ms, manta_error *e);
+/* The same on the socket, with a descriptor (-1: none; it stays the caller's). */
+manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
+                             const void *more, size_t more_size, int fd, int64_t timeout_ms, manta_error *e);
 /* Runs callbacks of watches that are due; the lock is released around each. */
 void lib_run_news(void);
 
@@ -183,6 +196,23 @@ uint64_t            lib_method_hash(const char *method);
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
 void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);
 
+/* ---- lib_env.c, lib_pack.c: outside the lock ---- */
+struct manta_env { /* what manta_env_new gives */
+    uint64_t key;
+};
+struct lib_packed {
+    int      fd;
+    uint64_t size;
+    uint8_t  sha256[32];
+};
+#define LIB_CODE_FOLDER ".manta-code"
+/* Packs working_dir and files, and the .so under code_name (NULL: none). EENV, with the step in words. */
+manta_status lib_pack(const manta_runtime_env *env, const char *code_path, const char *code_name, struct lib_packed *out,
+                      manta_error *e);
+manta_status lib_env_make(const manta_runtime_env *env, uint64_t *out_key, manta_error *e);
+manta_status lib_env_enter(manta_error *e); /* a zygote: takes over what its raylet has said of it */
+manta_status lib_code_load(const char *path, manta_error *e);
+
 /* ---- lib_task.c ---- */
 /* Checks arguments against a signature (up to '>') and turns them into own_args. ETYPE, EINVAL into *f. */
 bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct own_arg *out,
@@ -190,6 +220,23 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
 /* Resources of options into a class; EINVAL into *f. */
 bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory,
                     const manta_resource *resources, int count, struct own_failure *f);
+/* A ready value as the user sees it; the ref is held until manta_release. Under the lock. */
+manta_status lib_view(struct own_ref *ref, manta_view *out, int64_t deadline_ns, manta_error *e);
+/* The ref behind a view of a value in the store; NULL: inline, or an item. *out_place: what is pinned. */
+struct own_ref *lib_view_ref(const manta_view *view, struct lane_ref *out_place);
+/* Submits a task or a method; `call` says how many values are wanted (count, more), or brings the stream. Never NULL: all
+ * that comes back may have failed. Takes the lock. */
+struct own_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv,
+                              struct own_call *call);
+struct own_ref *lib_call_name(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv,
+                              struct own_call *call);
+struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int argc, const manta_arg *argv,
+                                struct own_call *call);
+/* Under the lock: all that the call would give, failed. */
+struct own_ref *lib_failed_call(const struct own_call *call, const struct own_failure *f);
+/* How many values the caller wants against how many the signature gives; ETYPE into *f. */
+bool lib_results_fit(const char *name, const char *signature, const struct own_call *call, const char *file, int line,
+                     struct own_failure *f);
 /* Under the lock: submits, once there is room, and wakes whom it must. NULL, and *f, only without memory. */
 struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f);
 manta_ref *lib_failed_ref(const struct own_failure *f);
@@ -216,8 +263,44 @@ void lib_store_trim(uint64_t now_ns);
  * on another node: that is what is to be unpinned. */
 manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
 void lib_store_unpin(const struct lane_ref *ref);
+void lib_segment_asked(uint32_t segment); /* CTL_SEGMENT_ASK */
 void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped);
 void lib_space_back(const struct ctl_space *space);
+
+/* ---- lib_return.c: what a function returns ---- */
+/* Writes one value as `*out` and, behind it, at most `room` bytes: inline, else a place with index `index` of the running
+ * task. */
+manta_status lib_value_make(manta_ctx *c, mt_id id, const manta_arg *from, size_t room, struct lane_value *out,
+                            void *bytes);
+manta_status lib_return(manta_ctx *c, uint32_t index, char type, const void *data, size_t size);
+/* All values of a function with several, behind each other in c->many. ETYPE (and c->failure): one is missing. */
+manta_status lib_returned(manta_ctx *c, size_t *out_size);
+/* The letter of a value in the signature; '*' where it does not say. */
+char lib_result_letter(const char *signature, uint32_t index);
+uint32_t lib_result_count(const char *signature);
+
+/* ---- lib_stream.c ---- */
+/* Under the lock, which is released meanwhile: the completion ring had no room for the running task's record. False: its
+ * owner is dead, and nobody will ever read it. */
+bool lib_outcome_wait(const manta_ctx *c);
+
+/* ---- lib_declared.c ---- */
+/* Where the data of a value ends, whose last bytes may be declared refs. */
+size_t lib_declared_size(const struct lane_ref *place, const void *data);
+/* A value of `size` bytes and the refs that it declares, in the store. Takes and gives the lock. */
+manta_status lib_declared_store(const void *data, size_t size, manta_ref *const *refs, size_t count, struct os_place *place,
+                                void **out, size_t *out_size, manta_error *e);
+
+/* ---- lib_callback.c: all under the lock ---- */
+/* Runs what is due, on the calling thread; the lock is released around each. */
+void lib_run_callbacks(void);
+void lib_callbacks_take(struct own_out *out);
+void lib_callbacks_end(void);
+/* With an event descriptor callbacks run in manta_progress alone. */
+bool lib_has_events(void);
+/* Makes the descriptor readable, if something came since manta_progress looked last. */
+void lib_events_ring(void);
+void lib_events_seen(void);
 
 /* ---- lib_worker.c ---- */
 struct manta_ctx {
@@ -228,8 +311,12 @@ struct manta_ctx {
     bool            has_failed, has_value;
     bool            is_waiting; /* inside the library */
     bool            wants_exit, wants_save; /* the method asked for it */
-    mt_id           value_id;    /* of a result that lives in the store */
-    uint32_t        owner_node;  /* of that result */
+    uint32_t        results; /* values that are wanted, from 1 */
+    uint32_t        ahead;   /* of a generator: items beyond what is used; 0: it is none */
+    uint8_t        *many;    /* more than one value: each in a slot of its own; made at first use, kept */
+    void           *into;    /* manta_map: where the value goes, as bytes of this size */
+    size_t          into_size;
+    uint64_t        yielded;
     uint8_t         flags; /* LANE_VALUE_... */
     char            type;
     uint32_t        size;

@@ -25,6 +25,7 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
     memset(spec, 0, sizeof *spec);
     spec->name = name;
     spec->flags = CTL_CLASS_ACTOR;
+    spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return true;
     spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;
@@ -160,6 +161,9 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
         own_failure_set(&f, e.code, "%s", e.message);
     } else if (!type) {
         lib_unknown_function(&f, "actor type", name ? name : "(null)");
+    } else if (lib.own.class_list.count >= MT_RLT_CLASSES_MAX) {
+        own_failure_set(&f, MT_EAGAIN, "this process has %d actors and kinds of task at a time, as many as it may: free some",
+                        MT_RLT_CLASSES_MAX);
     } else if (lib_args(type->name, type->signature, argc, argv, args, wires, &f, type->file, type->line) &&
                actor_spec(&spec, type->name, opts, &f) && check_concurrency(type, opts, &f) &&
                check_lifetime(type, opts, &f)) {
@@ -189,10 +193,10 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
 
 /* The call's group, and whether it may be made now; EINVAL, EAGAIN into *f. */
 static bool may_call(const struct own_actor *actor, const manta_actor_type *type, const manta_method *m,
-                     const manta_actor_call_opts *opts, struct own_call *call, struct own_failure *f)
+                     struct own_call *call, struct own_failure *f)
 {
-    if (type->groups[0].name || opts) {
-        const char *name = opts && opts->group ? opts->group : group_name(m);
+    if (type->groups[0].name || call->group_name) {
+        const char *name = call->group_name ? call->group_name : group_name(m);
         int         group = group_of(type, name);
         if (group < 0) {
             own_failure_set(f, MT_EINVAL, "actor %s has no concurrency group '%.60s'", type->name, name);
@@ -212,25 +216,22 @@ static bool may_call(const struct own_actor *actor, const manta_actor_type *type
     return true;
 }
 
-manta_ref *manta_actor_call(manta_actor *handle, const char *method, int argc, const manta_arg *argv)
+struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int argc, const manta_arg *argv,
+                                struct own_call *call)
 {
-    return manta_actor_call_with(handle, method, NULL, argc, argv);
-}
-
-manta_ref *manta_actor_call_with(manta_actor *handle, const char *method, const manta_actor_call_opts *opts, int argc,
-                                 const manta_arg *argv)
-{
-    struct own_actor     *actor = (struct own_actor *)handle;
     struct own_arg        args[MANTA_ARGS_MAX];
     struct own_actor_wire wires[MANTA_ARGS_MAX];
     struct own_failure    f;
-    struct own_call       call = {.actor = actor, .argc = argc, .args = args, .kind = LANE_CALL};
     const manta_actor_type *type;
     const manta_method     *m;
     struct own_ref         *ref = NULL;
     struct lib_spilled      spilled = {.count = 0};
     manta_error             e;
 
+    call->actor = actor;
+    call->argc = argc;
+    call->args = args;
+    call->kind = LANE_CALL;
     type = actor && lib.role != LIB_NONE ? lib_actor_type_of_hash(actor->type) : NULL;
     m = type && method ? lib_method_find(type, method) : NULL;
     if (m)
@@ -243,23 +244,36 @@ manta_ref *manta_actor_call_with(manta_actor *handle, const char *method, const 
     } else if (!actor) {
         own_failure_set(&f, MT_EINVAL, "a call on an actor handle that is NULL");
     } else if (actor->state == OWN_ACTOR_DEAD && actor->failure) {
-        f = *actor->failure;
+        own_actor_failure(actor, method, &f);
     } else if (!method) {
         own_failure_set(&f, MT_EINVAL, "a call of actor %s without the name of a method", actor->name);
     } else if (!m) {
         lib_unknown_method(&f, actor->name, type, method);
-    } else if (may_call(actor, type, m, opts, &call, &f) &&
-               lib_args(m->name, m->signature, argc, argv, args, wires, &f, type->file, type->line)) {
-        call.function = lib_hash(m->name);
-        call.name = m->name;
-        call.retries = actor->call_retries;
-        ref = lib_submit(&call, &f);
+    } else if (may_call(actor, type, m, call, &f) &&
+               lib_args(m->name, m->signature, argc, argv, args, wires, &f, type->file, type->line) &&
+               lib_results_fit(m->name, m->signature, call, type->file, type->line, &f)) {
+        call->function = lib_hash(m->name);
+        call->name = m->name;
+        call->retries = actor->call_retries;
+        ref = lib_submit(call, &f);
     }
-    if (!ref)
-        ref = (struct own_ref *)lib_failed_ref(&f);
+    ref = ref ? ref : lib_failed_call(call, &f);
     lib_unlock();
     lib_spilled_drop(&spilled);
-    return (manta_ref *)ref;
+    return ref;
+}
+
+manta_ref *manta_actor_call(manta_actor *actor, const char *method, int argc, const manta_arg *argv)
+{
+    struct own_call call = {.count = 1};
+    return (manta_ref *)lib_call_method((struct own_actor *)actor, method, argc, argv, &call);
+}
+
+manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts, int argc,
+                                 const manta_arg *argv)
+{
+    struct own_call call = {.count = 1, .group_name = opts ? opts->group : NULL};
+    return (manta_ref *)lib_call_method((struct own_actor *)actor, method, argc, argv, &call);
 }
 
 manta_ref *manta_actor_end(manta_actor *handle)

@@ -76,8 +76,10 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
 {
     static const manta_init_opts defaults;
     const manta_init_opts *o = opts ? opts : &defaults;
-    char      text[256] = "";
-    mt_status st;
+    char         text[256] = "";
+    uint64_t     env = 0;
+    manta_status code;
+    mt_status    st;
 
     if (!o->name_space || strlen(o->name_space) < sizeof lib.name_space) /* workers are in the driver's */
         snprintf(lib.name_space, sizeof lib.name_space, "%s", o->name_space ? o->name_space : "default");
@@ -99,6 +101,13 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     }
     lib.main_thread = pthread_self();
     lib.role = LIB_DRIVER;
+    if (o->runtime_env && (code = lib_env_make(o->runtime_env, &env, e)) != MANTA_OK) {
+        manta_shutdown();
+        return code;
+    }
+    lib.env = env;
+    if (o->runtime_env && o->runtime_env->code && !realpath(o->runtime_env->code, lib.code))
+        lib.code[0] = 0;
     return MANTA_OK;
 }
 
@@ -121,6 +130,7 @@ int manta_shutdown(void)
     mt_vec_fini(&lib.watches);
     mt_vec_fini(&lib.news);
     mt_vec_fini(&lib.requests);
+    lib_callbacks_end();
     os_client_fini(&lib.store);
     wrk_fini(&lib.wrk);
     own_fini(&lib.own);

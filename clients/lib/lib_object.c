@@ -46,7 +46,7 @@ static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, b
 
     if (!request)
         return lib_error(e, MANTA_ENOMEM, "no memory for a request");
-    code = lib_call(request, kind, &ask, sizeof ask, MT_LIB_REQUEST_MS, e);
+    code = lib_call(request, kind, &ask, sizeof ask, is_own ? MT_LIB_ROOM_MS : MT_LIB_REQUEST_MS, e);
     if (code == MANTA_OK && (request->size < sizeof got || request->fd_count != 2))
         code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no segment");
     if (code) {
@@ -96,20 +96,24 @@ void lib_store_warm(const struct os_place *place, void *data)
         (void)madvise((void *)first, (uintptr_t)data + place->cold - first, MADV_POPULATE_WRITE);
 }
 
+static void segment_give_back(const struct os_trim *trim)
+{
+    struct ctl_segment back = {.segment = trim->segment, .size = trim->size};
+    unmap(trim->data, trim->size);
+    unmap(trim->generations, os_generations_bytes(trim->size));
+    own_send(&lib.own, CTL_SEGMENT_BACK, own_id_next(&lib.own), &back, sizeof back);
+}
+
 void lib_store_trim(uint64_t now_ns)
 {
-    struct os_trim     trim;
-    struct ctl_segment back;
+    struct os_trim trim;
     if (now_ns < lib.trim_at_ns)
         return;
     os_client_trim(&lib.store, MT_LIB_WARM_BYTES, &trim);
     if (trim.kind == OS_TRIM_PAGES) {
         (void)madvise(trim.data, trim.size, MADV_REMOVE); /* under the lock: the place may be given out again at once */
     } else if (trim.kind == OS_TRIM_SEGMENT) {
-        unmap(trim.data, trim.size);
-        unmap(trim.generations, os_generations_bytes(trim.size));
-        back = (struct ctl_segment){.segment = trim.segment, .size = trim.size};
-        own_send(&lib.own, CTL_SEGMENT_BACK, own_id_next(&lib.own), &back, sizeof back);
+        segment_give_back(&trim);
     } else {
         os_client_trim_round(&lib.store);
         lib.trim_at_ns = now_ns + (uint64_t)OS_TRIM_ROUND_MS * 1000000;
@@ -138,11 +142,12 @@ static manta_status pull(struct lane_ref *ref, int64_t deadline_ns, manta_error 
 manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
 {
     const struct lane_ref asked = *ref;
-    bool                  is_copy = ref->node != lib.own.node;
+    bool                  must_ask = ref->node != lib.own.node;
     for (int attempt = 0; attempt < PIN_ATTEMPTS; attempt++) {
         manta_status code;
         mt_status    st;
-        if (ref->node != lib.own.node) {
+        if (must_ask) {
+            *ref = asked;
             code = pull(ref, deadline_ns, e);
             if (code)
                 return code;
@@ -153,17 +158,18 @@ manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t dead
         code = lib_error_status(e, st);
         if (st.code == MT_ENOENT)
             code = segment_map(CTL_SEGMENT_MAP, ref->segment, 0, false, e);
-        if (code == MANTA_EOBJ_LOST && is_copy)
-            *ref = asked; /* the copy went between the answer and the pin: once more */
-        else if (code)
+        if (code && code != MANTA_EOBJ_LOST)
             return code;
+        must_ask = code == MANTA_EOBJ_LOST; /* it is on disk; or the copy went between the answer and the pin */
     }
-    return lib_error(e, MANTA_EOBJ_LOST, "the value's segment can't be mapped");
+    return lib_error(e, MANTA_EOBJ_LOST, "the value was moved %d times while it was to be read: the object store is too small",
+                     PIN_ATTEMPTS);
 }
 
 void lib_store_unpin(const struct lane_ref *ref)
 {
-    (void)os_client_unpin(&lib.store, ref).code;
+    if (os_client_unpin(&lib.store, ref).code == MT_EAGAIN) /* freed meanwhile, and the raylet has it on disk */
+        own_send(&lib.own, CTL_OBJECT_DEAD, own_id_next(&lib.own), ref, sizeof *ref);
 }
 
 /* The last ref of a value of ours went. Only the one who wrote it may reuse the place by itself, and only if nobody
@@ -173,6 +179,13 @@ void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped)
     if (!escaped && os_client_free(&lib.store, place->segment, place->offset).code == 0)
         return;
     own_send(own, CTL_OBJECT_DEAD, own_id_next(own), place, sizeof *place);
+}
+
+void lib_segment_asked(uint32_t segment)
+{
+    struct os_trim trim;
+    if (os_client_surrender(&lib.store, segment, &trim).code == MT_OK)
+        segment_give_back(&trim);
 }
 
 void lib_space_back(const struct ctl_space *space)

@@ -186,6 +186,7 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
 {
     memset(spec, 0, sizeof *spec);
     spec->name = name;
+    spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return add_resource(spec, "CPU", 1, 1000, f);
     spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;
@@ -214,6 +215,16 @@ manta_ref *lib_failed_ref(const struct own_failure *f)
                  "manta_init has not been called in this process");
     }
     return (manta_ref *)&no_memory;
+}
+
+struct own_ref *lib_failed_call(const struct own_call *call, const struct own_failure *f)
+{
+    struct own_ref *ref = (struct own_ref *)lib_failed_ref(f);
+    for (uint32_t i = 0; i + 1 < call->count; i++)
+        call->more[i] = (struct own_ref *)lib_failed_ref(f);
+    if (call->stream)
+        call->stream->end = ref;
+    return ref;
 }
 
 /* Submitted work is bounded: more waits here until some is done, except where waiting would be for ourselves. */
@@ -256,47 +267,89 @@ struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f)
     return ref;
 }
 
-manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv)
+bool lib_results_fit(const char *name, const char *signature, const struct own_call *call, const char *file, int line,
+                     struct own_failure *f)
+{
+    const char *letters = strchr(signature, '>');
+    uint32_t    gives = lib_result_count(signature), wants = call->count ? call->count : 1;
+    bool        any = letters && strchr(letters, '*');
+    if (call->stream && gives > 1 && !any)
+        own_failure_set(f, MT_ETYPE, "%s returns %u values (\"%s\"): items of a generator have one type; defined at %s:%d",
+                        name, gives, signature, file, line);
+    else if (!call->stream && wants != (gives ? gives : 1) && !any)
+        own_failure_set(f, MT_ETYPE, "%s returns %u value%s (\"%s\"), not %u: use manta_call_n; defined at %s:%d", name, gives,
+                        gives == 1 ? "" : "s", signature, wants, file, line);
+    else
+        return true;
+    snprintf(f->function, sizeof f->function, "%s", name);
+    return false;
+}
+
+static void task_call(const manta_task_opts *opts, struct own_call *call)
+{
+    call->kind = LANE_TASK;
+    call->retries = 3;
+    if (opts) {
+        call->retries = opts->max_retries == 0 ? 3 : opts->max_retries < 0 ? 0 : opts->max_retries;
+        call->retry_on_error = opts->retry_on_error;
+    }
+}
+
+struct own_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv,
+                              struct own_call *call)
 {
     struct own_arg        args[MANTA_ARGS_MAX];
     struct own_actor_wire wires[MANTA_ARGS_MAX];
     struct own_failure    f;
     struct own_ref       *ref = NULL;
-    struct own_call       call = {.function = entry->hash, .name = entry->name, .argc = argc, .args = args,
-                                  .kind = LANE_TASK, .retries = 3};
     struct lib_spilled    spilled;
     argv = lib_spill(&spilled, entry->signature, argc, argv);
-    if (opts) {
-        call.retries = opts->max_retries == 0 ? 3 : opts->max_retries < 0 ? 0 : opts->max_retries;
-        call.retry_on_error = opts->retry_on_error;
-    }
+    call->function = entry->hash;
+    call->name = entry->name;
+    call->argc = argc;
+    call->args = args;
+    task_call(opts, call);
     lib_lock();
     if (lib.role == LIB_NONE || lib.broken || lib.role == LIB_OVER) {
         manta_error e;
         own_failure_set(&f, lib_check(&e), "%s", e.message);
     } else if (lib_args(entry->name, entry->signature, argc, argv, args, wires, &f, entry->file, entry->line) &&
-               refs_are_ours(args, argc, entry->name, &f) && (call.cls = class_of(entry, opts, &f))) {
-        ref = lib_submit(&call, &f);
+               refs_are_ours(args, argc, entry->name, &f) &&
+               lib_results_fit(entry->name, entry->signature, call, entry->file, entry->line, &f) &&
+               (call->cls = class_of(entry, opts, &f))) {
+        ref = lib_submit(call, &f);
     }
-    if (!ref)
-        ref = (struct own_ref *)lib_failed_ref(&f);
+    ref = ref ? ref : lib_failed_call(call, &f);
     lib_unlock();
     lib_spilled_drop(&spilled);
-    return (manta_ref *)ref;
+    return ref;
+}
+
+manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv)
+{
+    struct own_call call = {.count = 1};
+    return (manta_ref *)lib_call_task(entry, opts, argc, argv, &call);
+}
+
+struct own_ref *lib_call_name(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv,
+                              struct own_call *call)
+{
+    manta_entry       *entry = name ? lib_entry_find(name) : NULL;
+    struct own_failure f;
+    struct own_ref    *ref;
+    if (entry)
+        return lib_call_task(entry, opts, argc, argv, call);
+    lib_unknown_function(&f, "remote function", name ? name : "(null)");
+    lib_lock();
+    ref = lib_failed_call(call, &f);
+    lib_unlock();
+    return ref;
 }
 
 manta_ref *manta_call(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv)
 {
-    manta_entry       *entry = name ? lib_entry_find(name) : NULL;
-    struct own_failure f;
-    manta_ref         *ref;
-    if (entry)
-        return manta_call_entry(entry, opts, argc, argv);
-    lib_unknown_function(&f, "remote function", name ? name : "(null)");
-    lib_lock();
-    ref = lib_failed_ref(&f);
-    lib_unlock();
-    return ref;
+    struct own_call call = {.count = 1};
+    return (manta_ref *)lib_call_name(name, opts, argc, argv, &call);
 }
 
 /* ---- results ---- */
@@ -349,8 +402,8 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
     return MANTA_OK;
 }
 
-/* What a view of a value of another node holds: the ref goes on naming the value itself, for the copy may go before the
- * ref does. Told from a plain ref by the lowest bit of manta_view.hold. */
+/* What a view of a copy holds, of a value of another node or on disk: the ref goes on naming the value itself, for the
+ * copy may go before the ref does. Told from a plain ref by the lowest bit of manta_view.hold. */
 struct copy_view {
     struct own_ref *ref;
     struct lane_ref here;
@@ -377,21 +430,50 @@ static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadl
     struct lane_ref   here = ref->value.place;
     struct copy_view *copy = NULL;
     manta_status      code;
-    if (here.node != lib.own.node && !(copy = malloc(sizeof *copy)))
-        return lib_error(e, MANTA_ENOMEM, "no memory for a view");
     code = lib_store_pin(&here, &out->data, deadline, e);
     if (code) {
         value_is_out_of_reach(ref, e);
-        free(copy);
         return code;
+    }
+    if (memcmp(&here, &ref->value.place, sizeof here) != 0 && !(copy = malloc(sizeof *copy))) {
+        lib_store_unpin(&here);
+        return lib_error(e, MANTA_ENOMEM, "no memory for a view");
     }
     out->hold = ref;
     out->size = here.size - (ref->type == 's');
+    if (ref->value.place.flags & LANE_REF_DECLARES)
+        out->size = lib_declared_size(&here, out->data);
     if (copy) {
         *copy = (struct copy_view){ref, here};
         out->hold = (void *)((uintptr_t)copy | 1);
     }
     return MANTA_OK;
+}
+
+manta_status lib_view(struct own_ref *ref, manta_view *out, int64_t deadline_ns, manta_error *e)
+{
+    manta_status code = MANTA_OK;
+    if (ref->state == OWN_REF_INLINE) {
+        out->data = own_ref_bytes(ref);
+        out->size = ref->type == 's' && ref->size ? ref->size - 1 : ref->size;
+        out->hold = ref;
+    } else {
+        code = view_pin(ref, out, deadline_ns, e);
+    }
+    out->type = (char)ref->type;
+    if (code == MANTA_OK)
+        own_ref_hold(ref);
+    return code;
+}
+
+struct own_ref *lib_view_ref(const manta_view *view, struct lane_ref *out_place)
+{
+    struct copy_view *copy = copy_view_of(view);
+    struct own_ref   *ref = copy ? copy->ref : view->hold;
+    if (!ref || ref->state != OWN_REF_PLACE)
+        return NULL;
+    *out_place = copy ? copy->here : ref->value.place;
+    return ref;
 }
 
 manta_status manta_get(manta_ref *handle, int64_t timeout_ms, manta_view *out, manta_error *e)
@@ -405,18 +487,8 @@ manta_status manta_get(manta_ref *handle, int64_t timeout_ms, manta_view *out, m
     memset(out, 0, sizeof *out);
     lib_lock();
     code = await(ref, deadline, timeout_ms, e);
-    if (code == MANTA_OK) {
-        if (ref->state == OWN_REF_INLINE) {
-            out->data = own_ref_bytes(ref);
-            out->size = ref->type == 's' && ref->size ? ref->size - 1 : ref->size;
-            out->hold = ref;
-        } else {
-            code = view_pin(ref, out, deadline, e);
-        }
-        out->type = (char)ref->type;
-    }
     if (code == MANTA_OK)
-        own_ref_hold(ref);
+        code = lib_view(ref, out, deadline, e);
     lib_unlock();
     return code;
 }
@@ -551,8 +623,10 @@ void manta_progress(void)
     lib_lock();
     if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
         lib.calls++;
+        lib_events_seen();
         lib_pump();
         lib_run_news();
+        lib_run_callbacks();
     }
     lib_unlock();
 }

@@ -20,6 +20,13 @@ bool lib_may_wait(void)
     return !in_callback;
 }
 
+bool lib_callback_enter(bool on)
+{
+    bool before = in_callback;
+    in_callback = on;
+    return before;
+}
+
 int64_t lib_deadline(int64_t timeout_ms)
 {
     if (timeout_ms < 0 || timeout_ms > INT64_MAX / 2000000)
@@ -48,12 +55,13 @@ static void tick(uint64_t now)
     lib_act();
 }
 
-/* Sleeps in the park page until something comes, at most until the deadline. Nothing may have come since `bell`. */
-static void park(int64_t deadline_ns, uint64_t now)
+/* Sleeps in the park page until something comes, at most until the deadline. Nothing may have come since `bell`: what
+ * the caller waits for, in memory that the pump does not look at, is looked at once more. */
+static void park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
 {
     int64_t  limit = MT_LIB_SLEEP_NS;
     uint32_t bell = lane_park_prepare(lib.park);
-    if (lib_pump() || lib.broken) {
+    if (lib_pump() || lib.broken || (ready && ready(arg))) {
         lane_park_cancel(lib.park);
         return;
     }
@@ -118,7 +126,7 @@ static void lead_end(void)
 }
 
 /* One round of a leader: look, or spin a little, or sleep. `idle_since` is when something last came. */
-static void lead_once(int64_t deadline_ns, uint64_t *idle_since)
+static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t *idle_since)
 {
     uint64_t now;
     if (lib_pump()) {
@@ -142,7 +150,7 @@ static void lead_once(int64_t deadline_ns, uint64_t *idle_since)
         lib_lock();
         return;
     }
-    park(deadline_ns, now);
+    park(ready, arg, deadline_ns, now);
 }
 
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
@@ -162,7 +170,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         }
         lib.is_led = true;
         lib.leader = pthread_self();
-        lead_once(deadline_ns, &idle_since);
+        lead_once(ready, arg, deadline_ns, &idle_since);
     }
     if (lib.is_led && pthread_equal(lib.leader, pthread_self())) {
         shm_store32(&lib.park->state, LANE_BUSY);
@@ -179,10 +187,8 @@ static bool request_is_done(void *arg)
     return ((struct lib_request *)arg)->is_done;
 }
 
-manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
-                      int64_t timeout_ms, manta_error *e)
+static manta_status call_begin(struct lib_request *request, manta_error *e)
 {
-    struct ctl_reply reply;
     if (in_callback)
         return lib_error(e, MANTA_EDEADLK, "this call waits for the raylet, which a callback may not do");
     request->id = own_id_next(&lib.own);
@@ -190,7 +196,12 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
     request->fd_count = 0;
     if (mt_vec_push(&lib.requests, request).code)
         return lib_error(e, MANTA_ENOMEM, "no memory for a request to the raylet");
-    own_send(&lib.own, kind, request->id, payload, size);
+    return MANTA_OK;
+}
+
+static manta_status call_end(struct lib_request *request, int64_t timeout_ms, manta_error *e)
+{
+    struct ctl_reply reply;
     lib_wait(request_is_done, request, lib_deadline(timeout_ms));
     for (size_t i = 0; i < lib.requests.count; i++)
         if (lib.requests.data[i] == request)
@@ -207,6 +218,27 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
     if (reply.code == MT_OK)
         return MANTA_OK;
     return lib_error(e, reply.code, "%.*s", CTL_TEXT_SIZE - 1, reply.text[0] ? reply.text : mt_code_text(reply.code));
+}
+
+manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
+                      int64_t timeout_ms, manta_error *e)
+{
+    manta_status code = call_begin(request, e);
+    if (code)
+        return code;
+    own_send(&lib.own, kind, request->id, payload, size);
+    return call_end(request, timeout_ms, e);
+}
+
+manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
+                             const void *more, size_t more_size, int fd, int64_t timeout_ms, manta_error *e)
+{
+    manta_status code = call_begin(request, e);
+    if (code)
+        return code;
+    if (lib_socket_send(lib.socket, kind, request->id, payload, size, more, more_size, fd).code)
+        lib_break(MT_ECONN, "the raylet of this node is gone");
+    return call_end(request, timeout_ms, e);
 }
 
 /* ---- deaths ---- */
@@ -257,6 +289,17 @@ static void nap(int64_t ns)
     lib_lock();
 }
 
+/* Callbacks that are due: here, or in manta_progress of a program with a loop of its own, which is told. */
+static void serve(void)
+{
+    if (lib_has_events()) {
+        lib_events_ring();
+        return;
+    }
+    lib_run_news();
+    lib_run_callbacks();
+}
+
 static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
 {
     uint64_t now = lib_now_ns();
@@ -267,20 +310,21 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
     if (lib.is_led) {
         nap(lib.role == LIB_WORKER && !lib.watches.count && now - *active_ns > MT_LIB_ACTIVE_NS ? MT_LIB_IDLE_NAP_NS
                                                                                                : MT_LIB_TICK_NS);
-        lib_run_news(); /* the leader hears of deaths, but its wait may be a long one */
+        serve(); /* the leader hears of what comes, but its wait may be a long one */
         return;
     }
     lib_pump();
     tick(now);
-    lib_run_news();
-    if (now - *active_ns < MT_LIB_ACTIVE_NS) {
+    serve();
+    if (now - *active_ns < MT_LIB_ACTIVE_NS && !lib_has_events()) {
         nap(MT_LIB_TICK_NS);
         return;
     }
     /* Nothing under way: sleep where the raylet and our actors can wake us. A thread that wants to wait takes the
-     * lead over without asking; both then sleep on the same bell, and a ring wakes both. */
-    park(INT64_MAX, now);
-    lib_run_news();
+     * lead over without asking; both then sleep on the same bell, and a ring wakes both. With an event descriptor
+     * results wake us too: nobody else waits for them. */
+    park(NULL, NULL, lib.own.outstanding && lib_has_events() ? (int64_t)(now + MT_LIB_TICK_NS) : INT64_MAX, now);
+    serve();
 }
 
 static void *helper_main(void *arg)

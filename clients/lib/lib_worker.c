@@ -7,7 +7,6 @@
 #include "clients/lib/lib.h"
 
 #include <execinfo.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,7 +21,6 @@ static struct {
     uint32_t          calls;      /* since create */
     mt_id             id;         /* of the record of create: what snapshots are named by */
     uint32_t          owner_node;
-    uint16_t          saves;
     pthread_mutex_t   save_lock; /* snapshots go out in the order in which they were taken */
     uint32_t          concurrency; /* of the default group, as its creator asked */
 } actor = {.save_lock = PTHREAD_MUTEX_INITIALIZER};
@@ -31,34 +29,16 @@ __thread manta_ctx *lib_running;
 
 /* ---- results ---- */
 
+/* One small value stands in the context; everything else is rarer. */
 static manta_status keep(manta_ctx *c, char type, const void *data, size_t size)
 {
-    manta_error     e;
-    struct os_place place;
-    struct lane_ref wire;
-    void           *to;
-    manta_status    code;
-
+    if (MT_UNLIKELY(c->results > 1 || c->into || size > MANTA_INLINE_MAX))
+        return lib_return(c, 0, type, data, size);
     c->type = type;
     c->has_value = true;
     c->flags = 0;
-    if (size <= MANTA_INLINE_MAX) {
-        memcpy(c->bytes + sizeof(struct lane_value), data, size);
-        c->size = (uint32_t)size;
-        return MANTA_OK;
-    }
-    lib_lock();
-    code = lib_store_alloc(size, &place, &to, &e);
-    lib_unlock();
-    if (code)
-        return manta_fail(c, 0, "a result of %zu bytes: %s", size, e.message), code;
-    lib_store_warm(&place, to);
-    os_copy(to, data, size);
-    os_client_publish(&lib.store, place, to, c->value_id, c->owner_node, size,
-                      (uint8_t)type, &wire);
-    memcpy(c->bytes + sizeof(struct lane_value), &wire, sizeof wire);
-    c->size = sizeof wire;
-    c->flags = LANE_VALUE_SHARED;
+    memcpy(c->bytes + sizeof(struct lane_value), data, size);
+    c->size = (uint32_t)size;
     return MANTA_OK;
 }
 
@@ -80,11 +60,11 @@ manta_status manta_return_bool(manta_ctx *c, bool x)
 }
 manta_status manta_return_str(manta_ctx *c, const char *s)
 {
-    return keep(c, 's', s, strlen(s) + 1);
+    return s ? keep(c, 's', s, strlen(s) + 1) : lib_return(c, 0, 's', NULL, 1);
 }
 manta_status manta_return_bytes(manta_ctx *c, const void *data, size_t size)
 {
-    return keep(c, 'y', data, size);
+    return data && size ? keep(c, 'y', data, size) : lib_return(c, 0, 'y', data, size);
 }
 
 manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...)
@@ -125,9 +105,11 @@ static bool take_shared(struct arguments *a, manta_arg *to, char type, const uin
 {
     struct lane_ref ref;
     const void     *data;
+    bool            declares;
     if (size != sizeof ref)
         return lib_error(e, MANTA_EPROTO, "a place that is not one"), false;
     memcpy(&ref, bytes, sizeof ref);
+    declares = ref.flags & LANE_REF_DECLARES;
     if (ref.job != lib.own.job)
         return lib_error(e, MANTA_EWRONGJOB, "an argument is a value of another job"), false;
     lib_lock();
@@ -137,6 +119,8 @@ static bool take_shared(struct arguments *a, manta_arg *to, char type, const uin
     }
     lib_unlock();
     a->pinned[a->pinned_count++] = ref;
+    if (declares)
+        ref.size = lib_declared_size(&ref, data);
     to->type = type == '*' ? (char)ref.type : type;
     if (to->type == 's' || to->type == 'y') {
         to->y.data = data;
@@ -307,6 +291,7 @@ static manta_status run_create(manta_ctx *c, struct arguments *a, const struct w
     if (!type)
         return manta_fail(c, 0, "no such actor type in this executable"), MANTA_ENOFUNC;
     c->name = type->name;
+    c->signature = type->signature;
     if (!take_arguments(a, type->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     actor.type = type;
@@ -351,6 +336,7 @@ static manta_status run_method(manta_ctx *c, struct arguments *a, const struct w
     if (!m)
         return manta_fail(c, 0, "no such method in this executable"), MANTA_ENOFUNC;
     c->name = m->name;
+    c->signature = m->signature;
     if (!take_arguments(a, m->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     return m->run(c, actor.self, a->count, a->args);
@@ -362,6 +348,7 @@ static manta_status run_task(manta_ctx *c, struct arguments *a, const struct wrk
     if (!entry)
         return manta_fail(c, 0, "no such remote function in this executable"), MANTA_ENOFUNC;
     c->name = entry->name;
+    c->signature = entry->signature;
     if (!take_arguments(a, entry->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     return entry->run(c, a->count, a->args);
@@ -378,15 +365,26 @@ static size_t failure_payload(manta_ctx *c, manta_status code, uint8_t *out, siz
     return sizeof head + (size_t)n;
 }
 
+/* What the caller wants back. */
+static void context_begin(manta_ctx *c, struct wrk_run *run)
+{
+    struct lane_call_head head = {0};
+    if (run->size >= sizeof head && run->record.kind != LANE_CREATE)
+        memcpy(&head, run->payload, sizeof head);
+    c->run = run;
+    c->has_failed = c->has_value = c->is_waiting = c->wants_exit = c->wants_save = false;
+    c->name = c->signature = NULL;
+    c->into = NULL;
+    c->yielded = 0;
+    c->ahead = head.results & LANE_STREAM ? head.results & (LANE_STREAM - 1) : 0;
+    c->results = c->ahead || head.results > LANE_RESULTS_MAX || !head.results ? 1 : head.results;
+}
+
 /* User code, without the lock. */
 static manta_status run_user(manta_ctx *c, struct arguments *a, struct wrk_run *run)
 {
     manta_status code;
-    c->run = run;
-    c->has_failed = c->has_value = c->is_waiting = c->wants_exit = c->wants_save = false;
-    c->value_id = mt_id_with_index(run->record.id, 1);
-    c->owner_node = run->lane->owner_node;
-    c->name = NULL;
+    context_begin(c, run);
     a->count = a->pinned_count = a->ref_count = a->actor_count = 0;
     lib_running = c;
     if (run->record.kind == LANE_TASK)
@@ -400,17 +398,18 @@ static manta_status run_user(manta_ctx *c, struct arguments *a, struct wrk_run *
 }
 
 /* What save gives back goes to the creator, before the outcome of the call after which it was taken. */
-static void save_state(manta_ctx *c)
+static void save_state(void)
 {
     struct lane_value value = {.type = 'y'};
+    struct wrk_lane   creator = {.owner_node = actor.owner_node};
+    struct wrk_run    run = {.lane = &creator, .record = {.kind = LANE_CREATE, .id = actor.id}};
     manta_ctx        *s = malloc(sizeof *s);
     if (!s)
         return; /* the older snapshot stands */
     pthread_mutex_lock(&actor.save_lock);
-    s->run = c->run;
-    s->has_failed = s->has_value = s->is_waiting = false;
-    s->value_id = mt_id_with_index(actor.id, (uint16_t)(2 + ++actor.saves % 60000));
-    s->owner_node = actor.owner_node;
+    s->many = NULL;
+    context_begin(s, &run);
+    s->name = actor.type->name;
     if (actor.type->save(s, actor.self) == MANTA_OK && s->has_value) {
         value.flags = s->flags;
         value.size = s->size;
@@ -442,15 +441,20 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
     uint64_t     begin = *now, took;
     manta_status code;
     size_t       size;
+    uint8_t     *bytes = c->bytes;
     uint16_t     flags = 0;
     int32_t      user_code;
 
     lib_unlock();
     code = run_user(c, &a, run);
     if (MT_UNLIKELY(run->record.kind == LANE_CALL && (actor.save_every || c->wants_save)) && is_time_to_save(c))
-        save_state(c);
+        save_state();
     *now = lib_now_ns();
-    if (code == MANTA_OK) {
+    if (MT_UNLIKELY(c->results > 1) && code == MANTA_OK)
+        code = lib_returned(c, &size);
+    if (code == MANTA_OK && c->results > 1) {
+        bytes = c->many;
+    } else if (code == MANTA_OK) {
         value = (struct lane_value){.type = c->has_value ? (uint8_t)c->type : 'v', .flags = c->has_value ? c->flags : 0,
                                     .size = c->has_value ? c->size : 0};
         memcpy(c->bytes, &value, sizeof value);
@@ -463,20 +467,16 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
     if (a.pinned_count || a.ref_count || a.actor_count) {
         uint8_t held[MANTA_ARGS_MAX * sizeof(mt_id)];
         size_t  held_size = give_back_arguments(&a, held);
-        if (code == MANTA_OK && size + held_size <= sizeof c->bytes) {
-            memcpy(c->bytes + size, held, held_size);
+        if (code == MANTA_OK && (bytes == c->many || size + held_size <= sizeof c->bytes)) {
+            memcpy(bytes + size, held, held_size);
             size += held_size;
         }
     }
     user_code = code != MANTA_OK ? c->failure.user_code : 0;
     took = *now - begin;
-    while (call ? !wrk_call_done(&lib.wrk, call, flags, code, user_code, c->bytes, size, *now, took)
-                : !wrk_done(&lib.wrk, flags, code, user_code, c->bytes, size, *now, took)) {
-        lib_act();
-        lib_unlock();
-        sched_yield(); /* the owner has a mebibyte of outcomes to read first */
-        lib_lock();
-    }
+    while (call ? !wrk_call_done(&lib.wrk, call, flags, code, user_code, bytes, size, *now, took)
+                : !wrk_done(&lib.wrk, flags, code, user_code, bytes, size, *now, took))
+        (void)lib_outcome_wait(c); /* a dead owner's outcome is dropped */
     return took;
 }
 

@@ -20,6 +20,7 @@
 MT_NORETURN static void child(int zygote_fd, int signals, int own_fd, const sigset_t *mask, int argc, char **argv,
                               pid_t parent)
 {
+    setpgid(0, 0); /* what its tasks start is found by this group when it ends */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(0);
@@ -51,11 +52,17 @@ static void reap(int fd, int signals)
 {
     struct signalfd_siginfo info;
     struct ctl_child_exit   gone = {0};
-    pid_t                   pid;
+    siginfo_t               dead;
     int                     status;
     (void)!read(signals, &info, sizeof info);
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        gone.pid = pid;
+    for (;;) {
+        dead.si_pid = 0;
+        if (waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) < 0 || dead.si_pid == 0)
+            return;
+        kill(-dead.si_pid, SIGKILL); /* what its tasks left running: not reaped yet, the number is still its own */
+        if (waitpid(dead.si_pid, &status, WNOHANG) <= 0)
+            return;
+        gone.pid = dead.si_pid;
         gone.status = status;
         if (lib_socket_send(fd, CTL_CHILD_EXIT, (mt_id){0, 0}, &gone, sizeof gone, NULL, 0, -1).code)
             exit(0);
@@ -85,13 +92,25 @@ static bool serve_message(int fd, int signals, const sigset_t *mask, int argc, c
     return true;
 }
 
+/* The raylet tells it to whoever waits for a worker of ours. */
+MT_NORETURN static void give_up(int fd, const manta_error *e)
+{
+    struct ctl_reply why = {.code = e->code};
+    snprintf(why.text, sizeof why.text, "%s", e->message);
+    (void)lib_socket_send(fd, CTL_ZYGOTE_FAILED, (mt_id){0, 0}, &why, sizeof why, NULL, 0, -1).code;
+    exit(1);
+}
+
 MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv)
 {
     struct pollfd polled[2];
     sigset_t      children, before;
     uint64_t      process;
     int           signals;
+    manta_error   e;
 
+    if (lib_env_enter(&e))
+        give_up(fd, &e);
     lib_crash_handlers(); /* the children inherit them, and what they had to load */
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);

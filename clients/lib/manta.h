@@ -24,11 +24,12 @@ extern "C" {
 #endif
 
 enum { MANTA_NO_RETRY = -1 }; /* max_retries, max_restarts: 0 means the default */
-enum { MANTA_ARGS_MAX = 16, MANTA_INLINE_MAX = 4096 };
+enum { MANTA_ARGS_MAX = 16, MANTA_RETURNS_MAX = 128, MANTA_INLINE_MAX = 4096 };
 
 typedef struct manta_ref   manta_ref;   /* a value that is there, or will be */
 typedef struct manta_actor manta_actor; /* a handle on a stateful process */
 typedef struct manta_ctx   manta_ctx;   /* of the running task or method */
+typedef struct manta_generator manta_generator; /* items that a task or method makes, one after the other */
 
 /* ---- start and end --------------------------------------------------------------------------------------------- */
 
@@ -38,9 +39,13 @@ typedef struct manta_init_opts {
     double      num_cpus;  /* private cluster: 0 is what the machine has */
     double      num_gpus;
     int64_t     store_memory; /* bytes of object store of the private cluster; 0: 30 % of memory */
+    const char *spill_dir; /* of the private cluster: where values go when the store is full; NULL: $TMPDIR, else
+                              /var/tmp; "none": nowhere */
+    int64_t     spill_bytes; /* most of them there; 0: what the disk has */
     const char *job_name;  /* for people; default: the program's name */
     const char *name_space; /* of named actors; default: "default" */
     int64_t     timeout_ms; /* to get a cluster; 0: 30 s */
+    const struct manta_runtime_env *runtime_env; /* of all tasks and actors of the job; NULL: the driver's surroundings */
 } manta_init_opts;
 
 /* Connects this process to a cluster and becomes a driver; blocks up to opts->timeout_ms. Call it once, first thing in
@@ -146,7 +151,8 @@ typedef manta_status (*manta_function)(manta_ctx *c, int argc, const manta_arg *
 /* Registered by the macros below, before main, and never freed. */
 typedef struct manta_entry {
     const char          *name;
-    const char          *signature; /* "ld>d": arguments, '>', result; '*' as last argument: any further ones */
+    const char          *signature; /* "ld>d": arguments, '>', results; '*' as last argument: any further ones; as last
+                                       result: as many as the caller asks for. Of a generator: the items' type */
     manta_function       run;
     const char          *file;
     int                  line;
@@ -175,6 +181,8 @@ typedef struct manta_task_opts {
     bool                  spread;         /* over the nodes, instead of packing */
     uint32_t              node;           /* only there; 0: anywhere */
     bool                  node_soft;      /* there if possible */
+    int                   backpressure;   /* manta_call_stream: items the producer may be ahead; 0: 1024; at most 2048 */
+    const struct manta_env *env;          /* runtime environment; NULL: the job's, inside a task the task's own */
 } manta_task_opts;
 
 /* Submits `name` with `argc` arguments; never NULL. Does not block, but waits where 1 GiB of work is queued already.
@@ -214,9 +222,11 @@ MANTA_API manta_status manta_get_bool(manta_ref *ref, int64_t timeout_ms, bool *
 MANTA_API int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready,
                          manta_error *e);
 
-/* Copies a value into the object store. Never NULL; manta_get tells ENOMEM or ESTORE_FULL. */
+/* Copies a value into the object store. Never NULL; manta_get tells ENOMEM, ESTORE_FULL or EDISK_FULL. In a full store it
+ * waits while values that nobody reads go to disk: 10 s at most without any getting free. What is larger than the store
+ * fails at once. */
 MANTA_API manta_ref *manta_put(const void *data, size_t size);
-/* Writes in place: room in shared memory (ESTORE_FULL, ENOMEM), then seal makes it a value, or drop gives it back. */
+/* Writes in place: room in shared memory (waits and fails as manta_put), then seal makes it a value, or drop gives it back. */
 typedef struct manta_buffer {
     void  *data;
     size_t size;
@@ -232,6 +242,87 @@ MANTA_API manta_ref *manta_dup(manta_ref *ref);
 MANTA_API void manta_free(manta_ref *ref);
 /* Serves completions without waiting, for a program with a loop of its own. */
 MANTA_API void manta_progress(void);
+
+/* ---- several results ------------------------------------------------------------------------------------------- */
+
+/* Calls a function that returns `n` values ("l>dds": 3; with '*' as many as are asked for): each gets a ref of its own in
+ * out[0..n-1], freed on its own. Where the call fails all of them say so in manta_get. Returns EINVAL, with failed refs,
+ * for an n that is not 1 to MANTA_RETURNS_MAX; else 0. Blocks as manta_call does. */
+MANTA_API manta_status manta_call_n(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv,
+                                    manta_ref **out, int n);
+/* The same for a method; where the actor is dead all refs fail. */
+MANTA_API manta_status manta_actor_call_n(manta_actor *actor, const char *method, int argc, const manta_arg *argv,
+                                          manta_ref **out, int n);
+/* Inside a task or method: gives result `index`, from 0, in any order; copies. A function that returns MANTA_OK without
+ * one of its results fails with ETYPE. EINVAL (no such result), ETYPE (the signature names another type), ENOMEM,
+ * ESTORE_FULL. */
+MANTA_API manta_status manta_return_at(manta_ctx *c, int index, manta_arg value);
+
+/* ---- generators ------------------------------------------------------------------------------------------------ */
+
+/* Starts a function that yields items ("l>d": doubles). Never NULL, does not block; what is wrong comes out of manta_next.
+ * A worker that dies is replaced as opts say: items that have arrived stay, and the new attempt's are taken from the next
+ * one on, so a generator must yield the same items again. One thread at a time; not passed to other processes. */
+MANTA_API manta_generator *manta_call_stream(const char *name, const manta_task_opts *opts, int argc,
+                                             const manta_arg *argv);
+/* The same for a method. `backpressure` as in manta_task_opts. Later calls of the actor wait until the generator ends. */
+MANTA_API manta_generator *manta_actor_call_stream(manta_actor *actor, const char *method, int backpressure, int argc,
+                                                   const manta_arg *argv);
+/* Waits for the next item, at most timeout_ms. Its bytes are valid until the next manta_next of this generator or its
+ * manta_generator_free, those of a value above MANTA_INLINE_MAX until manta_release as well (release every view).
+ * EEND: the function has returned, all items were given. ETIMEDOUT: ask again. What made the function fail (ETASK,
+ * EWORKER_DIED, ...) comes after the items that arrived before, and again each time. EDEADLK in a callback. Blocks. */
+MANTA_API manta_status manta_next(manta_generator *g, int64_t timeout_ms, manta_view *out, manta_error *e);
+/* The next item as a ref, which the caller frees: it can be passed on, and outlives the generator. */
+MANTA_API manta_status manta_next_ref(manta_generator *g, int64_t timeout_ms, manta_ref **out, manta_error *e);
+/* Lets go: items that were not taken are dropped, the producer's next manta_yield returns ECANCELLED. NULL is allowed. */
+MANTA_API void manta_generator_free(manta_generator *g);
+/* Inside a generator: hands out one item (copied). Blocks while the consumer is `backpressure` items behind, the CPU is
+ * given back meanwhile. ECANCELLED: nobody wants more (the consumer let go or is dead): return. EINVAL (called as no
+ * generator), ETYPE, ENOMEM, ESTORE_FULL. */
+MANTA_API manta_status manta_yield(manta_ctx *c, manta_arg item);
+
+/* ---- map ------------------------------------------------------------------------------------------------------- */
+
+/* Runs a function of one argument and at most one result over `count` items of `item_size` bytes, and writes the results
+ * behind each other (`results` may be NULL where there is none). The argument is 'l', 'u', 'd' (items of 8 bytes), 'b' (1)
+ * or 'y'; a result has result_size bytes (8, 1, or those of its 'y'). `chunk` items go to a worker at a time; 0: by
+ * measured time. Items of a chunk run one after the other in one process and are retried together. Blocks until all is
+ * done. An error names the first item, from 0, that failed; what was running then is dropped.
+ * EINVAL, ETYPE, ENOFUNC, EDEADLK (in a callback), or the function's own. */
+MANTA_API manta_status manta_map(const char *name, const manta_task_opts *opts, const void *items, size_t count,
+                                 size_t item_size, size_t chunk, void *results, size_t result_size, manta_error *e);
+
+/* ---- refs inside values ---------------------------------------------------------------------------------------- */
+
+/* A value that declares the refs which it is about: whoever holds it holds them. Bytes inside a value keep nothing alive,
+ * declared refs do. As manta_put; the refs stay the caller's. EINVAL: one is NULL or of another job. */
+MANTA_API manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs, size_t count);
+/* The same as a task's or method's (first) result; at most once. */
+MANTA_API manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, manta_ref *const *refs,
+                                         size_t count);
+/* Fills up to `max` handles of the refs that the value behind a view of manta_get declares; each is freed with manta_free.
+ * Returns how many it declares, or -code. Blocks for one round trip where another process owns the value (the first
+ * time): EOWNER_DIED, ETIMEDOUT, ENOMEM; EDEADLK in a callback. */
+MANTA_API int64_t manta_view_refs(const manta_view *view, manta_ref **out, size_t max, manta_error *e);
+
+/* ---- callbacks ------------------------------------------------------------------------------------------------- */
+
+/* Callbacks run one at a time, on the library's helper thread or inside manta_progress, never inside another call; with an
+ * event descriptor in manta_progress alone. They may call everything that does not wait: what would wait returns EDEADLK.
+ * Those that are due when manta_shutdown begins do not run any more. */
+
+/* `fn(user, ref)` once, when the value is there or has failed. The library holds the ref until fn has returned. EINVAL,
+ * EAGAIN (2^20 callbacks are due or waited for), ENOMEM. */
+typedef void (*manta_ready_fn)(void *user, manta_ref *ref);
+MANTA_API manta_status manta_on_ready(manta_ref *ref, manta_ready_fn fn, void *user, manta_error *e);
+/* `fn(user)` once, when no process holds the value any more. Only the process that made the ref can know:
+ * EUNSUPPORTED elsewhere. */
+typedef void (*manta_free_fn)(void *user);
+MANTA_API manta_status manta_on_free(manta_ref *ref, manta_free_fn fn, void *user, manta_error *e);
+/* A descriptor for the program's own loop: readable when something has come since the last manta_progress (a value, a
+ * death, a callback that is due). The library's; do not read or close it. -code on failure (ESYS). */
+MANTA_API int manta_event_fd(manta_error *e);
 
 /* ---- actors ---------------------------------------------------------------------------------------------------- */
 
@@ -281,6 +372,7 @@ typedef struct manta_actor_opts {
     bool                  spread;
     uint32_t              node;
     bool                  node_soft;
+    const struct manta_env *env;           /* as in manta_task_opts */
     int                   max_concurrency;  /* calls at a time, on threads; 0: 1; at most 1024 */
     bool                  allow_out_of_order; /* a call whose arguments are not ready does not hold up later ones */
     int                   max_pending_calls; /* of one process that are not finished; more fail with EAGAIN; 0: no limit */
@@ -338,6 +430,30 @@ MANTA_API manta_status manta_actor_watch(manta_actor *actor, manta_death_fn fn, 
 MANTA_API manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch,
                                         manta_error *e);
 MANTA_API void         manta_unwatch(uint64_t watch);
+
+/* ---- runtime environment --------------------------------------------------------------------------------------- */
+
+/* Where tasks and actors run. What is NULL is as around it: of the job's environment (manta_init_opts), inside a task the
+ * task's own, else the driver's variables and folder. Workers are shared among equal environments only. */
+typedef struct manta_runtime_env {
+    const char *const *env_vars; /* "NAME=value", ended by NULL; they stand before the worker's program begins */
+    const char *working_dir;     /* a folder here. Its files (at most 500 MiB; links that stay inside) are copied, unpacked
+                                    once a node, and are the current folder of all these workers: read them, write
+                                    elsewhere. They go with the job. */
+    const char *const *files;    /* single files here, ended by NULL, put into the current folder under their last name */
+    const char *code;            /* a shared object (.so) here: loaded here and by the workers, where its constructors
+                                    (MANTA_TASK, MANTA_REGISTER, MANTA_ACTOR) add functions, called by name. The program
+                                    must link libmanta as a shared library. */
+} manta_runtime_env;
+typedef struct manta_env manta_env;
+
+/* Prepares an environment for manta_task_opts and manta_actor_opts: reads the files, hands them to the raylet. Equal
+ * descriptions give the same environment. Blocks on the disk and up to 10 s. NULL: *e says why: EINVAL (a variable),
+ * EENV (which step: set env_vars, make working_dir, copy files, load code), ENOMEM, ECONN. What fails only on the node
+ * of a worker comes out of manta_get of its tasks: EENV, with step and node. Freed with manta_env_free, also before
+ * the tasks that were submitted with it have run. A .so should be loaded before other threads make calls. */
+MANTA_API manta_env *manta_env_new(const manta_runtime_env *env, manta_error *e);
+MANTA_API void       manta_env_free(manta_env *env);
 
 /* ---- the cluster ----------------------------------------------------------------------------------------------- */
 

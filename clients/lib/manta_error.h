@@ -31,6 +31,8 @@ enum {
     MANTA_ETASK = 8, /* the user's function reported an error: see user_code */
     MANTA_ECANCELLED = 9,
     MANTA_EDEADLK = 10,
+    MANTA_EEND = 11, /* a generator has no further item */
+    MANTA_EENV = 14, /* a step of the runtime environment failed; the message names the step and the node */
     /* somebody died */
     MANTA_EWORKER_DIED = 20,
     MANTA_EACTOR_DIED = 21,

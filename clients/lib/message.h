@@ -18,6 +18,8 @@ enum own_subject {
     OWN_MSG_WHERE = 5,    /* own_msg_where, to the actor's creator: where does it run? */
     OWN_MSG_AT = 6,       /* own_msg_at: the answer, once it runs again or is dead for good */
     OWN_MSG_END_ACTOR = 7, /* own_msg_where, to the creator: kill it */
+    OWN_MSG_TAKE = 11,    /* own_msg_ref, to the owner: that process takes the refs that the value declares */
+    OWN_MSG_TAKEN = 12,   /* own_msg_ref: the answer: their owners have been told */
     OWN_MSG_PROBE = 33,    /* own_msg_probe: to who runs what is waited for, or (with a ref) to the owner of a value */
 };
 

@@ -6,6 +6,8 @@
  */
 #include "clients/lib/own.h"
 
+#include "core/base/plant.h"
+
 void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job)
 {
     memset(own, 0, sizeof *own);
@@ -30,6 +32,9 @@ static void task_memory_free(struct own_task *task)
         if (!task->args[i].ref)
             free((void *)(uintptr_t)task->args[i].data);
     free(task->args);
+    if (task->results)
+        free(task->results->declared);
+    free(task->results);
 }
 
 static void queue_free(struct own_queue *q)
@@ -38,7 +43,34 @@ static void queue_free(struct own_queue *q)
         task_memory_free(task);
 }
 
-/* Values of refs that no map knows stay with their handles; the process is about to end. */
+static void waiters_free(struct own_waiter *list)
+{
+    while (list) {
+        struct own_waiter *next = list->next;
+        free(list);
+        list = next;
+    }
+}
+
+static void extras_free(struct own *own)
+{
+    MT_MAP_EACH(&own->extras, entry)
+    {
+        struct own_extra *extra = entry->value.ptr;
+        free(extra->declared);
+        waiters_free(extra->on_free);
+    }
+    map_free(&own->extras);
+    waiters_free(own->out.callbacks);
+    for (struct own_stream *s = own->streams, *next; s; s = next) {
+        next = s->next;
+        mt_buf_fini(&s->in);
+        mt_buf_fini(&s->out);
+        free(s);
+    }
+}
+
+/* The user's handles go with what they name; the process is about to end. */
 void own_fini(struct own *own)
 {
     for (size_t i = 0; i < own->lanes.count; i++) {
@@ -66,6 +98,7 @@ void own_fini(struct own *own)
             task_memory_free(actor->create);
         free(actor->failure);
     }
+    extras_free(own);
     map_free(&own->actors);
     map_free(&own->borrows);
     map_free(&own->monitors);
@@ -80,6 +113,7 @@ void own_fini(struct own *own)
     mt_vec_fini(&own->out.unmap);
     mt_vec_fini(&own->out.deaths);
     mt_buf_fini(&own->out.up);
+    own_refs_fini(own);
     for (size_t i = 0; i < own->chunks.count; i++)
         free(own->chunks.data[i]);
     mt_vec_fini(&own->chunks);
@@ -125,7 +159,7 @@ static struct own_actor *actor_of_grant(struct own *own, const struct ctl_grant 
 static void ended_early(struct own *own, const struct ctl_ended *why)
 {
     struct ctl_ended *kept;
-    if (mt_map_remove(&own->unwanted, mt_map_key(why->lease)))
+    if (mt_map_remove(&own->unwanted, mt_map_key(why->lease)) || MT_PLANT(MT_PLANT_EARLY_END_LOST))
         return;
     kept = malloc(sizeof *kept);
     if (!kept || mt_map_put_ptr(&own->early_ends, mt_map_key(why->lease), kept).code) {

@@ -8,6 +8,8 @@
  *
  * Thread: any one at a time; libmanta holds its owner lock.
  *
+ *   own_task, own_result, own_stream: what comes back; own_extra: what only few refs have
+ *
  *   a task:   WAITING --args ready--> QUEUED --lane has room--> SENT --DONE record--> gone; its ref is ready
  *                                        ^------ returned, revoked, or its worker died: try again ------'
  */
@@ -44,14 +46,18 @@ enum {
     OWN_REF_ESCAPED = 8,  /* its place is known outside: the raylet decides when it is free */
     OWN_REF_HEAP = 16,    /* inline bytes in value.heap */
     OWN_REF_TOLD = 32,    /* borrowed: the owner knows that we hold it */
+    OWN_REF_EXTRA = 64,   /* in own->extras: refs that its value declares, callbacks */
 };
 enum { OWN_SMALL = 56 };
 
 struct own_waiter { /* who wants to know when a ref is ready */
     struct own_waiter *next;
     struct own_task   *task; /* a task that has it as argument; NULL: another process */
-    uint64_t           process;
+    uint64_t           process; /* 0: a callback of this one */
     uint32_t           node;
+    void             (*fn)(void); /* the callback, as the shell knows it */
+    void              *user;
+    struct own_ref    *ref; /* the callback's hold; NULL: of a ref that is gone */
 };
 
 struct own_ref { /* the public manta_ref */
@@ -86,6 +92,15 @@ static inline const void *own_ref_bytes(const struct own_ref *ref)
     return ref->flags & OWN_REF_HEAP ? ref->value.heap : ref->value.small;
 }
 
+/* What only few refs have. */
+struct own_extra {
+    struct own_ref   **declared; /* each with one hold */
+    uint32_t           declared_count;
+    bool               is_taken;  /* the declared refs of a borrowed value: its owner knows that we hold them */
+    bool               is_asking; /* ... and was asked to */
+    struct own_waiter *on_free;
+};
+
 /* ---- tasks ---- */
 struct own_arg {
     char        type; /* of the function's signature */
@@ -104,8 +119,9 @@ struct own_task {
     const char       *name; /* for errors; lives as long as the process */
     struct own_class *cls;
     struct own_actor *actor; /* a call of it; NULL: a task */
-    struct own_ref   *ref;   /* its result */
+    struct own_ref   *ref;   /* its result; of a generator: ready when that has ended */
     struct own_lane  *lane;  /* while SENT */
+    struct own_results *results; /* what few tasks have; NULL in all others */
     uint64_t          sequence;
     uint16_t          kind; /* LANE_TASK, LANE_CREATE, LANE_CALL */
     uint16_t          attempt;
@@ -120,6 +136,37 @@ struct own_task {
     struct own_arg   *args; /* only where refs are among them */
     uint8_t          *blob; /* payload of the record */
     uint8_t           small[OWN_BLOB_SMALL];
+};
+
+/* More than one plain value. */
+struct own_results {
+    uint32_t           count; /* of values: task->ref, then `more` */
+    struct own_stream *stream;
+    struct own_ref   **declared; /* by the value that is to come, each with one hold */
+    uint32_t           declared_count;
+    struct own_ref    *more[];
+};
+
+/* The public manta_generator: items of one task or call, in order, each taken once. */
+struct own_stream {
+    struct own       *own;
+    struct own_task  *task; /* makes the items; NULL once it is finished */
+    struct own_ref   *end;  /* ready when it has ended, failed where it failed; one hold */
+    mt_id             id;   /* of the task */
+    uint64_t          arrived;
+    uint64_t          used;  /* given to the user */
+    uint64_t          acked; /* of them the producer knows */
+    uint32_t          ahead; /* items it may have made that are not used */
+    bool              is_free; /* the user has let go */
+    mt_buf            in;    /* items: lane_value, bytes, padded to 8 */
+    mt_buf            out;   /* the same, being used: touched by the user's thread alone */
+    size_t            out_at;
+    struct own_stream *next, **link; /* in own->streams */
+};
+struct own_item {
+    mt_id             id; /* for a ref of it */
+    struct lane_value value;
+    const uint8_t    *bytes; /* until the next own_stream_next */
 };
 
 struct own_queue {
@@ -228,6 +275,7 @@ struct own_out {
     mt_buf            up; /* whole records, padded to 64, for the up ring */
     MT_VEC(void *) unmap; /* lanes that nobody uses any more */
     MT_VEC(struct own_death) deaths;
+    struct own_waiter *callbacks, *callbacks_last; /* that are due, oldest first; each is the caller's to free */
 };
 struct own_death { /* something watched has died */
     mt_id    subject; /* the actor; or the monitor of a node, as own_monitor gave it */
@@ -285,9 +333,12 @@ struct own {
     MT_VEC(struct own_class *) class_list; /* by rising class_id */
     uint32_t class_number; /* of the newest */
     MT_VEC(struct own_lane *) lanes;
+    mt_map   extras;     /* id of a ref with OWN_REF_EXTRA -> own_extra */
+    struct own_stream *streams;
     struct own_ref  *free_refs;
     struct own_task *free_tasks;
-    MT_VEC(void *) chunks; /* of refs and tasks, kept until the end */
+    MT_VEC(void *) chunks; /* of tasks, kept until the end */
+    MT_VEC(struct own_ref *) ref_chunks; /* of refs, likewise */
     void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
 };
 
@@ -300,6 +351,7 @@ struct own_class_spec {
     const char         *name;
     uint64_t            group; /* function or actor type */
     uint32_t            flags, policy, node;
+    uint64_t            env; /* key of a runtime environment; 0: our own */
     uint32_t            resource_count;
     struct ctl_resource resources[CTL_RESOURCES];
 };
@@ -330,6 +382,10 @@ struct own_call {
     uint16_t          kind;
     uint8_t           group;       /* call: concurrency group, 0 is the default one */
     uint32_t          create_options; /* create: OWN_CREATE_... */
+    const char        *group_name;  /* the same by name, for whoever finds the number; NULL: the method's own */
+    uint32_t           count;  /* values; 0 is 1 */
+    struct own_ref   **more;   /* out: those after the first, each with one hold */
+    struct own_stream *stream; /* of a generator */
 };
 /* Submits; the ref comes with one hold. NULL only without memory. */
 struct own_ref *own_submit(struct own *own, const struct own_call *call);
@@ -337,6 +393,7 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call);
 struct own_ref *own_ref_new(struct own *own, mt_id id);
 struct own_ref *own_ref_failed(struct own *own, const struct own_failure *failure);
 mt_id           own_id_next(struct own *own);
+void            own_refs_fini(struct own *own);
 void            own_ref_hold(struct own_ref *ref);
 void            own_ref_drop(struct own *own, struct own_ref *ref);
 /* The value is there: wakes tasks and processes that wait for it. `data` is copied. */
@@ -347,13 +404,15 @@ void own_ref_set_failed(struct own *own, struct own_ref *ref, const struct own_f
 struct own_ref *own_ref_borrow(struct own *own, const struct lane_ref *wire);
 /* The wire form; from now on other processes know it. */
 void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out);
-/* Takes `waiter` (another process): answered at once if the value is there, else when it comes. */
+/* Takes `waiter` (another process, or a callback): answered at once if the value is there, else when it comes. */
 void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter *waiter);
 /* A borrowed ref without value: ask its owner (once). */
 void own_ref_ask(struct own *own, struct own_ref *ref);
 void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
 
 void own_task_finish(struct own *own, struct own_task *task); /* frees it and what it holds */
+/* For errors: "function", or "actor.method". */
+void own_task_name(const struct own_task *task, char *out, size_t room);
 void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why);
 /* Its arguments are there: encodes them. False: one of them failed, and so did the task, which is gone. */
 bool own_task_ready(struct own *own, struct own_task *task);
@@ -362,6 +421,49 @@ mt_status own_task_encode(struct own *own, struct own_task *task);
 void own_queue_push(struct own_queue *q, struct own_task *task);
 void own_queue_push_front(struct own_queue *q, struct own_task *task);
 struct own_task *own_queue_pop(struct own_queue *q);
+
+/* ---- what comes back: own_result.c, own_stream.c ---- */
+/* Room for several values or a stream, where the call asks for it. False: no memory. */
+bool      own_results_new(struct own *own, struct own_task *task, const struct own_call *call);
+void      own_results_drop(struct own *own, struct own_task *task);
+void      own_results_again(struct own *own, struct own_task *task); /* another attempt: forgets what it declared */
+uint32_t  own_results_word(const struct own_task *task); /* lane_call_head.results */
+/* Every value of the task fails, or its generator ends so. */
+void      own_task_set_failed(struct own *own, struct own_task *task, const struct own_failure *why);
+/* The payload of LANE_DONE: values, then ids of refs that the worker holds. */
+mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own_task *task, const uint8_t *payload,
+                              size_t size);
+/* The payload of LANE_REFS. */
+mt_status own_task_declares(struct own *own, struct own_task *task, const uint8_t *payload, size_t size);
+
+/* A stream with one hold of the user's. NULL: no memory. */
+struct own_stream *own_stream_new(struct own *own, uint32_t ahead);
+void      own_stream_free(struct own_stream *stream); /* the user lets go: the producer is told, items are dropped */
+bool      own_stream_next(struct own_stream *stream, struct own_item *out); /* no lock needed; false: take more */
+bool      own_stream_take(struct own_stream *stream); /* under the lock: what has arrived; false: nothing */
+mt_id     own_stream_item_id(mt_id task, uint64_t index);
+enum { OWN_STREAM_COUNTERS = 1 << 20 }; /* of ids, kept for the items of one stream */
+/* Says how many items are used, where that makes a difference, or `all`. */
+void      own_stream_ack(struct own_stream *stream, bool all);
+void      own_stream_sent(struct own *own, struct own_lane *lane, struct own_task *task);
+mt_status own_stream_item(struct own *own, struct own_task *task, const struct lane_record *record,
+                          const uint8_t *payload, size_t size);
+
+/* ---- what only few refs have: own_extra.c ---- */
+struct own_extra *own_extra_of(struct own *own, const struct own_ref *ref); /* NULL: nothing */
+struct own_extra *own_extra_get(struct own *own, struct own_ref *ref);      /* NULL: no memory */
+void own_extra_drop(struct own *own, struct own_ref *ref);
+/* `ref` keeps the refs alive; `take_refs` (malloc) with one hold each. */
+mt_status own_ref_declare(struct own *own, struct own_ref *ref, struct own_ref **take_refs, uint32_t count);
+void own_refs_drop(struct own *own, struct own_ref **take_refs, uint32_t count);
+/* The refs that a place on its way to this process declares, borrowed; an array as own_ref_declare takes it. */
+struct own_ref **own_refs_of_wire(struct own *own, const uint8_t *wire, uint32_t count);
+/* Asks the owner of a borrowed value to know that we hold the refs which it declares. */
+void own_declared_ask(struct own *own, struct own_ref *ref);
+void own_declared_message(struct own *own, const struct ctl_message *from, const uint8_t *bytes, size_t size);
+/* The callback is due when the ref is ready, or (on_free) when no process holds it. False: no memory. */
+bool own_ref_callback(struct own *own, struct own_ref *ref, bool on_free, void (*fn)(void), void *user);
+void own_callback_due(struct own *own, struct own_waiter *callback);
 
 /* ---- lanes: own_lane.c ---- */
 mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *memory, struct lane_park *peer,
@@ -375,6 +477,8 @@ void      own_lane_ended(struct own *own, struct own_lane *lane, const struct ct
 
 /* ---- actors: own_actor.c ---- */
 /* `create` brings function (hash of the type's name), arguments and name. NULL only without memory. */
+/* Why a call of an actor that is dead fails. */
+void own_actor_failure(const struct own_actor *actor, const char *method, struct own_failure *out);
 struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *spec, const char *space,
                                 const char *public_name, int32_t restarts, int32_t call_retries,
                                 const struct own_call *create);

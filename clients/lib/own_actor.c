@@ -116,6 +116,13 @@ static void ask_name(struct own *own, const struct own_actor *actor, uint32_t op
     own_send(own, CTL_REQUEST, id, &ask, sizeof ask);
 }
 
+void own_actor_failure(const struct own_actor *actor, const char *method, struct own_failure *out)
+{
+    *out = *actor->failure;
+    out->code = out->code == MT_ENODE_DIED || out->code == MT_EWORKER_DIED ? MT_EACTOR_DIED : out->code;
+    snprintf(out->function, sizeof out->function, "%.31s.%.31s", actor->name, method ? method : "");
+}
+
 static void actor_die(struct own *own, struct own_actor *actor, const struct own_failure *why)
 {
     if (actor->state == OWN_ACTOR_DEAD)
@@ -139,6 +146,7 @@ static void actor_die_of(struct own *own, struct own_actor *actor, int32_t code,
 {
     struct own_failure f;
     own_failure_set(&f, code, "actor %s: %s", actor->name, text);
+    f.node = own->node; /* where it was decided; it may never have been anywhere else */
     actor_die(own, actor, &f);
 }
 
@@ -431,12 +439,15 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
         }
         return;
     }
-    own_failure_set(&f, MT_EACTOR_DIED, "actor %s (incarnation %u) is dead: %.*s", actor->name,
-                    actor->incarnation, 400, actor->has_exited  ? "it ended of its own will"
-                    : why->text[0] ? why->text
-                                   : "it was ended");
+    const char *end = memchr(why->text, '\n', sizeof why->text); /* a backtrace follows */
+    size_t      first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
+    own_failure_set(&f, MT_EACTOR_DIED, "actor %s (incarnation %u) is dead: %.*s", actor->name, actor->incarnation,
+                    first && !actor->has_exited ? (int)first : 400,
+                    actor->has_exited ? "it ended of its own will" : first ? why->text : "it was ended");
+    if (end)
+        snprintf(f.backtrace, sizeof f.backtrace, "%.*s", (int)(sizeof why->text - first - 1), end + 1);
     f.pid = why->pid;
-    f.node = why->node;
+    f.node = why->node ? why->node : own->node;
     f.signal_number = WIFSIGNALED(why->status) ? WTERMSIG(why->status) : 0;
     actor_die(own, actor, &f);
 }

@@ -8,8 +8,6 @@
  */
 #include "clients/lib/own.h"
 
-#include <stdio.h>
-
 struct own_queue *own_actor_queue(struct own_actor *actor, const struct own_task *task)
 {
     return task->group ? &actor->groups[task->group - 1] : &actor->queue;
@@ -50,13 +48,12 @@ mt_status own_actor_add(struct own *own, struct own_actor *actor, struct own_tas
 static void fail_queue(struct own *own, struct own_actor *actor, struct own_queue *queue)
 {
     for (struct own_task *task; (task = own_queue_pop(queue));) {
-        struct own_failure f = *actor->failure;
-        f.code = f.code == MT_ENODE_DIED || f.code == MT_EWORKER_DIED ? MT_EACTOR_DIED : f.code;
+        struct own_failure f;
+        own_actor_failure(actor, task->name, &f);
         f.outcome = task->attempt ? 2 : 0; /* a call that waits for its retry may have run */
-        snprintf(f.function, sizeof f.function, "%s", task->name);
         if (task == actor->create)
             continue;
-        own_ref_set_failed(own, task->ref, &f);
+        own_task_set_failed(own, task, &f);
         own_task_finish(own, task);
     }
 }

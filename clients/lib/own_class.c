@@ -24,6 +24,7 @@ static mt_id class_key(const struct own_class_spec *spec, mt_id actor)
     uint64_t h = spec->group * 0x9e3779b97f4a7c15u ^ ((uint64_t)spec->policy << 32 | spec->node);
     if (actor.process)
         return actor;
+    h ^= spec->env;
     for (uint32_t i = 0; i < spec->resource_count; i++) {
         for (const char *c = spec->resources[i].name; *c; c++)
             h = (h ^ (uint8_t)*c) * 0x100000001b3u;
@@ -49,6 +50,7 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
     cls->wire.flags = spec->flags;
     cls->wire.policy = spec->policy;
     cls->wire.node = spec->node;
+    cls->wire.env = spec->env;
     cls->wire.resource_count = spec->resource_count;
     memcpy(cls->wire.resources, spec->resources, sizeof cls->wire.resources);
     strncpy(cls->wire.name, spec->name, sizeof cls->wire.name - 1);
@@ -150,7 +152,7 @@ static void class_fail_all(struct own *own, struct own_class *cls)
     cls->refused = NULL;
     for (struct own_task *task; (task = own_queue_pop(&cls->queue));) {
         why.outcome = task->attempt ? 2 : 0; /* one that waits for its retry may have run */
-        own_ref_set_failed(own, task->ref, &why);
+        own_task_set_failed(own, task, &why);
         own_task_finish(own, task);
     }
     own_class_demand(own, cls, 0);

@@ -96,6 +96,8 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     task->sequence = sequence;
     task->is_asked_back = false;
     task->state = OWN_SENT;
+    if (MT_UNLIKELY(task->results != NULL))
+        own_stream_sent(own, lane, task);
     /* A hungry worker gets the first record at once and then small batches: one line of shared memory moves for each
      * publication. A busy one is not waiting; the next get, or the helper's tick, publishes the rest. */
     if (lane->unpublished >= PUBLISH_MAX ||
@@ -139,7 +141,7 @@ static void failure_of_record(const struct own_task *task, const struct lane_rec
     out->pid = head.pid;
     out->node = head.node;
     out->attempt = task->attempt;
-    snprintf(out->function, sizeof out->function, "%s", task->name);
+    own_task_name(task, out->function, sizeof out->function);
     snprintf(out->where, sizeof out->where, "%.*s", (int)where, (const char *)payload + sizeof head);
     snprintf(out->message, sizeof out->message, "%.*s", (int)(text - where),
              (const char *)payload + sizeof head + where);
@@ -155,55 +157,24 @@ static void done_with_error(struct own *own, struct own_task *task, const struct
         own_task_retry_or_fail(own, task, failure);
         return;
     }
-    own_ref_set_failed(own, task->ref, failure);
+    own_task_set_failed(own, task, failure);
     own_task_finish(own, task);
-}
-
-/* Refs that the worker still holds after the task: ids behind the value. */
-static void note_held(struct own *own, struct own_lane *lane, const uint8_t *at, size_t size)
-{
-    for (; size >= sizeof(mt_id); at += sizeof(mt_id), size -= sizeof(mt_id)) {
-        mt_id           id;
-        struct own_ref *ref;
-        shm_read(&id, at, sizeof id);
-        ref = mt_map_ptr(&own->refs, id);
-        if (ref)
-            own_ref_tell(own, ref, lane->worker, lane->node);
-    }
 }
 
 static mt_status done_with_value(struct own *own, struct own_lane *lane, struct own_task *task,
                                  const uint8_t *payload, size_t size)
 {
-    struct lane_value value = {.type = 'v'};
-    struct lane_ref   place;
-    size_t            padded;
-
-    if (size >= sizeof value)
-        shm_read(&value, payload, sizeof value);
-    padded = sizeof value + (((size_t)value.size + 7) & ~(size_t)7);
-    if (size && padded > size)
-        return mt_error(MT_EPROTO, 0, "a result that runs past its record");
-    if (value.ref_count)
-        return mt_error(MT_EPROTO, 0, "a result with declared refs, which this version does not know");
-    if (size > padded)
-        note_held(own, lane, payload + padded, size - padded);
-    if (task->kind == LANE_CREATE) {
+    mt_status          st = own_task_set_values(own, lane, task, payload, size);
+    struct own_failure failure;
+    if (st.code) {
+        own_failure_set(&failure, st.code, "%s: %s", task->name, st.what);
+        done_with_error(own, task, &failure);
+    } else if (task->kind == LANE_CREATE) {
         own_actor_created(own, task->actor, task, NULL);
-        return mt_ok();
-    }
-    if (value.flags & LANE_VALUE_SHARED) {
-        if (value.size != sizeof place)
-            return mt_error(MT_EPROTO, 0, "a place that is not one");
-        shm_read(&place, payload + sizeof value, sizeof place);
-        place.id = task->ref->id;
-        task->ref->flags |= OWN_REF_ESCAPED;
-        own_ref_set_place(own, task->ref, &place);
     } else {
-        own_ref_set_inline(own, task->ref, value.type, payload + sizeof value, value.size);
+        own_task_finish(own, task);
     }
-    own_task_finish(own, task);
-    return mt_ok();
+    return st;
 }
 
 static mt_status lane_outcome(struct own *own, struct own_lane *lane, const struct lane_record *record,
@@ -222,6 +193,10 @@ static mt_status lane_outcome(struct own *own, struct own_lane *lane, const stru
         return record->kind == LANE_RETURNED || record->kind == LANE_DONE
                    ? mt_error(MT_EPROTO, 0, "an outcome for a slot that is not under way")
                    : mt_error(MT_EPROTO, 0, "unknown record from a worker");
+    if (record->kind == LANE_ITEM)
+        return own_stream_item(own, task, record, payload, size);
+    if (record->kind == LANE_REFS)
+        return own_task_declares(own, task, payload, size);
     slot_clear(lane, task);
     if (record->kind == LANE_RETURNED) {
         task_back(task);
@@ -263,7 +238,7 @@ void own_lane_poll(struct own *own, struct own_lane *lane)
             break;
         st = lane_outcome(own, lane, &record, payload);
         lane_ring_consume(&lane->back);
-        any = true;
+        any |= record.kind != LANE_ITEM; /* what stands behind a generator waits for its end, not for its items */
     }
     lane_ring_release(&lane->back);
     if (any)
@@ -295,7 +270,7 @@ uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep)
         if (!task)
             continue;
         left--;
-        if (lane_claim_take(&lane->claims[slot], sequence, task->attempt, LANE_REVOKED)) {
+        if (lane_claim_take(&lane->claims[slot], sequence, task->attempt, LANE_REVOKED) || MT_PLANT(MT_PLANT_REVOKE_BLIND)) {
             slot_clear(lane, task);
             task_back(task);
             taken++;
@@ -319,6 +294,7 @@ void own_lane_recall(struct own *own, struct own_lane *lane)
 static void failure_of_death(struct own *own, const struct own_task *task, const struct ctl_ended *why,
                              struct own_failure *out)
 {
+    static const char silent[] = "its worker ended the lease and left no outcome; has it written over its shared memory?";
     const char *end = memchr(why->text, '\n', sizeof why->text);
     size_t      first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
     memset(out, 0, sizeof *out);
@@ -328,9 +304,9 @@ static void failure_of_death(struct own *own, const struct own_task *task, const
     out->attempt = task->attempt;
     out->node = why->node ? why->node : own->node;
     out->signal_number = WIFSIGNALED(why->status) ? WTERMSIG(why->status) : 0;
-    snprintf(out->function, sizeof out->function, "%s", task->name);
-    snprintf(out->message, sizeof out->message, "%s (attempt %d) did not finish: %.*s", task->name,
-             task->attempt, (int)first, why->text);
+    own_task_name(task, out->function, sizeof out->function);
+    snprintf(out->message, sizeof out->message, "%s (attempt %d) did not finish: %.*s", out->function,
+             task->attempt, first ? (int)first : (int)sizeof silent - 1, first ? why->text : silent);
     if (end)
         snprintf(out->backtrace, sizeof out->backtrace, "%.*s", (int)(sizeof why->text - first - 1), end + 1);
 }

@@ -206,6 +206,10 @@ void own_message(struct own *own, const struct ctl_message *from, const uint8_t 
         value_came(own, from, bytes, size);
         return;
     }
+    if (from->subject == OWN_MSG_TAKE || from->subject == OWN_MSG_TAKEN) {
+        own_declared_message(own, from, bytes, size);
+        return;
+    }
     if (from->subject == OWN_MSG_PROBE) {
         own_probe_came(own, bytes, size);
         return;

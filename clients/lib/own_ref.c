@@ -34,7 +34,7 @@ mt_id own_id_next(struct own *own)
 static bool refs_refill(struct own *own)
 {
     struct own_ref *chunk = calloc(REFS_PER_CHUNK, sizeof *chunk);
-    if (!chunk || mt_vec_push(&own->chunks, (void *)chunk).code) {
+    if (!chunk || mt_vec_push(&own->ref_chunks, chunk).code) {
         free(chunk);
         return false;
     }
@@ -91,6 +91,33 @@ static void value_free(struct own *own, struct own_ref *ref)
         own->free_place(own, &ref->value.place, ref->flags & OWN_REF_ESCAPED);
 }
 
+static void waiters_free(struct own_ref *ref)
+{
+    while (ref->waiters) {
+        struct own_waiter *waiter = ref->waiters;
+        ref->waiters = waiter->next;
+        free(waiter);
+    }
+}
+
+/* What is left at the process's end, with the memory of all refs. */
+void own_refs_fini(struct own *own)
+{
+    for (size_t i = 0; i < own->ref_chunks.count; i++) {
+        struct own_ref *chunk = own->ref_chunks.data[i];
+        for (int k = 0; k < REFS_PER_CHUNK; k++) {
+            struct own_ref *ref = &chunk[k];
+            if (ref->holds == 0 && ref->borrowers == 0)
+                continue;
+            if (ref->state != OWN_REF_PLACE) /* the store goes with the job */
+                value_free(own, ref);
+            waiters_free(ref);
+        }
+        free(chunk);
+    }
+    mt_vec_fini(&own->ref_chunks);
+}
+
 static void ref_free(struct own *own, struct own_ref *ref)
 {
     if (ref->flags & OWN_REF_NAMED)
@@ -100,11 +127,9 @@ static void ref_free(struct own *own, struct own_ref *ref)
         own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_RELEASE, &message, sizeof message, NULL, 0);
     }
     value_free(own, ref);
-    while (ref->waiters) {
-        struct own_waiter *waiter = ref->waiters;
-        ref->waiters = waiter->next;
-        free(waiter);
-    }
+    if (MT_UNLIKELY(ref->flags & OWN_REF_EXTRA))
+        own_extra_drop(own, ref);
+    waiters_free(ref);
     ref->value.next_free = own->free_refs;
     own->free_refs = ref;
 }
@@ -144,6 +169,11 @@ static void ref_ready(struct own *own, struct own_ref *ref)
     ref->waiters = NULL;
     while (waiter) {
         struct own_waiter *next = waiter->next;
+        if (waiter->fn) {
+            own_callback_due(own, waiter);
+            waiter = next;
+            continue;
+        }
         if (waiter->task)
             own_task_argument_ready(own, waiter->task, ref);
         else
@@ -208,6 +238,10 @@ void own_ref_set_failed(struct own *own, struct own_ref *ref, const struct own_f
 
 void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter *waiter)
 {
+    if (own_ref_is_ready(ref) && waiter->fn) {
+        own_callback_due(own, waiter);
+        return;
+    }
     if (own_ref_is_ready(ref)) {
         answer_process(own, ref, waiter->process, waiter->node);
         free(waiter);
@@ -250,7 +284,11 @@ struct own_ref *own_ref_borrow(struct own *own, const struct lane_ref *wire)
     }
     ref->flags = OWN_REF_NAMED | OWN_REF_BORROWED | OWN_REF_ESCAPED;
     ref->owner_node = wire->owner_node;
-    if (wire->node) {
+    if (ref->id.process == own->process) { /* ours, and not known any more: nobody will ever answer */
+        struct own_failure gone;
+        own_failure_set(&gone, MT_EOBJ_LOST, "the value was freed before this reference to it came back");
+        own_ref_set_failed(own, ref, &gone);
+    } else if (wire->node) {
         ref->value.place = *wire;
         ref->type = wire->type;
         ref->state = OWN_REF_PLACE;

@@ -108,6 +108,8 @@ void own_task_finish(struct own *own, struct own_task *task)
         ref->task = NULL;
         own_ref_drop(own, ref);
     }
+    if (task->results)
+        own_results_drop(own, task);
     own->queued_bytes -= sizeof *task + task->blob_size;
     own->outstanding--;
     if (task->cls && !task->actor)
@@ -116,7 +118,7 @@ void own_task_finish(struct own *own, struct own_task *task)
     own->free_tasks = task;
 }
 
-/* ---- the payload: u32 count, u32 (OWN_CREATE_... or zero), then lane_values ---- */
+/* ---- the payload: lane_call_head, then lane_values ---- */
 
 static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg)
 {
@@ -151,8 +153,8 @@ static size_t value_size(const struct own_arg *arg)
 
 static mt_status encode(struct own *own, struct own_task *task, const struct own_arg *args, int argc)
 {
-    size_t   size = 8;
-    uint32_t head[2] = {(uint32_t)argc, task->kind == LANE_CREATE ? task->actor->create_options : 0};
+    size_t   size = sizeof(struct lane_call_head);
+    struct lane_call_head head = {(uint32_t)argc, own_results_word(task)};
     uint8_t *at;
     for (int i = 0; i < argc; i++)
         size += value_size(&args[i]);
@@ -164,7 +166,7 @@ static mt_status encode(struct own *own, struct own_task *task, const struct own
         return mt_error(MT_ENOMEM, 0, "task arguments");
     }
     at = task->blob + sizeof head;
-    memcpy(task->blob, head, sizeof head);
+    memcpy(task->blob, &head, sizeof head);
     for (int i = 0; i < argc; i++)
         put_value(own, &at, &args[i]);
     own->queued_bytes += size - task->blob_size;
@@ -234,12 +236,20 @@ static const struct own_failure *failed_argument(const struct own_task *task)
     return NULL;
 }
 
+void own_task_name(const struct own_task *task, char *out, size_t room)
+{
+    if (task->kind == LANE_CALL)
+        snprintf(out, room, "%s.%s", task->actor->name, task->name);
+    else
+        snprintf(out, room, "%s", task->name);
+}
+
 static void task_fail(struct own *own, struct own_task *task, const struct own_failure *why)
 {
     if (task->kind == LANE_CREATE)
         own_actor_created(own, task->actor, task, why);
     else
-        own_ref_set_failed(own, task->ref, why);
+        own_task_set_failed(own, task, why);
     if (task->kind != LANE_CREATE)
         own_task_finish(own, task);
 }
@@ -247,8 +257,10 @@ static void task_fail(struct own *own, struct own_task *task, const struct own_f
 static void task_fail_status(struct own *own, struct own_task *task, mt_status st)
 {
     struct own_failure f;
-    own_failure_set(&f, st.code, "%s: %s", task->name, st.what);
-    snprintf(f.function, sizeof f.function, "%s", task->name);
+    char               name[sizeof f.function];
+    own_task_name(task, name, sizeof name);
+    own_failure_set(&f, st.code, "%s: %s", name, st.what);
+    memcpy(f.function, name, sizeof f.function);
     task_fail(own, task, &f);
 }
 
@@ -310,6 +322,7 @@ static void task_fill(struct own *own, struct own_task *task, const struct own_c
     task->blob_size = 0;
     task->args = NULL;
     task->blob = task->small;
+    task->results = NULL;
     own->outstanding++;
     own->queued_bytes += sizeof *task;
     if (!task->actor)
@@ -335,6 +348,11 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call)
     ref->id = mt_id_with_index(task->id, 1);
     ref->task = task;
     own_ref_hold(ref); /* the task's own hold, until it is finished */
+    if (!own_results_new(own, task, call)) {
+        own_task_finish(own, task);
+        own_ref_drop(own, ref);
+        return NULL;
+    }
     for (int i = 0; i < call->argc; i++)
         has_refs |= call->args[i].ref != NULL;
     if (has_refs) {
@@ -364,9 +382,11 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
         task_fail(own, task, why);
         return;
     }
-    if (task->retries_left > 0)
+    if (task->retries_left > 0 && !MT_PLANT(MT_PLANT_RETRY_UNCOUNTED))
         task->retries_left--;
     task->attempt++;
+    if (task->results)
+        own_results_again(own, task);
     task->state = OWN_QUEUED;
     if (task->actor && MT_PLANT(MT_PLANT_RETRY_LAST))
         own_queue_push(own_actor_queue(task->actor, task), task);

@@ -144,9 +144,9 @@ static bool return_pending(struct wrk *wrk, struct wrk_lane *lane)
     if (wrk->running == lane)
         lane_ring_consume(&ahead);
     while (lane_ring_peek(&ahead, &record, &payload, &found).code == 0 && found) {
-        if (record.kind == LANE_CALL && !lane->is_recalled)
-            break;
-        if (record.kind == LANE_TASK && record.slot < LANE_SLOTS &&
+        if (record.kind != LANE_TASK)
+            break; /* calls of an actor wait in their lane until it can take them */
+        if (record.slot < LANE_SLOTS &&
             lane_claim_take(&lane->claims[record.slot], record.sequence, record.attempt, LANE_RETURNED_CLAIM) &&
             !report(wrk, lane, LANE_RETURNED, &record))
             return false; /* the claim says RETURNED: the owner finds it when the lease ends */
@@ -272,7 +272,7 @@ bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint
                                  .attempt = run->record.attempt, .slot = run->record.slot,
                                  .aux = (uint32_t)code | (uint64_t)(uint32_t)user_code << 32};
 
-    if (!lane_ring_push(&lane->back, &record, payload)) {
+    if (!lane_ring_push(&lane->back, &record, payload) && !lane->is_gone) {
         lane_publish(wrk, lane);
         return false;
     }
@@ -318,6 +318,38 @@ bool wrk_tell_creator(struct wrk *wrk, uint16_t kind, const void *payload, size_
         return ok;
     }
     return true;
+}
+
+bool wrk_report(struct wrk *wrk, const struct wrk_run *run, uint16_t kind, uint64_t aux, const void *head,
+                size_t head_size, const void *data, size_t size)
+{
+    struct wrk_lane   *lane = run->lane;
+    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + head_size + size), .kind = kind,
+                                 .epoch = wrk->epoch, .sequence = run->record.sequence, .id = run->record.id,
+                                 .attempt = run->record.attempt, .slot = run->record.slot, .aux = aux};
+    uint8_t           *at = lane_ring_reserve(&lane->back, record.length);
+    if (!at) {
+        lane_publish(wrk, lane);
+        return false;
+    }
+    shm_write(at, &record, sizeof record);
+    shm_write(at + sizeof record, head, head_size);
+    if (size)
+        shm_write(at + sizeof record + head_size, data, size);
+    lane_ring_commit(&lane->back, record.length);
+    lane_publish(wrk, lane);
+    return true;
+}
+
+void wrk_owner_gone(struct wrk *wrk, const struct wrk_run *run)
+{
+    (void)wrk;
+    run->lane->is_gone = true;
+}
+
+uint64_t wrk_used(const struct wrk_run *run)
+{
+    return lane_credit_of(run->lane->memory, run->record.slot, run->record.sequence);
 }
 
 void wrk_block(struct wrk *wrk)

@@ -20,6 +20,7 @@ struct wrk_lane {
     uint32_t             owner_node;
     bool                 is_creator; /* of the actor: its end is the actor's */
     bool                 is_recalled;
+    bool                 is_gone; /* its owner is dead: outcomes are for nobody */
     void                *memory;
     struct lane_park    *peer;
     shm_u64             *claims;
@@ -85,6 +86,14 @@ bool wrk_next(struct wrk *wrk, struct wrk_run *out);
  * try again when its owner has read. `now_ns` and `took_ns` pace the publication. */
 bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, const void *payload, size_t size,
               uint64_t now_ns, uint64_t took_ns);
+
+/* A record about the task that runs, shown to its owner at once: `head`, then `data`. False: the ring is full. */
+bool wrk_report(struct wrk *wrk, const struct wrk_run *run, uint16_t kind, uint64_t aux, const void *head,
+                size_t head_size, const void *data, size_t size);
+/* The owner of that lane is dead: what is said there is dropped. */
+void wrk_owner_gone(struct wrk *wrk, const struct wrk_run *run);
+/* How many items of the generator that runs its consumer has used; LANE_GONE: it wants no more. */
+uint64_t wrk_used(const struct wrk_run *run);
 
 /* The task that runs is about to wait, or goes on: unclaimed tasks go back to their owners, the raylet is told. */
 void wrk_block(struct wrk *wrk);

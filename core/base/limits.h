@@ -175,6 +175,19 @@ enum mt_limit {
     MT_RLT_HEAD_FILE_MS = 60 * 1000, /* ... at most; then a private cluster goes on without, another raylet gives up */
     MT_RLT_JOB_LINGER_MS = 500,      /* after the driver's end: for output of processes that it left */
 
+    /* Spilling to disk. */
+    MT_SPILL_FILE_BYTES = 64 << 20,  /* values are written together until a file has so many; a larger one has its own */
+    MT_SPILL_VALUES_MAX = 16384,     /* in one file */
+    MT_SPILL_FILES_MAX = 16384,      /* each has a descriptor */
+    MT_SPILL_WRITES_MAX = 2,         /* files that are being written */
+    MT_SPILL_READS_MAX = 64,         /* values that are being read back */
+    MT_SPILL_WAITERS_MAX = 65536,    /* that wait for room or for a value */
+    MT_SPILL_LOOK_MS = 20,           /* while somebody waits for room */
+    MT_SPILL_GRACE_MS = 200,         /* a copy stays so long for who has just asked for it */
+    MT_SPILL_AGAIN_MS = 1000,        /* a disk that refused is tried again after so long */
+    MT_ROOM_MS = 10 * 1000,          /* a put waits so long for room while nothing gets free ... */
+    MT_ROOM_MS_MAX = 10 * 60 * 1000, /* ... and so long in all */
+
     /* Switch of a raylet. */
     MT_SW_DOWN_MESSAGES_MAX = 1 << 20, /* bytes queued for one process, beyond which a CTL_MESSAGE bounces */
     MT_SW_DOWN_BYTES_MAX = 16 << 20,   /* bytes queued for one process, beyond which it is given up */
@@ -189,6 +202,7 @@ enum mt_limit {
     MT_LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */
     MT_LIB_ACTIVE_NS = 50 * 1000 * 1000, /* the helper ticks for so long after the last call */
     MT_LIB_REQUEST_MS = 10 * 1000,       /* an answer of the raylet or the head */
+    MT_LIB_ROOM_MS = 11 * 60 * 1000,     /* an answer to who wants room; the raylet's own limits come first */
     MT_LIB_PULL_MS = 10 * 60 * 1000,     /* a value of another node as an argument; the raylet's own limits come first */
     MT_LIB_CONNECT_MS = 30 * 1000,
     MT_LIB_SHUTDOWN_MS = 5 * 1000,
@@ -200,6 +214,9 @@ enum mt_limit {
     MT_LIB_QUICK_NS = 20 * 1000,         /* a method that took less is run by the thread that serves the actor */
     MT_LIB_WATCH_NS = 1000 * 1000,       /* such a call that takes longer is left alone: another thread serves */
     MT_LIB_POOL_ACTIVE_NS = 50 * 1000 * 1000, /* somebody watches for so long after the last quick call */
+    MT_LIB_STREAM_AHEAD = 1024,          /* items a generator may be ahead of its consumer, unless set */
+    MT_LIB_DECLARED_MAX = 65535,         /* refs that one value declares */
+    MT_LIB_CALLBACKS_MAX = 1 << 20,      /* that are due or waited for */
     MT_LIB_COLD_BYTES = 64 * 1024,       /* from here on the pages of a place are made before it is written */
     MT_LIB_WARM_BYTES = 1 << 20,         /* free memory that a process keeps warm */
 
@@ -221,6 +238,17 @@ enum mt_limit {
     MT_CTL_HAS_MAX       = 1024,      /* files asked for in one call */
     MT_CTL_FOLDERS_DEEP_MAX = 64,
 
+    /* Runtime environments. */
+    MT_ENV_MIB_MAX = 500,            /* of files in one (working_dir, files and code); Ray's limit too */
+    MT_ENV_FILES_MAX = 100 * 1000,   /* entries of one archive */
+    MT_ENV_VARS_BYTES_MAX = 32 * 1024, /* of env_vars, those of the environments that it builds on included */
+    MT_ENV_FOLDERS_DEEP_MAX = 64,
+    MT_ENVS_MAX = 64,                /* of one job on one node */
+    MT_ENV_CACHE_MIB_MAX = 8 * 1024, /* of unpacked files on one node; what nobody uses is removed at once */
+    MT_ENV_JOBS_MAX = 4096,          /* archives that wait to be unpacked or removed on one node */
+    MT_ENV_READ_BYTES = 256 * 1024,  /* read or written at a time */
+    MT_ENV_TEXT_BYTES_MAX = 400,     /* of what went wrong; its end included */
+
     /* Texts. */
     MT_NAME_BYTES_MAX  = 128,  /* of a function, actor, resource, name space, label, tensor; its end included */
     MT_ERROR_BYTES_MAX = 512,  /* message of an error; its end included */
@@ -235,6 +263,7 @@ static_assert(MT_HEAD_PROMISE_MS_MAX > MT_HEAD_PROMISE_MS + MT_RLT_BEAT_MS, "a r
 static_assert(MT_RLT_PEER_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
 static_assert(MT_RLT_SLICE_MS < MT_RLT_BEAT_MS, "a class is served in turns between two reports");
 static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's time is measured, roughly");
+static_assert(MT_LIB_ROOM_MS > MT_ROOM_MS_MAX, "the raylet answers before its asker gives up");
 static_assert(MT_SERVER_GRACE_MS < MT_CLOSE_MS_MAX, "the grace is a part of closing");
 
 #endif

@@ -22,6 +22,15 @@ enum mt_plant_number {
     MT_PLANT_DEATH_IS_SILENT = 9,  /* a raylet does not tell who monitors a process that it died */
     MT_PLANT_EARLY_ACK = 10,       /* the head answers before its store has the change */
     MT_PLANT_FINISH_EARLY = 11,    /* a worker marks its slot DONE before the outcome is written */
+    MT_PLANT_NO_DEDUP = 12,        /* a frame that comes again is taken again */
+    MT_PLANT_CLAIM_ANY = 13,       /* a record of a slot's former use claims its new task */
+    MT_PLANT_LEASE_LEAKS = 14,     /* the memory of a lease that has ended is kept */
+    MT_PLANT_FREE_UNDER_PIN = 15,  /* a dead object's place is handed back while somebody reads it */
+    MT_PLANT_NO_FSYNC = 16,        /* the head's store confirms what is not on the disk */
+    MT_PLANT_NO_REPLAY = 17,       /* a link that comes back does not send again what was not acknowledged */
+    MT_PLANT_EARLY_END_LOST = 18,  /* the end of a lease that overtakes its grant is forgotten */
+    MT_PLANT_RETRY_UNCOUNTED = 19, /* a retry does not count against max_retries */
+    MT_PLANT_REVOKE_BLIND = 20,    /* an owner takes a task back that has begun */
 };
 
 #ifdef MANTA_PLANTS

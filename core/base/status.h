@@ -26,6 +26,8 @@
     X(ETASK, 8, "the user's function reported an error")                                             \
     X(ECANCELLED, 9, "cancelled")                                                                    \
     X(EDEADLK, 10, "would wait for itself")                                                          \
+    X(EEND, 11, "there is no further item")                                                          \
+    X(EENV, 14, "the runtime environment cannot be made")                                            \
     /* somebody died */                                                                              \
     X(EWORKER_DIED, 20, "the worker process died")                                                   \
     X(EACTOR_DIED, 21, "the actor is dead")                                                          \

@@ -56,6 +56,8 @@ static inline bool lane_claim_take(shm_u64 *slot, uint64_t sequence, uint32_t at
 {
     uint64_t pending = lane_claim_word(sequence, attempt, LANE_PENDING);
     uint64_t taken = lane_claim_word(sequence, attempt, to);
+    if (MT_PLANT(MT_PLANT_CLAIM_ANY) && lane_claim_state_of(shm_load64(slot)) == LANE_PENDING)
+        pending = shm_load64(slot);
     if (MT_PLANT(MT_PLANT_CLAIM_BY_STORE)) {
         bool is_pending = shm_load64(slot) == pending;
         if (is_pending)

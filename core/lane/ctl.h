@@ -66,9 +66,12 @@ enum ctl_kind {
     CTL_SEGMENT = 92,      /* socket down  ctl_segment; fds: [0] data (rw for the writer only), [1] generations */
     CTL_OBJECT_DEAD = 93,  /* ring   up    lane_ref: its owner will never name it again */
     CTL_SPACE_BACK = 94,   /* ring   down  ctl_space: the place may be written again */
-    CTL_PULL = 95,         /* ring   up    lane_ref on another node; answered by CTL_HERE or CTL_REPLY with an error */
+    CTL_PULL = 95,         /* ring   up    lane_ref on another node, or of a value that a pin has not found here (it may be on
+                                           disk); answered by CTL_HERE or CTL_REPLY with an error */
     CTL_HERE = 96,         /* ring   down  lane_ref of the local copy */
     CTL_SEGMENT_BACK = 97, /* ring   up    ctl_segment: its writer has nothing in it any more, and unmapped it */
+
+    CTL_SEGMENT_ASK = 98,  /* ring   down  ctl_segment: give it back, if nothing of yours stands in it (CTL_SEGMENT_BACK) */
 
     CTL_MESSAGE = 100,    /* ring    both  ctl_message, then bytes: process to process, through the raylets */
     CTL_BOUNCE = 101,     /* ring    down  ctl_bounce: a message could not be delivered; id is the message's */
@@ -83,6 +86,10 @@ enum ctl_kind {
     CTL_REGION_DROP = 109, /* ring   up    ctl_segment: freed when every member has dropped it or is dead */
     CTL_CLASS_DROP = 117, /* ring    up    ctl_demand: the class of an actor that is no more; its number is not used again */
     CTL_SHUTDOWN = 110,   /* ring    both  ctl_reply with a reason: down, the raylet ends; up, the process leaves */
+
+    CTL_ENV = 133,        /* socket  up    ctl_env, then strings; fd: archive of its files, if it has any: defines a
+                                           runtime environment of the job; answered by CTL_REPLY in the ring */
+    CTL_ZYGOTE_FAILED = 134, /* socket up  from the zygote: ctl_reply: why it cannot serve; it leaves */
 };
 
 struct ctl_hello {
@@ -140,9 +147,22 @@ struct ctl_class {
     uint32_t            policy; /* enum ctl_policy */
     uint32_t            node;
     uint32_t            reserved;
+    uint64_t            env;  /* key of a runtime environment (CTL_ENV); 0: that of the owner itself */
     char                name[CTL_NAME_SIZE]; /* function or actor, for people */
     struct ctl_resource resources[CTL_RESOURCES];
 };
+
+/* A runtime environment. It builds on another one: what that one sets and this one does not holds here as well. */
+struct ctl_env {
+    uint64_t key;    /* drawn from all that follows, so the same environment has the same key; not 0 */
+    uint64_t parent; /* key; 0: none */
+    uint32_t flags;
+    uint32_t strings_size; /* of env_vars after this struct: "NAME=value", each with NUL */
+    uint64_t archive_size; /* 0: no files of its own */
+    uint8_t  sha256[32];   /* of the archive (core/base/archive.h) */
+    char     code[128];    /* path inside the files of the .so that its workers load; "": none */
+};
+enum { CTL_ENV_CHDIR = 1 /* its files are the working directory */ };
 
 struct ctl_demand {
     uint32_t class_id;

@@ -9,6 +9,7 @@
  *   4096   claims: LANE_SLOTS words
  *   12288  data of the ring owner -> worker
  *   ...    data of the ring worker -> owner
+ *   ...    credits: LANE_SLOTS words; how far the consumer of the generator in that slot is
  */
 #ifndef LANE_LANE_H
 #define LANE_LANE_H
@@ -29,7 +30,8 @@ enum {
     LANE_CLAIMS_OFFSET = 4096,
     LANE_FORWARD_OFFSET = LANE_CLAIMS_OFFSET + LANE_SLOTS * 8,
     LANE_BACK_OFFSET = LANE_FORWARD_OFFSET + LANE_RING_BYTES + 4096,
-    LANE_BYTES = LANE_BACK_OFFSET + LANE_RING_BYTES + 4096,
+    LANE_CREDITS_OFFSET = LANE_BACK_OFFSET + LANE_RING_BYTES + 4096,
+    LANE_BYTES = LANE_CREDITS_OFFSET + LANE_SLOTS * 8,
 };
 static_assert(sizeof(struct lane_header) <= LANE_CLAIMS_OFFSET, "the header is one page");
 static_assert(LANE_FORWARD_OFFSET % 4096 == 0 && LANE_BACK_OFFSET % 4096 == 0, "areas begin on pages");
@@ -49,6 +51,25 @@ static inline uint8_t *lane_forward_of(void *lane)
 static inline uint8_t *lane_back_of(void *lane)
 {
     return (uint8_t *)lane + LANE_BACK_OFFSET;
+}
+
+static inline shm_u64 *lane_credits_of(void *lane)
+{
+    return (shm_u64 *)(void *)((uint8_t *)lane + LANE_CREDITS_OFFSET);
+}
+
+/* A credit word: bits 0..39 how many items of the generator have been used, or LANE_GONE: nobody wants more; 40..63 the
+ * low bits of its record's sequence, so that what an earlier use of the slot left counts for nothing. The owner writes
+ * (for an owner on another node, the switch), the worker reads. */
+#define LANE_GONE (((uint64_t)1 << 40) - 1)
+static inline void lane_credit_set(void *lane, uint32_t slot, uint64_t sequence, uint64_t used)
+{
+    shm_store64_release(&lane_credits_of(lane)[slot], sequence << 40 | used);
+}
+static inline uint64_t lane_credit_of(void *lane, uint32_t slot, uint64_t sequence)
+{
+    uint64_t word = shm_load64_acquire(&lane_credits_of(lane)[slot]);
+    return word >> 40 == (sequence & 0xffffff) ? word & LANE_GONE : 0;
 }
 
 /* After the worker's death, when `back` is drained: the next outcome that it wrote and did not publish, proved by its claim.

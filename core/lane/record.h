@@ -48,6 +48,9 @@ enum lane_kind {
     LANE_RETURNED = 7, /* worker -> owner: this slot has not run and will not run here */
     LANE_END = 8,      /* worker -> owner: the last record of the lease */
     LANE_REVOKE = 9,   /* owner -> switch: try to take this slot back (the claims are on another node) */
+    LANE_ITEM = 15,    /* worker -> owner: one item of the generator that runs; aux: its index, from 0 */
+    LANE_ACK = 16,     /* owner -> switch: so many of its items have been used (the credit words are on another node) */
+    LANE_REFS = 17,    /* worker -> owner: lane_refs that the value of the DONE to come declares; several add up */
     LANE_EXIT = 20,    /* actor -> creator: it ends of its own will, so there is no restart */
     LANE_SAVED = 21,   /* actor -> creator: a lane_value, the snapshot that its next incarnation begins with */
     LANE_CTL = 64,     /* from here on: control records between a process and its raylet (ctl.h) */
@@ -85,9 +88,28 @@ struct lane_ref {
     uint64_t size;       /* of the value, without header */
     uint32_t job;
     uint8_t  type; /* letter of the value */
-    uint8_t  reserved[3];
+    uint8_t  flags; /* LANE_REF_... */
+    uint8_t  reserved[2];
 };
 static_assert(sizeof(struct lane_ref) == 56, "frozen");
+enum {
+    LANE_REF_DECLARES = 1, /* the value ends with the refs that it declares: lane_refs, then a lane_declared */
+};
+
+/* The end of a value with LANE_REF_DECLARES: data, padded to 8, `count` struct lane_ref, this. */
+struct lane_declared {
+    uint64_t data_size;
+    uint32_t count;
+    uint32_t reserved;
+};
+
+/* The first eight bytes of the arguments of a task or call. */
+struct lane_call_head {
+    uint32_t argc;
+    uint32_t results; /* values it shall return, 0 or 1: one; with LANE_STREAM: items it may be ahead of its consumer.
+                         Of LANE_CREATE: what the actor's process must know, OWN_CREATE_... */
+};
+enum { LANE_STREAM = 1 << 30, LANE_AHEAD_MAX = 2048, LANE_RESULTS_MAX = 128 };
 
 /* Payload of LANE_DONE with LANE_DONE_ERROR; text follows, not NUL-terminated, to the record's end. */
 struct lane_failure {

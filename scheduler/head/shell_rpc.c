@@ -42,7 +42,8 @@ static void call_gone(struct rpc_gone *gone)
     struct shell     *sh = c->sh;
     struct head_event event = {.kind = HEAD_EV_CALL_GONE, .call = c->number};
     mt_map_remove(&sh->calls, mt_map_key(c->number));
-    rpc_call_fail(c->call, mt_error(MT_ECANCELLED, 0, "the caller has left"), NULL);
+    /* Read only where it is we who leave: then the caller asks the next head. */
+    rpc_call_fail(c->call, mt_error(MT_ECONN, 0, "the head ends"), NULL);
     free(c);
     shell_step(sh, &event);
 }

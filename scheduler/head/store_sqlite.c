@@ -9,6 +9,7 @@
  * Always:  a commit is on the disk before `apply` returns success; after any failure nothing is applied any more.
  */
 #include "core/base/id.h"
+#include "core/base/plant.h"
 #include "core/io/listener.h"
 #include "scheduler/head/store.h"
 
@@ -219,7 +220,7 @@ static mt_status open_db(struct sqlite_store *s, const char *cluster, bool must_
     MT_TRY(run(s, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"
                   "PRAGMA trusted_schema = OFF; PRAGMA wal_autocheckpoint = 1000;",
                "set up"));
-    MT_TRY(run(s, is_durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = OFF", "set up"));
+    MT_TRY(run(s, is_durable && !MT_PLANT(MT_PLANT_NO_FSYNC) ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = OFF", "set up"));
     MT_TRY(run(s, "BEGIN IMMEDIATE; COMMIT", "lock"));
     MT_TRY(check_integrity(s));
     MT_TRY(has_tables(s, &is_old));

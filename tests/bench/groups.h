@@ -12,8 +12,10 @@
     X(floor)            \
     X(cluster)          \
     X(task)             \
+    X(metg)             \
     X(actor)            \
     X(object)           \
+    X(result)           \
     X(failure)
 /* clang-format on */
 

@@ -31,7 +31,7 @@ static uint64_t take(struct input *in, size_t bytes)
 /* A record whose fields are small numbers, mostly: they meet what exists more often than random ones. */
 static struct lane_record take_record(struct input *in, uint8_t *payload)
 {
-    struct lane_record r = {.kind = (uint16_t)(take(in, 1) % 128), .flags = (uint16_t)take(in, 1)};
+    struct lane_record r = {.kind = (uint16_t)(take(in, 1) % 144), .flags = (uint16_t)take(in, 1)};
     uint32_t           size = (uint32_t)take(in, 1) * (take(in, 1) % 4 ? 1 : 16);
     size = size > FUZZ_PAYLOAD_MAX ? FUZZ_PAYLOAD_MAX : size;
     r.length = LANE_RECORD_SIZE + size;

@@ -55,7 +55,8 @@ struct sim_proc;
     X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) \
     X(task_user_error) X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed) X(worker_blocked) X(actor_made) \
     X(actor_restarted) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died) X(name_put) X(name_refused) \
-    X(name_found) \
+    X(name_found) X(stream_made) X(stream_item) X(stream_blocked) X(stream_freed) X(stream_told_gone) \
+    X(stream_again) \
     /* raylets */ \
     X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted) \
     X(remote_lease) X(remote_run) X(remote_call) X(program_fetched) X(frame_replayed) \

@@ -329,6 +329,13 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
         free(mt_map_ptr(&n->programs, mt_map_key(a->job)));
         mt_map_remove(&n->programs, mt_map_key(a->job));
         break;
+    case RLT_A_ENV_MAKE: {
+        struct rlt_event made = {.kind = RLT_EV_ENV_MADE, .number = a->number, .text = "/env", .fd = -1};
+        SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->fd)), "I6: an archive is unpacked from a closed descriptor");
+        sim_node_step(s, n, &made);
+        break;
+    }
+    case RLT_A_ENV_DROP: break; /* nothing was made */
     case RLT_A_READY: n->is_ready = true; break;
     case RLT_A_EXIT: SIM_REQUIRE(s, false, "node %d exits: %s", n->index, a->text); break;
     default: sim_net_act(s, n, a); break;

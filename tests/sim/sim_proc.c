@@ -124,6 +124,7 @@ static void proc_free(struct sim_proc *p)
     mt_vec_fini(&p->inbox);
     mt_vec_fini(&p->mappings);
     mt_vec_fini(&p->script.items);
+    mt_vec_fini(&p->script.streams);
     free(p);
 }
 
@@ -458,7 +459,8 @@ static void go_to_sleep(struct sim_proc *p)
     struct sim       *s = p->s;
     struct lane_park *park = (struct lane_park *)(void *)p->park->base;
     uint64_t          due = sim_work_due(p);
-    uint64_t          tick = s->now + (p->own.outstanding || p->script.items.count ? SIM_TICK_NS : SIM_SLEEP_NS);
+    bool              is_busy = p->own.outstanding || p->script.items.count || p->script.streams.count;
+    uint64_t          tick = s->now + (is_busy ? SIM_TICK_NS : SIM_SLEEP_NS);
     if (sim_chance(s, 200000)) { /* polls for a while */
         shm_store32(&park->state, LANE_HUNGRY);
         turn_at(p, s->now + sim_between(s, SIM_US, 20 * SIM_US));

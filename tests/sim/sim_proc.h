@@ -22,6 +22,7 @@ enum sim_function {
     SIM_FN_VALUE = 4, /* (l, value of a ref): both, mixed */
     SIM_FN_BORROW = 5, /* (l, ref): asks the ref's owner for the value */
     SIM_FN_CALLER = 6, /* (l, actor): calls the actor and waits for the answer */
+    SIM_FN_STREAM = 7, /* (l): yields items */
     SIM_FN_ACTOR = 100,
     SIM_FN_ADD = 101, /* method (l) */
 };
@@ -51,6 +52,14 @@ struct sim_run {
     struct sim_task  *child_tasks[SIM_CHILDREN_MAX];
     int               child_count;
     struct own_actor *actor;
+    uint64_t          yielded;
+};
+
+struct sim_taking { /* a generator that a driver takes from */
+    struct own_stream *stream;
+    struct own_ref    *end;
+    int64_t            x;
+    uint64_t           next;
 };
 
 struct sim_item { /* what a driver waits for */
@@ -68,6 +77,7 @@ struct sim_script { /* of a driver */
     uint32_t ops_left;
     uint64_t next_at;
     MT_VEC(struct sim_item) items;
+    MT_VEC(struct sim_taking) streams;
     struct sim_item   kept[SIM_KEPT_MAX];
     int               kept_count;
     struct sim_handle handles[SIM_HANDLES_MAX];
@@ -125,5 +135,11 @@ void sim_worker_work(struct sim_proc *p);
 /* When there is something to do without being woken; UINT64_MAX: never. */
 uint64_t sim_work_due(const struct sim_proc *p);
 int64_t  sim_f(int64_t x);
+
+/* ---- sim_stream.c ---- */
+/* The running generator goes on. True: it has yielded all, or nobody wants more. */
+bool sim_stream_yield(struct sim_proc *p);
+void sim_stream_open(struct sim_proc *p, struct own_stream *stream, struct own_ref *end, int64_t x);
+void sim_stream_work(struct sim_proc *p);
 
 #endif

@@ -24,7 +24,7 @@ int64_t sim_f(int64_t x)
 
 static const char *function_name(int fn)
 {
-    static const char *const names[] = {"", "leaf", "nest", "error", "value", "borrow", "caller"};
+    static const char *const names[] = {"", "leaf", "nest", "error", "value", "borrow", "caller", "stream"};
     return fn == SIM_FN_ADD ? "add" : fn == SIM_FN_ACTOR ? "counter" : names[fn];
 }
 
@@ -43,11 +43,12 @@ static int32_t random_retries(struct sim *s)
     return retries[sim_random(s, 6)];
 }
 
-static struct own_ref *submit(struct sim_proc *p, int fn, const struct own_arg *args, int argc, struct own_actor *actor,
-                              int32_t retries, struct sim_task **out_task)
+static struct own_ref *submit_stream(struct sim_proc *p, int fn, const struct own_arg *args, int argc,
+                                     struct own_actor *actor, int32_t retries, struct own_stream *stream,
+                                     struct sim_task **out_task)
 {
     struct own_call call = {.function = (uint64_t)fn, .name = function_name(fn), .argc = argc, .args = args,
-                            .retries = retries, .actor = actor, .kind = actor ? LANE_CALL : LANE_TASK};
+                            .retries = retries, .actor = actor, .kind = actor ? LANE_CALL : LANE_TASK, .stream = stream};
     mt_id           id = mt_id_make(p->process, p->own.counter + 1, 0); /* what own_submit will draw */
     call.cls = actor ? NULL : class_of(p, fn, fn == SIM_FN_LEAF ? 500 : 1000);
     if (actor)
@@ -58,6 +59,12 @@ static struct own_ref *submit(struct sim_proc *p, int fn, const struct own_arg *
     SIM_REQUIRE(p->s, ref, "submit found no memory");
     SIM_REQUIRE(p->s, ref->id.process == id.process && mt_id_counter(ref->id) == mt_id_counter(id), "the id is not the one drawn");
     return ref;
+}
+
+static struct own_ref *submit(struct sim_proc *p, int fn, const struct own_arg *args, int argc, struct own_actor *actor,
+                              int32_t retries, struct sim_task **out_task)
+{
+    return submit_stream(p, fn, args, argc, actor, retries, NULL, out_task);
 }
 
 static struct own_ref *submit_call(struct sim_proc *p, struct own_actor *actor, uint64_t order, int64_t x,
@@ -299,7 +306,14 @@ static bool run_go_on(struct sim_proc *p)
         own_wait_end(&p->own, &r->wait);
         wrk_unblock(&p->wrk);
         bool ok = run_collect(p, &children);
-        run_compute(p, ok, children);
+        r->phase = 2;
+        if (r->run.record.aux != SIM_FN_STREAM)
+            run_compute(p, ok, children);
+    }
+    if (r->phase == 2) {
+        if (p->killed_in_turn || !sim_stream_yield(p))
+            return false;
+        run_compute(p, true, (int64_t)r->yielded);
     }
     return !sim_proc_step(p) && run_report(p);
 }
@@ -329,6 +343,8 @@ uint64_t sim_work_due(const struct sim_proc *p)
         return UINT64_MAX;
     if (p->run.phase == 0)
         return p->run.until;
+    if (p->run.phase == 2)
+        return p->s->now + SIM_MS; /* a generator takes its time, so that deaths meet it */
     return p->run.phase >= 3 ? p->s->now + 100 * SIM_US : UINT64_MAX; /* the completion ring is full */
 }
 
@@ -359,6 +375,18 @@ static void op_tasks(struct sim_proc *p, int fn, uint64_t count)
         }
         add_item(p, ref, task);
     }
+}
+
+static void op_stream(struct sim_proc *p)
+{
+    int64_t            x = random_x(p->s);
+    struct own_arg     arg = {.type = 'l', .data = &x, .size = sizeof x};
+    struct own_stream *stream = own_stream_new(&p->own, (uint32_t)sim_between(p->s, 1, 24));
+    struct sim_task   *task;
+    SIM_REQUIRE(p->s, stream, "a stream found no memory");
+    struct own_ref *end = submit_stream(p, SIM_FN_STREAM, &arg, 1, NULL, random_retries(p->s), stream, &task);
+    sim_stream_open(p, stream, end, x);
+    add_item(p, end, task);
 }
 
 /* A task that takes an earlier ref: its value (ready or not), or the ref itself. */
@@ -523,7 +551,7 @@ void sim_driver_replied(struct sim_proc *p, mt_id id, const struct ctl_reply *re
 static void do_op(struct sim_proc *p)
 {
     struct sim *s = p->s;
-    switch (sim_random(s, 18)) {
+    switch (sim_random(s, 20)) {
     case 0: case 1: case 2: case 3: op_tasks(p, SIM_FN_LEAF, sim_between(s, 1, 24)); break;
     case 4: case 5: op_tasks(p, SIM_FN_NEST, sim_between(s, 1, 3)); break;
     case 6: op_tasks(p, SIM_FN_ERROR, 1); break;
@@ -535,6 +563,7 @@ static void do_op(struct sim_proc *p)
     case 14: op_end_actor(p, true); break;
     case 15: op_actor(p, true); break;
     case 16: op_find(p); break;
+    case 17: case 18: op_stream(p); break;
     default: op_end_actor(p, false); break;
     }
 }
@@ -590,6 +619,7 @@ void sim_driver_work(struct sim_proc *p)
     struct sim_script *c = &p->script;
     struct sim        *s = p->s;
     collect(p);
+    sim_stream_work(p);
     if (c->ops_left && s->now >= c->next_at) {
         uint64_t shift = sim_random(s, 10);
         do_op(p);
@@ -598,7 +628,7 @@ void sim_driver_work(struct sim_proc *p)
     }
     if (c->is_late && mt_id_is_zero(c->nodes_id))
         ask_head(p, &c->nodes_id, CTL_OP_NODES, NULL);
-    if (!c->ops_left && !c->items.count && (!c->is_late || c->has_looked))
+    if (!c->ops_left && !c->items.count && !c->streams.count && (!c->is_late || c->has_looked))
         leave(p);
 }
 

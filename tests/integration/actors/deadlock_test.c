@@ -120,12 +120,44 @@ static void a_long_wait(void)
     manta_actor_free(b);
 }
 
+/* Calls its argument and waits. */
+static manta_status from_task(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc;
+    return pass_on(c, manta_actor_call(argv[0].A, "one", MANTA_ARGS(manta_i64(0))));
+}
+MANTA_REGISTER(from_task, "A>l");
+
+/* Calls of others that come while an actor waits inside a method are kept for later. */
+static void called_while_it_waits(void)
+{
+    enum { CALLERS = 3 };
+    manta_actor *a = peer_start(), *b = peer_start();
+    manta_ref   *refs[CALLERS];
+    CHECK_I64(ring(a, 1, b, b), 1);
+    for (int round = 0; round < 5; round++) {
+        manta_ref *waiting = ring(a, 1, b, b);
+        manta_ref *slow = manta_actor_call(b, "one", MANTA_ARGS(manta_i64(50)));
+        for (int i = 0; i < CALLERS; i++)
+            refs[i] = manta_call("from_task", NULL, MANTA_ARGS(manta_actor_arg(a)));
+        manta_ref *again = ring(a, 1, b, b);
+        for (int i = 0; i < CALLERS; i++)
+            CHECK_I64(refs[i], 2);
+        CHECK_I64(waiting, 1);
+        CHECK_I64(slow, 1);
+        CHECK_I64(again, 1);
+    }
+    manta_actor_free(a);
+    manta_actor_free(b);
+}
+
 #define TWO_CPUS {.num_cpus = 2}, false, 0
 static const struct test_case cases[] = {
     {"deadlock_of_two", of_two, TWO_CPUS},
     {"deadlock_of_one", of_one, TWO_CPUS},
     {"deadlock_through_tasks", through_tasks, TWO_CPUS},
     {"no_deadlock", a_long_wait, TWO_CPUS},
+    {"called_while_it_waits", called_while_it_waits, TWO_CPUS},
     {NULL, NULL, {0}, false, 0},
 };
 

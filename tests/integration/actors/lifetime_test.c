@@ -275,21 +275,6 @@ static void case_names(void)
         manta_actor_free(all[i]);
 }
 
-/* More actors, one after the other, than a process may have classes at a time. */
-static void case_many_lives(void)
-{
-    enum { LIVES = 4300, AT_ONCE = 100 };
-    manta_actor *some[AT_ONCE];
-    for (int round = 0; round < LIVES / AT_ONCE; round++) {
-        for (int i = 0; i < AT_ONCE; i++)
-            some[i] = make("plain", NULL, 0);
-        if (round == LIVES / AT_ONCE - 1)
-            CHECK_I64(add(some[0], "add", 1), 1);
-        for (int i = 0; i < AT_ONCE; i++)
-            manta_actor_free(some[i]);
-    }
-}
-
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -301,7 +286,6 @@ int main(int argc, char **argv)
         {.name = "save_refused", .run = case_save_refused, .opts = {.num_cpus = 2}},
         {.name = "large_create", .run = case_large_create, .opts = {.num_cpus = 2}},
         {.name = "name_spaces", .run = case_names, .opts = {.num_cpus = 2}},
-        {.name = "many_lives", .run = case_many_lives, .opts = {.num_cpus = 2}},
         {.name = NULL},
     };
     return test_main(argc, argv, cases);

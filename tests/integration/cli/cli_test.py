@@ -3,6 +3,8 @@
 #
 # cli_test.py BIN CASE... - the program `manta` as its users type it. Every case has a runtime folder of its own, and
 # fails where it leaves a process or a file.
+import ctypes
+import errno
 import json
 import os
 import pathlib
@@ -220,6 +222,73 @@ def output_of_jobs(p):
     tried = p.manta("submit", "--retries", "2", "-f", "--", "sh", "-c", "echo $MANTA_JOB_ATTEMPT; exit 3", want=3)
     equal(len(tried.split()), 3)
     p.manta("stop")
+
+
+def shared_object(p):
+    p.manta("start", "--head", "--num-cpus", "2")
+    objects = BIN.parent / "tests" / "integration" / "env"
+    out = p.manta("submit", "--follow", objects / "so_job.so", "once", "more")
+    equal(out, "more: 3 and 40 are 43, elsewhere\n")
+    shutil.copy(objects / "so_job.so", p.root / "mine.so")
+    equal(p.manta("submit", "--follow", "mine.so", cwd=p.root), "mine.so: 1 and 40 are 41, elsewhere\n")
+    out = p.manta("submit", "--follow", "mine.so", "unknown", cwd=p.root, want=3)
+    has("so_add", out)  # the near name
+    out = p.manta("submit", "--follow", objects / "libso_dep.so", want=3)
+    has("has no function int manta_main", out)
+    (p.root / "text.so").write_text("not one\n")
+    has("not an ELF file", p.manta("submit", "--follow", "text.so", cwd=p.root, want=14))
+    foreign = bytearray((objects / "so_job.so").read_bytes())
+    foreign[18:20] = (22).to_bytes(2, "little")  # IBM S/390
+    (p.root / "foreign.so").write_bytes(foreign)
+    has("another architecture", p.manta("submit", "--follow", "foreign.so", cwd=p.root, want=14))
+    p.manta("submit", "--follow", "none.so", cwd=p.root, want=1)
+    has("none.so", p.errors)
+    p.manta("stop")
+
+
+def own_mounts():
+    """Whether this process now has mounts of its own, which the programs that it starts see too."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return os.getuid() == 0 and libc.unshare(0x00020000) == 0 and libc.mount(b"none", b"/", None, 0x44000, None) == 0
+
+
+def full_disk(p):
+    """The head's store on a file system of 3 MiB, filled by others: refused while it is full, nothing lost, then on again."""
+    if not own_mounts():
+        sys.exit(77)
+    state = p.root / "state"
+    state.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m,mode=700", "none", state], check=True)
+    try:
+        p.manta("start", "--head", "--num-cpus", "2", "--state", state / "it")
+        kept = p.manta("submit", "--follow", "--", "echo", "before")
+        equal(kept, "before\n")
+        filler = state / "filler"
+        with open(filler, "wb", buffering=0) as out:
+            try:
+                while out.write(bytes(4096)):
+                    pass
+            except OSError as e:
+                equal(e.errno, errno.ENOSPC)
+        big = p.root / "big"
+        big.write_bytes(os.urandom(1 << 20))
+        p.manta("submit", "--file", big, "--", "true", want=1)  # no room for the file
+        has("full", p.errors.lower())
+        for _ in range(20):  # until the store itself has no page left
+            done = subprocess.run([BIN / "manta", "submit", "--env", "A=" + "x" * 100000, "--", "true"], env=p.env, cwd=BIN,
+                                  capture_output=True, text=True, timeout=CALL_S)
+            if done.returncode:
+                break
+        equal(done.returncode, 1, done.stdout)
+        has("full", done.stderr.lower())
+        filler.unlink()
+        equal(p.manta("submit", "--follow", "--", "echo", "after"), "after\n")
+        names = [j["state"] for j in p.json("job", "list")]
+        check(names[-1] == "SUCCEEDED" and names[0] == "SUCCEEDED", names)
+        p.manta("stop")
+    finally:
+        subprocess.run(["umount", "-l", state], check=False)
+        shutil.rmtree(state, ignore_errors=True)
 
 
 def bad_jobs(p):

@@ -58,7 +58,7 @@ int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_f
     CHECK(mkdir(dir, 0700) == 0 || errno == EEXIST);
     char *argv[] = {"manta-raylet", "--dir", dir, "--node-name", name, "--head-file", head_file, "--token-file",
                     token_file ? (char *)token_file : token, "--num-cpus", (char *)cpus, "--resources", resources,
-                    "--store-memory", n->store, "--ready-fd", "3", NULL};
+                    "--store-memory", n->store, "--ready-fd", "3", n->is_spilling ? NULL : "--spill-dir", "none", NULL};
     return daemon_start(argv, token_file ? 1000 : TEST_WAIT_MS);
 }
 
@@ -103,12 +103,13 @@ void nodes_start_head(struct nodes *n, const char *listen)
     CHECK(n->head);
 }
 
-void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib)
+static void start(struct nodes *n, int count, const char *cpus, int store_mib, bool is_spilling)
 {
     char        address[256];
     manta_error e;
     memset(n, 0, sizeof *n);
     n->count = count;
+    n->is_spilling = is_spilling;
     snprintf(n->store, sizeof n->store, "%lld", (long long)store_mib << 20);
     snprintf(n->folder, sizeof n->folder, "%s/manta/c", getenv("XDG_RUNTIME_DIR"));
     snprintf(address, sizeof address, "%s/n0", n->folder);
@@ -127,6 +128,16 @@ void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_m
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
     nodes_wait_alive(count);
     learn_ids(n);
+}
+
+void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib)
+{
+    start(n, count, cpus, store_mib, false);
+}
+
+void nodes_start_spilling(struct nodes *n, int count, const char *cpus, int store_mib)
+{
+    start(n, count, cpus, store_mib, true);
 }
 
 void nodes_start(struct nodes *n, int count, const char *cpus)

@@ -18,13 +18,15 @@ struct nodes {
     int      head, raylets[NODES_MAX]; /* pids; 0: gone */
     uint32_t ids[NODES_MAX];           /* as manta_nodes tells them; [0] is ours */
     char     store[24];                /* bytes of each node's object store */
+    bool     is_spilling;              /* a full one writes to disk */
 };
 
 /* Starts head and raylets, each with `cpus`, and makes this process a driver at node 0. In a worker this never returns.
  * First thing in a case that has no_init. */
 void nodes_start(struct nodes *n, int count, const char *cpus);
-/* The same with an object store of so many MiB on each node; else it is 256. */
+/* The same with an object store of so many MiB on each node; else it is 256. Full ones refuse, or write to disk. */
 void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib);
+void nodes_start_spilling(struct nodes *n, int count, const char *cpus, int store_mib);
 /* manta_shutdown, then the end of the daemons by SIGTERM; all must end well. */
 void nodes_stop(struct nodes *n);
 /* A head that was killed comes back, with what it had stored, at this address. */

@@ -308,6 +308,28 @@ static void pull_full(void)
     nodes_stop(&n);
 }
 
+/* What is on disk there is fetched; what comes from there finds room here by sending other values to disk. */
+static void pull_spilled(void)
+{
+    enum { COUNT = 20 };
+    struct nodes n;
+    manta_ref   *puts[COUNT], *made[COUNT];
+    nodes_start_spilling(&n, 2, "2", 48);
+    for (int i = 0; i < COUNT; i++)
+        puts[i] = put_filled(8 * MIB, i);
+    for (int i = 0; i < COUNT; i++) {
+        CHECK_I64(look_at(puts[i], i, 1), (int64_t)(8 * MIB));
+        wait_made(made[i] = make_there(8 * MIB, 100 + i));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        check_filled(made[i], 8 * MIB, 100 + i);
+        check_filled(puts[i], 8 * MIB, i);
+    }
+    for (int i = 0; i < COUNT; i++)
+        manta_free(puts[i]), manta_free(made[i]);
+    nodes_stop(&n);
+}
+
 /* ---- deaths ---- */
 
 /* What an owner on another node had here dies with it: else its fourth successor would find no room. */
@@ -604,6 +626,7 @@ static const struct test_case cases[] = {
     {"pull_freed", pull_freed, OWN_INIT},
     {"pull_unread", pull_unread, OWN_INIT},
     {"pull_full", pull_full, OWN_INIT},
+    {"pull_spilled", pull_spilled, OWN_INIT},
     {"pull_owner_dies", pull_owner_dies, OWN_INIT},
     {"pull_maker_dies", pull_maker_dies, OWN_INIT},
     {"pull_source_killed", pull_source_killed, OWN_INIT},

@@ -373,7 +373,7 @@ static const struct test_case cases[] = {
     {"writer_dies", writer_dies, {.num_cpus = 1}, false, 0},
     {"reader_dies", reader_dies, {.num_cpus = 1, .store_memory = 64 << 20}, false, 0},
     {"reuse", reuse, {.num_cpus = 1, .store_memory = 64 << 20}, false, 0},
-    {"full", full, {.num_cpus = 1, .store_memory = 32 << 20}, false, 0},
+    {"full", full, {.num_cpus = 1, .store_memory = 32 << 20, .spill_dir = "none"}, false, 0},
     {"regions", regions, TWO_CPUS},
     {NULL, NULL, {0}, false, 0},
 };

@@ -5,6 +5,8 @@
  */
 #include "scheduler/head/store.h"
 
+#include "core/base/plant.h"
+
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
@@ -15,12 +17,30 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { KILLS = 25, BATCH_KEYS = 3 };
+
+#ifdef MANTA_PLANTS
+int mt_plant;
+#endif
+
+/* The store's calls come here: what was written is on the disk after them, and not before. */
+static int syncs;
+__attribute__((visibility("default"))) int fsync(int fd)
+{
+    syncs++;
+    return (int)syscall(SYS_fsync, fd);
+}
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+    syncs++;
+    return (int)syscall(SYS_fdatasync, fd);
+}
 
 struct dir {
     char path[64];
@@ -115,6 +135,19 @@ static void records_come_back(void **state)
     assert_int_equal(f.count, 2);
     assert_string_equal(f.value, "new");
     assert_int_equal(find(store, "a").found, 0);
+    store->ops->close(store);
+}
+
+static void what_is_confirmed_was_synced(void **state)
+{
+    struct head_store *store = open_ok(*state);
+    for (int i = 0; i < 5; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%d", i);
+        syncs = 0;
+        assert_int_equal(put(store, key, "value", 6).code, MT_OK);
+        assert_true(syncs > 0);
+    }
     store->ops->close(store);
 }
 
@@ -297,10 +330,15 @@ static void a_full_disk_is_an_error_and_the_confirmed_stays(void **state)
     store->ops->close(store);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+#ifdef MANTA_PLANTS
+    mt_plant = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0;
+#endif
+    (void)argc, (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(records_come_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_confirmed_was_synced, setup, teardown),
         cmocka_unit_test_setup_teardown(files_are_private, setup, teardown),
         cmocka_unit_test_setup_teardown(another_cluster_and_a_second_head_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_confirmed_survives_sigkill, setup, teardown),

@@ -318,3 +318,12 @@ void check_claim_planted_late_finish(void **state)
     mt_plant = MT_PLANT_NONE;
     check_expect_caught(r, NULL);
 }
+
+void check_claim_planted_any(void **state)
+{
+    (void)state;
+    mt_plant = MT_PLANT_CLAIM_ANY;
+    struct check_result r = claim_explore(claim_model_of(3, true, true, 3), 3);
+    mt_plant = MT_PLANT_NONE;
+    check_expect_caught(r, NULL);
+}

@@ -30,6 +30,7 @@ void check_claim_slot_reused(void **state);
 void check_claim_killed(void **state);
 void check_claim_killed_before_publishing(void **state);
 void check_claim_planted_early_finish(void **state);
+void check_claim_planted_any(void **state);
 void check_claim_planted_store(void **state);
 void check_claim_planted_late_finish(void **state);
 

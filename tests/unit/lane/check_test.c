@@ -47,6 +47,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(check_claim_killed),
         cmocka_unit_test(check_claim_killed_before_publishing),
         cmocka_unit_test(check_claim_planted_early_finish),
+        cmocka_unit_test(check_claim_planted_any),
         cmocka_unit_test(check_claim_planted_store),
         cmocka_unit_test(check_claim_planted_late_finish),
         cmocka_unit_test(check_pin_holds),

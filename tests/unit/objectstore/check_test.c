@@ -238,12 +238,23 @@ static void without_the_fence(void **state)
     print_message("  caught: %s\n", r.text);
 }
 
+static void freed_under_a_pin(void **state)
+{
+    (void)state;
+    mt_plant = MT_PLANT_FREE_UNDER_PIN;
+    struct check_result r = explore(0, 2);
+    mt_plant = MT_PLANT_NONE;
+    assert_true(r.failed);
+    print_message("  caught: %s\n", r.text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_dies),
         cmocka_unit_test(one_dies),
         cmocka_unit_test(without_the_fence),
+        cmocka_unit_test(freed_under_a_pin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,8 +131,10 @@ struct raylet {
     struct os_local local;
 };
 
-static mt_status raylet_pin(struct os_transfer *transfer, const struct lane_ref *ref, const void **out)
+static mt_status raylet_pin(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *held,
+                            const void **out)
 {
+    *held = *ref;
     return os_local_pin(&mt_container_of(transfer, struct raylet, transfer)->local, ref, out);
 }
 

@@ -48,10 +48,11 @@ static void expect_ok(mt_status st)
         fail_msg("%s: %s (errno %d)", mt_code_name(st.code), st.what, st.sys);
 }
 
-static mt_status node_pin(struct os_transfer *transfer, const struct lane_ref *ref, const void **out)
+static mt_status node_pin(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *held,
+                          const void **out)
 {
     struct node_end *end = mt_container_of(transfer, struct node_end, transfer);
-    (void)ref;
+    *held = *ref;
     if (end->refuse)
         return mt_error(end->refuse, 0, "test");
     if (++end->pins == end->stop_at)

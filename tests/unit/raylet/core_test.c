@@ -249,6 +249,36 @@ static void a_zygote_that_dies_three_times_is_enough(void **state)
     assert_null(action(RLT_A_SPAWN_ZYGOTE, 0));
 }
 
+/* One kill is one failure, however many workers had been asked of the zygote just then. */
+static void a_zygote_that_is_killed_while_it_forks_is_started_again(void **state)
+{
+    struct greeting g = greeting(CTL_ZYGOTE, 200);
+    (void)state;
+    begin(false);
+    driver_begins();
+    define(1, 400, 0);
+    demand(1, 5);
+    greet(zygote, &g, -1);
+    uint64_t forks[5];
+    for (int i = 0; i < 5; i++) {
+        assert_non_null(action(RLT_A_FORK, i));
+        forks[i] = action(RLT_A_FORK, i)->conn;
+    }
+    for (int i = 0; i < 5; i++) /* it held their sockets */
+        step((struct rlt_event){.kind = RLT_EV_CLOSED, .conn = forks[i]});
+    step((struct rlt_event){.kind = RLT_EV_EXITED, .conn = zygote, .pid = 10, .has_status = true, .status = 9});
+    now += 5000 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK}); /* no status of the five will come any more */
+    assert_null(down(DRIVER, CTL_UNSCHEDULABLE));
+    assert_non_null(action(RLT_A_SPAWN_ZYGOTE, 0));
+    zygote = action(RLT_A_SPAWN_ZYGOTE, 0)->conn;
+    step((struct rlt_event){.kind = RLT_EV_SPAWNED, .conn = zygote, .pid = 11});
+    g = greeting(CTL_ZYGOTE, 201);
+    greet(zygote, &g, -1);
+    assert_non_null(action(RLT_A_FORK, 4)); /* as many as before, of the new one */
+    assert_int_equal(action(RLT_A_FORK, 4)->peer, zygote);
+}
+
 /* ---- leases ---- */
 
 static void the_newest_level_wins(void **state)
@@ -433,6 +463,31 @@ static void what_waits_is_reported_and_only_the_right_answer_counts(void **state
     assert_int_equal(report()->wants[0]->wanted, 3);
 }
 
+/* The head keeps a promise until a report that is younger by some time; a lease that came and went sooner must not look
+ * taken until the next sign of life. */
+static void a_change_is_told_once_more_before_long(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(7, 3);
+    job_begins();
+    define(1, 2000, 0);
+    demand(1, 1);
+    granted_lease();
+    now += 60 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_non_null(report());
+    now += MT_HEAD_PROMISE_MS * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_null(report()); /* too soon to be of use */
+    now += 60 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_non_null(report());
+    now += 300 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_null(report()); /* once: from here on it is a sign of life */
+}
+
 static void a_node_that_was_given_up_ends_its_work_and_joins_anew(void **state)
 {
     (void)state;
@@ -493,12 +548,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_greeting_that_is_wrong_is_refused, end),
         cmocka_unit_test_teardown(a_zygote_that_dies_three_times_is_enough, end),
+        cmocka_unit_test_teardown(a_zygote_that_is_killed_while_it_forks_is_started_again, end),
         cmocka_unit_test_teardown(the_newest_level_wins, end),
         cmocka_unit_test_teardown(only_the_ends_of_a_lease_may_speak_of_it, end),
         cmocka_unit_test_teardown(a_death_is_told_after_what_the_dead_had_said, end),
         cmocka_unit_test_teardown(short_records_end_only_who_sent_them, end),
         cmocka_unit_test_teardown(a_node_joins_before_anybody_is_welcome, end),
         cmocka_unit_test_teardown(what_waits_is_reported_and_only_the_right_answer_counts, end),
+        cmocka_unit_test_teardown(a_change_is_told_once_more_before_long, end),
         cmocka_unit_test_teardown(a_node_that_was_given_up_ends_its_work_and_joins_anew, end),
         cmocka_unit_test_teardown(a_name_is_asked_for_again_until_it_is_answered, end),
     };

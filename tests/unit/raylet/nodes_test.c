@@ -8,6 +8,7 @@
 #include "tests/unit/raylet/folder.h"
 #include "tests/unit/raylet/client.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -356,6 +357,37 @@ static uint64_t now_ns(void)
 }
 
 /* A figure, no verdict. */
+static int fd_count(pid_t pid)
+{
+    char path[64];
+    int  count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *folder = opendir(path);
+    while (folder && readdir(folder))
+        count++;
+    if (folder)
+        closedir(folder);
+    return count;
+}
+
+/* A node that stands still is dialled again and again; when it goes on, one connection is kept. */
+static void a_pause_leaves_no_connections(void **state)
+{
+    struct fixture *f = *state;
+    define_class(&f->c, 1, "gold", 0);
+    demand(&f->c, 1, 1);
+    assert_true(client_expect(&f->c, CTL_GRANT, &m, WAIT_MS)); /* there is a link */
+    int before[2] = {fd_count(f->raylet[0]), fd_count(f->raylet[1])}, more = 9;
+    assert_int_equal(kill(f->raylet[1], SIGSTOP), 0);
+    usleep(4500 * 1000);
+    assert_int_equal(kill(f->raylet[1], SIGCONT), 0);
+    for (int i = 0; i < 1000 && more > 1; i++) {
+        usleep(10 * 1000);
+        more = fd_count(f->raylet[0]) - before[0] + fd_count(f->raylet[1]) - before[1];
+    }
+    assert_in_range(more + 100, 0, 101);
+}
+
 static void how_fast(void **state)
 {
     struct fixture *f = *state;
@@ -394,6 +426,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(messages_go_from_node_to_node, setup, teardown),
         cmocka_unit_test_setup_teardown(a_dead_node_ends_all_that_was_bound_to_it, setup, teardown),
         cmocka_unit_test_setup_teardown(an_owner_that_dies_gives_back_what_it_held_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pause_leaves_no_connections, setup, teardown),
         cmocka_unit_test_setup_teardown(how_fast, setup, teardown),
     };
     const char *role = getenv("MANTA_ROLE");

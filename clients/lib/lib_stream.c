@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_stream.c - generators for the user: calling one, taking its items, and yielding them.
+ *
+ * Thread: a generator is one thread's at a time; what it has taken over from the rings it uses without the owner lock.
+ */
+#include "clients/lib/lib.h"
+
+#include <sched.h>
+
+static struct own_stream no_stream; /* where there is no memory for one, or no library: it fails like a ref */
+
+/* ---- calling ---- */
+
+static struct own_stream *stream_new(int backpressure, struct own_failure *f)
+{
+    struct own_stream *stream = NULL;
+    f->code = MANTA_OK;
+    if (backpressure < 0 || backpressure > LANE_AHEAD_MAX)
+        own_failure_set(f, MT_EINVAL, "backpressure %d: 0 (the default, %d) to %d are possible", backpressure,
+                        MT_LIB_STREAM_AHEAD, LANE_AHEAD_MAX);
+    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER)
+        stream = own_stream_new(&lib.own, (uint32_t)(backpressure > 0 ? backpressure : MT_LIB_STREAM_AHEAD));
+    return stream ? stream : &no_stream;
+}
+
+static manta_generator *stream_failed(struct own_stream *stream, const struct own_failure *f)
+{
+    stream->end = (struct own_ref *)lib_failed_ref(f);
+    return (manta_generator *)stream;
+}
+
+static bool begin(int backpressure, struct own_call *call, manta_generator **out)
+{
+    struct own_failure f;
+    manta_error        e;
+    lib_lock();
+    call->stream = stream_new(backpressure, &f);
+    if (f.code == MANTA_OK && lib_check(&e))
+        own_failure_set(&f, e.code, "%s", e.message);
+    else if (f.code == MANTA_OK && call->stream == &no_stream)
+        own_failure_set(&f, MT_ENOMEM, "no memory for a generator");
+    if (f.code)
+        *out = stream_failed(call->stream, &f);
+    lib_unlock();
+    return f.code == MANTA_OK;
+}
+
+/* The call's own ref is the stream's `end`. */
+static manta_generator *began(struct own_call *call, struct own_ref *ref)
+{
+    lib_lock();
+    if (ref != call->stream->end)
+        call->stream->end = ref; /* it has not been submitted */
+    else if (ref->holds > 1)
+        own_ref_drop(&lib.own, ref); /* the stream has a hold of its own */
+    lib_unlock();
+    return (manta_generator *)call->stream;
+}
+
+manta_generator *manta_call_stream(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv)
+{
+    struct own_call  call = {.count = 1};
+    manta_generator *g;
+    if (!begin(opts ? opts->backpressure : 0, &call, &g))
+        return g;
+    return began(&call, lib_call_name(name, opts, argc, argv, &call));
+}
+
+manta_generator *manta_actor_call_stream(manta_actor *actor, const char *method, int backpressure, int argc,
+                                         const manta_arg *argv)
+{
+    struct own_call  call = {.count = 1};
+    manta_generator *g;
+    if (!begin(backpressure, &call, &g))
+        return g;
+    return began(&call, lib_call_method((struct own_actor *)actor, method, argc, argv, &call));
+}
+
+void manta_generator_free(manta_generator *g)
+{
+    struct own_stream *stream = (struct own_stream *)g;
+    if (!stream || stream == &no_stream)
+        return;
+    lib_lock();
+    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
+        own_stream_free(stream);
+        lib_act();
+    }
+    lib_unlock();
+}
+
+/* ---- taking ---- */
+
+static bool has_news(void *arg)
+{
+    struct own_stream *stream = arg;
+    return stream->in.size || own_ref_is_ready(stream->end);
+}
+
+/* The end as the user sees it. */
+static manta_status ended(struct own_stream *stream, manta_error *e)
+{
+    if (stream->end->state == OWN_REF_FAILED)
+        return lib_error_failure(e, stream->end->value.failure, stream->end->id);
+    return lib_error(e, MANTA_EEND, "the generator has ended after %llu items", (unsigned long long)stream->used);
+}
+
+/* Under the lock: until there is something to take. */
+static manta_status await_items(struct own_stream *stream, int64_t timeout_ms, manta_error *e)
+{
+    own_stream_ack(stream, true); /* before we wait: the producer may be waiting for us */
+    lib_act();
+    if (own_stream_take(stream))
+        return MANTA_OK;
+    if (!own_ref_is_ready(stream->end)) {
+        if (!lib_may_wait())
+            return lib_error(e, MANTA_EDEADLK, "no item is there, and a callback may not wait for it");
+        lib_pump();
+        lib_wait(has_news, stream, lib_deadline(timeout_ms));
+        if (lib.broken)
+            return lib_check(e);
+    }
+    if (own_stream_take(stream))
+        return MANTA_OK;
+    if (own_ref_is_ready(stream->end))
+        return ended(stream, e);
+    return lib_error(e, MANTA_ETIMEDOUT, "no item was there within %lld ms", (long long)timeout_ms);
+}
+
+static manta_status next_item(struct own_stream *stream, int64_t timeout_ms, struct own_item *out, manta_error *e)
+{
+    manta_status code = MANTA_OK;
+    if (MT_LIKELY(own_stream_next(stream, out))) {
+        if (MT_UNLIKELY(stream->used - stream->acked >= stream->ahead / 4 + 1)) {
+            lib_lock();
+            own_stream_ack(stream, false);
+            lib_act();
+            lib_unlock();
+        }
+        return MANTA_OK;
+    }
+    lib_lock();
+    code = stream == &no_stream ? ended(stream, e) : lib_check(e);
+    if (code == MANTA_OK)
+        code = await_items(stream, timeout_ms, e);
+    lib_unlock();
+    if (code == MANTA_OK && !own_stream_next(stream, out))
+        code = lib_error(e, MANTA_EINTERNAL, "an item was there and is not");
+    return code;
+}
+
+/* A ref of an item, with one hold. */
+static struct own_ref *item_ref(struct own_stream *stream, const struct own_item *item)
+{
+    struct own_ref *ref = own_ref_new(stream->own, item->id);
+    struct lane_ref place;
+    if (!ref)
+        return NULL;
+    if (item->value.flags & LANE_VALUE_SHARED) {
+        memcpy(&place, item->bytes, sizeof place);
+        place.id = item->id;
+        ref->flags |= OWN_REF_ESCAPED;
+        own_ref_set_place(stream->own, ref, &place);
+    } else {
+        own_ref_set_inline(stream->own, ref, item->value.type, item->bytes, item->value.size);
+    }
+    return ref;
+}
+
+static manta_status view_place(struct own_stream *stream, const struct own_item *item, manta_view *out, manta_error *e)
+{
+    struct own_ref *ref;
+    manta_status    code;
+    lib_lock();
+    ref = item_ref(stream, item);
+    code = ref ? lib_view(ref, out, INT64_MAX, e) : lib_error(e, MANTA_ENOMEM, "no memory for a reference");
+    if (ref)
+        own_ref_drop(&lib.own, ref); /* the view has it */
+    lib_act();
+    lib_unlock();
+    return code;
+}
+
+manta_status manta_next(manta_generator *g, int64_t timeout_ms, manta_view *out, manta_error *e)
+{
+    struct own_stream *stream = (struct own_stream *)g;
+    struct own_item    item;
+    manta_status       code;
+    if (!stream || !out)
+        return lib_error(e, MANTA_EINVAL, "manta_next of NULL, or without a place for the item");
+    memset(out, 0, sizeof *out);
+    code = next_item(stream, timeout_ms, &item, e);
+    if (code)
+        return code;
+    if (item.value.flags & LANE_VALUE_SHARED)
+        return view_place(stream, &item, out, e);
+    out->data = item.bytes;
+    out->size = item.value.size - (item.value.type == 's');
+    out->type = (char)item.value.type;
+    return MANTA_OK;
+}
+
+manta_status manta_next_ref(manta_generator *g, int64_t timeout_ms, manta_ref **out, manta_error *e)
+{
+    struct own_stream *stream = (struct own_stream *)g;
+    struct own_item    item;
+    manta_status       code;
+    if (!stream || !out)
+        return lib_error(e, MANTA_EINVAL, "manta_next_ref of NULL, or without a place for the reference");
+    *out = NULL;
+    code = next_item(stream, timeout_ms, &item, e);
+    if (code)
+        return code;
+    lib_lock();
+    *out = (manta_ref *)item_ref(stream, &item);
+    lib_unlock();
+    return *out ? MANTA_OK : lib_error(e, MANTA_ENOMEM, "no memory for a reference");
+}
+
+/* ---- yielding ---- */
+
+/* Whether the process that called is dead, as far as we know. From the first question on it is watched. */
+static bool consumer_is_dead(const manta_ctx *c)
+{
+    return !mt_map_find(&lib.own.peers, mt_map_key(c->run->lane->owner));
+}
+
+static bool may_yield(void *arg)
+{
+    manta_ctx *c = arg;
+    uint64_t   used = wrk_used(c->run);
+    return used == LANE_GONE || c->yielded < used + c->ahead || consumer_is_dead(c);
+}
+
+/* Under the lock: until the consumer is near enough. It is watched, so that its death ends the wait. */
+static manta_status await_credit(manta_ctx *c)
+{
+    uint64_t used = wrk_used(c->run);
+    if (used != LANE_GONE && c->yielded >= used + c->ahead) {
+        own_watch_peer(&lib.own, c->run->lane->owner, c->run->lane->owner_node);
+        lib_act();
+        lib_wait(may_yield, c, INT64_MAX);
+        used = wrk_used(c->run);
+    }
+    return used == LANE_GONE || c->yielded >= used + c->ahead ? MANTA_ECANCELLED : MANTA_OK;
+}
+
+/* Under the lock: the ring is full; the consumer's process has a mebibyte to read first, unless it is dead. */
+bool lib_outcome_wait(const manta_ctx *c)
+{
+    own_watch_peer(&lib.own, c->run->lane->owner, c->run->lane->owner_node);
+    lib_act();
+    lib_unlock();
+    sched_yield();
+    lib_lock();
+    lib_pump();
+    if (consumer_is_dead(c))
+        wrk_owner_gone(&lib.wrk, c->run);
+    return !c->run->lane->is_gone;
+}
+
+manta_status manta_yield(manta_ctx *c, manta_arg item)
+{
+    struct lane_value head;
+    uint64_t          bytes[(MANTA_INLINE_MAX + 8) / 8];
+    char              wanted = lib_result_letter(c->signature, 0);
+    manta_status      code;
+    if (!c->ahead)
+        return manta_fail(c, 0, "%s was called as a plain function, not by manta_call_stream: it may not yield", c->name),
+               MANTA_EINVAL;
+    if (!item.type || !strchr("ludbsy", item.type) || (wanted != '*' && wanted != item.type))
+        return manta_fail(c, 0, "%s: item %llu is '%c', not '%c' (\"%s\")", c->name, (unsigned long long)c->yielded,
+                          item.type ? item.type : '?', wanted, c->signature), MANTA_ETYPE;
+    code = lib_value_make(c, own_stream_item_id(c->run->record.id, c->yielded), &item, MANTA_INLINE_MAX, &head, bytes);
+    if (code)
+        return code;
+    lib_lock();
+    code = await_credit(c);
+    memset((uint8_t *)bytes + head.size, 0, (0u - head.size) & 7);
+    while (code == MANTA_OK && !wrk_report(&lib.wrk, c->run, LANE_ITEM, c->yielded, &head, sizeof head, bytes,
+                                           (head.size + 7u) & ~(size_t)7))
+        if (wrk_used(c->run) == LANE_GONE || !lib_outcome_wait(c))
+            code = MANTA_ECANCELLED;
+    if (lib.wrk.out.wake_count || lib.wrk.out.up.size)
+        lib_act();
+    lib_unlock();
+    c->yielded += code == MANTA_OK;
+    return code;
+}

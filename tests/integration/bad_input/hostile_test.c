@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * hostile_test.c - tasks that harm their own process: the driver gets a typed error or a value, never a hang, and the rest
+ * goes on. What they leave running goes with them.
+ *
+ * Thread: the driver's main one.
+ */
+#include "tests/integration/harness.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const manta_task_opts once = {.max_retries = MANTA_NO_RETRY};
+
+MANTA_TASK(int64_t, add, (int64_t, a), (int64_t, b))
+{
+    return a + b;
+}
+
+/* The engine still works, on both CPUs. */
+static void still_fine(void)
+{
+    for (int i = 0; i < 50; i++)
+        CHECK_I64(add_remote(NULL, i, 1), i + 1);
+}
+
+/* A value, or the typed error of a worker that died; which of the two is the race's. */
+static int value_or_death(manta_ref *ref, manta_error *e)
+{
+    int64_t      x;
+    manta_status code = manta_get_i64(ref, TEST_WAIT_MS, &x, e);
+    if (code != MANTA_OK && code != MANTA_EWORKER_DIED)
+        test_fail(__FILE__, __LINE__, "code %d: %s", code, e->message);
+    manta_free(ref);
+    return code;
+}
+
+/* ---- fork bomb: a tree of processes that never end ---- */
+enum { BOMB_DEEP = 6 };
+
+static void bomb(struct test_board *board, int deep)
+{
+    for (int i = 0; i < 2 && deep; i++) {
+        if (fork() == 0) {
+            atomic_fetch_add(&board->words[0], 1);
+            bomb(board, deep - 1);
+            for (;;)
+                pause();
+        }
+    }
+}
+MANTA_TASK(int64_t, fork_bomb, (uint64_t, number), (int64_t, how))
+{
+    struct test_board *board = test_board_map(number);
+    bomb(board, BOMB_DEEP);
+    test_board_wait(&board->words[0], (2 << BOMB_DEEP) - 2);
+    atomic_store(&board->words[1], getpid());
+    if (how == 1)
+        raise(SIGKILL);
+    if (how == 2 && fork() == 0) { /* and one that has left the group */
+        setsid();
+        for (;;)
+            pause();
+    }
+    return getpid();
+}
+
+/* Waits until no process of that group lives. */
+static void group_gone(int pid)
+{
+    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; kill(-pid, 0) == 0; test_sleep_ms(2))
+        CHECK(test_now_ms() < limit);
+}
+
+static void fork_bombs(void)
+{
+    manta_error        e;
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    CHECK_FAILS(fork_bomb_remote(&once, number, 1), MANTA_EWORKER_DIED, &e);
+    group_gone((int)board->words[1]); /* all 126 of them */
+    still_fine();
+    board->words[0] = 0;
+    CHECK_EQ(value_or_death(fork_bomb_remote(&once, number, 2), &e), MANTA_OK);
+    still_fine(); /* that worker lives, and so do its children; the harness sees whether any outlives the cluster */
+}
+
+/* ---- descriptors ---- */
+MANTA_TASK(int64_t, close_all, (int64_t, from))
+{
+    for (int fd = (int)from; fd < 1024; fd++)
+        close(fd);
+    return from;
+}
+
+static void closed_descriptors(void)
+{
+    manta_error e;
+    for (int i = 0; i < 10; i++) {
+        value_or_death(close_all_remote(&once, i % 2 ? 3 : 0), &e);
+        still_fine();
+    }
+    CHECK_I64(close_all_remote(NULL, 3), 3); /* with retries it is done, since the value is published before the death */
+    still_fine();
+}
+
+/* ---- ends ---- */
+static void at_exit_loops(void)
+{
+    for (;;)
+        pause();
+}
+MANTA_TASK(int64_t, leave, (int64_t, how))
+{
+    if (how == 1)
+        exit(7);
+    if (how == 2)
+        _exit(0);
+    if (how == 3)
+        abort();
+    if (how == 4)
+        kill(getppid(), SIGKILL); /* its zygote: every worker of the job */
+    if (how == 5) {
+        atexit(at_exit_loops);
+        alarm(1); /* else nobody could tell it from a long task */
+        exit(0);
+    }
+    for (;;)
+        pause();
+}
+
+static void ends(void)
+{
+    static const int what[] = {1, 2, 3, 5};
+    manta_error      e;
+    for (size_t i = 0; i < sizeof what / sizeof what[0]; i++) {
+        CHECK_FAILS(leave_remote(&once, what[i]), MANTA_EWORKER_DIED, &e);
+        CHECK_STR(e.function, "leave");
+        CHECK(e.pid > 0);
+        if (what[i] == 1)
+            CHECK_SAYS(e.message, "exited with status 7");
+        if (what[i] == 3)
+            CHECK_EQ(e.signal_number, SIGABRT);
+        still_fine();
+    }
+    CHECK_FAILS(leave_remote(&once, 4), MANTA_EWORKER_DIED, &e);
+    still_fine();
+}
+
+/* ---- signals ---- */
+static void nothing(int number)
+{
+    (void)number;
+}
+MANTA_TASK(int64_t, mask_all, (int64_t, how))
+{
+    sigset_t all;
+    sigfillset(&all);
+    if (how == 0)
+        sigprocmask(SIG_BLOCK, &all, NULL);
+    for (int i = 1; how > 0 && i < 32; i++)
+        signal(i, how == 1 ? SIG_IGN : nothing);
+    return how;
+}
+static manta_status stubborn_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    (void)c, (void)self, (void)argc, (void)argv;
+    return MANTA_OK;
+}
+static manta_status stubborn_mask(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc;
+    return manta_return_i64(c, mask_all(argv[0].l));
+}
+MANTA_ACTOR(stubborn, "", stubborn_new, NULL, {"mask", "l>l", stubborn_mask});
+
+static void signal_masks(void)
+{
+    manta_error e;
+    for (int how = 0; how < 3; how++) {
+        CHECK_I64(mask_all_remote(NULL, how), how);
+        still_fine();
+        manta_actor *a = manta_actor_new("stubborn", NULL, MANTA_NO_ARGS);
+        CHECK_I64(manta_actor_call(a, "mask", MANTA_ARGS(manta_i64(how))), how);
+        manta_actor_kill(a, false); /* SIGKILL is not theirs to block */
+        for (int64_t limit = test_now_ms() + TEST_WAIT_MS, code = 0; code != MANTA_EACTOR_DIED;) {
+            int64_t    x;
+            manta_ref *ref = manta_actor_call(a, "mask", MANTA_ARGS(manta_i64(how)));
+            code = manta_get_i64(ref, TEST_WAIT_MS, &x, &e);
+            manta_free(ref);
+            CHECK((code == MANTA_OK || code == MANTA_EACTOR_DIED) && test_now_ms() < limit);
+        }
+        manta_actor_free(a);
+    }
+}
+
+/* ---- shared memory: garbage into all that the task's process shares with others ---- */
+static void scribble(uint8_t *at, size_t size, uint64_t how, uint64_t *seed)
+{
+    for (size_t i = 0; i < size; i++) {
+        *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+        if (how % 4 == 3 && *seed >> 58) /* here and there only: what is left looks right */
+            continue;
+        at[i] = how % 4 == 0 ? 0xff : how % 4 == 1 ? 0 : (uint8_t)(*seed >> 33);
+    }
+}
+MANTA_TASK(int64_t, write_over, (int64_t, how), (int64_t, part))
+{
+    char     line[512], perms[8], name[256];
+    FILE    *maps = fopen("/proc/self/maps", "re");
+    uint64_t seed = (uint64_t)how * 2654435761u + 1;
+    int64_t  count = 0;
+    unsigned long from[256], to[256];
+    while (maps && count < 256 && fgets(line, sizeof line, maps)) {
+        name[0] = 0;
+        if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &from[count], &to[count], perms, name) >= 4 && perms[1] == 'w' &&
+            perms[3] == 's' && strstr(name, "memfd"))
+            count++;
+    }
+    if (maps)
+        fclose(maps);
+    for (int64_t i = 0; i < count; i++)
+        if (part < 0 || part == i)
+            scribble((uint8_t *)from[i], to[i] - from[i], (uint64_t)how, &seed);
+    return count;
+}
+
+/* Whatever it writes, a driver gets what it waits for, or a typed error, within the limit. */
+static void overwritten(int how, int part)
+{
+    manta_error  e;
+    int64_t      x;
+    manta_ref   *beside = add_remote(NULL, how, 1);
+    manta_ref   *ref = write_over_remote(&once, how, part);
+    manta_status code = manta_get_i64(ref, TEST_WAIT_MS, &x, &e);
+    if (code == MANTA_ETIMEDOUT || code == MANTA_EINTERNAL)
+        test_fail(__FILE__, __LINE__, "how %d, part %d: code %d: %s", how, part, code, e.message);
+    if (code == MANTA_EWORKER_DIED)
+        CHECK_SAYS(e.message, "worker"); /* and not an empty reason */
+    manta_free(ref);
+    code = manta_get_i64(beside, TEST_WAIT_MS, &x, &e);
+    if (code != MANTA_OK && code != MANTA_EWORKER_DIED && code != MANTA_EPROTO)
+        test_fail(__FILE__, __LINE__, "how %d, part %d: beside: code %d: %s", how, part, code, e.message);
+    manta_free(beside);
+    still_fine();
+}
+
+static void written_over(void)
+{
+    for (int how = 0; how < 12; how++)
+        overwritten(how, -1);
+}
+
+/* One mapping at a time: the others still say that all is well. */
+static void written_over_in_part(void)
+{
+    for (int part = 0; part < 8; part++)
+        for (int how = 0; how < 4; how++)
+            overwritten(how, part);
+}
+
+#define TWO_CPUS {.num_cpus = 2}, false, 0
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        {"fork_bombs", fork_bombs, TWO_CPUS},
+        {"closed_descriptors", closed_descriptors, TWO_CPUS},
+        {"ends", ends, TWO_CPUS},
+        {"signal_masks", signal_masks, TWO_CPUS},
+        {"written_over", written_over, TWO_CPUS},
+        {"written_over_in_part", written_over_in_part, TWO_CPUS},
+        {0},
+    };
+    return test_main(argc, argv, cases);
+}
