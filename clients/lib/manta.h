@@ -455,6 +455,39 @@ typedef struct manta_env manta_env;
 MANTA_API manta_env *manta_env_new(const manta_runtime_env *env, manta_error *e);
 MANTA_API void       manta_env_free(manta_env *env);
 
+/* ---- groups of actors ------------------------------------------------------------------------------------------- */
+
+/* Several actors as one. A group belongs to one thread at a time; its actors are as any other. */
+typedef struct manta_group manta_group;
+/* Makes `count` actors (1 to 4096), all with the same arguments; opts->name must be NULL. NULL: *e says why (EINVAL, ENOMEM).
+ * Does not block; an actor that can't be made tells it by its calls. Freed with manta_group_free, and its actors with it. */
+MANTA_API manta_group *manta_group_new(const char *type, const manta_actor_opts *opts, int count, int argc,
+                                       const manta_arg *argv, manta_error *e);
+/* A group of actors that are there; their handles stay the caller's. */
+MANTA_API manta_group *manta_group_of(manta_actor *const *actors, int count, manta_error *e);
+MANTA_API void         manta_group_free(manta_group *group);
+MANTA_API int          manta_group_size(const manta_group *group);
+/* Borrowed; NULL where there is no such member. */
+MANTA_API manta_actor *manta_group_actor(const manta_group *group, int index);
+/* The same call to every member; out[0 .. size-1] become refs, to be freed. Does not block. EINVAL. */
+MANTA_API manta_status manta_group_call(manta_group *group, const char *method, int argc, const manta_arg *argv,
+                                        manta_ref **out);
+/* The same, and waits for every reply, at most timeout_ms in all: out[0 .. size-1] become views, to be released. On failure
+ * none is left, *e is the first one's and *out_failed (may be NULL) its member. Blocks. */
+MANTA_API manta_status manta_group_gather(manta_group *group, const char *method, int argc, const manta_arg *argv,
+                                          int64_t timeout_ms, manta_view *out, int *out_failed, manta_error *e);
+/* An actor pool: method(items[i]) for every item, by whichever member is idle; out[i] becomes its ref, in the order of the
+ * items. Blocks until the last item is handed out. On failure (EINVAL, ENOMEM, ECONN) refs that were not made are NULL. */
+MANTA_API manta_status manta_group_map(manta_group *group, const char *method, const manta_arg *items, size_t count,
+                                       manta_ref **out, manta_error *e);
+/* manta_actor_end for every member; waits for all, at most timeout_ms. One that is dead has ended. Blocks. */
+MANTA_API manta_status manta_group_end(manta_group *group, int64_t timeout_ms, manta_error *e);
+/* Called for each death of a member, as manta_actor_watch; until manta_group_unwatch or manta_group_free, which must not be
+ * called inside. EINVAL, EEXIST (it is watched), EAGAIN, ENOMEM. */
+typedef void (*manta_group_death_fn)(void *user, int index, const manta_death *death);
+MANTA_API manta_status manta_group_watch(manta_group *group, manta_group_death_fn fn, void *user, manta_error *e);
+MANTA_API void         manta_group_unwatch(manta_group *group);
+
 /* ---- the cluster ----------------------------------------------------------------------------------------------- */
 
 typedef struct manta_node_info {

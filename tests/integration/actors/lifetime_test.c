@@ -275,6 +275,75 @@ static void case_names(void)
         manta_actor_free(all[i]);
 }
 
+/* ---- groups ---- */
+
+struct deaths {
+    _Atomic int count, last;
+};
+static void on_member_death(void *user, int index, const manta_death *death)
+{
+    struct deaths *d = user;
+    (void)death;
+    atomic_store(&d->last, index);
+    atomic_fetch_add(&d->count, 1);
+}
+
+static void case_group(void)
+{
+    enum { MEMBERS = 5, ITEMS = 300 };
+    manta_actor_opts o = {.max_restarts = 0};
+    manta_error      e;
+    manta_view       views[MEMBERS];
+    manta_ref       *refs[ITEMS];
+    manta_arg        items[ITEMS];
+    struct deaths    deaths = {0, -1};
+    int64_t          got, total = 0;
+    int              failed = -1;
+    board = test_board_new(&board_number);
+    manta_group *g = manta_group_new("account", &o, MEMBERS, MANTA_ARGS(manta_u64(board_number), manta_i64(0),
+                                                                        manta_bytes_of("", 0)), &e);
+    CHECK(g && manta_group_size(g) == MEMBERS && !manta_group_actor(g, MEMBERS) && !manta_group_actor(g, -1));
+    CHECK_CODE(manta_group_gather(g, "add", MANTA_ARGS(manta_i64(7)), TEST_WAIT_MS, views, &failed, &e), MANTA_OK, &e);
+    for (int i = 0; i < MEMBERS; i++) {
+        memcpy(&got, views[i].data, sizeof got);
+        CHECK_EQ(got, 7);
+        manta_release(&views[i]);
+    }
+    for (int i = 0; i < ITEMS; i++)
+        items[i] = manta_i64(1);
+    CHECK_CODE(manta_group_map(g, "add", items, ITEMS, refs, &e), MANTA_OK, &e);
+    for (int i = 0; i < ITEMS; i++) {
+        CHECK_CODE(manta_get_i64(refs[i], TEST_WAIT_MS, &got, &e), MANTA_OK, &e);
+        manta_free(refs[i]);
+    }
+    CHECK_EQ(manta_group_call(g, "add", MANTA_ARGS(manta_i64(0)), refs), MANTA_OK);
+    for (int i = 0; i < MEMBERS; i++) {
+        CHECK_CODE(manta_get_i64(refs[i], TEST_WAIT_MS, &got, &e), MANTA_OK, &e);
+        total += got;
+        manta_free(refs[i]);
+    }
+    CHECK_EQ(total, 7 * MEMBERS + ITEMS); /* each item once */
+    CHECK_CODE(manta_group_watch(g, on_member_death, &deaths, &e), MANTA_OK, &e);
+    CHECK_CODE(manta_group_watch(g, on_member_death, &deaths, &e), MANTA_EEXIST, &e);
+    manta_actor_kill(manta_group_actor(g, 3), false);
+    for (int i = 0; i < 1000 && !atomic_load(&deaths.count); i++)
+        test_sleep_ms(10);
+    CHECK_EQ(atomic_load(&deaths.last), 3);
+    CHECK_CODE(manta_group_gather(g, "add", MANTA_ARGS(manta_i64(7)), TEST_WAIT_MS, views, &failed, &e), MANTA_EACTOR_DIED, &e);
+    CHECK_EQ(failed, 3);
+    manta_group_unwatch(g);
+    CHECK_CODE(manta_group_end(g, TEST_WAIT_MS, &e), MANTA_OK, &e);
+    CHECK_EQ(atomic_load(&board->words[8]), MEMBERS - 1);
+    manta_group_free(g);
+
+    o.name = "one";
+    CHECK(!manta_group_new("account", &o, 2, MANTA_NO_ARGS, &e) && e.code == MANTA_EINVAL);
+    CHECK(!manta_group_new("account", NULL, 0, MANTA_NO_ARGS, &e) && e.code == MANTA_EINVAL);
+    CHECK(!manta_group_of((manta_actor *[]){NULL}, 1, &e) && e.code == MANTA_EINVAL);
+    CHECK_EQ(manta_group_map(NULL, "add", items, 1, refs, &e), MANTA_EINVAL);
+    manta_group_free(NULL);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -286,6 +355,7 @@ int main(int argc, char **argv)
         {.name = "save_refused", .run = case_save_refused, .opts = {.num_cpus = 2}},
         {.name = "large_create", .run = case_large_create, .opts = {.num_cpus = 2}},
         {.name = "name_spaces", .run = case_names, .opts = {.num_cpus = 2}},
+        {.name = "group", .run = case_group, .opts = {.num_cpus = 2}},
         {.name = NULL},
     };
     return test_main(argc, argv, cases);
