@@ -7,6 +7,8 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/log.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -69,6 +71,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
     rlt_list_init(&r->waiting);
     r->slice.fire = slice_fire;
     r->guest_over.fire = slice_fire;
+    r->short_over.fire = slice_fire;
     rlt_head_init(r);
     return r;
 }
@@ -84,6 +87,7 @@ static void free_proc(struct rlt_proc *p)
     RLT_LIST_EACH(&p->classes, link)
         free(mt_container_of(link, struct rlt_class, in_owner));
     free(p->crash);
+    free(p->stopped);
     free(p);
 }
 
@@ -205,20 +209,6 @@ static void up_sized(struct rlt *r, struct rlt_proc *p, const struct rlt_event *
         take(r, p, &e->record, e->payload);
 }
 
-static void up_class_drop(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
-{
-    struct ctl_demand which;
-    struct rlt_class *c;
-    if (e->record.length < LANE_RECORD_SIZE + sizeof which) {
-        rlt_proc_gone(r, p);
-        return;
-    }
-    memcpy(&which, e->payload, sizeof which);
-    c = rlt_class_find(p, which.class_id);
-    if (c && !c->wanted && rlt_list_is_empty(&c->leases))
-        rlt_class_drop(r, c);
-}
-
 static void up_record(struct rlt *r, const struct rlt_event *e)
 {
     struct rlt_proc *p = rlt_proc_of_conn(r, e->conn);
@@ -230,9 +220,6 @@ static void up_record(struct rlt *r, const struct rlt_event *e)
         break;
     case CTL_DEMAND:
         up_demand(r, p, e);
-        break;
-    case CTL_CLASS_DROP:
-        up_class_drop(r, p, e);
         break;
     case CTL_DRAINED:
     case CTL_KILL:
@@ -288,7 +275,6 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
     struct rlt_proc *p = rlt_proc_of_conn(r, e->conn);
     if (!p)
         return;
-    bool is_owner_of_raylet = r->config.is_private && p->role == CTL_DRIVER;
     switch (e->kind) {
     case RLT_EV_SOCKET:
         rlt_proc_socket(r, e);
@@ -296,8 +282,6 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_CLOSED:
         p->is_closed = true;
         rlt_proc_gone(r, p);
-        if (is_owner_of_raylet)
-            rlt_shut_down(r, "the driver has left");
         break;
     case RLT_EV_EXITED:
         if (e->has_status && p->state == PROC_DYING) {
@@ -308,13 +292,12 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
             rlt_proc_status(r, p, e->status);
         else
             rlt_proc_gone(r, p);
-        if (is_owner_of_raylet)
-            rlt_shut_down(r, "the driver has left");
         break;
     case RLT_EV_SPAWNED:
         rlt_pool_spawned(r, p, e->pid);
         break;
     case RLT_EV_UP_BROKEN:
+        mt_log(MT_LOG_WARN, "process_dropped", "pid=%d why=\"its ring is broken, or it reads nothing\"", p->pid);
         rlt_proc_gone(r, p);
         break;
     case RLT_EV_PROC_DRAINED:
@@ -371,6 +354,9 @@ static void handle(struct rlt *r, const struct rlt_event *e)
 {
     switch (e->kind) {
     case RLT_EV_TICK:
+        break;
+    case RLT_EV_MEMORY:
+        rlt_memory_short(r, e->text);
         break;
     case RLT_EV_ACCEPTED:
         rlt_proc_accepted(r, e->conn, e->pid);

@@ -96,6 +96,7 @@ enum rlt_event_kind {
     RLT_EV_JOB_TEXT,    /* answer to JOB_LOG_READ: name, number (offset), bytes */
     RLT_EV_JOB_EXITED,  /* it has ended and all its output is in the log: name, status, number (size of the log) */
 
+    RLT_EV_MEMORY, /* the node is short of memory: text (how short) */
     RLT_EV_SHUTDOWN, /* a signal, or the end of the driver of a private cluster: text */
 };
 
@@ -277,7 +278,7 @@ struct rlt_stats {
     uint32_t processes, workers, idle_workers, starting_workers, jobs;
     uint32_t leases, lanes, monitors, regions;
     uint32_t peers;
-    uint64_t grants, recalls, ended, worker_deaths, bounced, refused_grants, replayed_frames, fenced;
+    uint64_t grants, recalls, ended, worker_deaths, memory_stops, bounced, refused_grants, replayed_frames, fenced;
     int64_t  total[MT_RLT_RESOURCES_MAX], free[MT_RLT_RESOURCES_MAX], leased[MT_RLT_RESOURCES_MAX];
     uint32_t resource_count;
 };

@@ -142,13 +142,18 @@ static void fetch(struct rlt *r, struct rlt_env *env, uint32_t part)
         env_failed(r, env, "fetch the runtime environment", "the node that has it is dead");
 }
 
+static bool is_whole(const struct rlt_env *env)
+{
+    return env->is_defined && (env->archive >= 0 || !env->def.archive_size);
+}
+
 static void env_go(struct rlt *r, struct rlt_env *env)
 {
     struct rlt_job *job = env->workers;
     bool            has_files = env->def.archive_size != 0;
     if (!job || job->hello || job->is_ending || job->start_failures >= MT_RLT_START_FAILURES_MAX)
         return;
-    if (!env->is_defined || (has_files && env->archive < 0)) {
+    if (!is_whole(env)) {
         if (!env->is_wanted)
             fetch(r, env, env->is_defined ? PEER_ENV_ARCHIVE : PEER_ENV_DEFINITION);
         env->is_wanted = true;
@@ -182,11 +187,8 @@ struct rlt_job *rlt_env_workers(struct rlt *r, struct rlt_job *base, uint64_t ke
         env->workers->number = base->number;
         env->workers->is_ending = base->is_ending;
     }
-    if (!env->is_defined && env->from != from) { /* somebody else knows it too; the first may be dead */
-        env->from = from;
-        env->have = 0;
-        env->is_wanted = false;
-    }
+    if (from && env->from != from && !env->is_wanted && !is_whole(env))
+        env->from = from; /* who was asked first is gone; this one knows it too */
     env_go(r, env);
     return env->workers;
 }
@@ -447,6 +449,20 @@ bool rlt_env_program_event(struct rlt *r, const struct rlt_event *e)
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
     }
     return true;
+}
+
+/* What was on its way from that node is lost; the next lease that comes with the environment asks its own node. */
+void rlt_env_node_lost(struct rlt *r, uint32_t node)
+{
+    MT_MAP_EACH(&r->envs, entry) {
+        struct rlt_env *env = entry->value.ptr;
+        if (env->from != node || !env->is_wanted || is_whole(env))
+            continue;
+        if (env->is_defined && env->have)
+            rlt_act(r->out, RLT_A_PROGRAM_DROP)->job = env->number;
+        env->is_wanted = false;
+        env->have = 0;
+    }
 }
 
 /* ---- the end ---- */

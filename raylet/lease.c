@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { CLASSES_SWEEP = 64 };
+
 static void lease_set_state(struct rlt_lease *l, enum rlt_lease_state next)
 {
     bool did_count = l->state <= LEASE_ACTIVE, does_count = next <= LEASE_ACTIVE;
@@ -47,6 +49,20 @@ void rlt_class_unschedulable(struct rlt *r, struct rlt_class *c, int32_t code, c
     rlt_down(r->out, c->owner->conn, CTL_UNSCHEDULABLE, (mt_id){0, 0}, &u, sizeof u);
 }
 
+/* An actor has a class of its own, and an owner may make any number of actors, one after the other. */
+static void classes_sweep(struct rlt *r, struct rlt_proc *owner)
+{
+    if (owner->class_count < owner->class_sweep_at)
+        return;
+    for (struct rlt_list *link = owner->classes.next, *next; link != &owner->classes; link = next) {
+        struct rlt_class *c = mt_container_of(link, struct rlt_class, in_owner);
+        next = link->next;
+        if ((c->def.flags & CTL_CLASS_ACTOR) && c->version && c->wanted == 0 && rlt_list_is_empty(&c->leases))
+            rlt_class_drop(r, c);
+    }
+    owner->class_sweep_at = 2 * owner->class_count + CLASSES_SWEEP;
+}
+
 void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_record *record, const uint8_t *payload)
 {
     struct ctl_class def;
@@ -54,6 +70,7 @@ void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_r
     (void)record;
     memcpy(&def, payload, sizeof def);
     def.name[sizeof def.name - 1] = 0;
+    classes_sweep(r, owner);
     if (def.resource_count > CTL_RESOURCES || owner->class_count >= MT_RLT_CLASSES_MAX) {
         rlt_proc_gone(r, owner);
         return;

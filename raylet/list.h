@@ -40,6 +40,7 @@ static inline void rlt_list_append(struct rlt_list *l, struct rlt_list *link)
 }
 static inline void rlt_list_prepend(struct rlt_list *l, struct rlt_list *link)
 {
+    rlt_list_out(link); /* it may be the first already */
     rlt_list_append(l->next, link);
 }
 

@@ -88,8 +88,8 @@ void rlt_job_end(struct rlt *r, struct rlt_job *job)
         struct ctl_ended  end = {.lease = l->id, .code = MT_EOWNER_DIED, .node = r->node};
         rlt_lease_end(r, l, &end);
     }
+    rlt_env_job_ends(r, job); /* before this one says that it ends: the last part to be empty frees all */
     job->is_ending = true;
-    rlt_env_job_ends(r, job);
     rlt_program_job_end(r, job);
     MT_MAP_EACH(&r->conns, entry) {
         struct rlt_proc *p = entry->value.ptr;

@@ -64,7 +64,10 @@ void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid)
         rlt_act(r->out, RLT_A_CLOSE)->conn = conn;
         return;
     }
-    rlt_proc_new(r, conn)->pid = pid;
+    struct rlt_proc *p = rlt_proc_new(r, conn);
+    p->pid = pid;
+    p->is_keeper = r->config.is_private && !r->had_keeper; /* the first is the one whose socket the raylet was started with */
+    r->had_keeper = true;
 }
 
 /* ---- greeting -------------------------------------------------------------------------------------------------- */
@@ -230,6 +233,8 @@ void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
     if (p->state == PROC_DYING)
         return;
     p->state = PROC_DYING;
+    if (p->is_keeper)
+        rlt_shut_down(r, "the driver has left");
     if (p->process)
         mt_map_remove(&r->processes, mt_map_key(p->process));
     rlt_pool_remove(p);
@@ -269,6 +274,10 @@ void rlt_proc_describe(const struct rlt *r, const struct rlt_proc *p, char *text
 {
     const char *role = p->role == CTL_DRIVER ? "driver" : p->role == CTL_ZYGOTE ? "zygote" : "worker";
     char        how[96] = "ended";
+    if (p->stopped) {
+        snprintf(text, size, "%s pid %d on node %u (%s) was stopped: %s", role, p->pid, r->node, r->config.node_name, p->stopped);
+        return;
+    }
     if (p->has_status && WIFSIGNALED(p->status)) {
         const char *name = sigabbrev_np(WTERMSIG(p->status));
         snprintf(how, sizeof how, "was killed by signal %d (SIG%s)", WTERMSIG(p->status), name ? name : "?");
@@ -285,7 +294,8 @@ static void end_as_worker(struct rlt *r, struct rlt_proc *p, const char *text)
 {
     RLT_LIST_EACH(&p->served, link) {
         struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_worker);
-        struct ctl_ended  end = {.lease = l->id, .code = MT_EWORKER_DIED, .status = p->status, .pid = p->pid, .node = r->node};
+        struct ctl_ended  end = {.lease = l->id, .code = p->stopped ? MT_EOOM : MT_EWORKER_DIED,
+                                  .status = p->status, .pid = p->pid, .node = r->node};
         if (l->state == LEASE_DRAINED)
             end.code = MT_OK; /* it had finished with this one */
         snprintf(end.text, sizeof end.text, "%s", text);
@@ -335,6 +345,7 @@ static void proc_end(struct rlt *r, struct rlt_proc *p)
         rlt_job_free_if_empty(r, job);
     }
     free(p->crash);
+    free(p->stopped);
     free(p);
     r->is_dirty = true;
 }

@@ -10,6 +10,8 @@
  */
 #include "raylet/shell.h"
 
+#include "core/base/log.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -145,6 +147,13 @@ static ssize_t send_packet(int fd, const void *bytes, size_t size, const int *fd
     return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/* Nobody reads there any more: its end is on the way. Anything else (no room, no memory, too many descriptors under way) will
+ * pass, and what is dropped meanwhile would be missed for ever. */
+static bool is_other_end_gone(int err)
+{
+    return err == EPIPE || err == ECONNRESET || err == ENOTCONN || err == EBADF;
+}
+
 static void unsent_free(struct sh_unsent *u)
 {
     for (uint32_t i = 0; i < u->fd_count; i++)
@@ -166,8 +175,8 @@ static bool flush_unsent(struct sh_conn *c)
 {
     while (c->unsent) {
         struct sh_unsent *u = c->unsent;
-        if (send_packet(c->fd, u->bytes, u->size, u->fds, u->fd_count) < 0 && errno == EAGAIN)
-            return false; /* any other failure: its end is on the way, and what it misses no longer counts */
+        if (send_packet(c->fd, u->bytes, u->size, u->fds, u->fd_count) < 0 && !is_other_end_gone(errno))
+            return false;
         c->unsent = u->next;
         if (!c->unsent)
             c->unsent_end = &c->unsent;
@@ -182,6 +191,8 @@ static void keep_unsent(struct sh_conn *c, const uint8_t *bytes, size_t size, co
 {
     struct sh_unsent *u = c->unsent_count < SH_SEND_QUEUE_MAX ? calloc(1, sizeof *u + size) : NULL;
     if (!u) {
+        mt_log(MT_LOG_WARN, "process_dropped", "conn=%llu why=\"it does not read its socket\" waiting=%u",
+               (unsigned long long)c->conn, c->unsent_count);
         conn_ended(c);
         return;
     }
@@ -190,6 +201,8 @@ static void keep_unsent(struct sh_conn *c, const uint8_t *bytes, size_t size, co
     for (uint32_t i = 0; i < fd_count; i++) {
         int copy = dup(fds[i]);
         if (copy < 0) {
+            mt_log(MT_LOG_WARN, "process_dropped", "conn=%llu why=\"no descriptor to keep for it\" errno=%d",
+                   (unsigned long long)c->conn, errno);
             unsent_free(u);
             conn_ended(c);
             return;
@@ -216,7 +229,7 @@ void sh_conn_send(struct sh_conn *c, const struct rlt_action *a, const int *fds,
         keep_unsent(c, (const uint8_t *)packet, size, fds, fd_count);
     } else if (send_packet(c->fd, packet, size, fds, fd_count) >= 0) {
         ring_bell(c);
-    } else if (errno == EAGAIN) {
+    } else if (!is_other_end_gone(errno)) {
         keep_unsent(c, (const uint8_t *)packet, size, fds, fd_count);
     }
 }

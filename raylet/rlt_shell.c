@@ -418,7 +418,9 @@ mt_status sh_run(struct sh *sh)
     sh_event(&begin, RLT_EV_TICK);
     sh_step(sh, &begin);
     MT_TRY_GOTO(st, sh_head_start(sh), out);
+    sh_watch_start(sh);
     io_loop_run(sh->loop);
+    sh_watch_stop(sh);
     st = sh->refused;
 out:
     if (sh->has_listener)

@@ -275,7 +275,7 @@ static void recall_round(struct rlt *r)
 
 void rlt_schedule(struct rlt *r)
 {
-    if (!r->is_dirty || r->is_stopping)
+    if (!r->is_dirty || r->is_stopping || mt_heap_holds(&r->short_over.node))
         return;
     r->is_dirty = false;
     while (grant_round(r))

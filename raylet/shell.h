@@ -91,6 +91,7 @@ struct sh {
     MT_VEC(void *)      kept; /* sh_keep */
     MT_VEC(struct rlt_event) later; /* events without borrowed bytes, found while actions were carried out */
     struct io_timer     timer;
+    struct io_timer     memory_timer;
     struct io_listener  listener;
     bool                has_listener;
     struct io_signal    sigchld, sigterm, sigint;
@@ -209,8 +210,14 @@ bool sh_spill_job_over(struct sh *sh, uint32_t job); /* false: a thread is still
 bool sh_spill_keeps(struct sh *sh, const struct os_action *close); /* true: the segment is closed later */
 bool sh_spill_shed(struct sh *sh, uint64_t bytes); /* gives copies of that many bytes up; false: there are none */
 void sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
+/* Values that are on disk alone, from the at->offset-th on, which moves on; 0: that was the last. */
+uint32_t sh_spill_list(const struct sh *sh, struct ctl_objects *at, struct ctl_object *out, uint32_t max);
 /* The copy of a value here, for another node. EAGAIN: it is being read from disk. EOBJ_LOST. */
 MT_MUST_USE mt_status sh_spill_serve(struct sh *sh, const struct lane_ref *ref, struct lane_ref *here);
+
+/* rlt_watch.c */
+void sh_watch_start(struct sh *sh);
+void sh_watch_stop(struct sh *sh);
 
 /* rlt_pull.c */
 MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);

@@ -56,13 +56,15 @@ struct rlt_proc {
     bool                has_names;  /* it has put a name at the head */
     bool                has_remote; /* it has had leases on other nodes: what it owns may lie there */
     bool                is_leaving; /* CTL_SHUTDOWN was sent */
+    bool                is_keeper;  /* the driver that a private raylet is for: it ends with it, greeted or not */
     int32_t             status;
     char               *crash; /* what it wrote when it died; NULL: nothing */
+    char               *stopped; /* why it is being stopped: the node is short of memory; NULL: it is not */
     struct rlt_timer    timer; /* greeting, dying or leaving */
     struct rlt_job     *job;
 
     struct rlt_list classes;  /* rlt_class.in_owner */
-    uint32_t        class_count;
+    uint32_t        class_count, class_sweep_at; /* at that count, actors' classes that are over are looked for */
     struct rlt_list owned;    /* rlt_lease.in_owner: it is the owner or caller */
     struct rlt_list served;   /* rlt_lease.in_worker: it is the worker */
     struct rlt_list monitors; /* rlt_monitor.in_watcher */
@@ -301,6 +303,7 @@ struct rlt {
     uint32_t          death_count;
     struct rlt_list   waiting;   /* rlt_class.in_waiting, longest wait first */
     bool              is_dirty;  /* something may be granted now */
+    struct rlt_timer  short_over; /* runs: memory is short, or was a moment ago, and nothing is granted */
     struct rlt_timer  slice;
     struct rlt_class  guest;      /* what a class of another node waits for here, by the head's word: only its `def` ... */
     struct rlt_timer  guest_over; /* ... as long as this runs */
@@ -308,7 +311,7 @@ struct rlt {
     uint64_t          next_conn, next_lease, next_token;
     uint32_t          next_route, next_region;
     uint32_t          worker_count;
-    bool              is_stopping;
+    bool              is_stopping, had_keeper;
     struct rlt_head   head;
     mt_map            peers;   /* node -> rlt_peer */
     mt_map            streams; /* number -> rlt_stream */
@@ -375,6 +378,7 @@ void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e
 struct rlt_job *rlt_env_workers(struct rlt *r, struct rlt_job *base, uint64_t key, uint32_t from);
 void rlt_env_go_all(struct rlt *r, struct rlt_job *base); /* the job's program is there */
 void rlt_env_made(struct rlt *r, const struct rlt_event *e);
+void rlt_env_node_lost(struct rlt *r, uint32_t node);
 void rlt_env_job_ends(struct rlt *r, struct rlt_job *base);
 bool rlt_env_job_is_empty(const struct rlt *r, const struct rlt_job *base);
 void rlt_env_job_free(struct rlt *r, struct rlt_job *base); /* all its environments, and their workers' structs */
@@ -460,6 +464,9 @@ void rlt_submit_event(struct rlt *r, const struct rlt_event *e);
 void rlt_submit_registered(struct rlt *r);
 void rlt_submit_fini(struct rlt *r);
 void rlt_submit_kill_all(struct rlt *r);
+
+/* memory.c */
+void rlt_memory_short(struct rlt *r, const char *text);
 
 /* remote.c: leases between nodes */
 void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node);

@@ -299,7 +299,8 @@ static bool lane_take(struct sw *sw, struct sw_lane *l, const struct lane_record
         if (is_task(record)) /* we are the worker here: what the owner has taken back meanwhile does not leave */
             return !lane_claim_take(&l->claims[record->slot], record->sequence, record->attempt, LANE_RUNNING) ||
                    lane_out(sw, l, record, payload, out);
-        return (record->kind == LANE_REVOKE || record->kind == LANE_ACK) && lane_out(sw, l, record, NULL, out);
+        return (record->kind == LANE_REVOKE || record->kind == LANE_CANCEL || record->kind == LANE_ACK) &&
+               lane_out(sw, l, record, NULL, out);
     }
     if (is_outcome) /* we are the owner here: the slot is free for the next task that comes in */
         lane_claim_clear(&l->claims[record->slot]);
@@ -360,16 +361,21 @@ static void owner_says(struct sw *sw, struct sw_lane *l, const struct lane_recor
                        struct sw_out *out)
 {
     shm_u64 *slot = &l->claims[r->slot];
-    if (r->kind == LANE_REVOKE) {
+    if (r->kind == LANE_REVOKE || r->kind == LANE_CANCEL) {
         if (lane_claim_take(slot, r->sequence, r->attempt, LANE_REVOKED)) {
             lane_claim_clear(slot);
             returned(sw, l, r, out);
+        } else if (r->kind == LANE_CANCEL &&
+                   shm_load64(slot) == lane_claim_word(r->sequence, r->attempt, LANE_RUNNING)) {
+            lane_cancel_set(lane_header_of(l->memory), r->slot, true);
         }
     } else if (r->kind == LANE_ACK) {
         lane_credit_set(l->memory, r->slot, r->sequence, r->aux & LANE_GONE);
     } else if (is_task(r) && (l->is_over || lane_claim_state_of(shm_load64(slot)) != LANE_FREE)) {
         returned(sw, l, r, out); /* the lease is at its end here (or the slot is not free, which breaks the rules) */
     } else if (is_task(r)) {
+        if (MT_UNLIKELY(lane_cancel_is_set(lane_header_of(l->memory), r->slot))) /* of the slot's last task */
+            lane_cancel_set(lane_header_of(l->memory), r->slot, false);
         lane_claim_set(slot, r->sequence, r->attempt);
         l->taken = r->sequence;
         lane_push(l, r, payload, out);

@@ -148,6 +148,11 @@ static void act(struct own_out *out)
 
 void lib_act(void)
 {
+    if (MT_UNLIKELY(lib.inlined != NULL)) {
+        lib_inline_act(&lib.own.out);
+        lib_inline_act(&lib.wrk.out);
+        return;
+    }
     act(&lib.own.out);
     act(&lib.wrk.out);
 }
@@ -204,6 +209,11 @@ void lib_control(const struct lane_record *record, const uint8_t *payload, const
     } else if (record->kind == CTL_SHUTDOWN) {
         lib_break(MT_ECONN, "the raylet of this node is shutting down");
     } else if (record->kind == CTL_LANE || (record->kind == CTL_RECALL && lib.role == LIB_WORKER)) {
+        if (record->kind == CTL_LANE && record->length >= LANE_RECORD_SIZE + sizeof(struct ctl_grant)) {
+            struct ctl_grant grant;
+            memcpy(&grant, payload, sizeof grant);
+            lib_lease_begin(&grant);
+        }
         st = wrk_control(&lib.wrk, record, payload, lane, park);
     }
     if (st.code == MT_OK && record->kind != CTL_LANE)
@@ -238,8 +248,13 @@ static bool down_drain(void)
 
 bool lib_pump(void)
 {
-    bool     any = down_drain();
+    bool     any = false;
     uint64_t completed = lib.own.completed;
+    if (MT_UNLIKELY(lib.inlined != NULL)) {
+        lib_inline_run();
+        return false;
+    }
+    any = down_drain();
     if (shm_load32_acquire(&lib.park->socket_count) != lib.socket_seen) {
         lib_socket_drain();
         any = true;

@@ -94,11 +94,15 @@ struct lib {
     bool             is_rung;        /* the descriptor is readable */
     bool             is_calling;     /* callbacks run */
     uint64_t         watch_number;
+    struct lib_inline *inlined; /* MANTA_INLINE=1; else NULL */
+    MT_VEC(void *) killed_states; /* of actors, inline: lost on purpose, and no leak that a sanitizer is to report */
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
+    manta_ctx       *running; /* worker: the task of the main thread; a concurrent actor has none */
     uint32_t         calls_waiting; /* worker: running tasks and calls that wait inside the library */
     uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
     char             code[4096]; /* path of the .so that it loads; "": none */
     pthread_t        main_thread;
+    bool             is_retiring; /* worker: a function has run max_calls times here; it takes nothing more */
 };
 
 extern struct lib lib;
@@ -250,6 +254,29 @@ struct lib_spilled {
 const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int argc, const manta_arg *argv);
 void             lib_spilled_drop(struct lib_spilled *s);
 
+/* ---- lib_cancel.c ---- */
+/* Whether the task that runs in this process is asked to stop: then it waits for nothing more. */
+bool lib_run_is_over(void);
+/* The error of a wait that ended so. */
+manta_status lib_error_run_over(manta_error *e);
+/* No wait of a task outlives its timeout_ms. */
+int64_t lib_deadline_of_run(int64_t deadline_ns);
+/* When the helper has to look at the running task again; INT64_MAX: it has no timeout_ms. */
+int64_t lib_run_look_ns(void);
+/* Helper, under the lock: reports a run that has outlived its timeout_ms and its grace, and ends this process. */
+void lib_run_check(uint64_t now_ns);
+
+/* ---- lib_inline.c: all under the lock but the first two ---- */
+bool      lib_inline_wanted(void);
+mt_status lib_inline_start(void);
+void      lib_inline_stop(void);
+void      lib_inline_run(void); /* everything that may run; the lock is released around each */
+bool      lib_inline_wait(lib_ready ready, void *arg, int64_t deadline_ns);
+void      lib_inline_act(struct own_out *out);
+manta_status lib_inline_call(struct lib_request *r, uint16_t kind, const void *payload, size_t size, manta_error *e);
+bool      lib_inline_may_name(const char *name, struct own_failure *f); /* EEXIST */
+void      lib_inline_kill(struct own_actor *actor, bool restart);
+
 /* ---- lib_object.c ---- */
 /* manta_put of a value of another type; of an 's' its NUL belongs to it. */
 manta_ref *lib_put(const void *data, size_t size, char type);
@@ -303,10 +330,28 @@ void lib_events_ring(void);
 void lib_events_seen(void);
 
 /* ---- lib_worker.c ---- */
+struct lib_outcome { /* as LANE_DONE says it */
+    manta_status   code;
+    int32_t        user_code;
+    uint16_t       flags;
+    const uint8_t *payload;
+    size_t         size;
+    manta_ctx     *context; /* holds the payload */
+};
+void lib_outcome_free(struct lib_outcome *out);
+/* A lease has come to this worker: what the process shows of it. */
+void lib_lease_begin(const struct ctl_grant *grant);
+/* Runs one record in this process, without the lock. Of an actor, its state is in *type and *self. */
+void lib_run_here(struct wrk_run *run, manta_actor_type **type, void **self, struct lib_outcome *out);
+/* LANE_DONE's payload of a failure; returns its size. */
+size_t lib_failure_payload(manta_ctx *c, manta_status code, uint8_t *out, size_t room);
+void   lib_fail_timed_out(manta_ctx *c);
 struct manta_ctx {
     const char     *name; /* of the running function */
     const char     *signature;
     struct wrk_run *run;
+    struct lane_limits limits;
+    int64_t         deadline_ns; /* of the run; 0: none */
     manta_error     failure; /* what manta_fail said */
     bool            has_failed, has_value;
     bool            is_waiting; /* inside the library */

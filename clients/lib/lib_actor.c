@@ -166,7 +166,8 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
                         MT_RLT_CLASSES_MAX);
     } else if (lib_args(type->name, type->signature, argc, argv, args, wires, &f, type->file, type->line) &&
                actor_spec(&spec, type->name, opts, &f) && check_concurrency(type, opts, &f) &&
-               check_lifetime(type, opts, &f)) {
+               check_lifetime(type, opts, &f) &&
+               (!lib.inlined || lib_inline_may_name(opts ? opts->name : NULL, &f))) {
         spec.group = type->hash;
         call.function = type->hash;
         call.name = type->name;
@@ -183,6 +184,8 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
             actor->any_order = opts->allow_out_of_order;
             actor->max_pending = (uint32_t)opts->max_pending_calls;
         }
+        if (lib.inlined)
+            lib_inline_run();
         lib_act();
     }
     if (!actor && lib.role != LIB_NONE)
@@ -355,7 +358,10 @@ void manta_actor_kill(manta_actor *actor, bool restart)
         return;
     lib_lock();
     if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
-        own_actor_kill(&lib.own, (struct own_actor *)actor, restart);
+        if (lib.inlined)
+            lib_inline_kill((struct own_actor *)actor, restart);
+        else
+            own_actor_kill(&lib.own, (struct own_actor *)actor, restart);
         lib_act();
     }
     lib_unlock();
@@ -379,6 +385,8 @@ void manta_actor_free(manta_actor *actor)
     if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
         own_actor_drop(&lib.own, (struct own_actor *)actor);
         own_actor_tick(&lib.own);
+        if (lib.inlined)
+            lib_inline_run();
         lib_act();
     }
     lib_unlock();

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -260,7 +261,10 @@ void lib_socket_drain(void)
         if (st.code == MT_EAGAIN)
             return;
         if (st.code) {
-            lib_break(MT_ECONN, "the raylet of this node is gone");
+            char text[128];
+            snprintf(text, sizeof text, "the raylet of this node is gone: %s%s%s", st.what, st.sys ? ": " : "",
+                     st.sys ? strerrordesc_np(st.sys) : "");
+            lib_break(MT_ECONN, text);
             return;
         }
         memcpy(&record, bytes, sizeof record);

@@ -91,7 +91,7 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     if (o->name_space && strlen(o->name_space) >= sizeof lib.name_space)
         return lib_error(e, MANTA_EINVAL, "manta_init: name_space has at most %d letters", CTL_NAME_SIZE - 1);
     mt_assert_set_hook(on_assert);
-    st = be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
+    st = lib_inline_wanted() ? lib_inline_start() : be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
     if (st.code) {
         lib_disconnect();
         lib_private_stop();
@@ -120,8 +120,11 @@ int manta_shutdown(void)
         return 0;
     }
     lib_helper_stop();
+    if (lib.inlined)
+        lib_inline_stop();
     own_send(&lib.own, CTL_SHUTDOWN, own_id_next(&lib.own), &bye, sizeof bye);
-    lib_act();
+    if (lib.socket >= 0)
+        lib_act();
     lib.role = LIB_OVER;
     lib_disconnect();
     lib_unlock();

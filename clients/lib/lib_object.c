@@ -320,6 +320,27 @@ void manta_drop(manta_buffer *buffer)
     memset(buffer, 0, sizeof *buffer);
 }
 
+manta_status manta_free_now(manta_ref *const *refs, size_t count, manta_error *e)
+{
+    size_t       early = 0;
+    manta_status code;
+    if (count && !refs)
+        return lib_error(e, MANTA_EINVAL, "manta_free_now of %zu references at NULL", count);
+    for (size_t i = 0; i < count; i++)
+        if (!refs[i])
+            return lib_error(e, MANTA_EINVAL, "manta_free_now: reference %zu is NULL", i);
+    lib_lock();
+    code = lib_check(e);
+    for (size_t i = 0; i < count && code == MANTA_OK; i++)
+        early += !own_ref_free_now(&lib.own, (struct own_ref *)refs[i]);
+    if (code == MANTA_OK)
+        lib_act();
+    lib_unlock();
+    if (early)
+        return lib_error(e, MANTA_EAGAIN, "%zu of %zu references have no value yet: wait for them, or cancel", early, count);
+    return code;
+}
+
 /* ---- regions ---- */
 
 manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, manta_error *e)

@@ -133,6 +133,10 @@ static bool refs_are_ours(const struct own_arg *args, int argc, const char *name
             own_failure_set(f, MT_EWRONGJOB, "%s: argument %d is a reference of another job", name, i + 1);
             return false;
         }
+        if (args[i].ref && args[i].ref->flags & OWN_REF_FREED) {
+            own_failure_set(f, MT_EOBJ_LOST, "%s: argument %d was freed by manta_free_now", name, i + 1);
+            return false;
+        }
     }
     return true;
 }
@@ -199,6 +203,26 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
                           o->resources, o->resource_count, f);
 }
 
+/* How the task is run, rather than where. */
+static bool call_options(struct own_call *call, const manta_task_opts *o, struct own_failure *f)
+{
+    call->retries = o->max_retries == 0 ? 3 : o->max_retries < 0 ? 0 : o->max_retries;
+    call->retry_on_error = o->retry_on_error;
+    call->priority = (int8_t)o->priority;
+    call->limits = (struct lane_limits){(uint32_t)o->timeout_ms, (uint32_t)o->max_calls};
+    if (o->priority < -OWN_PRIORITY_MAX || o->priority > OWN_PRIORITY_MAX)
+        own_failure_set(f, MT_EINVAL, "%s: priority %d is not within -%d and %d", call->name, o->priority,
+                        OWN_PRIORITY_MAX, OWN_PRIORITY_MAX);
+    else if (o->timeout_ms < 0 || o->timeout_ms > UINT32_MAX)
+        own_failure_set(f, MT_EINVAL, "%s: a timeout_ms of %lld: it is 0 (none) to %u", call->name,
+                        (long long)o->timeout_ms, UINT32_MAX);
+    else if (o->max_calls < 0)
+        own_failure_set(f, MT_EINVAL, "%s: max_calls %d: it is 0 (without limit) or more", call->name, o->max_calls);
+    else
+        return true;
+    return false;
+}
+
 /* ---- calling ---- */
 
 manta_ref *lib_failed_ref(const struct own_failure *f)
@@ -260,6 +284,8 @@ struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f)
     if (MT_UNLIKELY(!lib.has_helper))
         lib_helper_start();
     ref = own_submit(&lib.own, call);
+    if (MT_UNLIKELY(lib.inlined != NULL))
+        lib_inline_run();
     if (lib.own.out.wake_count || lib.own.out.up.size)
         lib_act();
     if (!ref)
@@ -271,8 +297,12 @@ bool lib_results_fit(const char *name, const char *signature, const struct own_c
                      struct own_failure *f)
 {
     const char *letters = strchr(signature, '>');
-    uint32_t    gives = lib_result_count(signature), wants = call->count ? call->count : 1;
-    bool        any = letters && strchr(letters, '*');
+    uint32_t    gives, wants = call->count ? call->count : 1;
+    bool        any;
+    if (MT_LIKELY(wants == 1 && !call->stream && (!letters || !letters[1] || !letters[2])))
+        return true;
+    any = strchr(letters ? letters : "", '*') != NULL;
+    gives = lib_result_count(signature);
     if (call->stream && gives > 1 && !any)
         own_failure_set(f, MT_ETYPE, "%s returns %u values (\"%s\"): items of a generator have one type; defined at %s:%d",
                         name, gives, signature, file, line);
@@ -283,16 +313,6 @@ bool lib_results_fit(const char *name, const char *signature, const struct own_c
         return true;
     snprintf(f->function, sizeof f->function, "%s", name);
     return false;
-}
-
-static void task_call(const manta_task_opts *opts, struct own_call *call)
-{
-    call->kind = LANE_TASK;
-    call->retries = 3;
-    if (opts) {
-        call->retries = opts->max_retries == 0 ? 3 : opts->max_retries < 0 ? 0 : opts->max_retries;
-        call->retry_on_error = opts->retry_on_error;
-    }
 }
 
 struct own_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv,
@@ -308,12 +328,14 @@ struct own_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, i
     call->name = entry->name;
     call->argc = argc;
     call->args = args;
-    task_call(opts, call);
+    call->kind = LANE_TASK;
+    call->retries = 3;
     lib_lock();
     if (lib.role == LIB_NONE || lib.broken || lib.role == LIB_OVER) {
         manta_error e;
         own_failure_set(&f, lib_check(&e), "%s", e.message);
-    } else if (lib_args(entry->name, entry->signature, argc, argv, args, wires, &f, entry->file, entry->line) &&
+    } else if ((!opts || call_options(call, opts, &f)) &&
+               lib_args(entry->name, entry->signature, argc, argv, args, wires, &f, entry->file, entry->line) &&
                refs_are_ours(args, argc, entry->name, &f) &&
                lib_results_fit(entry->name, entry->signature, call, entry->file, entry->line, &f) &&
                (call->cls = class_of(entry, opts, &f))) {
@@ -356,13 +378,13 @@ manta_ref *manta_call(const char *name, const manta_task_opts *opts, int argc, c
 
 static bool ref_is_ready(void *arg)
 {
-    return own_ref_is_ready(arg);
+    return own_ref_is_ready(arg) || lib_run_is_over();
 }
 
 static bool wait_is_over(void *arg)
 {
     const struct own_wait *wait = arg;
-    return own_ref_is_ready(wait->ref) || wait->is_deadlocked;
+    return own_ref_is_ready(wait->ref) || wait->is_deadlocked || lib_run_is_over();
 }
 
 /* A worker's one thread that runs tasks is watched for waiting in a circle; other threads have others beside them. */
@@ -371,13 +393,13 @@ static bool wait_for_ref(struct own_ref *ref, int64_t deadline_ns, manta_status 
     struct own_wait wait;
     bool            is_over;
     if (!lib_running || lib.wrk.group_count)
-        return lib_wait(ref_is_ready, ref, deadline_ns);
+        return lib_wait(ref_is_ready, ref, deadline_ns) && own_ref_is_ready(ref);
     own_wait_begin(&lib.own, &wait, ref, lib_running->name);
     is_over = lib_wait(wait_is_over, &wait, deadline_ns);
     own_wait_end(&lib.own, &wait);
-    if (is_over && !own_ref_is_ready(ref))
+    if (is_over && !own_ref_is_ready(ref) && wait.is_deadlocked)
         *code = lib_error_failure(e, &wait.failure, ref->id);
-    return is_over;
+    return own_ref_is_ready(ref) || wait.is_deadlocked;
 }
 
 /* Inside the lock: waits for the value. Fills *e with its failure. */
@@ -388,9 +410,13 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
         if (!lib_may_wait())
             return lib_error(e, MANTA_EDEADLK, "the value is not there, and a callback may not wait for it");
         manta_status code = MANTA_OK;
-        if (!wait_for_ref(ref, deadline_ns, &code, e)) {
+        if (!wait_for_ref(ref, lib_deadline_of_run(deadline_ns), &code, e)) {
             if (lib.broken)
                 return lib_check(e);
+            if (lib_run_is_over())
+                return lib_error_run_over(e);
+            if (lib.inlined)
+                return lib_error(e, MANTA_EDEADLK, "MANTA_INLINE=1: what would make this value waits for the caller itself");
             return lib_error(e, MANTA_ETIMEDOUT, "the value was not there within %lld ms%s%s", (long long)timeout_ms,
                              ref->task ? ": waiting for " : "", ref->task ? ref->task->name : "");
         }
@@ -399,6 +425,11 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
     }
     if (ref->state == OWN_REF_FAILED)
         return lib_error_failure(e, ref->value.failure, ref->id);
+    if (ref->flags & OWN_REF_FREED) {
+        struct own_failure freed;
+        own_failure_freed(&freed);
+        return lib_error_failure(e, &freed, ref->id);
+    }
     return MANTA_OK;
 }
 
@@ -560,7 +591,7 @@ static bool enough_ready(void *arg)
         ready += own_ref_is_ready((struct own_ref *)w->refs[i]);
     while (w->first_pending < w->count && own_ref_is_ready((struct own_ref *)w->refs[w->first_pending]))
         w->first_pending++; /* a prefix that is ready stays ready: it is counted once */
-    return ready >= w->want;
+    return ready >= w->want || lib_run_is_over();
 }
 
 int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready,
@@ -581,7 +612,7 @@ int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeou
         own_ref_ask(&lib.own, (struct own_ref *)refs[i]);
     }
     if (lib_check(e) == MANTA_OK) {
-        lib_wait(enough_ready, &w, lib_deadline(timeout_ms));
+        lib_wait(enough_ready, &w, lib_deadline_of_run(lib_deadline(timeout_ms)));
         for (size_t i = 0; i < count; i++) {
             bool is_ready = own_ref_is_ready((struct own_ref *)refs[i]);
             if (ready)
@@ -623,10 +654,10 @@ void manta_progress(void)
     lib_lock();
     if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
         lib.calls++;
-        lib_events_seen();
         lib_pump();
         lib_run_news();
         lib_run_callbacks();
+        lib_events_seen();
     }
     lib_unlock();
 }

@@ -61,7 +61,7 @@ static void park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
 {
     int64_t  limit = MT_LIB_SLEEP_NS;
     uint32_t bell = lane_park_prepare(lib.park);
-    if (lib_pump() || lib.broken || (ready && ready(arg))) {
+    if (lib_pump() || lib.broken || lib_run_is_over() || (ready && ready(arg))) {
         lane_park_cancel(lib.park);
         return;
     }
@@ -157,6 +157,8 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
 {
     uint64_t idle_since = 0;
     bool     is_ready;
+    if (MT_UNLIKELY(lib.inlined != NULL))
+        return lib_inline_wait(ready, arg, deadline_ns);
     lib.calls++;
     own_flush(&lib.own);
     lib_act();
@@ -191,6 +193,8 @@ static manta_status call_begin(struct lib_request *request, manta_error *e)
 {
     if (in_callback)
         return lib_error(e, MANTA_EDEADLK, "this call waits for the raylet, which a callback may not do");
+    if (lib.inlined)
+        return lib_error(e, MANTA_EUNSUPPORTED, "MANTA_INLINE=1: there is no raylet to make a runtime environment");
     request->id = own_id_next(&lib.own);
     request->is_done = false;
     request->fd_count = 0;
@@ -223,7 +227,9 @@ static manta_status call_end(struct lib_request *request, int64_t timeout_ms, ma
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
                       int64_t timeout_ms, manta_error *e)
 {
-    manta_status code = call_begin(request, e);
+    manta_status code = lib.inlined ? MANTA_OK : call_begin(request, e);
+    if (lib.inlined)
+        return lib_inline_call(request, kind, payload, size, e);
     if (code)
         return code;
     own_send(&lib.own, kind, request->id, payload, size);
@@ -310,11 +316,13 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
     if (lib.is_led) {
         nap(lib.role == LIB_WORKER && !lib.watches.count && now - *active_ns > MT_LIB_ACTIVE_NS ? MT_LIB_IDLE_NAP_NS
                                                                                                : MT_LIB_TICK_NS);
+        lib_run_check(lib_now_ns());
         serve(); /* the leader hears of what comes, but its wait may be a long one */
         return;
     }
     lib_pump();
     tick(now);
+    lib_run_check(now);
     serve();
     if (now - *active_ns < MT_LIB_ACTIVE_NS && !lib_has_events()) {
         nap(MT_LIB_TICK_NS);
@@ -323,7 +331,7 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
     /* Nothing under way: sleep where the raylet and our actors can wake us. A thread that wants to wait takes the
      * lead over without asking; both then sleep on the same bell, and a ring wakes both. With an event descriptor
      * results wake us too: nobody else waits for them. */
-    park(NULL, NULL, lib.own.outstanding && lib_has_events() ? (int64_t)(now + MT_LIB_TICK_NS) : INT64_MAX, now);
+    park(NULL, NULL, lib.own.outstanding && lib_has_events() ? (int64_t)(now + MT_LIB_TICK_NS) : lib_run_look_ns(), now);
     serve();
 }
 
@@ -341,7 +349,7 @@ static void *helper_main(void *arg)
 void lib_helper_start(void)
 {
     pthread_condattr_t attr;
-    if (lib.has_helper)
+    if (lib.has_helper || lib.inlined)
         return;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

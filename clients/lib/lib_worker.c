@@ -354,7 +354,7 @@ static manta_status run_task(manta_ctx *c, struct arguments *a, const struct wrk
     return entry->run(c, a->count, a->args);
 }
 
-static size_t failure_payload(manta_ctx *c, manta_status code, uint8_t *out, size_t room)
+size_t lib_failure_payload(manta_ctx *c, manta_status code, uint8_t *out, size_t room)
 {
     struct lane_failure head = {.pid = (int32_t)getpid(), .node = lib.own.node};
     int                 n;
@@ -363,6 +363,68 @@ static size_t failure_payload(manta_ctx *c, manta_status code, uint8_t *out, siz
     memcpy(out, &head, sizeof head);
     n = snprintf((char *)out + sizeof head, room - sizeof head, "%s", c->failure.message);
     return sizeof head + (size_t)n;
+}
+
+void lib_fail_timed_out(manta_ctx *c)
+{
+    manta_fail(c, 0, "%s did not end within its timeout of %u ms", c->name ? c->name : "it", c->limits.timeout_ms);
+}
+
+/* ---- limits of a run ---- */
+
+/* A timeout needs the helper, to end a function that does not look at manta_is_cancelled. Under the lock. */
+static void limits_begin(manta_ctx *c, const struct wrk_run *run, uint64_t now)
+{
+    c->deadline_ns = 0;
+    memset(&c->limits, 0, sizeof c->limits);
+    if (MT_LIKELY(!(run->record.flags & LANE_TASK_LIMITED)) || run->size < sizeof c->limits)
+        return;
+    memcpy(&c->limits, run->payload + run->size - sizeof c->limits, sizeof c->limits);
+    if (!c->limits.timeout_ms)
+        return;
+    c->deadline_ns = (int64_t)now + (int64_t)c->limits.timeout_ms * 1000000;
+    lib_helper_start();
+    shm_add32(&lib.park->bell, 1); /* it may sleep for longer */
+    shm_futex_wake(&lib.park->bell, INT32_MAX);
+}
+
+/* Whether this worker has run the function as often as it may. Without memory to count: now. */
+static bool is_worn_out(uint64_t function, uint32_t max_calls)
+{
+    static MT_VEC(struct calls { uint64_t function; uint32_t count; }) counts;
+    struct calls first = {function, 1};
+    for (size_t i = 0; i < counts.count; i++)
+        if (counts.data[i].function == function)
+            return ++counts.data[i].count >= max_calls;
+    return mt_vec_push(&counts, first).code || max_calls <= 1;
+}
+
+/* No more tasks for this process: its lanes are given back, and it leaves when it has nothing under way of its own. */
+static void retire(void)
+{
+    struct ctl_reply bye = {.text = "it has run max_calls tasks"};
+    if (lib.is_retiring)
+        return;
+    lib.is_retiring = true;
+    own_send(&lib.own, CTL_SHUTDOWN, own_id_next(&lib.own), &bye, sizeof bye);
+    lib_act(); /* before CTL_DRAINED: it is not to be leased again */
+    wrk_retire(&lib.wrk);
+}
+
+static bool may_leave(void)
+{
+    return lib.wrk.is_over || (lib.is_retiring && !lib.wrk.lanes.count && !lib.own.outstanding);
+}
+
+/* A value in the store that nobody will hear of. Under the lock. */
+static void value_drop(manta_ctx *c)
+{
+    struct lane_ref wire;
+    if (c->results > 1 || c->ahead || !c->has_value || !(c->flags & LANE_VALUE_SHARED))
+        return;
+    memcpy(&wire, c->bytes + sizeof(struct lane_value), sizeof wire);
+    (void)os_client_free(&lib.store, wire.segment, wire.offset).code;
+    c->has_value = false;
 }
 
 /* What the caller wants back. */
@@ -384,7 +446,6 @@ static void context_begin(manta_ctx *c, struct wrk_run *run)
 static manta_status run_user(manta_ctx *c, struct arguments *a, struct wrk_run *run)
 {
     manta_status code;
-    context_begin(c, run);
     a->count = a->pinned_count = a->ref_count = a->actor_count = 0;
     lib_running = c;
     if (run->record.kind == LANE_TASK)
@@ -445,11 +506,24 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
     uint16_t     flags = 0;
     int32_t      user_code;
 
+    context_begin(c, run);
+    if (!call) { /* the run that timeouts and cancels look at; threads beside each other have none */
+        limits_begin(c, run, begin);
+        lib.running = c;
+        own_run_begin(&lib.own, run->record.id);
+    } else {
+        c->deadline_ns = 0;
+        memset(&c->limits, 0, sizeof c->limits);
+    }
     lib_unlock();
     code = run_user(c, &a, run);
     if (MT_UNLIKELY(run->record.kind == LANE_CALL && (actor.save_every || c->wants_save)) && is_time_to_save(c))
         save_state();
     *now = lib_now_ns();
+    if (MT_UNLIKELY(c->deadline_ns) && (int64_t)*now >= c->deadline_ns) {
+        lib_fail_timed_out(c);
+        code = MANTA_ETIMEDOUT;
+    }
     if (MT_UNLIKELY(c->results > 1) && code == MANTA_OK)
         code = lib_returned(c, &size);
     if (code == MANTA_OK && c->results > 1) {
@@ -460,10 +534,17 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
         memcpy(c->bytes, &value, sizeof value);
         size = sizeof value + ((value.size + 7u) & ~7u);
     } else {
+        lib_lock();
+        value_drop(c);
+        lib_unlock();
         flags = LANE_DONE_ERROR;
-        size = failure_payload(c, code, c->bytes, sizeof c->bytes);
+        size = lib_failure_payload(c, code, c->bytes, sizeof c->bytes);
     }
     lib_lock();
+    if (!call) {
+        lib.running = NULL;
+        own_run_end(&lib.own);
+    }
     if (a.pinned_count || a.ref_count || a.actor_count) {
         uint8_t held[MANTA_ARGS_MAX * sizeof(mt_id)];
         size_t  held_size = give_back_arguments(&a, held);
@@ -477,7 +558,65 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
     while (call ? !wrk_call_done(&lib.wrk, call, flags, code, user_code, bytes, size, *now, took)
                 : !wrk_done(&lib.wrk, flags, code, user_code, bytes, size, *now, took))
         (void)lib_outcome_wait(c); /* a dead owner's outcome is dropped */
+    if (MT_UNLIKELY(c->limits.max_calls) && is_worn_out(run->record.aux, c->limits.max_calls))
+        retire();
     return took;
+}
+
+void lib_run_here(struct wrk_run *run, manta_actor_type **type, void **self, struct lib_outcome *out)
+{
+    manta_ctx       *c = calloc(1, sizeof *c), *outer = lib.running;
+    struct arguments a;
+    struct lane_value value;
+    uint8_t          held[MANTA_ARGS_MAX * sizeof(mt_id)];
+    __typeof__(actor) before = actor;
+    if (!c)
+        abort(); /* as a worker would be */
+    context_begin(c, run);
+    a.count = a.pinned_count = a.ref_count = a.actor_count = 0;
+    actor.type = type ? *type : NULL;
+    actor.self = self ? *self : NULL;
+    lib_lock();
+    limits_begin(c, run, lib_now_ns());
+    lib.running = c;
+    lib_unlock();
+    out->code = c->ahead ? (manta_fail(c, 0, "MANTA_INLINE=1 runs no generators"), MANTA_EUNSUPPORTED)
+                : run->record.kind == LANE_TASK ? run_task(c, &a, run)
+                : run->record.kind == LANE_CALL ? run_method(c, &a, run)
+                                                : run_create(c, &a, run);
+    if (c->deadline_ns && (int64_t)lib_now_ns() >= c->deadline_ns) {
+        lib_fail_timed_out(c);
+        out->code = MANTA_ETIMEDOUT;
+    }
+    if (c->results > 1 && out->code == MANTA_OK)
+        out->code = lib_returned(c, &out->size);
+    out->payload = c->results > 1 && out->code == MANTA_OK ? c->many : c->bytes;
+    out->flags = out->code ? LANE_DONE_ERROR : 0;
+    out->user_code = out->code ? c->failure.user_code : 0;
+    if (out->code) {
+        out->size = lib_failure_payload(c, out->code, c->bytes, sizeof c->bytes);
+    } else if (c->results <= 1) {
+        value = (struct lane_value){.type = c->has_value ? (uint8_t)c->type : 'v', .flags = c->has_value ? c->flags : 0,
+                                    .size = c->has_value ? c->size : 0};
+        memcpy(c->bytes, &value, sizeof value);
+        out->size = sizeof value + ((value.size + 7u) & ~7u);
+    }
+    lib_lock();
+    lib.running = outer;
+    if (type && run->record.kind == LANE_CREATE) {
+        *type = actor.type;
+        *self = actor.self;
+    }
+    actor = before;
+    (void)give_back_arguments(&a, held); /* the process that holds them is the one that owns them */
+    lib_unlock();
+    out->context = c;
+}
+
+void lib_outcome_free(struct lib_outcome *out)
+{
+    free(out->context->many);
+    free(out->context);
 }
 
 void lib_actor_exit(void)
@@ -514,7 +653,7 @@ MT_NORETURN void lib_leave(int code)
 static bool has_work(void *arg)
 {
     (void)arg;
-    return wrk_has_work(&lib.wrk) || lib.wrk.is_over;
+    return wrk_has_work(&lib.wrk) || may_leave();
 }
 
 /* An actor that was made with room for more than one call at a time goes over to threads. */
@@ -554,7 +693,7 @@ static void worker_loop(void)
         since_pump = 0;
         lib_pump();
         lib_act();
-        if (lib.wrk.is_over) {
+        if (may_leave()) {
             lib_unlock();
             lib_leave(0);
         }
@@ -565,6 +704,31 @@ static void worker_loop(void)
             now = lib_now_ns();
         }
     }
+}
+
+/* ---- what a lease brings ---- */
+
+/* The devices of the lease, as the node counts them: of those that were visible when the worker started, if that was
+ * restricted. A worker of a lease with devices serves no other, so nothing has to be taken back. */
+void lib_lease_begin(const struct ctl_grant *grant)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    char        text[512], names[512] = "", *device[64], *rest = names;
+    size_t      at = 0;
+    uint32_t    count = 0;
+    if (grant->gpu_count == 0 || grant->gpu_count > sizeof grant->gpus / sizeof grant->gpus[0])
+        return;
+    snprintf(names, sizeof names, "%s", visible ? visible : "");
+    while (visible && count < 64 && (device[count] = strsep(&rest, ",")))
+        count++;
+    for (uint32_t i = 0; i < grant->gpu_count && at < sizeof text; i++) {
+        uint16_t gpu = grant->gpus[i];
+        if (gpu < count && device[gpu][0])
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? "," : "", device[gpu]);
+        else
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%u", i ? "," : "", gpu);
+    }
+    setenv("CUDA_VISIBLE_DEVICES", text, 1);
 }
 
 /* ---- crashing ---- */

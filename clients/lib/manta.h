@@ -50,6 +50,10 @@ typedef struct manta_init_opts {
 
 /* Connects this process to a cluster and becomes a driver; blocks up to opts->timeout_ms. Call it once, first thing in
  * main: Manta starts the same executable again as its workers, and in those this call never returns.
+ * MANTA_INLINE=1 in the environment: no cluster and no process; this one runs every task and actor's method by itself,
+ * inside the call that submits it, one at a time: for gdb and sanitizers. Same results and errors; resources and
+ * placement are not looked at, a timeout only asks, a kill loses the state, generators and runtime
+ * environments fail with EUNSUPPORTED.
  * EINVAL (twice; bad option), ECONN (no cluster there), EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
 MANTA_API manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e);
 
@@ -172,7 +176,7 @@ typedef struct manta_resource {
 typedef struct manta_task_opts {
     double                num_cpus; /* 0: 1 CPU, unless no_cpu */
     bool                  no_cpu;
-    double                num_gpus;
+    double                num_gpus; /* CUDA_VISIBLE_DEVICES of its process names the devices of the lease */
     int64_t               memory; /* bytes, for placement */
     const manta_resource *resources;
     int                   resource_count;
@@ -183,6 +187,13 @@ typedef struct manta_task_opts {
     bool                  node_soft;      /* there if possible */
     int                   backpressure;   /* manta_call_stream: items the producer may be ahead; 0: 1024; at most 2048 */
     const struct manta_env *env;          /* runtime environment; NULL: the job's, inside a task the task's own */
+    int64_t               timeout_ms;     /* of one run, from its start; 0: none. Past it manta_is_cancelled says so, waits
+                                             inside it end, and the ref fails with ETIMEDOUT; a run that has not ended
+                                             500 ms later is killed with its worker. Tried again with retry_on_error only */
+    int                   priority;       /* -100 to 100: of this process's ready tasks with the same needs, higher ones
+                                             begin first, equal ones in order. Lower ones may starve */
+    int                   max_calls;      /* a worker that has run this function so often makes room for a fresh one, for
+                                             functions that leak; 0: without limit */
 } manta_task_opts;
 
 /* Submits `name` with `argc` arguments; never NULL. Does not block, but waits where 1 GiB of work is queued already.
@@ -203,6 +214,24 @@ MANTA_API manta_status manta_fail(manta_ctx *c, int user_code, const char *forma
     __attribute__((format(printf, 3, 4)));
 /* From 0: how often this task was started before, or this actor. */
 MANTA_API int manta_attempt(const manta_ctx *c);
+
+/* ---- cancel ---------------------------------------------------------------------------------------------------- */
+
+typedef struct manta_cancel_opts {
+    bool force;     /* kill the worker that runs it (not for calls of actors: EINVAL) */
+    bool recursive; /* also what the running task has submitted, and what that has submitted */
+} manta_cancel_opts;
+
+/* Takes a task or an actor's call back. From now on its ref fails with ECANCELLED: at once where it has not begun, else
+ * when the function returns, whatever it returns, or its worker is dead. It is not tried again, and the order of an
+ * actor's other calls is kept. Any holder of the ref may cancel. Does not block. After MANTA_OK, e->outcome says
+ * more: MANTA_DONE, it will never run; MANTA_UNKNOWN, it runs (or another process owns it) and was asked to stop.
+ * ENOENT: it has finished, or the ref is no task's result; nothing changed. EINVAL, EAGAIN (no room to tell the node). */
+MANTA_API manta_status manta_cancel(manta_ref *ref, const manta_cancel_opts *opts, manta_error *e);
+/* Inside a task or method, from any of its threads: whether it should return now, since it was cancelled or has outrun its
+ * timeout_ms. One read of shared memory, and of the clock where it has a timeout_ms. manta_get and manta_wait of such a
+ * task end at once (ECANCELLED, ETIMEDOUT). */
+MANTA_API bool manta_is_cancelled(const manta_ctx *c);
 
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
@@ -240,6 +269,11 @@ MANTA_API void         manta_drop(manta_buffer *buffer);
 MANTA_API manta_ref *manta_dup(manta_ref *ref);
 /* Gives the handle up; NULL is allowed. The value goes when no process holds it. */
 MANTA_API void manta_free(manta_ref *ref);
+/* The values go now, whoever else holds refs on them; the handles stay the caller's to free. Views that are held stay valid.
+ * Later gets, here and elsewhere, and calls with such a ref give EOBJ_LOST, which says so. Of a ref that is another
+ * process's, its owner is told, and this call does not wait for that. EINVAL: one is NULL; EAGAIN: one has no value yet (the
+ * others are freed). */
+MANTA_API manta_status manta_free_now(manta_ref *const *refs, size_t count, manta_error *e);
 /* Serves completions without waiting, for a program with a loop of its own. */
 MANTA_API void manta_progress(void);
 
@@ -298,7 +332,7 @@ MANTA_API manta_status manta_map(const char *name, const manta_task_opts *opts, 
 /* A value that declares the refs which it is about: whoever holds it holds them. Bytes inside a value keep nothing alive,
  * declared refs do. As manta_put; the refs stay the caller's. EINVAL: one is NULL or of another job. */
 MANTA_API manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs, size_t count);
-/* The same as a task's or method's (first) result; at most once. */
+/* The same as a task's or method's only result; at most once. EUNSUPPORTED where the driver runs its tasks itself. */
 MANTA_API manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, manta_ref *const *refs,
                                          size_t count);
 /* Fills up to `max` handles of the refs that the value behind a view of manta_get declares; each is freed with manta_free.

@@ -18,6 +18,8 @@ enum own_subject {
     OWN_MSG_WHERE = 5,    /* own_msg_where, to the actor's creator: where does it run? */
     OWN_MSG_AT = 6,       /* own_msg_at: the answer, once it runs again or is dead for good */
     OWN_MSG_END_ACTOR = 7, /* own_msg_where, to the creator: kill it */
+    OWN_MSG_CANCEL = 8,    /* own_msg_cancel, to the owner of a ref, or to the worker that runs a task */
+    OWN_MSG_FREE = 30,    /* own_msg_ref, to the owner: the value is to go now, whoever holds the ref */
     OWN_MSG_TAKE = 11,    /* own_msg_ref, to the owner: that process takes the refs that the value declares */
     OWN_MSG_TAKEN = 12,   /* own_msg_ref: the answer: their owners have been told */
     OWN_MSG_PROBE = 33,    /* own_msg_probe: to who runs what is waited for, or (with a ref) to the owner of a value */
@@ -64,6 +66,17 @@ struct own_msg_at {
     int32_t  status; /* dead: as waitpid gives it */
     uint32_t reserved;
     char     text[CTL_TEXT_SIZE];
+};
+
+struct own_msg_cancel {
+    mt_id    id;    /* of the ref; with OWN_CANCEL_CHILDREN of the task whose children are meant */
+    uint32_t flags; /* OWN_CANCEL_... */
+    uint32_t reserved;
+};
+enum {
+    OWN_CANCEL_FORCE = 1,     /* kill the worker that runs it */
+    OWN_CANCEL_RECURSIVE = 2, /* what it has submitted as well */
+    OWN_CANCEL_CHILDREN = 4,  /* only what it has submitted */
 };
 
 /* How a handle of an actor travels: as the bytes of an argument of type 'A'. */

@@ -24,10 +24,9 @@ static void map_free(mt_map *map)
     mt_map_fini(map);
 }
 
-static void task_memory_free(struct own_task *task)
+static void task_memory_free(struct own *own, struct own_task *task)
 {
-    if (task->blob != task->small)
-        free(task->blob);
+    own_blob_free(own, task);
     for (uint16_t i = 0; i < task->arg_count; i++)
         if (!task->args[i].ref)
             free((void *)(uintptr_t)task->args[i].data);
@@ -37,10 +36,10 @@ static void task_memory_free(struct own_task *task)
     free(task->results);
 }
 
-static void queue_free(struct own_queue *q)
+static void queue_free(struct own *own, struct own_queue *q)
 {
     for (struct own_task *task; (task = own_queue_pop(q));)
-        task_memory_free(task);
+        task_memory_free(own, task);
 }
 
 static void waiters_free(struct own_waiter *list)
@@ -77,12 +76,15 @@ void own_fini(struct own *own)
         struct own_lane *lane = own->lanes.data[i];
         for (int slot = 0; slot < LANE_SLOTS; slot++)
             if (lane->tasks[slot])
-                task_memory_free(lane->tasks[slot]);
+                task_memory_free(own, lane->tasks[slot]);
         free(lane);
     }
     for (size_t i = 0; i < own->class_list.count; i++) {
         struct own_class *cls = own->class_list.data[i];
-        queue_free(&cls->queue);
+        queue_free(own, &cls->queue);
+        for (uint32_t j = 0; j < cls->level_count; j++)
+            queue_free(own, &cls->levels[j].queue);
+        free(cls->levels);
         free(cls->lanes);
         free(cls->refused);
         free(cls);
@@ -90,12 +92,12 @@ void own_fini(struct own *own)
     MT_MAP_EACH(&own->actors, entry)
     {
         struct own_actor *actor = entry->value.ptr;
-        queue_free(&actor->queue);
+        queue_free(own, &actor->queue);
         for (int i = 0; actor->groups && i < OWN_GROUPS; i++)
-            queue_free(&actor->groups[i]);
+            queue_free(own, &actor->groups[i]);
         free(actor->groups);
         if (actor->create)
-            task_memory_free(actor->create);
+            task_memory_free(own, actor->create);
         free(actor->failure);
     }
     extras_free(own);
@@ -116,7 +118,10 @@ void own_fini(struct own *own)
     own_refs_fini(own);
     for (size_t i = 0; i < own->chunks.count; i++)
         free(own->chunks.data[i]);
+    for (size_t i = 0; i < own->task_chunks.count; i++)
+        free(own->task_chunks.data[i]);
     mt_vec_fini(&own->chunks);
+    mt_vec_fini(&own->task_chunks);
 }
 
 /* ---- control records ---- */
@@ -143,9 +148,8 @@ static struct own_actor *actor_of_grant(struct own *own, const struct ctl_grant 
     struct own_request *request = mt_map_ptr(&own->requests, id);
     struct own_actor   *actor = NULL;
     *out_cls = NULL;
-    if (grant->class_id) {
-        *out_cls = own_class_find(own, grant->class_id);
-        if (*out_cls && (*out_cls)->wire.flags & CTL_CLASS_ACTOR)
+    if (grant->class_id && (*out_cls = own_class_of_id(own, grant->class_id))) {
+        if ((*out_cls)->wire.flags & CTL_CLASS_ACTOR)
             actor = mt_map_ptr(&own->actors, (*out_cls)->key);
     } else if (request) {
         actor = mt_map_ptr(&own->actors, request->actor);
@@ -331,7 +335,7 @@ bool own_poll(struct own *own)
         any = true;
         if (lane->actor && own_actor_has_queued(lane->actor))
             own_actor_pump(own, lane->actor);
-        else if (lane->cls && lane->cls->queue.first)
+        else if (lane->cls && own_class_has_queued(lane->cls))
             own_class_pump(own, lane->cls);
     }
     return any || own->completed != before;
@@ -350,6 +354,9 @@ void own_tick(struct own *own, uint64_t now_ns)
     for (size_t i = 0; i < own->class_list.count; i++)
         own_class_tick(own, own->class_list.data[i]);
     own_actor_tick(own);
+    for (size_t i = 0; i < own->lanes.count; i++)
+        if (own->lanes.data[i]->kill_ns)
+            own_cancel_tick(own, own->lanes.data[i]);
     own_probe_tick(own);
     own_flush(own);
 }

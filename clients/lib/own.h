@@ -46,6 +46,7 @@ enum {
     OWN_REF_ESCAPED = 8,  /* its place is known outside: the raylet decides when it is free */
     OWN_REF_HEAP = 16,    /* inline bytes in value.heap */
     OWN_REF_TOLD = 32,    /* borrowed: the owner knows that we hold it */
+    OWN_REF_FREED = 128,  /* own_ref_free_now: whoever asks for its value is told so */
     OWN_REF_EXTRA = 64,   /* in own->extras: refs that its value declares, callbacks */
 };
 enum { OWN_SMALL = 56 };
@@ -109,11 +110,11 @@ struct own_arg {
     struct own_ref *ref; /* 'r': kept as reference; else its value is wanted */
 };
 
-enum own_task_state { OWN_WAITING = 1, OWN_QUEUED = 2, OWN_SENT = 3 };
-enum { OWN_BLOB_SMALL = 128 };
+enum own_task_state { OWN_NO_TASK = 0, OWN_WAITING = 1, OWN_QUEUED = 2, OWN_SENT = 3 };
+enum { OWN_BLOB_SMALL = 40 /* two scalars */, OWN_BLOB_MEDIUM = 128 /* from slabs */ };
 
 struct own_task {
-    struct own_task  *next; /* in its class's or actor's queue */
+    struct own_task  *next, *prev; /* in its class's or actor's queue */
     mt_id             id;
     uint64_t          function;
     const char       *name; /* for errors; lives as long as the process */
@@ -128,9 +129,13 @@ struct own_task {
     uint8_t           state; /* enum own_task_state */
     bool              retry_on_error;
     bool              is_asked_back; /* LANE_REVOKE was sent for it */
+    uint8_t           cancel;        /* 0, or OWN_CANCEL_ASKED with what was asked */
     uint8_t           group;         /* call: concurrency group */
-    uint16_t          arg_count;  /* of `args`, while they wait or hold refs */
-    uint32_t          waiting_for; /* arguments that are not ready */
+    uint8_t           arg_count;   /* of `args`, while they wait or hold refs */
+    uint8_t           waiting_for; /* arguments that are not ready */
+    int8_t            priority;
+    bool              is_limited;  /* its blob ends with lane_limits; they stand in `small` until there is one */
+    uint32_t          parent;      /* own->run.number of the task that submitted it; 0: none */
     int32_t           retries_left; /* < 0: without limit */
     uint32_t          blob_size;
     struct own_arg   *args; /* only where refs are among them */
@@ -187,6 +192,7 @@ struct own_lane {
     uint64_t             next_sequence;
     uint32_t             inflight;
     uint32_t             unpublished;
+    uint64_t             kill_ns;     /* its worker is to be killed then (UINT64_MAX: it was); 0: not */
     uint64_t             progress_ns; /* when a completion last came, or the lane was idle */
     uint64_t             worker;
     uint32_t             node;
@@ -197,10 +203,20 @@ struct own_lane {
 };
 
 /* ---- scheduling classes ---- */
+struct own_level { /* tasks of one priority other than 0 */
+    int32_t          priority;
+    struct own_queue queue;
+};
+enum { OWN_PRIORITY_MAX = 100 }; /* and no less than its negative */
+
 struct own_class {
     mt_id            key;
     struct ctl_class wire;
-    struct own_queue queue;
+    struct own_queue queue; /* priority 0, which is all there is unless `levels` say otherwise */
+    struct own_level *levels; /* highest first; never removed */
+    uint32_t         level_count;
+    uint32_t         leveled;  /* tasks that stand in them */
+    int32_t          sent_low; /* with levels: at most the lowest priority of what has not begun on a lane */
     struct own_lane **lanes;
     uint32_t         lane_count, lane_room;
     uint32_t         outstanding; /* queued and sent */
@@ -309,12 +325,21 @@ struct own_request { /* of an actor, to the raylet or the head */
     uint32_t kind; /* CTL_LANE_WANT or CTL_OP_NAME_PUT */
 };
 
+struct own_run {
+    mt_id    id;
+    uint32_t number; /* from 1 */
+};
+enum { OWN_PAST_RUNS = 32 };
+
 struct own {
     uint64_t process;
     uint32_t node, epoch, job;
     int32_t  pid;       /* for people; the shell sets it */
     uint64_t counter;   /* of ids */
     uint64_t now_ns;    /* as last told */
+    struct own_run   run; /* what this process runs; tasks submitted meanwhile have its number as parent */
+    struct own_run   past_runs[OWN_PAST_RUNS]; /* that have submitted some: a cancel may come when they are over */
+    bool     run_submits;
     uint64_t completed; /* refs that became ready: waiters compare it */
     uint32_t outstanding; /* tasks not finished */
     uint64_t queued_bytes;
@@ -330,14 +355,16 @@ struct own {
     mt_map   requests; /* id -> own_request */
     mt_map   early_ends; /* lease -> ctl_ended that has overtaken its grant (rings and socket are not ordered) */
     mt_map   unwanted;   /* lease -> 1: given up when it was granted; its end is expected */
-    MT_VEC(struct own_class *) class_list; /* by rising class_id */
-    uint32_t class_number; /* of the newest */
+    MT_VEC(struct own_class *) class_list;
+    uint32_t last_class; /* number of the newest; none is used again */
     MT_VEC(struct own_lane *) lanes;
     mt_map   extras;     /* id of a ref with OWN_REF_EXTRA -> own_extra */
     struct own_stream *streams;
     struct own_ref  *free_refs;
     struct own_task *free_tasks;
-    MT_VEC(void *) chunks; /* of tasks, kept until the end */
+    void            *free_blobs; /* of OWN_BLOB_MEDIUM bytes, linked by their first word */
+    MT_VEC(void *) chunks; /* of blobs, kept until the end */
+    MT_VEC(struct own_task *) task_chunks; /* of tasks, likewise */
     MT_VEC(struct own_ref *) ref_chunks; /* of refs, likewise */
     void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
 };
@@ -357,16 +384,24 @@ struct own_class_spec {
 };
 /* The class for these needs, made at its first use; NULL only without memory. An actor's class is its own: `id`. */
 struct own_class *own_class_get(struct own *own, const struct own_class_spec *spec, mt_id actor);
+struct own_class *own_class_of_id(const struct own *own, uint32_t class_id); /* NULL: there is none any more */
+/* The class of an actor that is gone: it is given up and freed. */
+void own_class_retire(struct own *own, struct own_class *cls);
 /* Moves ready tasks to lanes and tells the raylet how many leases are wanted. */
 void own_class_pump(struct own *own, struct own_class *cls);
 void own_class_tick(struct own *own, struct own_class *cls);
+/* A task that is ready: behind its equals, with a higher priority before what has not begun; or back at its place. */
+void own_class_push(struct own *own, struct own_class *cls, struct own_task *task);
+void own_class_push_back(struct own_class *cls, struct own_task *task);
+void own_class_remove(struct own_class *cls, struct own_task *task);
+struct own_task *own_class_pop(struct own_class *cls);
+static inline bool own_class_has_queued(const struct own_class *cls)
+{
+    return cls->queue.first || cls->leveled;
+}
 void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted);
 /* The process has finished what it was doing: leases of classes without work go back at once. */
 void own_release_idle(struct own *own);
-/* The class of an actor that is gone. */
-void own_class_drop(struct own *own, struct own_class *cls);
-/* NULL: there is none of that number (any more). */
-struct own_class *own_class_find(const struct own *own, uint32_t class_id);
 void own_class_refused(struct own *own, const struct ctl_unschedulable *why);
 
 /* ---- tasks and refs: own_task.c, own_ref.c ---- */
@@ -383,10 +418,13 @@ struct own_call {
     uint8_t           group;       /* call: concurrency group, 0 is the default one */
     uint32_t          create_options; /* create: OWN_CREATE_... */
     const char        *group_name;  /* the same by name, for whoever finds the number; NULL: the method's own */
+    int8_t            priority;
+    struct lane_limits limits;
     uint32_t           count;  /* values; 0 is 1 */
     struct own_ref   **more;   /* out: those after the first, each with one hold */
     struct own_stream *stream; /* of a generator */
 };
+enum { OWN_TASKS_PER_CHUNK = 128 };
 /* Submits; the ref comes with one hold. NULL only without memory. */
 struct own_ref *own_submit(struct own *own, const struct own_call *call);
 /* A ref that is ready from the start: a put (place), a small value, or a failure (copied). NULL without memory. */
@@ -396,6 +434,9 @@ mt_id           own_id_next(struct own *own);
 void            own_refs_fini(struct own *own);
 void            own_ref_hold(struct own_ref *ref);
 void            own_ref_drop(struct own *own, struct own_ref *ref);
+/* The value goes now, whoever holds the ref; of another's, its owner is told. False: there is none yet. */
+bool            own_ref_free_now(struct own *own, struct own_ref *ref);
+void            own_failure_freed(struct own_failure *f);
 /* The value is there: wakes tasks and processes that wait for it. `data` is copied. */
 void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, const void *data, uint32_t size);
 void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_ref *place);
@@ -410,7 +451,10 @@ void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter 
 void own_ref_ask(struct own *own, struct own_ref *ref);
 void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
 
+uint8_t *own_blob_new(struct own *own, struct own_task *task, size_t size); /* NULL without memory */
+void own_blob_free(struct own *own, struct own_task *task);
 void own_task_finish(struct own *own, struct own_task *task); /* frees it and what it holds */
+void own_task_fail(struct own *own, struct own_task *task, const struct own_failure *why);
 /* For errors: "function", or "actor.method". */
 void own_task_name(const struct own_task *task, char *out, size_t room);
 void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why);
@@ -420,19 +464,37 @@ void own_task_argument_ready(struct own *own, struct own_task *task, struct own_
 mt_status own_task_encode(struct own *own, struct own_task *task);
 void own_queue_push(struct own_queue *q, struct own_task *task);
 void own_queue_push_front(struct own_queue *q, struct own_task *task);
+void own_queue_insert(struct own_queue *q, struct own_task *task, struct own_task *before); /* NULL: at the end */
 struct own_task *own_queue_pop(struct own_queue *q);
+void own_queue_remove(struct own_queue *q, struct own_task *task);
+
+/* ---- cancelling: own_cancel.c ---- */
+enum { OWN_CANCEL_ASKED = 8 }; /* in own_task.cancel, beside the flags of message.h */
+enum own_cancelled {
+    OWN_CANCELLED_NOT = 0,   /* it has finished, or nothing makes this value */
+    OWN_CANCELLED_NEVER = 1, /* it will never run: its ref has failed */
+    OWN_CANCELLED_TOLD = 2,  /* it runs, or its owner is elsewhere: that side has been told */
+    OWN_CANCELLED_FULL = 3,  /* no room to tell it: try again */
+};
+enum own_cancelled own_cancel(struct own *own, struct own_ref *ref, uint32_t flags);
+void own_cancel_message(struct own *own, const uint8_t *bytes, size_t size);
+void own_cancel_tick(struct own *own, struct own_lane *lane);
+/* The end of a task whose cancel was asked. */
+void own_cancel_done(struct own *own, struct own_task *task);
 
 /* ---- what comes back: own_result.c, own_stream.c ---- */
-/* Room for several values or a stream, where the call asks for it. False: no memory. */
+/* Room for several values or a stream. False: no memory. */
 bool      own_results_new(struct own *own, struct own_task *task, const struct own_call *call);
 void      own_results_drop(struct own *own, struct own_task *task);
 void      own_results_again(struct own *own, struct own_task *task); /* another attempt: forgets what it declared */
-uint32_t  own_results_word(const struct own_task *task); /* lane_call_head.results */
+uint32_t  own_results_word(const struct own_task *task); /* lane_call_head.results, where there are such */
 /* Every value of the task fails, or its generator ends so. */
 void      own_task_set_failed(struct own *own, struct own_task *task, const struct own_failure *why);
 /* The payload of LANE_DONE: values, then ids of refs that the worker holds. */
 mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own_task *task, const uint8_t *payload,
                               size_t size);
+/* The same payload, of a task whose result nobody will have: what lies in the store is given back. */
+void      own_task_drop_values(struct own *own, const struct own_task *task, const uint8_t *payload, size_t size);
 /* The payload of LANE_REFS. */
 mt_status own_task_declares(struct own *own, struct own_task *task, const uint8_t *payload, size_t size);
 
@@ -471,6 +533,11 @@ mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *me
 bool      own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task); /* false: full */
 void      own_lane_publish(struct own *own, struct own_lane *lane);
 void      own_lane_poll(struct own *own, struct own_lane *lane);
+/* What LANE_DONE says of a task that has left its slot. */
+mt_status own_task_outcome(struct own *own, struct own_lane *lane, struct own_task *task, const struct lane_record *record,
+                           const uint8_t *payload, size_t size);
+/* The task has left its slot. */
+void      own_lane_clear(struct own_lane *lane, struct own_task *task);
 void      own_lane_recall(struct own *own, struct own_lane *lane);
 uint32_t  own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep);
 void      own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_ended *why);
@@ -557,6 +624,20 @@ static inline void own_wake(struct own *own, struct lane_park *park)
     if (out->wake_count == sizeof out->wake / sizeof out->wake[0])
         lane_park_wake(out->wake[--out->wake_count]); /* more sleepers than room: rouse one early */
     out->wake[out->wake_count++] = park;
+}
+
+/* This process begins a task, and ends it. */
+static inline void own_run_begin(struct own *own, mt_id id)
+{
+    own->run.id = id;
+    own->run.number++;
+    own->run_submits = false;
+}
+static inline void own_run_end(struct own *own)
+{
+    if (own->run_submits)
+        own->past_runs[own->run.number % OWN_PAST_RUNS] = own->run;
+    own->run.id = (mt_id){0, 0};
 }
 
 #endif

@@ -45,7 +45,7 @@ static void actor_free(struct own *own, struct own_actor *actor)
     if (actor->snapshot)
         own_ref_drop(own, actor->snapshot);
     if (actor->cls)
-        own_class_drop(own, actor->cls);
+        own_class_retire(own, actor->cls);
     while (actor->askers) {
         struct own_waiter *asker = actor->askers;
         actor->askers = asker->next;
@@ -355,7 +355,7 @@ static mt_status create_from_snapshot(struct own *own, struct own_actor *actor)
     struct lane_ref   wire;
     const void       *bytes = &wire;
     uint32_t          options = actor->create_options | OWN_CREATE_HAS_STATE;
-    uint8_t          *blob;
+    uint8_t           all[LANE_RECORD_MAX] = {0}, *blob;
     if (!actor->create_size)
         actor->create_size = create->blob_size;
     if (ref->state == OWN_REF_PLACE) {
@@ -369,16 +369,18 @@ static mt_status create_from_snapshot(struct own *own, struct own_actor *actor)
     size_t size = actor->create_size + sizeof value + ((value.size + 7u) & ~7u);
     if (size > LANE_RECORD_MAX - LANE_RECORD_SIZE)
         return mt_error(MT_EINVAL, 0, "create with a snapshot");
-    blob = calloc(1, size);
+    memcpy(all, create->blob, actor->create_size);
+    memcpy(all + sizeof(uint32_t), &options, sizeof options);
+    memcpy(all + actor->create_size, &value, sizeof value);
+    memcpy(all + actor->create_size + sizeof value, bytes, value.size);
+    own_blob_free(own, create);
+    own->queued_bytes -= create->blob_size;
+    create->blob_size = 0;
+    blob = own_blob_new(own, create, size);
     if (!blob)
         return mt_error(MT_ENOMEM, 0, "create with a snapshot");
-    memcpy(blob, create->blob, actor->create_size);
-    memcpy(blob + sizeof(uint32_t), &options, sizeof options);
-    memcpy(blob + actor->create_size, &value, sizeof value);
-    memcpy(blob + actor->create_size + sizeof value, bytes, value.size);
-    if (create->blob != create->small)
-        free(create->blob);
-    own->queued_bytes += size - create->blob_size;
+    memcpy(blob, all, size);
+    own->queued_bytes += size;
     create->blob = blob;
     create->blob_size = (uint32_t)size;
     return mt_ok();

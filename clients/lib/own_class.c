@@ -17,6 +17,7 @@ enum {
     SURPLUS_NS = 2 * 1000 * 1000,   /* a lane without work beside busy ones is given up after so long */
     IDLE_NS = 300 * 1000 * 1000,    /* leases of a class without work are kept warm for so long */
     LEASES_MAX = 4096,
+    PRIORITY_DEPTH = 16, /* on a lane of a class with priorities: what a higher one must take back */
 };
 
 static mt_id class_key(const struct own_class_spec *spec, mt_id actor)
@@ -46,7 +47,7 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
     }
     cls->key = key;
     (void)mt_vec_push(&own->class_list, cls).code;
-    cls->wire.class_id = ++own->class_number;
+    cls->wire.class_id = ++own->last_class;
     cls->wire.flags = spec->flags;
     cls->wire.policy = spec->policy;
     cls->wire.node = spec->node;
@@ -58,32 +59,24 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
     return cls;
 }
 
-struct own_class *own_class_find(const struct own *own, uint32_t class_id)
+struct own_class *own_class_of_id(const struct own *own, uint32_t class_id)
 {
-    size_t from = 0, to = own->class_list.count;
-    while (from < to) {
-        size_t            middle = from + (to - from) / 2;
-        struct own_class *cls = own->class_list.data[middle];
-        if (cls->wire.class_id == class_id)
-            return cls;
-        if (cls->wire.class_id < class_id)
-            from = middle + 1;
-        else
-            to = middle;
-    }
+    for (size_t i = own->class_list.count; i > 0; i--) /* the newest are asked for most */
+        if (own->class_list.data[i - 1]->wire.class_id == class_id)
+            return own->class_list.data[i - 1];
     return NULL;
 }
 
-void own_class_drop(struct own *own, struct own_class *cls)
+void own_class_retire(struct own *own, struct own_class *cls)
 {
-    struct ctl_demand message = {.class_id = cls->wire.class_id};
-    MT_ASSERT(cls->lane_count == 0 && !cls->queue.first);
-    if (cls->is_told)
-        own_send(own, CTL_CLASS_DROP, own_id_next(own), &message, sizeof message);
-    for (size_t i = 0; i < own->class_list.count; i++)
-        if (own->class_list.data[i] == cls)
-            mt_vec_remove(&own->class_list, i);
+    own_class_demand(own, cls, 0);
     mt_map_remove(&own->classes, cls->key);
+    for (size_t i = 0; i < own->class_list.count; i++) {
+        if (own->class_list.data[i] == cls) {
+            mt_vec_remove(&own->class_list, i);
+            break;
+        }
+    }
     free(cls->lanes);
     free(cls->refused);
     free(cls);
@@ -103,18 +96,101 @@ void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted)
     own_send(own, CTL_DEMAND, own_id_next(own), &message, sizeof message);
 }
 
+/* ---- the queue, by priority ---- */
+
+/* Where a priority stands; made at its first use. NULL without memory. */
+static struct own_queue *level_of(struct own_class *cls, int32_t priority)
+{
+    uint32_t          at = 0;
+    struct own_level *more;
+    if (priority == 0)
+        return &cls->queue;
+    while (at < cls->level_count && cls->levels[at].priority > priority)
+        at++;
+    if (at < cls->level_count && cls->levels[at].priority == priority)
+        return &cls->levels[at].queue;
+    more = realloc(cls->levels, (cls->level_count + 1) * sizeof *more);
+    if (!more)
+        return NULL;
+    memmove(&more[at + 1], &more[at], (cls->level_count - at) * sizeof *more);
+    more[at] = (struct own_level){.priority = priority};
+    cls->levels = more;
+    cls->sent_low = cls->level_count++ ? cls->sent_low : 0;
+    return &cls->levels[at].queue;
+}
+
+/* The queue that this task stands in, or is to stand in: without memory for its level, that of priority 0. */
+static struct own_queue *queue_of(struct own_class *cls, struct own_task *task)
+{
+    struct own_queue *q = level_of(cls, task->priority);
+    if (q)
+        return q;
+    task->priority = 0;
+    return &cls->queue;
+}
+
+void own_class_push(struct own *own, struct own_class *cls, struct own_task *task)
+{
+    struct own_queue *q;
+    if (MT_LIKELY(!task->priority && !cls->level_count)) {
+        own_queue_push(&cls->queue, task);
+        return;
+    }
+    q = queue_of(cls, task);
+    own_queue_push(q, task);
+    cls->leveled += task->priority != 0;
+    if (task->priority <= cls->sent_low)
+        return;
+    cls->sent_low = INT32_MAX; /* of what is left on lanes, all has begun */
+    for (uint32_t i = 0; i < cls->lane_count; i++)
+        own_lane_revoke(own, cls->lanes[i], 0);
+}
+
+/* It was sent, and has not run, or is to run again. With priorities it goes before those submitted after it. */
+void own_class_push_back(struct own_class *cls, struct own_task *task)
+{
+    struct own_queue *q = queue_of(cls, task);
+    struct own_task  *behind = q->first;
+    cls->leveled += task->priority != 0;
+    while (cls->level_count && behind && behind->id.counter_index < task->id.counter_index)
+        behind = behind->next;
+    own_queue_insert(q, task, cls->level_count ? behind : q->first);
+}
+
+void own_class_remove(struct own_class *cls, struct own_task *task)
+{
+    cls->leveled -= task->priority != 0;
+    own_queue_remove(queue_of(cls, task), task);
+}
+
+struct own_task *own_class_pop(struct own_class *cls)
+{
+    struct own_queue *q = &cls->queue;
+    for (uint32_t i = 0; i < cls->level_count && cls->leveled; i++) {
+        if (cls->levels[i].priority < 0 && cls->queue.first)
+            break;
+        if (cls->levels[i].queue.first) {
+            q = &cls->levels[i].queue;
+            cls->leveled--;
+            break;
+        }
+    }
+    return own_queue_pop(q);
+}
+
 static bool lane_is_open(const struct own_lane *lane)
 {
-    return !lane->is_recalled && !lane->is_broken &&
+    return !lane->is_recalled && !lane->is_broken && !lane->kill_ns &&
            !shm_load32(&lane_header_of(lane->memory)->worker_blocked);
 }
 
 static struct own_lane *emptiest_lane(const struct own_class *cls)
 {
     struct own_lane *best = NULL;
+    uint32_t         room = cls->level_count ? PRIORITY_DEPTH : LANE_SLOTS;
     for (uint32_t i = 0; i < cls->lane_count; i++) {
         struct own_lane *lane = cls->lanes[i];
-        if (lane_is_open(lane) && lane->inflight < LANE_SLOTS && (!best || lane->inflight < best->inflight))
+        if (lane_is_open(lane) && lane->inflight < room && (!best || lane->inflight < best->inflight))
             best = lane;
     }
     return best;
@@ -150,7 +226,7 @@ static void class_fail_all(struct own *own, struct own_class *cls)
     struct own_failure why = *cls->refused;
     free(cls->refused);
     cls->refused = NULL;
-    for (struct own_task *task; (task = own_queue_pop(&cls->queue));) {
+    for (struct own_task *task; (task = own_class_pop(cls));) {
         why.outcome = task->attempt ? 2 : 0; /* one that waits for its retry may have run */
         own_task_set_failed(own, task, &why);
         own_task_finish(own, task);
@@ -162,20 +238,22 @@ void own_class_pump(struct own *own, struct own_class *cls)
 {
     if (cls->wire.flags & CTL_CLASS_ACTOR)
         return; /* an actor's calls stand in the actor's own queue */
-    while (cls->queue.first) {
+    while (own_class_has_queued(cls)) {
         struct own_lane *lane = emptiest_lane(cls);
         struct own_task *task;
         if (!lane)
             break;
-        task = own_queue_pop(&cls->queue);
+        task = own_class_pop(cls);
         if (!own_lane_send(own, lane, task)) {
-            own_queue_push_front(&cls->queue, task);
+            own_class_push_back(cls, task);
             break;
         }
+        if (MT_UNLIKELY(cls->level_count) && task->priority < cls->sent_low)
+            cls->sent_low = task->priority;
     }
     if (cls->outstanding) {
         cls->idle_since_ns = own->now_ns;
-        if (cls->wanted == 0 || cls->queue.first)
+        if (cls->wanted == 0 || own_class_has_queued(cls))
             own_class_demand(own, cls, class_wanted(own, cls));
     }
 }
@@ -192,7 +270,7 @@ static void class_rebalance(struct own *own, struct own_class *cls)
             (lane_is_stuck(own, lane) || lane->inflight * cls->task_ns > WORK_PER_LEASE_NS))
             busy = lane;
     }
-    if (idle && busy && !cls->queue.first && own_lane_revoke(own, busy, (busy->inflight + 1) / 2))
+    if (idle && busy && !own_class_has_queued(cls) && own_lane_revoke(own, busy, (busy->inflight + 1) / 2))
         own_class_pump(own, cls);
 }
 
@@ -202,7 +280,7 @@ static bool has_waiting(const struct own_class *cls)
     for (uint32_t i = 0; i < cls->lane_count; i++)
         if (cls->lanes[i]->inflight > 1)
             return true;
-    return cls->queue.first != NULL;
+    return own_class_has_queued(cls);
 }
 
 /* Leases that have had nothing to do for a while, beside others that work, are another's to use. */
@@ -211,7 +289,7 @@ static void give_up_surplus(struct own *own, struct own_class *cls)
     uint32_t idle = 0;
     for (uint32_t i = 0; i < cls->lane_count; i++)
         idle += lane_is_open(cls->lanes[i]) && cls->lanes[i]->inflight == 0;
-    if (!idle || cls->queue.first || cls->wanted <= idle) {
+    if (!idle || own_class_has_queued(cls) || cls->wanted <= idle) {
         cls->surplus_since_ns = own->now_ns;
     } else if (own->now_ns - cls->surplus_since_ns >= SURPLUS_NS) {
         cls->surplus_since_ns = own->now_ns;
@@ -246,8 +324,7 @@ void own_class_tick(struct own *own, struct own_class *cls)
 
 void own_class_refused(struct own *own, const struct ctl_unschedulable *why)
 {
-    struct own_class *cls;
-    cls = own_class_find(own, why->class_id);
+    struct own_class *cls = own_class_of_id(own, why->class_id);
     if (!cls)
         return;
     if (cls->wire.flags & CTL_CLASS_ACTOR) {

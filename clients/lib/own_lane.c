@@ -74,9 +74,11 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     uint32_t            slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
     uint32_t            length = LANE_RECORD_SIZE + task->blob_size;
     uint8_t            *at;
-    struct lane_record  record = {.length = length, .kind = task->kind, .epoch = own->epoch,
+    struct lane_record  record = {.length = length, .kind = task->kind,
+                                  .flags = (uint16_t)((task->is_limited ? LANE_TASK_LIMITED : 0) |
+                                                      task->group << LANE_CALL_GROUP_SHIFT), .epoch = own->epoch,
                                   .sequence = sequence, .id = task->id, .attempt = task->attempt, .slot = slot,
-                                  .flags = (uint16_t)(task->group << LANE_CALL_GROUP_SHIFT), .aux = task->function};
+                                  .aux = task->function};
     if (!sequence)
         return false;
     at = lane_ring_reserve(&lane->forward, length);
@@ -107,20 +109,29 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     return true;
 }
 
-static void slot_clear(struct own_lane *lane, struct own_task *task)
+void own_lane_clear(struct own_lane *lane, struct own_task *task)
 {
     uint32_t slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
     lane->tasks[slot] = NULL;
     lane_claim_clear(&lane->claims[slot]);
+    if (MT_UNLIKELY(task->cancel))
+        lane_cancel_set(lane_header_of(lane->memory), slot, false);
     lane->inflight--;
     task->lane = NULL;
 }
 
 /* It has not run: it goes back to the front of its queue, in its old order where the caller walks newest first. */
-static void task_back(struct own_task *task)
+static void task_back(struct own *own, struct own_task *task)
 {
     task->state = OWN_QUEUED;
-    own_queue_push_front(task->actor ? own_actor_queue(task->actor, task) : &task->cls->queue, task);
+    if (MT_UNLIKELY(task->cancel)) {
+        own_cancel_done(own, task);
+        return;
+    }
+    if (task->actor)
+        own_queue_push_front(own_actor_queue(task->actor, task), task);
+    else
+        own_class_push_back(task->cls, task);
 }
 
 /* ---- outcomes ---- */
@@ -137,7 +148,7 @@ static void failure_of_record(const struct own_task *task, const struct lane_rec
     where = head.where_size < text ? head.where_size : text;
     out->code = (int32_t)(uint32_t)record->aux;
     out->user_code = (int32_t)(record->aux >> 32);
-    out->outcome = 1; /* done: the function itself said so */
+    out->outcome = out->code == MT_ETIMEDOUT ? 2 : 1; /* done: the function itself said so */
     out->pid = head.pid;
     out->node = head.node;
     out->attempt = task->attempt;
@@ -153,6 +164,10 @@ static void done_with_error(struct own *own, struct own_task *task, const struct
         own_actor_created(own, task->actor, task, failure);
         return;
     }
+    if (MT_UNLIKELY(task->cancel)) {
+        own_cancel_done(own, task);
+        return;
+    }
     if (task->retry_on_error && task->retries_left != 0) {
         own_task_retry_or_fail(own, task, failure);
         return;
@@ -164,8 +179,14 @@ static void done_with_error(struct own *own, struct own_task *task, const struct
 static mt_status done_with_value(struct own *own, struct own_lane *lane, struct own_task *task,
                                  const uint8_t *payload, size_t size)
 {
-    mt_status          st = own_task_set_values(own, lane, task, payload, size);
     struct own_failure failure;
+    mt_status          st;
+    if (MT_UNLIKELY(task->cancel)) {
+        own_task_drop_values(own, task, payload, size);
+        own_cancel_done(own, task);
+        return mt_ok();
+    }
+    st = own_task_set_values(own, lane, task, payload, size);
     if (st.code) {
         own_failure_set(&failure, st.code, "%s: %s", task->name, st.what);
         done_with_error(own, task, &failure);
@@ -177,12 +198,22 @@ static mt_status done_with_value(struct own *own, struct own_lane *lane, struct 
     return st;
 }
 
+mt_status own_task_outcome(struct own *own, struct own_lane *lane, struct own_task *task, const struct lane_record *record,
+                           const uint8_t *payload, size_t size)
+{
+    struct own_failure failure;
+    if (!(record->flags & LANE_DONE_ERROR))
+        return done_with_value(own, lane, task, payload, size);
+    failure_of_record(task, record, payload, size, &failure);
+    done_with_error(own, task, &failure);
+    return mt_ok();
+}
+
 static mt_status lane_outcome(struct own *own, struct own_lane *lane, const struct lane_record *record,
                               const uint8_t *payload)
 {
     size_t             size = record->length - LANE_RECORD_SIZE;
     struct own_task   *task = record->slot < LANE_SLOTS ? lane->tasks[record->slot] : NULL;
-    struct own_failure failure;
     uint64_t           took;
 
     if (record->kind == LANE_END)
@@ -197,9 +228,9 @@ static mt_status lane_outcome(struct own *own, struct own_lane *lane, const stru
         return own_stream_item(own, task, record, payload, size);
     if (record->kind == LANE_REFS)
         return own_task_declares(own, task, payload, size);
-    slot_clear(lane, task);
+    own_lane_clear(lane, task);
     if (record->kind == LANE_RETURNED) {
-        task_back(task);
+        task_back(own, task);
         return mt_ok();
     }
     if (record->kind != LANE_DONE)
@@ -207,12 +238,7 @@ static mt_status lane_outcome(struct own *own, struct own_lane *lane, const stru
     took = (uint64_t)1 << ((record->flags >> 8) & 63);
     if (task->cls)
         task->cls->task_ns = (task->cls->task_ns * 7 + took) / 8;
-    if (record->flags & LANE_DONE_ERROR) {
-        failure_of_record(task, record, payload, size, &failure);
-        done_with_error(own, task, &failure);
-        return mt_ok();
-    }
-    return done_with_value(own, lane, task, payload, size);
+    return own_task_outcome(own, lane, task, record, payload, size);
 }
 
 /* A worker that breaks the protocol is as good as dead: the raylet is asked to make it so. */
@@ -271,8 +297,8 @@ uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep)
             continue;
         left--;
         if (lane_claim_take(&lane->claims[slot], sequence, task->attempt, LANE_REVOKED) || MT_PLANT(MT_PLANT_REVOKE_BLIND)) {
-            slot_clear(lane, task);
-            task_back(task);
+            own_lane_clear(lane, task);
+            task_back(own, task);
             taken++;
         } else if (lane->is_remote) {
             revoke_remote(own, lane, task);
@@ -318,9 +344,9 @@ static void settle_slot(struct own *own, struct own_lane *lane, struct own_task 
     enum lane_claim_state state = lane_claim_state_of(shm_load64_acquire(&lane->claims[slot]));
     struct own_failure    failure;
 
-    slot_clear(lane, task);
+    own_lane_clear(lane, task);
     if ((state != LANE_RUNNING && state != LANE_DONE_CLAIM) || MT_PLANT(MT_PLANT_RAN_IS_NOT_RUN)) {
-        task_back(task);
+        task_back(own, task);
         return;
     }
     failure_of_death(own, task, why, &failure);

@@ -206,12 +206,25 @@ void own_message(struct own *own, const struct ctl_message *from, const uint8_t 
         value_came(own, from, bytes, size);
         return;
     }
+    if (from->subject == OWN_MSG_CANCEL) {
+        own_cancel_message(own, bytes, size);
+        return;
+    }
     if (from->subject == OWN_MSG_TAKE || from->subject == OWN_MSG_TAKEN) {
         own_declared_message(own, from, bytes, size);
         return;
     }
     if (from->subject == OWN_MSG_PROBE) {
         own_probe_came(own, bytes, size);
+        return;
+    }
+    if (from->subject == OWN_MSG_FREE) {
+        if (size == sizeof about) {
+            memcpy(&about, bytes, sizeof about);
+            ref = mt_map_ptr(&own->refs, about.id);
+            if (ref && !(ref->flags & OWN_REF_BORROWED))
+                (void)own_ref_free_now(own, ref);
+        }
         return;
     }
     if (from->subject >= OWN_MSG_WHERE) {

@@ -87,8 +87,29 @@ static void value_free(struct own *own, struct own_ref *ref)
         free(ref->value.heap);
     else if (ref->state == OWN_REF_FAILED)
         free(ref->value.failure);
-    else if (ref->state == OWN_REF_PLACE && !(ref->flags & OWN_REF_BORROWED) && own->free_place)
+    else if (ref->state == OWN_REF_PLACE && !(ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED)) && own->free_place)
         own->free_place(own, &ref->value.place, ref->flags & OWN_REF_ESCAPED);
+}
+
+void own_failure_freed(struct own_failure *f)
+{
+    own_failure_set(f, MT_EOBJ_LOST, "the value was freed by manta_free_now");
+}
+
+bool own_ref_free_now(struct own *own, struct own_ref *ref)
+{
+    struct own_msg_ref message = {.id = ref->id, .process = own->process, .node = own->node};
+    bool               is_ours = !(ref->flags & OWN_REF_BORROWED);
+    if (is_ours && !own_ref_is_ready(ref))
+        return false;
+    if (ref->flags & OWN_REF_FREED || ref->state == OWN_REF_FAILED)
+        return true;
+    ref->flags |= OWN_REF_FREED; /* the place stays known: views of it are still to be released */
+    if (!is_ours)
+        own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_FREE, &message, sizeof message, NULL, 0);
+    else if (ref->state == OWN_REF_PLACE && own->free_place)
+        own->free_place(own, &ref->value.place, ref->flags & OWN_REF_ESCAPED);
+    return true;
 }
 
 static void waiters_free(struct own_ref *ref)
@@ -146,10 +167,16 @@ void own_ref_drop(struct own *own, struct own_ref *ref)
 static void answer_process(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node)
 {
     struct own_msg_value answer = {.kind = OWN_VALUE_INLINE};
+    struct own_failure   freed;
     const void          *bytes = NULL;
 
     own_ref_wire(own, ref, &answer.ref);
-    if (ref->state == OWN_REF_INLINE) {
+    if (ref->flags & OWN_REF_FREED) {
+        own_failure_freed(&freed);
+        answer.kind = OWN_VALUE_FAILURE;
+        answer.size = sizeof freed;
+        bytes = &freed;
+    } else if (ref->state == OWN_REF_INLINE) {
         answer.size = ref->size;
         bytes = own_ref_bytes(ref);
     } else if (ref->state == OWN_REF_PLACE) {

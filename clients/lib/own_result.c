@@ -35,8 +35,6 @@ static struct own_results *results_of(struct own_task *task, uint32_t count)
 bool own_results_new(struct own *own, struct own_task *task, const struct own_call *call)
 {
     struct own_results *r;
-    if (call->count <= 1 && !call->stream)
-        return true;
     r = results_of(task, call->count > 1 ? call->count : 1);
     if (!r || !more_new(own, task, r, call->count))
         return false;
@@ -83,8 +81,6 @@ uint32_t own_results_word(const struct own_task *task)
 {
     if (task->kind == LANE_CREATE)
         return task->actor->create_options;
-    if (!task->results)
-        return 1;
     return task->results->stream ? LANE_STREAM | task->results->stream->ahead : task->results->count;
 }
 
@@ -163,7 +159,11 @@ mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own
     }
     at += padded;
     note_held(own, lane, payload + at, size - at);
-    if (task->results && declare(own, task).code) {
+    if (MT_LIKELY(!task->results)) {
+        value_set(own, task->ref, &value, payload + sizeof value);
+        return mt_ok();
+    }
+    if (declare(own, task).code) {
         struct own_failure f;
         own_failure_set(&f, MT_ENOMEM, "%s: no memory for the refs that its result declares", task->name);
         own_task_set_failed(own, task, &f);
@@ -176,6 +176,24 @@ mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own
         value_set(own, i ? task->results->more[i - 1] : task->ref, &value, payload + from + sizeof value);
     }
     return mt_ok();
+}
+
+void own_task_drop_values(struct own *own, const struct own_task *task, const uint8_t *payload, size_t size)
+{
+    uint32_t count = task->results ? task->results->count : 1;
+    for (uint32_t i = 0; i < count && own->free_place; i++) {
+        struct lane_value value;
+        struct lane_ref   place;
+        size_t            padded;
+        if (value_read(payload, size, &value, &padded).code)
+            return;
+        if (value.flags & LANE_VALUE_SHARED) {
+            shm_read(&place, payload + sizeof value, sizeof place);
+            own->free_place(own, &place, true);
+        }
+        payload += padded;
+        size -= padded;
+    }
 }
 
 mt_status own_task_declares(struct own *own, struct own_task *task, const uint8_t *payload, size_t size)

@@ -10,26 +10,30 @@
 
 #include <stdio.h>
 
-enum { TASKS_PER_CHUNK = 128 };
+void own_queue_insert(struct own_queue *q, struct own_task *task, struct own_task *before)
+{
+    struct own_task *after = before ? before->prev : q->last;
+    task->next = before;
+    task->prev = after;
+    if (after)
+        after->next = task;
+    else
+        q->first = task;
+    if (before)
+        before->prev = task;
+    else
+        q->last = task;
+    q->count++;
+}
 
 void own_queue_push(struct own_queue *q, struct own_task *task)
 {
-    task->next = NULL;
-    if (q->last)
-        q->last->next = task;
-    else
-        q->first = task;
-    q->last = task;
-    q->count++;
+    own_queue_insert(q, task, NULL);
 }
 
 void own_queue_push_front(struct own_queue *q, struct own_task *task)
 {
-    task->next = q->first;
-    q->first = task;
-    if (!q->last)
-        q->last = task;
-    q->count++;
+    own_queue_insert(q, task, q->first);
 }
 
 struct own_task *own_queue_pop(struct own_queue *q)
@@ -37,23 +41,38 @@ struct own_task *own_queue_pop(struct own_queue *q)
     struct own_task *task = q->first;
     if (task) {
         q->first = task->next;
-        if (!q->first)
+        if (q->first)
+            q->first->prev = NULL;
+        else
             q->last = NULL;
         q->count--;
     }
     return task;
 }
 
+void own_queue_remove(struct own_queue *q, struct own_task *task)
+{
+    if (task->prev)
+        task->prev->next = task->next;
+    else
+        q->first = task->next;
+    if (task->next)
+        task->next->prev = task->prev;
+    else
+        q->last = task->prev;
+    q->count--;
+}
+
 static struct own_task *task_new(struct own *own)
 {
     struct own_task *task = own->free_tasks;
     if (!task) {
-        struct own_task *chunk = calloc(TASKS_PER_CHUNK, sizeof *chunk);
-        if (!chunk || mt_vec_push(&own->chunks, (void *)chunk).code) {
+        struct own_task *chunk = calloc(OWN_TASKS_PER_CHUNK, sizeof *chunk);
+        if (!chunk || mt_vec_push(&own->task_chunks, chunk).code) {
             free(chunk);
             return NULL;
         }
-        for (int i = 0; i < TASKS_PER_CHUNK; i++) {
+        for (int i = 0; i < OWN_TASKS_PER_CHUNK; i++) {
             chunk[i].next = own->free_tasks;
             own->free_tasks = &chunk[i];
         }
@@ -61,6 +80,46 @@ static struct own_task *task_new(struct own *own)
     }
     own->free_tasks = task->next;
     return task;
+}
+
+/* ---- payloads: in the task, from a slab, or by themselves ---- */
+
+enum { BLOBS_PER_CHUNK = 128 };
+
+static uint8_t *blob_medium(struct own *own)
+{
+    void *blob = own->free_blobs;
+    if (!blob) {
+        uint8_t *chunk = malloc((size_t)BLOBS_PER_CHUNK * OWN_BLOB_MEDIUM);
+        if (!chunk || mt_vec_push(&own->chunks, (void *)chunk).code) {
+            free(chunk);
+            return NULL;
+        }
+        for (int i = 0; i < BLOBS_PER_CHUNK; i++) {
+            memcpy(chunk + (size_t)i * OWN_BLOB_MEDIUM, &blob, sizeof blob);
+            blob = chunk + (size_t)i * OWN_BLOB_MEDIUM;
+        }
+    }
+    memcpy(&own->free_blobs, blob, sizeof own->free_blobs);
+    return blob;
+}
+
+uint8_t *own_blob_new(struct own *own, struct own_task *task, size_t size)
+{
+    return size <= OWN_BLOB_SMALL ? task->small : size <= OWN_BLOB_MEDIUM ? blob_medium(own) : malloc(size);
+}
+
+void own_blob_free(struct own *own, struct own_task *task)
+{
+    if (task->blob == task->small)
+        return;
+    if (task->blob_size <= OWN_BLOB_MEDIUM) {
+        memcpy(task->blob, &own->free_blobs, sizeof own->free_blobs);
+        own->free_blobs = task->blob;
+    } else {
+        free(task->blob);
+    }
+    task->blob = task->small;
 }
 
 static void args_free(struct own *own, struct own_task *task)
@@ -100,8 +159,7 @@ void own_task_finish(struct own *own, struct own_task *task)
         stop_waiting(task);
     if (task->args)
         args_free(own, task);
-    if (task->blob != task->small)
-        free(task->blob);
+    own_blob_free(own, task);
     if (task->ref) {
         struct own_ref *ref = task->ref;
         task->ref = NULL;
@@ -114,11 +172,12 @@ void own_task_finish(struct own *own, struct own_task *task)
     own->outstanding--;
     if (task->cls && !task->actor)
         task->cls->outstanding--;
+    task->state = OWN_NO_TASK;
     task->next = own->free_tasks;
     own->free_tasks = task;
 }
 
-/* ---- the payload: lane_call_head, then lane_values ---- */
+/* ---- the payload: lane_call_head, then lane_values, then lane_limits where there are some ---- */
 
 static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg)
 {
@@ -154,13 +213,16 @@ static size_t value_size(const struct own_arg *arg)
 static mt_status encode(struct own *own, struct own_task *task, const struct own_arg *args, int argc)
 {
     size_t   size = sizeof(struct lane_call_head);
-    struct lane_call_head head = {(uint32_t)argc, own_results_word(task)};
+    struct lane_call_head head = {(uint32_t)argc, task->results || task->kind == LANE_CREATE ? own_results_word(task) : 1};
     uint8_t *at;
+    struct lane_limits limits;
+    memcpy(&limits, task->small, sizeof limits);
     for (int i = 0; i < argc; i++)
         size += value_size(&args[i]);
+    size += task->is_limited ? sizeof limits : 0;
     if (size > LANE_RECORD_MAX - LANE_RECORD_SIZE)
         return mt_error(MT_EINVAL, 0, "inline arguments exceed 16 KiB: put large values into the object store");
-    task->blob = size <= OWN_BLOB_SMALL ? task->small : malloc(size);
+    task->blob = own_blob_new(own, task, size);
     if (!task->blob) {
         task->blob = task->small;
         return mt_error(MT_ENOMEM, 0, "task arguments");
@@ -169,6 +231,8 @@ static mt_status encode(struct own *own, struct own_task *task, const struct own
     memcpy(task->blob, &head, sizeof head);
     for (int i = 0; i < argc; i++)
         put_value(own, &at, &args[i]);
+    if (task->is_limited)
+        memcpy(at, &limits, sizeof limits);
     own->queued_bytes += size - task->blob_size;
     task->blob_size = (uint32_t)size;
     return mt_ok();
@@ -244,7 +308,7 @@ void own_task_name(const struct own_task *task, char *out, size_t room)
         snprintf(out, room, "%s", task->name);
 }
 
-static void task_fail(struct own *own, struct own_task *task, const struct own_failure *why)
+void own_task_fail(struct own *own, struct own_task *task, const struct own_failure *why)
 {
     if (task->kind == LANE_CREATE)
         own_actor_created(own, task->actor, task, why);
@@ -261,7 +325,7 @@ static void task_fail_status(struct own *own, struct own_task *task, mt_status s
     own_task_name(task, name, sizeof name);
     own_failure_set(&f, st.code, "%s: %s", name, st.what);
     memcpy(f.function, name, sizeof f.function);
-    task_fail(own, task, &f);
+    own_task_fail(own, task, &f);
 }
 
 bool own_task_ready(struct own *own, struct own_task *task)
@@ -270,7 +334,7 @@ bool own_task_ready(struct own *own, struct own_task *task)
     mt_status st;
     if (failed) {
         struct own_failure copy = *failed;
-        task_fail(own, task, &copy);
+        own_task_fail(own, task, &copy);
         return false;
     }
     if (task->args && task->blob_size == 0) {
@@ -298,7 +362,7 @@ void own_task_argument_ready(struct own *own, struct own_task *task, struct own_
     if (actor) {
         own_actor_pump(own, actor);
     } else if (own_task_ready(own, task)) {
-        own_queue_push(&cls->queue, task);
+        own_class_push(own, cls, task);
         own_class_pump(own, cls);
     }
 }
@@ -316,12 +380,18 @@ static void task_fill(struct own *own, struct own_task *task, const struct own_c
     task->state = OWN_WAITING;
     task->retry_on_error = call->retry_on_error;
     task->group = call->group;
+    task->cancel = 0;
+    task->parent = own->run.number;
+    own->run_submits = true;
     task->arg_count = 0;
+    task->priority = call->priority;
     task->waiting_for = 0;
     task->retries_left = call->retries;
     task->blob_size = 0;
     task->args = NULL;
     task->blob = task->small;
+    task->is_limited = call->limits.timeout_ms || call->limits.max_calls;
+    memcpy(task->small, &call->limits, sizeof call->limits);
     task->results = NULL;
     own->outstanding++;
     own->queued_bytes += sizeof *task;
@@ -348,7 +418,7 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call)
     ref->id = mt_id_with_index(task->id, 1);
     ref->task = task;
     own_ref_hold(ref); /* the task's own hold, until it is finished */
-    if (!own_results_new(own, task, call)) {
+    if (MT_UNLIKELY(call->count > 1 || call->stream) && !own_results_new(own, task, call)) {
         own_task_finish(own, task);
         own_ref_drop(own, ref);
         return NULL;
@@ -370,7 +440,7 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call)
         if (st.code)
             task_fail_status(own, task, st);
     } else if (!task->waiting_for && own_task_ready(own, task)) {
-        own_queue_push(&call->cls->queue, task);
+        own_class_push(own, call->cls, task);
         own_class_pump(own, call->cls);
     }
     return ref;
@@ -378,8 +448,12 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call)
 
 void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why)
 {
+    if (task->cancel) {
+        own_cancel_done(own, task);
+        return;
+    }
     if (task->retries_left == 0 || task->attempt == UINT16_MAX) {
-        task_fail(own, task, why);
+        own_task_fail(own, task, why);
         return;
     }
     if (task->retries_left > 0 && !MT_PLANT(MT_PLANT_RETRY_UNCOUNTED))
@@ -393,5 +467,5 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
     else if (task->actor)
         own_queue_push_front(own_actor_queue(task->actor, task), task);
     else
-        own_queue_push_front(&task->cls->queue, task);
+        own_class_push_back(task->cls, task);
 }

@@ -388,6 +388,12 @@ void wrk_flush(struct wrk *wrk)
     }
 }
 
+void wrk_retire(struct wrk *wrk)
+{
+    for (size_t i = 0; i < wrk->lanes.count; i++)
+        wrk->lanes.data[i]->is_recalled = true;
+}
+
 bool wrk_has_work(struct wrk *wrk)
 {
     for (size_t i = 0; i < wrk->lanes.count; i++) {

@@ -101,6 +101,8 @@ void wrk_unblock(struct wrk *wrk);
 
 /* Shows owners every outcome; recalled lanes end here. Call it before sleeping. */
 void wrk_flush(struct wrk *wrk);
+/* Every lane is given back, as if it were recalled: in the next rounds of wrk_next. */
+void wrk_retire(struct wrk *wrk);
 /* Whether a record may be waiting. */
 bool wrk_has_work(struct wrk *wrk);
 
@@ -124,5 +126,10 @@ bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint
                  int32_t user_code, const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns);
 void wrk_lane_recalled(struct wrk *wrk, struct wrk_lane *lane);
 void wrk_lane_consumed(struct wrk_lane *lane);
+/* Whether the owner of this run wants it to stop. From any thread, while it runs. */
+static inline bool wrk_is_cancelled(const struct wrk_run *run)
+{
+    return lane_cancel_is_set(lane_header_of(run->lane->memory), run->record.slot);
+}
 
 #endif

@@ -46,7 +46,7 @@ static void call_free(struct wrk *wrk, struct wrk_call *call)
 static bool call_take(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record, const uint8_t *payload)
 {
     size_t            size = record->length - LANE_RECORD_SIZE;
-    uint32_t          group = record->flags >> LANE_CALL_GROUP_SHIFT;
+    uint32_t          group = record->flags >> LANE_CALL_GROUP_SHIFT & 15;
     struct wrk_call  *call;
     struct wrk_group *g;
     if (record->kind != LANE_CALL || record->slot >= LANE_SLOTS || group >= wrk->group_count)

@@ -175,6 +175,11 @@ enum mt_limit {
     MT_RLT_HEAD_FILE_MS = 60 * 1000, /* ... at most; then a private cluster goes on without, another raylet gives up */
     MT_RLT_JOB_LINGER_MS = 500,      /* after the driver's end: for output of processes that it left */
 
+    /* Memory of a node. */
+    MT_MEMORY_LOOK_MS = 250,
+    MT_MEMORY_SHORT_PERMILLE = 950,  /* of the cgroup's limit, or of the machine's memory: from here on tasks are stopped */
+    MT_MEMORY_PAUSE_MS = 1000,       /* no lease is granted for so long after the last time that it was short */
+
     /* Spilling to disk. */
     MT_SPILL_FILE_BYTES = 64 << 20,  /* values are written together until a file has so many; a larger one has its own */
     MT_SPILL_VALUES_MAX = 16384,     /* in one file */
@@ -215,6 +220,8 @@ enum mt_limit {
     MT_LIB_QUICK_NS = 20 * 1000,         /* a method that took less is run by the thread that serves the actor */
     MT_LIB_WATCH_NS = 1000 * 1000,       /* such a call that takes longer is left alone: another thread serves */
     MT_LIB_POOL_ACTIVE_NS = 50 * 1000 * 1000, /* somebody watches for so long after the last quick call */
+    MT_LIB_CANCEL_GRACE_MS = 100,        /* forced, and recursive or far away: from telling the worker to SIGKILL */
+    MT_LIB_TIMEOUT_GRACE_MS = 500,       /* past its timeout_ms a task is asked to stop; its worker ends after so long */
     MT_LIB_STREAM_AHEAD = 1024,          /* items a generator may be ahead of its consumer, unless set */
     MT_LIB_DECLARED_MAX = 65535,         /* refs that one value declares */
     MT_LIB_CALLBACKS_MAX = 1 << 20,      /* that are due or waited for */

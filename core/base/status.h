@@ -40,6 +40,7 @@
     X(ENOMEM, 42, "out of memory")                                                                   \
     X(ESTORE_FULL, 43, "the object store is full")                                                   \
     X(EDISK_FULL, 44, "the disk is full")                                                            \
+    X(EOOM, 46, "the node was short of memory and stopped the task")                                 \
     X(ECONN, 45, "the connection is down")                                                           \
     /* drop this peer */                                                                             \
     X(EPROTO, 60, "a peer broke the protocol")                                                       \

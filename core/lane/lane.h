@@ -24,6 +24,7 @@ struct lane_header {
     uint8_t                pad[248];
     struct lane_ring_words forward;
     struct lane_ring_words back;
+    shm_u64                cancelled[LANE_SLOTS / 64]; /* a bit a slot: its task is asked to stop; by the owner's side only */
 };
 
 enum {
@@ -51,6 +52,18 @@ static inline uint8_t *lane_forward_of(void *lane)
 static inline uint8_t *lane_back_of(void *lane)
 {
     return (uint8_t *)lane + LANE_BACK_OFFSET;
+}
+
+/* Owner's side (its one writer): asks the running task of a slot to stop, or takes that back for the next task. */
+static inline void lane_cancel_set(struct lane_header *header, uint32_t slot, bool on)
+{
+    shm_u64 *word = &header->cancelled[slot / 64];
+    uint64_t bit = UINT64_C(1) << slot % 64, now = shm_load64(word);
+    shm_store64_release(word, on ? now | bit : now & ~bit);
+}
+static inline bool lane_cancel_is_set(struct lane_header *header, uint32_t slot)
+{
+    return shm_load64(&header->cancelled[slot / 64]) >> slot % 64 & 1;
 }
 
 static inline shm_u64 *lane_credits_of(void *lane)

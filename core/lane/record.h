@@ -48,6 +48,7 @@ enum lane_kind {
     LANE_RETURNED = 7, /* worker -> owner: this slot has not run and will not run here */
     LANE_END = 8,      /* worker -> owner: the last record of the lease */
     LANE_REVOKE = 9,   /* owner -> switch: try to take this slot back (the claims are on another node) */
+    LANE_CANCEL = 10,  /* owner -> switch: the same, and if it runs already, ask it to stop */
     LANE_ITEM = 15,    /* worker -> owner: one item of the generator that runs; aux: its index, from 0 */
     LANE_ACK = 16,     /* owner -> switch: so many of its items have been used (the credit words are on another node) */
     LANE_REFS = 17,    /* worker -> owner: lane_refs that the value of the DONE to come declares; several add up */
@@ -56,8 +57,16 @@ enum lane_kind {
     LANE_CTL = 64,     /* from here on: control records between a process and its raylet (ctl.h) */
 };
 
-/* flags of LANE_CALL: the concurrency group stands in the highest four bits, 0 is the default one */
-enum { LANE_CALL_GROUP_SHIFT = 12 };
+/* flags of LANE_CALL: the concurrency group stands in bits 11 to 14, 0 is the default one */
+enum { LANE_CALL_GROUP_SHIFT = 11 };
+/* flags of LANE_TASK */
+enum {
+    LANE_TASK_LIMITED = 0x8000, /* the payload's last 8 bytes are a lane_limits */
+};
+struct lane_limits {
+    uint32_t timeout_ms; /* from the start of the run; 0: none */
+    uint32_t max_calls;  /* runs of this function after which the worker makes room for a fresh one; 0: none */
+};
 
 /* flags of LANE_DONE */
 enum {

@@ -28,6 +28,20 @@ manta_ref *bench_task(const manta_task_opts *opts, int64_t x)
     return bench_noop_remote(opts, x);
 }
 
+static manta_status bench_hold(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc, (void)argv;
+    while (!manta_is_cancelled(c))
+        bench_sleep_us(200);
+    return MANTA_OK;
+}
+MANTA_REGISTER(bench_hold, ">");
+
+manta_ref *bench_hold_task(void)
+{
+    return manta_call("bench_hold", NULL, MANTA_NO_ARGS);
+}
+
 bool bench_say(const manta_error *e, const char *what)
 {
     fprintf(stderr, "manta-bench: %s: error %d: %s\n", what, e->code, e->message);

@@ -11,6 +11,8 @@
 
 #include "tests/bench/bench.h"
 
+/* Keeps a CPU until it is cancelled. */
+manta_ref *bench_hold_task(void);
 /* Does `count` puts of `size` bytes in a worker; how many were read back right. */
 manta_ref *bench_puts_task(int64_t count, int64_t size);
 /* Nanoseconds that a worker's get of `ref` took; < 0 where it is not the block that bench_block makes. */

@@ -12,6 +12,7 @@
     X(floor)            \
     X(cluster)          \
     X(task)             \
+    X(queue)            \
     X(metg)             \
     X(actor)            \
     X(object)           \

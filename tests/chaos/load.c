@@ -23,6 +23,7 @@ static struct {
     const char      *ledger;
     uint64_t         end_ns, seed;
     _Atomic int      lost;
+    _Atomic bool     is_cut_off; /* its raylet is gone, or has given it up */
 } load;
 
 struct lane { /* one thread's load */
@@ -46,7 +47,7 @@ static uint64_t key_next(struct lane *l)
 
 static bool is_over(void)
 {
-    return chaos_now_ns() >= load.end_ns;
+    return chaos_now_ns() >= load.end_ns || load.is_cut_off;
 }
 
 /* Forces a task to one of the nodes, in two of three cases. */
@@ -78,6 +79,11 @@ static void settled(uint64_t key, manta_status code, const manta_error *e, int64
         r.signal_number = e->signal_number;
         if (code == MANTA_ETIMEDOUT)
             load.lost++;
+        if (code == MANTA_ECONN && !load.is_cut_off) {
+            load.is_cut_off = true;
+            load.lost++;
+            manta_perror(e);
+        }
         if (getenv("CHAOS_ERRORS"))
             fprintf(stderr, "%llx: error %d: %s (%s, node %s, pid %d)\n", (unsigned long long)key, code, e->message,
                     e->function, e->node, e->pid);

@@ -55,11 +55,12 @@ struct sim_proc;
     X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) \
     X(task_user_error) X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed) X(worker_blocked) X(actor_made) \
     X(actor_restarted) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died) X(name_put) X(name_refused) \
-    X(name_found) X(stream_made) X(stream_item) X(stream_blocked) X(stream_freed) X(stream_told_gone) \
+    X(name_found) X(cancel_never) X(cancel_told) X(cancel_late) \
+    X(stream_made) X(stream_item) X(stream_blocked) X(stream_freed) X(stream_told_gone) \
     X(stream_again) \
     /* raylets */ \
     X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted) \
-    X(remote_lease) X(remote_run) X(remote_call) X(program_fetched) X(frame_replayed) \
+    X(remote_lease) X(remote_run) X(remote_call) X(program_fetched) X(env_fetched) X(env_run) X(frame_replayed) \
     /* head */ \
     X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch) \
     X(head_noticed_pause) X(name_outcome_repeated) X(job_accepted) X(job_attempt) X(job_succeeded) X(job_failed) \
@@ -197,7 +198,7 @@ struct sim_proc *sim_proc_of(struct sim *s, uint64_t serial); /* NULL: dead */
 void             sim_driver_start(struct sim *s, struct sim_node *n, bool is_late);
 uint64_t         sim_proc_serial(const struct sim_proc *p);
 int32_t          sim_proc_pid(const struct sim_proc *p);
-uint64_t         sim_zygote_start(struct sim *s, struct sim_node *n, uint64_t conn, uint64_t job, int32_t pid);
+uint64_t         sim_zygote_start(struct sim *s, struct sim_node *n, uint64_t conn, uint64_t job, uint64_t env, int32_t pid);
 /* The raylet sends on the unix socket; the counts of mem pass to the process. */
 void sim_proc_socket(struct sim *s, uint64_t serial, const struct lane_record *record, const void *payload,
                      struct sim_mem *const mem[2], uint64_t fork_conn);

@@ -142,6 +142,16 @@ static void spawned(struct sim *s, struct sim_event *e)
     sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_SPAWNED, .conn = e->arg, .pid = e->fd, .fd = -1});
 }
 
+/* The environment that a zygote's greeting puts it in. */
+static uint64_t env_of(const struct rlt_action *a)
+{
+    const char *text = (const char *)a->payload + sizeof(struct ctl_hello), *end = (const char *)a->payload + a->size;
+    for (; text < end; text += strlen(text) + 1)
+        if (strncmp(text, "MANTA_ENV=", 10) == 0)
+            return strtoull(text + 10, NULL, 16);
+    return 0;
+}
+
 static void act_spawn_zygote(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
     struct sim_conn  *c = conn_new(n, a->conn, true);
@@ -151,7 +161,7 @@ static void act_spawn_zygote(struct sim *s, struct sim_node *n, const struct rlt
     SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->fd)), "I6: a zygote of a descriptor that is closed");
     e->arg = a->conn;
     e->fd = ++s->next_pid;
-    c->proc = sim_zygote_start(s, n, a->conn, hello.job, e->fd);
+    c->proc = sim_zygote_start(s, n, a->conn, hello.job, env_of(a), e->fd);
 }
 
 static void fork_message(struct sim *s, struct sim_event *e)
@@ -282,11 +292,14 @@ static void act_program_write(struct sim *s, struct sim_node *n, const struct rl
     p->have += a->size;
     if (p->have < a->total)
         return;
+    static const uint8_t no_hash[32]; /* of the archive of an environment, which has none here */
+    bool                 is_archive = memcmp(no_hash, a->sha256, sizeof no_hash) == 0;
     program_hash(a->job, hash);
-    SIM_REQUIRE(s, memcmp(hash, a->sha256, sizeof hash) == 0, "I5: the hash of a program is another's");
+    SIM_REQUIRE(s, is_archive || memcmp(hash, a->sha256, sizeof hash) == 0, "I5: the hash of a program is another's");
     mt_map_remove(&n->programs, mt_map_key(a->job));
     free(p);
-    s->counters.program_fetched++;
+    s->counters.program_fetched += !is_archive;
+    s->counters.env_fetched += is_archive;
     sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PROGRAM_READY, .job = a->job, .fd = sim_fd_new(s, n->serial)});
 }
 

@@ -95,6 +95,8 @@ static unsigned long long short_id(const struct sim_task *t)
 
 void sim_oracle_runs(struct sim *s, struct sim_task *t, uint32_t attempt, uint64_t worker)
 {
+    SIM_REQUIRE(s, !t->must_not_run, "I3: task %llu runs, and its owner had taken it back before it ran",
+                short_id(t));
     t->executions++;
     sim_note(s, "runs", t->id.counter_index, worker);
     s->counters.task_retried += t->executions > 1;
@@ -170,6 +172,7 @@ void sim_oracle_ended(struct sim *s, struct sim_task *t, int32_t code, bool has_
                     "I3: task %llu ended with %s, 'not done', and has run %u times", short_id(t), mt_code_name(code),
                     t->executions);
     t->is_ended = true;
+    t->must_not_run = code == MT_ECANCELLED && outcome == 0;
     t->code = code;
     t->value = value;
     s->oracle->pending--;

@@ -35,7 +35,10 @@ struct sim_task {
     int               answer_count;
     bool              has_expected, fails; /* its value is known beforehand; the function reports an error */
     int64_t           expected;
+    uint64_t          env; /* key of the environment that it must run in; 0: none */
     bool              is_ended;
+    bool              is_cancelled; /* its owner has taken it back: it ends so, ... */
+    bool              must_not_run; /* ... and was told that it has not run */
     int32_t           code; /* how it ended */
     int64_t           value;
 };

@@ -238,6 +238,20 @@ static void say_hello(struct sim_proc *p)
     sim_node_socket(p->s, p->n, p->conn, &record, bytes, p->role == CTL_DRIVER ? 1 : -1);
 }
 
+/* A driver gives its raylet an environment with a variable and an archive. It uses the key once that has been answered. */
+static void give_env(struct sim_proc *p)
+{
+    static const char  strings[] = "V=1";
+    struct ctl_env     env = {.key = p->process ^ SIM_ENV_MIX, .flags = CTL_ENV_CHDIR, .strings_size = sizeof strings,
+                              .archive_size = SIM_PROGRAM_BYTES};
+    struct lane_record record = {.kind = CTL_ENV, .id = mt_id_make(p->process, SIM_ENV_REQUEST, 0)};
+    uint8_t            bytes[sizeof env + sizeof strings];
+    memcpy(bytes, &env, sizeof env);
+    memcpy(bytes + sizeof env, strings, sizeof strings);
+    record.length = (uint32_t)(LANE_RECORD_SIZE + sizeof bytes);
+    sim_node_socket(p->s, p->n, p->conn, &record, bytes, 1);
+}
+
 void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *record, const void *payload,
                       struct sim_mem *lane, struct sim_mem *park, struct sim_mem *switch_park)
 {
@@ -262,6 +276,8 @@ void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *
     own_init(&p->own, p->process, w.node, w.epoch, w.job);
     p->own.now_ns = s->now;
     wrk_init(&p->wrk, w.epoch);
+    if (p->role == CTL_DRIVER)
+        give_env(p);
     turn_at(p, s->now + SIM_US);
 }
 
@@ -272,7 +288,10 @@ static void replied(struct sim_proc *p, const struct lane_record *record, const 
     const struct own_request *request = mt_map_ptr(&p->own.requests, record->id);
     struct ctl_reply          reply;
     memcpy(&reply, payload, sizeof reply);
-    if (request && request->kind == CTL_OP_NAME_PUT)
+    if (record->id.process == p->process && mt_id_counter(record->id) == SIM_ENV_REQUEST) {
+        SIM_REQUIRE(p->s, reply.code == MT_OK, "an environment is refused: %s", reply.text);
+        p->env = p->process ^ SIM_ENV_MIX;
+    } else if (request && request->kind == CTL_OP_NAME_PUT)
         sim_oracle_name_answered(p->s, request->actor, reply.code);
     else if (p->role == CTL_DRIVER)
         sim_driver_replied(p, record->id, &reply, payload + sizeof reply,
@@ -415,6 +434,7 @@ static void fork_child(struct sim_proc *zygote, const struct sim_message *m)
         struct sim_proc *p = proc_new(s, zygote->n, CTL_WORKER, zygote->job);
         p->pid = ++s->next_pid;
         p->zygote = zygote->serial;
+        p->env_in = zygote->env_in;
         p->conn = m->fork_conn;
         forked.pid = p->pid;
         pidfd = p->serial;
@@ -546,9 +566,10 @@ void sim_driver_start(struct sim *s, struct sim_node *n, bool is_late)
     say_hello(p);
 }
 
-uint64_t sim_zygote_start(struct sim *s, struct sim_node *n, uint64_t conn, uint64_t job, int32_t pid)
+uint64_t sim_zygote_start(struct sim *s, struct sim_node *n, uint64_t conn, uint64_t job, uint64_t env, int32_t pid)
 {
     struct sim_proc *p = proc_new(s, n, CTL_ZYGOTE, job);
+    p->env_in = env;
     p->pid = pid;
     p->conn = conn;
     sim_conn_of(n, conn)->proc = p->serial;

@@ -91,6 +91,10 @@ struct sim_script { /* of a driver */
     bool              has_looked; /* at that list */
 };
 
+/* The environment of a driver: its key is drawn from the process number. */
+#define SIM_ENV_MIX UINT64_C(0x5bd1e9955bd1e995)
+#define SIM_ENV_REQUEST (UINT64_C(1) << 40) /* counter of the request that defines it */
+
 struct sim_proc {
     struct sim      *s;
     uint64_t         serial;
@@ -102,6 +106,8 @@ struct sim_proc {
     bool             in_turn;
     int              killed_in_turn; /* signal that came meanwhile */
     uint64_t         zygote;   /* serial, of a worker */
+    uint64_t         env_in;   /* environment that it runs in; 0: none */
+    uint64_t         env;      /* driver: one that it has given to its raylet; 0: none (yet) */
     MT_VEC(uint64_t) children; /* of a zygote */
     struct sim_mem  *lane, *park, *switch_park;
     struct lane_producer up;

@@ -28,9 +28,9 @@ static const char *function_name(int fn)
     return fn == SIM_FN_ADD ? "add" : fn == SIM_FN_ACTOR ? "counter" : names[fn];
 }
 
-static struct own_class *class_of(struct sim_proc *p, int fn, int64_t milli)
+static struct own_class *class_of(struct sim_proc *p, int fn, int64_t milli, uint64_t env)
 {
-    struct own_class_spec spec = {.name = function_name(fn), .group = (uint64_t)fn, .resource_count = 1,
+    struct own_class_spec spec = {.name = function_name(fn), .group = (uint64_t)fn, .resource_count = 1, .env = env,
                                   .policy = fn == SIM_FN_VALUE || fn == SIM_FN_CALLER ? CTL_SPREAD : CTL_HYBRID};
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
     spec.resources[0].milli = milli;
@@ -50,11 +50,13 @@ static struct own_ref *submit_stream(struct sim_proc *p, int fn, const struct ow
     struct own_call call = {.function = (uint64_t)fn, .name = function_name(fn), .argc = argc, .args = args,
                             .retries = retries, .actor = actor, .kind = actor ? LANE_CALL : LANE_TASK, .stream = stream};
     mt_id           id = mt_id_make(p->process, p->own.counter + 1, 0); /* what own_submit will draw */
-    call.cls = actor ? NULL : class_of(p, fn, fn == SIM_FN_LEAF ? 500 : 1000);
+    uint64_t        env = fn == SIM_FN_LEAF && !actor && sim_chance(p->s, 100000) ? p->env : 0;
+    call.cls = actor ? NULL : class_of(p, fn, fn == SIM_FN_LEAF ? 500 : 1000, env);
     if (actor)
         call.cls = actor->cls;
     *out_task = sim_oracle_accepted(p->s, actor ? SIM_CALL : SIM_TASK, id, p->serial, retries);
     (*out_task)->fails = fn == SIM_FN_ERROR;
+    (*out_task)->env = env ? env : p->env_in;
     struct own_ref *ref = own_submit(&p->own, &call);
     SIM_REQUIRE(p->s, ref, "submit found no memory");
     SIM_REQUIRE(p->s, ref->id.process == id.process && mt_id_counter(ref->id) == mt_id_counter(id), "the id is not the one drawn");
@@ -97,6 +99,8 @@ static void look_at(struct sim_proc *p, struct sim_item *item)
     struct own_ref *ref = item->ref;
     bool            failed = ref->state == OWN_REF_FAILED;
     SIM_REQUIRE(p->s, failed || ref->state == OWN_REF_INLINE, "I5: a value is neither there nor failed");
+    SIM_REQUIRE(p->s, !item->task->is_cancelled || (failed && ref->value.failure->code == MT_ECANCELLED),
+                "I1: a task that was cancelled has ended otherwise");
     sim_oracle_ended(p->s, item->task, failed ? ref->value.failure->code : MT_OK, !failed, int_of(ref),
                      failed ? ref->value.failure->outcome : 1);
 }
@@ -152,6 +156,7 @@ static void run_begin(struct sim_proc *p)
     memcpy(&r->x, args[0].bytes, sizeof r->x);
     r->task = sim_oracle_task(p->s, run.record.id);
     SIM_REQUIRE(p->s, r->task, "I3: a task runs that nobody submitted");
+    own_run_begin(&p->own, run.record.id);
     struct sim_proc *owner = sim_proc_of(p->s, r->task->owner);
     bool             is_remote = owner && owner->n != p->n;
     p->s->counters.remote_run += is_remote;
@@ -162,6 +167,8 @@ static void run_begin(struct sim_proc *p)
         p->actor_incarnation = run.record.attempt;
     } else {
         sim_oracle_runs(p->s, r->task, run.record.attempt, p->serial);
+        SIM_REQUIRE(p->s, run.record.kind != LANE_TASK || r->task->env == p->env_in, "a task runs in another environment");
+        p->s->counters.env_run += p->env_in != 0;
         if (run.record.kind == LANE_CALL)
             sim_oracle_call_runs(p->s, r->task, p->actor, p->serial, p->actor_incarnation);
     }
@@ -275,6 +282,7 @@ static bool run_report(struct sim_proc *p)
                       : !wrk_done(&p->wrk, 0, MT_OK, 0, &good, sizeof good, p->s->now, took))
         return false;
     r->is_active = false;
+    own_run_end(&p->own);
     return true;
 }
 
@@ -284,7 +292,7 @@ static bool run_go_on(struct sim_proc *p)
     struct sim_run *r = &p->run;
     int64_t         children = 0;
     if (r->phase == 0) {
-        if (p->s->now < r->until)
+        if (p->s->now < r->until && !wrk_is_cancelled(&r->run))
             return false;
         run_ask(p);
         r->phase = 1;
@@ -548,10 +556,38 @@ void sim_driver_replied(struct sim_proc *p, mt_id id, const struct ctl_reply *re
     }
 }
 
+/* Any task or call that has not ended, wherever it is. */
+static void op_cancel(struct sim_proc *p)
+{
+    struct sim_script *c = &p->script;
+    struct sim        *s = p->s;
+    struct sim_item   *item = c->items.count ? &c->items.data[sim_random(s, c->items.count)] : NULL;
+    uint32_t           flags = sim_chance(s, 200000) ? OWN_CANCEL_FORCE : 0;
+    if (sim_chance(s, 400000))
+        flags |= OWN_CANCEL_RECURSIVE;
+    if (c->kept_count && sim_chance(s, 200000))
+        item = &c->kept[sim_random(s, (uint64_t)c->kept_count)]; /* that has ended already */
+    if (!item || !item->task || (item->ref->task && item->ref->task->results)) /* a generator's end is its stream's */
+        return;
+    switch (own_cancel(&p->own, item->ref, flags)) {
+    case OWN_CANCELLED_NEVER:
+        SIM_REQUIRE(s, own_ref_is_ready(item->ref), "I1: a task that will never run has no outcome");
+        item->task->is_cancelled = true;
+        s->counters.cancel_never++;
+        break;
+    case OWN_CANCELLED_TOLD:
+        item->task->is_cancelled = true;
+        s->counters.cancel_told++;
+        break;
+    default:
+        s->counters.cancel_late++;
+    }
+}
+
 static void do_op(struct sim_proc *p)
 {
     struct sim *s = p->s;
-    switch (sim_random(s, 20)) {
+    switch (sim_random(s, 22)) {
     case 0: case 1: case 2: case 3: op_tasks(p, SIM_FN_LEAF, sim_between(s, 1, 24)); break;
     case 4: case 5: op_tasks(p, SIM_FN_NEST, sim_between(s, 1, 3)); break;
     case 6: op_tasks(p, SIM_FN_ERROR, 1); break;
@@ -564,6 +600,7 @@ static void do_op(struct sim_proc *p)
     case 15: op_actor(p, true); break;
     case 16: op_find(p); break;
     case 17: case 18: op_stream(p); break;
+    case 20: case 21: op_cancel(p); break;
     default: op_end_actor(p, false); break;
     }
 }

@@ -198,6 +198,84 @@ static void views_stay(void)
     no_spill_files_soon();
 }
 
+/* ---- freed at once ---- */
+static void is_freed(manta_ref *ref)
+{
+    manta_error e;
+    manta_view  view;
+    CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &view, &e), MANTA_EOBJ_LOST, &e);
+    CHECK_SAYS(e.message, "freed");
+}
+/* Says how the get of a reference ends. */
+static manta_status code_of_get(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    manta_error  e;
+    manta_view   view;
+    manta_status code = manta_get(argv[0].r, TEST_WAIT_MS, &view, &e);
+    (void)argc;
+    if (code == MANTA_OK)
+        manta_release(&view);
+    return manta_return_i64(c, code);
+}
+MANTA_REGISTER(code_of_get, "r>l");
+static manta_status free_it(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc;
+    return manta_return_i64(c, manta_free_now(&argv[0].r, 1, NULL));
+}
+MANTA_REGISTER(free_it, "r>l");
+static manta_status nap(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc;
+    test_sleep_ms((int)argv[0].l);
+    return manta_return_i64(c, 1);
+}
+MANTA_REGISTER(nap, "l>l");
+
+static void free_now(void)
+{
+    enum { COUNT = 30 };
+    manta_error e;
+    manta_view  view;
+    manta_ref  *refs[COUNT], *tiny = manta_put("tiny", 4), *gone, *code;
+    for (int i = 0; i < COUNT; i++)
+        refs[i] = put_filled(4 * MIB, (uint64_t)i); /* some of them on disk */
+    CHECK_I64(manta_call("code_of_get", NULL, MANTA_ARGS(manta_ref_arg(refs[COUNT - 1]))), MANTA_OK);
+    CHECK_CODE(manta_get(refs[0], TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_CODE(manta_free_now(refs, COUNT, &e), MANTA_OK, &e);
+    CHECK_CODE(manta_free_now(&tiny, 1, &e), MANTA_OK, &e);
+    CHECK_CODE(manta_free_now(&tiny, 1, &e), MANTA_OK, &e); /* again is nothing */
+    for (int i = 0; i < COUNT; i++)
+        is_freed(refs[i]);
+    is_freed(tiny);
+    fill(scratch, 4 * MIB, 0);
+    CHECK(memcmp(view.data, scratch, 4 * MIB) == 0); /* a view stays */
+    manta_release(&view);
+    no_spill_files_soon();
+    CHECK_FAILS(manta_call("sum", NULL, MANTA_ARGS(manta_ref_arg(refs[1]))), MANTA_EOBJ_LOST, &e);
+    gone = put_filled(4 * MIB, 5); /* freed by a borrower: the owner is told */
+    CHECK_I64(manta_call("free_it", NULL, MANTA_ARGS(manta_ref_arg(gone))), MANTA_OK);
+    for (int i = 0; manta_get(gone, TEST_WAIT_MS, &view, &e) == MANTA_OK; i++) {
+        manta_release(&view);
+        CHECK(i < 1000);
+        test_sleep_ms(5);
+    }
+    is_freed(gone);
+    code = manta_call("nap", NULL, MANTA_ARGS(manta_i64(300)));
+    CHECK_CODE(manta_free_now(&code, 1, &e), MANTA_EAGAIN, &e);
+    CHECK_I64(code, 1);
+    CHECK_CODE(manta_free_now((manta_ref *[]){NULL}, 1, &e), MANTA_EINVAL, &e);
+    CHECK_CODE(manta_free_now(NULL, 3, &e), MANTA_EINVAL, &e);
+    for (int i = 0; i < COUNT; i++)
+        manta_free(refs[i]);
+    manta_free(tiny), manta_free(gone);
+    for (int i = 0; i < 40; i++) { /* the places are used again */
+        manta_ref *ref = put_filled(4 * MIB, 3);
+        check_filled(ref, 4 * MIB, 3);
+        manta_free(ref);
+    }
+}
+
 /* ---- the end of it ---- */
 /* All that is in memory is being read: the put waits, then fails; once something is released it works. */
 static void all_pinned(void)
@@ -322,6 +400,7 @@ static const struct test_case cases[] = {
     {"spill_mixed", mixed, {.num_cpus = 2, .store_memory = 16 << 20}, false, 0},
     {"spill_results", results, SMALL_STORE, false, 0},
     {"spill_views_stay", views_stay, SMALL_STORE, false, 0},
+    {"free_now", free_now, SMALL_STORE, false, 0},
     {"spill_all_pinned", all_pinned, SMALL_STORE, false, 0},
     {"spill_too_large", too_large, {.num_cpus = 1, .store_memory = 48 << 20}, false, 0},
     {"spill_disk_limit", disk_limit, {.num_cpus = 1, .store_memory = 64 << 20, .spill_bytes = 24 << 20}, false, 0},

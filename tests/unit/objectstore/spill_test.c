@@ -188,6 +188,45 @@ static void room_for_another(void **state)
     node_close(&n);
 }
 
+/* Every living object once, in pieces of three. */
+static void listed(void **state)
+{
+    (void)state;
+    enum { COUNT = 20 };
+    struct node         n;
+    struct lane_ref     ref[COUNT], copy;
+    struct os_listed    out[3];
+    const void         *data;
+    uint32_t            segment = 0, seen = 0, pinned = 0, copies = 0;
+    uint64_t            offset = 0, bytes = 0;
+    node_open(&n, 64 * MIB);
+    struct node_client *a = node_add(&n, 1, NODE_JOB), *b = node_add(&n, 2, NODE_JOB);
+    assert_int_equal(os_store_list(n.store, &segment, &offset, out, 3), 0);
+    for (int i = 0; i < COUNT; i++)
+        expect_ok(node_put(&n, i % 3 ? a : b, 1, i % 2 ? 100000 : 5000, (uint8_t)i, &ref[i]));
+    expect_ok(node_put(&n, b, 9, 7000, 1, &copy));
+    expect_ok(os_store_copy_add(n.store, &copy));
+    expect_ok(node_pin(&n, a, &ref[3], &data));
+    expect_ok(node_pin(&n, b, &ref[3], &data));
+    expect_ok(os_store_dead(n.store, 1, &ref[5]));
+    do {
+        uint32_t count = os_store_list(n.store, &segment, &offset, out, 3);
+        for (uint32_t i = 0; i < count; i++) {
+            seen++;
+            bytes += out[i].ref.size;
+            copies += out[i].is_copy;
+            pinned += out[i].pins;
+            assert_false(mt_id_equal(out[i].ref.id, ref[5].id));
+            assert_true(out[i].writer == 1 || out[i].writer == 2);
+        }
+    } while (segment);
+    assert_int_equal(seen, COUNT - 1 + 1);
+    assert_int_equal(bytes, 10 * 5000 + 9 * 100000 + 7000);
+    assert_int_equal(copies, 1);
+    assert_int_equal(pinned, 2);
+    node_close(&n);
+}
+
 /* ---- files ---- */
 
 static void values_in_files(void **state)
@@ -280,6 +319,7 @@ int main(void)
         cmocka_unit_test(who_frees_and_who_takes),
         cmocka_unit_test(freed_under_its_own_pin),
         cmocka_unit_test(room_for_another),
+        cmocka_unit_test(listed),
         cmocka_unit_test(values_in_files),
         cmocka_unit_test(what_is_broken_is_told),
         cmocka_unit_test(a_full_disk_is_told),

@@ -20,15 +20,21 @@ static struct rlt *r;
 static struct rlt_actions out;
 static uint64_t now, zygote, last_version;
 
-static void begin(bool has_head)
+static void begin_as(struct rlt_config config)
 {
-    struct rlt_config config = {.boot = 5, .has_head = has_head, .node = !has_head, .epoch = !has_head, .resource_count = 1};
+    config.boot = 5;
+    config.resource_count = 1;
     snprintf(config.total[0].name, sizeof config.total[0].name, "CPU");
     config.total[0].milli = 2000;
     now = 1000 * MS;
     last_version = 0;
     r = rlt_new(&config);
     assert_non_null(r);
+}
+
+static void begin(bool has_head)
+{
+    begin_as((struct rlt_config){.has_head = has_head, .node = !has_head, .epoch = !has_head});
 }
 
 static int end(void **state)
@@ -223,6 +229,30 @@ static void a_greeting_that_is_wrong_is_refused(void **state)
     assert_int_equal(welcome_code(), MT_EPROTO); /* the job's number is in use */
 }
 
+/* However the driver of a private raylet ends: without a word, by a broken ring, or as drivers do. */
+static void a_private_raylet_ends_with_its_driver(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        begin_as((struct rlt_config){.is_private = true, .node = 1, .epoch = 1});
+        if (way == 0)
+            step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = DRIVER, .pid = 9});
+        else
+            driver_begins();
+        step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = 2, .pid = 8}); /* a guest, who ends nothing */
+        step((struct rlt_event){.kind = RLT_EV_CLOSED, .conn = 2});
+        assert_null(action(RLT_A_EXIT, 0));
+        if (way == 0) {
+            now += 6000 * MS;
+            step((struct rlt_event){.kind = RLT_EV_TICK});
+        } else {
+            step((struct rlt_event){.kind = way == 1 ? RLT_EV_UP_BROKEN : RLT_EV_CLOSED, .conn = DRIVER});
+        }
+        assert_non_null(action(RLT_A_EXIT, 0));
+        end(state);
+    }
+}
+
 static void a_zygote_that_dies_three_times_is_enough(void **state)
 {
     (void)state;
@@ -303,6 +333,22 @@ static void the_newest_level_wins(void **state)
     assert_int_not_equal(action(RLT_A_LANE_RECALL, 0)->lane, lease); /* the youngest goes */
     assert_non_null(down(DRIVER, CTL_RECALL));
     assert_non_null(down(workers[0], CTL_RECALL) ? down(workers[0], CTL_RECALL) : down(workers[1], CTL_RECALL));
+}
+
+/* An owner lives long, and makes actors without end. */
+static void classes_of_actors_that_are_over_do_not_add_up(void **state)
+{
+    struct rlt_stats s;
+    (void)state;
+    begin(false);
+    job_begins();
+    for (uint32_t id = 1; id <= 3 * MT_RLT_CLASSES_MAX; id++) {
+        define(id, 100000, CTL_CLASS_ACTOR); /* more than the node has: no lease comes in between */
+        demand(id, 1);
+        demand(id, 0);
+    }
+    rlt_stats(r, &s);
+    assert_int_equal(s.jobs, 1); /* its driver is still there */
 }
 
 static void only_the_ends_of_a_lease_may_speak_of_it(void **state)
@@ -547,9 +593,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_greeting_that_is_wrong_is_refused, end),
+        cmocka_unit_test(a_private_raylet_ends_with_its_driver),
         cmocka_unit_test_teardown(a_zygote_that_dies_three_times_is_enough, end),
         cmocka_unit_test_teardown(a_zygote_that_is_killed_while_it_forks_is_started_again, end),
         cmocka_unit_test_teardown(the_newest_level_wins, end),
+        cmocka_unit_test_teardown(classes_of_actors_that_are_over_do_not_add_up, end),
         cmocka_unit_test_teardown(only_the_ends_of_a_lease_may_speak_of_it, end),
         cmocka_unit_test_teardown(a_death_is_told_after_what_the_dead_had_said, end),
         cmocka_unit_test_teardown(short_records_end_only_who_sent_them, end),

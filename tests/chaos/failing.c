@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * failing.c - a library to preload: every n-th of one sort of call fails, in one program.
+ *
+ * FAIL_CALL names the call (malloc covers calloc and realloc, fsync fdatasync, mmap those of a descriptor), FAIL_EVERY is n,
+ * FAIL_IN is what the program's name begins with. Without them nothing fails.
+ *
+ * Thread: any; the count is the process's.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t size);
+
+static char        chosen[32];
+static long        every;
+static _Atomic long calls;
+
+__attribute__((constructor)) static void choose(void)
+{
+    const char *call = getenv("FAIL_CALL"), *n = getenv("FAIL_EVERY"), *in = getenv("FAIL_IN");
+    if (!call || !n || !in || strncmp(program_invocation_short_name, in, strlen(in)) != 0)
+        return;
+    every = strtol(n, NULL, 10);
+    for (size_t i = 0; i + 1 < sizeof chosen && call[i]; i++)
+        chosen[i] = call[i];
+}
+
+static bool fails(const char *call)
+{
+    return every && strcmp(call, chosen) == 0 && atomic_fetch_add(&calls, 1) % every == every - 1;
+}
+
+EXPORTED int memfd_create(const char *name, unsigned flags)
+{
+    if (fails("memfd_create"))
+        return errno = EMFILE, -1;
+    return (int)syscall(SYS_memfd_create, name, flags);
+}
+
+EXPORTED void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    if (fd >= 0 && fails("mmap"))
+        return errno = ENOMEM, MAP_FAILED;
+    return (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+}
+
+EXPORTED pid_t fork(void)
+{
+    static pid_t (*real)(void);
+    if (fails("fork"))
+        return errno = EAGAIN, -1;
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "fork");
+    return real();
+}
+
+EXPORTED ssize_t write(int fd, const void *bytes, size_t size)
+{
+    if (fd > 2 && fails("write"))
+        return errno = ENOSPC, -1;
+    return syscall(SYS_write, fd, bytes, size);
+}
+
+EXPORTED int fsync(int fd)
+{
+    return fails("fsync") ? (errno = EIO, -1) : (int)syscall(SYS_fsync, fd);
+}
+EXPORTED int fdatasync(int fd)
+{
+    return fails("fsync") ? (errno = EIO, -1) : (int)syscall(SYS_fdatasync, fd);
+}
+
+EXPORTED void *malloc(size_t size)
+{
+    return fails("malloc") ? (errno = ENOMEM, NULL) : __libc_malloc(size);
+}
+EXPORTED void *calloc(size_t count, size_t size)
+{
+    return fails("malloc") ? (errno = ENOMEM, NULL) : __libc_calloc(count, size);
+}
+EXPORTED void *realloc(void *old, size_t size)
+{
+    return fails("malloc") ? (errno = ENOMEM, NULL) : __libc_realloc(old, size);
+}
