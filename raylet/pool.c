@@ -218,6 +218,8 @@ void rlt_pool_balance(struct rlt *r, struct rlt_job *job)
     if (!job->is_zygote_ready)
         return;
     job->forks_wanted = 0;
+    if (want > MT_RLT_STARTING_MAX)
+        want = MT_RLT_STARTING_MAX; /* the next one that is ready goes on from here */
     while (job->starting_count < want) {
         if (r->worker_count >= r->config.workers_max) {
             if (job->needy_count > job->starting_count)
@@ -275,6 +277,8 @@ void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker)
     worker->job->starting_count--;
     worker->job->start_failures = 0;
     rlt_pool_offer(r, worker);
+    if (worker->job->needy_count > worker->job->starting_count)
+        rlt_pool_balance(r, worker->job);
 }
 
 /* ---- warm workers ------------------------------------------------------------------------------------------------ */

@@ -291,8 +291,9 @@ static bool lane_take(struct sw *sw, struct sw_lane *l, const struct lane_record
                       struct sw_out *out)
 {
     bool is_outcome = record->kind == LANE_DONE || record->kind == LANE_RETURNED;
+    bool is_news = record->kind == LANE_END || record->kind == LANE_EXIT || record->kind == LANE_SAVED; /* of no slot */
     bool is_part = record->kind == LANE_ITEM || record->kind == LANE_REFS;
-    if (record->kind != LANE_END && record->slot >= LANE_SLOTS)
+    if (!is_news && record->slot >= LANE_SLOTS)
         return false;
     if (l->side == RLT_SIDE_WORKER) {
         if (is_task(record)) /* we are the worker here: what the owner has taken back meanwhile does not leave */
@@ -303,7 +304,7 @@ static bool lane_take(struct sw *sw, struct sw_lane *l, const struct lane_record
     }
     if (is_outcome) /* we are the owner here: the slot is free for the next task that comes in */
         lane_claim_clear(&l->claims[record->slot]);
-    return (is_outcome || is_part || record->kind == LANE_END) && lane_out(sw, l, record, payload, out);
+    return (is_outcome || is_part || is_news) && lane_out(sw, l, record, payload, out);
 }
 
 static uint32_t lane_read(struct sw *sw, struct sw_lane *l, uint32_t most, struct sw_out *out)
@@ -387,7 +388,7 @@ static void worker_says(struct sw_lane *l, const struct lane_record *r, const ui
 {
     shm_u64 *slot = &l->claims[r->slot];
     uint64_t running = lane_claim_word(r->sequence, r->attempt, LANE_RUNNING);
-    if (r->kind == LANE_END) {
+    if (r->kind == LANE_END || r->kind == LANE_EXIT || r->kind == LANE_SAVED) {
         lane_push(l, r, payload, out);
     } else if (r->kind == LANE_RETURNED) {
         if (shm_cas64(slot, running, lane_claim_word(r->sequence, r->attempt, LANE_RETURNED_CLAIM)) &&

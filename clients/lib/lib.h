@@ -115,14 +115,17 @@ struct lib {
     struct lib_inline *inlined; /* MANTA_INLINE=1; else NULL */
     MT_VEC(void *) killed_states; /* of actors, inline: lost on purpose, and no leak that a sanitizer is to report */
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
+    manta_ctx       *running; /* worker: the task of the main thread; a concurrent actor has none */
+    uint32_t         calls_waiting; /* worker: running tasks and calls that wait inside the library */
     uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
     char             code[4096]; /* path of the .so that it loads; "": none */
-    manta_ctx       *running; /* worker: the task of the main thread */
     pthread_t        main_thread;
     bool             is_retiring; /* worker: a function has run max_calls times here; it takes nothing more */
 };
 
 extern struct lib lib;
+/* Worker: the task or call that this thread runs; NULL outside of user code. */
+extern __thread manta_ctx *lib_running;
 
 /* ---- lib.c ---- */
 uint64_t lib_now_ns(void);
@@ -194,10 +197,21 @@ mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[
 void      lib_private_stop(void);
 mt_status lib_runtime_folder(char *out, size_t size);
 
-/* ---- lib_zygote.c, lib_worker.c: neither returns ---- */
+/* ---- lib_zygote.c, lib_worker.c: neither returns; lib_crash.c ---- */
 MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv);
 MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv);
 void lib_crash_handlers(void);
+/* Runs one claimed task or call from its record to its outcome; `call` is NULL for one that still lies in the ring. Under
+ * the lock when it begins and ends. *now is moved to the end; returns how long the function took. */
+uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now);
+/* The actor ends of its own will: its creator hears it, its state is destroyed, the process ends. Under the lock. */
+MT_NORETURN void lib_actor_exit(void);
+/* Destroys the actor, if there is one, and ends the process. Without the lock. */
+MT_NORETURN void lib_leave(int code);
+
+/* ---- lib_pool.c: the threads of a concurrent actor ---- */
+/* Serves the actor's calls for ever, with up to the sum of `limits` threads and one. Under the lock; never returns. */
+MT_NORETURN void lib_pool_serve(manta_ctx *c, const uint32_t *limits, uint32_t count);
 
 /* ---- lib_registry.c ---- */
 uint64_t            lib_hash(const char *name);
@@ -208,6 +222,7 @@ manta_actor_type   *lib_actor_type_of_hash(uint64_t hash);
 const manta_method *lib_method_find(const manta_actor_type *type, const char *name);
 const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t hash);
 uint64_t            lib_method_hash(const char *method);
+#define LIB_END "manta_actor_end" /* the method that every actor has: its end */
 /* ENOFUNC with the near names. */
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
 void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);
@@ -366,6 +381,8 @@ struct manta_ctx {
     int64_t         deadline_ns; /* of the run; 0: none */
     manta_error     failure; /* what manta_fail said */
     bool            has_failed, has_value;
+    bool            is_waiting; /* inside the library */
+    bool            wants_exit, wants_save; /* the method asked for it */
     uint32_t        results; /* values that are wanted, from 1 */
     uint32_t        ahead;   /* of a generator: items beyond what is used; 0: it is none */
     uint8_t        *many;    /* more than one value: each in a slot of its own; made at first use, kept */

@@ -37,7 +37,115 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
     return lib_class_spec(spec, o->num_cpus, o->num_gpus, o->memory, o->resources, o->resource_count, f);
 }
 
+/* Number of a concurrency group, from 1; 0: the default one; < 0: there is none of that name. `name` ends with NUL. */
+static int group_of(const manta_actor_type *type, const char *name)
+{
+    if (!name || !name[0])
+        return 0;
+    for (int i = 0; i < MT_ACTOR_GROUPS_MAX && type->groups[i].name; i++)
+        if (strcmp(type->groups[i].name, name) == 0)
+            return i + 1;
+    return -1;
+}
+
+/* The group behind a signature: "l>l@io". */
+static const char *group_name(const manta_method *m)
+{
+    const char *at = m->signature ? strchr(m->signature, '@') : NULL;
+    return at ? at + 1 : NULL;
+}
+
+static bool check_concurrency(const manta_actor_type *type, const manta_actor_opts *o, struct own_failure *f)
+{
+    if (o && (o->max_concurrency < 0 || o->max_concurrency > MT_LIB_CONCURRENCY_MAX || o->max_pending_calls < 0)) {
+        own_failure_set(f, MT_EINVAL, "actor %s: max_concurrency %d (want 0 to %d), max_pending_calls %d (want >= 0)",
+                        type->name, o->max_concurrency, MT_LIB_CONCURRENCY_MAX, o->max_pending_calls);
+        return false;
+    }
+    for (int i = 0; i < MT_ACTOR_GROUPS_MAX && type->groups[i].name; i++) {
+        if (type->groups[i].limit >= 1 && type->groups[i].limit <= MT_LIB_CONCURRENCY_MAX)
+            continue;
+        own_failure_set(f, MT_EINVAL, "actor %s: concurrency group %s has the limit %d (want 1 to %d)", type->name,
+                        type->groups[i].name, type->groups[i].limit, MT_LIB_CONCURRENCY_MAX);
+        return false;
+    }
+    for (const manta_method *m = type->methods; m < type->methods + 24 && m->name; m++) {
+        if (group_of(type, group_name(m)) >= 0)
+            continue;
+        own_failure_set(f, MT_EINVAL, "actor %s: method %s is in the concurrency group '%s', which the type has not",
+                        type->name, m->name, group_name(m));
+        return false;
+    }
+    return true;
+}
+
+static bool check_lifetime(const manta_actor_type *type, const manta_actor_opts *o, struct own_failure *f)
+{
+    if (!o)
+        return true;
+    if (o->name_space && (!o->name_space[0] || strlen(o->name_space) >= CTL_NAME_SIZE)) {
+        own_failure_set(f, MT_EINVAL, "a name space has 1 to %d letters", CTL_NAME_SIZE - 1);
+        return false;
+    }
+    if (o->get_if_exists && !o->name) {
+        own_failure_set(f, MT_EINVAL, "actor %s: get_if_exists without a name", type->name);
+        return false;
+    }
+    if (o->save_every < 0 || o->save_every > OWN_CREATE_SAVE_MAX || (o->save_every && (!type->save || !type->load))) {
+        own_failure_set(f, MT_EINVAL, "actor %s: save_every %d (want 0 to %d, and a type with save and load)", type->name,
+                        o->save_every, OWN_CREATE_SAVE_MAX);
+        return false;
+    }
+    return true;
+}
+
+static bool name_is_settled(void *arg)
+{
+    const struct own_actor *actor = arg;
+    return actor->is_named || actor->state == OWN_ACTOR_DEAD;
+}
+
+static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv);
+
+/* Finds the name or makes the actor, until one of them holds: another process may do the same. */
+static manta_actor *get_or_make(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv)
+{
+    int64_t deadline = lib_deadline(MT_LIB_REQUEST_MS);
+    for (;;) {
+        manta_error       e;
+        struct own_actor *actor;
+        manta_actor      *found = manta_actor_find_in(opts->name_space, opts->name, MT_LIB_REQUEST_MS, &e);
+        if (found)
+            return found;
+        actor = (struct own_actor *)actor_new(name, opts, argc, argv);
+        if (!actor || e.code != MANTA_ENOENT)
+            return (manta_actor *)actor;
+        lib_lock();
+        lib_wait(name_is_settled, actor, deadline);
+        bool is_late = actor->failure && actor->failure->code == MT_EEXIST && (int64_t)lib_now_ns() < deadline;
+        lib_unlock();
+        if (!is_late)
+            return (manta_actor *)actor;
+        manta_actor_free((manta_actor *)actor);
+    }
+}
+
 manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv)
+{
+    manta_actor_type  *type = name ? lib_actor_type_find(name) : NULL;
+    struct lib_spilled spilled = {.count = 0};
+    manta_actor       *actor;
+    if (type && lib.role != LIB_NONE)
+        argv = lib_spill(&spilled, type->signature, argc, argv);
+    if (opts && opts->get_if_exists && opts->name && type && lib.role != LIB_NONE)
+        actor = get_or_make(name, opts, argc, argv);
+    else
+        actor = actor_new(name, opts, argc, argv);
+    lib_spilled_drop(&spilled);
+    return actor;
+}
+
+static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv)
 {
     manta_actor_type     *type = name ? lib_actor_type_find(name) : NULL;
     struct own_class_spec spec;
@@ -53,17 +161,29 @@ manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int
         own_failure_set(&f, e.code, "%s", e.message);
     } else if (!type) {
         lib_unknown_function(&f, "actor type", name ? name : "(null)");
+    } else if (lib.own.class_list.count >= MT_RLT_CLASSES_MAX) {
+        own_failure_set(&f, MT_EAGAIN, "this process has %d actors and kinds of task at a time, as many as it may: free some",
+                        MT_RLT_CLASSES_MAX);
     } else if (lib_args(type->name, type->signature, argc, argv, args, wires, &f, type->file, type->line) &&
-               actor_spec(&spec, type->name, opts, &f) && (!lib.inlined || lib_inline_may_name(opts ? opts->name : NULL, &f))) {
+               actor_spec(&spec, type->name, opts, &f) && check_concurrency(type, opts, &f) &&
+               check_lifetime(type, opts, &f) &&
+               (!lib.inlined || lib_inline_may_name(opts ? opts->name : NULL, &f))) {
         spec.group = type->hash;
         call.function = type->hash;
         call.name = type->name;
+        call.create_options = opts && opts->max_concurrency ? (uint32_t)opts->max_concurrency : 1;
+        call.create_options |= opts ? (uint32_t)opts->save_every << OWN_CREATE_SAVE_SHIFT : 0;
         lib.calls++;
         lib_helper_start();
-        actor = own_actor_new(&lib.own, &spec, lib.name_space, opts ? opts->name : NULL,
+        actor = own_actor_new(&lib.own, &spec, opts && opts->name_space ? opts->name_space : lib.name_space,
+                              opts ? opts->name : NULL,
                               opts ? opts->max_restarts : 0, opts ? opts->max_task_retries : 0, &call);
         if (!actor)
             own_failure_set(&f, MT_ENOMEM, "no memory for an actor");
+        if (actor && opts) {
+            actor->any_order = opts->allow_out_of_order;
+            actor->max_pending = (uint32_t)opts->max_pending_calls;
+        }
         if (lib.inlined)
             lib_inline_run();
         lib_act();
@@ -72,6 +192,31 @@ manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int
         actor = (struct own_actor *)dead_actor(name ? name : "(null)", &f);
     lib_unlock();
     return (manta_actor *)actor;
+}
+
+/* The call's group, and whether it may be made now; EINVAL, EAGAIN into *f. */
+static bool may_call(const struct own_actor *actor, const manta_actor_type *type, const manta_method *m,
+                     struct own_call *call, struct own_failure *f)
+{
+    if (type->groups[0].name || call->group_name) {
+        const char *name = call->group_name ? call->group_name : group_name(m);
+        int         group = group_of(type, name);
+        if (group < 0) {
+            own_failure_set(f, MT_EINVAL, "actor %s has no concurrency group '%.60s'", type->name, name);
+            return false;
+        }
+        call->group = (uint8_t)group;
+    }
+    if (actor->max_pending) {
+        bool is_starting = actor->is_mine && !actor->create; /* its create counts as pending, but is no call */
+        if (own_actor_pending(actor) >= actor->max_pending + is_starting) {
+            own_failure_set(f, MT_EAGAIN, "actor %s: %u calls of this process are not finished, as many as its "
+                            "max_pending_calls allows: wait for some, then call %s again", actor->name,
+                            actor->max_pending, m->name);
+            return false;
+        }
+    }
+    return true;
 }
 
 struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int argc, const manta_arg *argv,
@@ -107,7 +252,8 @@ struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int
         own_failure_set(&f, MT_EINVAL, "a call of actor %s without the name of a method", actor->name);
     } else if (!m) {
         lib_unknown_method(&f, actor->name, type, method);
-    } else if (lib_args(m->name, m->signature, argc, argv, args, wires, &f, type->file, type->line) &&
+    } else if (may_call(actor, type, m, call, &f) &&
+               lib_args(m->name, m->signature, argc, argv, args, wires, &f, type->file, type->line) &&
                lib_results_fit(m->name, m->signature, call, type->file, type->line, &f)) {
         call->function = lib_hash(m->name);
         call->name = m->name;
@@ -126,7 +272,41 @@ manta_ref *manta_actor_call(manta_actor *actor, const char *method, int argc, co
     return (manta_ref *)lib_call_method((struct own_actor *)actor, method, argc, argv, &call);
 }
 
+manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts, int argc,
+                                 const manta_arg *argv)
+{
+    struct own_call call = {.count = 1, .group_name = opts ? opts->group : NULL};
+    return (manta_ref *)lib_call_method((struct own_actor *)actor, method, argc, argv, &call);
+}
+
+manta_ref *manta_actor_end(manta_actor *handle)
+{
+    struct own_actor  *actor = (struct own_actor *)handle;
+    struct own_failure f;
+    struct own_call    call = {.actor = actor, .kind = LANE_CALL, .name = LIB_END, .function = lib_hash(LIB_END)};
+    struct own_ref    *ref = NULL;
+    manta_error        e;
+    lib_lock();
+    if (lib_check(&e))
+        own_failure_set(&f, e.code, "%s", e.message);
+    else if (!actor)
+        own_failure_set(&f, MT_EINVAL, "the end of an actor handle that is NULL");
+    else if (actor->state == OWN_ACTOR_DEAD && actor->failure)
+        f = *actor->failure;
+    else
+        ref = lib_submit(&call, &f);
+    if (!ref)
+        ref = (struct own_ref *)lib_failed_ref(&f);
+    lib_unlock();
+    return (manta_ref *)ref;
+}
+
 manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error *e)
+{
+    return manta_actor_find_in(NULL, name, timeout_ms, e);
+}
+
+manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64_t timeout_ms, manta_error *e)
 {
     uint8_t               bytes[sizeof(struct ctl_request) + sizeof(struct ctl_name)];
     struct ctl_request    ask = {.op = CTL_OP_NAME_GET};
@@ -136,13 +316,14 @@ manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error 
     struct own_actor     *actor = NULL;
     manta_status          code;
 
-    if (!request || !name || strlen(name) >= sizeof found.name) {
+    if (!request || !name || strlen(name) >= sizeof found.name ||
+        (name_space && strlen(name_space) >= sizeof found.space)) {
         free(request);
         lib_error(e, request ? MANTA_EINVAL : MANTA_ENOMEM, "a name of 1 to %d letters is needed", CTL_NAME_SIZE - 1);
         return NULL;
     }
     lib_lock();
-    memcpy(found.space, lib.name_space, sizeof found.space);
+    snprintf(found.space, sizeof found.space, "%s", name_space ? name_space : lib.name_space);
     snprintf(found.name, sizeof found.name, "%s", name);
     memcpy(bytes, &ask, sizeof ask);
     memcpy(bytes + sizeof ask, &found, sizeof found);
@@ -150,7 +331,7 @@ manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error 
     if (code == MANTA_OK)
         code = lib_call(request, CTL_REQUEST, bytes, sizeof bytes, timeout_ms, e);
     if (code == MANTA_ENOENT)
-        lib_error(e, code, "no actor is named '%s' in the name space '%s'", name, lib.name_space);
+        lib_error(e, code, "no actor is named '%s' in the name space '%s'", name, found.space);
     if (code == MANTA_OK && request->size < sizeof(struct ctl_reply) + sizeof found)
         code = lib_error(e, MANTA_EPROTO, "the head's answer brings no actor");
     if (code == MANTA_OK) {

@@ -61,7 +61,7 @@ manta_status manta_actor_call_n(manta_actor *actor, const char *method, int argc
 uint32_t lib_result_count(const char *signature)
 {
     const char *letters = strchr(signature, '>');
-    return letters ? (uint32_t)strlen(letters + 1) : 0;
+    return letters ? (uint32_t)strcspn(letters + 1, "@") : 0; /* a concurrency group may follow */
 }
 
 char lib_result_letter(const char *signature, uint32_t index)
@@ -69,7 +69,7 @@ char lib_result_letter(const char *signature, uint32_t index)
     const char *letters = signature ? strchr(signature, '>') : NULL;
     for (uint32_t i = 0; letters && letters[1] && letters[1] != '*' && i < index; i++)
         letters++;
-    return letters && letters[1] ? letters[1] : '*';
+    return letters && letters[1] && letters[1] != '@' ? letters[1] : '*';
 }
 
 /* ---- returning ---- */

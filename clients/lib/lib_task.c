@@ -53,7 +53,7 @@ static bool argument(const manta_arg *from, char wanted, struct own_arg *to, str
 bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct own_arg *out,
               struct own_actor_wire *wires, struct own_failure *f, const char *file, int line)
 {
-    const char *end = strchr(signature, '>');
+    const char *end = strpbrk(signature, ">@");
     int         fixed = (int)(end ? (size_t)(end - signature) : strlen(signature));
     bool        more = fixed && signature[fixed - 1] == '*';
 
@@ -395,9 +395,9 @@ static bool wait_for_ref(struct own_ref *ref, int64_t deadline_ns, manta_status 
 {
     struct own_wait wait;
     bool            is_over;
-    if (!lib.running || !pthread_equal(pthread_self(), lib.main_thread))
+    if (!lib_running || lib.wrk.group_count)
         return lib_wait(ref_is_ready, ref, deadline_ns) && own_ref_is_ready(ref);
-    own_wait_begin(&lib.own, &wait, ref, lib.running->name);
+    own_wait_begin(&lib.own, &wait, ref, lib_running->name);
     is_over = lib_wait(wait_is_over, &wait, deadline_ns);
     own_wait_end(&lib.own, &wait);
     if (is_over && !own_ref_is_ready(ref) && wait.is_deadlocked)

@@ -95,6 +95,29 @@ static void follow(int64_t deadline_ns)
     lib.follower_count--;
 }
 
+/* The task or call of this thread waits. The worker is blocked when all that run wait: its CPUs serve others then. */
+static void task_waits(void)
+{
+    if (!lib_running || lib_running->is_waiting)
+        return;
+    lib_running->is_waiting = true;
+    lib.calls_waiting++;
+    if (lib.calls_waiting >= lib.wrk.calls_running)
+        wrk_block(&lib.wrk);
+    wrk_flush(&lib.wrk);
+    lib_act();
+}
+
+static void task_goes_on(void)
+{
+    if (!lib_running || !lib_running->is_waiting)
+        return;
+    lib_running->is_waiting = false;
+    lib.calls_waiting--;
+    wrk_unblock(&lib.wrk);
+    lib_act();
+}
+
 static void lead_end(void)
 {
     lib.is_led = false;
@@ -124,7 +147,7 @@ enum spin_how { SPIN_PAUSE, SPIN_YIELD, SPIN_NOT };
 static enum spin_how spin_how(const struct spin *spin, uint64_t now, bool is_task)
 {
     note_cpu();
-    unsigned where = lib.role == LIB_WORKER && !lib.running ? wrk_where_fed(&lib.wrk, lib.cpu)
+    unsigned where = lib.role == LIB_WORKER && !lib_running ? wrk_where_fed(&lib.wrk, lib.cpu)
                                                             : own_where_served(&lib.own, lib.cpu);
     bool is_crowded = where == OWN_HERE || now - spin->looked_ns >= MT_LIB_CROWDED_NS;
     if (now - spin->idle_since >= MT_LIB_SPIN_NS || (is_crowded && !is_task))
@@ -144,14 +167,13 @@ static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct sp
     if (spin->idle_since == 0)
         spin->idle_since = spin->looked_ns = now;
     tick(now);
-    bool is_task = lib.role == LIB_WORKER && lib.running && pthread_equal(pthread_self(), lib.main_thread);
-    if (is_task) {
+    if (lib_running) {
         if (now - spin->idle_since >= MT_LIB_BLOCK_NS)
-            wrk_block(&lib.wrk);
+            task_waits();
         wrk_flush(&lib.wrk);
         lib_act();
     }
-    enum spin_how how = spin_how(spin, now, is_task);
+    enum spin_how how = spin_how(spin, now, lib_running != NULL);
     if (how == SPIN_NOT) {
         park(ready, arg, deadline_ns, now);
         return;
@@ -179,6 +201,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         if (deadline_ns != INT64_MAX && (int64_t)lib_now_ns() >= deadline_ns)
             break;
         if (lib.is_led && !pthread_equal(lib.leader, pthread_self())) {
+            task_waits();
             follow(deadline_ns);
             continue;
         }
@@ -190,10 +213,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         shm_store32(&lib.park->state, LANE_BUSY);
         lead_end();
     }
-    if (lib.wrk.is_blocked && pthread_equal(pthread_self(), lib.main_thread)) {
-        wrk_unblock(&lib.wrk);
-        lib_act();
-    }
+    task_goes_on();
     return is_ready;
 }
 
@@ -331,7 +351,8 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
     if (lib.output.is_wanted)
         lib_output_print(false);
     if (lib.is_led) {
-        nap(MT_LIB_TICK_NS);
+        nap(lib.role == LIB_WORKER && !lib.watches.count && now - *active_ns > MT_LIB_ACTIVE_NS ? MT_LIB_IDLE_NAP_NS
+                                                                                               : MT_LIB_TICK_NS);
         lib_run_check(lib_now_ns());
         serve(); /* the leader hears of what comes, but its wait may be a long one */
         return;

@@ -6,17 +6,24 @@
  */
 #include "clients/lib/lib.h"
 
-#include <errno.h>
-#include <execinfo.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct {
     manta_actor_type *type;
     void             *self;
-} actor;
+    bool              is_made;
+    uint32_t          save_every; /* calls; 0: only when a method asks */
+    uint32_t          calls;      /* since create */
+    mt_id             id;         /* of the record of create: what snapshots are named by */
+    uint32_t          owner_node;
+    pthread_mutex_t   save_lock; /* snapshots go out in the order in which they were taken */
+    uint32_t          concurrency; /* of the default group, as its creator asked */
+} actor = {.save_lock = PTHREAD_MUTEX_INITIALIZER};
+
+__thread manta_ctx *lib_running;
 
 /* ---- results ---- */
 
@@ -88,6 +95,7 @@ struct arguments {
     int             ref_count;
     struct own_actor *actors[MANTA_ARGS_MAX];
     int             actor_count;
+    size_t          end; /* of the arguments in the payload */
 };
 
 static bool take_shared(struct arguments *a, manta_arg *to, char type, const uint8_t *bytes, size_t size,
@@ -218,14 +226,15 @@ static bool take_arguments(struct arguments *a, const char *signature, const str
             return lib_error(e, MANTA_EPROTO, "the arguments are cut short"), false;
         if (value.ref_count)
             return lib_error(e, MANTA_EUNSUPPORTED, "argument %d declares refs inside its value", a->count + 1), false;
-        if (wanted == '>' || wanted == 0)
+        if (wanted == '>' || wanted == '@' || wanted == 0)
             return lib_error(e, MANTA_ETYPE, "%u arguments are too many", count), false;
         if (!take_argument(a, wanted, &value, run->payload + at, e))
             return false;
         at += padded;
         signature += wanted != '*';
     }
-    if (*signature && *signature != '>' && *signature != '*')
+    a->end = at;
+    if (*signature && !strchr(">@*", *signature))
         return lib_error(e, MANTA_ETYPE, "%u arguments are too few", count), false;
     return true;
 }
@@ -265,9 +274,28 @@ static void name_event(const struct wrk_run *run, const char *first, const char 
     lib_unlock();
 }
 
+/* The snapshot behind the arguments of create, into the new incarnation. */
+static manta_status load_state(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
+{
+    struct lane_value value;
+    manta_arg         state;
+    const uint8_t    *bytes = run->payload + a->end + sizeof value;
+    if (!actor.type->load || a->end + sizeof value > run->size || a->pinned_count == MANTA_ARGS_MAX)
+        return manta_fail(c, 0, "a snapshot that this actor type can't load"), MANTA_EPROTO;
+    memcpy(&value, run->payload + a->end, sizeof value);
+    if (value.size > run->size - a->end - sizeof value)
+        return manta_fail(c, 0, "a snapshot that is cut short"), MANTA_EPROTO;
+    state.y = (manta_bytes){bytes, value.size};
+    if (value.flags & LANE_VALUE_SHARED && !take_shared(a, &state, 'y', bytes, value.size, &c->failure))
+        return c->has_failed = true, c->failure.code;
+    return actor.type->load(c, actor.self, state.y.data, state.y.size);
+}
+
 static manta_status run_create(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
 {
     manta_actor_type *type = lib_actor_type_of_hash(run->record.aux);
+    uint32_t          options;
+    manta_status      code;
     if (!type)
         return manta_fail(c, 0, "no such actor type in this executable"), MANTA_ENOFUNC;
     c->name = type->name;
@@ -276,12 +304,44 @@ static manta_status run_create(manta_ctx *c, struct arguments *a, const struct w
     if (!take_arguments(a, type->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     actor.type = type;
-    return type->create(c, &actor.self, a->count, a->args);
+    memcpy(&options, run->payload + sizeof options, sizeof options);
+    actor.concurrency = options & OWN_CREATE_CONCURRENCY;
+    actor.save_every = options >> OWN_CREATE_SAVE_SHIFT & OWN_CREATE_SAVE_MAX;
+    actor.id = run->record.id;
+    actor.owner_node = run->lane->owner_node;
+    code = type->create(c, &actor.self, a->count, a->args);
+    if (code == MANTA_OK && options & OWN_CREATE_HAS_STATE)
+        code = load_state(c, a, run);
+    actor.is_made = code == MANTA_OK;
+    return code;
+}
+
+/* The end that a caller asked for: what stands in other groups begins first, then all that runs ends. */
+static manta_status run_end(manta_ctx *c)
+{
+    const struct timespec nap = {0, 100 * 1000};
+    c->name = LIB_END;
+    lib_lock();
+    while (lib.wrk.group_count && (wrk_other_groups_wait(&lib.wrk) || lib.wrk.calls_running > 1)) {
+        lib.wrk.is_exiting = !wrk_other_groups_wait(&lib.wrk);
+        lib_unlock();
+        nanosleep(&nap, NULL);
+        lib_lock();
+    }
+    lib.wrk.is_exiting = true;
+    lib_unlock();
+    c->wants_exit = true;
+    if (actor.type->destroy && actor.self)
+        actor.type->destroy(actor.self);
+    actor.self = NULL;
+    return MANTA_OK;
 }
 
 static manta_status run_method(manta_ctx *c, struct arguments *a, const struct wrk_run *run)
 {
     const manta_method *m = actor.type ? lib_method_of_hash(actor.type, run->record.aux) : NULL;
+    if (!m && actor.is_made && run->record.aux == lib_hash(LIB_END))
+        return run_end(c);
     if (!m)
         return manta_fail(c, 0, "no such method in this executable"), MANTA_ENOFUNC;
     c->name = m->name;
@@ -382,10 +442,10 @@ static void value_drop(manta_ctx *c)
 static void context_begin(manta_ctx *c, struct wrk_run *run)
 {
     struct lane_call_head head = {0};
-    if (run->size >= sizeof head)
+    if (run->size >= sizeof head && run->record.kind != LANE_CREATE)
         memcpy(&head, run->payload, sizeof head);
     c->run = run;
-    c->has_failed = c->has_value = false;
+    c->has_failed = c->has_value = c->is_waiting = c->wants_exit = c->wants_save = false;
     c->name = c->signature = NULL;
     c->into = NULL;
     c->yielded = 0;
@@ -393,69 +453,127 @@ static void context_begin(manta_ctx *c, struct wrk_run *run)
     c->results = c->ahead || head.results > LANE_RESULTS_MAX || !head.results ? 1 : head.results;
 }
 
-/* One task from claim to outcome. Under the lock when it begins and ends. */
-static void run_one(struct wrk_run *run, uint64_t *now)
+/* User code, without the lock. */
+static manta_status run_user(manta_ctx *c, struct arguments *a, struct wrk_run *run)
 {
-    static manta_ctx c;
+    manta_status code;
+    a->count = a->pinned_count = a->ref_count = a->actor_count = 0;
+    lib_running = c;
+    if (run->record.kind == LANE_TASK)
+        code = run_task(c, a, run);
+    else if (run->record.kind == LANE_CALL)
+        code = run_method(c, a, run);
+    else
+        code = run_create(c, a, run);
+    lib_running = NULL;
+    return code;
+}
+
+/* What save gives back goes to the creator, before the outcome of the call after which it was taken. */
+static void save_state(void)
+{
+    struct lane_value value = {.type = 'y'};
+    struct wrk_lane   creator = {.owner_node = actor.owner_node};
+    struct wrk_run    run = {.lane = &creator, .record = {.kind = LANE_CREATE, .id = actor.id}};
+    manta_ctx        *s = malloc(sizeof *s);
+    if (!s)
+        return; /* the older snapshot stands */
+    pthread_mutex_lock(&actor.save_lock);
+    s->many = NULL;
+    context_begin(s, &run);
+    s->name = actor.type->name;
+    if (actor.type->save(s, actor.self) == MANTA_OK && s->has_value) {
+        value.flags = s->flags;
+        value.size = s->size;
+        memcpy(s->bytes, &value, sizeof value);
+        lib_lock();
+        while (!wrk_tell_creator(&lib.wrk, LANE_SAVED, s->bytes, sizeof value + ((s->size + 7u) & ~7u))) {
+            lib_act();
+            lib_unlock();
+            sched_yield();
+            lib_lock();
+        }
+        lib_act();
+        lib_unlock();
+    }
+    pthread_mutex_unlock(&actor.save_lock);
+    free(s);
+}
+
+static bool is_time_to_save(const manta_ctx *c)
+{
+    uint32_t calls = __atomic_add_fetch(&actor.calls, 1, __ATOMIC_RELAXED);
+    return actor.self && actor.type->save && (c->wants_save || (actor.save_every && calls % actor.save_every == 0));
+}
+
+uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now)
+{
     struct arguments a;
     struct lane_value value;
-    uint64_t     begin = *now, event;
+    uint64_t     begin = *now, took, event;
     manta_status code;
     size_t       size;
-    uint8_t     *bytes = c.bytes;
+    uint8_t     *bytes = c->bytes;
     uint16_t     flags = 0;
+    int32_t      user_code;
 
-    context_begin(&c, run);
-    a.count = a.pinned_count = a.ref_count = a.actor_count = 0;
-    limits_begin(&c, run, begin);
-    lib.running = &c;
+    context_begin(c, run);
+    if (!call) { /* the run that timeouts and cancels look at; threads beside each other have none */
+        limits_begin(c, run, begin);
+        lib.running = c;
+        own_run_begin(&lib.own, run->record.id);
+    } else {
+        c->deadline_ns = 0;
+        memset(&c->limits, 0, sizeof c->limits);
+    }
     event = lane_event_begin(&lib.events, &run->record, run->lane->owner_node, begin);
-    own_run_begin(&lib.own, run->record.id);
     lib_unlock();
-    if (run->record.kind == LANE_TASK)
-        code = run_task(&c, &a, run);
-    else if (run->record.kind == LANE_CALL)
-        code = run_method(&c, &a, run);
-    else
-        code = run_create(&c, &a, run);
+    code = run_user(c, &a, run);
+    if (MT_UNLIKELY(run->record.kind == LANE_CALL && (actor.save_every || c->wants_save)) && is_time_to_save(c))
+        save_state();
     *now = lib_now_ns();
-    if (MT_UNLIKELY(c.deadline_ns) && (int64_t)*now >= c.deadline_ns) {
-        lib_fail_timed_out(&c);
+    if (MT_UNLIKELY(c->deadline_ns) && (int64_t)*now >= c->deadline_ns) {
+        lib_fail_timed_out(c);
         code = MANTA_ETIMEDOUT;
     }
-    if (MT_UNLIKELY(c.results > 1) && code == MANTA_OK)
-        code = lib_returned(&c, &size);
-    if (code == MANTA_OK && c.results > 1) {
-        bytes = c.many;
+    if (MT_UNLIKELY(c->results > 1) && code == MANTA_OK)
+        code = lib_returned(c, &size);
+    if (code == MANTA_OK && c->results > 1) {
+        bytes = c->many;
     } else if (code == MANTA_OK) {
-        value = (struct lane_value){.type = c.has_value ? (uint8_t)c.type : 'v', .flags = c.has_value ? c.flags : 0,
-                                    .size = c.has_value ? c.size : 0};
-        memcpy(c.bytes, &value, sizeof value);
+        value = (struct lane_value){.type = c->has_value ? (uint8_t)c->type : 'v', .flags = c->has_value ? c->flags : 0,
+                                    .size = c->has_value ? c->size : 0};
+        memcpy(c->bytes, &value, sizeof value);
         size = sizeof value + ((value.size + 7u) & ~7u);
     } else {
         lib_lock();
-        value_drop(&c);
+        value_drop(c);
         lib_unlock();
         flags = LANE_DONE_ERROR;
-        size = lib_failure_payload(&c, code, c.bytes, sizeof c.bytes);
+        size = lib_failure_payload(c, code, c->bytes, sizeof c->bytes);
     }
     lib_lock();
-    lib.running = NULL;
     lane_event_end(&lib.events, event, code, *now);
-    own_run_end(&lib.own);
+    if (!call) {
+        lib.running = NULL;
+        own_run_end(&lib.own);
+    }
     if (a.pinned_count || a.ref_count || a.actor_count) {
         uint8_t held[MANTA_ARGS_MAX * sizeof(mt_id)];
         size_t  held_size = give_back_arguments(&a, held);
-        if (code == MANTA_OK && (bytes == c.many || size + held_size <= sizeof c.bytes)) {
+        if (code == MANTA_OK && (bytes == c->many || size + held_size <= sizeof c->bytes)) {
             memcpy(bytes + size, held, held_size);
             size += held_size;
         }
     }
-    while (!wrk_done(&lib.wrk, flags, code, c.failure.user_code * (code != MANTA_OK), bytes, size, *now,
-                     *now - begin))
-        (void)lib_outcome_wait(&c); /* a dead owner's outcome is dropped */
-    if (MT_UNLIKELY(c.limits.max_calls) && is_worn_out(run->record.aux, c.limits.max_calls))
+    user_code = code != MANTA_OK ? c->failure.user_code : 0;
+    took = *now - begin;
+    while (call ? !wrk_call_done(&lib.wrk, call, flags, code, user_code, bytes, size, *now, took)
+                : !wrk_done(&lib.wrk, flags, code, user_code, bytes, size, *now, took))
+        (void)lib_outcome_wait(c); /* a dead owner's outcome is dropped */
+    if (MT_UNLIKELY(c->limits.max_calls) && is_worn_out(run->record.aux, c->limits.max_calls))
         retire();
+    return took;
 }
 
 void lib_run_here(struct wrk_run *run, manta_actor_type **type, void **self, struct lib_outcome *out)
@@ -514,7 +632,31 @@ void lib_outcome_free(struct lib_outcome *out)
     free(out->context);
 }
 
-MT_NORETURN static void leave(int code)
+void lib_actor_exit(void)
+{
+    while (!wrk_tell_creator(&lib.wrk, LANE_EXIT, NULL, 0)) {
+        lib_act();
+        lib_unlock();
+        sched_yield();
+        lib_lock();
+    }
+    wrk_flush(&lib.wrk);
+    lib_act();
+    lib_unlock();
+    lib_leave(0);
+}
+
+void manta_actor_exit(manta_ctx *c)
+{
+    c->wants_exit = true;
+}
+
+void manta_actor_save(manta_ctx *c)
+{
+    c->wants_save = true;
+}
+
+MT_NORETURN void lib_leave(int code)
 {
     if (actor.type && actor.type->destroy && actor.self)
         actor.type->destroy(actor.self);
@@ -527,8 +669,20 @@ static bool has_work(void *arg)
     return wrk_has_work(&lib.wrk) || may_leave();
 }
 
+/* An actor that was made with room for more than one call at a time goes over to threads. */
+static void become_concurrent(manta_ctx *c)
+{
+    uint32_t limits[1 + MT_ACTOR_GROUPS_MAX] = {actor.concurrency}, count = 1;
+    const manta_concurrency_group *g = actor.type->groups;
+    for (; count <= MT_ACTOR_GROUPS_MAX && g[count - 1].name; count++)
+        limits[count] = g[count - 1].limit > 0 ? (uint32_t)g[count - 1].limit : 1;
+    if (limits[0] > 1 || count > 1)
+        lib_pool_serve(c, limits, count);
+}
+
 static void worker_loop(void)
 {
+    static manta_ctx c;
     struct wrk_run run;
     uint64_t       now = lib_now_ns();
     uint32_t       since_pump = 0;
@@ -537,7 +691,11 @@ static void worker_loop(void)
         if (wrk_next(&lib.wrk, &run)) {
             if (lib.wrk.out.wake_count)
                 lib_act();
-            run_one(&run, &now);
+            lib_run(&c, &run, NULL, &now);
+            if (MT_UNLIKELY(c.wants_exit))
+                lib_actor_exit();
+            if (run.record.kind == LANE_CREATE && actor.is_made)
+                become_concurrent(&c);
             if (lib.own.class_list.count)
                 own_release_idle(&lib.own);
             if (lib.wrk.out.wake_count || lib.wrk.out.up.size)
@@ -550,7 +708,7 @@ static void worker_loop(void)
         lib_act();
         if (may_leave()) {
             lib_unlock();
-            leave(0);
+            lib_leave(0);
         }
         if (!wrk_has_work(&lib.wrk)) {
             wrk_flush(&lib.wrk);
@@ -586,56 +744,7 @@ void lib_lease_begin(const struct ctl_grant *grant)
     setenv("CUDA_VISIBLE_DEVICES", text, 1);
 }
 
-/* ---- crashing ---- */
-
-static void crash(int number)
-{
-    void *frames[64];
-    int   count = backtrace(frames, 64);
-    if (lib.park_fd >= 0 && lseek(lib.park_fd, offsetof(struct lane_park, crash), SEEK_SET) >= 0)
-        backtrace_symbols_fd(frames, count, lib.park_fd);
-    signal(number, SIG_DFL);
-    raise(number);
-}
-
-/* SIGURG, which is ignored unless somebody catches it: the raylet asks where we are. A line at a time, so that what does not
- * fit is left out; the program's system calls are restarted (the raylet leaves those alone that are not). */
-static void tell_stack(int number)
-{
-    enum { BEGIN = offsetof(struct lane_park, stack), END = BEGIN + sizeof lib.park->stack, LINE_MAX_BYTES = 512 };
-    int   saved = errno, count;
-    void *frames[64];
-    off_t at = BEGIN;
-    (void)number;
-    if (lib.park_fd < 0 || !lib.park || lseek(lib.park_fd, BEGIN, SEEK_SET) < 0)
-        return;
-    count = backtrace(frames, 64);
-    for (int i = 1; i < count && at + LINE_MAX_BYTES < END; i++) { /* frame 0 is this function */
-        backtrace_symbols_fd(&frames[i], 1, lib.park_fd);
-        at = lseek(lib.park_fd, 0, SEEK_CUR);
-    }
-    if (at < END)
-        lib.park->stack[at - BEGIN] = 0;
-    shm_add32(&lib.park->stack_count, 1);
-    errno = saved;
-}
-
-void lib_crash_handlers(void)
-{
-    static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    static char      stack[64 * 1024];
-    stack_t          alternate = {.ss_sp = stack, .ss_size = sizeof stack};
-    struct sigaction action = {.sa_handler = crash, .sa_flags = SA_ONSTACK | SA_NODEFER}, old;
-    void            *warm[1];
-    backtrace(warm, 1); /* loads what it needs now: a crashing process can't */
-    sigaltstack(&alternate, NULL);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-            sigaction(numbers[i], &action, NULL);
-    action = (struct sigaction){.sa_handler = tell_stack, .sa_flags = SA_RESTART};
-    if (sigaction(SIGURG, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-        sigaction(SIGURG, &action, NULL);
-}
+/* ---- the process ---- */
 
 MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)
 {

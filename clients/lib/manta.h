@@ -369,6 +369,13 @@ typedef struct manta_method {
     manta_status (*run)(manta_ctx *c, void *self, int argc, const manta_arg *argv);
 } manta_method;
 
+/* Calls that may run at a time beside each other, on threads of the actor's process. A method belongs to the group that
+ * stands behind its signature ("l>l@io"), else to the default one, which max_concurrency bounds. */
+typedef struct manta_concurrency_group {
+    const char *name;
+    int         limit; /* 1 to 1024 */
+} manta_concurrency_group;
+
 typedef struct manta_actor_type {
     const char  *name;
     const char  *signature; /* of create's arguments, without result: "l" */
@@ -379,6 +386,13 @@ typedef struct manta_actor_type {
     int          line;
     struct manta_actor_type *next;
     uint64_t     hash;
+    manta_concurrency_group groups[8]; /* the first with name NULL ends the list */
+    /* Gives the state, by manta_return_bytes, for a restarted actor: its creator keeps the newest snapshot, up to 4 KiB in
+     * its own memory, larger ones in the store of the actor's node. A snapshot leaves before the answer of the call after
+     * which it is taken. In a concurrent actor it may run beside methods. NULL: none. */
+    manta_status (*save)(manta_ctx *c, void *self);
+    /* Called after create in a later incarnation, with the newest snapshot. */
+    manta_status (*load)(manta_ctx *c, void *self, const void *data, size_t size);
 } manta_actor_type;
 
 MANTA_API void manta_register_actor(manta_actor_type *type);
@@ -396,16 +410,39 @@ typedef struct manta_actor_opts {
     uint32_t              node;
     bool                  node_soft;
     const struct manta_env *env;           /* as in manta_task_opts */
+    int                   max_concurrency;  /* calls at a time, on threads; 0: 1; at most 1024 */
+    bool                  allow_out_of_order; /* a call whose arguments are not ready does not hold up later ones */
+    int                   max_pending_calls; /* of one process that are not finished; more fail with EAGAIN; 0: no limit */
+    const char           *name_space;       /* of the name; NULL: the job's */
+    bool                  get_if_exists;    /* an actor of that name is taken where there is one; blocks up to 10 s */
+    int                   save_every;       /* calls between two snapshots; 0: only manta_actor_save takes them */
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
  * frees its handle or ends. */
 MANTA_API manta_actor *manta_actor_new(const char *type, const manta_actor_opts *opts, int argc, const manta_arg *argv);
 /* Calls a method. Calls of one caller run in the order in which they were made. Errors come out of manta_get:
- * EACTOR_DIED (with outcome MANTA_UNKNOWN where the call may have run), ENOFUNC, ETYPE, ETASK. */
+ * EACTOR_DIED (with outcome MANTA_UNKNOWN where the call may have run), ENOFUNC, ETYPE, ETASK, EAGAIN (max_pending_calls).
+ * With concurrency groups the order is kept in each group; with more than one call at a time it is the order in which
+ * they begin. */
 MANTA_API manta_ref *manta_actor_call(manta_actor *actor, const char *method, int argc, const manta_arg *argv);
+/* The same in another concurrency group than the method's own. */
+typedef struct manta_actor_call_opts {
+    const char *group; /* NULL: the method's; "": the default one */
+} manta_actor_call_opts;
+MANTA_API manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts,
+                                           int argc, const manta_arg *argv);
 /* Finds a named actor, at most timeout_ms. NULL: *e says why (ENOENT, ETIMEDOUT, ECONN). */
 MANTA_API manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error *e);
+/* The same in another name space; NULL: the job's. */
+MANTA_API manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64_t timeout_ms, manta_error *e);
+/* Ends the actor after the calls that this process has made before, whatever its restarts. The ref is ready (no value)
+ * when they are done and its destroy function has run. Calls of others that have not begun fail with EACTOR_DIED. */
+MANTA_API manta_ref *manta_actor_end(manta_actor *actor);
+/* Inside a method: the actor ends when this call, and those that run beside it, are done; it is not restarted. */
+MANTA_API void manta_actor_exit(manta_ctx *c);
+/* Inside a method: a snapshot is taken after this call, before its answer leaves. */
+MANTA_API void manta_actor_save(manta_ctx *c);
 /* SIGKILL. With `restart` the actor's restarts apply, else it stays dead. Does not wait. */
 MANTA_API void         manta_actor_kill(manta_actor *actor, bool restart);
 MANTA_API manta_actor *manta_actor_dup(manta_actor *actor);
@@ -455,6 +492,39 @@ typedef struct manta_env manta_env;
 MANTA_API manta_env *manta_env_new(const manta_runtime_env *env, manta_error *e);
 MANTA_API void       manta_env_free(manta_env *env);
 
+/* ---- groups of actors ------------------------------------------------------------------------------------------- */
+
+/* Several actors as one. A group belongs to one thread at a time; its actors are as any other. */
+typedef struct manta_group manta_group;
+/* Makes `count` actors (1 to 4096), all with the same arguments; opts->name must be NULL. NULL: *e says why (EINVAL, ENOMEM).
+ * Does not block; an actor that can't be made tells it by its calls. Freed with manta_group_free, and its actors with it. */
+MANTA_API manta_group *manta_group_new(const char *type, const manta_actor_opts *opts, int count, int argc,
+                                       const manta_arg *argv, manta_error *e);
+/* A group of actors that are there; their handles stay the caller's. */
+MANTA_API manta_group *manta_group_of(manta_actor *const *actors, int count, manta_error *e);
+MANTA_API void         manta_group_free(manta_group *group);
+MANTA_API int          manta_group_size(const manta_group *group);
+/* Borrowed; NULL where there is no such member. */
+MANTA_API manta_actor *manta_group_actor(const manta_group *group, int index);
+/* The same call to every member; out[0 .. size-1] become refs, to be freed. Does not block. EINVAL. */
+MANTA_API manta_status manta_group_call(manta_group *group, const char *method, int argc, const manta_arg *argv,
+                                        manta_ref **out);
+/* The same, and waits for every reply, at most timeout_ms in all: out[0 .. size-1] become views, to be released. On failure
+ * none is left, *e is the first one's and *out_failed (may be NULL) its member. Blocks. */
+MANTA_API manta_status manta_group_gather(manta_group *group, const char *method, int argc, const manta_arg *argv,
+                                          int64_t timeout_ms, manta_view *out, int *out_failed, manta_error *e);
+/* An actor pool: method(items[i]) for every item, by whichever member is idle; out[i] becomes its ref, in the order of the
+ * items. Blocks until the last item is handed out. On failure (EINVAL, ENOMEM, ECONN) refs that were not made are NULL. */
+MANTA_API manta_status manta_group_map(manta_group *group, const char *method, const manta_arg *items, size_t count,
+                                       manta_ref **out, manta_error *e);
+/* manta_actor_end for every member; waits for all, at most timeout_ms. One that is dead has ended. Blocks. */
+MANTA_API manta_status manta_group_end(manta_group *group, int64_t timeout_ms, manta_error *e);
+/* Called for each death of a member, as manta_actor_watch; until manta_group_unwatch or manta_group_free, which must not be
+ * called inside. EINVAL, EEXIST (it is watched), EAGAIN, ENOMEM. */
+typedef void (*manta_group_death_fn)(void *user, int index, const manta_death *death);
+MANTA_API manta_status manta_group_watch(manta_group *group, manta_group_death_fn fn, void *user, manta_error *e);
+MANTA_API void         manta_group_unwatch(manta_group *group);
+
 /* ---- the cluster ----------------------------------------------------------------------------------------------- */
 
 typedef struct manta_node_info {
@@ -492,6 +562,13 @@ MANTA_API void         manta_region_close(manta_region *region);
     static manta_entry manta_entry_##fn = {#fn, sig, fn, __FILE__, __LINE__, NULL, NULL, 0, NULL}; \
     MANTA_CONSTRUCTOR(fn) { manta_register(&manta_entry_##fn); }                              \
     struct manta_entry /* takes the semicolon */
+
+/* Everything an actor type may have, by name: MANTA_ACTOR_TYPE(store, .signature = "s", .create = store_new,
+ * .methods = {{"get", "s>y@read", store_get}}, .groups = {{"read", 8}}); */
+#define MANTA_ACTOR_TYPE(tag, ...)                                                                 \
+    static manta_actor_type manta_actor_type_##tag = {.name = #tag, .file = __FILE__, .line = __LINE__, __VA_ARGS__}; \
+    MANTA_CONSTRUCTOR(tag) { manta_register_actor(&manta_actor_type_##tag); }                      \
+    struct manta_actor_type /* takes the semicolon */
 
 /* MANTA_ACTOR(counter, "l", counter_new, counter_free, {"add", "l>l", counter_add}, {"get", ">l", counter_get}); */
 #define MANTA_ACTOR(tag, sig, create_fn, destroy_fn, ...)                                          \

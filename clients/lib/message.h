@@ -85,8 +85,10 @@ struct own_actor_wire {
     mt_id    id;
     uint64_t type; /* hash of the actor type's name */
     uint32_t owner_node;
-    uint32_t reserved;
+    uint32_t options; /* OWN_ACTOR_ANY_ORDER | retries of a call << 8, 0xffffff: without limit */
     char     name[CTL_NAME_SIZE]; /* of the type */
 };
+
+enum { OWN_ACTOR_ANY_ORDER = 1 };
 
 #endif

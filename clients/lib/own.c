@@ -93,6 +93,9 @@ void own_fini(struct own *own)
     {
         struct own_actor *actor = entry->value.ptr;
         queue_free(own, &actor->queue);
+        for (int i = 0; actor->groups && i < OWN_GROUPS; i++)
+            queue_free(own, &actor->groups[i]);
+        free(actor->groups);
         if (actor->create)
             task_memory_free(own, actor->create);
         free(actor->failure);
@@ -330,7 +333,7 @@ bool own_poll(struct own *own)
         if (lane->inflight == inflight)
             continue;
         any = true;
-        if (lane->actor && lane->actor->queue.first)
+        if (lane->actor && own_actor_has_queued(lane->actor))
             own_actor_pump(own, lane->actor);
         else if (lane->cls && own_class_has_queued(lane->cls))
             own_class_pump(own, lane->cls);

@@ -131,6 +131,7 @@ struct own_task {
     bool              retry_on_error;
     bool              is_asked_back; /* LANE_REVOKE was sent for it */
     uint8_t           cancel;        /* 0, or OWN_CANCEL_ASKED with what was asked */
+    uint8_t           group;         /* call: concurrency group */
     uint8_t           arg_count;   /* of `args`, while they wait or hold refs */
     uint8_t           waiting_for; /* arguments that are not ready */
     int8_t            priority;
@@ -237,6 +238,15 @@ enum own_actor_state {
     OWN_ACTOR_DEAD = 4,
 };
 
+/* Second word of the payload of LANE_CREATE. */
+enum {
+    OWN_CREATE_CONCURRENCY = 0xffff,    /* calls at a time */
+    OWN_CREATE_SAVE_SHIFT = 16,         /* calls between two snapshots; 0: none */
+    OWN_CREATE_SAVE_MAX = 0x7fff,
+};
+#define OWN_CREATE_HAS_STATE 0x80000000u /* behind the arguments stands the snapshot, a lane_value */
+enum { OWN_GROUPS = 8 }; /* named concurrency groups of an actor */
+
 struct own_actor { /* the public manta_actor */
     mt_id             id;
     uint32_t          holds;
@@ -247,6 +257,9 @@ struct own_actor { /* the public manta_actor */
     bool              is_mine;
     bool              is_ending; /* the last handle is gone, or it was killed for good */
     bool              is_asking; /* caller: OWN_MSG_WHERE or CTL_LANE_WANT is under way */
+    bool              any_order; /* calls go out as soon as their arguments are ready */
+    uint32_t          max_pending; /* calls of this process that are not finished; 0: no limit */
+    uint32_t          pending_outside; /* calls that are in no queue: their arguments come first (any_order) */
     uint32_t          owner_node;
     uint64_t          type;
     char              name[CTL_NAME_SIZE]; /* of the type */
@@ -256,7 +269,12 @@ struct own_actor { /* the public manta_actor */
     struct own_lane  *lane;
     struct own_lane  *next_lane; /* granted before the news came that `lane` has ended */
     struct own_queue  queue;  /* calls not yet on the lane, in order */
+    struct own_queue *groups; /* the same of each named concurrency group, OWN_GROUPS of them; NULL: none was called */
     struct own_task  *create; /* creator's: kept for restarts */
+    uint32_t          create_options, create_size; /* size of its arguments alone */
+    struct own_ref   *snapshot; /* creator's: what the next incarnation begins with; NULL: none */
+    bool              is_named; /* creator: the head has noted its name */
+    bool              has_exited; /* creator: it ended of its own will */
     struct own_failure *failure; /* why it is dead */
     uint64_t          worker; /* process, while alive */
     uint32_t          worker_node;
@@ -399,6 +417,9 @@ struct own_call {
     int32_t           retries;
     bool              retry_on_error;
     uint16_t          kind;
+    uint8_t           group;       /* call: concurrency group, 0 is the default one */
+    uint32_t          create_options; /* create: OWN_CREATE_... */
+    const char        *group_name;  /* the same by name, for whoever finds the number; NULL: the method's own */
     int8_t            priority;
     struct lane_limits limits;
     uint32_t           count;  /* values; 0 is 1 */
@@ -432,6 +453,7 @@ void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter 
 void own_ref_ask(struct own *own, struct own_ref *ref);
 void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
 
+uint8_t *own_blob_new(struct own *own, struct own_task *task, size_t size); /* NULL without memory */
 void own_blob_free(struct own *own, struct own_task *task);
 void own_task_finish(struct own *own, struct own_task *task); /* frees it and what it holds */
 void own_task_fail(struct own *own, struct own_task *task, const struct own_failure *why);
@@ -532,8 +554,18 @@ struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *sp
 struct own_actor *own_actor_borrow(struct own *own, const struct own_actor_wire *wire);
 void own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out);
 void own_actor_drop(struct own *own, struct own_actor *actor);
+/* The actor's own words to its creator: LANE_EXIT, LANE_SAVED. */
+mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct lane_record *record,
+                         const uint8_t *payload);
 void own_actor_kill(struct own *own, struct own_actor *actor, bool restart);
-void own_actor_pump(struct own *own, struct own_actor *actor);
+/* Calls in their queues, one a concurrency group: own_calls.c. */
+struct own_queue *own_actor_queue(struct own_actor *actor, const struct own_task *task);
+mt_status own_actor_add(struct own *own, struct own_actor *actor, struct own_task *task);
+uint32_t  own_actor_pending(const struct own_actor *actor);
+bool      own_actor_has_queued(const struct own_actor *actor);
+void      own_actor_pump(struct own *own, struct own_actor *actor);
+void      own_actor_fail_calls(struct own *own, struct own_actor *actor);
+void      own_actor_ask_where(struct own *own, struct own_actor *actor);
 void own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane *lane);
 void own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create,
                        const struct own_failure *failure);

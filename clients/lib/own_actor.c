@@ -36,12 +36,14 @@ static struct own_actor *actor_new(struct own *own, mt_id id, const char *name, 
 
 static void actor_free(struct own *own, struct own_actor *actor)
 {
-    MT_ASSERT(!actor->queue.first && !actor->lane);
+    MT_ASSERT(!own_actor_has_queued(actor) && !actor->lane);
     mt_map_remove(&own->actors, actor->id);
     if (!mt_id_is_zero(actor->monitor))
         own_monitor_end(own, actor->monitor);
     if (actor->create)
         own_task_finish(own, actor->create);
+    if (actor->snapshot)
+        own_ref_drop(own, actor->snapshot);
     if (actor->cls)
         own_class_retire(own, actor->cls);
     while (actor->askers) {
@@ -49,6 +51,7 @@ static void actor_free(struct own *own, struct own_actor *actor)
         actor->askers = asker->next;
         free(asker);
     }
+    free(actor->groups);
     free(actor->failure);
     free(actor);
 }
@@ -120,19 +123,6 @@ void own_actor_failure(const struct own_actor *actor, const char *method, struct
     snprintf(out->function, sizeof out->function, "%.31s.%.31s", actor->name, method ? method : "");
 }
 
-static void fail_calls(struct own *own, struct own_actor *actor)
-{
-    for (struct own_task *task; (task = own_queue_pop(&actor->queue));) {
-        struct own_failure f;
-        own_actor_failure(actor, task->name, &f);
-        f.outcome = task->attempt ? 2 : 0; /* a call that waits for its retry may have run */
-        if (task == actor->create)
-            continue;
-        own_task_set_failed(own, task, &f);
-        own_task_finish(own, task);
-    }
-}
-
 static void actor_die(struct own *own, struct own_actor *actor, const struct own_failure *why)
 {
     if (actor->state == OWN_ACTOR_DEAD)
@@ -143,7 +133,7 @@ static void actor_die(struct own *own, struct own_actor *actor, const struct own
         *actor->failure = *why;
     else
         MT_ASSERT(!"no memory for the reason of an actor's death");
-    fail_calls(own, actor);
+    own_actor_fail_calls(own, actor);
     answer_askers(own, actor);
     if (actor->is_mine) {
         own_class_demand(own, actor->cls, 0);
@@ -185,6 +175,7 @@ struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *sp
     actor->call_retries = call_retries;
     snprintf(actor->space, sizeof actor->space, "%s", space);
     snprintf(actor->public_name, sizeof actor->public_name, "%s", public_name ? public_name : "");
+    actor->create_options = create->create_options;
     actor->cls = own_class_get(own, spec, actor->id);
     call.cls = actor->cls;
     call.actor = actor;
@@ -266,6 +257,7 @@ void own_actor_reply(struct own *own, const struct own_request *request, const s
             actor_die_of(own, actor, reply->code, text);
         else if (actor->state != OWN_ACTOR_DEAD)
             own_class_demand(own, actor->cls, 1);
+        actor->is_named = true;
     } else if (request->kind == CTL_LANE_WANT && reply->code) {
         actor->is_asking = false;
         if (reply->code != MT_EACTOR_DIED)
@@ -275,9 +267,9 @@ void own_actor_reply(struct own *own, const struct own_request *request, const s
     }
 }
 
-/* ---- calling ---- */
+/* ---- where it is: a caller hears ---- */
 
-static void ask_where(struct own *own, struct own_actor *actor)
+void own_actor_ask_where(struct own *own, struct own_actor *actor)
 {
     struct own_msg_where where = {.actor = actor->id, .incarnation = actor->incarnation};
     if (actor->is_asking || actor->is_mine)
@@ -285,35 +277,6 @@ static void ask_where(struct own *own, struct own_actor *actor)
     actor->is_asking = true;
     own_watch_peer(own, actor->id.process, actor->owner_node);
     own_send_message(own, actor->id.process, actor->owner_node, OWN_MSG_WHERE, &where, sizeof where, NULL, 0);
-}
-
-static bool may_send(const struct own_actor *actor, const struct own_task *task)
-{
-    if (task->waiting_for)
-        return false;
-    return task->kind == LANE_CREATE ? actor->state != OWN_ACTOR_ALIVE : actor->state == OWN_ACTOR_ALIVE;
-}
-
-void own_actor_pump(struct own *own, struct own_actor *actor)
-{
-    if (actor->state == OWN_ACTOR_DEAD) {
-        fail_calls(own, actor);
-        return;
-    }
-    if (!actor->lane) {
-        if (actor->queue.first || actor->watch_count)
-            ask_where(own, actor);
-        return;
-    }
-    while (actor->queue.first && actor->lane && may_send(actor, actor->queue.first)) {
-        struct own_task *task = own_queue_pop(&actor->queue);
-        if (!own_task_ready(own, task))
-            continue;
-        if (!own_lane_send(own, actor->lane, task)) {
-            own_queue_push_front(&actor->queue, task);
-            break;
-        }
-    }
 }
 
 static void news_of_death(struct own *own, const struct own_actor *actor, uint32_t incarnation,
@@ -383,6 +346,80 @@ static void news_of_death(struct own *own, const struct own_actor *actor, uint32
         (void)mt_vec_push(&own->out.deaths, news).code;
 }
 
+/* Puts the snapshot behind the arguments of create; an older one goes. */
+static mt_status create_from_snapshot(struct own *own, struct own_actor *actor)
+{
+    struct own_task  *create = actor->create;
+    struct own_ref   *ref = actor->snapshot;
+    struct lane_value value = {.type = 'y'};
+    struct lane_ref   wire;
+    const void       *bytes = &wire;
+    uint32_t          options = actor->create_options | OWN_CREATE_HAS_STATE;
+    uint8_t           all[LANE_RECORD_MAX] = {0}, *blob;
+    if (!actor->create_size)
+        actor->create_size = create->blob_size;
+    if (ref->state == OWN_REF_PLACE) {
+        wire = ref->value.place;
+        value.flags = LANE_VALUE_SHARED;
+        value.size = sizeof wire;
+    } else {
+        value.size = ref->size;
+        bytes = own_ref_bytes(ref);
+    }
+    size_t size = actor->create_size + sizeof value + ((value.size + 7u) & ~7u);
+    if (size > LANE_RECORD_MAX - LANE_RECORD_SIZE)
+        return mt_error(MT_EINVAL, 0, "create with a snapshot");
+    memcpy(all, create->blob, actor->create_size);
+    memcpy(all + sizeof(uint32_t), &options, sizeof options);
+    memcpy(all + actor->create_size, &value, sizeof value);
+    memcpy(all + actor->create_size + sizeof value, bytes, value.size);
+    own_blob_free(own, create);
+    own->queued_bytes -= create->blob_size;
+    create->blob_size = 0;
+    blob = own_blob_new(own, create, size);
+    if (!blob)
+        return mt_error(MT_ENOMEM, 0, "create with a snapshot");
+    memcpy(blob, all, size);
+    own->queued_bytes += size;
+    create->blob = blob;
+    create->blob_size = (uint32_t)size;
+    return mt_ok();
+}
+
+mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct lane_record *record,
+                         const uint8_t *payload)
+{
+    size_t            size = record->length - LANE_RECORD_SIZE;
+    struct lane_value value;
+    struct lane_ref   place;
+    struct own_ref   *ref;
+    if (!actor || !actor->is_mine)
+        return mt_error(MT_EPROTO, 0, "news of an actor that is not ours");
+    if (record->kind == LANE_EXIT) {
+        actor->is_ending = actor->has_exited = true;
+        return mt_ok();
+    }
+    if (size < sizeof value)
+        return mt_error(MT_EPROTO, 0, "a snapshot that is too short");
+    shm_read(&value, payload, sizeof value);
+    if (value.size > size - sizeof value || (value.flags & LANE_VALUE_SHARED && value.size != sizeof place))
+        return mt_error(MT_EPROTO, 0, "a snapshot that runs past its record");
+    ref = own_ref_new(own, own_id_next(own));
+    if (!ref)
+        return mt_ok(); /* the older one stands */
+    if (value.flags & LANE_VALUE_SHARED) {
+        shm_read(&place, payload + sizeof value, sizeof place);
+        ref->flags |= OWN_REF_ESCAPED;
+        own_ref_set_place(own, ref, &place);
+    } else {
+        own_ref_set_inline(own, ref, value.type, payload + sizeof value, value.size);
+    }
+    if (actor->snapshot)
+        own_ref_drop(own, actor->snapshot);
+    actor->snapshot = ref;
+    return mt_ok();
+}
+
 static void restart_or_die(struct own *own, struct own_actor *actor, const struct ctl_ended *why)
 {
     struct own_failure f;
@@ -393,6 +430,10 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
         actor->incarnation++;
         if (actor->create) {
             struct own_task *create = actor->create;
+            if (actor->snapshot && create_from_snapshot(own, actor).code) {
+                actor_die_of(own, actor, MT_EINVAL, "the arguments of create and the snapshot do not fit into one record");
+                return;
+            }
             actor->create = NULL;
             create->attempt = (uint16_t)actor->incarnation;
             create->state = OWN_QUEUED;
@@ -403,7 +444,8 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
     const char *end = memchr(why->text, '\n', sizeof why->text); /* a backtrace follows */
     size_t      first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
     own_failure_set(&f, MT_EACTOR_DIED, "actor %s (incarnation %u) is dead: %.*s", actor->name, actor->incarnation,
-                    first ? (int)first : 400, first ? why->text : "it was ended");
+                    first && !actor->has_exited ? (int)first : 400,
+                    actor->has_exited ? "it ended of its own will" : first ? why->text : "it was ended");
     if (end)
         snprintf(f.backtrace, sizeof f.backtrace, "%.*s", (int)(sizeof why->text - first - 1), end + 1);
     f.pid = why->pid;
@@ -494,6 +536,8 @@ struct own_actor *own_actor_borrow(struct own *own, const struct own_actor_wire 
     if (!actor)
         return NULL;
     actor->owner_node = wire->owner_node;
+    actor->any_order = wire->options & OWN_ACTOR_ANY_ORDER;
+    actor->call_retries = wire->options >> 8 == 0xffffff ? -1 : (int32_t)(wire->options >> 8);
     if (wire->id.process == own->process)
         actor_die_of(own, actor, MT_EACTOR_DIED, "it has ended");
     return actor;
@@ -505,6 +549,7 @@ void own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out)
     out->id = actor->id;
     out->type = actor->type;
     out->owner_node = actor->owner_node;
+    out->options = (uint32_t)actor->call_retries << 8 | (actor->any_order ? OWN_ACTOR_ANY_ORDER : 0);
     memcpy(out->name, actor->name, sizeof out->name);
 }
 
@@ -517,7 +562,7 @@ void own_actor_drop(struct own *own, struct own_actor *actor)
 
 static bool is_idle(const struct own_actor *actor)
 {
-    return !actor->queue.first && (!actor->lane || actor->lane->inflight == 0);
+    return own_actor_pending(actor) == 0;
 }
 
 /* Nobody here holds it any more: once its calls are done, the creator ends it and a caller leaves the lane. */
@@ -550,7 +595,7 @@ void own_actor_tick(struct own *own)
         struct own_actor *actor = entry->value.ptr;
         if (actor->holds == 0)
             actor_release(own, actor);
-        else if (actor->queue.first)
+        else if (own_actor_has_queued(actor))
             own_actor_pump(own, actor);
     }
 }

@@ -130,8 +130,10 @@ static enum own_cancelled cancel_task(struct own *own, struct own_task *task, ui
     task->cancel |= (uint8_t)(OWN_CANCEL_ASKED | (flags & (OWN_CANCEL_FORCE | OWN_CANCEL_RECURSIVE)));
     if (task->state == OWN_SENT)
         return cancel_sent(own, task);
-    if (actor)
-        own_queue_remove(&actor->queue, task);
+    if (actor && actor->any_order && task->waiting_for)
+        actor->pending_outside--;
+    else if (actor)
+        own_queue_remove(own_actor_queue(actor, task), task);
     else if (task->state == OWN_QUEUED)
         own_class_remove(task->cls, task);
     own_cancel_done(own, task);

@@ -4,7 +4,8 @@
  *
  * Owns:   every struct own_lane; borrows its memory from the shell until it stands in out->unmap.
  * Thread: the caller's, under the owner lock.
- * Always: tasks[slot] is the task of that slot, and inflight counts them; a slot is reused only when it is empty.
+ * Always: tasks[slot] is the task of that slot, and inflight counts them; a slot is reused only when it is empty. A
+ *         task's slot is its sequence modulo the slots.
  *
  * After a death the completion ring is drained first, with what the worker wrote there and did not publish, then the
  * claims are read: PENDING has not run and costs no retry; RUNNING may have run and costs one.
@@ -12,6 +13,7 @@
 #include "clients/lib/own.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 enum { PUBLISH_MAX = 16, PUBLISH_HUNGRY = 4 };
@@ -51,17 +53,33 @@ void own_lane_publish(struct own *own, struct own_lane *lane)
         own_wake(own, lane->peer);
 }
 
+/* The sequence of the next record: the next one, but calls of a concurrent actor that take long keep their slots, so
+ * those are passed over. 0: every slot is taken, or the one of the next task is. */
+static uint64_t sequence_next(const struct own_lane *lane)
+{
+    uint64_t sequence = lane->next_sequence;
+    if (lane->inflight == LANE_SLOTS)
+        return 0;
+    while (lane->tasks[sequence & (LANE_SLOTS - 1)]) {
+        if (!lane->actor)
+            return 0;
+        sequence++;
+    }
+    return sequence;
+}
+
 bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task)
 {
-    uint64_t            sequence = lane->next_sequence;
+    uint64_t            sequence = sequence_next(lane);
     uint32_t            slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
     uint32_t            length = LANE_RECORD_SIZE + task->blob_size;
     uint8_t            *at;
     struct lane_record  record = {.length = length, .kind = task->kind,
-                                  .flags = task->is_limited ? LANE_TASK_LIMITED : 0, .epoch = own->epoch,
+                                  .flags = (uint16_t)((task->is_limited ? LANE_TASK_LIMITED : 0) |
+                                                      task->group << LANE_CALL_GROUP_SHIFT), .epoch = own->epoch,
                                   .sequence = sequence, .id = task->id, .attempt = task->attempt, .slot = slot,
                                   .trace = task->submitted_ns, .aux = task->function};
-    if (lane->tasks[slot])
+    if (!sequence)
         return false;
     at = lane_ring_reserve(&lane->forward, length);
     if (!at)
@@ -111,7 +129,7 @@ static void task_back(struct own *own, struct own_task *task)
         return;
     }
     if (task->actor)
-        own_queue_push_front(&task->actor->queue, task);
+        own_queue_push_front(own_actor_queue(task->actor, task), task);
     else
         own_class_push_back(task->cls, task);
 }
@@ -200,6 +218,8 @@ static mt_status lane_outcome(struct own *own, struct own_lane *lane, const stru
 
     if (record->kind == LANE_END)
         return mt_ok(); /* CTL_ENDED follows from the raylet */
+    if (record->kind == LANE_EXIT || record->kind == LANE_SAVED)
+        return own_actor_says(own, lane->actor, record, payload);
     if (!task || !mt_id_equal(task->id, record->id) || task->attempt != record->attempt)
         return record->kind == LANE_RETURNED || record->kind == LANE_DONE
                    ? mt_error(MT_EPROTO, 0, "an outcome for a slot that is not under way")
@@ -333,6 +353,25 @@ static void settle_slot(struct own *own, struct own_lane *lane, struct own_task 
     own_task_retry_or_fail(own, task, &failure);
 }
 
+static int newest_first(const void *a, const void *b)
+{
+    const struct own_task *const *x = a, *const *y = b;
+    return (*x)->sequence < (*y)->sequence ? 1 : -1;
+}
+
+/* Newest first, so that what goes back to the front of its queue keeps its order. */
+static void settle_all(struct own *own, struct own_lane *lane, const struct ctl_ended *why)
+{
+    struct own_task *tasks[LANE_SLOTS];
+    size_t           count = 0;
+    for (int slot = 0; slot < LANE_SLOTS; slot++)
+        if (lane->tasks[slot])
+            tasks[count++] = lane->tasks[slot];
+    qsort(tasks, count, sizeof *tasks, newest_first);
+    for (size_t i = 0; i < count; i++)
+        settle_slot(own, lane, tasks[i], why);
+}
+
 /* What the worker had finished when it died, and not yet shown. */
 static void take_unpublished(struct own *own, struct own_lane *lane)
 {
@@ -364,11 +403,7 @@ void own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_end
 
     own_lane_poll(own, lane);
     take_unpublished(own, lane);
-    for (uint64_t back = 1; back <= LANE_SLOTS && back < lane->next_sequence; back++) {
-        struct own_task *task = lane->tasks[(lane->next_sequence - back) & (LANE_SLOTS - 1)];
-        if (task)
-            settle_slot(own, lane, task, why);
-    }
+    settle_all(own, lane, why);
     MT_ASSERT(lane->inflight == 0);
     lane_unlink(own, lane);
     (void)mt_vec_push(&own->out.unmap, lane->memory).code; /* without memory for the note it stays mapped */

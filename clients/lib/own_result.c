@@ -79,6 +79,8 @@ void own_results_again(struct own *own, struct own_task *task)
 
 uint32_t own_results_word(const struct own_task *task)
 {
+    if (task->kind == LANE_CREATE)
+        return task->actor->create_options;
     return task->results->stream ? LANE_STREAM | task->results->stream->ahead : task->results->count;
 }
 

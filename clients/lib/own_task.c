@@ -104,7 +104,7 @@ static uint8_t *blob_medium(struct own *own)
     return blob;
 }
 
-static uint8_t *blob_new(struct own *own, struct own_task *task, size_t size)
+uint8_t *own_blob_new(struct own *own, struct own_task *task, size_t size)
 {
     return size <= OWN_BLOB_SMALL ? task->small : size <= OWN_BLOB_MEDIUM ? blob_medium(own) : malloc(size);
 }
@@ -213,7 +213,7 @@ static size_t value_size(const struct own_arg *arg)
 static mt_status encode(struct own *own, struct own_task *task, const struct own_arg *args, int argc)
 {
     size_t   size = sizeof(struct lane_call_head);
-    struct lane_call_head head = {(uint32_t)argc, task->results ? own_results_word(task) : 1};
+    struct lane_call_head head = {(uint32_t)argc, task->results || task->kind == LANE_CREATE ? own_results_word(task) : 1};
     uint8_t *at;
     struct lane_limits limits;
     memcpy(&limits, task->small, sizeof limits);
@@ -222,7 +222,7 @@ static mt_status encode(struct own *own, struct own_task *task, const struct own
     size += task->is_limited ? sizeof limits : 0;
     if (size > LANE_RECORD_MAX - LANE_RECORD_SIZE)
         return mt_error(MT_EINVAL, 0, "inline arguments exceed 16 KiB: put large values into the object store");
-    task->blob = blob_new(own, task, size);
+    task->blob = own_blob_new(own, task, size);
     if (!task->blob) {
         task->blob = task->small;
         return mt_error(MT_ENOMEM, 0, "task arguments");
@@ -355,6 +355,10 @@ void own_task_argument_ready(struct own *own, struct own_task *task, struct own_
     (void)ref;
     if (--task->waiting_for)
         return;
+    if (actor && actor->any_order && task->kind == LANE_CALL) {
+        actor->pending_outside--;
+        own_queue_push(own_actor_queue(actor, task), task);
+    }
     if (actor) {
         own_actor_pump(own, actor);
     } else if (own_task_ready(own, task)) {
@@ -376,6 +380,7 @@ static void task_fill(struct own *own, struct own_task *task, const struct own_c
     task->attempt = 0;
     task->state = OWN_WAITING;
     task->retry_on_error = call->retry_on_error;
+    task->group = call->group;
     task->cancel = 0;
     task->parent = own->run.number;
     own->run_submits = true;
@@ -432,8 +437,9 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call)
         return ref;
     }
     if (task->actor) {
-        own_queue_push(&task->actor->queue, task);
-        own_actor_pump(own, task->actor);
+        st = own_actor_add(own, task->actor, task);
+        if (st.code)
+            task_fail_status(own, task, st);
     } else if (!task->waiting_for && own_task_ready(own, task)) {
         own_class_push(own, call->cls, task);
         own_class_pump(own, call->cls);
@@ -458,9 +464,9 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
         own_results_again(own, task);
     task->state = OWN_QUEUED;
     if (task->actor && MT_PLANT(MT_PLANT_RETRY_LAST))
-        own_queue_push(&task->actor->queue, task);
+        own_queue_push(own_actor_queue(task->actor, task), task);
     else if (task->actor)
-        own_queue_push_front(&task->actor->queue, task);
+        own_queue_push_front(own_actor_queue(task->actor, task), task);
     else
         own_class_push_back(task->cls, task);
 }

@@ -20,8 +20,20 @@ void wrk_init(struct wrk *wrk, uint32_t epoch)
     wrk->epoch = epoch;
 }
 
+static void calls_free(struct wrk_call *call)
+{
+    while (call) {
+        struct wrk_call *next = call->next;
+        free(call);
+        call = next;
+    }
+}
+
 void wrk_fini(struct wrk *wrk)
 {
+    for (uint32_t i = 0; i < wrk->group_count; i++)
+        calls_free(wrk->groups[i].first);
+    calls_free(wrk->free_calls);
     for (size_t i = 0; i < wrk->lanes.count; i++)
         free(wrk->lanes.data[i]);
     mt_vec_fini(&wrk->lanes);
@@ -83,6 +95,13 @@ static void lane_release(struct wrk_lane *lane)
     lane_ring_release(&lane->forward);
 }
 
+void wrk_lane_consumed(struct wrk_lane *lane)
+{
+    lane_ring_consume(&lane->forward);
+    if (++lane->unreleased >= RECORDS_PER_RELEASE)
+        lane_release(lane);
+}
+
 static void lane_forget(struct wrk *wrk, struct wrk_lane *lane)
 {
     struct ctl_lease message = {.lease = lane->lease};
@@ -113,8 +132,8 @@ static bool report(struct wrk *wrk, struct wrk_lane *lane, uint16_t kind, const 
     return true;
 }
 
-/* Gives back every task that stands in the ring and has not begun. The running one is the first record and stays.
- * False: the completion ring is full; what is left comes back in the next round. */
+/* Gives back every task that stands in the ring and has not begun. The running one is the first record and stays, and so
+ * do calls: they wait for their actor. False: the completion ring is full; what is left comes back in the next round. */
 static bool return_pending(struct wrk *wrk, struct wrk_lane *lane)
 {
     struct lane_consumer ahead = lane->forward; /* looks past the running record */
@@ -139,8 +158,10 @@ static bool return_pending(struct wrk *wrk, struct wrk_lane *lane)
     return true;
 }
 
-static void lane_recalled(struct wrk *wrk, struct wrk_lane *lane)
+void wrk_lane_recalled(struct wrk *wrk, struct wrk_lane *lane)
 {
+    if (lane->inflight)
+        return; /* it ends with the last call of it that runs */
     if (!lane->is_creator && !return_pending(wrk, lane))
         return;
     if (report(wrk, lane, LANE_END, NULL))
@@ -175,7 +196,7 @@ mt_status wrk_control(struct wrk *wrk, const struct lane_record *record, const u
 static void lane_broken(struct wrk *wrk, struct wrk_lane *lane)
 {
     lane->is_recalled = true;
-    lane_recalled(wrk, lane);
+    wrk_lane_recalled(wrk, lane);
 }
 
 static bool lane_claim_next(struct wrk *wrk, struct wrk_lane *lane, struct wrk_run *run)
@@ -223,7 +244,7 @@ bool wrk_next(struct wrk *wrk, struct wrk_run *out)
         struct wrk_lane *lane = wrk->lanes.data[at];
         if (MT_UNLIKELY(lane->is_recalled || shm_load32(&lane_header_of(lane->memory)->recall))) {
             lane->is_recalled = true;
-            lane_recalled(wrk, lane);
+            wrk_lane_recalled(wrk, lane);
             return false; /* the list has changed: the caller comes again */
         }
         if (lane_claim_next(wrk, lane, out)) {
@@ -239,10 +260,10 @@ bool wrk_next(struct wrk *wrk, struct wrk_run *out)
     return false;
 }
 
-bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, const void *payload, size_t size,
-              uint64_t now_ns, uint64_t took_ns)
+/* Writes the outcome of one claimed task and paces its publication. `has_more`: another outcome of the lane comes soon. */
+bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint16_t flags, int32_t code,
+                 int32_t user_code, const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns)
 {
-    struct wrk_run    *run = &wrk->run;
     struct wrk_lane   *lane = run->lane;
     uint16_t           log2_took = took_ns ? (uint16_t)(63 - __builtin_clzll(took_ns)) : 0;
     struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = LANE_DONE,
@@ -256,16 +277,46 @@ bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, 
         return false;
     }
     lane_claim_finish(&lane->claims[record.slot], record.sequence, record.attempt);
-    lane_ring_consume(&lane->forward);
-    wrk->running = NULL;
-    wrk->quick = took_ns < OUTCOME_DELAY_NS ? run->record.aux : 0;
     if (lane->unpublished++ == 0)
         lane->oldest_ns = now_ns;
-    if (lane->unpublished >= OUTCOMES_PER_PUBLISH || now_ns - lane->oldest_ns >= OUTCOME_DELAY_NS ||
-        !lane_ring_has_more(&lane->forward))
+    if (lane->unpublished >= OUTCOMES_PER_PUBLISH || now_ns - lane->oldest_ns >= OUTCOME_DELAY_NS || !has_more)
         lane_publish(wrk, lane);
-    if (++lane->unreleased >= RECORDS_PER_RELEASE)
-        lane_release(lane);
+    return true;
+}
+
+/* Whether a record stands behind the one that peek showed. */
+static bool has_more_behind(struct lane_consumer *c)
+{
+    uint64_t next = c->tail + c->record_bytes;
+    if (c->head_seen == next)
+        c->head_seen = shm_load64_acquire(&c->words->head);
+    return c->head_seen != next;
+}
+
+bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, const void *payload, size_t size,
+              uint64_t now_ns, uint64_t took_ns)
+{
+    struct wrk_lane *lane = wrk->run.lane;
+    if (!wrk_outcome(wrk, &wrk->run, has_more_behind(&lane->forward), flags, code, user_code, payload, size, now_ns,
+                     took_ns))
+        return false;
+    wrk_lane_consumed(lane);
+    wrk->running = NULL;
+    wrk->quick = took_ns < OUTCOME_DELAY_NS ? wrk->run.record.aux : 0;
+    return true;
+}
+
+bool wrk_tell_creator(struct wrk *wrk, uint16_t kind, const void *payload, size_t size)
+{
+    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .epoch = wrk->epoch};
+    for (size_t i = 0; i < wrk->lanes.count; i++) {
+        struct wrk_lane *lane = wrk->lanes.data[i];
+        if (!lane->is_creator)
+            continue;
+        bool ok = lane_ring_push(&lane->back, &record, payload);
+        lane_publish(wrk, lane);
+        return ok;
+    }
     return true;
 }
 
@@ -303,7 +354,7 @@ uint64_t wrk_used(const struct wrk_run *run)
 
 void wrk_block(struct wrk *wrk)
 {
-    if (wrk->is_blocked || !wrk->running)
+    if (wrk->is_blocked || (!wrk->running && !wrk->calls_running))
         return;
     wrk->is_blocked = true;
     for (size_t i = 0; i < wrk->lanes.count; i++) {
@@ -347,8 +398,8 @@ bool wrk_has_work(struct wrk *wrk)
 {
     for (size_t i = 0; i < wrk->lanes.count; i++) {
         struct wrk_lane *lane = wrk->lanes.data[i];
-        if (lane_ring_has_more(&lane->forward) || lane->is_recalled ||
-            shm_load32(&lane_header_of(lane->memory)->recall))
+        if (lane_ring_has_more(&lane->forward) ||
+            ((lane->is_recalled || shm_load32(&lane_header_of(lane->memory)->recall)) && !lane->inflight))
             return true;
     }
     return false;

@@ -12,6 +12,8 @@
 
 #include "clients/lib/own.h"
 
+enum { WRK_GROUPS = 9 }; /* the default one first */
+
 struct wrk_lane {
     uint64_t             lease;
     uint64_t             owner;
@@ -25,6 +27,7 @@ struct wrk_lane {
     struct lane_consumer forward;
     struct lane_producer back;
     uint32_t             unpublished, unreleased;
+    uint32_t             inflight;  /* calls of a concurrent actor that are queued or run */
     uint64_t             oldest_ns; /* when the first unpublished outcome was written */
 };
 
@@ -36,6 +39,21 @@ struct wrk_run {
     size_t             size;
 };
 
+/* One call of a concurrent actor: a copy of its record, so that the ring goes on while it waits and runs. */
+struct wrk_call {
+    struct wrk_call *next;
+    struct wrk_run   run;
+    uint32_t         group;
+    size_t           room; /* of bytes */
+    uint8_t          bytes[];
+};
+
+/* A concurrency group: at most `limit` of its calls run at a time, begun in the order in which they came. */
+struct wrk_group {
+    uint32_t         limit, running;
+    struct wrk_call *first, *last;
+};
+
 struct wrk {
     uint32_t         epoch;
     struct own_out   out;
@@ -44,6 +62,11 @@ struct wrk {
     struct wrk_lane *running; /* lane of the task that runs; NULL between tasks */
     struct wrk_run   run;
     uint64_t         quick; /* the function that ran last, where it was done at once; else 0 */
+    struct wrk_group groups[WRK_GROUPS];
+    uint32_t         group_count; /* 0: one call at a time, from the ring itself */
+    uint32_t         calls_queued, calls_running;
+    bool             is_exiting; /* the actor ends of its own will: no call begins any more */
+    struct wrk_call *free_calls;
     bool             is_blocked;
     bool             is_over; /* the actor's creator has given it up: leave */
 };
@@ -85,6 +108,26 @@ void wrk_retire(struct wrk *wrk);
 unsigned wrk_where_fed(const struct wrk *wrk, uint32_t cpu);
 bool wrk_has_work(struct wrk *wrk);
 
+/* News for the actor's creator: LANE_EXIT, or LANE_SAVED with its value. Shown at once. False: its ring is full; true also
+ * where the creator is gone. */
+bool wrk_tell_creator(struct wrk *wrk, uint16_t kind, const void *payload, size_t size);
+
+/* ---- concurrent actors: wrk_calls.c ---- */
+/* From now on calls are taken by wrk_call_next, wrk_next brings none. `limits` of the default group and the named ones. */
+void wrk_calls_start(struct wrk *wrk, const uint32_t *limits, uint32_t count);
+/* A call that may begin now, claimed; NULL: none. It is given back by wrk_call_done. */
+struct wrk_call *wrk_call_next(struct wrk *wrk);
+/* Whether calls stand in the queues of named groups. */
+bool wrk_other_groups_wait(const struct wrk *wrk);
+/* As wrk_done, for a call of wrk_call_next, in any order. False: the ring is full. */
+bool wrk_call_done(struct wrk *wrk, struct wrk_call *call, uint16_t flags, int32_t code, int32_t user_code,
+                   const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns);
+
+/* ---- between wrk.c and wrk_calls.c ---- */
+bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint16_t flags, int32_t code,
+                 int32_t user_code, const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns);
+void wrk_lane_recalled(struct wrk *wrk, struct wrk_lane *lane);
+void wrk_lane_consumed(struct wrk_lane *lane);
 /* Whether the owner of this run wants it to stop. From any thread, while it runs. */
 static inline bool wrk_is_cancelled(const struct wrk_run *run)
 {

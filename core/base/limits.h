@@ -147,6 +147,7 @@ enum mt_limit {
     MT_RLT_IDLE_MS = 10000,          /* a warm worker beyond the bound goes after this */
     MT_RLT_SPARE_MS = 50,            /* no warm worker for so long: fork one ahead of the next lease */
     MT_RLT_WORKERS_MAX = 1024,       /* processes forked on this node, if the configuration does not say */
+    MT_RLT_STARTING_MAX = 32,        /* workers of one job that start at a time: each has a share of the CPUs to greet */
     MT_RLT_CLASSES_MAX = 4096,       /* per owner */
     MT_RLT_WANTED_MAX = 65536,       /* leases one class may want */
     MT_RLT_MONITORS_MAX = 65536,     /* on one node */
@@ -235,6 +236,13 @@ enum mt_limit {
     MT_LIB_OUTPUT_REPEAT_NS = 5 * 1000 * 1000 * 1000LL, /* a line that other workers print too is counted for so long */
     MT_LIB_OUTPUT_LINGER_MS = 50,        /* at the end: for what workers have just printed */
     MT_LIB_WATCHES_MAX = 4096,
+    MT_LIB_IDLE_NAP_NS = 50 * 1000 * 1000, /* the helper of a worker that has nothing to do looks so often */
+    MT_LIB_CONCURRENCY_MAX = 1024,       /* calls at a time of one actor, or of one of its concurrency groups */
+    MT_ACTOR_GROUPS_MAX = 8,             /* named concurrency groups of an actor type */
+    MT_LIB_GROUP_MAX = 4096,             /* actors of a group */
+    MT_LIB_QUICK_NS = 20 * 1000,         /* a method that took less is run by the thread that serves the actor */
+    MT_LIB_WATCH_NS = 1000 * 1000,       /* such a call that takes longer is left alone: another thread serves */
+    MT_LIB_POOL_ACTIVE_NS = 50 * 1000 * 1000, /* somebody watches for so long after the last quick call */
     MT_LIB_CANCEL_GRACE_MS = 100,        /* forced, and recursive or far away: from telling the worker to SIGKILL */
     MT_LIB_TIMEOUT_GRACE_MS = 500,       /* past its timeout_ms a task is asked to stop; its worker ends after so long */
     MT_LIB_STREAM_AHEAD = 1024,          /* items a generator may be ahead of its consumer, unless set */

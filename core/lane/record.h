@@ -52,9 +52,13 @@ enum lane_kind {
     LANE_ITEM = 15,    /* worker -> owner: one item of the generator that runs; aux: its index, from 0 */
     LANE_ACK = 16,     /* owner -> switch: so many of its items have been used (the credit words are on another node) */
     LANE_REFS = 17,    /* worker -> owner: lane_refs that the value of the DONE to come declares; several add up */
+    LANE_EXIT = 20,    /* actor -> creator: it ends of its own will, so there is no restart */
+    LANE_SAVED = 21,   /* actor -> creator: a lane_value, the snapshot that its next incarnation begins with */
     LANE_CTL = 64,     /* from here on: control records between a process and its raylet (ctl.h) */
 };
 
+/* flags of LANE_CALL: the concurrency group stands in bits 11 to 14, 0 is the default one */
+enum { LANE_CALL_GROUP_SHIFT = 11 };
 /* flags of LANE_TASK */
 enum {
     LANE_TASK_LIMITED = 0x8000, /* the payload's last 8 bytes are a lane_limits */
@@ -111,7 +115,8 @@ struct lane_declared {
 /* The first eight bytes of the arguments of a task or call. */
 struct lane_call_head {
     uint32_t argc;
-    uint32_t results; /* values it shall return, 0 or 1: one; with LANE_STREAM: items it may be ahead of its consumer */
+    uint32_t results; /* values it shall return, 0 or 1: one; with LANE_STREAM: items it may be ahead of its consumer.
+                         Of LANE_CREATE: what the actor's process must know, OWN_CREATE_... */
 };
 enum { LANE_STREAM = 1 << 30, LANE_AHEAD_MAX = 2048, LANE_RESULTS_MAX = 128 };
 

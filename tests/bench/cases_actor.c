@@ -11,12 +11,22 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ACTORS_MAX = MANTA_ARGS_MAX - 1, CLIENT_CALLS = 5000, CLIENTS = 4 };
+enum {
+    ACTORS_MAX = MANTA_ARGS_MAX - 1,
+    CLIENT_CALLS = 5000,
+    CLIENTS = 4,
+    THREADS = 16,        /* as in Ray's case of concurrent calls */
+    ASYNC_CALLS = 1000,  /* calls at a time of Ray's asynchronous actors; ours have threads */
+    CROWD = 1000,        /* actors at a time */
+};
 
 struct actor_step {
     struct bench_step step;
     int               count; /* calls at a time */
+    manta_actor_opts  opts;
     manta_actor      *client;
+    manta_actor      *clients[CLIENTS];
+    manta_actor     **crowd;
     manta_actor      *targets[ACTORS_MAX];
     int               target_count;
     bool              with_put;
@@ -37,7 +47,7 @@ static bool actors_new(struct actor_step *a, int count)
 {
     a->target_count = count < ACTORS_MAX ? count : ACTORS_MAX;
     for (int i = 0; i < a->target_count; i++)
-        a->targets[i] = manta_actor_new("bench_actor", NULL, MANTA_NO_ARGS);
+        a->targets[i] = manta_actor_new("bench_actor", &a->opts, MANTA_NO_ARGS);
     for (int i = 0; i < a->target_count; i++) {
         if (!check_actor(a->targets[i]))
             return false;
@@ -50,6 +60,8 @@ static void actors_free(struct actor_step *a)
     for (int i = 0; i < a->target_count; i++)
         manta_actor_free(a->targets[i]);
     manta_actor_free(a->client);
+    for (int i = 0; i < CLIENTS; i++)
+        manta_actor_free(a->clients[i]);
 }
 
 static double step_calls(struct bench_step *step)
@@ -66,14 +78,30 @@ static double step_calls(struct bench_step *step)
     return ok ? a->count : -1;
 }
 
-static bool run_calls(struct bench *b, struct bench_row *row, int count)
+static bool run_threads(struct bench *b, struct bench_row *row, int count, int threads)
 {
-    struct actor_step a = {.step = {step_calls, b}, .count = count};
+    struct actor_step a = {.step = {step_calls, b}, .count = count, .opts = {.max_concurrency = threads}};
     bool ok = actors_new(&a, 1) && bench_rate(&a.step, row, 1);
     actors_free(&a);
     return ok;
 }
 
+static bool run_calls(struct bench *b, struct bench_row *row, int count)
+{
+    return run_threads(b, row, count, 1);
+}
+static bool run_concurrent(struct bench *b, struct bench_row *row)
+{
+    return run_threads(b, row, BENCH_BATCH, THREADS);
+}
+static bool run_async_actor_sync(struct bench *b, struct bench_row *row)
+{
+    return run_threads(b, row, 1, ASYNC_CALLS);
+}
+static bool run_async_actor(struct bench *b, struct bench_row *row)
+{
+    return run_threads(b, row, BENCH_BATCH, ASYNC_CALLS);
+}
 static bool run_sync(struct bench *b, struct bench_row *row)
 {
     return run_calls(b, row, 1);
@@ -109,12 +137,22 @@ static int actor_count(const struct bench *b)
     return b->cpus > 3 ? b->cpus / 2 : 1;
 }
 
-static bool run_one_to_n(struct bench *b, struct bench_row *row)
+static bool one_to_n(struct bench *b, struct bench_row *row, int threads)
 {
-    struct actor_step a = {.step = {step_one_to_n, b}, .client = manta_actor_new("bench_actor", NULL, MANTA_NO_ARGS)};
+    struct actor_step a = {.step = {step_one_to_n, b}, .opts = {.max_concurrency = threads},
+                           .client = manta_actor_new("bench_actor", NULL, MANTA_NO_ARGS)};
     bool ok = actors_new(&a, actor_count(b)) && check_actor(a.client) && bench_rate(&a.step, row, 1);
     actors_free(&a);
     return ok;
+}
+
+static bool run_one_to_n(struct bench *b, struct bench_row *row)
+{
+    return one_to_n(b, row, 1);
+}
+static bool run_async_one_to_n(struct bench *b, struct bench_row *row)
+{
+    return one_to_n(b, row, ASYNC_CALLS);
 }
 
 /* Four tasks call n actors. */
@@ -132,11 +170,116 @@ static double step_n_to_n(struct bench_step *step)
     return ok ? CLIENTS * CLIENT_CALLS : -1;
 }
 
-static bool run_n_to_n(struct bench *b, struct bench_row *row)
+static bool n_to_n(struct bench *b, struct bench_row *row, int threads)
 {
-    struct actor_step a = {.step = {step_n_to_n, b}};
+    struct actor_step a = {.step = {step_n_to_n, b}, .opts = {.max_concurrency = threads}};
     bool              ok = actors_new(&a, actor_count(b)) && bench_rate(&a.step, row, 1);
     actors_free(&a);
+    return ok;
+}
+static bool run_n_to_n(struct bench *b, struct bench_row *row)
+{
+    return n_to_n(b, row, 1);
+}
+static bool run_async_n_to_n(struct bench *b, struct bench_row *row)
+{
+    return n_to_n(b, row, ASYNC_CALLS);
+}
+
+/* Four actors call four others, each all of them in turn. */
+static double step_four_to_four(struct bench_step *step)
+{
+    struct actor_step *a = mt_container_of(step, struct actor_step, step);
+    manta_arg          args[MANTA_ARGS_MAX];
+    manta_ref         *refs[CLIENTS];
+    bool               ok = true;
+    int                count = client_args(a, CLIENT_CALLS, args);
+    for (int i = 0; i < CLIENTS; i++)
+        refs[i] = manta_actor_call(a->clients[i], "client", count, args);
+    for (int i = 0; i < CLIENTS; i++)
+        ok = bench_value(refs[i], CLIENT_CALLS) && ok;
+    return ok ? CLIENTS * CLIENT_CALLS : -1;
+}
+
+static bool run_four_to_four(struct bench *b, struct bench_row *row)
+{
+    struct actor_step a = {.step = {step_four_to_four, b}};
+    bool              ok = actors_new(&a, CLIENTS);
+    for (int i = 0; i < CLIENTS && ok; i++) {
+        a.clients[i] = manta_actor_new("bench_actor", NULL, MANTA_NO_ARGS);
+        ok = check_actor(a.clients[i]);
+    }
+    ok = ok && bench_rate(&a.step, row, 1);
+    actors_free(&a);
+    return ok;
+}
+
+/* ---- a thousand actors ---- */
+
+/* Every actor of the crowd is called once; all replies are collected. */
+static bool crowd_call(struct actor_step *a)
+{
+    struct bench *b = a->step.b;
+    int64_t       first = b->next;
+    bool          ok = true;
+    b->next += CROWD;
+    for (int i = 0; i < CROWD; i++)
+        b->refs[i] = manta_actor_call(a->crowd[i], "mix", MANTA_ARGS(manta_i64(first + i)));
+    for (int i = 0; i < CROWD; i++)
+        ok = bench_value(b->refs[i], bench_mix(first + i)) && ok;
+    return ok;
+}
+
+static void crowd_new(struct actor_step *a)
+{
+    for (int i = 0; i < CROWD; i++)
+        a->crowd[i] = manta_actor_new("bench_actor", NULL, MANTA_NO_ARGS);
+}
+
+static void crowd_free(struct actor_step *a)
+{
+    for (int i = 0; i < CROWD; i++)
+        manta_actor_free(a->crowd[i]);
+}
+
+/* From the first manta_actor_new until each has answered once. The last thousand have left the node before. */
+static double step_crowd_start(struct bench_step *step)
+{
+    struct actor_step *a = mt_container_of(step, struct actor_step, step);
+    uint64_t           start = bench_now_ns();
+    bool               ok;
+    double             us;
+    crowd_new(a);
+    ok = crowd_call(a);
+    us = (double)(bench_now_ns() - start) / 1000;
+    crowd_free(a);
+    bench_sleep_us(3000 * 1000);
+    return ok ? us / 1e6 : -1;
+}
+
+static bool run_crowd_start(struct bench *b, struct bench_row *row)
+{
+    manta_actor      *crowd[CROWD];
+    struct actor_step a = {.step = {step_crowd_start, b}, .crowd = crowd};
+    return bench_latency(&a.step, row, 0.5, BENCH_SAMPLES_MIN);
+}
+
+static double step_fan_in(struct bench_step *step)
+{
+    struct actor_step *a = mt_container_of(step, struct actor_step, step);
+    uint64_t           start = bench_now_ns();
+    return crowd_call(a) ? (double)(bench_now_ns() - start) / 1e6 : -1;
+}
+
+static bool run_fan_in(struct bench *b, struct bench_row *row)
+{
+    manta_actor      *crowd[CROWD];
+    struct actor_step a = {.step = {step_fan_in, b}, .crowd = crowd};
+    bool              ok;
+    crowd_new(&a);
+    ok = crowd_call(&a) && bench_latency(&a.step, row, 0.5, 1000);
+    crowd_free(&a);
+    bench_sleep_us(3000 * 1000); /* they leave before the next case */
     return ok;
 }
 
@@ -196,6 +339,14 @@ const struct bench_case bench_actor_cases[] = {
     {"n:n actor calls with arg async", "1/s", FLOOR_RING_RATE, true, run_put_args},
     {"actor_sync", "1/s", FLOOR_RING_RATE, true, run_sync},
     {"actor_async", "1/s", FLOOR_RING_RATE, true, run_async_deep},
+    {"1:1 actor calls concurrent", "1/s", FLOOR_RING_RATE, true, run_concurrent},
+    {"1:1 async-actor calls sync", "1/s", FLOOR_RING_RATE, true, run_async_actor_sync},
+    {"1:1 async-actor calls async", "1/s", FLOOR_RING_RATE, true, run_async_actor},
+    {"1:n async-actor calls async", "1/s", FLOOR_RING_RATE, true, run_async_one_to_n},
+    {"n:n async-actor calls async", "1/s", FLOOR_RING_RATE, true, run_async_n_to_n},
+    {"actors_nn", "1/s", FLOOR_RING_RATE, true, run_four_to_four},
+    {"actors_1000", "s", FLOOR_FORK, true, run_crowd_start},
+    {"fan_in", "ms", FLOOR_FUTEX_RTT, true, run_fan_in},
     {"actor_start", "ms", FLOOR_FORK, true, run_start},
     {.id = NULL},
 };
