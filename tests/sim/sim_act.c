@@ -35,10 +35,11 @@ static void socket_down(struct sim *s, struct sim_event *e)
     sim_proc_socket(s, e->target, &record, e->bytes + LANE_RECORD_SIZE, mem, e->arg);
 }
 
+/* A message on the socket; now and then one is so late that later records on the ring overtake it. */
 static struct sim_event *send_down(struct sim *s, struct sim_conn *c, const struct rlt_action *a, const char *name,
                                    void (*fire)(struct sim *, struct sim_event *))
 {
-    uint64_t          at = s->now + sim_between(s, SIM_US, 30 * SIM_US);
+    uint64_t          slow = sim_chance(s, 30000) ? 20 * SIM_MS : 30 * SIM_US, at = s->now + sim_between(s, SIM_US, slow);
     struct sim_event *e;
     if (at <= c->down_at)
         at = c->down_at + 1;
