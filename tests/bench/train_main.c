@@ -46,7 +46,8 @@ static void kill_some(struct killing *k)
     bench_sleep_us(random() % PAUSE_US_MAX); /* so that it comes at any point of a step */
     k->killed_ns = (int64_t)bench_now_ns();
     for (int i = 0; i < k->together; i++)
-        kill(k->pids[(first + i) % k->workers], SIGKILL);
+        if (k->pids[(first + i) % k->workers] > 1) /* 0, not heard of yet, would be everybody */
+            kill(k->pids[(first + i) % k->workers], SIGKILL);
     k->left--;
     k->spare_ready = 0;
 }
