@@ -97,25 +97,28 @@ static mt_status walk_object(struct os_store *store, struct os_segment *segment,
     return mt_ok();
 }
 
+uint32_t os_chunk_says(const struct os_segment *segment, uint32_t chunk, uint32_t *size_class)
+{
+    uint32_t word = shm_load32_acquire(&os_chunk_words(segment->backing.data)[chunk]);
+    uint32_t count = os_chunk_count(word), left = (uint32_t)(segment->size / OS_CHUNK) - chunk;
+    *size_class = os_chunk_class(word);
+    if (*size_class == OS_RUN)
+        return count > 0 && count <= left ? count : 0;
+    return *size_class >= 1 && *size_class <= OS_CLASSES && count == OS_SLAB_CHUNKS && count <= left ? count : 0;
+}
+
 mt_status os_segment_walk(struct os_store *store, struct os_segment *segment, struct os_walk *walk)
 {
     uint32_t chunks = (uint32_t)(segment->size / OS_CHUNK);
-    shm_u32 *words = os_chunk_words(segment->backing.data);
     for (uint32_t i = os_head_chunks(segment->size); i < chunks;) {
-        uint32_t word = shm_load32_acquire(&words[i]);
-        uint32_t size_class = os_chunk_class(word), count = os_chunk_count(word);
+        uint32_t size_class, count = os_chunk_says(segment, i, &size_class);
         uint64_t start = (uint64_t)i * OS_CHUNK;
-        if (size_class == OS_RUN && count > 0 && count <= chunks - i) {
+        if (count > 0 && size_class == OS_RUN)
             MT_TRY(walk_object(store, segment, start, walk));
-            i += count;
-        } else if (size_class >= 1 && size_class <= OS_CLASSES && count == OS_SLAB_CHUNKS &&
-                   count <= chunks - i) {
-            for (uint32_t at = 0; at + class_sizes[size_class] <= OS_SLAB; at += class_sizes[size_class])
-                MT_TRY(walk_object(store, segment, start + at, walk));
-            i += OS_SLAB_CHUNKS;
-        } else {
-            i++; /* free, or nonsense, which holds nothing */
-        }
+        for (uint32_t at = 0; count > 0 && size_class != OS_RUN && at + class_sizes[size_class] <= OS_SLAB;
+             at += class_sizes[size_class])
+            MT_TRY(walk_object(store, segment, start + at, walk));
+        i += count ? count : 1; /* none: free, or nonsense, which holds nothing */
     }
     return mt_ok();
 }

@@ -40,23 +40,18 @@ static bool is_done(const struct listing *l)
 static uint64_t list_segment(struct listing *l, uint64_t offset)
 {
     uint64_t size = l->segment->size;
-    uint32_t chunks = (uint32_t)(size / OS_CHUNK), head = os_head_chunks(size);
-    shm_u32 *words = os_chunk_words(l->segment->backing.data);
-    for (uint32_t i = head; i < chunks;) {
-        uint32_t word = shm_load32_acquire(&words[i]);
-        uint32_t size_class = os_chunk_class(word), count = os_chunk_count(word);
-        uint64_t start = (uint64_t)i * OS_CHUNK;
-        bool     is_slab = size_class >= 1 && size_class <= OS_CLASSES && count == OS_SLAB_CHUNKS && count <= chunks - i;
-        bool     is_run = size_class == OS_RUN && count > 0 && count <= chunks - i;
-        uint64_t step = is_slab ? class_sizes[size_class] : OS_SLAB;
-        for (uint64_t at = start; (is_slab || is_run) && at + step <= start + OS_SLAB; at += step) {
+    uint32_t chunks = (uint32_t)(size / OS_CHUNK);
+    for (uint32_t i = os_head_chunks(size); i < chunks;) {
+        uint32_t size_class, count = os_chunk_says(l->segment, i, &size_class);
+        uint64_t start = (uint64_t)i * OS_CHUNK, step = size_class == OS_RUN || !count ? OS_SLAB : class_sizes[size_class];
+        for (uint64_t at = start; count > 0 && at + step <= start + OS_SLAB; at += step) {
             if (at < offset)
                 continue;
             if (is_done(l))
                 return at;
             list_place(l, at);
         }
-        i += is_slab ? OS_SLAB_CHUNKS : is_run ? count : 1;
+        i += count ? count : 1;
     }
     return size;
 }

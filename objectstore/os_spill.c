@@ -94,23 +94,12 @@ static void consider(struct search *s, const struct os_segment *segment, uint64_
     s->bytes += object.size;
 }
 
-/* The word of the first chunk of a slab or run, if it says something that is possible. Returns its chunks, else 0. */
-static uint32_t chunk_says(const struct os_segment *segment, uint32_t chunk, uint32_t *size_class)
-{
-    uint32_t word = shm_load32_acquire(&os_chunk_words(segment->backing.data)[chunk]);
-    uint32_t count = os_chunk_count(word), left = (uint32_t)(segment->size / OS_CHUNK) - chunk;
-    *size_class = os_chunk_class(word);
-    if (*size_class == OS_RUN)
-        return count > 0 && count <= left ? count : 0;
-    return *size_class >= 1 && *size_class <= OS_CLASSES && count == OS_SLAB_CHUNKS && count <= left ? count : 0;
-}
-
 static void search_segment(struct search *s, const struct os_segment *segment)
 {
     uint32_t chunks = (uint32_t)(segment->size / OS_CHUNK);
     s->living = 0;
     for (uint32_t i = os_head_chunks(segment->size); i < chunks && s->bytes < s->goal;) {
-        uint32_t size_class, count = chunk_says(segment, i, &size_class);
+        uint32_t size_class, count = os_chunk_says(segment, i, &size_class);
         uint64_t start = (uint64_t)i * OS_CHUNK;
         if (count > 0 && size_class == OS_RUN)
             consider(s, segment, start, !s->small);
@@ -191,20 +180,16 @@ bool os_store_lives(const struct os_store *store, const struct lane_ref *ref)
            mt_id_equal(object.id, ref->id);
 }
 
-static uint32_t pins_of(const struct os_store *store, uint64_t place)
+bool os_store_is_pinned(const struct os_store *store, const struct lane_ref *ref)
 {
-    uint32_t pins = 0;
+    uint64_t place = os_place_word(ref->segment, ref->offset);
     for (struct os_process *process = store->processes; process; process = process->next) {
         uint32_t high = os_pins_high(process->pins);
         for (uint32_t slot = 0; slot < high; slot++)
-            pins += os_pins_look(process->pins, slot) == place;
+            if (os_pins_look(process->pins, slot) == place)
+                return true;
     }
-    return pins;
-}
-
-bool os_store_is_pinned(const struct os_store *store, const struct lane_ref *ref)
-{
-    return pins_of(store, os_place_word(ref->segment, ref->offset)) > 0;
+    return false;
 }
 
 /* --- taking --------------------------------------------------------------------------------------------------- */
@@ -236,7 +221,7 @@ mt_status os_store_take(struct os_store *store, const struct lane_ref *victim)
 uint64_t os_run_bytes(const struct os_segment *segment, uint64_t offset)
 {
     uint32_t size_class, chunk = (uint32_t)(offset / OS_CHUNK);
-    uint32_t count = offset % OS_CHUNK == 0 ? chunk_says(segment, chunk, &size_class) : 0;
+    uint32_t count = offset % OS_CHUNK == 0 ? os_chunk_says(segment, chunk, &size_class) : 0;
     return count > 0 && size_class == OS_RUN ? (uint64_t)count * OS_CHUNK : 0;
 }
 
@@ -290,59 +275,4 @@ void os_store_withheld_forget(struct os_store *store, struct os_segment *segment
         if (store->withheld.data[i].place >> 40 != segment->number)
             store->withheld.data[kept++] = store->withheld.data[i];
     store->withheld.count = kept;
-}
-
-/* --- listing -------------------------------------------------------------------------------------------------- */
-
-static bool list_one(const struct os_store *store, const struct os_segment *segment, uint64_t offset, struct os_listed *out)
-{
-    struct os_object object;
-    uint64_t         place = os_place_word(segment->number, offset);
-    if (!os_object_read(segment, offset, &object))
-        return false;
-    *out = (struct os_listed){.ref = {.id = object.id, .owner_node = object.owner_node, .node = store->config.node,
-                                      .segment = segment->number, .generation = object.generation, .offset = offset,
-                                      .size = object.size, .job = segment->job, .type = object.type},
-                              .writer = segment->writer,
-                              .pins = pins_of(store, place),
-                              .is_copy = is_copy(store, object.id, place)};
-    return true;
-}
-
-/* From the place after `*offset` (0: the first) on. */
-static uint32_t list_segment(const struct os_store *store, const struct os_segment *segment, uint64_t *offset,
-                             struct os_listed *out, uint32_t max)
-{
-    uint32_t count = 0, chunks = (uint32_t)(segment->size / OS_CHUNK);
-    for (uint32_t i = os_head_chunks(segment->size); i < chunks && count < max;) {
-        uint32_t size_class, words = chunk_says(segment, i, &size_class);
-        uint64_t start = (uint64_t)i * OS_CHUNK, end = size_class == OS_RUN ? 1 : OS_SLAB;
-        uint32_t step = size_class == OS_RUN || words == 0 ? OS_SLAB : class_sizes[size_class];
-        for (uint64_t at = 0; words > 0 && (at == 0 || at + step <= end) && count < max; at += step) {
-            if (start + at <= *offset)
-                continue;
-            *offset = start + at;
-            count += list_one(store, segment, *offset, &out[count]);
-        }
-        i += words ? words : 1;
-    }
-    return count;
-}
-
-uint32_t os_store_list(const struct os_store *store, uint32_t *segment, uint64_t *offset, struct os_listed *out, uint32_t max)
-{
-    uint32_t count = 0;
-    for (const struct os_segment *s = store->first; s; s = s->next) {
-        if (s->number < *segment)
-            continue;
-        if (s->number > *segment)
-            *offset = 0;
-        *segment = s->number;
-        count += list_segment(store, s, offset, out + count, max - count);
-        if (count == max)
-            return count;
-    }
-    *segment = 0;
-    *offset = 0;
-    return count;
 }

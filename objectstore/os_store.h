@@ -174,17 +174,6 @@ bool os_store_is_pinned(const struct os_store *store, const struct lane_ref *ref
 /* Bytes of memory that the store holds now: of its segments, without what is withheld. */
 uint64_t os_store_bytes(const struct os_store *store);
 
-/* --- listing: os_spill.c ---------------------------------------------------------------------------------------- */
-
-struct os_listed {
-    struct lane_ref ref;
-    uint64_t        writer; /* 0: it is dead */
-    uint32_t        pins;   /* processes that pin it */
-    bool            is_copy;
-};
-/* Living objects after (*segment, *offset), which move on (both 0 at first, and at the end). Returns how many, at most `max`. */
-uint32_t os_store_list(const struct os_store *store, uint32_t *segment, uint64_t *offset, struct os_listed *out, uint32_t max);
-
 /* --- copies of objects of other nodes ----------------------------------------------------------------------- */
 
 /* Remembers that this node has a copy of object `ref->id`, at `ref`. EEXIST; ENOMEM. */

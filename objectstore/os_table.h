@@ -92,6 +92,8 @@ static inline shm_u32 *os_generation_at(const struct os_segment *segment, uint64
 {
     return (shm_u32 *)segment->backing.generations + offset / OS_UNIT;
 }
+/* The word of the first chunk of a slab or run, if it says something that is possible. Returns its chunks, else 0. */
+uint32_t os_chunk_says(const struct os_segment *segment, uint32_t chunk, uint32_t *size_class);
 /* Copies the header at `offset` if a whole, living object is there. The writer may be changing it, or be hostile. */
 bool os_object_read(const struct os_segment *segment, uint64_t offset, struct os_object *out);
 /* The object at `offset` is dead, or on disk. Nothing has changed on failure. */

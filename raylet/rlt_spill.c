@@ -418,27 +418,6 @@ bool sh_spill_keeps(struct sh *sh, const struct os_action *close)
     return s && s->writes > 0 && mt_vec_push(&s->closes, *close).code == 0;
 }
 
-uint32_t sh_spill_list(const struct sh *sh, struct ctl_objects *at, struct ctl_object *out, uint32_t max)
-{
-    uint64_t seen = 0;
-    uint32_t count = 0;
-    if (sh->spill)
-        MT_MAP_EACH(&sh->spill->all, entry) {
-            const struct spilled *v = entry->value.ptr;
-            if (v->state == SPILLED_HERE || seen++ < at->offset)
-                continue;
-            if (count == max) {
-                at->offset += count;
-                return count;
-            }
-            out[count++] = (struct ctl_object){.id = v->ref.id, .size = v->ref.size, .job = v->ref.job,
-                                               .owner_node = v->ref.owner_node, .flags = CTL_OBJECT_SPILLED,
-                                               .type = v->ref.type};
-        }
-    *at = (struct ctl_objects){0};
-    return count;
-}
-
 /* ---- start and end ---- */
 
 mt_status sh_spill_start(struct sh *sh)

@@ -376,67 +376,6 @@ static bool object_record(struct sh_store *s, struct sh_conn *c, const struct rl
     return false; /* the core knows the way to its node, and to other copies */
 }
 
-/* ---- listing ---- */
-
-enum { LIST_MAX = (CTL_MESSAGE_MAX - (int)sizeof(struct ctl_reply) - (int)sizeof(struct ctl_objects)) /
-                  (int)sizeof(struct ctl_object) };
-struct list_reply {
-    struct ctl_reply   reply;
-    struct ctl_objects next;
-    struct ctl_object  objects[LIST_MAX];
-};
-
-static uint32_t list_memory(struct sh_store *s, struct ctl_objects *at, struct ctl_object *out)
-{
-    struct os_listed listed[LIST_MAX];
-    uint32_t         count = os_store_list(s->store, &at->segment, &at->offset, listed, LIST_MAX);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct lane_ref *ref = &listed[i].ref;
-        out[i] = (struct ctl_object){.id = ref->id, .size = ref->size, .writer = listed[i].writer, .job = ref->job,
-                                     .owner_node = ref->owner_node, .segment = ref->segment, .pins = listed[i].pins,
-                                     .flags = listed[i].is_copy ? CTL_OBJECT_COPY : 0, .type = ref->type};
-    }
-    at->spilled = at->segment == 0;
-    return count;
-}
-
-static void list(struct sh_store *s, struct sh_conn *c, mt_id request, struct ctl_objects at)
-{
-    struct list_reply *r = calloc(1, sizeof *r);
-    uint32_t           count;
-    if (!r) {
-        sh_store_refuse(s->sh, c->conn, request, mt_error(MT_ENOMEM, 0, "a list of objects"), NULL);
-        return;
-    }
-    r->next = at;
-    count = at.spilled ? sh_spill_list(s->sh, &r->next, r->objects, LIST_MAX) : list_memory(s, &r->next, r->objects);
-    r->reply.size = (uint32_t)(sizeof r->next + count * sizeof r->objects[0]);
-    sh_store_send_down(s->sh, c->conn, CTL_REPLY, request, r, sizeof r->reply + r->reply.size);
-    free(r);
-}
-
-/* CTL_OP_OBJECTS is for this file; other requests are the core's. */
-static bool list_request(struct sh *sh, struct sh_conn *c, const struct rlt_event *e)
-{
-    struct ctl_request ask;
-    struct ctl_objects at;
-    size_t             size = e->record.length - LANE_RECORD_SIZE;
-    if (e->record.kind != CTL_REQUEST || size < sizeof ask)
-        return false;
-    memcpy(&ask, e->payload, sizeof ask);
-    if (ask.op != CTL_OP_OBJECTS)
-        return false;
-    if (!c || !c->process)
-        return true;
-    if (size < sizeof ask + sizeof at) {
-        sh_store_refuse(sh, c->conn, e->record.id, mt_error(MT_EPROTO, 0, "a question for objects is cut short"), NULL);
-        return true;
-    }
-    memcpy(&at, e->payload + sizeof ask, sizeof at);
-    list(sh->store, c, e->record.id, at);
-    return true;
-}
-
 bool sh_store_record(struct sh *sh, const struct rlt_event *e)
 {
     struct sh_store   *s = sh->store;
@@ -444,8 +383,6 @@ bool sh_store_record(struct sh *sh, const struct rlt_event *e)
     size_t             size = e->record.length - LANE_RECORD_SIZE;
     struct ctl_segment segment = {0};
 
-    if (list_request(sh, c, e))
-        return true;
     if ((e->record.kind < CTL_SEGMENT_WANT || e->record.kind > CTL_OBJECT_DEAD) && e->record.kind != CTL_SEGMENT_BACK &&
         e->record.kind != CTL_PULL)
         return false;

@@ -280,8 +280,6 @@ bool sh_spill_job_over(struct sh *sh, uint32_t job); /* false: a thread is still
 bool sh_spill_keeps(struct sh *sh, const struct os_action *close); /* true: the segment is closed later */
 bool sh_spill_shed(struct sh *sh, uint64_t bytes); /* gives copies of that many bytes up; false: there are none */
 void sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
-/* Values that are on disk alone, from the at->offset-th on, which moves on; 0: that was the last. */
-uint32_t sh_spill_list(const struct sh *sh, struct ctl_objects *at, struct ctl_object *out, uint32_t max);
 /* The copy of a value here, for another node. EAGAIN: it is being read from disk. EOBJ_LOST. */
 MT_MUST_USE mt_status sh_spill_serve(struct sh *sh, const struct lane_ref *ref, struct lane_ref *here);
 

@@ -255,28 +255,6 @@ enum ctl_op {
     CTL_OP_NAME_DELETE = 3,
     CTL_OP_NODES = 4, /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
 };
-/* CTL_OP_OBJECTS = 16: what the asker's node has in its object store, of all jobs; answered by its raylet. ctl_objects in;
- * ctl_reply, ctl_objects (where to go on; done: both 0) and an array of ctl_object out. Objects that come or go between two
- * questions may be missed, none is told twice. */
-enum { CTL_OP_OBJECTS = 16 };
-struct ctl_objects {
-    uint32_t segment; /* go on after this one, 0: from the start */
-    uint32_t spilled; /* 1: the segments are done */
-    uint64_t offset;  /* ... and this place in it, or so many values on disk */
-};
-enum { CTL_OBJECT_SPILLED = 1 /* on disk alone */, CTL_OBJECT_COPY = 2 /* of what is elsewhere, or on disk too */ };
-struct ctl_object {
-    mt_id    id; /* id.process is its owner */
-    uint64_t size;
-    uint64_t writer; /* process that wrote it, or 0: dead, or on disk */
-    uint32_t job;
-    uint32_t owner_node;
-    uint32_t segment; /* 0: on disk only */
-    uint32_t pins;    /* processes that read it now */
-    uint32_t flags;
-    uint8_t  type;
-    uint8_t  reserved[3];
-};
 struct ctl_request {
     uint32_t op; /* enum ctl_op */
     uint32_t after; /* CTL_OP_NODES: the last node of the answer before; 0: from the beginning */

@@ -188,20 +188,27 @@ static void room_for_another(void **state)
     node_close(&n);
 }
 
+/* `user` counts the pins of all. */
+static void count_pin(void *user, struct os_seen *object, uint64_t process)
+{
+    (void)object, (void)process;
+    ++*(uint32_t *)user;
+}
+
 /* Every living object once, in pieces of three. */
 static void listed(void **state)
 {
     (void)state;
     enum { COUNT = 20 };
     struct node         n;
-    struct lane_ref     ref[COUNT], copy;
-    struct os_listed    out[3];
+    struct lane_ref     ref[COUNT], copy, found;
+    struct os_seen      out[3];
     const void         *data;
     uint32_t            segment = 0, seen = 0, pinned = 0, copies = 0;
     uint64_t            offset = 0, bytes = 0;
     node_open(&n, 64 * MIB);
     struct node_client *a = node_add(&n, 1, NODE_JOB), *b = node_add(&n, 2, NODE_JOB);
-    assert_int_equal(os_store_list(n.store, &segment, &offset, out, 3), 0);
+    assert_int_equal(os_store_look(n.store, &segment, &offset, out, 3), 0);
     for (int i = 0; i < COUNT; i++)
         expect_ok(node_put(&n, i % 3 ? a : b, 1, i % 2 ? 100000 : 5000, (uint8_t)i, &ref[i]));
     expect_ok(node_put(&n, b, 9, 7000, 1, &copy));
@@ -210,15 +217,15 @@ static void listed(void **state)
     expect_ok(node_pin(&n, b, &ref[3], &data));
     expect_ok(os_store_dead(n.store, 1, &ref[5]));
     do {
-        uint32_t count = os_store_list(n.store, &segment, &offset, out, 3);
+        uint32_t count = os_store_look(n.store, &segment, &offset, out, 3);
         for (uint32_t i = 0; i < count; i++) {
             seen++;
-            bytes += out[i].ref.size;
-            copies += out[i].is_copy;
-            pinned += out[i].pins;
-            assert_false(mt_id_equal(out[i].ref.id, ref[5].id));
+            bytes += out[i].size;
+            copies += os_store_copy_find(n.store, out[i].id, &found).code == 0 && found.segment == out[i].segment;
+            assert_false(mt_id_equal(out[i].id, ref[5].id));
             assert_true(out[i].writer == 1 || out[i].writer == 2);
         }
+        os_store_pins_of(n.store, out, count, count_pin, &pinned);
     } while (segment);
     assert_int_equal(seen, COUNT - 1 + 1);
     assert_int_equal(bytes, 10 * 5000 + 9 * 100000 + 7000);
