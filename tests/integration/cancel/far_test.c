@@ -4,39 +4,8 @@
  *
  * Thread: the driver's main one.
  */
+#include "tests/integration/cancel/functions.h"
 #include "tests/integration/cluster/nodes.h"
-
-enum { STARTED = 0, STOPPED = 1, RAN = 2 };
-
-static manta_status until_cancelled(manta_ctx *c, int argc, const manta_arg *argv)
-{
-    struct test_board *board = test_board_map(argv[0].u);
-    (void)argc;
-    board->words[STARTED]++;
-    while (!manta_is_cancelled(c))
-        test_sleep_ms(1);
-    board->words[STOPPED]++;
-    return manta_return_i64(c, 7);
-}
-MANTA_REGISTER(until_cancelled, "u>l");
-
-static manta_status deaf(manta_ctx *c, int argc, const manta_arg *argv)
-{
-    (void)c, (void)argc;
-    test_board_map(argv[0].u)->words[STARTED]++;
-    for (int i = 0; i < 600; i++)
-        test_sleep_ms(1000);
-    return MANTA_OK;
-}
-MANTA_REGISTER(deaf, "u>");
-
-static manta_status count(manta_ctx *c, int argc, const manta_arg *argv)
-{
-    (void)argc;
-    test_board_map(argv[0].u)->words[RAN]++;
-    return manta_return_i64(c, argv[1].l);
-}
-MANTA_REGISTER(count, "ul>l");
 
 /* Its child runs on the driver's node. */
 static manta_status parent(manta_ctx *c, int argc, const manta_arg *argv)

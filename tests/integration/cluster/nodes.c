@@ -175,6 +175,21 @@ void nodes_stop(struct nodes *n)
     CHECK_EQ(test_program(argv, said, sizeof said), 0);
 }
 
+void nodes_fill(char *data, size_t size, int64_t seed)
+{
+    for (size_t i = 0; i < size; i++)
+        data[i] = (char)(seed + (int64_t)(i * 7) + (int64_t)(i >> 12));
+}
+
+bool nodes_is_filled(const char *data, size_t size, int64_t seed)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (data[i] != (char)(seed + (int64_t)(i * 7) + (int64_t)(i >> 12)))
+            return false;
+    }
+    return true;
+}
+
 manta_resource *nodes_at(int number)
 {
     static _Thread_local char           names[4][16];

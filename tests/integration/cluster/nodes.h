@@ -37,6 +37,9 @@ void nodes_kill(int *pid);
 int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_file);
 /* Waits until so many nodes are alive. */
 void nodes_wait_alive(int count);
+/* A pattern that differs by seed and by page; whether it is there. */
+void nodes_fill(char *data, size_t size, int64_t seed);
+bool nodes_is_filled(const char *data, size_t size, int64_t seed);
 /* Options that force a task to node i; each call's text lives until the next four. */
 manta_resource *nodes_at(int number);
 #define AT(i) .resources = nodes_at(i), .resource_count = 1

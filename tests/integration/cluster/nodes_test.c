@@ -56,23 +56,10 @@ MANTA_TASK(int64_t, nap, (int64_t, ms))
     return ms;
 }
 
-static void fill(char *data, size_t size, int64_t seed)
-{
-    for (size_t i = 0; i < size; i++)
-        data[i] = (char)(seed + (int64_t)(i * 7) + (int64_t)(i >> 12));
-}
-static bool is_filled(const char *data, size_t size, int64_t seed)
-{
-    for (size_t i = 0; i < size; i++) {
-        if (data[i] != (char)(seed + (int64_t)(i * 7) + (int64_t)(i >> 12)))
-            return false;
-    }
-    return true;
-}
 static manta_status look(manta_ctx *c, int argc, const manta_arg *argv)
 {
     (void)argc;
-    return manta_return_i64(c, is_filled(argv[0].y.data, argv[0].y.size, argv[1].l) ? (int64_t)argv[0].y.size : -1);
+    return manta_return_i64(c, nodes_is_filled(argv[0].y.data, argv[0].y.size, argv[1].l) ? (int64_t)argv[0].y.size : -1);
 }
 MANTA_REGISTER(look, "yl>l");
 MANTA_TASK(int64_t, open_it, (manta_ref *, ref), (int64_t, seed))
@@ -81,7 +68,7 @@ MANTA_TASK(int64_t, open_it, (manta_ref *, ref), (int64_t, seed))
     manta_view  view;
     if (manta_get(ref, TEST_WAIT_MS, &view, &e) != MANTA_OK)
         return -e.code;
-    int64_t size = is_filled(view.data, view.size, seed) ? (int64_t)view.size : -1000;
+    int64_t size = nodes_is_filled(view.data, view.size, seed) ? (int64_t)view.size : -1000;
     manta_release(&view);
     return size;
 }
@@ -90,7 +77,7 @@ static manta_status make(manta_ctx *c, int argc, const manta_arg *argv)
     size_t size = (size_t)argv[0].l;
     char  *data = malloc(size + 1);
     (void)argc;
-    fill(data, size, argv[1].l);
+    nodes_fill(data, size, argv[1].l);
     manta_status code = manta_return_bytes(c, data, size);
     free(data);
     return code;
@@ -347,7 +334,7 @@ static void objects_cross(void)
         char       *data = malloc(sizes[i]);
         manta_error e;
         manta_view  view;
-        fill(data, sizes[i], seed);
+        nodes_fill(data, sizes[i], seed);
         manta_ref *put = manta_put(data, sizes[i]);
         CHECK_I64(manta_call("look", THERE, MANTA_ARGS(manta_ref_arg(put), manta_i64(seed))), size);
         CHECK_I64(open_it_remote(THERE, put, seed), size);
@@ -357,7 +344,7 @@ static void objects_cross(void)
         CHECK_I64(manta_call("look", THERE, MANTA_ARGS(manta_ref_arg(made), manta_i64(seed))), size);
         CHECK_CODE(manta_get(made, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
         CHECK_EQ(view.size, sizes[i]);
-        CHECK(is_filled(view.data, view.size, seed));
+        CHECK(nodes_is_filled(view.data, view.size, seed));
         manta_release(&view);
         manta_free(made);
         free(data);
@@ -371,7 +358,7 @@ static void objects_again_and_again(void)
     struct nodes n;
     char        *data = malloc(16 * MIB);
     nodes_start(&n, 2, "2");
-    fill(data, 16 * MIB, 3);
+    nodes_fill(data, 16 * MIB, 3);
     for (int round = 0; round < 20; round++) {
         manta_ref *put = manta_put(data, 16 * MIB), *readers[4];
         for (int i = 0; i < 4; i++)
@@ -383,7 +370,7 @@ static void objects_again_and_again(void)
         manta_error e;
         manta_view  view;
         CHECK_CODE(manta_get(made, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
-        CHECK(is_filled(view.data, view.size, round));
+        CHECK(nodes_is_filled(view.data, view.size, round));
         manta_release(&view);
         manta_free(made);
     }

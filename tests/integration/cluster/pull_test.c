@@ -27,23 +27,10 @@ static const size_t KIB = 1024, MIB = 1024 * 1024;
 enum { BASE_MIB = 20, TRIM_WAIT_MS = 50 * 1000 }; /* 16 MiB stay warm; all else goes after two or three rounds of 10 s */
 
 /* ---- what runs in the workers ---- */
-static void fill(char *data, size_t size, int64_t seed)
-{
-    for (size_t i = 0; i < size; i++)
-        data[i] = (char)(seed + (int64_t)(i * 7) + (int64_t)(i >> 12));
-}
-static bool is_filled(const char *data, size_t size, int64_t seed)
-{
-    for (size_t i = 0; i < size; i++) {
-        if (data[i] != (char)(seed + (int64_t)(i * 7) + (int64_t)(i >> 12)))
-            return false;
-    }
-    return true;
-}
 static manta_status look(manta_ctx *c, int argc, const manta_arg *argv)
 {
     (void)argc;
-    return manta_return_i64(c, is_filled(argv[0].y.data, argv[0].y.size, argv[1].l) ? (int64_t)argv[0].y.size : -1);
+    return manta_return_i64(c, nodes_is_filled(argv[0].y.data, argv[0].y.size, argv[1].l) ? (int64_t)argv[0].y.size : -1);
 }
 MANTA_REGISTER(look, "yl>l");
 static manta_status make(manta_ctx *c, int argc, const manta_arg *argv)
@@ -53,7 +40,7 @@ static manta_status make(manta_ctx *c, int argc, const manta_arg *argv)
     (void)argc;
     if (!data)
         return manta_fail(c, 1, "no memory");
-    fill(data, size, argv[1].l);
+    nodes_fill(data, size, argv[1].l);
     manta_status code = manta_return_bytes(c, data, size);
     free(data);
     return code;
@@ -71,7 +58,7 @@ static manta_status look_together(manta_ctx *c, int argc, const manta_arg *argv)
         return manta_fail(c, 1, "nobody came");
     if (manta_get(argv[0].r, TEST_WAIT_MS, &view, &e) != MANTA_OK)
         return manta_fail(c, e.code, "%s", e.message);
-    int64_t size = is_filled(view.data, view.size, argv[1].l) ? (int64_t)view.size : -1;
+    int64_t size = nodes_is_filled(view.data, view.size, argv[1].l) ? (int64_t)view.size : -1;
     manta_release(&view);
     return manta_return_i64(c, size);
 }
@@ -109,7 +96,7 @@ static manta_ref *put_filled(size_t size, int64_t seed)
     manta_error  e;
     manta_buffer buffer;
     CHECK_CODE(manta_create(size, &buffer, &e), MANTA_OK, &e);
-    fill(buffer.data, size, seed);
+    nodes_fill(buffer.data, size, seed);
     return manta_seal(&buffer);
 }
 static manta_ref *look_at(manta_ref *ref, int64_t seed, int node)
@@ -126,7 +113,7 @@ static void check_filled(manta_ref *ref, size_t size, int64_t seed)
     manta_view  view;
     CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
     CHECK_EQ(view.size, size);
-    CHECK(is_filled(view.data, view.size, seed));
+    CHECK(nodes_is_filled(view.data, view.size, seed));
     manta_release(&view);
 }
 static void wait_made(manta_ref *ref)

@@ -4,23 +4,12 @@
  *
  * Thread: the driver's main one.
  */
+#include "tests/integration/cancel/functions.h"
 #include "tests/integration/harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-/* Words of the board. */
-enum { STARTED = 0, GATE = 1, RAN = 2, CODE = 3, ORDER = 8 };
-
-static manta_status gate(manta_ctx *c, int argc, const manta_arg *argv)
-{
-    struct test_board *board = test_board_map(argv[0].u);
-    (void)c, (void)argc;
-    board->words[STARTED]++;
-    return test_board_wait(&board->words[GATE], 1) ? MANTA_OK : manta_fail(c, 1, "the gate stays shut");
-}
-MANTA_REGISTER(gate, "u>");
 
 static manta_status note(manta_ctx *c, int argc, const manta_arg *argv)
 {
@@ -52,20 +41,10 @@ static manta_status polite(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(polite, ">l");
 
-static manta_status deaf(manta_ctx *c, int argc, const manta_arg *argv)
-{
-    (void)c, (void)argc;
-    test_board_map(argv[0].u)->words[STARTED]++;
-    for (int i = 0; i < 600; i++)
-        test_sleep_ms(1000);
-    return MANTA_OK;
-}
-MANTA_REGISTER(deaf, "u>");
-
 static manta_status waits(manta_ctx *c, int argc, const manta_arg *argv)
 {
     struct test_board *board = test_board_map(argv[0].u);
-    manta_ref         *ref = manta_call("gate", NULL, MANTA_ARGS(manta_u64(argv[0].u)));
+    manta_ref         *ref = manta_call("open_gate", NULL, MANTA_ARGS(manta_u64(argv[0].u)));
     manta_error        e;
     manta_view         view;
     (void)c, (void)argc;
@@ -129,7 +108,7 @@ static void timeout_from_start(void)
     static const manta_task_opts limited = {.timeout_ms = 200};
     uint64_t           number;
     struct test_board *board = test_board_new(&number);
-    manta_ref         *first = manta_call("gate", NULL, MANTA_ARGS(manta_u64(number)));
+    manta_ref         *first = manta_call("open_gate", NULL, MANTA_ARGS(manta_u64(number)));
     manta_ref         *later = echo_remote(NULL, 4);
     manta_ref         *ref = manta_call("note", &limited, MANTA_ARGS(manta_u64(number), manta_ref_arg(later)));
     CHECK(test_board_wait(&board->words[STARTED], 1));
@@ -147,7 +126,7 @@ static void priority_order(void)
     static const int   order[12] = {4, 10, 1, 5, 8, 0, 3, 7, 11, 2, 9, 6};
     uint64_t           number;
     struct test_board *board = test_board_new(&number);
-    manta_ref         *first = manta_call("gate", NULL, MANTA_ARGS(manta_u64(number))), *refs[12];
+    manta_ref         *first = manta_call("open_gate", NULL, MANTA_ARGS(manta_u64(number))), *refs[12];
     CHECK(test_board_wait(&board->words[STARTED], 1));
     for (int i = 0; i < 12; i++)
         refs[i] = note_call(number, priorities[i], i);
@@ -166,7 +145,7 @@ static void priority_late(void)
     enum { COUNT = 40 };
     uint64_t           number;
     struct test_board *board = test_board_new(&number);
-    manta_ref         *first = manta_call("gate", NULL, MANTA_ARGS(manta_u64(number))), *refs[COUNT], *late, *gone;
+    manta_ref         *first = manta_call("open_gate", NULL, MANTA_ARGS(manta_u64(number))), *refs[COUNT], *late, *gone;
     manta_error        e;
     CHECK(test_board_wait(&board->words[STARTED], 1));
     for (int i = 0; i < COUNT; i++)
