@@ -181,8 +181,10 @@ mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, 
 
 void rpc_unary_cancel(struct rpc_unary *unary)
 {
-    if (unary->impl)
+    if (unary->impl) {
+        unary->impl->live.is_cancelled = true;
         grpc_call_cancel(unary->impl->live.call, NULL);
+    }
 }
 
 static void unary_complete(struct rpc_op *op, bool ok)
@@ -205,6 +207,8 @@ static void unary_done(struct io_msg *msg)
 
     rpc_detail_copy(detail, GRPC_SLICE_START_PTR(impl->detail), GRPC_SLICE_LENGTH(impl->detail));
     rpc_message_open(&reply, impl->reply);
+    if (result.status.code == MT_ECANCELLED && !impl->live.is_cancelled)
+        result.status = mt_error(MT_ECONN, (int)impl->code, "the server let go of the call"); /* it ends, or is gone */
     if (!result.status.code && (!reply.bytes || reply.is_compressed))
         result.status = mt_error(MT_EPROTO, 0, "a reply without a plain message");
     unary->impl = NULL;

@@ -129,7 +129,8 @@ struct rpc_unary {
  * EINVAL, ENOMEM. Any thread. */
 MT_MUST_USE mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, const char *method,
                                       mt_view request, uint32_t timeout_ms, unsigned flags);
-/* `done` comes soon, with MT_ECANCELLED if nothing else was quicker. Loop thread, without RPC_DIRECT. */
+/* A call that nobody here has cancelled never ends so: where the server lets go of it, that is MT_ECONN.
+ * `done` comes soon, with MT_ECANCELLED if nothing else was quicker. Loop thread, without RPC_DIRECT. */
 void rpc_unary_cancel(struct rpc_unary *unary);
 
 /* ---- streams, the same on both sides ---- */

@@ -141,8 +141,10 @@ void rpc_scope_fini(struct rpc_scope *scope)
 void rpc_scope_cancel(struct rpc_scope *scope)
 {
     pthread_mutex_lock(&scope->lock);
-    for (struct rpc_live *live = scope->first; live; live = live->next)
+    for (struct rpc_live *live = scope->first; live; live = live->next) {
+        live->is_cancelled = true;
         grpc_call_cancel(live->call, NULL);
+    }
     pthread_mutex_unlock(&scope->lock);
 }
 

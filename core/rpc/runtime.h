@@ -30,6 +30,7 @@ struct rpc_live {
     struct rpc_live *next, *back;
     struct rpc_scope *scope;
     grpc_call *call;
+    atomic_bool is_cancelled; /* by this side */
 };
 struct rpc_scope {
     pthread_mutex_t lock;

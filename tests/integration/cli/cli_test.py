@@ -276,7 +276,10 @@ def full_disk(p):
         has("full", p.errors.lower())
         # A head that cannot store ends, rather than to acknowledge what it would lose; who asks, asks the next one.
         head = p.daemons()["head"]
-        late = [subprocess.Popen([BIN / "manta", "submit", "--env", "A=" + "x" * 100000, "--", "true"], env=p.env, cwd=BIN,
+        # They know where it is: without an address, one that looks a moment later finds no cluster here.
+        address = (p.folder / "head.addr").read_text().splitlines()[0]
+        env = dict(p.env, MANTA_ADDRESS=address, MANTA_TOKEN_FILE=str(p.folder / "token"))
+        late = [subprocess.Popen([BIN / "manta", "submit", "--env", "A=" + "x" * 100000, "--", "true"], env=env, cwd=BIN,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
         wait_until(lambda: gone(head), "the head has left")
         has("disk is full", (p.folder / "head.log").read_text())
