@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -214,6 +215,7 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     struct pollfd p = {.fd = fd, .events = POLLIN};
     uint8_t       bytes[LANE_RECORD_SIZE + sizeof(struct ctl_welcome)];
     int           fds[CTL_FDS_MAX], fd_count, n;
+    cpu_set_t     cpus;
     size_t        size;
 
     do
@@ -239,6 +241,7 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     lib.socket = fd;
     own_init(&lib.own, process, lib.welcome.node, lib.welcome.epoch, lib.welcome.job);
     lib.own.pid = (int32_t)getpid();
+    lib.own.cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 0;
     lib.own.now_ns = lib_now_ns();
     lib.own.wall_ns = events_are_off() ? 0 : lib_wall_ns();
     lib.own.free_place = lib_free_place;

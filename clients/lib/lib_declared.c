@@ -43,9 +43,8 @@ static manta_status refs_check(manta_ref *const *refs, size_t count, manta_error
                          refs ? "an address" : "NULL", MT_LIB_DECLARED_MAX);
     for (size_t i = 0; i < count; i++) {
         const struct own_ref *ref = (const struct own_ref *)refs[i];
-        if (!ref || ref->own != &lib.own)
-            return lib_error(e, ref ? MANTA_EWRONGJOB : MANTA_EINVAL, "declared reference %zu is %s", i,
-                             ref ? "of another job" : "NULL");
+        if (!ref || !own_ref_is_made(ref))
+            return lib_error(e, MANTA_EINVAL, "declared reference %zu is %s", i, ref ? "an error without a value" : "NULL");
     }
     return MANTA_OK;
 }

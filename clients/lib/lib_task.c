@@ -125,14 +125,9 @@ void lib_spilled_drop(struct lib_spilled *s)
         manta_free(s->puts[i]);
 }
 
-/* A ref of another job can't be an argument: its owner would never answer us. */
-static bool refs_are_ours(const struct own_arg *args, int argc, const char *name, struct own_failure *f)
+static bool refs_are_there(const struct own_arg *args, int argc, const char *name, struct own_failure *f)
 {
     for (int i = 0; i < argc; i++) {
-        if (args[i].ref && args[i].ref->own != &lib.own) {
-            own_failure_set(f, MT_EWRONGJOB, "%s: argument %d is a reference of another job", name, i + 1);
-            return false;
-        }
         if (args[i].ref && args[i].ref->flags & OWN_REF_FREED) {
             own_failure_set(f, MT_EOBJ_LOST, "%s: argument %d was freed by manta_free_now", name, i + 1);
             return false;
@@ -339,7 +334,7 @@ struct own_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, i
         own_failure_set(&f, lib_check(&e), "%s", e.message);
     } else if ((!opts || call_options(call, opts, &f)) &&
                lib_args(entry->name, entry->signature, argc, argv, args, wires, &f, entry->file, entry->line) &&
-               refs_are_ours(args, argc, entry->name, &f) &&
+               refs_are_there(args, argc, entry->name, &f) &&
                lib_results_fit(entry->name, entry->signature, call, entry->file, entry->line, &f) &&
                (call->cls = class_of(entry, opts, &f))) {
         ref = lib_submit(call, &f);

@@ -350,6 +350,32 @@ unsigned own_where_served(const struct own *own, uint32_t cpu)
     return where;
 }
 
+/* The kernel looks for an idle cpu for who is woken only while the machine has little to do, and moves nobody who ran half
+ * a millisecond ago: workers with short tasks that once met on one cpu stay there together, beside an idle one. */
+void own_spread(struct own *own)
+{
+    enum { CPUS = 1024, TICKS = 2, RECENT_NS = 2 * 1000 * 1000 };
+    uint64_t          seen[CPUS / 64] = {0};
+    uint32_t          used = 0;
+    struct own_lane  *surplus = NULL;
+    if (own->lanes.count < 2)
+        return;
+    for (size_t i = 0; i < own->lanes.count; i++) {
+        struct own_lane *lane = own->lanes.data[i];
+        uint32_t         at = shm_load32(&lane->peer->cpu);
+        if (at == 0 || at >= CPUS || own->now_ns - lane->progress_ns > RECENT_NS)
+            continue; /* works elsewhere, or not at all: on a shared cpu it need not have anything just now */
+        surplus = seen[at / 64] >> at % 64 & 1 ? lane : surplus;
+        used += !(seen[at / 64] >> at % 64 & 1);
+        seen[at / 64] |= UINT64_C(1) << at % 64;
+    }
+    own->crowded_ticks = surplus && used < own->cpus ? own->crowded_ticks + 1 : 0;
+    if (own->crowded_ticks < TICKS)
+        return;
+    own->crowded_ticks = 0;
+    shm_store32(&surplus->peer->leave, shm_load32(&surplus->peer->cpu));
+}
+
 void own_flush(struct own *own)
 {
     for (size_t i = 0; i < own->lanes.count; i++)

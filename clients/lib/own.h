@@ -73,7 +73,6 @@ struct own_ref { /* the public manta_ref */
     uint32_t           owner_node;
     struct own_waiter *waiters;
     struct own_task   *task; /* makes it; NULL once it is ready */
-    struct own        *own;
     union {
         uint8_t             small[OWN_SMALL];
         uint8_t            *heap;
@@ -83,6 +82,11 @@ struct own_ref { /* the public manta_ref */
     } value;
 };
 
+/* False: the one that stands for an error which found no memory, or no manta_init, for a ref of its own. */
+static inline bool own_ref_is_made(const struct own_ref *ref)
+{
+    return ref->id.process != 0;
+}
 static inline bool own_ref_is_ready(const struct own_ref *ref)
 {
     return ref->state != OWN_REF_PENDING;
@@ -125,9 +129,9 @@ struct own_task {
     struct own_results *results; /* what few tasks have; NULL in all others */
     uint64_t          sequence;
     uint64_t          submitted_ns; /* wall clock; 0: no events are kept */
-    uint16_t          kind; /* LANE_TASK, LANE_CREATE, LANE_CALL */
-    uint16_t          attempt;
+    uint8_t           kind;  /* LANE_TASK, LANE_CREATE, LANE_CALL */
     uint8_t           state; /* enum own_task_state */
+    uint16_t          attempt;
     bool              retry_on_error;
     bool              is_asked_back; /* LANE_REVOKE was sent for it */
     uint8_t           cancel;        /* 0, or OWN_CANCEL_ASKED with what was asked */
@@ -336,6 +340,8 @@ struct own {
     uint64_t process;
     uint32_t node, epoch, job;
     int32_t  pid;       /* for people; the shell sets it */
+    uint32_t cpus;      /* that this node's processes may use; 0: not known. The shell sets it */
+    uint32_t crowded_ticks; /* in a row that found two workers on one cpu and another without any */
     uint64_t counter;   /* of ids */
     uint64_t now_ns;    /* as last told */
     uint64_t wall_ns;   /* what makes wall clock of it; 0: no events are kept */
@@ -416,7 +422,7 @@ struct own_call {
     const struct own_arg *args;
     int32_t           retries;
     bool              retry_on_error;
-    uint16_t          kind;
+    uint8_t           kind;
     uint8_t           group;       /* call: concurrency group, 0 is the default one */
     uint32_t          create_options; /* create: OWN_CREATE_... */
     const char        *group_name;  /* the same by name, for whoever finds the number; NULL: the method's own */
@@ -619,6 +625,9 @@ bool own_poll(struct own *own);
 /* Where the workers are for whose outcomes we wait, seen from this cpu (+ 1); 0: nothing is under way. */
 enum own_where { OWN_HERE = 1, OWN_ELSEWHERE = 2 };
 unsigned own_where_served(const struct own *own, uint32_t cpu);
+/* At each tick: asks a worker to move (lane_park.leave) that has shared a cpu with another for some ticks, while there is
+ * a cpu without any. */
+void own_spread(struct own *own);
 /* Shows every worker what was submitted. */
 void own_flush(struct own *own);
 /* About once a millisecond while there is work, else each time the process wakes. */

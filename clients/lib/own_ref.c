@@ -64,7 +64,6 @@ struct own_ref *own_ref_new(struct own *own, mt_id id)
     ref->owner_node = own->node;
     ref->waiters = NULL;
     ref->task = NULL;
-    ref->own = own;
     return ref;
 }
 

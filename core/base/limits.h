@@ -222,6 +222,7 @@ enum mt_limit {
     MT_LIB_SPIN_NS = 50 * 1000,          /* polling before sleeping: about two futex round trips */
     MT_LIB_PAUSE_NS = 5 * 1000,          /* of which so long without yielding */
     MT_LIB_CROWDED_NS = 30 * 1000,       /* a yield that takes longer gave the core to others: sleep instead */
+    MT_LIB_YIELDED_NS = 2000,            /* a yield that takes less let nobody in, though somebody wanted */
     MT_LIB_BLOCK_NS = 50 * 1000,         /* a task that waits longer gives its CPU back */
     MT_LIB_TICK_NS = 1000 * 1000,
     MT_LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */

@@ -32,7 +32,8 @@ enum {
 struct lane_park {
     shm_u32 state; /* enum lane_park_state | count; written by the process, ASLEEP -> BUSY by whoever woke it */
     shm_u32 cpu;   /* where the process last looked for work, + 1; 0: not said. A hint for those who wait for it */
-    uint8_t pad0[56];
+    shm_u32 leave; /* the cpu, + 1, that an owner asks the process to leave: others of its workers are there. A hint */
+    uint8_t pad0[52];
     shm_u32 bell; /* the futex word; counts wake-ups */
     uint8_t pad1[60];
     shm_u32 socket_count; /* messages that the raylet has put on the unix socket */
