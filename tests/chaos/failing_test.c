@@ -141,6 +141,8 @@ static void fail_in(const char *program, const char *call, const char *const *ev
     for (; *every; every++) {
         setenv("FAIL_EVERY", *every, 1);
         char *argv[] = {"/proc/self/exe", "--run", "work", NULL};
+        printf("every %s-th %s in %s\n", *every, call, program);
+        fflush(stdout);
         int   status = test_program(argv, said, sizeof said);
         if (status != 0)
             test_fail(__FILE__, __LINE__, "every %s-th %s in %s fails: exit status %d: %s", *every, call, program, status, said);
