@@ -6,7 +6,8 @@
  * Always: a worker is idle (in job->idle), greeting, or has a lease; needy leases never outnumber the workers under way
  * unless the node's bound is reached or the zygote is not ready.
  *
- * A job whose zygote or workers die MT_RLT_START_FAILURES_MAX times in a row before they greet is broken: its demands are
+ * A job whose zygote or workers die MT_RLT_START_FAILURES_MAX times in a row before they greet, or leave so often because
+ * they can't take over what they were given, is broken: its demands are
  * answered with what was seen, and nothing more is started for it.
  */
 #include "raylet/state.h"
@@ -395,6 +396,12 @@ void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
         job->worker_count--;
         job->starting_count -= !p->is_ready;
         r->worker_count--;
+    }
+    if (p->is_ready && !p->is_unable)
+        job->unable_count = 0;
+    if (p->is_unable && ++job->unable_count >= MT_RLT_START_FAILURES_MAX) {
+        is_bad = true; /* each had greeted, so the job's count of failures began anew with each */
+        job->start_failures = MT_RLT_START_FAILURES_MAX - 1;
     }
     if (is_bad) {
         rlt_proc_describe(r, p, text, sizeof text);

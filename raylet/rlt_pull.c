@@ -72,7 +72,7 @@ struct sh_pulls {
     bool               is_stopping;
     mt_map             all;     /* object id -> pull */
     mt_map             sources; /* node -> source */
-    mt_map             served;  /* object id -> job: another node has fetched it, and may keep a copy */
+    mt_map             served;  /* object id -> owner's node, job: another node has fetched it, and may keep a copy */
     mt_map             copies;  /* object id -> when it was last asked for, in ms */
     struct io_timer    timer;   /* looks at the copies */
 };
@@ -93,7 +93,7 @@ static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, s
         st = os_local_pin(local, held, out_data);
     }
     if (st.code == 0 && p->served.count < SERVED_MAX)
-        (void)mt_map_put_num(&p->served, ref->id, ref->job).code; /* without memory its copies go by age */
+        (void)mt_map_put_num(&p->served, ref->id, (uint64_t)ref->owner_node << 32 | ref->job).code; /* without memory its copies go by age */
     return st.code == MT_ENOENT ? mt_error(MT_EOBJ_LOST, 0, "its segment is gone") : st;
 }
 
@@ -107,6 +107,15 @@ bool sh_pull_was_served(struct sh *sh, mt_id id)
 {
     struct sh_pulls *p = sh->pulls;
     return p && (mt_map_remove(&p->served, id) || p->served.count >= SERVED_MAX);
+}
+
+void sh_pulls_owner_gone(struct sh *sh, uint64_t owner, uint32_t node)
+{
+    if (!sh->pulls)
+        return;
+    MT_MAP_EACH(&sh->pulls->served, entry)
+        if ((owner && entry->key.process == owner) || (node && entry->value.num >> 32 == node))
+            mt_map_remove(&sh->pulls->served, entry->key);
 }
 
 /* ---- copies ---- */
@@ -436,7 +445,7 @@ void sh_pulls_job_over(struct sh *sh, uint32_t job)
     MT_MAP_EACH(&p->sources, entry)
         source_pump(entry->value.ptr);
     MT_MAP_EACH(&p->served, entry)
-        if (entry->value.num == job)
+        if ((uint32_t)entry->value.num == job)
             mt_map_remove(&p->served, entry->key);
 }
 

@@ -429,6 +429,7 @@ void sh_store_goodbye(struct sh_conn *c)
     if (os_store_process_gone(s->store, c->process).code)
         mt_log(MT_LOG_WARN, "store_process_gone", "");
     sh_spill_owner_gone(c->sh, c->process, 0);
+    sh_pulls_owner_gone(c->sh, c->process, 0);
     sh_spill_conn_gone(c->sh, c->conn);
     c->process = 0;
     sweep(s);
@@ -444,14 +445,18 @@ void sh_store_told(struct sh *sh, const struct rlt_action *a)
     if (a->kind == RLT_A_OBJECT_DEAD) {
         memcpy(&ref, a->payload, sizeof ref);
         st = ref.node == sh->node ? os_store_dead(s->store, 0, &ref) : os_store_copy_dead(s->store, ref.id);
-        if (ref.node == sh->node)
+        if (ref.node == sh->node) {
             sh_spill_dead(sh, ref.id);
+            (void)sh_pull_was_served(sh, ref.id); /* copies elsewhere go by age */
+        }
     } else if (a->kind == RLT_A_OWNER_GONE) {
         sh_spill_owner_gone(sh, a->number, 0);
+        sh_pulls_owner_gone(sh, a->number, 0);
         st = os_store_owner_gone(s->store, a->number);
     } else if (a->kind == RLT_A_OWNERS_GONE) {
         sh_pulls_node_lost(sh, a->node);
         sh_spill_owner_gone(sh, 0, a->node);
+        sh_pulls_owner_gone(sh, 0, a->node);
         st = os_store_node_gone(s->store, a->node);
     } else {
         job_end(s, (uint32_t)a->number);

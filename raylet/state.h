@@ -56,6 +56,7 @@ struct rlt_proc {
     bool                has_names;  /* it has put a name at the head */
     bool                has_remote; /* it has had leases on other nodes: what it owns may lie there */
     bool                is_leaving; /* CTL_SHUTDOWN was sent */
+    bool                is_unable;  /* a worker that could not take over what it was given; `crash` says why */
     bool                is_keeper;  /* the driver that a private raylet is for: it ends with it, greeted or not */
     int32_t             status;
     char               *crash; /* what it wrote when it died; NULL: nothing */
@@ -108,6 +109,7 @@ struct rlt_job {
     uint32_t         needy_count;
     uint32_t         lease_count; /* that name this job */
     uint32_t         start_failures;
+    uint32_t         unable_count; /* workers that greeted and could not serve, since one last ended a lease */
     int32_t          failure_code;           /* MT_EWORKER_DIED, MT_EENV */
     char             failure[CTL_TEXT_SIZE]; /* of the last start */
     struct rlt_timer timer;                  /* spare worker, idle ones */

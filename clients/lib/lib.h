@@ -134,9 +134,13 @@ void     lib_lock(void);
 void     lib_unlock(void);
 /* Carries out what the halves want done: records up, wake-ups, unmapping. */
 void lib_act(void);
+/* A death whose callbacks are due. */
+void     lib_news(const struct own_death *news);
 /* Looks at everything that may have come: control lane, socket, completions. True: something was there. */
 bool lib_pump(void);
 void lib_control(const struct lane_record *record, const uint8_t *payload, const int *fds, int fd_count);
+/* What own_prepare does, for the shell's tables. */
+mt_status lib_prepare(void);
 /* Fails every later call; the library never ends the process. */
 void lib_break(int32_t code, const char *text);
 /* Fills *e (may be NULL) and returns code. */
@@ -201,6 +205,8 @@ mt_status lib_runtime_folder(char *out, size_t size);
 MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv);
 MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv);
 void lib_crash_handlers(void);
+/* Tells the raylet why this worker, which has run nothing yet, leaves: some in a row, and it starts no more. */
+void lib_worker_unable(int fd, int32_t code, const char *text);
 /* Runs one claimed task or call from its record to its outcome; `call` is NULL for one that still lies in the ring. Under
  * the lock when it begins and ends. *now is moved to the end; returns how long the function took. */
 uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now);

@@ -15,8 +15,10 @@ static manta_actor *dead_actor(const char *name, const struct own_failure *why)
     struct own_actor     *actor;
     snprintf(wire.name, sizeof wire.name, "%s", name);
     actor = own_actor_borrow(&lib.own, &wire);
-    if (actor && actor->failure)
-        *actor->failure = *why;
+    if (actor && actor->failure) {
+        own_failure_free(&lib.own, actor->failure);
+        actor->failure = own_failure_new(&lib.own, why);
+    }
     return (manta_actor *)actor;
 }
 
@@ -418,7 +420,7 @@ static void tell_at_once(struct own_actor *actor)
         news.death.status = actor->failure->signal_number;
         snprintf(news.death.text, sizeof news.death.text, "%s", actor->failure->message);
     }
-    (void)mt_vec_push(&lib.news, news).code;
+    lib_news(&news);
 }
 
 manta_status manta_actor_watch(manta_actor *handle, manta_death_fn fn, void *user, uint64_t *out_watch, manta_error *e)

@@ -166,6 +166,7 @@ mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, 
 
 /* ---- welcome ---- */
 
+enum { PREPARE_ATTEMPTS = 8 };
 enum { WELCOME_FDS = 4 }; /* what comes after them not every process gets */
 
 static bool events_are_off(void)
@@ -246,6 +247,9 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     lib.own.wall_ns = events_are_off() ? 0 : lib_wall_ns();
     lib.own.free_place = lib_free_place;
     wrk_init(&lib.wrk, lib.welcome.epoch);
+    for (int attempt = 0; own_prepare(&lib.own).code || lib_prepare().code; attempt++)
+        if (attempt == PREPARE_ATTEMPTS)
+            return mt_error(MT_ENOMEM, 0, "memory set aside for what may not fail");
     return os_client_init(&lib.store, process, lib.welcome.node, lib.welcome.job, lib.pins);
 }
 

@@ -243,7 +243,7 @@ void lib_inline_act(struct own_out *out)
     out->wake_count = 0;
     out->unmap.count = 0;
     for (size_t i = 0; i < out->deaths.count; i++)
-        (void)mt_vec_push(&lib.news, out->deaths.data[i]).code;
+        lib_news(&out->deaths.data[i]);
     out->deaths.count = 0;
 }
 

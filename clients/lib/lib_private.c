@@ -98,8 +98,9 @@ static mt_status spawn(const char *name, char *const argv[], int fd_from, int fd
     int                        err;
     MT_TRY(program_find(name, path, sizeof path));
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, fd_from, fd_to);
-    err = posix_spawn(out_pid, path, &actions, NULL, argv, environ);
+    err = posix_spawn_file_actions_adddup2(&actions, fd_from, fd_to);
+    if (!err)
+        err = posix_spawn(out_pid, path, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     return err ? mt_error(MT_ESYS, err, "start a daemon of the private cluster") : mt_ok();
 }
@@ -218,7 +219,8 @@ void lib_private_stop(void)
     if (p->watch >= 0)
         close(p->watch);
     wait_for(p->head, lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u);
-    if (rmdir(p->folder) && errno != ENOENT) /* the daemons remove what they made; one that was killed has left its part */
-        nftw(p->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    /* The daemons remove what they made; one that was killed has left its part. The walk itself needs memory. */
+    for (int attempt = 0; attempt < 4 && rmdir(p->folder) && errno != ENOENT; attempt++)
+        (void)!nftw(p->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     free(p);
 }

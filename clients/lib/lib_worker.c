@@ -746,6 +746,13 @@ void lib_lease_begin(const struct ctl_grant *grant)
 
 /* ---- the process ---- */
 
+void lib_worker_unable(int fd, int32_t code, const char *text)
+{
+    struct ctl_reply why = {.code = code};
+    snprintf(why.text, sizeof why.text, "it could not take over what the raylet gave it: %s", text);
+    (void)lib_socket_send(fd, CTL_ZYGOTE_FAILED, (mt_id){0, 0}, &why, sizeof why, NULL, 0, -1).code;
+}
+
 MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)
 {
     uint64_t  process;
@@ -754,8 +761,8 @@ MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)
     if (mt_random_bytes(&process, sizeof process).code)
         _exit(1);
     st = lib_hello(fd, CTL_WORKER, process, 0, argc, argv, "");
-    if (st.code == 0)
-        st = lib_welcome(fd, process, MT_LIB_CONNECT_MS, text);
+    if (st.code == 0 && (st = lib_welcome(fd, process, MT_LIB_CONNECT_MS, text)).code)
+        lib_worker_unable(fd, st.code, st.what);
     if (st.code)
         _exit(1);
     lib.role = LIB_WORKER;

@@ -19,6 +19,7 @@
 #include "clients/lib/message.h"
 #include "core/base/buf.h"
 #include "core/base/map.h"
+#include "core/base/stash.h"
 #include "core/base/vec.h"
 #include "core/lane/lane.h"
 
@@ -231,7 +232,6 @@ struct own_class {
     uint64_t         idle_since_ns;
     uint64_t         surplus_since_ns;
     bool             is_told;   /* CTL_CLASS was sent */
-    struct own_failure *refused; /* what CTL_UNSCHEDULABLE said */
 };
 
 /* ---- actors ---- */
@@ -297,6 +297,7 @@ struct own_out {
     MT_VEC(void *) unmap; /* lanes that nobody uses any more */
     MT_VEC(struct own_death) deaths;
     struct own_waiter *callbacks, *callbacks_last; /* that are due, oldest first; each is the caller's to free */
+    bool is_starved; /* something that others wait for was lost: no memory. The process can't go on */
 };
 struct own_death { /* something watched has died */
     mt_id    subject; /* the actor; or the monitor of a node, as own_monitor gave it */
@@ -348,6 +349,8 @@ struct own {
     struct own_run   run; /* what this process runs; tasks submitted meanwhile have its number as parent */
     struct own_run   past_runs[OWN_PAST_RUNS]; /* that have submitted some: a cancel may come when they are over */
     bool     run_submits;
+    mt_stash stash; /* for what may not fail */
+    struct own_failure no_memory; /* stands for a failure that could not be kept */
     uint64_t completed; /* refs that became ready: waiters compare it */
     uint32_t outstanding; /* tasks not finished */
     uint64_t queued_bytes;
@@ -377,6 +380,8 @@ struct own {
     void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
 };
 
+/* Sets memory aside for what may not fail: before each control record and at each tick. ENOMEM: as far as it went. */
+mt_status own_prepare(struct own *own);
 void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job);
 /* Frees everything; handles of the user must not be used afterwards. */
 void own_fini(struct own *own);
@@ -457,6 +462,9 @@ void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out);
 void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter *waiter);
 /* A borrowed ref without value: ask its owner (once). */
 void own_ref_ask(struct own *own, struct own_ref *ref);
+/* A copy; without memory what stands for it. Never NULL; own_failure_free takes it (NULL too). */
+struct own_failure *own_failure_new(struct own *own, const struct own_failure *why);
+void own_failure_free(struct own *own, struct own_failure *failure);
 void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
 
 uint8_t *own_blob_new(struct own *own, struct own_task *task, size_t size); /* NULL without memory */
@@ -586,8 +594,9 @@ void own_actor_worker_died(struct own *own, struct own_actor *actor, const struc
 void own_actor_owner_died(struct own *own, struct own_actor *actor, int32_t code, const char *text);
 
 /* ---- messages and monitors: own_message.c ---- */
-/* Appends one record for the up ring. Out of memory is like a lost message: found by the limits of whoever waits. */
+/* Appends one record for the up ring. */
 void  own_out_record(struct own_out *out, uint16_t kind, uint32_t epoch, mt_id id, const void *payload, size_t size);
+void  own_out_death(struct own *own, const struct own_death *news);
 void  own_send(struct own *own, uint16_t kind, mt_id id, const void *payload, size_t size);
 void  own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t subject, const void *head,
                        size_t head_size, const void *rest, size_t rest_size);

@@ -52,7 +52,7 @@ static void actor_free(struct own *own, struct own_actor *actor)
         free(asker);
     }
     free(actor->groups);
-    free(actor->failure);
+    own_failure_free(own, actor->failure);
     free(actor);
 }
 
@@ -93,11 +93,13 @@ static void asked_where(struct own *own, const struct ctl_message *from, const s
     } else if (actor->state == OWN_ACTOR_DEAD ||
                (actor->state == OWN_ACTOR_ALIVE && actor->incarnation >= where->incarnation)) {
         tell_where(own, actor, from->process, from->node);
-    } else if ((asker = calloc(1, sizeof *asker))) {
+    } else if ((asker = mt_stash_take(&own->stash, sizeof *asker))) {
         asker->process = from->process;
         asker->node = from->node;
         asker->next = actor->askers;
         actor->askers = asker;
+    } else {
+        own->out.is_starved = true;
     }
 }
 
@@ -128,11 +130,7 @@ static void actor_die(struct own *own, struct own_actor *actor, const struct own
     if (actor->state == OWN_ACTOR_DEAD)
         return;
     actor->state = OWN_ACTOR_DEAD;
-    actor->failure = malloc(sizeof *actor->failure);
-    if (actor->failure)
-        *actor->failure = *why;
-    else
-        MT_ASSERT(!"no memory for the reason of an actor's death");
+    actor->failure = own_failure_new(own, why);
     own_actor_fail_calls(own, actor);
     answer_askers(own, actor);
     if (actor->is_mine) {
@@ -311,8 +309,10 @@ static void actor_at(struct own *own, const struct ctl_message *from, const stru
     actor->worker_pid = at->pid;
     if (actor->watch_count && mt_id_is_zero(actor->monitor))
         actor->monitor = own_monitor_new(own, at->process, at->node, actor->id);
-    if (own_request_new(own, id, actor->id, CTL_LANE_WANT).code)
+    if (own_request_new(own, id, actor->id, CTL_LANE_WANT).code) {
+        actor->is_asking = false; /* asked again at the next tick */
         return;
+    }
     own_send(own, CTL_LANE_WANT, id, &want, sizeof want);
 }
 
@@ -343,7 +343,7 @@ static void news_of_death(struct own *own, const struct own_actor *actor, uint32
     struct own_death news = {.subject = actor->id, .is_actor = true, .incarnation = incarnation,
                              .restarting = actor->state != OWN_ACTOR_DEAD, .death = *death};
     if (actor->watch_count)
-        (void)mt_vec_push(&own->out.deaths, news).code;
+        own_out_death(own, &news);
 }
 
 /* Puts the snapshot behind the arguments of create; an older one goes. */

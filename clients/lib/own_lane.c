@@ -21,7 +21,10 @@ enum { PUBLISH_MAX = 16, PUBLISH_HUNGRY = 4 };
 mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *memory, struct lane_park *peer,
                         struct own_lane **out)
 {
-    struct own_lane *lane = calloc(1, sizeof *lane);
+    struct own_lane *lane = mt_stash_take(&own->stash, sizeof *lane);
+    static_assert(sizeof *lane <= MT_STASH_LARGE_BYTES && sizeof(struct ctl_ended) <= MT_STASH_LARGE_BYTES &&
+                  sizeof(struct own_failure) <= MT_STASH_LARGE_BYTES && sizeof(struct own_waiter) <= MT_STASH_SMALL_BYTES,
+                  "what may not fail fits into what is set aside");
     if (!lane)
         return mt_error(MT_ENOMEM, 0, "open lane");
     lane->lease = grant->lease;

@@ -18,6 +18,12 @@ enum mt_limit {
     MT_SPIN_NS_MAX       = 100 * 1000, /* upper end of the adaptive polling budget: two slow futex round trips */
     MT_SPIN_NS_MIN       = 2 * 1000,   /* lower end */
 
+    /* Memory set aside for what may not fail (stash.h): the largest of it is the owner's end of a lane. */
+    MT_STASH_SMALL       = 24,
+    MT_STASH_SMALL_BYTES = 128,
+    MT_STASH_LARGE       = 3,
+    MT_STASH_LARGE_BYTES = 9 * 1024,
+
     /* Objects. */
     MT_SEGMENT_WARM_BYTES_MAX = 16 * 1024 * 1024, /* free warm pages that a node keeps ... */
     MT_SEGMENT_WARM_MS        = 10 * 1000,        /* ... beyond this long */
@@ -237,6 +243,8 @@ enum mt_limit {
     MT_LIB_OUTPUT_REPEAT_NS = 5 * 1000 * 1000 * 1000LL, /* a line that other workers print too is counted for so long */
     MT_LIB_OUTPUT_LINGER_MS = 50,        /* at the end: for what workers have just printed */
     MT_LIB_WATCHES_MAX = 4096,
+    MT_LIB_SPARE = 16,                   /* free places that each table of the library keeps, for what may not fail */
+    MT_LIB_SPARE_BYTES = 32 * 1024,      /* the same of the messages to the raylet */
     MT_LIB_IDLE_NAP_NS = 50 * 1000 * 1000, /* the helper of a worker that has nothing to do looks so often */
     MT_LIB_CONCURRENCY_MAX = 1024,       /* calls at a time of one actor, or of one of its concurrency groups */
     MT_ACTOR_GROUPS_MAX = 8,             /* named concurrency groups of an actor type */

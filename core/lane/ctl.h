@@ -61,7 +61,7 @@ enum ctl_kind {
     CTL_KILL = 80,        /* ring    up    ctl_lease: the owner wants the worker killed (actor kill, forced cancel) */
     CTL_LANE_WANT = 81,   /* ring    up    ctl_lane_want: a lane to the worker that holds an actor of somebody else;
                                            answered by CTL_GRANT (id of the request) or CTL_REPLY with an error */
-    CTL_LANE_DROP = 82,   /* ring    up    ctl_lease: the caller is done with such a lane */
+    CTL_LANE_DROP = 82,   /* ring    up    ctl_lease: the caller is done with such a lane; an owner has no use for a lease */
 
     CTL_SEGMENT_WANT = 90, /* ring   up    ctl_segment: size wanted; answered by CTL_SEGMENT or CTL_REPLY */
     CTL_SEGMENT_MAP = 91,  /* ring   up    ctl_segment: which one to read; answered likewise */
@@ -92,7 +92,7 @@ enum ctl_kind {
     CTL_LOOKED = 127,     /* ring    up    lane_looked, then rows; id of the question */
     CTL_ENV = 133,        /* socket  up    ctl_env, then strings; fd: archive of its files, if it has any: defines a
                                            runtime environment of the job; answered by CTL_REPLY in the ring */
-    CTL_ZYGOTE_FAILED = 134, /* socket up  from the zygote: ctl_reply: why it cannot serve; it leaves */
+    CTL_ZYGOTE_FAILED = 134, /* socket up  from a zygote or a new worker: ctl_reply: why it cannot serve; it leaves */
 };
 
 struct ctl_hello {

@@ -619,8 +619,8 @@ void sim_proc_dump(struct sim *s)
                    p->run.child_count);
         for (size_t i = 0; i < p->own.class_list.count; i++) {
             struct own_class *c = p->own.class_list.data[i];
-            printf("    class %u %s queue %u outstanding %u wanted %u lanes %u%s\n", c->wire.class_id, c->wire.name, c->queue.count,
-                   c->outstanding, c->wanted, c->lane_count, c->refused ? " refused" : "");
+            printf("    class %u %s queue %u outstanding %u wanted %u lanes %u\n", c->wire.class_id, c->wire.name, c->queue.count,
+                   c->outstanding, c->wanted, c->lane_count);
         }
         for (size_t i = 0; i < p->own.lanes.count; i++) {
             struct own_lane *l = p->own.lanes.data[i];
