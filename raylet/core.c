@@ -52,6 +52,8 @@ struct rlt *rlt_new(const struct rlt_config *config)
     r->config = *config;
     if (!r->config.workers_max)
         r->config.workers_max = MT_RLT_WORKERS_MAX;
+    if (!r->config.blocked_max)
+        r->config.blocked_max = MT_RLT_BLOCKED_MAX;
     if (rlt_ledger_init(&r->ledger, config->total, config->resource_count).code) {
         free(r);
         return NULL;
@@ -346,6 +348,7 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
     fire_timers(r);
     handle(r, e);
     rlt_schedule(r);
+    rlt_pool_tell_crowd(r);
     rlt_head_changed(r);
     r->out = NULL;
 }

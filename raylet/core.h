@@ -48,6 +48,7 @@ struct rlt_config {
     uint32_t resource_count;
     struct ctl_resource total[MT_RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
     uint32_t workers_max;        /* processes forked on this node at a time; 0: the default */
+    uint32_t blocked_max;        /* workers that have lent their CPUs at a time; more run tasks of their own. 0: the default */
     uint32_t idle_workers_max;   /* per job, kept warm; 0: CPUs + 2 */
 };
 
@@ -148,6 +149,7 @@ enum rlt_action_kind {
     RLT_A_LANE_NEW,    /* lane: LANE_BYTES, zeroed, sealed */
     RLT_A_LANE_RECALL, /* lane; conn, peer (0: none): set the recall word, ring both bells */
     RLT_A_LANE_FREE,   /* lane: unmap, close */
+    RLT_A_CROWD,       /* flags (enum lane_crowd): into the park page of the switch, which every process sees */
     RLT_A_REGION_NEW,  /* number, size */
     RLT_A_REGION_FREE, /* number */
 

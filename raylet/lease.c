@@ -199,13 +199,15 @@ void rlt_lease_set_worker(struct rlt *r, struct rlt_lease *l, struct rlt_proc *w
     }
 }
 
-void rlt_grant_fill(const struct rlt_lease *l, struct ctl_grant *g)
+void rlt_grant_fill(const struct rlt *r, const struct rlt_lease *l, struct ctl_grant *g)
 {
+    int cpu = rlt_ledger_find(&r->ledger, "CPU");
     g->lease = l->id;
     g->flags = l->kind == LEASE_ACTOR ? CTL_CLASS_ACTOR : 0;
     g->incarnation = l->incarnation;
     g->gpu_count = l->hold.gpu_count;
     memcpy(g->gpus, l->hold.gpus, sizeof g->gpus);
+    g->cpu_milli = cpu < 0 ? 0 : l->hold.amount[cpu];
 }
 
 static void grant_send(struct rlt *r, uint64_t to, enum ctl_kind kind, mt_id id, const struct ctl_grant *grant,
@@ -233,7 +235,7 @@ void rlt_lease_activate(struct rlt *r, struct rlt_lease *l, struct rlt_proc *wor
         return;
     }
     rlt_act(r->out, RLT_A_LANE_NEW)->lane = l->id;
-    rlt_grant_fill(l, &to_owner);
+    rlt_grant_fill(r, l, &to_owner);
     to_worker = to_owner;
     to_owner.class_id = l->class ? l->class->def.class_id : 0;
     to_owner.peer = worker->process;

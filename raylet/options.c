@@ -28,12 +28,16 @@ static const char usage[] =
     "  --spill-bytes BYTES    most of them there; default: what the disk has\n"
     "  --resources K=V,...    resources of your own\n"
     "  --idle-workers N       warm workers kept per job\n"
+    "  --max-workers N        processes forked at a time; default: 1024\n"
+    "  --max-blocked-workers N  that wait inside a task while others are started in their place; then a task that waits\n"
+    "                         for one of its own runs it itself; default: 128\n"
     "  --driver-fd N          a connected driver: the raylet of a private cluster, ends with it\n"
     "  --ready-fd N           one line with the addresses is written there when all is up\n";
 
 enum option_number {
     OPT_DIR = 1, OPT_NAME, OPT_HEAD, OPT_HEAD_FILE, OPT_TOKEN, OPT_LISTEN, OPT_CPUS, OPT_GPUS, OPT_MEMORY, OPT_STORE,
     OPT_SPILL_DIR, OPT_SPILL_BYTES, OPT_RESOURCES, OPT_IDLE, OPT_DRIVER_FD, OPT_READY_FD, OPT_HELP,
+    OPT_WORKERS, OPT_BLOCKED,
 };
 
 static const struct option option_table[] = {
@@ -42,6 +46,7 @@ static const struct option option_table[] = {
     {"num-cpus", 1, NULL, OPT_CPUS},     {"num-gpus", 1, NULL, OPT_GPUS},        {"memory", 1, NULL, OPT_MEMORY},
     {"store-memory", 1, NULL, OPT_STORE}, {"resources", 1, NULL, OPT_RESOURCES}, {"idle-workers", 1, NULL, OPT_IDLE},
     {"spill-dir", 1, NULL, OPT_SPILL_DIR}, {"spill-bytes", 1, NULL, OPT_SPILL_BYTES},
+    {"max-workers", 1, NULL, OPT_WORKERS}, {"max-blocked-workers", 1, NULL, OPT_BLOCKED},
     {"driver-fd", 1, NULL, OPT_DRIVER_FD}, {"ready-fd", 1, NULL, OPT_READY_FD},  {"help", 0, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -84,7 +89,7 @@ static bool number(const char *text, double least, double most, double *out)
 }
 
 struct amounts {
-    double cpus, gpus, memory, store, spill, idle;
+    double cpus, gpus, memory, store, spill, idle, workers, blocked;
 };
 
 static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, const char *value)
@@ -105,6 +110,8 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
     case OPT_SPILL_DIR: o->spill_dir = strcmp(value, "none") ? value : ""; break;
     case OPT_SPILL_BYTES: good = number(value, 1, 1e18, &a->spill); break;
     case OPT_IDLE: good = number(value, 1, 4096, &a->idle); break;
+    case OPT_WORKERS: good = number(value, 1, MT_RLT_PROCS_MAX, &a->workers); break;
+    case OPT_BLOCKED: good = number(value, 1, MT_RLT_PROCS_MAX, &a->blocked); break;
     case OPT_RESOURCES: return add_resources(o, value);
     case OPT_DRIVER_FD: good = number(value, 0, 1 << 20, &n); o->driver_fd = (int)n; break;
     case OPT_READY_FD: good = number(value, 0, 1 << 20, &n); o->ready_fd = (int)n; break;
@@ -122,7 +129,7 @@ static void amounts_default(struct amounts *a)
     a->memory = machine * 0.8;
     a->store = machine * 0.3;
     a->spill = 0;
-    a->idle = 0;
+    a->idle = a->workers = a->blocked = 0;
 }
 
 mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
@@ -151,6 +158,8 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
     out->store_bytes = (uint64_t)a.store;
     out->spill_bytes = (uint64_t)a.spill;
     out->idle_workers_max = (uint32_t)a.idle;
+    out->workers_max = (uint32_t)a.workers;
+    out->blocked_max = (uint32_t)a.blocked;
     MT_TRY(add_resource(out, "CPU", 3, (int64_t)(a.cpus * 1000)));
     MT_TRY(add_resource(out, "GPU", 3, (int64_t)a.gpus * 1000));
     return add_resource(out, "memory", 6, (int64_t)a.memory);

@@ -17,6 +17,8 @@ struct rlt_options {
     int         driver_fd;   /* -1: none */
     int         ready_fd;    /* -1: none */
     uint32_t    idle_workers_max;
+    uint32_t    blocked_max; /* 0: the default */
+    uint32_t    workers_max;
     uint64_t    store_bytes;
     const char *spill_dir;   /* "": nothing goes to disk */
     uint64_t    spill_bytes; /* most there; 0: what the disk has */

@@ -107,7 +107,7 @@ static void lease_ok(struct rlt *r, struct rlt_peer *p, const struct peer_lease_
     l->has_lane = true;
     r->stats.grants++;
     lane_open(r, l, RLT_SIDE_WORKER);
-    rlt_grant_fill(l, &grant);
+    rlt_grant_fill(r, l, &grant);
     grant.flags |= CTL_GRANT_REMOTE;
     grant.class_id = l->class ? l->class->def.class_id : 0;
     grant.peer = ok->worker;
@@ -232,7 +232,7 @@ void rlt_remote_activate(struct rlt *r, struct rlt_lease *l)
                                .gpu_count = l->hold.gpu_count};
     memcpy(ok.gpus, l->hold.gpus, sizeof ok.gpus);
     lane_open(r, l, RLT_SIDE_OWNER);
-    rlt_grant_fill(l, &grant);
+    rlt_grant_fill(r, l, &grant);
     grant.peer = l->owner_process;
     grant.peer_node = l->owner_node;
     lane_give(r, l, l->worker->conn, CTL_LANE, &grant);

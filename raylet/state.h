@@ -311,6 +311,7 @@ struct rlt {
     uint64_t          next_conn, next_lease, next_token;
     uint32_t          next_route, next_region;
     uint32_t          worker_count;
+    uint32_t          crowd; /* enum lane_crowd, as last told */
     bool              is_stopping, had_keeper;
     struct rlt_head   head;
     mt_map            peers;   /* node -> rlt_peer */
@@ -358,6 +359,7 @@ void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid);
 void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote);
 void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker); /* greeting and pid come in either order */
 void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker); /* it has no lease: gets one, or waits warm */
+void rlt_pool_tell_crowd(struct rlt *r); /* how many wait inside tasks, where that has changed */
 bool rlt_pool_has_zygote(const struct rlt_proc *worker); /* the one that forked it lives */
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p);       /* a zygote or worker ended */
 struct rlt_proc *rlt_pool_take(struct rlt *r, struct rlt_job *job);
@@ -401,7 +403,7 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
 void rlt_lease_forget(struct rlt *r, struct rlt_lease *l); /* everybody who must know does */
 void rlt_lease_recalled(struct rlt *r, struct rlt_lease *l); /* the worker's node recalls it */
 struct rlt_lease *rlt_lease_find(const struct rlt *r, uint64_t id);
-void rlt_grant_fill(const struct rlt_lease *l, struct ctl_grant *g);
+void rlt_grant_fill(const struct rlt *r, const struct rlt_lease *l, struct ctl_grant *g);
 void rlt_lease_owner_gone(struct rlt *r, struct rlt_lease *l);
 void rlt_class_drop(struct rlt *r, struct rlt_class *c);
 void rlt_class_wait(struct rlt *r, struct rlt_class *c); /* puts it among the waiting, if it still wants */

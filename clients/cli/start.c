@@ -41,7 +41,8 @@ static bool check(const struct cli_args *args)
     if (!is_head && (args->values[CLI_OPT_STATE] || args->values[CLI_OPT_PORT]))
         return cli_usage(args, "--state and --port go with --head"), false;
     return cli_number(args, CLI_OPT_NUM_CPUS, 0, &number) && cli_number(args, CLI_OPT_NUM_GPUS, 0, &number) &&
-           cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_PORT, 0, &number);
+           cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_PORT, 0, &number) &&
+           cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number);
 }
 
 /* One `manta start` at a time; the lock goes with the process. */
@@ -113,6 +114,7 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f)
     add(&a, "--num-gpus", args->values[CLI_OPT_NUM_GPUS]);
     add(&a, "--resources", args->values[CLI_OPT_RESOURCES]);
     add(&a, "--store-memory", args->values[CLI_OPT_STORE_MEMORY]);
+    add(&a, "--max-blocked-workers", args->values[CLI_OPT_MAX_BLOCKED]);
     return cli_daemon_start(a.list, log_file, &f->daemons[CLI_DAEMON_RAYLET], NULL, 0);
 }
 

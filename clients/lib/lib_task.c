@@ -390,15 +390,25 @@ static bool wait_is_over(void *arg)
     return own_ref_is_ready(wait->ref) || wait->is_deadlocked || lib_run_is_over();
 }
 
+static bool wait_is_over_or_ours(void *arg)
+{
+    const struct own_wait *wait = arg;
+    return wait_is_over(arg) || lib_here_may_run(wait->ref);
+}
+
 /* A worker's one thread that runs tasks is watched for waiting in a circle; other threads have others beside them. */
 static bool wait_for_ref(struct own_ref *ref, int64_t deadline_ns, manta_status *code, manta_error *e)
 {
     struct own_wait wait;
-    bool            is_over;
+    bool            is_over, is_ours, may_run = deadline_ns == INT64_MAX; /* what we run ourselves might take longer than that */
     if (!lib_running || lib.wrk.group_count)
         return lib_wait(ref_is_ready, ref, deadline_ns) && own_ref_is_ready(ref);
     own_wait_begin(&lib.own, &wait, ref, lib_running->name);
-    is_over = lib_wait(wait_is_over, &wait, deadline_ns);
+    do {
+        is_over = lib_wait(may_run ? wait_is_over_or_ours : wait_is_over, &wait, deadline_ns);
+        is_ours = is_over && !wait_is_over(&wait);
+        may_run = is_ours && lib_here_run(ref);
+    } while (is_ours);
     own_wait_end(&lib.own, &wait);
     if (is_over && !own_ref_is_ready(ref) && wait.is_deadlocked)
         *code = lib_error_failure(e, &wait.failure, ref->id);

@@ -42,6 +42,9 @@ typedef struct manta_init_opts {
     const char *spill_dir; /* of the private cluster: where values go when the store is full; NULL: $TMPDIR, else
                               /var/tmp; "none": nowhere */
     int64_t     spill_bytes; /* most of them there; 0: what the disk has */
+    int         max_blocked_workers; /* of the private cluster: workers that may wait inside a task while others are started
+                              in their place. From then on a task that waits, without a limit, for one of its own that
+                              has not begun runs that one itself, if it needs nothing but CPUs. 0: 128 */
     const char *job_name;  /* for people; default: the program's name */
     const char *name_space; /* of named actors; default: "default" */
     int64_t     timeout_ms; /* to get a cluster; 0: 30 s */
@@ -335,7 +338,7 @@ MANTA_API manta_status manta_map(const char *name, const manta_task_opts *opts, 
 /* A value that declares the refs which it is about: whoever holds it holds them. Bytes inside a value keep nothing alive,
  * declared refs do. As manta_put; the refs stay the caller's. EINVAL: one is NULL or of another job. */
 MANTA_API manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs, size_t count);
-/* The same as a task's or method's only result; at most once. EUNSUPPORTED where the driver runs its tasks itself. */
+/* The same as a task's or method's only result; at most once. */
 MANTA_API manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, manta_ref *const *refs,
                                          size_t count);
 /* Fills up to `max` handles of the refs that the value behind a view of manta_get declares; each is freed with manta_free.

@@ -185,6 +185,7 @@ struct ctl_grant {
     uint32_t incarnation;
     uint32_t gpu_count;  /* devices of the lease, for CUDA_VISIBLE_DEVICES */
     uint16_t gpus[16];
+    int64_t  cpu_milli;  /* of the lease */
 };
 enum { CTL_GRANT_REMOTE = 0x100 }; /* the claims are taken by the switch: revoke by LANE_REVOKE */
 
