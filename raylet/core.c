@@ -359,7 +359,7 @@ static void handle(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_TICK:
         break;
     case RLT_EV_MEMORY:
-        rlt_memory_short(r, e->text);
+        rlt_memory_short(r, e);
         break;
     case RLT_EV_ACCEPTED:
         rlt_proc_accepted(r, e->conn, e->pid);

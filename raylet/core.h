@@ -97,7 +97,8 @@ enum rlt_event_kind {
     RLT_EV_JOB_TEXT,    /* answer to JOB_LOG_READ: name, number (offset), bytes */
     RLT_EV_JOB_EXITED,  /* it has ended and all its output is in the log: name, status, number (size of the log) */
 
-    RLT_EV_MEMORY, /* the node is short of memory: text (how short) */
+    RLT_EV_MEMORY, /* the node is short of memory: text (how short); bytes, size: uint64_t conns of the workers whose
+                      task, if they run one, would not be tried again */
     RLT_EV_SHUTDOWN, /* a signal, or the end of the driver of a private cluster: text */
 };
 

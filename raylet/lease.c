@@ -273,6 +273,7 @@ static void recall_pass_on(struct rlt *r, const struct rlt_lease *l, uint64_t gr
 void rlt_lease_recalled(struct rlt *r, struct rlt_lease *l)
 {
     lease_set_state(l, LEASE_RECALLED);
+    l->recalled_at = r->now;
     r->stats.recalls++;
     recall_tell(r, l);
     if (l->class)
@@ -291,6 +292,7 @@ void rlt_lease_recall(struct rlt *r, struct rlt_lease *l, uint64_t grace_ms)
     }
     if (l->state == LEASE_ACTIVE) {
         lease_set_state(l, LEASE_RECALLED);
+        l->recalled_at = r->now;
         r->stats.recalls++;
         recall_tell(r, l);
         recall_pass_on(r, l, grace_ms);

@@ -177,7 +177,7 @@ struct rlt_lease {
     bool                 has_lane;
     bool                 is_owner_dead; /* and what its worker has written for it is to die as well */
     struct ctl_ended    *end; /* owner elsewhere: what is to be said when the switch has emptied the lane */
-    uint64_t             granted_at;
+    uint64_t             granted_at, recalled_at;
     struct rlt_timer     timer; /* RECALLED or DRAINED: until the worker is killed */
     struct rlt_list      in_class, in_owner, in_worker, in_needy, in_all;
     uint32_t             route, peer_route; /* of a lane to another node: ours, and theirs */
@@ -468,7 +468,7 @@ void rlt_submit_fini(struct rlt *r);
 void rlt_submit_kill_all(struct rlt *r);
 
 /* memory.c */
-void rlt_memory_short(struct rlt *r, const char *text);
+void rlt_memory_short(struct rlt *r, const struct rlt_event *e);
 
 /* remote.c: leases between nodes */
 void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node);

@@ -120,6 +120,7 @@ struct lib {
     MT_VEC(void *) killed_states; /* of actors, inline: lost on purpose, and no leak that a sanitizer is to report */
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
     manta_ctx       *running; /* worker: the task of the main thread; a concurrent actor has none */
+    bool             runs_once; /* worker: as its park page says */
     uint32_t         calls_waiting; /* worker: running tasks and calls that wait inside the library */
     uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
     char             code[4096]; /* path of the .so that it loads; "": none */

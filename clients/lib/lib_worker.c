@@ -508,6 +508,14 @@ static bool is_time_to_save(const manta_ctx *c)
     return actor.self && actor.type->save && (c->wants_save || (actor.save_every && calls % actor.save_every == 0));
 }
 
+/* Whether the task would be tried again: read by the raylet when the node is short of memory. */
+static inline void note_once(const struct wrk_run *run)
+{
+    bool is_once = run->record.kind == LANE_TASK && run->record.flags & LANE_TASK_ONCE;
+    if (MT_UNLIKELY(is_once != lib.runs_once))
+        shm_store32(&lib.park->runs_once, lib.runs_once = is_once);
+}
+
 uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now)
 {
     struct arguments a;
@@ -520,6 +528,7 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
     int32_t      user_code;
 
     context_begin(c, run);
+    note_once(run);
     if (!call) { /* the run that timeouts and cancels look at; threads beside each other have none */
         limits_begin(c, run, begin);
         lib.running = c;

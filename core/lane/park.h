@@ -46,7 +46,8 @@ struct lane_park {
     shm_u32 crowd;        /* of the switch's page: enum lane_crowd, written by the raylet (a hint) */
     uint8_t pad2[52];
     shm_u32 stack_count; /* how often the process has written `stack` */
-    uint8_t pad3[60];
+    shm_u32 runs_once;   /* worker: the task that it runs, or ran last, has LANE_TASK_ONCE */
+    uint8_t pad3[56];
     char    stack[4096 - 256]; /* NUL-terminated: where its main thread was when the raylet asked by SIGURG */
     char    crash[LANE_CRASH_SIZE]; /* NUL-terminated unless full; empty while alive */
 };
