@@ -12,6 +12,7 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/labels.h"
 #include "core/base/plant.h"
 
 #include <stdio.h>
@@ -70,6 +71,7 @@ void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_r
     (void)record;
     memcpy(&def, payload, sizeof def);
     def.name[sizeof def.name - 1] = 0;
+    def.labels[sizeof def.labels - 1] = 0;
     classes_sweep(r, owner);
     if (def.resource_count > CTL_RESOURCES || owner->class_count >= MT_RLT_CLASSES_MAX) {
         rlt_proc_gone(r, owner);
@@ -86,7 +88,8 @@ void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_r
     rlt_list_init(&c->leases);
     rlt_list_append(&owner->classes, &c->in_owner);
     owner->class_count++;
-    if (rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code)
+    if (mt_selector_check(c->def.labels, text, sizeof text).code ||
+        rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code)
         rlt_class_unschedulable(r, c, MT_EINVAL, text);
 }
 
@@ -124,7 +127,8 @@ void rlt_demand(struct rlt *r, struct rlt_proc *owner, const struct ctl_demand *
     c->version = demand->version;
     c->placed_here = 0;
     c->wanted = demand->wanted < MT_RLT_WANTED_MAX ? demand->wanted : MT_RLT_WANTED_MAX;
-    if (rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code) {
+    if (mt_selector_check(c->def.labels, text, sizeof text).code ||
+        rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code) {
         if (c->wanted)
             rlt_class_unschedulable(r, c, MT_EINVAL, text);
         return;

@@ -13,6 +13,7 @@ struct rlt_options {
     const char *head;        /* host:port; NULL or "none": no head */
     const char *head_file;   /* wait for this file to hold the head's address */
     const char *token_file;  /* the cluster token; NULL: no TCP at all */
+    const char *labels;      /* of the node; "": none */
     const char *listen;      /* host:port for other nodes */
     int         driver_fd;   /* -1: none */
     int         ready_fd;    /* -1: none */

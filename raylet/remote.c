@@ -16,6 +16,8 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/labels.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -175,8 +177,13 @@ static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *
     if (rlt_lease_find(r, req->lease) || req->def.resource_count > CTL_RESOURCES)
         return;
     req->def.name[sizeof req->def.name - 1] = 0;
+    req->def.labels[sizeof req->def.labels - 1] = 0;
     if (rlt_request_check(req->def.resources, req->def.resource_count, text, sizeof text).code) {
         refuse(r, p->node, req->lease, MT_EINVAL, text);
+        return;
+    }
+    if (!mt_selector_match(req->def.labels, r->config.labels)) {
+        refuse(r, p->node, req->lease, MT_EAGAIN, "this node has not those labels");
         return;
     }
     job = r->is_stopping ? NULL : job_of(r, p, req);

@@ -12,6 +12,8 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/labels.h"
+
 #include <stdio.h>
 
 static bool has_other_nodes(const struct rlt *r)
@@ -26,6 +28,8 @@ static bool has_other_nodes(const struct rlt *r)
 
 static bool node_could_ever(const struct rlt_node *n, const struct rlt_class *c)
 {
+    if (!mt_selector_match(c->def.labels, n->labels))
+        return false;
     for (uint32_t i = 0; i < c->def.resource_count; i++) {
         bool has = false;
         for (uint32_t k = 0; k < n->total_count; k++)
@@ -40,6 +44,11 @@ static bool node_could_ever(const struct rlt_node *n, const struct rlt_class *c)
 static bool is_for_this_node(const struct rlt *r, const struct rlt_class *c)
 {
     const struct rlt_node *wanted = rlt_node_find(r, c->def.node);
+    unsigned               alternative = c->def.labels[0] ? mt_selector_match(c->def.labels, r->config.labels) : 1;
+    if (alternative == 0)
+        return false;
+    if (alternative > 1 && !c->placed_here && has_other_nodes(r)) /* another may be a better one: the head knows */
+        return false;
     if (c->def.policy == CTL_NODE)
         return c->def.node == r->node;
     if (c->def.policy == CTL_NODE_SOFT) /* there if it lives and could ever, else anywhere */
@@ -118,7 +127,10 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
     }
     if (r->config.has_head && !r->config.is_private)
         return false; /* the head knows all nodes, and says so */
-    if (c->def.policy == CTL_NODE && c->def.node != r->node) {
+    if (!mt_selector_match(c->def.labels, r->config.labels)) {
+        snprintf(text, sizeof text, "\"%s\" wants a node with the labels \"%.160s\"; node %u has \"%.160s\"", c->def.name,
+                 c->def.labels, r->node, r->config.labels);
+    } else if (c->def.policy == CTL_NODE && c->def.node != r->node) {
         snprintf(text, sizeof text, "\"%s\" wants node %u, which is not in the cluster", c->def.name, c->def.node);
     } else if (!rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, &lacking)) {
         const struct ctl_resource *want = &c->def.resources[lacking];

@@ -229,6 +229,7 @@ struct rlt_node {
     uint32_t node, epoch;
     uint32_t state; /* 1 alive, 2 suspect, 3 dead */
     char     name[CTL_NAME_SIZE], address[CTL_NAME_SIZE], data_address[CTL_NAME_SIZE];
+    char     labels[MT_LABELS_BYTES_MAX];
     uint32_t total_count, free_count;
     struct ctl_resource total[CTL_RESOURCES], free[CTL_RESOURCES];
 };

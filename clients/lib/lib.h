@@ -256,6 +256,9 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
 /* Resources of options into a class; EINVAL into *f. */
 bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory,
                     const manta_resource *resources, int count, struct own_failure *f);
+/* Where: node, spread, labels. EINVAL into *f. */
+bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft, bool spread, const char *labels,
+                     struct own_failure *f);
 /* A ready value as the user sees it; the ref is held until manta_release. Under the lock. */
 manta_status lib_view(struct own_ref *ref, manta_view *out, int64_t deadline_ns, manta_error *e);
 /* The ref behind a view of a value in the store; NULL: inline, or an item. *out_place: what is pinned. */

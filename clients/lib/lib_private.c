@@ -142,6 +142,8 @@ static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts
     if (opts->spill_dir)
         argv[n++] = "--spill-dir", argv[n++] = (char *)(uintptr_t)opts->spill_dir;
     snprintf(blocked, sizeof blocked, "%d", opts->max_blocked_workers);
+    if (opts->labels)
+        argv[n++] = "--labels", argv[n++] = (char *)(uintptr_t)opts->labels;
     if (opts->max_blocked_workers > 0)
         argv[n++] = "--max-blocked-workers", argv[n++] = blocked;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))

@@ -6,6 +6,8 @@
  */
 #include "clients/lib/lib.h"
 
+#include "core/base/labels.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -186,6 +188,19 @@ bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64
     return true;
 }
 
+bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft, bool spread, const char *labels,
+                     struct own_failure *f)
+{
+    char text[2 * MT_LABELS_BYTES_MAX];
+    spec->policy = node ? (node_soft ? CTL_NODE_SOFT : CTL_NODE) : spread ? CTL_SPREAD : CTL_HYBRID;
+    spec->node = node;
+    spec->labels = labels;
+    if (!labels || mt_selector_check(labels, text, sizeof text).code == 0)
+        return true;
+    own_failure_set(f, MT_EINVAL, "%s: %s", spec->name, text);
+    return false;
+}
+
 static bool task_spec(struct own_class_spec *spec, const char *name, const manta_task_opts *o, struct own_failure *f)
 {
     memset(spec, 0, sizeof *spec);
@@ -193,8 +208,8 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
     spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return add_resource(spec, "CPU", 1, 1000, f);
-    spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;
-    spec->node = o->node;
+    if (!lib_class_place(spec, o->node, o->node_soft, o->spread, o->labels, f))
+        return false;
     if (o->no_cpu && o->num_cpus != 0) {
         own_failure_set(f, MT_EINVAL, "%s: no_cpu and num_cpus contradict each other", name);
         return false;

@@ -14,7 +14,9 @@
 static bool class_fits(const struct own *own, const struct own_class *cls, int64_t cpu_milli)
 {
     const struct ctl_class *c = &cls->wire;
-    if (c->flags & CTL_CLASS_ACTOR || c->env || c->policy == CTL_SPREAD || (c->policy != CTL_HYBRID && c->node != own->node))
+    if (c->flags & CTL_CLASS_ACTOR || c->env || c->labels[0] || c->policy == CTL_SPREAD)
+        return false;
+    if (c->policy != CTL_HYBRID && c->node != own->node)
         return false;
     for (uint32_t i = 0; i < c->resource_count; i++)
         if (strcmp(c->resources[i].name, "CPU") != 0 || c->resources[i].milli > cpu_milli)

@@ -24,6 +24,7 @@
 #ifndef LANE_CTL_H
 #define LANE_CTL_H
 
+#include "core/base/limits.h"
 #include "core/lane/record.h"
 
 enum {
@@ -155,6 +156,7 @@ struct ctl_class {
     uint64_t            env;  /* key of a runtime environment (CTL_ENV); 0: that of the owner itself */
     char                name[CTL_NAME_SIZE]; /* function or actor, for people */
     struct ctl_resource resources[CTL_RESOURCES];
+    char                labels[MT_LABELS_BYTES_MAX]; /* selector (core/base/labels.h); "": any node */
 };
 
 /* A runtime environment. It builds on another one: what that one sets and this one does not holds here as well. */
@@ -282,6 +284,7 @@ struct ctl_node {
     char                address[CTL_NAME_SIZE];
     struct ctl_resource total[CTL_RESOURCES];
     struct ctl_resource free[CTL_RESOURCES];
+    char                labels[MT_LABELS_BYTES_MAX];
 };
 
 #endif
