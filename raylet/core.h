@@ -41,6 +41,7 @@ struct rlt_config {
     char     address[RLT_ADDRESS_SIZE];      /* where Peer is served */
     char     data_address[RLT_ADDRESS_SIZE]; /* of the data socket */
     char     head_address[RLT_ADDRESS_SIZE]; /* for CTL_WELCOME */
+    char     labels[MT_LABELS_BYTES_MAX];
     uint64_t boot;                           /* random; the driver of the state machine draws it */
     uint32_t node, epoch; /* of a private cluster: 1, 1 from the start; else 0 until the head has answered */
     bool     has_head;    /* a head exists or will: wants, names and nodes go to it */
@@ -48,6 +49,7 @@ struct rlt_config {
     uint32_t resource_count;
     struct ctl_resource total[MT_RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
     uint32_t workers_max;        /* processes forked on this node at a time; 0: the default */
+    uint32_t blocked_max;        /* workers that have lent their CPUs at a time; more run tasks of their own. 0: the default */
     uint32_t idle_workers_max;   /* per job, kept warm; 0: CPUs + 2 */
 };
 
@@ -96,7 +98,8 @@ enum rlt_event_kind {
     RLT_EV_JOB_TEXT,    /* answer to JOB_LOG_READ: name, number (offset), bytes */
     RLT_EV_JOB_EXITED,  /* it has ended and all its output is in the log: name, status, number (size of the log) */
 
-    RLT_EV_MEMORY, /* the node is short of memory: text (how short) */
+    RLT_EV_MEMORY, /* the node is short of memory: text (how short); bytes, size: uint64_t conns of the workers whose
+                      task, if they run one, would not be tried again */
     RLT_EV_SHUTDOWN, /* a signal, or the end of the driver of a private cluster: text */
 };
 
@@ -148,6 +151,7 @@ enum rlt_action_kind {
     RLT_A_LANE_NEW,    /* lane: LANE_BYTES, zeroed, sealed */
     RLT_A_LANE_RECALL, /* lane; conn, peer (0: none): set the recall word, ring both bells */
     RLT_A_LANE_FREE,   /* lane: unmap, close */
+    RLT_A_CROWD,       /* flags (enum lane_crowd): into the park page of the switch, which every process sees */
     RLT_A_REGION_NEW,  /* number, size */
     RLT_A_REGION_FREE, /* number */
 

@@ -88,6 +88,7 @@ static void register_send(struct rlt *r)
     g->address = keep_text(r, r->config.address);
     g->data_address = keep_text(r, r->config.data_address);
     g->cluster = keep_text(r, r->head.cluster);
+    g->labels = keep_text(r, r->config.labels);
     g->n_total = r->ledger.count;
     g->total = resources_make(r, r->ledger.total, r->ledger.count);
     m->register_ = g;
@@ -189,6 +190,7 @@ static Manta__V1__Want *want_make(struct rlt *r, const struct rlt_class *c)
     w->held = c->held;
     w->policy = c->def.policy;
     w->node = c->def.node;
+    w->labels = keep_text(r, c->def.labels);
     w->job = c->owner->job->job;
     w->n_resources = c->def.resource_count;
     w->resources = resources_make(r, c->def.resources, c->def.resource_count);

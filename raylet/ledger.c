@@ -167,6 +167,7 @@ static void move_cpu(struct rlt_ledger *l, const struct rlt_hold *hold, int64_t 
         return;
     l->free[at] += sign * hold->amount[at];
     l->leased[at] -= sign * hold->amount[at];
+    l->lent_count += hold->amount[at] ? (uint32_t)sign : 0;
     rlt_ledger_assert(l);
 }
 

@@ -18,6 +18,7 @@ struct rlt_ledger {
     uint64_t            changes; /* counts them */
     uint32_t            gpu_count;
     int32_t             gpu_free[MT_RLT_GPUS_MAX]; /* thousandths of each device */
+    uint32_t            lent_count; /* leases whose CPUs are lent */
 };
 
 /* What one lease holds. Zeroed: nothing. */

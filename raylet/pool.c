@@ -12,6 +12,8 @@
  */
 #include "raylet/state.h"
 
+#include "core/lane/park.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -366,6 +368,27 @@ static void balance_all(struct rlt *r)
         if (job->needy_count > job->starting_count)
             rlt_pool_balance(r, job);
     }
+}
+
+static bool has_needy(const struct rlt *r)
+{
+    MT_MAP_EACH(&r->jobs, entry) {
+        const struct rlt_job *job = entry->value.ptr;
+        if (job->needy_count > job->starting_count)
+            return true;
+    }
+    return false;
+}
+
+void rlt_pool_tell_crowd(struct rlt *r)
+{
+    uint32_t crowd = r->ledger.lent_count >= r->config.blocked_max ? LANE_CROWD_BLOCKED : LANE_CROWD_NONE;
+    if (r->worker_count >= r->config.workers_max && r->ledger.lent_count && has_needy(r))
+        crowd = LANE_CROWD_FULL;
+    if (crowd == r->crowd)
+        return;
+    r->crowd = crowd;
+    rlt_act(r->out, RLT_A_CROWD)->flags = crowd;
 }
 
 bool rlt_pool_has_zygote(const struct rlt_proc *worker)

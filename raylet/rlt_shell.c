@@ -165,6 +165,7 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         [RLT_A_LANE_NEW] = do_memory,
         [RLT_A_LANE_RECALL] = do_memory,
         [RLT_A_LANE_FREE] = do_memory,
+        [RLT_A_CROWD] = sh_switcher_crowd,
         [RLT_A_REGION_NEW] = do_memory,
         [RLT_A_REGION_FREE] = do_memory,
         [RLT_A_SW_DOWN] = do_switch,
@@ -306,6 +307,9 @@ static mt_status core_make(struct sh *sh, const char *address, const char *data_
     else if (gethostname(config.node_name, sizeof config.node_name - 1) < 0)
         snprintf(config.node_name, sizeof config.node_name, "node");
     config.idle_workers_max = sh->options.idle_workers_max;
+    snprintf(config.labels, sizeof config.labels, "%s", sh->options.labels);
+    config.blocked_max = sh->options.blocked_max;
+    config.workers_max = sh->options.workers_max;
     config.resource_count = sh->options.resource_count;
     memcpy(config.total, sh->options.resources, sizeof config.total);
     sh->core = rlt_new(&config);

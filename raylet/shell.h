@@ -306,6 +306,7 @@ void sh_fork(struct sh *sh, const struct rlt_action *a);
 MT_MUST_USE mt_status sh_switcher_start(struct sh *sh);
 void sh_switcher_stop(struct sh *sh);
 int  sh_switcher_park_fd(const struct sh *sh);
+void sh_switcher_crowd(struct sh *sh, const struct rlt_action *a);
 MT_MUST_USE mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_park *park);
 void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane);
 

@@ -179,7 +179,7 @@ struct rlt_lease {
     bool                 has_lane;
     bool                 is_owner_dead; /* and what its worker has written for it is to die as well */
     struct ctl_ended    *end; /* owner elsewhere: what is to be said when the switch has emptied the lane */
-    uint64_t             granted_at;
+    uint64_t             granted_at, recalled_at;
     struct rlt_timer     timer; /* RECALLED or DRAINED: until the worker is killed */
     struct rlt_list      in_class, in_owner, in_worker, in_needy, in_all;
     uint32_t             route, peer_route; /* of a lane to another node: ours, and theirs */
@@ -231,6 +231,7 @@ struct rlt_node {
     uint32_t node, epoch;
     uint32_t state; /* 1 alive, 2 suspect, 3 dead */
     char     name[CTL_NAME_SIZE], address[CTL_NAME_SIZE], data_address[CTL_NAME_SIZE];
+    char     labels[MT_LABELS_BYTES_MAX];
     uint32_t total_count, free_count;
     struct ctl_resource total[CTL_RESOURCES], free[CTL_RESOURCES];
 };
@@ -313,6 +314,7 @@ struct rlt {
     uint64_t          next_conn, next_lease, next_token;
     uint32_t          next_route, next_region;
     uint32_t          worker_count;
+    uint32_t          crowd; /* enum lane_crowd, as last told */
     bool              is_stopping, had_keeper;
     struct rlt_head   head;
     mt_map            peers;   /* node -> rlt_peer */
@@ -360,6 +362,7 @@ void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid);
 void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote);
 void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker); /* greeting and pid come in either order */
 void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker); /* it has no lease: gets one, or waits warm */
+void rlt_pool_tell_crowd(struct rlt *r); /* how many wait inside tasks, where that has changed */
 bool rlt_pool_has_zygote(const struct rlt_proc *worker); /* the one that forked it lives */
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p);       /* a zygote or worker ended */
 struct rlt_proc *rlt_pool_take(struct rlt *r, struct rlt_job *job);
@@ -403,7 +406,7 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
 void rlt_lease_forget(struct rlt *r, struct rlt_lease *l); /* everybody who must know does */
 void rlt_lease_recalled(struct rlt *r, struct rlt_lease *l); /* the worker's node recalls it */
 struct rlt_lease *rlt_lease_find(const struct rlt *r, uint64_t id);
-void rlt_grant_fill(const struct rlt_lease *l, struct ctl_grant *g);
+void rlt_grant_fill(const struct rlt *r, const struct rlt_lease *l, struct ctl_grant *g);
 void rlt_lease_owner_gone(struct rlt *r, struct rlt_lease *l);
 void rlt_class_drop(struct rlt *r, struct rlt_class *c);
 void rlt_class_wait(struct rlt *r, struct rlt_class *c); /* puts it among the waiting, if it still wants */
@@ -468,7 +471,7 @@ void rlt_submit_fini(struct rlt *r);
 void rlt_submit_kill_all(struct rlt *r);
 
 /* memory.c */
-void rlt_memory_short(struct rlt *r, const char *text);
+void rlt_memory_short(struct rlt *r, const struct rlt_event *e);
 
 /* remote.c: leases between nodes */
 void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node);

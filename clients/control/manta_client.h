@@ -116,6 +116,7 @@ typedef struct manta_cluster_node {
     char                name[128];
     char                address[128];
     char                reason[160]; /* why it is suspect or dead */
+    char                labels[256]; /* "key=value,..." */
     size_t              resource_count;
     manta_node_resource resources[MANTA_NODE_RESOURCES];
 } manta_cluster_node;

@@ -113,9 +113,14 @@ struct lib {
     uint64_t         watch_number;
     struct lib_output output;
     struct lib_inline *inlined; /* MANTA_INLINE=1; else NULL */
+    struct lib_here  *here;       /* worker: it has run a task of its own; else NULL */
+    const char       *stack_base; /* worker: where the stack of the thread that runs tasks begins, ... */
+    size_t            stack_bytes; /* ... and how much of it may be in use when one more task is begun on it */
+    int64_t           lease_cpu_milli; /* worker: CPUs of its lease; 0: none, or an actor's */
     MT_VEC(void *) killed_states; /* of actors, inline: lost on purpose, and no leak that a sanitizer is to report */
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
     manta_ctx       *running; /* worker: the task of the main thread; a concurrent actor has none */
+    bool             runs_once; /* worker: as its park page says */
     uint32_t         calls_waiting; /* worker: running tasks and calls that wait inside the library */
     uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
     char             code[4096]; /* path of the .so that it loads; "": none */
@@ -257,6 +262,9 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
 /* Resources of options into a class; EINVAL into *f. */
 bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory,
                     const manta_resource *resources, int count, struct own_failure *f);
+/* Where: node, spread, labels. EINVAL into *f. */
+bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft, bool spread, const char *labels,
+                     struct own_failure *f);
 /* A ready value as the user sees it; the ref is held until manta_release. Under the lock. */
 manta_status lib_view(struct own_ref *ref, manta_view *out, int64_t deadline_ns, manta_error *e);
 /* The ref behind a view of a value in the store; NULL: inline, or an item. *out_place: what is pinned. */
@@ -298,6 +306,23 @@ int64_t lib_deadline_of_run(int64_t deadline_ns);
 int64_t lib_run_look_ns(void);
 /* Helper, under the lock: reports a run that has outlived its timeout_ms and its grace, and ends this process. */
 void lib_run_check(uint64_t now_ns);
+
+/* ---- lib_here.c: all under the lock ---- */
+struct lib_outcome;
+struct lib_here { /* what stands in the place of a lane */
+    struct own_lane owner_end;
+    struct wrk_lane worker_end;
+    uint64_t        sequence;
+};
+void lib_here_init(struct lib_here *h, void *memory); /* LANE_BYTES, zeroed; borrowed */
+/* The task has left its queue: what lib_run_here is to run. Then its outcome; the task may be gone after. */
+void lib_here_begin(struct lib_here *h, struct own_task *task, struct wrk_run *out);
+void lib_here_end(struct lib_here *h, struct own_task *task, struct wrk_run *run, struct lib_outcome *out);
+/* Whether the running task, which waits for `ref`, is to run something of that itself; and does so (the lock is released
+ * meanwhile). */
+bool lib_here_may_run(const struct own_ref *ref);
+bool lib_here_run(struct own_ref *ref);
+void lib_here_stack(void); /* a worker begins: tasks run above this frame */
 
 /* ---- lib_inline.c: all under the lock but the first two ---- */
 bool      lib_inline_wanted(void);
@@ -374,8 +399,9 @@ struct lib_outcome { /* as LANE_DONE says it */
 void lib_outcome_free(struct lib_outcome *out);
 /* A lease has come to this worker: what the process shows of it. */
 void lib_lease_begin(const struct ctl_grant *grant);
-/* Runs one record in this process, without the lock. Of an actor, its state is in *type and *self. */
-void lib_run_here(struct wrk_run *run, manta_actor_type **type, void **self, struct lib_outcome *out);
+/* Runs one record in this process, which has submitted it as `task`; without the lock. Of an actor, its state is in *type
+ * and *self. */
+void lib_run_here(struct wrk_run *run, struct own_task *task, manta_actor_type **type, void **self, struct lib_outcome *out);
 /* LANE_DONE's payload of a failure; returns its size. */
 size_t lib_failure_payload(manta_ctx *c, manta_status code, uint8_t *out, size_t room);
 void   lib_fail_timed_out(manta_ctx *c);
@@ -383,6 +409,7 @@ struct manta_ctx {
     const char     *name; /* of the running function */
     const char     *signature;
     struct wrk_run *run;
+    struct own_task *here; /* it runs in the process that has submitted it, as this; else NULL */
     struct lane_limits limits;
     int64_t         deadline_ns; /* of the run; 0: none */
     manta_error     failure; /* what manta_fail said */

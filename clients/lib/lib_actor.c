@@ -30,8 +30,8 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
     spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return true;
-    spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;
-    spec->node = o->node;
+    if (!lib_class_place(spec, o->node, o->node_soft, o->spread, o->labels, f))
+        return false;
     if (o->name && (!o->name[0] || strlen(o->name) >= CTL_NAME_SIZE)) {
         own_failure_set(f, MT_EINVAL, "an actor's name has 1 to %d letters", CTL_NAME_SIZE - 1);
         return false;
@@ -507,6 +507,7 @@ static void node_info(const struct ctl_node *from, manta_node_info *to)
     to->cpus_free = amount(from->free, from->resource_count, "CPU");
     to->gpus_free = amount(from->free, from->resource_count, "GPU");
     snprintf(to->name, sizeof to->name, "%.*s", (int)sizeof to->name - 1, from->name);
+    snprintf(to->labels, sizeof to->labels, "%.*s", (int)sizeof to->labels - 1, from->labels);
 }
 
 int manta_nodes(manta_node_info *out, int max, manta_error *e)

@@ -6,6 +6,8 @@
  */
 #include "clients/lib/lib.h"
 
+#include "core/base/labels.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -86,8 +88,11 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
     if (lib.role != LIB_NONE)
         return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process");
-    if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0)
-        return lib_error(e, MANTA_EINVAL, "manta_init: num_cpus, num_gpus, store_memory and timeout_ms can't be negative");
+    if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0 || o->max_blocked_workers < 0)
+        return lib_error(e, MANTA_EINVAL,
+                         "manta_init: num_cpus, num_gpus, store_memory, timeout_ms and max_blocked_workers can't be negative");
+    if (o->labels && mt_labels_check(o->labels, text, sizeof text).code)
+        return lib_error(e, MANTA_EINVAL, "manta_init: %s", text);
     if (o->name_space && strlen(o->name_space) >= sizeof lib.name_space)
         return lib_error(e, MANTA_EINVAL, "manta_init: name_space has at most %d letters", CTL_NAME_SIZE - 1);
     if (!lib_output_choose(o->log_to_driver))

@@ -6,6 +6,8 @@
  */
 #include "clients/lib/lib.h"
 
+#include "core/base/labels.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -181,6 +183,19 @@ bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64
     return true;
 }
 
+bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft, bool spread, const char *labels,
+                     struct own_failure *f)
+{
+    char text[2 * MT_LABELS_BYTES_MAX];
+    spec->policy = node ? (node_soft ? CTL_NODE_SOFT : CTL_NODE) : spread ? CTL_SPREAD : CTL_HYBRID;
+    spec->node = node;
+    spec->labels = labels;
+    if (!labels || mt_selector_check(labels, text, sizeof text).code == 0)
+        return true;
+    own_failure_set(f, MT_EINVAL, "%s: %s", spec->name, text);
+    return false;
+}
+
 static bool task_spec(struct own_class_spec *spec, const char *name, const manta_task_opts *o, struct own_failure *f)
 {
     memset(spec, 0, sizeof *spec);
@@ -188,8 +203,8 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
     spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return add_resource(spec, "CPU", 1, 1000, f);
-    spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;
-    spec->node = o->node;
+    if (!lib_class_place(spec, o->node, o->node_soft, o->spread, o->labels, f))
+        return false;
     if (o->no_cpu && o->num_cpus != 0) {
         own_failure_set(f, MT_EINVAL, "%s: no_cpu and num_cpus contradict each other", name);
         return false;
@@ -385,15 +400,25 @@ static bool wait_is_over(void *arg)
     return own_ref_is_ready(wait->ref) || wait->is_deadlocked || lib_run_is_over();
 }
 
+static bool wait_is_over_or_ours(void *arg)
+{
+    const struct own_wait *wait = arg;
+    return wait_is_over(arg) || lib_here_may_run(wait->ref);
+}
+
 /* A worker's one thread that runs tasks is watched for waiting in a circle; other threads have others beside them. */
 static bool wait_for_ref(struct own_ref *ref, int64_t deadline_ns, manta_status *code, manta_error *e)
 {
     struct own_wait wait;
-    bool            is_over;
+    bool            is_over, is_ours, may_run = deadline_ns == INT64_MAX; /* what we run ourselves might take longer than that */
     if (!lib_running || lib.wrk.group_count)
         return lib_wait(ref_is_ready, ref, deadline_ns) && own_ref_is_ready(ref);
     own_wait_begin(&lib.own, &wait, ref, lib_running->name);
-    is_over = lib_wait(wait_is_over, &wait, deadline_ns);
+    do {
+        is_over = lib_wait(may_run ? wait_is_over_or_ours : wait_is_over, &wait, deadline_ns);
+        is_ours = is_over && !wait_is_over(&wait);
+        may_run = is_ours && lib_here_run(ref);
+    } while (is_ours);
     own_wait_end(&lib.own, &wait);
     if (is_over && !own_ref_is_ready(ref) && wait.is_deadlocked)
         *code = lib_error_failure(e, &wait.failure, ref->id);

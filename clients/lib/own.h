@@ -204,7 +204,7 @@ struct own_lane {
     uint32_t             node;
     int32_t              pid;
     uint32_t             index; /* in own->lanes */
-    bool                 is_remote, is_recalled, is_broken, worker_known;
+    bool                 is_remote, is_recalled, is_broken;
     struct own_task     *tasks[LANE_SLOTS];
 };
 
@@ -335,6 +335,12 @@ struct own_run {
     mt_id    id;
     uint32_t number; /* from 1 */
 };
+/* A run that waits while the process runs another task. On the stack of the thread that runs both. */
+struct own_outer_run {
+    struct own_outer_run *outer; /* NULL: none */
+    struct own_run        run;
+    bool                  submits;
+};
 enum { OWN_PAST_RUNS = 32 };
 
 struct own {
@@ -351,6 +357,8 @@ struct own {
     bool     run_submits;
     mt_stash stash; /* for what may not fail */
     struct own_failure no_memory; /* stands for a failure that could not be kept */
+    uint32_t run_count; /* the last number of a run */
+    struct own_outer_run *outer_runs; /* innermost first */
     uint64_t completed; /* refs that became ready: waiters compare it */
     uint32_t outstanding; /* tasks not finished */
     uint64_t queued_bytes;
@@ -394,6 +402,7 @@ struct own_class_spec {
     uint64_t            env; /* key of a runtime environment; 0: our own */
     uint32_t            resource_count;
     struct ctl_resource resources[CTL_RESOURCES];
+    const char         *labels; /* selector, checked; NULL: any node */
 };
 /* The class for these needs, made at its first use; NULL only without memory. An actor's class is its own: `id`. */
 struct own_class *own_class_get(struct own *own, const struct own_class_spec *spec, mt_id actor);
@@ -497,6 +506,13 @@ void own_cancel_message(struct own *own, const uint8_t *bytes, size_t size);
 void own_cancel_tick(struct own *own, struct own_lane *lane);
 /* The end of a task whose cancel was asked. */
 void own_cancel_done(struct own *own, struct own_task *task);
+
+/* ---- tasks that a waiting task runs itself: own_here.c ---- */
+/* A task of ours that `ref` waits for (itself, or what it has as arguments), that has not begun and that needs nothing but
+ * at most `cpu_milli` of CPU on this node. NULL: none. */
+struct own_task *own_here_find(const struct own *own, const struct own_ref *ref, int64_t cpu_milli);
+/* Takes that one out of its queue or its lane. False: it has begun meanwhile. */
+bool own_here_take(struct own_task *task);
 
 /* ---- what comes back: own_result.c, own_stream.c ---- */
 /* Room for several values or a stream. False: no memory. */
@@ -657,7 +673,7 @@ static inline void own_wake(struct own *own, struct lane_park *park)
 static inline void own_run_begin(struct own *own, mt_id id)
 {
     own->run.id = id;
-    own->run.number++;
+    own->run.number = ++own->run_count;
     own->run_submits = false;
 }
 static inline void own_run_end(struct own *own)
@@ -665,6 +681,21 @@ static inline void own_run_end(struct own *own)
     if (own->run_submits)
         own->past_runs[own->run.number % OWN_PAST_RUNS] = own->run;
     own->run.id = (mt_id){0, 0};
+}
+/* The same for a task that is run while another one waits. */
+static inline void own_run_begin_inside(struct own *own, mt_id id, struct own_outer_run *outer)
+{
+    *outer = (struct own_outer_run){own->outer_runs, own->run, own->run_submits};
+    own->outer_runs = outer;
+    own_run_begin(own, id);
+}
+static inline void own_run_end_inside(struct own *own)
+{
+    const struct own_outer_run *outer = own->outer_runs;
+    own_run_end(own);
+    own->run = outer->run;
+    own->run_submits = outer->submits;
+    own->outer_runs = outer->outer;
 }
 
 #endif

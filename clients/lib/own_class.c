@@ -26,6 +26,8 @@ static mt_id class_key(const struct own_class_spec *spec, mt_id actor)
     if (actor.process)
         return actor;
     h ^= spec->env;
+    for (const char *c = spec->labels; c && *c; c++)
+        h = (h ^ (uint8_t)*c) * 0x100000001b3u;
     for (uint32_t i = 0; i < spec->resource_count; i++) {
         for (const char *c = spec->resources[i].name; *c; c++)
             h = (h ^ (uint8_t)*c) * 0x100000001b3u;
@@ -55,6 +57,8 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
     cls->wire.resource_count = spec->resource_count;
     memcpy(cls->wire.resources, spec->resources, sizeof cls->wire.resources);
     strncpy(cls->wire.name, spec->name, sizeof cls->wire.name - 1);
+    if (spec->labels)
+        strncpy(cls->wire.labels, spec->labels, sizeof cls->wire.labels - 1);
     cls->idle_since_ns = own->now_ns;
     return cls;
 }

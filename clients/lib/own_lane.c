@@ -79,6 +79,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     uint8_t            *at;
     struct lane_record  record = {.length = length, .kind = task->kind,
                                   .flags = (uint16_t)((task->is_limited ? LANE_TASK_LIMITED : 0) |
+                                                      (task->kind == LANE_TASK && !task->retries_left ? LANE_TASK_ONCE : 0) |
                                                       task->group << LANE_CALL_GROUP_SHIFT), .epoch = own->epoch,
                                   .sequence = sequence, .id = task->id, .attempt = task->attempt, .slot = slot,
                                   .trace = task->submitted_ns, .aux = task->function};

@@ -153,6 +153,7 @@ enum mt_limit {
     MT_RLT_IDLE_MS = 10000,          /* a warm worker beyond the bound goes after this */
     MT_RLT_SPARE_MS = 50,            /* no warm worker for so long: fork one ahead of the next lease */
     MT_RLT_WORKERS_MAX = 1024,       /* processes forked on this node, if the configuration does not say */
+    MT_RLT_BLOCKED_MAX = 128,        /* workers that wait inside a task and have lent their CPUs, if it does not say */
     MT_RLT_STARTING_MAX = 32,        /* workers of one job that start at a time: each has a share of the CPUs to greet */
     MT_RLT_CLASSES_MAX = 4096,       /* per owner */
     MT_RLT_WANTED_MAX = 65536,       /* leases one class may want */
@@ -254,6 +255,9 @@ enum mt_limit {
     MT_LIB_POOL_ACTIVE_NS = 50 * 1000 * 1000, /* somebody watches for so long after the last quick call */
     MT_LIB_CANCEL_GRACE_MS = 100,        /* forced, and recursive or far away: from telling the worker to SIGKILL */
     MT_LIB_TIMEOUT_GRACE_MS = 500,       /* past its timeout_ms a task is asked to stop; its worker ends after so long */
+    MT_LIB_HERE_FOLLOWED_MAX = 64,       /* tasks looked at for one that a waiting task may run itself */
+    MT_LIB_HERE_STACK_PERCENT = 50,      /* of its stack in use: it runs none any more */
+    MT_LIB_HERE_STACK_BYTES = 8 << 20,   /* what counts as its stack where that has no limit */
     MT_LIB_STREAM_AHEAD = 1024,          /* items a generator may be ahead of its consumer, unless set */
     MT_LIB_DECLARED_MAX = 65535,         /* refs that one value declares */
     MT_LIB_CALLBACKS_MAX = 1 << 20,      /* that are due or waited for */
@@ -291,6 +295,7 @@ enum mt_limit {
 
     /* Texts. */
     MT_NAME_BYTES_MAX  = 128,  /* of a function, actor, resource, name space, label, tensor; its end included */
+    MT_LABELS_BYTES_MAX = 256, /* of all labels of a node, or of a selector; its end included */
     MT_ERROR_BYTES_MAX = 512,  /* message of an error; its end included */
     MT_LOG_LINE_BYTES  = 1024, /* a longer line is cut */
     MT_PATH_BYTES_MAX  = 4096,

@@ -24,6 +24,7 @@
 #ifndef LANE_CTL_H
 #define LANE_CTL_H
 
+#include "core/base/limits.h"
 #include "core/lane/record.h"
 
 enum {
@@ -155,6 +156,7 @@ struct ctl_class {
     uint64_t            env;  /* key of a runtime environment (CTL_ENV); 0: that of the owner itself */
     char                name[CTL_NAME_SIZE]; /* function or actor, for people */
     struct ctl_resource resources[CTL_RESOURCES];
+    char                labels[MT_LABELS_BYTES_MAX]; /* selector (core/base/labels.h); "": any node */
 };
 
 /* A runtime environment. It builds on another one: what that one sets and this one does not holds here as well. */
@@ -185,6 +187,7 @@ struct ctl_grant {
     uint32_t incarnation;
     uint32_t gpu_count;  /* devices of the lease, for CUDA_VISIBLE_DEVICES */
     uint16_t gpus[16];
+    int64_t  cpu_milli;  /* of the lease */
 };
 enum { CTL_GRANT_REMOTE = 0x100 }; /* the claims are taken by the switch: revoke by LANE_REVOKE */
 
@@ -281,6 +284,7 @@ struct ctl_node {
     char                address[CTL_NAME_SIZE];
     struct ctl_resource total[CTL_RESOURCES];
     struct ctl_resource free[CTL_RESOURCES];
+    char                labels[MT_LABELS_BYTES_MAX];
 };
 
 #endif

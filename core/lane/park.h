@@ -23,6 +23,12 @@ enum lane_park_state {
     LANE_HUNGRY = 1, /* polls: publish at once, no wake-up needed */
     LANE_ASLEEP = 2, /* in the futex, or about to be */
 };
+/* How many workers of the node wait inside tasks. */
+enum lane_crowd {
+    LANE_CROWD_NONE = 0,
+    LANE_CROWD_BLOCKED = 1, /* as many as may: who would wait for a task of its own that has not begun runs it */
+    LANE_CROWD_FULL = 2,    /* no process can be had: who waits already does so as well */
+};
 enum { LANE_PARK_STATE_BITS = 2 }; /* of the state word; above them the bell's count when the sleep was prepared */
 
 enum {
@@ -38,9 +44,11 @@ struct lane_park {
     uint8_t pad1[60];
     shm_u32 socket_count; /* messages that the raylet has put on the unix socket */
     shm_u32 up_count;     /* raylet's switch: records waiting in our up ring (a hint) */
-    uint8_t pad2[56];
+    shm_u32 crowd;        /* of the switch's page: enum lane_crowd, written by the raylet (a hint) */
+    uint8_t pad2[52];
     shm_u32 stack_count; /* how often the process has written `stack` */
-    uint8_t pad3[60];
+    shm_u32 runs_once;   /* worker: the task that it runs, or ran last, has LANE_TASK_ONCE */
+    uint8_t pad3[56];
     char    stack[4096 - 256]; /* NUL-terminated: where its main thread was when the raylet asked by SIGURG */
     char    crash[LANE_CRASH_SIZE]; /* NUL-terminated unless full; empty while alive */
 };

@@ -14,6 +14,8 @@
  */
 #include "scheduler/head/internal.h"
 
+#include "core/base/labels.h"
+
 #include <inttypes.h>
 
 enum { VERSION = 1 /* of NodeToHead and HeadToNode that this head speaks */ };
@@ -304,6 +306,8 @@ static const char *register_check(const struct head *h, const Manta__V1__Registe
                strlen(r->data_address) >= MT_NAME_BYTES_MAX) {
         *out_code = MT_EINVAL;
         snprintf(text, text_size, "a name or an address is longer than %d bytes", MT_NAME_BYTES_MAX - 1);
+    } else if (mt_labels_check(r->labels, text, text_size).code) {
+        *out_code = MT_EINVAL;
     } else if (h->nodes_living >= MT_NODES_MAX) {
         *out_code = MT_EAGAIN;
         snprintf(text, text_size, "the cluster has its %d nodes already", MT_NODES_MAX);
@@ -364,6 +368,7 @@ static void node_attach(struct head *h, struct node *n, struct stream *s, const 
     replace(h, &n->name, r->name);
     replace(h, &n->address, r->address);
     replace(h, &n->data_address, r->data_address);
+    snprintf(n->place.labels, sizeof n->place.labels, "%s", r->labels);
     for (uint32_t i = 0; i < n->place.resource_count && !is_back; i++)
         n->reported[i] = n->place.resources[i].total; /* all of it is free; one that is back reports first */
     node_refresh_free(n);
@@ -518,6 +523,7 @@ mt_status nodes_load(struct head *h, const Manta__Store__NodeRecord *r)
     replace(h, &n->name, r->name);
     replace(h, &n->address, r->address);
     replace(h, &n->data_address, r->data_address);
+    snprintf(n->place.labels, sizeof n->place.labels, "%s", r->labels);
     n->place.state = r->dead ? POLICY_DEAD : POLICY_SUSPECT;
     snprintf(n->reason, sizeof n->reason, "%s", r->dead ? r->reason : "not seen since the head was restarted");
     mt_status st = resources_to_node(h, r->total, r->n_total, n, text, sizeof text);

@@ -59,6 +59,7 @@ void records_put_node(struct head *h, const struct node *n)
     record.address = n->address;
     record.data_address = n->data_address;
     record.reason = (char *)n->reason;
+    record.labels = (char *)(uintptr_t)n->place.labels;
     record.n_total = n->place.resource_count;
     record.total = total;
     number_key(n->place.id, key);

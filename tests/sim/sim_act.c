@@ -321,6 +321,7 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_LANE_NEW: act_lane_new(s, n, a); break;
     case RLT_A_LANE_RECALL: act_lane_recall(s, n, a); break;
     case RLT_A_LANE_FREE: act_lane_free(s, n, a); break;
+    case RLT_A_CROWD: shm_store32(&((struct lane_park *)(void *)n->switch_park->base)->crowd, a->flags); break;
     case RLT_A_REGION_NEW:
         if (mt_map_put_num(&n->regions, mt_map_key(a->number), 1).code)
             abort();

@@ -348,6 +348,7 @@ void sim_node_start(struct sim *s, struct sim_node *n)
     config.total[0] = resource("CPU", 2000 + 1000 * (n->index % 3));
     config.total[1] = resource("memory", INT64_C(8) << 30);
     snprintf(config.node_name, sizeof config.node_name, "node%d", n->index);
+    snprintf(config.labels, sizeof config.labels, "zone=z%d", n->index);
     snprintf(config.address, sizeof config.address, "10.0.0.%d:7000", n->index);
     snprintf(config.data_address, sizeof config.data_address, "10.0.0.%d:7001", n->index);
     snprintf(config.head_address, sizeof config.head_address, "10.0.0.100:7000");

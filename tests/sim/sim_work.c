@@ -34,6 +34,7 @@ static struct own_class *class_of(struct sim_proc *p, int fn, int64_t milli, uin
                                   .policy = fn == SIM_FN_VALUE || fn == SIM_FN_CALLER ? CTL_SPREAD : CTL_HYBRID};
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
     spec.resources[0].milli = milli;
+    spec.labels = fn == SIM_FN_ERROR ? "zone=z1;zone!=z0;" : NULL; /* the last one is anywhere: nodes come and go */
     return own_class_get(&p->own, &spec, (mt_id){0, 0});
 }
 

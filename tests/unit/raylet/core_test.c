@@ -335,6 +335,29 @@ static void the_newest_level_wins(void **state)
     assert_non_null(down(workers[0], CTL_RECALL) ? down(workers[0], CTL_RECALL) : down(workers[1], CTL_RECALL));
 }
 
+/* The lease that is asked back for another class may run something long; the other one may have nothing to do. */
+static void a_recalled_lease_that_does_not_come_is_not_waited_for(void **state)
+{
+    (void)state;
+    begin(false);
+    job_begins();
+    define(1, 1000, 0);
+    demand(1, 1);
+    uint64_t older = granted_lease();
+    demand(1, 2);
+    uint64_t younger = granted_lease();
+    demand(1, 1);
+    assert_int_equal(action(RLT_A_LANE_RECALL, 0)->lane, younger);
+    define(2, 1000, 0);
+    demand(2, 1);
+    for (int i = 0; i < 3 && !action(RLT_A_LANE_RECALL, 0); i++) {
+        now += MT_RLT_SLICE_MS * MS;
+        step((struct rlt_event){.kind = RLT_EV_TICK});
+    }
+    assert_non_null(action(RLT_A_LANE_RECALL, 0));
+    assert_int_equal(action(RLT_A_LANE_RECALL, 0)->lane, older);
+}
+
 /* An owner lives long, and makes actors without end. */
 static void classes_of_actors_that_are_over_do_not_add_up(void **state)
 {
@@ -645,6 +668,7 @@ int main(void)
         cmocka_unit_test_teardown(a_zygote_that_dies_three_times_is_enough, end),
         cmocka_unit_test_teardown(a_zygote_that_is_killed_while_it_forks_is_started_again, end),
         cmocka_unit_test_teardown(the_newest_level_wins, end),
+        cmocka_unit_test_teardown(a_recalled_lease_that_does_not_come_is_not_waited_for, end),
         cmocka_unit_test_teardown(classes_of_actors_that_are_over_do_not_add_up, end),
         cmocka_unit_test_teardown(a_lease_that_its_owner_drops_is_granted_again, end),
         cmocka_unit_test_teardown(workers_that_can_not_serve_are_not_replaced_for_ever, end),
