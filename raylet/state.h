@@ -239,6 +239,8 @@ struct rlt_asked {
     uint64_t        conn;
     uint32_t        op;
     struct ctl_name name;
+    Manta__V1__ActorRequest *actor; /* of CTL_OP_ACTOR_...; NULL: a name */
+    bool            is_held;        /* not said yet: its program is on its way to the head */
     uint64_t        since;
     struct rlt_list in_all; /* oldest first */
 };
@@ -457,6 +459,18 @@ void rlt_head_changed(struct rlt *r);                              /* a report m
 void rlt_head_ask(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, const struct ctl_name *name);
 void rlt_head_process_gone(struct rlt *r, uint64_t process);
 void rlt_rejoin(struct rlt *r, const char *why); /* this node was declared dead: all that runs here ends */
+
+/* The request waits for the head's answer from now on; NULL: it was there already, or there are too many. `is_held`: it is
+ * sent by rlt_head_ask_go. */
+struct rlt_asked *rlt_head_asked(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, bool is_held);
+void rlt_head_ask_go(struct rlt *r, struct rlt_asked *asked);
+void rlt_head_ask_failed(struct rlt *r, struct rlt_asked *asked, int32_t code, const char *text);
+
+/* detach.c: detached actors */
+void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_detach_go(struct rlt *r, struct rlt_asked *asked); /* there is a head: its program may be sent there */
+void rlt_detach_uploaded(struct rlt *r, const struct rlt_event *e);
+void rlt_actor_ask(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_actor *actor);
 
 /* submit.c */
 void rlt_submit_order(struct rlt *r, const Manta__V1__HeadToNode *m);

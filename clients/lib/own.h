@@ -260,7 +260,10 @@ struct own_actor { /* the public manta_actor */
     bool              any_order; /* calls go out as soon as their arguments are ready */
     uint32_t          max_pending; /* calls of this process that are not finished; 0: no limit */
     uint32_t          pending_outside; /* calls that are in no queue: their arguments come first (any_order) */
+    uint64_t          owner; /* the process that answers for it; 0: of a detached one, the head is asked */
     uint32_t          owner_node;
+    bool              is_detached;
+    uint64_t          ask_ns; /* detached: the head is not asked again before */
     uint64_t          type;
     char              name[CTL_NAME_SIZE]; /* of the type */
     char              public_name[CTL_NAME_SIZE];
@@ -323,7 +326,7 @@ struct own_wait {
 
 struct own_request { /* of an actor, to the raylet or the head */
     mt_id    actor;
-    uint32_t kind; /* CTL_LANE_WANT or CTL_OP_NAME_PUT */
+    uint32_t kind; /* CTL_LANE_WANT, CTL_OP_NAME_PUT or CTL_OP_ACTOR */
 };
 
 struct own_run {
@@ -419,12 +422,17 @@ struct own_call {
     uint16_t          kind;
     uint8_t           group;       /* call: concurrency group, 0 is the default one */
     uint32_t          create_options; /* create: OWN_CREATE_... */
+    const struct own_warden *warden; /* create: this process is the warden of a detached actor; NULL: it makes its own */
     const char        *group_name;  /* the same by name, for whoever finds the number; NULL: the method's own */
     int8_t            priority;
     struct lane_limits limits;
     uint32_t           count;  /* values; 0 is 1 */
     struct own_ref   **more;   /* out: those after the first, each with one hold */
     struct own_stream *stream; /* of a generator */
+};
+struct own_warden {
+    mt_id    actor;    /* its id, drawn by its creator */
+    uint32_t restarts; /* that other wardens have made or were */
 };
 enum { OWN_TASKS_PER_CHUNK = 128 };
 /* Submits; the ref comes with one hold. NULL only without memory. */
@@ -575,7 +583,16 @@ void own_actor_message(struct own *own, uint32_t subject, const struct ctl_messa
                        size_t size);
 void own_actor_watch(struct own *own, struct own_actor *actor, bool on);
 void own_actor_tick(struct own *own);
-void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply);
+/* `bytes`: what stands behind the reply. */
+void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply,
+                     const uint8_t *bytes, size_t size);
+void own_actor_die_of(struct own *own, struct own_actor *actor, int32_t code, const char *text);
+/* Of a detached one: own_detached.c. */
+void own_detached_where(struct own *own, struct own_actor *actor); /* asks the head for its warden */
+void own_detached_at(struct own *own, struct own_actor *actor, const struct ctl_reply *reply, const uint8_t *bytes,
+                     size_t size);
+void own_detached_lost(struct own *own, struct own_actor *actor); /* its warden is gone: the head has or will have another */
+void own_detached_tell(struct own *own, const struct own_actor *actor, enum ctl_actor_verb verb, const char *why);
 void own_actor_worker_died(struct own *own, struct own_actor *actor, const struct ctl_death *death);
 void own_actor_owner_died(struct own *own, struct own_actor *actor, int32_t code, const char *text);
 

@@ -227,6 +227,8 @@ enum mt_limit {
     MT_LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */
     MT_LIB_ACTIVE_NS = 50 * 1000 * 1000, /* the helper ticks for so long after the last call */
     MT_LIB_REQUEST_MS = 10 * 1000,       /* an answer of the raylet or the head */
+    MT_LIB_DETACH_MS = 60 * 1000,        /* the head's word that it has a detached actor, the program's upload included */
+    MT_LIB_WHERE_NS = 20 * 1000 * 1000,  /* between two questions to the head where a detached actor is */
     MT_LIB_ROOM_MS = 11 * 60 * 1000,     /* an answer to who wants room; the raylet's own limits come first */
     MT_LIB_PULL_MS = 10 * 60 * 1000,     /* a value of another node as an argument; the raylet's own limits come first */
     MT_LIB_CONNECT_MS = 30 * 1000,

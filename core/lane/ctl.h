@@ -254,6 +254,8 @@ enum ctl_op {
     CTL_OP_NAME_GET = 2, /* ctl_name in and out; ENOENT */
     CTL_OP_NAME_DELETE = 3,
     CTL_OP_NODES = 4, /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
+    CTL_OP_ACTOR_NEW = 8, /* ctl_detached, then `size` bytes for its warden: a detached actor; EEXIST */
+    CTL_OP_ACTOR = 9,     /* ctl_actor, of a detached one; to WHERE the reply brings a ctl_name */
 };
 struct ctl_request {
     uint32_t op; /* enum ctl_op */
@@ -269,9 +271,28 @@ struct ctl_name {
     char     name[CTL_NAME_SIZE];
     char     type[CTL_NAME_SIZE]; /* of the actor */
     mt_id    actor;
-    uint64_t owner; /* the process that answers for the actor */
+    uint64_t owner; /* the process that answers for the actor; 0: of a detached one, the head is starting it */
     uint32_t owner_node;
-    uint32_t reserved;
+    uint32_t flags; /* CTL_NAME_DETACHED, in answers */
+};
+enum { CTL_NAME_DETACHED = 1 };
+
+struct ctl_detached {
+    struct ctl_name name; /* owner: none */
+    int32_t         restarts; /* < 0: without limit */
+    uint32_t        size;
+};
+enum ctl_actor_verb {
+    CTL_ACTOR_NEW = 1,       /* between raylet and head only */
+    CTL_ACTOR_WHERE = 2,     /* EACTOR_DIED with the reason when it has ended for good */
+    CTL_ACTOR_END = 3,       /* its name is free when this is answered */
+    CTL_ACTOR_RESTARTED = 4, /* its warden has started it again */
+};
+struct ctl_actor {
+    mt_id    actor;
+    uint32_t verb;     /* enum ctl_actor_verb */
+    uint32_t restarts; /* RESTARTED: so often, in all */
+    char     text[CTL_TEXT_SIZE]; /* END: why */
 };
 struct ctl_node {
     uint32_t            node, epoch;

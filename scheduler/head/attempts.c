@@ -19,6 +19,7 @@ static void send_start(struct head *h, const struct node *n, const struct job *j
     to_node             message = MANTA__V1__HEAD_TO_NODE__INIT;
     start.spec = job->spec;
     start.attempt = job->attempt;
+    start.failures = job->failures;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_START_JOB;
     message.start_job = &start;
     out_send(h, nodes_stream(h, n), &message, true);
@@ -194,11 +195,13 @@ void attempts_stop(struct head *h, struct job *job, const char *why)
     if (jobs_has_ended(job) || job->stop_requested)
         return;
     job->stop_requested = true;
+    if (job->spec->actor)
+        names_drop_detached(h, job->spec->actor); /* from now on it can't be found */
     if (job->state == JOB_PENDING) {
         jobs_end(h, job, JOB_STOPPED, 1, why);
         return;
     }
-    snprintf(job->reason, sizeof job->reason, "stopping: %.300s", why);
+    snprintf(job->reason, sizeof job->reason, "%s%.300s", job->spec->actor ? "" : "stopping: ", why);
     records_put_job(h, job);
     struct node *n = nodes_find(h, job->node);
     if (n)

@@ -471,6 +471,9 @@ static void take_message(struct head *h, struct stream *s, struct node *n, const
     case MANTA__V1__NODE_TO_HEAD__KIND_LOG:
         jobs_log(h, s, m->log);
         break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_ACTOR:
+        actors_request(h, s, m->actor);
+        break;
     case MANTA__V1__NODE_TO_HEAD__KIND_ANSWER:
         queries_answer(h, n, m->answer);
         break;

@@ -84,6 +84,7 @@ void records_put_name(struct head *h, const struct name *n)
     record.owner = n->holder.owner;
     record.owner_node = n->holder.owner_node;
     record.type = (char *)n->holder.type;
+    record.detached = n->holder.is_detached;
     change(h, HEAD_TABLE_NAMES, n->key, strlen(n->key), &record.base);
 }
 
