@@ -145,6 +145,8 @@ enum rlt_action_kind {
     RLT_A_WATCH,        /* conn, fd (pidfd, taken), pid: RLT_EV_EXITED when it says so */
     RLT_A_KILL,         /* conn: SIGKILL by its pidfd; nothing if it has none yet or is gone */
     RLT_A_CLOSE_FD,     /* fd */
+    RLT_A_STRICT,       /* conn, number (ns, the clock of `now`; UINT64_MAX: for ever): the strict actor there may run until
+                           then; if it has been stopped for want of that, it goes on */
 
     /* shared memory */
     RLT_A_LANE_NEW,    /* lane: LANE_BYTES, zeroed, sealed */

@@ -45,6 +45,8 @@ void rlt_actor_ask(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl
     request.actor_counter = actor->actor.counter_index;
     request.restarts = actor->restarts;
     request.reason = text;
+    request.lease = actor->lease;
+    request.node = actor->node;
     asked->actor = request_copy(&request);
     asked->name.actor = actor->actor;
     rlt_head_ask_go(r, asked);
@@ -121,6 +123,7 @@ static Manta__V1__ActorRequest *request_make(mt_id id, const struct ctl_detached
     actor.type = (char *)(uintptr_t)d->name.type;
     actor.process = request.actor_process = d->name.actor.process;
     actor.counter = request.actor_counter = d->name.actor.counter_index;
+    actor.strict = d->is_strict;
     actor.create = (ProtobufCBinaryData){d->size, (uint8_t *)(uintptr_t)create};
     spec.actor = &actor;
     request.id_process = id.process;

@@ -170,6 +170,7 @@ static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
     *out_wants = 0;
     for (uint32_t i = 0; i < r->ledger.count; i++)
         hash_in(&hash, (uint64_t)r->ledger.free[i]);
+    hash_in(&hash, rlt_strict_hash(r));
     hash_in(&hash, r->ledger.changes); /* taken and given back since: the head lets go of what it had reserved */
     for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next) {
         const struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
@@ -214,6 +215,7 @@ static void report_send(struct rlt *r, uint32_t want_count)
     report->wants = rlt_keep(r->out, NULL, (want_count + 1) * sizeof *report->wants);
     for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next)
         report->wants[report->n_wants++] = want_make(r, mt_container_of(link, struct rlt_class, in_waiting));
+    rlt_strict_report(r, report);
     m->report = report;
     rlt_head_send(r, m);
 }
@@ -442,6 +444,9 @@ static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_PLACE:
         placed(r, m->place);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_EXTEND:
+        rlt_strict_extend(r, m->extend);
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_PRESS:
         pressed(r, m->press);

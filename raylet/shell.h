@@ -161,6 +161,7 @@ MT_MUST_USE mt_status sh_region_new(struct sh *sh, uint64_t number, uint64_t siz
 void sh_region_free(struct sh *sh, uint64_t number);
 int  sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: none */
 void sh_memory_fini(struct sh *sh);
+void sh_strict(struct sh *sh, const struct rlt_action *a);
 
 /* rlt_events.c: what workers have run */
 mt_status sh_events_start(struct sh *sh); /* EINVAL: MANTA_EVENTS is no number */

@@ -175,6 +175,7 @@ struct rlt_lease {
     mt_id                request; /* of CTL_LANE_WANT */
     struct rlt_hold      hold;
     bool                 has_lane;
+    bool                 is_strict; /* its worker, of this node, runs as long as the head extends it */
     bool                 is_owner_dead; /* and what its worker has written for it is to die as well */
     struct ctl_ended    *end; /* owner elsewhere: what is to be said when the switch has emptied the lane */
     uint64_t             granted_at;
@@ -278,6 +279,9 @@ struct rlt_head {
     struct rlt_timer patience; /* the oldest request that is not answered */
     mt_map           asked;    /* id -> rlt_asked */
     struct rlt_list  all_asked;
+    struct {
+        uint64_t version, at;
+    } sent[8]; /* when the last reports left, by version */
     uint64_t         gone[64]; /* the last processes that ended and had names: said again after each registration */
     uint32_t         gone_count;
 };
@@ -313,6 +317,8 @@ struct rlt {
     uint64_t          next_conn, next_lease, next_token;
     uint32_t          next_route, next_region;
     uint32_t          worker_count;
+    uint64_t          strict_changes;
+    uint32_t          strict_count; /* leases of strict actors whose workers are here */
     bool              is_stopping, had_keeper;
     struct rlt_head   head;
     mt_map            peers;   /* node -> rlt_peer */
@@ -465,6 +471,13 @@ void rlt_rejoin(struct rlt *r, const char *why); /* this node was declared dead:
 struct rlt_asked *rlt_head_asked(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, bool is_held);
 void rlt_head_ask_go(struct rlt *r, struct rlt_asked *asked);
 void rlt_head_ask_failed(struct rlt *r, struct rlt_asked *asked, int32_t code, const char *text);
+
+/* strict.c: leases of strict actors */
+void rlt_strict_begin(struct rlt *r, struct rlt_lease *l); /* its worker is there */
+void rlt_strict_end(struct rlt *r, struct rlt_lease *l);
+uint64_t rlt_strict_hash(const struct rlt *r); /* changes when those here do */
+void rlt_strict_report(struct rlt *r, Manta__V1__Report *report);
+void rlt_strict_extend(struct rlt *r, const Manta__V1__Extend *extend);
 
 /* detach.c: detached actors */
 void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);

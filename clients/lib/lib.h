@@ -366,6 +366,11 @@ bool lib_has_events(void);
 void lib_events_ring(void);
 void lib_events_seen(void);
 
+/* ---- lib_strict.c ---- */
+/* This process is a strict actor's from now on. Blocks until the head says that it may begin; ends the process where it
+ * can't be stopped. Without the lock would be of no use: nothing else is to run. */
+void lib_strict_begin(void);
+
 /* ---- lib_worker.c ---- */
 struct lib_outcome { /* as LANE_DONE says it */
     manta_status   code;

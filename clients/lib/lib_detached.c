@@ -64,7 +64,7 @@ static bool request_make(mt_buf *out, const struct own_class_spec *spec, const m
                          struct own_failure *f)
 {
     struct ctl_request  request = {.op = CTL_OP_ACTOR_NEW};
-    struct ctl_detached wire = {.restarts = o->max_restarts};
+    struct ctl_detached wire = {.restarts = o->max_restarts, .is_strict = o->strict};
     struct detached     d = {.version = DETACHED_VERSION, .flags = spec->flags, .policy = spec->policy, .node = spec->node,
                              .resource_count = spec->resource_count, .create_options = call->create_options,
                              .restarts = o->max_restarts, .argc = (uint32_t)call->argc};

@@ -417,6 +417,10 @@ typedef struct manta_actor_opts {
     bool                  get_if_exists;    /* an actor of that name is taken where there is one; blocks up to 10 s */
     int                   save_every;       /* calls between two snapshots; 0: only manta_actor_save takes them */
     bool                  detached;         /* it outlives its creator: see manta_actor_new */
+    bool                  strict;           /* no two incarnations ever run at a time, not even on a node that is silent and
+                                               alive. Its process is stopped while its node cannot reach the head for more
+                                               than 4 s, and goes on afterwards; after the loss of a node the next incarnation
+                                               begins 5 s later than others, and only with the head's word */
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator

@@ -263,6 +263,11 @@ struct own_actor { /* the public manta_actor */
     uint64_t          owner; /* the process that answers for it; 0: of a detached one, the head is asked */
     uint32_t          owner_node;
     bool              is_detached;
+    bool              is_strict; /* creator: no incarnation begins before the one before it has certainly ended */
+    uint64_t          void_lease; /* strict: was lost with its node; the head is to make sure that it is over; 0: none */
+    uint32_t          void_node;
+    bool              is_voiding; /* the head has been asked */
+    uint64_t          create_ns;  /* strict: not created again before */
     uint64_t          ask_ns; /* detached: the head is not asked again before */
     uint64_t          type;
     char              name[CTL_NAME_SIZE]; /* of the type */
@@ -324,9 +329,10 @@ struct own_wait {
     struct own_failure failure;
 };
 
+enum { OWN_REQUEST_VOID = 1 << 16 }; /* a CTL_OP_ACTOR with CTL_ACTOR_VOID */
 struct own_request { /* of an actor, to the raylet or the head */
     mt_id    actor;
-    uint32_t kind; /* CTL_LANE_WANT, CTL_OP_NAME_PUT or CTL_OP_ACTOR */
+    uint32_t kind; /* CTL_LANE_WANT, CTL_OP_NAME_PUT, CTL_OP_ACTOR or OWN_REQUEST_VOID */
 };
 
 struct own_run {
@@ -592,6 +598,14 @@ void own_detached_where(struct own *own, struct own_actor *actor); /* asks the h
 void own_detached_at(struct own *own, struct own_actor *actor, const struct ctl_reply *reply, const uint8_t *bytes,
                      size_t size);
 void own_detached_lost(struct own *own, struct own_actor *actor); /* its warden is gone: the head has or will have another */
+/* Of a strict one, likewise: its lease was lost with its node. */
+void own_strict_lost(struct own *own, struct own_actor *actor, uint64_t lease, uint32_t node);
+void own_strict_replied(struct own *own, struct own_actor *actor, int32_t code);
+void own_strict_tick(struct own *own, struct own_actor *actor);
+static inline bool own_strict_may_create(const struct own *own, const struct own_actor *actor)
+{
+    return !actor->void_lease && own->now_ns >= actor->create_ns;
+}
 void own_detached_tell(struct own *own, const struct own_actor *actor, enum ctl_actor_verb verb, const char *why);
 void own_actor_worker_died(struct own *own, struct own_actor *actor, const struct ctl_death *death);
 void own_actor_owner_died(struct own *own, struct own_actor *actor, int32_t code, const char *text);

@@ -175,6 +175,7 @@ struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *sp
         return NULL;
     actor->is_mine = true;
     actor->is_detached = create->warden != NULL;
+    actor->is_strict = spec->flags & CTL_CLASS_STRICT;
     actor->incarnation = create->warden ? create->warden->restarts : 0;
     actor->owner = own->process;
     actor->owner_node = own->node;
@@ -268,6 +269,8 @@ void own_actor_reply(struct own *own, const struct own_request *request, const s
         else if (actor->state != OWN_ACTOR_DEAD)
             own_class_demand(own, actor->cls, 1);
         actor->is_named = true;
+    } else if (request->kind == OWN_REQUEST_VOID) {
+        own_strict_replied(own, actor, reply->code);
     } else if (request->kind == CTL_OP_ACTOR) {
         own_detached_at(own, actor, reply, bytes, size);
     } else if (request->kind == CTL_LANE_WANT && reply->code) {
@@ -444,6 +447,8 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
             actor->restarts_left--;
         actor->state = OWN_ACTOR_RESTARTING;
         actor->incarnation++;
+        if (actor->is_strict && why->code == MT_ENODE_DIED)
+            own_strict_lost(own, actor, why->lease, why->node);
         if (actor->is_detached)
             own_detached_tell(own, actor, CTL_ACTOR_RESTARTED, "");
         if (actor->create) {
@@ -623,6 +628,8 @@ void own_actor_tick(struct own *own)
     MT_MAP_EACH(&own->actors, entry)
     {
         struct own_actor *actor = entry->value.ptr;
+        if (actor->is_strict)
+            own_strict_tick(own, actor);
         if (actor->holds == 0)
             actor_release(own, actor);
         else if (own_actor_has_queued(actor) || (actor->is_detached && !actor->owner))

@@ -13,7 +13,7 @@
 
 #include <inttypes.h>
 
-enum verb { ACTOR_NEW = 1, ACTOR_WHERE = 2, ACTOR_END = 3, ACTOR_RESTARTED = 4 }; /* enum ctl_actor_verb */
+enum verb { ACTOR_NEW = 1, ACTOR_WHERE = 2, ACTOR_END = 3, ACTOR_RESTARTED = 4, ACTOR_VOID = 5 }; /* enum ctl_actor_verb */
 
 static void job_id(uint64_t process, uint64_t counter, char out[HEAD_JOB_ID_SIZE])
 {
@@ -110,6 +110,11 @@ void actors_request(struct head *h, struct stream *s, const Manta__V1__ActorRequ
     if (r->verb == ACTOR_NEW) {
         int32_t code = make(h, r, text, sizeof text);
         reply(h, s, r, code, text, NULL);
+        return;
+    }
+    if (r->verb == ACTOR_VOID) { /* of any actor, detached or not */
+        strict_void(h, r->node, r->lease);
+        reply(h, s, r, MT_OK, "", NULL);
         return;
     }
     job_id(r->actor_process, r->actor_counter, id);

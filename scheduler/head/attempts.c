@@ -120,11 +120,17 @@ void attempts_round(struct head *h)
 
 /* ---- ends of attempts ---- */
 
+/* A strict actor's next warden begins when what the last one had started has certainly ended. */
+static uint64_t retry_after_ms(const struct job *job)
+{
+    return job->spec->actor && job->spec->actor->strict ? MT_STRICT_WAIT_MS : MT_HEAD_JOB_RETRY_MS;
+}
+
 static void back_to_pending(struct head *h, struct job *job)
 {
     job->node = 0;
     job->pid = 0;
-    job->retry_ms = h->now_ms + MT_HEAD_JOB_RETRY_MS;
+    job->retry_ms = h->now_ms + retry_after_ms(job);
     jobs_set_state(h, job, JOB_PENDING);
     records_put_job(h, job);
 }
@@ -170,6 +176,8 @@ void attempts_loaded(struct head *h)
         const struct node *n = nodes_find(h, job->node);
         if ((job->state == JOB_STARTING || job->state == JOB_RUNNING) && (!n || n->place.state == POLICY_DEAD))
             attempt_failed(h, job, 0, "its node is not known any more");
+        else if (job->state == JOB_PENDING && job->attempt > 0)
+            job->retry_ms = h->now_ms + retry_after_ms(job);
     }
 }
 

@@ -75,6 +75,8 @@ struct node {
     int64_t            reported[POLICY_RESOURCES_MAX];
     MT_VEC(struct promise) promises;
     MT_VEC(struct want) wants;
+    MT_VEC(uint64_t) voids; /* leases of strict actors there that were given up, in this epoch; oldest first */
+    bool is_seen;           /* by this head: it has said which of its processes have ended */
 };
 
 struct holder { /* of a name */
@@ -304,6 +306,13 @@ const struct holder *names_holder(const struct head *h, const Manta__V1__Detache
 /* ---- actors.c: detached actors, each a job of its own ------------------------------------------------------------ */
 
 void actors_request(struct head *h, struct stream *s, const Manta__V1__ActorRequest *request);
+
+/* ---- strict.c: leases of strict actors --------------------------------------------------------------------------- */
+
+/* Answers which of a node's strict actors may run on. */
+void strict_report(struct head *h, struct stream *s, const Manta__V1__Report *report);
+/* The owner gives such a lease up: when this is stored it is never extended again. */
+void strict_void(struct head *h, uint32_t node, uint64_t lease);
 
 /* ---- jobs.c: the life of a job; attempts.c: what runs where; calls.c: what clients ask -------------------------- */
 

@@ -59,6 +59,8 @@ void records_put_node(struct head *h, const struct node *n)
     record.address = n->address;
     record.data_address = n->data_address;
     record.reason = (char *)n->reason;
+    record.n_void_leases = n->voids.count;
+    record.void_leases = n->voids.data;
     record.n_total = n->place.resource_count;
     record.total = total;
     number_key(n->place.id, key);
