@@ -393,6 +393,9 @@ static void handle(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_PEER_FRAME:
         rlt_peer_event(r, e);
         break;
+    case RLT_EV_PROGRAM_SENT:
+        rlt_detach_uploaded(r, e);
+        break;
     case RLT_EV_PROGRAM_BYTES:
     case RLT_EV_PROGRAM_READY:
         rlt_program_event(r, e);

@@ -89,6 +89,8 @@ enum rlt_event_kind {
     RLT_EV_PROGRAM_BYTES, /* answer to PROGRAM_READ: job, node, number (offset), bytes; total (whole size), sha256 */
     RLT_EV_PROGRAM_READY, /* PROGRAM_WRITE had the last byte and the hash is right: job, fd; else fd < 0, text */
 
+    RLT_EV_PROGRAM_SENT,  /* answer to PROGRAM_SEND: record.id, total (size), sha256; or refused, text */
+
     RLT_EV_ENV_MADE, /* answer to ENV_MAKE: number, text (the folder), or refused and text (which step, why) */
 
     /* submitted jobs */
@@ -146,6 +148,8 @@ enum rlt_action_kind {
     RLT_A_WATCH,        /* conn, fd (pidfd, taken), pid: RLT_EV_EXITED when it says so */
     RLT_A_KILL,         /* conn: SIGKILL by its pidfd; nothing if it has none yet or is gone */
     RLT_A_CLOSE_FD,     /* fd */
+    RLT_A_STRICT,       /* conn, number (ns, the clock of `now`; UINT64_MAX: for ever): the strict actor there may run until
+                           then; if it has been stopped for want of that, it goes on */
 
     /* shared memory */
     RLT_A_LANE_NEW,    /* lane: LANE_BYTES, zeroed, sealed */
@@ -175,6 +179,7 @@ enum rlt_action_kind {
     RLT_A_PROGRAM_READ,  /* job (or number of an environment), fd, number (offset), node (comes back): answered by
                             PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes. total: not 0: sha256 is known, it is this */
     RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
+    RLT_A_PROGRAM_SEND,  /* job, fd (borrowed), record.id: to the head, unless that has it; answered by PROGRAM_SENT */
     RLT_A_PROGRAM_DROP,  /* job: what was written of it is not wanted any more */
 
     RLT_A_ENV_MAKE, /* number, fd (archive, borrowed until ENV_MADE), total, sha256: unpack it, unless that is done */
@@ -186,7 +191,7 @@ enum rlt_action_kind {
     RLT_A_OWNERS_GONE, /* node: all owners on it are */
     RLT_A_JOB_OVER,    /* number (as in refs): the job has ended, and every process of it here */
 
-    RLT_A_JOB_START, /* name, job_spec, number (attempt): fetch blobs, unpack, run */
+    RLT_A_JOB_START, /* name, job_spec, number (attempt), total (failures before it): fetch blobs, unpack, run */
     RLT_A_JOB_KILL,  /* name, flags (signal); before it has started: JOB_FAILED follows */
     RLT_A_JOB_LOG_READ, /* name, number (offset), size (at most): answered by JOB_TEXT */
     RLT_A_JOB_FORGET, /* name: after its end; its folder and log go */

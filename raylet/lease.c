@@ -207,7 +207,7 @@ void rlt_grant_fill(const struct rlt *r, const struct rlt_lease *l, struct ctl_g
 {
     int cpu = rlt_ledger_find(&r->ledger, "CPU");
     g->lease = l->id;
-    g->flags = l->kind == LEASE_ACTOR ? CTL_CLASS_ACTOR : 0;
+    g->flags = (l->kind == LEASE_ACTOR ? CTL_CLASS_ACTOR : 0) | (l->is_strict ? CTL_CLASS_STRICT : 0);
     g->incarnation = l->incarnation;
     g->gpu_count = l->hold.gpu_count;
     memcpy(g->gpus, l->hold.gpus, sizeof g->gpus);
@@ -234,6 +234,8 @@ void rlt_lease_activate(struct rlt *r, struct rlt_lease *l, struct rlt_proc *wor
     l->granted_at = r->now;
     l->has_lane = true;
     r->stats.grants++;
+    if (l->is_strict)
+        rlt_strict_begin(r, l);
     if (l->owner_node != r->node) {
         rlt_remote_activate(r, l);
         return;
@@ -407,6 +409,8 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
         rlt_ledger_give(&r->ledger, &l->hold);
     rlt_timer_clear(r, &l->timer);
     rlt_list_out(&l->in_worker);
+    if (l->is_strict && worker)
+        rlt_strict_end(r, l);
     l->worker = NULL;
     if (was_granted && is_owner_here)
         ended_tell(r, l, end);

@@ -182,6 +182,8 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         [RLT_A_PROGRAM_READ] = sh_program_read,
         [RLT_A_PROGRAM_WRITE] = sh_program_write,
         [RLT_A_PROGRAM_DROP] = sh_program_drop,
+        [RLT_A_PROGRAM_SEND] = sh_upload,
+        [RLT_A_STRICT] = sh_strict,
         [RLT_A_ENV_MAKE] = sh_env_make,
         [RLT_A_ENV_DROP] = sh_env_drop,
         [RLT_A_JOB_START] = sh_job_start,
@@ -436,6 +438,7 @@ out:
     sh_switcher_stop(sh);
     sh->is_exiting = true;
     sh_jobs_stop(sh);
+    sh_uploads_stop(sh);
     sh_peers_stop(sh);
     sh_head_stop(sh);
     sh_pulls_stop(sh);

@@ -90,6 +90,7 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
     struct rlt_proc  *owner = c->owner;
     struct rlt_job   *job = c->job;
     struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, 0);
+    l->is_strict = c->def.flags & CTL_CLASS_STRICT;
     bool              took = rlt_ledger_take(&r->ledger, c->def.resources, c->def.resource_count, &l->hold);
     struct rlt_proc  *worker = rlt_pool_take(r, job);
 

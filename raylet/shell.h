@@ -126,6 +126,8 @@ struct sh {
     struct sh_looks    *looks; /* questions that wait for processes */
     struct sh_envs     *envs;  /* NULL until the first */
     mt_map              jobs; /* number -> sh_job */
+    mt_map              hashes; /* job -> uint8_t[32]: of programs that are sent */
+    struct sh_program_upload *uploads; /* that are under way */
     uint64_t            next_job;
     char                job_folder[256]; /* "" until the first job */
     uint32_t            node; /* ours, as the last welcome said */
@@ -159,6 +161,7 @@ MT_MUST_USE mt_status sh_region_new(struct sh *sh, uint64_t number, uint64_t siz
 void sh_region_free(struct sh *sh, uint64_t number);
 int  sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: none */
 void sh_memory_fini(struct sh *sh);
+void sh_strict(struct sh *sh, const struct rlt_action *a);
 
 /* rlt_events.c: what workers have run */
 mt_status sh_events_start(struct sh *sh); /* EINVAL: MANTA_EVENTS is no number */
@@ -229,6 +232,12 @@ void sh_peer_close(struct sh *sh, const struct rlt_action *a);
 void sh_program_read(struct sh *sh, const struct rlt_action *a);
 void sh_program_write(struct sh *sh, const struct rlt_action *a);
 void sh_program_drop(struct sh *sh, const struct rlt_action *a);
+/* SHA-256 of a job's program, computed once; NULL: it can't be read. */
+const uint8_t *sh_program_hash(struct sh *sh, uint64_t job, int fd, uint64_t total);
+
+/* rlt_upload.c */
+void sh_upload(struct sh *sh, const struct rlt_action *a);
+void sh_uploads_stop(struct sh *sh);
 
 /* rlt_job.c */
 void sh_job_start(struct sh *sh, const struct rlt_action *a);

@@ -177,6 +177,7 @@ struct rlt_lease {
     mt_id                request; /* of CTL_LANE_WANT */
     struct rlt_hold      hold;
     bool                 has_lane;
+    bool                 is_strict; /* its worker, of this node, runs as long as the head extends it */
     bool                 is_owner_dead; /* and what its worker has written for it is to die as well */
     struct ctl_ended    *end; /* owner elsewhere: what is to be said when the switch has emptied the lane */
     uint64_t             granted_at, recalled_at;
@@ -242,6 +243,8 @@ struct rlt_asked {
     uint64_t        conn;
     uint32_t        op;
     struct ctl_name name;
+    Manta__V1__ActorRequest *actor; /* of CTL_OP_ACTOR_...; NULL: a name */
+    bool            is_held;        /* not said yet: its program is on its way to the head */
     uint64_t        since;
     struct rlt_list in_all; /* oldest first */
 };
@@ -279,6 +282,9 @@ struct rlt_head {
     struct rlt_timer patience; /* the oldest request that is not answered */
     mt_map           asked;    /* id -> rlt_asked */
     struct rlt_list  all_asked;
+    struct {
+        uint64_t version, at;
+    } sent[8]; /* when the last reports left, by version */
     uint64_t         gone[64]; /* the last processes that ended and had names: said again after each registration */
     uint32_t         gone_count;
 };
@@ -315,6 +321,8 @@ struct rlt {
     uint32_t          next_route, next_region;
     uint32_t          worker_count;
     uint32_t          crowd; /* enum lane_crowd, as last told */
+    uint64_t          strict_changes;
+    uint32_t          strict_count; /* leases of strict actors whose workers are here */
     bool              is_stopping, had_keeper;
     struct rlt_head   head;
     mt_map            peers;   /* node -> rlt_peer */
@@ -462,6 +470,25 @@ void rlt_head_changed(struct rlt *r);                              /* a report m
 void rlt_head_ask(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, const struct ctl_name *name);
 void rlt_head_process_gone(struct rlt *r, uint64_t process);
 void rlt_rejoin(struct rlt *r, const char *why); /* this node was declared dead: all that runs here ends */
+
+/* The request waits for the head's answer from now on; NULL: it was there already, or there are too many. `is_held`: it is
+ * sent by rlt_head_ask_go. */
+struct rlt_asked *rlt_head_asked(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, bool is_held);
+void rlt_head_ask_go(struct rlt *r, struct rlt_asked *asked);
+void rlt_head_ask_failed(struct rlt *r, struct rlt_asked *asked, int32_t code, const char *text);
+
+/* strict.c: leases of strict actors */
+void rlt_strict_begin(struct rlt *r, struct rlt_lease *l); /* its worker is there */
+void rlt_strict_end(struct rlt *r, struct rlt_lease *l);
+uint64_t rlt_strict_hash(const struct rlt *r); /* changes when those here do */
+void rlt_strict_report(struct rlt *r, Manta__V1__Report *report);
+void rlt_strict_extend(struct rlt *r, const Manta__V1__Extend *extend);
+
+/* detach.c: detached actors */
+void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_detach_go(struct rlt *r, struct rlt_asked *asked); /* there is a head: its program may be sent there */
+void rlt_detach_uploaded(struct rlt *r, const struct rlt_event *e);
+void rlt_actor_ask(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_actor *actor);
 
 /* submit.c */
 void rlt_submit_order(struct rlt *r, const Manta__V1__HeadToNode *m);

@@ -125,6 +125,7 @@ struct lib {
     uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
     char             code[4096]; /* path of the .so that it loads; "": none */
     pthread_t        main_thread;
+    bool             is_warden; /* driver: of a detached actor */
     bool             is_retiring; /* worker: a function has run max_calls times here; it takes nothing more */
 };
 
@@ -237,6 +238,15 @@ uint64_t            lib_method_hash(const char *method);
 /* ENOFUNC with the near names. */
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
 void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);
+
+/* ---- lib_detached.c ---- */
+#define LIB_WARDEN "MANTA_WARDEN" /* in the environment of a warden: restarts so far, then what it is to make, as hex */
+bool  lib_is_warden(void);
+char *lib_warden_text(void); /* takes it out of the environment; malloc; NULL: this process is no warden */
+MT_NORETURN void lib_warden_serve(char *take_text);
+/* Under the lock, which is released meanwhile: hands the actor over to the head. NULL, and *f. */
+struct own_actor *lib_detach(const manta_actor_type *type, const struct own_class_spec *spec, const manta_actor_opts *o,
+                             const struct own_call *call, struct own_failure *f);
 
 /* ---- lib_env.c, lib_pack.c: outside the lock ---- */
 struct manta_env { /* what manta_env_new gives */
@@ -386,6 +396,11 @@ bool lib_has_events(void);
 /* Makes the descriptor readable, if something came since manta_progress looked last. */
 void lib_events_ring(void);
 void lib_events_seen(void);
+
+/* ---- lib_strict.c ---- */
+/* This process is a strict actor's from now on. Blocks until the head says that it may begin; ends the process where it
+ * can't be stopped. Without the lock would be of no use: nothing else is to run. */
+void lib_strict_begin(void);
 
 /* ---- lib_worker.c ---- */
 struct lib_outcome { /* as LANE_DONE says it */

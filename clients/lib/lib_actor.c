@@ -11,7 +11,7 @@
 /* A handle that is dead from the start, so that its calls tell the error. Without memory: NULL, and calls on NULL do. */
 static manta_actor *dead_actor(const char *name, const struct own_failure *why)
 {
-    struct own_actor_wire wire = {.id = own_id_next(&lib.own), .owner_node = lib.own.node};
+    struct own_actor_wire wire = {.id = own_id_next(&lib.own), .owner = lib.own.process, .owner_node = lib.own.node};
     struct own_actor     *actor;
     snprintf(wire.name, sizeof wire.name, "%s", name);
     actor = own_actor_borrow(&lib.own, &wire);
@@ -26,7 +26,7 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
 {
     memset(spec, 0, sizeof *spec);
     spec->name = name;
-    spec->flags = CTL_CLASS_ACTOR;
+    spec->flags = CTL_CLASS_ACTOR | (o && o->strict ? CTL_CLASS_STRICT : 0);
     spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return true;
@@ -89,6 +89,10 @@ static bool check_lifetime(const manta_actor_type *type, const manta_actor_opts 
         own_failure_set(f, MT_EINVAL, "a name space has 1 to %d letters", CTL_NAME_SIZE - 1);
         return false;
     }
+    if (o->detached && !o->name) {
+        own_failure_set(f, MT_EINVAL, "actor %s: detached without a name: nobody could ever find it", type->name);
+        return false;
+    }
     if (o->get_if_exists && !o->name) {
         own_failure_set(f, MT_EINVAL, "actor %s: get_if_exists without a name", type->name);
         return false;
@@ -137,7 +141,7 @@ manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int
     manta_actor_type  *type = name ? lib_actor_type_find(name) : NULL;
     struct lib_spilled spilled = {.count = 0};
     manta_actor       *actor;
-    if (type && lib.role != LIB_NONE)
+    if (type && lib.role != LIB_NONE && !(opts && opts->detached)) /* values in the store are this process's */
         argv = lib_spill(&spilled, type->signature, argc, argv);
     if (opts && opts->get_if_exists && opts->name && type && lib.role != LIB_NONE)
         actor = get_or_make(name, opts, argc, argv);
@@ -177,15 +181,21 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
         call.create_options |= opts ? (uint32_t)opts->save_every << OWN_CREATE_SAVE_SHIFT : 0;
         lib.calls++;
         lib_helper_start();
-        actor = own_actor_new(&lib.own, &spec, opts && opts->name_space ? opts->name_space : lib.name_space,
+        bool is_detached = opts && opts->detached && !lib.inlined;
+        if (is_detached)
+            actor = lib_detach(type, &spec, opts, &call, &f);
+        else
+            actor = own_actor_new(&lib.own, &spec, opts && opts->name_space ? opts->name_space : lib.name_space,
                               opts ? opts->name : NULL,
                               opts ? opts->max_restarts : 0, opts ? opts->max_task_retries : 0, &call);
-        if (!actor)
+        if (!actor && !is_detached)
             own_failure_set(&f, MT_ENOMEM, "no memory for an actor");
         if (actor && opts) {
             actor->any_order = opts->allow_out_of_order;
             actor->max_pending = (uint32_t)opts->max_pending_calls;
         }
+        if (lib.inlined && actor)
+            actor->holds += opts && opts->detached; /* it lives as long as its cluster, which is this process */
         if (lib.inlined)
             lib_inline_run();
         lib_act();
@@ -340,7 +350,9 @@ manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64
         memcpy(&found, request->payload + sizeof(struct ctl_reply), sizeof found);
         memset(&wire, 0, sizeof wire);
         wire.id = found.actor;
+        wire.owner = found.owner;
         wire.owner_node = found.owner_node;
+        wire.options = found.flags & CTL_NAME_DETACHED ? OWN_ACTOR_DETACHED : 0;
         memcpy(wire.name, found.type, sizeof wire.name);
         wire.type = lib_hash(wire.name);
         lib_helper_start();

@@ -743,6 +743,8 @@ void lib_lease_begin(const struct ctl_grant *grant)
     char        text[512], names[512] = "", *device[64], *rest = names;
     size_t      at = 0;
     uint32_t    count = 0;
+    if (grant->flags & CTL_CLASS_STRICT)
+        lib_strict_begin();
     if (grant->gpu_count == 0 || grant->gpu_count > sizeof grant->gpus / sizeof grant->gpus[0])
         return;
     snprintf(names, sizeof names, "%s", visible ? visible : "");

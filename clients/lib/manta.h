@@ -424,10 +424,23 @@ typedef struct manta_actor_opts {
     const char           *name_space;       /* of the name; NULL: the job's */
     bool                  get_if_exists;    /* an actor of that name is taken where there is one; blocks up to 10 s */
     int                   save_every;       /* calls between two snapshots; 0: only manta_actor_save takes them */
+    bool                  detached;         /* it outlives its creator: see manta_actor_new */
+    bool                  strict;           /* no two incarnations ever run at a time, not even on a node that is silent and
+                                               alive. Its process is stopped while its node cannot reach the head for more
+                                               than 4 s, and goes on afterwards; after the loss of a node the next incarnation
+                                               begins 5 s later than others, and only with the head's word */
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
- * frees its handle or ends. */
+ * frees its handle or ends.
+ * With opts->detached (and a name) it is the cluster's: any later driver finds it by its name, it is restarted as its
+ * max_restarts say, also on another node when its own dies, and it ends by manta_actor_kill without `restart`, by its own
+ * will (manta_actor_end, manta_actor_exit), by `manta actor kill`, or with the cluster; a private cluster ends with its
+ * driver. Then the call blocks until the cluster has stored it, 60 s at most (the first time the program is uploaded). The
+ * arguments are values, 12 KiB in all; no references, which would die with their owner (EINVAL), handles only of detached
+ * actors, no runtime environment (EUNSUPPORTED). A call on the handle fails with EEXIST where the name is taken. What the
+ * actor prints is in `manta job logs` of the job that the cluster keeps for it. A snapshot (save) outlives the actor's
+ * process, not its node. */
 MANTA_API manta_actor *manta_actor_new(const char *type, const manta_actor_opts *opts, int argc, const manta_arg *argv);
 /* Calls a method. Calls of one caller run in the order in which they were made. Errors come out of manta_get:
  * EACTOR_DIED (with outcome MANTA_UNKNOWN where the call may have run), ENOFUNC, ETYPE, ETASK, EAGAIN (max_pending_calls).

@@ -258,7 +258,7 @@ static struct own_lane *lane_of(struct own *own, uint64_t lease)
     return NULL;
 }
 
-static void replied(struct own *own, mt_id id, const struct ctl_reply *reply)
+static void replied(struct own *own, mt_id id, const struct ctl_reply *reply, const uint8_t *bytes, size_t size)
 {
     struct own_request *found = mt_map_ptr(&own->requests, id), request;
     if (!found)
@@ -266,7 +266,7 @@ static void replied(struct own *own, mt_id id, const struct ctl_reply *reply)
     request = *found;
     mt_map_remove(&own->requests, id);
     free(found);
-    own_actor_reply(own, &request, reply);
+    own_actor_reply(own, &request, reply, bytes, size);
 }
 
 /* Copies a payload into `to`; false where it is too short. */
@@ -339,7 +339,7 @@ mt_status own_control(struct own *own, const struct lane_record *record, const u
     case CTL_REPLY:
         fits = take(&in, sizeof in.reply, payload, size);
         if (fits)
-            replied(own, record->id, &in.reply);
+            replied(own, record->id, &in.reply, payload + sizeof in.reply, size - sizeof in.reply);
         break;
     default:
         break;

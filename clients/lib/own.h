@@ -264,7 +264,15 @@ struct own_actor { /* the public manta_actor */
     bool              any_order; /* calls go out as soon as their arguments are ready */
     uint32_t          max_pending; /* calls of this process that are not finished; 0: no limit */
     uint32_t          pending_outside; /* calls that are in no queue: their arguments come first (any_order) */
+    uint64_t          owner; /* the process that answers for it; 0: of a detached one, the head is asked */
     uint32_t          owner_node;
+    bool              is_detached;
+    bool              is_strict; /* creator: no incarnation begins before the one before it has certainly ended */
+    uint64_t          void_lease; /* strict: was lost with its node; the head is to make sure that it is over; 0: none */
+    uint32_t          void_node;
+    bool              is_voiding; /* the head has been asked */
+    uint64_t          create_ns;  /* strict: not created again before */
+    uint64_t          ask_ns; /* detached: the head is not asked again before */
     uint64_t          type;
     char              name[CTL_NAME_SIZE]; /* of the type */
     char              public_name[CTL_NAME_SIZE];
@@ -326,9 +334,10 @@ struct own_wait {
     struct own_failure failure;
 };
 
+enum { OWN_REQUEST_VOID = 1 << 16 }; /* a CTL_OP_ACTOR with CTL_ACTOR_VOID */
 struct own_request { /* of an actor, to the raylet or the head */
     mt_id    actor;
-    uint32_t kind; /* CTL_LANE_WANT or CTL_OP_NAME_PUT */
+    uint32_t kind; /* CTL_LANE_WANT, CTL_OP_NAME_PUT, CTL_OP_ACTOR or OWN_REQUEST_VOID */
 };
 
 struct own_run {
@@ -439,12 +448,17 @@ struct own_call {
     uint8_t           kind;
     uint8_t           group;       /* call: concurrency group, 0 is the default one */
     uint32_t          create_options; /* create: OWN_CREATE_... */
+    const struct own_warden *warden; /* create: this process is the warden of a detached actor; NULL: it makes its own */
     const char        *group_name;  /* the same by name, for whoever finds the number; NULL: the method's own */
     int8_t            priority;
     struct lane_limits limits;
     uint32_t           count;  /* values; 0 is 1 */
     struct own_ref   **more;   /* out: those after the first, each with one hold */
     struct own_stream *stream; /* of a generator */
+};
+struct own_warden {
+    mt_id    actor;    /* its id, drawn by its creator */
+    uint32_t restarts; /* that other wardens have made or were */
 };
 enum { OWN_TASKS_PER_CHUNK = 128 };
 /* Submits; the ref comes with one hold. NULL only without memory. */
@@ -605,7 +619,24 @@ void own_actor_message(struct own *own, uint32_t subject, const struct ctl_messa
                        size_t size);
 void own_actor_watch(struct own *own, struct own_actor *actor, bool on);
 void own_actor_tick(struct own *own);
-void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply);
+/* `bytes`: what stands behind the reply. */
+void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply,
+                     const uint8_t *bytes, size_t size);
+void own_actor_die_of(struct own *own, struct own_actor *actor, int32_t code, const char *text);
+/* Of a detached one: own_detached.c. */
+void own_detached_where(struct own *own, struct own_actor *actor); /* asks the head for its warden */
+void own_detached_at(struct own *own, struct own_actor *actor, const struct ctl_reply *reply, const uint8_t *bytes,
+                     size_t size);
+void own_detached_lost(struct own *own, struct own_actor *actor); /* its warden is gone: the head has or will have another */
+/* Of a strict one, likewise: its lease was lost with its node. */
+void own_strict_lost(struct own *own, struct own_actor *actor, uint64_t lease, uint32_t node);
+void own_strict_replied(struct own *own, struct own_actor *actor, int32_t code);
+void own_strict_tick(struct own *own, struct own_actor *actor);
+static inline bool own_strict_may_create(const struct own *own, const struct own_actor *actor)
+{
+    return !actor->void_lease && own->now_ns >= actor->create_ns;
+}
+void own_detached_tell(struct own *own, const struct own_actor *actor, enum ctl_actor_verb verb, const char *why);
 void own_actor_worker_died(struct own *own, struct own_actor *actor, const struct ctl_death *death);
 void own_actor_owner_died(struct own *own, struct own_actor *actor, int32_t code, const char *text);
 

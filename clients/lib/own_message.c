@@ -129,7 +129,7 @@ static void peer_died(struct own *own, uint64_t process, int32_t code, const cha
     MT_MAP_EACH(&own->actors, entry)
     {
         struct own_actor *actor = entry->value.ptr;
-        if (!actor->is_mine && actor->id.process == process)
+        if (!actor->is_mine && actor->owner == process)
             own_actor_owner_died(own, actor, code, text);
     }
 }

@@ -39,6 +39,8 @@ enum mt_limit {
     /* Nodes and connections. */
     MT_NODE_SUSPECT_MS        = 2 * 1000,  /* silent this long: nothing new is placed there */
     MT_NODE_DEAD_MS           = 10 * 1000, /* silent this long: dead */
+    MT_STRICT_LEASE_MS        = 4 * 1000,  /* a strict actor runs so long after its raylet spoke to the head, then it freezes */
+    MT_STRICT_WAIT_MS         = 5 * 1000,  /* its next incarnation begins so long after the head has given the old one up */
     MT_NODES_MAX              = 4096,      /* raylets in one cluster */
     MT_DIAL_MS                = 5 * 1000,  /* from connect to a connection */
     MT_HANDSHAKE_MS           = 5 * 1000,  /* from accept to an authenticated peer, and to its first request */
@@ -112,6 +114,8 @@ enum mt_limit {
     MT_HEAD_REPLACE_MS     = 250,     /* a want that still stands so long after its Place is answered again */
     MT_HEAD_PRESS_MS       = 100,     /* a class that holds nothing has waited so long: a busy node is asked to make room */
     MT_HEAD_PLACE_MAX      = 256,     /* leases answered by one Place */
+    MT_HEAD_VOID_MAX       = 256,     /* given up leases of strict actors on one node; the oldest go first */
+    MT_HEAD_STRICT_MAX     = 4096,    /* strict actors in one report */
     MT_HEAD_WANTS_MAX      = 1024,    /* of one node */
     MT_HEAD_KINDS_MAX      = 4096,    /* names of resources in one cluster */
     MT_HEAD_NODES_DEAD_MAX = 256,     /* that are still listed; the oldest go first */
@@ -235,6 +239,9 @@ enum mt_limit {
     MT_LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */
     MT_LIB_ACTIVE_NS = 50 * 1000 * 1000, /* the helper ticks for so long after the last call */
     MT_LIB_REQUEST_MS = 10 * 1000,       /* an answer of the raylet or the head */
+    MT_LIB_DETACH_MS = 60 * 1000,        /* the head's word that it has a detached actor, the program's upload included */
+    MT_LIB_STRICT_LOOK_MS = 50,          /* a strict actor's process looks so often how long it may run */
+    MT_LIB_WHERE_NS = 20 * 1000 * 1000,  /* between two questions to the head where a detached actor is */
     MT_LIB_ROOM_MS = 11 * 60 * 1000,     /* an answer to who wants room; the raylet's own limits come first */
     MT_LIB_PULL_MS = 10 * 60 * 1000,     /* a value of another node as an argument; the raylet's own limits come first */
     MT_LIB_CONNECT_MS = 30 * 1000,
@@ -306,6 +313,9 @@ static_assert(MT_HEAD_LIST_BYTES_MAX < MT_CONTROL_BYTES_MAX, "a list of jobs fit
 static_assert(MT_HEAD_PAUSE_MS > 2 * MT_HEAD_TICK_MS, "ticks as planned are no pause");
 static_assert(MT_HEAD_PROMISE_MS_MAX > MT_HEAD_PROMISE_MS + MT_RLT_BEAT_MS, "a report comes before a promise ends");
 static_assert(MT_RLT_PEER_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
+static_assert(MT_STRICT_LEASE_MS < MT_NODE_DEAD_MS && MT_STRICT_LEASE_MS >= 3 * MT_RLT_BEAT_MS,
+              "strict: frozen before the node is dead, not by two lost beats");
+static_assert(MT_STRICT_WAIT_MS > MT_STRICT_LEASE_MS + 20 * MT_HEAD_VIEW_MS, "strict: the news are there, the lease is over");
 static_assert(MT_RLT_SLICE_MS < MT_RLT_BEAT_MS, "a class is served in turns between two reports");
 static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's time is measured, roughly");
 static_assert(MT_LIB_ROOM_MS > MT_ROOM_MS_MAX, "the raylet answers before its asker gives up");

@@ -143,6 +143,7 @@ struct ctl_resource {
 
 enum {
     CTL_CLASS_ACTOR = 1, /* one actor: the lease is not recalled, and ends with the actor */
+    CTL_CLASS_STRICT = 2, /* ... that never runs twice at a time: its worker runs while its park page says so */
 };
 enum ctl_policy { CTL_HYBRID = 0, CTL_SPREAD = 1, CTL_NODE = 2 /* `node`, hard */, CTL_NODE_SOFT = 3 };
 
@@ -180,7 +181,7 @@ struct ctl_demand {
 struct ctl_grant {
     uint64_t lease;
     uint32_t class_id;   /* the owner's; 0 for a lane of CTL_LANE_WANT */
-    uint32_t flags;      /* CTL_CLASS_ACTOR; CTL_GRANT_REMOTE */
+    uint32_t flags;      /* CTL_CLASS_ACTOR, CTL_CLASS_STRICT; CTL_GRANT_REMOTE */
     uint64_t peer;       /* process at the other end: the owner's is the worker (0 while remote), and the reverse */
     uint32_t peer_node;  /* where it is */
     int32_t  peer_pid;
@@ -257,6 +258,8 @@ enum ctl_op {
     CTL_OP_NAME_GET = 2, /* ctl_name in and out; ENOENT */
     CTL_OP_NAME_DELETE = 3,
     CTL_OP_NODES = 4, /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
+    CTL_OP_ACTOR_NEW = 8, /* ctl_detached, then `size` bytes for its warden: a detached actor; EEXIST */
+    CTL_OP_ACTOR = 9,     /* ctl_actor, of a detached one; to WHERE the reply brings a ctl_name */
 };
 struct ctl_request {
     uint32_t op; /* enum ctl_op */
@@ -272,9 +275,34 @@ struct ctl_name {
     char     name[CTL_NAME_SIZE];
     char     type[CTL_NAME_SIZE]; /* of the actor */
     mt_id    actor;
-    uint64_t owner; /* the process that answers for the actor */
+    uint64_t owner; /* the process that answers for the actor; 0: of a detached one, the head is starting it */
     uint32_t owner_node;
+    uint32_t flags; /* CTL_NAME_DETACHED, in answers */
+};
+enum { CTL_NAME_DETACHED = 1 };
+
+struct ctl_detached {
+    struct ctl_name name; /* owner: none */
+    int32_t         restarts; /* < 0: without limit */
+    uint32_t        size;
+    uint32_t        is_strict;
+    uint32_t        reserved;
+};
+enum ctl_actor_verb {
+    CTL_ACTOR_NEW = 1,       /* between raylet and head only */
+    CTL_ACTOR_WHERE = 2,     /* EACTOR_DIED with the reason when it has ended for good */
+    CTL_ACTOR_END = 3,       /* its name is free when this is answered */
+    CTL_ACTOR_RESTARTED = 4, /* its warden has started it again */
+    CTL_ACTOR_VOID = 5,      /* any strict one: that lease is given up for good; MT_STRICT_WAIT_MS later the next may begin */
+};
+struct ctl_actor {
+    mt_id    actor;
+    uint32_t verb;     /* enum ctl_actor_verb */
+    uint32_t restarts; /* RESTARTED: so often, in all */
+    uint64_t lease;    /* VOID */
+    uint32_t node;     /* VOID: where it was */
     uint32_t reserved;
+    char     text[CTL_TEXT_SIZE]; /* END: why */
 };
 struct ctl_node {
     uint32_t            node, epoch;

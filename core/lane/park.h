@@ -45,10 +45,13 @@ struct lane_park {
     shm_u32 socket_count; /* messages that the raylet has put on the unix socket */
     shm_u32 up_count;     /* raylet's switch: records waiting in our up ring (a hint) */
     shm_u32 crowd;        /* of the switch's page: enum lane_crowd, written by the raylet (a hint) */
-    uint8_t pad2[52];
+    uint8_t pad2[4];
+    shm_u64 strict_until; /* raylet: a strict actor may run until then, CLOCK_BOOTTIME in ns */
+    uint8_t pad3[40];
     shm_u32 stack_count; /* how often the process has written `stack` */
     shm_u32 runs_once;   /* worker: the task that it runs, or ran last, has LANE_TASK_ONCE */
-    uint8_t pad3[56];
+    shm_u64 strict_armed; /* the worker: when its timer stops it; 0: it has none */
+    uint8_t pad4[48];
     char    stack[4096 - 256]; /* NUL-terminated: where its main thread was when the raylet asked by SIGURG */
     char    crash[LANE_CRASH_SIZE]; /* NUL-terminated unless full; empty while alive */
 };

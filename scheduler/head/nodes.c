@@ -46,6 +46,7 @@ void nodes_free(struct node *n)
     free(n->data_address);
     mt_vec_fini(&n->promises);
     mt_vec_fini(&n->wants);
+    mt_vec_fini(&n->voids);
     free(n);
 }
 
@@ -397,6 +398,7 @@ static bool node_back(struct head *h, struct node *n, const Manta__V1__Register 
     }
     h->count.new_epoch++;
     n->epoch++;
+    n->voids.count = 0; /* whatever ran there has ended */
     if (!was_dead) {
         h->count.dead++;
         node_lose_work(h, n, "the node's raylet was restarted");
@@ -438,7 +440,7 @@ static void take_register(struct head *h, struct stream *s, const Manta__V1__Reg
 
 /* ---- what a registered node says ---- */
 
-static void take_report(struct head *h, struct node *n, const Manta__V1__Report *report)
+static void take_report(struct head *h, struct stream *s, struct node *n, const Manta__V1__Report *report)
 {
     if (n->has_reported && report->version <= n->report_version)
         return;
@@ -456,13 +458,16 @@ static void take_report(struct head *h, struct node *n, const Manta__V1__Report 
     node_refresh_free(n);
     h->is_capacity_changed = h->is_free_changed = true;
     wants_report(h, n, report->wants, report->n_wants);
+    n->is_seen = true;
+    if (report->n_strict)
+        strict_report(h, s, report);
 }
 
 static void take_message(struct head *h, struct stream *s, struct node *n, const to_head *m)
 {
     switch (m->kind_case) {
     case MANTA__V1__NODE_TO_HEAD__KIND_REPORT:
-        take_report(h, n, m->report);
+        take_report(h, s, n, m->report);
         break;
     case MANTA__V1__NODE_TO_HEAD__KIND_NAME:
         names_request(h, s, m->name);
@@ -475,6 +480,9 @@ static void take_message(struct head *h, struct stream *s, struct node *n, const
         break;
     case MANTA__V1__NODE_TO_HEAD__KIND_LOG:
         jobs_log(h, s, m->log);
+        break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_ACTOR:
+        actors_request(h, s, m->actor);
         break;
     case MANTA__V1__NODE_TO_HEAD__KIND_ANSWER:
         queries_answer(h, n, m->answer);
@@ -535,6 +543,8 @@ mt_status nodes_load(struct head *h, const Manta__Store__NodeRecord *r)
         nodes_free(n);
         return st;
     }
+    for (size_t i = 0; i < r->n_void_leases; i++)
+        MT_TRY(mt_vec_push(&n->voids, r->void_leases[i]));
     if (r->node >= h->next_node)
         h->next_node = r->node + 1;
     if (r->dead)

@@ -519,7 +519,7 @@ static void op_find(struct sim_proc *p)
 static void found(struct sim_proc *p, const struct ctl_name *name)
 {
     struct sim_script    *c = &p->script;
-    struct own_actor_wire wire = {.id = name->actor, .type = SIM_FN_ACTOR, .owner_node = name->owner_node};
+    struct own_actor_wire wire = {.id = name->actor, .type = SIM_FN_ACTOR, .owner = name->owner, .owner_node = name->owner_node};
     if (c->handle_count == SIM_HANDLES_MAX)
         return;
     snprintf(wire.name, sizeof wire.name, "counter");
