@@ -54,6 +54,11 @@ mt_status os_disk_open(const char *folder, int *out_fd)
     return mt_ok();
 }
 
+void os_disk_close(int fd)
+{
+    close(fd);
+}
+
 static mt_status write_all(int fd, uint64_t at, const void *data, size_t size)
 {
     for (size_t done = 0; done < size;) {

@@ -25,6 +25,9 @@ struct os_disk_item {
 /* A new file in `folder`. ESYS (no such folder, no permission, no descriptor left); EDISK_FULL. */
 MT_MUST_USE mt_status os_disk_open(const char *folder, int *out_fd);
 
+/* The file goes with its last byte. */
+void os_disk_close(int fd);
+
 /* Appends item->size bytes of `data` at *at, which moves on. The bytes may change while they are written: then the item is
  * worth nothing, and no more than that. EDISK_FULL; ESYS; ENOMEM. On failure *at has not moved. */
 MT_MUST_USE mt_status os_disk_write(int fd, uint64_t *at, struct os_disk_item *item, const void *data);

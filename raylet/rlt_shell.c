@@ -223,6 +223,12 @@ static void step_one(struct sh *sh, struct rlt_event *event)
         carry_out(sh, &sh->actions.data[i]);
 }
 
+mt_status sh_random(struct sh *sh, uint64_t *out)
+{
+    (void)sh;
+    return mt_random_bytes(out, sizeof *out);
+}
+
 void *sh_keep(struct sh *sh, size_t size)
 {
     void *memory = malloc(size);

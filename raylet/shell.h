@@ -137,6 +137,7 @@ struct sh {
 /* rlt_shell.c: one event into the core, and all that follows from it. Loop thread; inside an action the event is kept
  * for after it (what it points to must then live that long). */
 void sh_step(struct sh *sh, struct rlt_event *event);
+MT_MUST_USE mt_status sh_random(struct sh *sh, uint64_t *out); /* a process number, or so: nobody can guess it */
 void *sh_keep(struct sh *sh, size_t size); /* until all that follows from the present step is done; NULL: no memory */
 void sh_event(struct rlt_event *event, enum rlt_event_kind kind); /* zeroed, fd -1 */
 mt_status sh_run(struct sh *sh);                                  /* until told to leave; cleans up */
@@ -283,7 +284,7 @@ bool sh_spill_is_awaited(const struct sh *sh); /* others wait for room already *
 bool sh_spill_is_making_room(struct sh *sh, uint64_t size); /* for a value of another node; begins it */
 uint64_t sh_spill_kept(const struct sh *sh); /* bytes of the store that are for values that come back from disk */
 void sh_spill_conn_gone(struct sh *sh, uint64_t conn);
-void sh_spill_dead(struct sh *sh, mt_id id);
+void sh_spill_dead(struct sh *sh, const struct lane_ref *ref);
 void sh_spill_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* either may be 0 */
 bool sh_spill_job_over(struct sh *sh, uint32_t job); /* false: a thread is still at it; ask again */
 bool sh_spill_keeps(struct sh *sh, const struct os_action *close); /* true: the segment is closed later */

@@ -54,6 +54,16 @@ static uint64_t delay_between(struct sim *s, int from, int to)
     return delay;
 }
 
+uint64_t sim_net_delay(struct sim *s, int from, int to)
+{
+    return delay_between(s, from, to);
+}
+
+uint64_t sim_net_cut_until(const struct sim *s, int from, int to)
+{
+    return s->net->cut_until[from][to];
+}
+
 static bool is_cut(const struct sim *s, int from, int to)
 {
     return s->net->cut_until[from][to] > s->now;
