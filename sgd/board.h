@@ -19,13 +19,14 @@
 
 #include <stdbool.h>
 
-enum { SGD_BOARD_SIZE = 64 * 1024, SGD_NOTE_TEXT = 192 };
+enum { SGD_BOARD_SIZE = 64 * 1024, SGD_NOTE_TEXT = 224, SGD_NOTE_VALUES = 16 };
 
 enum sgd_note_kind {
     SGD_NOTE_BEGUN,   /* the state was begun or loaded */
     SGD_NOTE_SKIPPED, /* a checkpoint was */
     SGD_NOTE_GOING,   /* this generation's first step is done (or there was none left to do) */
     SGD_NOTE_STEP,
+    SGD_NOTE_CLOSED,  /* an epoch was validated */
     SGD_NOTE_SAVED,
     SGD_NOTE_SAVE_FAILED,
 };
@@ -36,7 +37,7 @@ struct sgd_note {
     uint64_t step;      /* completed */
     int64_t  time_ns;   /* CLOCK_MONOTONIC; set by sgd_board_post */
     int64_t  synced_ns; /* GOING: when everybody had the state */
-    float    loss, accuracy; /* STEP */
+    float    values[SGD_NOTE_VALUES]; /* STEP, CLOSED: loss, accuracy, the operator's own */
     char     text[SGD_NOTE_TEXT];
 };
 
@@ -52,6 +53,10 @@ void sgd_board_post(struct sgd_board *board, struct sgd_note *note);
 
 /* The reader's: the next note after *cursor (which begins at 0) that is still there. False: there is none. */
 bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note);
+
+/* The driver's: asks the workers to stop after the present step. */
+void sgd_board_stop(struct sgd_board *board);
+bool sgd_board_is_stopped(const struct sgd_board *board);
 
 /* CLOCK_MONOTONIC, the same clock in all processes of a node. */
 int64_t sgd_now_ns(void);

@@ -21,8 +21,8 @@ struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int rank)
     manta_actor_opts opts = {.num_cpus = crew->cpus, .node = manta_node()};
     *hand = (struct sgd_hand){.state = SGD_HAND_STARTING, .rank = rank, .hired_ns = sgd_now_ns()};
     hand->actor = manta_actor_new(SGD_WORKER_TYPE, &opts,
-                                  MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_ref_arg(crew->train_set),
-                                             manta_ref_arg(crew->test_set), manta_u64(crew->region)));
+                                  MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_str(crew->op),
+                                             crew->config, manta_ref_arg(crew->lent), manta_u64(crew->region)));
     hand->ready = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS);
     return hand;
 }

@@ -32,8 +32,10 @@ struct sgd_hand {
 };
 
 struct sgd_crew {
-    const struct sgd_run *run; /* these four are the caller's */
-    manta_ref            *train_set, *test_set;
+    const struct sgd_run *run; /* these are the caller's */
+    const char           *op;  /* name of the operator */
+    manta_arg             config;
+    manta_ref            *lent;
     uint64_t              region;
     double                cpus;
     struct sgd_hand       hands[SGD_HANDS_MAX];

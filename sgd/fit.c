@@ -189,6 +189,7 @@ static manta_status done(struct sgd_fit *fit, const struct sgd_outcome *outcome,
     fit->result.loss = (double)outcome->loss;
     fit->result.accuracy = (double)outcome->accuracy;
     fit->result.weights = outcome->weights;
+    fit->result.stopped = (int)outcome->is_stopped;
     fit->result.steps = (int64_t)outcome->step;
     if (outcome->save_code)
         return sgd_fail(e, outcome->save_code, "the training is done, but its last checkpoint is not in %.200s: %s",
@@ -196,17 +197,29 @@ static manta_status done(struct sgd_fit *fit, const struct sgd_outcome *outcome,
     return MANTA_OK;
 }
 
+/* The one whose error ends the run: that of its own making, if one knows; NULL: none. */
+static const struct sgd_hand *faulty_find(const struct sgd_fit *fit)
+{
+    const struct sgd_hand *found = NULL;
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++) {
+        if (!hand->has_outcome || hand->outcome.code == MANTA_OK || is_of_a_death(hand->outcome.code))
+            continue;
+        if (!found || (!found->outcome.is_culprit && hand->outcome.is_culprit))
+            found = hand;
+    }
+    return found;
+}
+
 /* What all that came back say together. *out_again: another generation is due. */
 static manta_status verdict(struct sgd_fit *fit, bool *out_again, manta_error *e)
 {
     *out_again = false;
-    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++) {
-        if (!hand->has_outcome || hand->outcome.code == MANTA_OK || is_of_a_death(hand->outcome.code))
-            continue;
-        *e = (manta_error){.pid = hand->info.pid};
-        snprintf(e->message, sizeof e->message, "rank %d, after step %llu: %s", hand->rank,
-                 (unsigned long long)hand->outcome.step, hand->outcome.text);
-        return e->code = hand->outcome.code;
+    const struct sgd_hand *faulty = faulty_find(fit);
+    if (faulty) {
+        *e = (manta_error){.pid = faulty->info.pid};
+        snprintf(e->message, sizeof e->message, "rank %d, after step %llu: %s", faulty->rank,
+                 (unsigned long long)faulty->outcome.step, faulty->outcome.text);
+        return e->code = faulty->outcome.code;
     }
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
         if (hand->has_outcome && hand->outcome.is_finisher)
@@ -239,7 +252,7 @@ static manta_status fit_run(struct sgd_fit *fit, manta_error *e)
     return code;
 }
 
-manta_status manta_sgd_fit_mlp(const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e)
+manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e)
 {
     static const manta_sgd_opts defaults;
     manta_error                 error = {0};
@@ -252,12 +265,14 @@ manta_status manta_sgd_fit_mlp(const manta_sgd_opts *opts, manta_sgd_result *out
         goto done;
     }
     fit->opts = opts ? opts : &defaults;
-    fit->workers = fit->opts->scaling.workers ? fit->opts->scaling.workers : 1;
-    code = sgd_setup_init(&fit->setup, fit->opts, &error);
+    code = sgd_setup_init(&fit->setup, name, fit->opts, &error);
     if (code != MANTA_OK)
         goto done;
-    fit->crew = (struct sgd_crew){.run = &fit->setup.run, .train_set = fit->setup.train_set,
-                                  .test_set = fit->setup.test_set, .region = fit->setup.region.number,
+    int min;
+    sgd_setup_workers(fit->opts, &min, &fit->workers);
+    fit->crew = (struct sgd_crew){.run = &fit->setup.run, .op = name,
+                                  .config = manta_bytes_of(fit->setup.config.data, fit->setup.config.size),
+                                  .lent = fit->setup.lent, .region = fit->setup.region.number,
                                   .cpus = fit->opts->scaling.cpus};
     code = fit_run(fit, &error);
     sgd_crew_dismiss(&fit->crew);

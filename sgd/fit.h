@@ -8,7 +8,7 @@
  *   somebody died:       v        |  dead ranks filled, everybody has orders for g + 1
  *   abort g            ABORTED ---'  once each member of g is back or dead
  *
- * Thread: the caller's of manta_sgd_fit_mlp.
+ * Thread: the caller's of manta_sgd_fit.
  */
 #ifndef SGD_FIT_H
 #define SGD_FIT_H
@@ -39,6 +39,8 @@ struct sgd_fit {
     manta_error           last_death;
     int                   last_rank;
     uint64_t              cursor; /* of the board */
+    uint64_t              reported_step; /* of the last report of progress, and when */
+    int64_t               reported_ns;
     struct sgd_recovering recovering;
     bool                  has_begun; /* result.first_step is set */
     manta_sgd_result      result;

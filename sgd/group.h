@@ -40,6 +40,7 @@ struct sgd_group_shared;
 struct sgd_group_plan {
     uint32_t vranks;      /* virtual ranks: gradients are summed over these, whatever the number of members */
     size_t   slot_floats; /* what one virtual rank contributes */
+    size_t   mean_floats; /* of these, so many from the first are averaged, the others added */
     uint64_t fingerprint; /* of everything else that must be equal (seed, schedule, ...): compared at join */
 };
 

@@ -18,7 +18,7 @@
 
 struct sgd_saver {
     const char     *folder; /* kept */
-    uint32_t        keep;
+    struct sgd_keep keep;
     pthread_t       thread;
     bool            has_thread;
     pthread_mutex_t lock;
@@ -32,7 +32,7 @@ struct sgd_saver {
 
 /* `folder` and `trainer`'s model are kept until sgd_saver_fini. ENOMEM. */
 MT_MUST_USE mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trainer, const char *folder,
-                                     uint32_t keep);
+                                     const struct sgd_keep *keep);
 /* Waits for a save that is running. */
 void sgd_saver_fini(struct sgd_saver *saver);
 
