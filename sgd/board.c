@@ -6,7 +6,6 @@
  */
 #include "sgd/board.h"
 
-#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -15,6 +14,7 @@ enum { NOTES = 180 };
 struct sgd_board {
     _Alignas(64) _Atomic uint64_t head; /* notes that were ever posted */
     _Atomic uint32_t stop;
+    struct sgd_pulse pulses[MT_GROUP_MEMBERS_MAX];
     _Alignas(64) struct sgd_note notes[NOTES];
 };
 static_assert(sizeof(struct sgd_board) <= SGD_BOARD_SIZE, "the board lies before the group");
@@ -24,6 +24,12 @@ int64_t sgd_now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank)
+{
+    MT_ASSERT(rank < MT_GROUP_MEMBERS_MAX);
+    return &board->pulses[rank];
 }
 
 void sgd_board_stop(struct sgd_board *board)

@@ -25,7 +25,7 @@ static void emit(struct sgd_fit *fit, manta_sgd_event *event, const char *text)
         sgd_board_stop(sgd_board_of(fit->setup.region.data));
 }
 
-void sgd_fit_tell_worker(struct sgd_fit *fit, const struct sgd_hand *hand)
+void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand)
 {
     char            text[SGD_TEXT_BYTES];
     bool            is_spare = hand->rank == SGD_NO_RANK;
@@ -35,6 +35,7 @@ void sgd_fit_tell_worker(struct sgd_fit *fit, const struct sgd_hand *hand)
         snprintf(text, sizeof text, "spare pid=%d", hand->info.pid);
     else
         snprintf(text, sizeof text, "worker rank=%d pid=%d", hand->rank, hand->info.pid);
+    hand->told_rank = hand->rank;
     emit(fit, &event, text);
 }
 
@@ -44,6 +45,26 @@ void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand)
     int             pid = hand->info.pid ? hand->info.pid : hand->death.pid;
     manta_sgd_event event = {.kind = MANTA_SGD_LOST, .rank = hand->rank, .pid = pid, .step = -1};
     snprintf(text, sizeof text, "lost pid=%d rank=%d: %.180s", pid, hand->rank, hand->death.message);
+    emit(fit, &event, text);
+}
+
+void sgd_fit_tell_resized(struct sgd_fit *fit)
+{
+    char            text[SGD_TEXT_BYTES];
+    manta_sgd_event event = {.kind = MANTA_SGD_RESIZED, .rank = -1, .step = -1};
+    snprintf(text, sizeof text, "workers=%d", fit->workers);
+    emit(fit, &event, text);
+}
+
+void sgd_fit_tell_slow(struct sgd_fit *fit, int kind, const struct sgd_hand *hand)
+{
+    char            text[SGD_TEXT_BYTES];
+    manta_sgd_event event = {.kind = kind, .rank = hand->rank, .pid = hand->info.pid, .step = -1};
+    if (kind == MANTA_SGD_HUNG)
+        snprintf(text, sizeof text, "hung pid=%d rank=%d: no progress for %.1f s, it is killed", hand->info.pid, hand->rank,
+                 (double)sgd_watch_limit_ns(&fit->watch) * 1e-9);
+    else
+        snprintf(text, sizeof text, "straggler pid=%d rank=%d: more than twice the others' time", hand->info.pid, hand->rank);
     emit(fit, &event, text);
 }
 

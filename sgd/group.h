@@ -88,6 +88,9 @@ void sgd_group_abort(void *region, uint32_t generation, enum mt_code reason, uin
 /* The last abort of any generation. */
 struct sgd_abort sgd_group_why(const void *region);
 
+/* The last barrier that a member has entered, of whatever generation; grows. Callable by any process that maps the region. */
+uint64_t sgd_group_arrived(const void *region, uint32_t rank);
+
 /* Returns when all members have called it. */
 MT_MUST_USE mt_status sgd_group_barrier(struct sgd_group *group);
 

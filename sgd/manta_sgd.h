@@ -236,7 +236,7 @@ typedef struct manta_sgd_result {
     int64_t  steps;          /* of the whole run, also those of earlier drivers */
     int64_t  first_step;     /* where this driver began: 0, or what the checkpoint had completed */
     uint64_t weights;        /* 64-bit XXH3 of the final parameters, float32 in their order */
-    int      restarts;       /* workers that were replaced */
+    int      restarts;       /* workers that died, or were killed because they hung */
     int      resizes;        /* times that the number of workers changed */
     int      stopped;        /* before its last epoch: by patience, or on_event */
     double   slowest_s;      /* the longest recovery */

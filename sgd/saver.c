@@ -58,6 +58,14 @@ void sgd_saver_fini(struct sgd_saver *saver)
     memset(saver, 0, sizeof *saver);
 }
 
+bool sgd_saver_is_busy(struct sgd_saver *saver)
+{
+    pthread_mutex_lock(&saver->lock);
+    bool is_busy = saver->state == SGD_SAVER_BUSY;
+    pthread_mutex_unlock(&saver->lock);
+    return is_busy;
+}
+
 bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer, uint64_t generation)
 {
     bool is_taken = false;

@@ -40,6 +40,9 @@ void sgd_saver_fini(struct sgd_saver *saver);
  * had; come again. */
 bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer, uint64_t generation);
 
+/* A save runs. */
+bool sgd_saver_is_busy(struct sgd_saver *saver);
+
 /* The outcome of a save that has ended, once; false: there is none. With `wait`, waits for one that runs. */
 bool sgd_saver_take(struct sgd_saver *saver, bool wait, uint64_t *out_step, mt_status *out_result);
 

@@ -84,6 +84,7 @@ struct sgd_trainer {
     bool                      wants_stop; /* this worker asks all to stop after the next step */
     char                      fault[SGD_FAULT_BYTES]; /* of the last ETASK or EINVAL: what, in which step and virtual rank */
     bool                      is_culprit;             /* it came from this worker's own virtual ranks */
+    uint64_t                  work_ns; /* spent on gradients, in all */
     void (*beat)(void *user); /* called between pieces of work, to show life; NULL: nobody looks */
     void                     *beat_user;
     size_t                    state_size;

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The data that the driver unpacked, in the object store, held as long as the worker lives. */
@@ -45,7 +46,19 @@ struct task {
     struct worker   *w;
     struct sgd_group group;
     uint32_t         generation, rank, members;
+    struct sgd_pulse *pulse;
 };
+
+static void pulse_beat(void *pulse)
+{
+    atomic_fetch_add_explicit(&((struct sgd_pulse *)pulse)->beats, 1, memory_order_relaxed);
+}
+
+static void pulse_silent(struct task *t, uint32_t ms)
+{
+    atomic_store(&t->pulse->silent_ms, ms);
+    pulse_beat(t->pulse);
+}
 
 const char *sgd_status_text(mt_status st, char out[SGD_TEXT_BYTES])
 {
@@ -185,8 +198,10 @@ static mt_status state_make(struct task *t)
     struct sgd_note note = {.kind = SGD_NOTE_BEGUN};
     mt_status st = mt_error(MT_ENOENT, 0, NULL);
 
+    pulse_silent(t, MT_TRAIN_SILENT_MS);
     if (w->run.folder[0])
         st = sgd_trainer_resume(&w->trainer, w->run.folder, &report);
+    pulse_silent(t, 0);
     post_skipped(t, &report);
     if (st.code == MT_ENOENT) {
         sgd_trainer_begin(&w->trainer);
@@ -279,8 +294,18 @@ static mt_status epoch_close(struct task *t)
     return mt_ok();
 }
 
+static void step_show(struct task *t, int64_t *mark)
+{
+    int64_t now = sgd_now_ns();
+    atomic_store_explicit(&t->pulse->step_ns, (uint64_t)(now - *mark), memory_order_relaxed);
+    atomic_store_explicit(&t->pulse->work_ns, t->w->trainer.work_ns, memory_order_relaxed);
+    atomic_store_explicit(&t->pulse->steps, t->w->trainer.state->step, memory_order_release);
+    *mark = now;
+}
+
 static mt_status steps(struct task *t)
 {
+    int64_t mark = sgd_now_ns();
     struct worker *w = t->w;
     struct sgd_note going = {.kind = SGD_NOTE_GOING, .synced_ns = sgd_now_ns()};
     bool is_first = true;
@@ -294,6 +319,7 @@ static mt_status steps(struct task *t)
             break;
         w->trainer.wants_stop = t->rank == 0 && sgd_board_is_stopped(w->board);
         MT_TRY(sgd_train_step(&w->trainer, &t->group, &result));
+        step_show(t, &mark);
         if (is_first && t->rank == 0)
             post(t, &going);
         is_first = false;
@@ -307,18 +333,34 @@ static mt_status steps(struct task *t)
 
 /* ---- the end ---- */
 
+/* Waits for the saver, and shows meanwhile that this process lives. False: there was nothing to wait for. */
+static bool saver_wait(struct task *t, mt_status *out_result)
+{
+    struct sgd_saver *saver = &t->w->saver;
+    const struct timespec pause = {0, 1000000};
+    uint64_t step;
+    for (int64_t limit = sgd_now_ns() + MT_TRAIN_SILENT_MS * 1000000ll; sgd_saver_is_busy(saver) && sgd_now_ns() < limit;) {
+        pulse_beat(t->pulse);
+        nanosleep(&pause, NULL);
+    }
+    if (!sgd_saver_take(saver, true, &step, out_result))
+        return false;
+    saved_note(t, step, *out_result);
+    return true;
+}
+
 static mt_status last_save(struct task *t)
 {
     struct worker *w = t->w;
-    uint64_t saved;
     mt_status result;
     if (!w->run.folder[0])
         return mt_ok();
-    if (sgd_saver_take(&w->saver, true, &saved, &result))
-        saved_note(t, saved, result);
+    (void)saver_wait(t, &result);
     if (w->saved_step == w->trainer.state->step)
         return mt_ok();
-    result = sgd_trainer_save(&w->trainer, w->run.folder, &w->run.keep, save_generation(t));
+    if (sgd_saver_offer(&w->saver, &w->trainer, save_generation(t)) && saver_wait(t, &result))
+        return result;
+    result = sgd_trainer_save(&w->trainer, w->run.folder, &w->run.keep, save_generation(t)); /* without a thread */
     saved_note(t, w->trainer.state->step, result);
     return result;
 }
@@ -368,6 +410,10 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     char text[SGD_TEXT_BYTES];
     (void)argc;
 
+    t.pulse = sgd_board_pulse(t.w->board, t.rank);
+    atomic_store(&t.pulse->silent_ms, 0);
+    t.w->trainer.beat = pulse_beat;
+    t.w->trainer.beat_user = t.pulse;
     t.w->trainer.fault[0] = 0;
     t.w->trainer.is_culprit = false;
     mt_status st = generation_run(&t, &out);

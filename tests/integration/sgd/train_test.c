@@ -85,7 +85,8 @@ struct follow {
     int     kills;    /* still to do */
     int     together; /* workers to kill at a time */
     int64_t kill_at;  /* the step from which on */
-    bool    with_spare, kill_spare, stop_other, when_saved, counts_threads;
+    int     hung, resized, workers, first_pid;
+    bool    with_spare, kill_spare, stop_other, stop_one, when_saved, counts_threads;
     bool    is_recovering;
 };
 
@@ -115,6 +116,12 @@ static void signal_worker(int pid, int number)
 static void kill_some(struct follow *f)
 {
     int first = (int)((getpid() + f->kills) % 2); /* not always the same */
+    if (f->stop_one) {
+        signal_worker(f->pids[first], SIGSTOP);
+        f->kills--;
+        f->is_recovering = true;
+        return;
+    }
     if (f->stop_other)
         signal_worker(f->pids[1 - first], SIGSTOP);
     for (int i = 0; i < f->together; i++)
@@ -147,6 +154,9 @@ static int on_event(void *user, const manta_sgd_event *event)
         f->save_failed++, copy_text(f->failed_text, event->text);
     f->saved += event->kind == MANTA_SGD_SAVED;
     f->lost += event->kind == MANTA_SGD_LOST;
+    f->hung += event->kind == MANTA_SGD_HUNG;
+    f->resized += event->kind == MANTA_SGD_RESIZED;
+    f->workers = event->workers;
     if (event->kind == MANTA_SGD_RECOVERED)
         f->recovered++, f->is_recovering = false;
     if (event->kind == MANTA_SGD_STEP)
@@ -280,6 +290,38 @@ static void a_stuck_worker(void)
     manta_sgd_result r = fit(&opts);
     CHECK_EQ(followed.kills, 0);
     CHECK_EQ(r.restarts, 2);
+    CHECK(r.weights == wanted);
+    data_clear();
+}
+
+/* A worker that hangs alone, while nobody dies, is found by the watchdog. */
+static void a_worker_hangs(void)
+{
+    data_make();
+    uint64_t       wanted = calm(LONG_EPOCHS);
+    manta_sgd_opts opts = options(2, LONG_EPOCHS);
+    followed.kills = 1, followed.stop_one = true;
+    manta_sgd_result r = fit(&opts);
+    CHECK_EQ(followed.kills, 0);
+    CHECK_EQ(followed.hung, 1);
+    CHECK_EQ(r.restarts, 1);
+    CHECK(r.weights == wanted);
+    data_clear();
+}
+
+/* Half of eight workers die at once: the rest go on, and the others come back. */
+static void half_killed(void)
+{
+    data_make();
+    uint64_t       wanted = calm(LONG_EPOCHS);
+    manta_sgd_opts opts = options(8, LONG_EPOCHS);
+    opts.scaling.min_workers = 4;
+    followed.kills = 1, followed.together = 4;
+    manta_sgd_result r = fit(&opts);
+    CHECK_EQ(followed.kills, 0);
+    CHECK_EQ(r.restarts, 4);
+    CHECK(r.resizes >= 2 && followed.resized == r.resizes);
+    CHECK_EQ(followed.workers, 8);
     CHECK(r.weights == wanted);
     data_clear();
 }
@@ -568,6 +610,8 @@ static const struct test_case cases[] = {
     {"a_worker_killed", a_worker_killed, TWO_CPUS},
     {"a_spare_takes_over", a_spare_takes_over, TWO_CPUS},
     {"a_stuck_worker", a_stuck_worker, TWO_CPUS},
+    {"a_worker_hangs", a_worker_hangs, TWO_CPUS},
+    {"half_killed", half_killed, TWO_CPUS},
     {"all_killed", all_killed, TWO_CPUS},
     {"driver_killed", driver_killed, TWO_CPUS},
     {"damaged_checkpoint", damaged_checkpoint, TWO_CPUS},
