@@ -3,8 +3,9 @@
  * operator_test.c - operators of a user's own: parameters, data, metrics and configuration under their names, optimizers and
  * schedules, early stopping, the best checkpoints; and what is refused, with the reason.
  *
- * The operator fits a line of INPUTS weights. A ledger beside the data counts how often each record was used, per epoch, by
- * whichever worker: a file that all of them map.
+ * The operator fits a line of INPUTS weights. A ledger beside the data notes for which sample of the run each record was used,
+ * per epoch, by whichever worker: a file that all of them map. A record that is used for two samples of one epoch breaks it.
+ * Gates let a test say how many workers may start: setup waits until there is one for it.
  *
  * Thread: the driver's main one.
  */
@@ -16,18 +17,19 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INPUTS = 15, RECORDS = 1000, CHECKS = 100, BATCH = 64, PATH_SIZE = 512, EPOCHS_MAX = 64 };
+enum { INPUTS = 15, RECORDS = 1000, CHECKS = 100, BATCH = 64, PATH_SIZE = 512, EPOCHS_MAX = 64, LEDGER = EPOCHS_MAX * RECORDS + 1, GATES_MAX = 16 };
 
 struct line {
     float   *w, *g, *b, *gb; /* weights and offset, their gradients */
     int64_t  n, one;
-    uint8_t *ledger; /* [epoch][record] */
+    _Atomic uint32_t *ledger; /* [epoch][record]: the sample, from 1; the last word counts contradictions */
     int64_t  poison; /* the sample at which the gradient breaks; -1: none */
     int64_t  slow_us; /* a pause in each batch */
 };
@@ -36,9 +38,12 @@ struct line {
 static void ledger_note(const struct line *m, const manta_batch *b)
 {
     for (int64_t i = 0; m->ledger && i < b->count; i++) {
-        uint64_t epoch = (b->sample + (uint64_t)i) / RECORDS;
-        if (epoch < EPOCHS_MAX)
-            m->ledger[epoch * RECORDS + b->numbers[i]] = 1;
+        uint64_t sample = b->sample + (uint64_t)i, epoch = sample / RECORDS;
+        if (epoch >= EPOCHS_MAX)
+            continue;
+        uint32_t before = atomic_exchange(&m->ledger[epoch * RECORDS + b->numbers[i]], (uint32_t)sample + 1);
+        if (before && before != sample + 1)
+            m->ledger[LEDGER - 1]++;
     }
 }
 
@@ -59,13 +64,25 @@ static double forward_backward(const struct line *m, const float *record, int64_
     return loss / (double)count;
 }
 
-static uint8_t *ledger_open(const char *path)
+static _Atomic uint32_t *ledger_open(const char *path)
 {
     int   fd = open(path, O_RDWR | O_CLOEXEC);
-    void *map = fd < 0 ? MAP_FAILED : mmap(NULL, EPOCHS_MAX * RECORDS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *map = fd < 0 ? MAP_FAILED : mmap(NULL, LEDGER * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
         close(fd);
     return map == MAP_FAILED ? NULL : map;
+}
+
+/* Waits until a gate is open that nobody has gone through: files gate-0, gate-1, ..., each removed by who goes. */
+static void gate_pass(const char *gates)
+{
+    char path[PATH_SIZE + 32];
+    for (int i = 0;; i = (i + 1) % GATES_MAX) {
+        snprintf(path, sizeof path, "%s/gate-%d", gates, i);
+        if (unlink(path) == 0)
+            return;
+        usleep(500);
+    }
 }
 
 static manta_status line_setup(manta_sgd *t, void **self)
@@ -77,6 +94,8 @@ static manta_status line_setup(manta_sgd *t, void **self)
     m->poison = manta_sgd_conf_i64(t, "poison", -1);
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
     m->ledger = manta_sgd_conf_str(t, "ledger", NULL) ? ledger_open(manta_sgd_conf_str(t, "ledger", NULL)) : NULL;
+    if (manta_sgd_conf_str(t, "gates", NULL) && !manta_sgd_is_driver(t))
+        gate_pass(manta_sgd_conf_str(t, "gates", NULL));
     manta_sgd_param(t, "line/w", MANTA_F32, 1, &m->n, &m->w, &m->g);
     manta_sgd_param(t, manta_sgd_conf_str(t, "second", "line/b"), MANTA_F32, 1, &m->one, &m->b, &m->gb);
     manta_sgd_metric(t, "widest", 0);
@@ -173,8 +192,14 @@ struct follow {
     char    saved_text[256];
     int     pids[8];
     int64_t steps;
+    bool    is_elastic;
+    int     stage, workers;
+    int64_t next_step;
+    char    sizes[64];
 };
 static struct follow followed;
+
+static void elastic_event(struct follow *f, const manta_sgd_event *event);
 
 static int on_event(void *user, const manta_sgd_event *event)
 {
@@ -189,6 +214,11 @@ static int on_event(void *user, const manta_sgd_event *event)
         f->widest = event->values[2];
     }
     f->steps = event->steps;
+    f->workers = event->workers;
+    if (event->kind == MANTA_SGD_RESIZED)
+        snprintf(f->sizes + strlen(f->sizes), sizeof f->sizes - strlen(f->sizes), " %d", event->workers);
+    if (f->is_elastic)
+        elastic_event(f, event);
     if (event->kind == MANTA_SGD_STEP && f->kills > 0 && f->pids[0] > 1) {
         CHECK_EQ(kill(f->pids[0], SIGKILL), 0);
         f->pids[0] = 0;
@@ -248,32 +278,117 @@ static void learns_and_validates(void)
     data_clear();
 }
 
-/* AdamW's state and the position go through a checkpoint; and each record is used once an epoch, whoever dies. */
+static void ledger_make(char path[PATH_SIZE + 16])
+{
+    snprintf(path, PATH_SIZE + 16, "%s/ledger", folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && ftruncate(fd, LEDGER * sizeof(uint32_t)) == 0);
+    close(fd);
+    config_set(1, "ledger", path);
+}
+
+/* Each record of every whole epoch, and no record twice in any. */
+static void ledger_check(const char *path, int64_t samples)
+{
+    _Atomic uint32_t *ledger = ledger_open(path);
+    int64_t           used = 0;
+    CHECK(ledger);
+    CHECK_EQ(ledger[LEDGER - 1], 0);
+    for (int64_t i = 0; i < LEDGER - 1; i++)
+        used += ledger[i] != 0;
+    CHECK(used >= samples && used <= samples + BATCH); /* a step that was begun and not ended */
+    for (int64_t i = 0; i < samples / RECORDS * RECORDS; i++)
+        CHECK(ledger[i] != 0);
+    munmap(ledger, LEDGER * sizeof(uint32_t));
+}
+
+/* Stopped by on_event, which is the run's end: a checkpoint of its own, and nothing more to do. */
 static void every_record_once(void)
 {
     char path[PATH_SIZE + 16], storage[PATH_SIZE + 16];
     data_make();
     manta_sgd_opts opts = options(1, 20);
-    opts.optimizer.kind = MANTA_ADAMW;
-    uint64_t wanted = fit(&opts).weights;
-    snprintf(path, sizeof path, "%s/ledger", folder);
+    uint64_t       wanted = fit(&opts).weights;
+    ledger_make(path);
     snprintf(storage, sizeof storage, "%s/storage", folder);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    CHECK(fd >= 0 && ftruncate(fd, EPOCHS_MAX * RECORDS) == 0);
-    close(fd);
-    config_set(1, "ledger", path);
-    config_set(2, "slow_us", "200");
+    config_set(2, "slow_us", "500");
     opts = options(2, 20);
-    opts.optimizer.kind = MANTA_ADAMW;
     opts.run.storage = storage;
-    followed.stop_at = 150; /* and then again, from the checkpoint */
+    followed.stop_at = 150;
     manta_sgd_result r = fit(&opts);
-    CHECK(r.stopped && r.steps >= 150 && r.steps < 320 && r.weights != wanted);
-    uint8_t *ledger = ledger_open(path);
-    CHECK(ledger);
-    for (int64_t i = 0; i < r.steps * BATCH; i++) /* the epochs that are whole, and what the last one has had */
-        CHECK(i / RECORDS == r.steps * BATCH / RECORDS || ledger[i] == 1);
-    munmap(ledger, EPOCHS_MAX * RECORDS);
+    CHECK(r.stopped && r.steps >= 150 && r.weights != wanted);
+    ledger_check(path, r.steps * BATCH);
+    uint64_t weights = r.weights;
+    followed.stop_at = 0;
+    r = fit(&opts);
+    CHECK(r.stopped && r.first_step == r.steps && r.weights == weights);
+    data_clear();
+}
+
+static void gates_open(int from, int count)
+{
+    char path[PATH_SIZE + 32];
+    for (int i = from; i < from + count; i++) {
+        snprintf(path, sizeof path, "%s/gate-%d", folder, i);
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        CHECK(fd >= 0);
+        close(fd);
+    }
+}
+
+/* 2 workers, then 1, 4, and 2 again: nobody is replaced until a gate opens. */
+static void elastic_event(struct follow *f, const manta_sgd_event *event)
+{
+    if (event->kind != MANTA_SGD_STEP || event->step < f->next_step)
+        return;
+    if (f->stage == 0 && event->workers == 2)
+        CHECK_EQ(kill(f->pids[1], SIGKILL), 0);
+    else if (f->stage == 1 && event->workers == 1)
+        gates_open(2, 3);
+    else if (f->stage == 2 && event->workers == 4)
+        CHECK_EQ(kill(f->pids[0], SIGKILL) | kill(f->pids[2], SIGKILL), 0);
+    else
+        return;
+    f->stage++;
+    f->next_step = event->step + 20;
+}
+
+static void shrinks_and_grows(void)
+{
+    char path[PATH_SIZE + 16];
+    data_make();
+    manta_sgd_opts opts = options(1, 60);
+    uint64_t       wanted = fit(&opts).weights;
+    ledger_make(path);
+    config_set(2, "gates", folder);
+    config_set(3, "slow_us", "300");
+    gates_open(0, 2);
+    opts = options(4, 60);
+    opts.scaling.min_workers = 1;
+    followed.is_elastic = true;
+    followed.next_step = 20;
+    manta_sgd_result r = fit(&opts);
+    CHECK_EQ(followed.stage, 3);
+    CHECK(strncmp(followed.sizes, " 1 ", 3) == 0); /* then perhaps by way of 2 and 3 */
+    CHECK_SAYS(followed.sizes, " 4 ");
+    CHECK_STR(followed.sizes + strlen(followed.sizes) - 2, " 2");
+    CHECK_EQ(r.restarts, 3);
+    CHECK(r.weights == wanted);
+    ledger_check(path, r.steps * BATCH);
+    data_clear();
+}
+
+/* More workers than there are CPUs: the run goes on with those that it gets. */
+static void more_than_fit(void)
+{
+    data_make();
+    manta_sgd_opts opts = options(1, 10);
+    uint64_t       wanted = fit(&opts).weights;
+    opts = options(4, 10);
+    opts.scaling.min_workers = 1;
+    opts.scaling.cpus = 1;
+    CHECK(fit(&opts).weights == wanted);
+    CHECK(followed.workers >= 1);
     data_clear();
 }
 
@@ -428,6 +543,8 @@ static void another_checkpoint(void)
 static const struct test_case cases[] = {
     {"learns_and_validates", learns_and_validates, TWO_CPUS},
     {"every_record_once", every_record_once, TWO_CPUS},
+    {"shrinks_and_grows", shrinks_and_grows, TWO_CPUS},
+    {"more_than_fit", more_than_fit, TWO_CPUS},
     {"resumes_with_adamw", resumes_with_adamw, TWO_CPUS},
     {"keeps_the_best_and_stops_early", keeps_the_best_and_stops_early, TWO_CPUS},
     {"bad_operators", bad_operators, TWO_CPUS},
