@@ -225,6 +225,7 @@ typedef struct manta_sgd_opts {
         double max_norm;     /* a longer gradient, before it is cut, ends the run; 0: one that is not finite does */
     } optimizer;
     const char *const *config; /* "NAME=value", ended by NULL: what operators ask for; NULL: nothing */
+    bool config_strict;        /* a name that setup does not ask for is an error */
     uint64_t seed;
     /* Told what happens, in the calling thread; anything but 0 stops the run after the present step, as its end. */
     int (*on_event)(void *user, const manta_sgd_event *event);

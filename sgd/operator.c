@@ -77,9 +77,32 @@ void *manta_sgd_alloc(manta_sgd *t, size_t size)
     return chunk->bytes;
 }
 
+static bool is_asked(const manta_sgd *t, const char *name, size_t size)
+{
+    for (const char *at = t->asked; (at = strstr(at, name)); at++)
+        if (at > t->asked && at[-1] == ' ' && at[size] == ' ')
+            return true;
+    return false;
+}
+
+/* The first name of the configuration that setup did not ask for. */
+static void unasked_find(manta_sgd *t)
+{
+    for (const char *pair = t->config; pair && *pair; pair += strlen(pair) + 1) {
+        char   name[128];
+        size_t size = strcspn(pair, "=");
+        snprintf(name, sizeof name, "%.*s", (int)(size < sizeof name ? size : sizeof name - 1), pair);
+        if (!is_asked(t, name, strlen(name)))
+            manta_sgd_fail(t, MANTA_EINVAL, "config %.60s is unknown to the operator %.60s; it asks for:%.150s", name, t->op->name,
+                           t->asked);
+    }
+}
+
 const char *manta_sgd_conf_str(manta_sgd *t, const char *name, const char *otherwise)
 {
     size_t size = strlen(name);
+    if (t->is_in_setup && !is_asked(t, name, size))
+        snprintf(t->asked + strlen(t->asked), sizeof t->asked - strlen(t->asked), " %.100s ", name);
     for (const char *pair = t->config; pair && *pair; pair += strlen(pair) + 1)
         if (strncmp(pair, name, size) == 0 && pair[size] == '=')
             return pair + size + 1;
@@ -288,6 +311,10 @@ static mt_status setup_run(manta_sgd *t)
     (void)metric_add(t, "loss");
     (void)metric_add(t, "accuracy");
     mt_status st = outcome(t, t->op->setup(t, &t->self));
+    if (t->is_strict && st.code == 0) {
+        unasked_find(t);
+        st = outcome(t, MANTA_OK);
+    }
     t->is_in_setup = false;
     return st.code ? st : what_was_named(t);
 }
@@ -310,6 +337,7 @@ mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_
     t->seed = opts->seed;
     t->micro_batch = opts->micro_batch;
     t->is_driver = opts->is_driver;
+    t->is_strict = opts->is_strict;
     t->lent = opts->lent;
     t->lent_size = opts->lent_size;
     mt_status st = setup_run(t);

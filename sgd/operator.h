@@ -44,6 +44,8 @@ struct manta_sgd {
     struct sgd_model      model;
     struct sgd_binding   *bindings; /* as many as model.params.items */
     struct sgd_source     sources[2]; /* to train with, to validate with */
+    char                  asked[SGD_OPERATOR_TEXT]; /* names that were asked for, with a blank before and after each */
+    bool                  is_strict;
     const char           *config;     /* "NAME=value" with their ends, then an empty one; borrowed */
     const void           *lent;       /* a worker's view of lent data, borrowed; NULL: this is the driver */
     size_t                lent_size;
@@ -64,7 +66,7 @@ struct sgd_operator_opts {
     const char *name, *config;
     uint64_t    seed;
     uint32_t    micro_batch;
-    bool        is_driver;
+    bool        is_driver, is_strict;
     const void *lent;
     size_t      lent_size;
 };

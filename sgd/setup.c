@@ -250,7 +250,8 @@ static manta_status operator_learn(struct sgd_setup *setup, const char *name, co
 {
     char text[SGD_OPERATOR_TEXT] = "";
     struct sgd_operator_opts opts = {.name = name, .config = (const char *)setup->config.data, .seed = setup->run.seed,
-                                     .micro_batch = setup->run.micro_batch, .is_driver = true};
+                                     .micro_batch = setup->run.micro_batch, .is_driver = true,
+                                     .is_strict = o->config_strict};
     mt_status st = sgd_operator_open(&opts, text, &setup->op);
     if (st.code != 0)
         return sgd_fail(e, st.code, "%s", text);

@@ -24,7 +24,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INPUTS = 15, RECORDS = 1000, CHECKS = 100, BATCH = 64, PATH_SIZE = 512, EPOCHS_MAX = 64, LEDGER = EPOCHS_MAX * RECORDS + 1, GATES_MAX = 16 };
+enum { INPUTS = 15, RECORDS = 1000, CHECKS = 100, BATCH = 64, PATH_SIZE = 512, EPOCHS_MAX = 64, GATES_MAX = 16 };
+enum { LEDGER = EPOCHS_MAX * RECORDS + 1 };
 
 struct line {
     float   *w, *g, *b, *gb; /* weights and offset, their gradients */
