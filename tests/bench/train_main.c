@@ -64,7 +64,7 @@ static void recovered(struct killing *k, const manta_sgd_recovery *r)
     k->count++;
 }
 
-static void on_event(void *user, const manta_sgd_event *event)
+static int on_event(void *user, const manta_sgd_event *event)
 {
     struct killing *k = user;
     if (event->kind == MANTA_SGD_WORKER && event->rank < WORKERS_MAX)
@@ -75,6 +75,7 @@ static void on_event(void *user, const manta_sgd_event *event)
         recovered(k, event->recovery);
     else if (event->kind == MANTA_SGD_STEP && !k->killed_ns && k->left > 0 && (!k->wants_spare || k->spare_ready))
         kill_some(k);
+    return 0;
 }
 
 /* ---- output ---- */
@@ -100,14 +101,14 @@ static int measure(struct bench *b, struct killing *k, const manta_sgd_opts *bas
     manta_sgd_result r;
     manta_sgd_opts   opts = *base;
     int              wanted = k->left;
-    opts.scaling.workers = k->workers;
+    opts.scaling.max_workers = k->workers;
     opts.scaling.spares = spares;
     opts.run.storage = storage;
     opts.run.name = k->id;
     opts.checkpoint.every_steps = 100;
     opts.user = k;
     k->wants_spare = spares > 0;
-    if (manta_sgd_fit_mlp(&opts, &r, &e))
+    if (manta_sgd_fit("mlp", &opts, &r, &e))
         return manta_perror(&e);
     if (k->count < wanted)
         fprintf(stderr, "manta-bench-train: %s: the run ended after %d of %d kills\n", k->id, k->count, wanted);
@@ -124,7 +125,7 @@ static int accuracy(struct bench *b, const manta_sgd_opts *base)
     manta_sgd_opts   opts = *base;
     opts.run.epochs = 5;
     opts.on_event = NULL;
-    if (manta_sgd_fit_mlp(&opts, &r, &e))
+    if (manta_sgd_fit("mlp", &opts, &r, &e))
         return manta_perror(&e);
     struct bench_row row = {.id = "accuracy", .unit = "share", .value = r.accuracy, .n = 1, .floor = FLOOR_NONE};
     bench_print_row(b, &row);
@@ -179,7 +180,7 @@ int main(int argc, char **argv)
     }
     workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
     kills = kills > KILLS_MAX ? KILLS_MAX : kills;
-    opts.scaling.workers = workers;
+    opts.scaling.max_workers = workers;
 
     char storage[] = "/tmp/manta-train-XXXXXX";
     if (!mkdtemp(storage))

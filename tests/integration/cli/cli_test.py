@@ -434,7 +434,10 @@ def failed_start(p):
 
 
 def programs(p):
-    has("manta-train", p.manta("train", want=1) + p.errors)
+    if not (BIN / "manta-sweep").exists():
+        has("manta-sweep", p.manta("sweep", want=1) + p.errors)
+    if (BIN / "manta-train").exists():
+        has("usage: manta train", p.manta("train", "--help"))
     if (BIN / "manta-bench").exists():
         check(p.manta("bench", "--help"), "manta bench --help says nothing")
 
