@@ -92,11 +92,12 @@ mt_status k_conv_backward_by(k_gemm_entry *gemm, const struct k_conv *conv)
     struct sizes s = sizes_of(conv);
     size_t in = conv->height * conv->width * conv->channels_in, out = s.count * conv->channels_out;
 
-    memset(conv->dbias, 0, conv->channels_out * sizeof(float));
+    if (!conv->adds)
+        memset(conv->dbias, 0, conv->channels_out * sizeof(float));
     for (size_t b = 0; b < conv->batch; b++) {
         const float *dy = conv->dy + b * out;
         struct k_gemm weight = {.m = (int)conv->channels_out, .n = (int)s.depth, .k = (int)s.count,
-                                .a_transposed = true, .beta = b ? 1.0f : 0.0f, .a = dy, .b = conv->work,
+                                .a_transposed = true, .beta = b || conv->adds ? 1.0f : 0.0f, .a = dy, .b = conv->work,
                                 .c = conv->dweight};
         struct k_gemm input = {.m = (int)s.count, .n = (int)s.depth, .k = (int)conv->channels_out, .a = dy,
                                .b = conv->weight, .c = conv->work};

@@ -71,8 +71,10 @@ mt_status k_conv_forward_reference(struct k_stream *stream, const struct k_conv 
 mt_status k_conv_backward_reference(struct k_stream *stream, const struct k_conv *c)
 {
     (void)stream;
-    memset(c->dweight, 0, c->channels_out * c->kernel * c->kernel * c->channels_in * sizeof(float));
-    memset(c->dbias, 0, c->channels_out * sizeof(float));
+    if (!c->adds) {
+        memset(c->dweight, 0, c->channels_out * c->kernel * c->kernel * c->channels_in * sizeof(float));
+        memset(c->dbias, 0, c->channels_out * sizeof(float));
+    }
     if (c->dx)
         memset(c->dx, 0, c->batch * c->height * c->width * c->channels_in * sizeof(float));
     for (size_t i = 0; i < outputs(c); i++)

@@ -119,7 +119,8 @@ struct k_conv {
     float       *y; /* batch x (height + 2 pad - kernel + 1) x (width + ...) x channels_out: forward writes */
     const float *dy;
     float       *dx; /* backward writes; NULL: not wanted */
-    float       *dweight, *dbias; /* backward writes */
+    float       *dweight, *dbias; /* backward writes, or with `adds` adds to them */
+    bool         adds;
     float       *work; /* k_conv_work() floats */
 };
 

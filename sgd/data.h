@@ -30,6 +30,7 @@ struct sgd_batch {
     const uint8_t *labels;  /* count */
     uint32_t       count;
     uint32_t       record_size;
+    uint64_t       key; /* record i's random numbers (dropout) come from key + i; 0: an evaluation, which draws none */
 };
 
 /* Loads Fashion-MNIST (or any set in the same four files) from `folder`; NULL: where Debian's package

@@ -135,13 +135,15 @@ mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_
     const struct sgd_dataset *train = trainer->config.train;
     uint32_t micro = trainer->config.micro_batch;
     float scale = 1.0f / (float)sgd_sampler_step_size(&trainer->sampler);
-    struct sgd_batch batch = {trainer->records, trainer->labels, micro, train->record_size};
+    struct sgd_batch batch = {
+        .records = trainer->records, .labels = trainer->labels, .count = micro, .record_size = train->record_size};
 
     MT_ASSERT(trainer->has_state);
     for (uint32_t v = first; v < last; v++) {
         float *slot = slots[v - first];
         sgd_sampler_batch(&trainer->sampler, trainer->state->samples, v, trainer->indices);
         sgd_dataset_gather(train, trainer->indices, micro, trainer->records, trainer->labels);
+        batch.key = sgd_sampler_key(&trainer->sampler, trainer->state->samples + (uint64_t)v * micro);
         MT_TRY(
             model->ops->gradient(model, trainer->params, &batch, scale, slot, slot + model->params.floats));
     }
@@ -229,9 +231,10 @@ mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dat
 
     for (uint64_t done = 0; done < set->count;) {
         uint64_t left = set->count - done;
-        struct sgd_batch batch = {set->records + done * set->record_size, set->labels + done,
-                                  left < model->batch_max ? (uint32_t)left : model->batch_max,
-                                  set->record_size};
+        struct sgd_batch batch = {.records = set->records + done * set->record_size,
+                                  .labels = set->labels + done,
+                                  .count = left < model->batch_max ? (uint32_t)left : model->batch_max,
+                                  .record_size = set->record_size};
         float metrics[SGD_METRICS];
         MT_TRY(model->ops->evaluate(model, trainer->params, &batch, metrics));
         loss += (double)metrics[SGD_METRIC_LOSS];
