@@ -7,6 +7,7 @@
 
 #include "core/base/rng.h"
 #include "sgd/cnn.h"
+#include "sgd/gpt2.h"
 #include "sgd/trainer_local.h"
 
 #include <math.h>
@@ -43,8 +44,27 @@ static void picture_fill(mt_rng *rng, uint8_t *record, uint8_t label)
         record[label == 1 ? at * 8 + i : i * 8 + at] = 250;
 }
 
+static struct sgd_model *gpt2_make(const struct k_ops *ops, uint32_t batch_max)
+{
+    struct sgd_gpt2_config config = {
+        .ops = ops, .shape = {.layers = 2, .width = 12, .heads = 3, .context = 7, .vocabulary = 11}, .batch_max = batch_max};
+    struct sgd_model *model = NULL;
+    assert_int_equal(sgd_gpt2_new(&config, &model).code, MT_OK);
+    return model;
+}
+
+/* Each token tells the next, after a first one that is any. */
+static void window_fill(mt_rng *rng, uint8_t *record, uint8_t label)
+{
+    (void)label;
+    record[0] = (uint8_t)mt_rng_below(rng, 11);
+    for (int i = 1; i < 8; i++)
+        record[i] = (uint8_t)((record[i - 1] * 3 + 1) % 11);
+}
+
 static const struct kind kinds[] = {
     {"cnn", cnn_make, picture_fill, 72, 3, 0.05f},
+    {"gpt2", gpt2_make, window_fill, 8, 1, 0.1f},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -88,9 +108,12 @@ static void gradient_check(const struct kind *kind, enum k_kind which)
     struct sgd_batch batch = {.records = set.records, .labels = set.labels, .count = 3,
                               .record_size = kind->record_size, .key = 1000};
     size_t n = model->params.floats, bad = 0;
+    mt_rng rng = {41};
 
     assert_true(n <= FLOATS_MAX);
     model->ops->init(model, 5, params);
+    for (size_t i = 0; i < n; i++) /* away from the small values of a beginning, where all slopes are small */
+        params[i] += (float)((double)mt_rng_below(&rng, 2001) / 1e4 - 0.1);
     memset(grads, 0xff, sizeof grads); /* set, not added to */
     assert_int_equal(model->ops->gradient(model, params, &batch, 0.5f, grads, metrics).code, MT_OK);
     assert_true(metrics[SGD_METRIC_SAMPLES] == 3.0f);
@@ -233,12 +256,43 @@ static void cnn_refuses_what_it_cannot_be(void **state)
     model->ops->free(model);
 }
 
+static void gpt2_refuses_what_it_cannot_be(void **state)
+{
+    static const struct sgd_gpt2_config bad[] = {
+        {.batch_max = 0},
+        {.batch_max = 1, .shape = {.width = 100, .heads = 3}},
+        {.batch_max = 1, .shape = {.layers = 100000}},
+        {.batch_max = 1, .shape = {.vocabulary = UINT32_MAX}},
+        {.batch_max = 1, .token_bytes = 4},
+    };
+    struct sgd_model *model = NULL;
+    uint8_t record[8] = {0, 1, 2, 3, 4, 5, 6, 11};
+    static float params[FLOATS_MAX];
+    float metrics[SGD_METRICS];
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct sgd_gpt2_config config = bad[i];
+        config.ops = kernels(K_CPU);
+        assert_int_equal(sgd_gpt2_new(&config, &model).code, MT_EINVAL);
+    }
+    assert_null(model);
+    model = gpt2_make(kernels(K_CPU), 1);
+    struct sgd_batch batch = {.records = record, .labels = record, .count = 1, .record_size = 8};
+    assert_int_equal(model->ops->evaluate(model, params, &batch, metrics).code, MT_EINVAL); /* there is no token 11 */
+    record[7] = 10;
+    assert_int_equal(model->ops->evaluate(model, params, &batch, metrics).code, MT_OK);
+    batch.record_size = 9;
+    assert_int_equal(model->ops->evaluate(model, params, &batch, metrics).code, MT_EINVAL);
+    model->ops->free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_the_loss),
         cmocka_unit_test(training_learns_and_has_the_same_bits_at_any_size),
         cmocka_unit_test(cnn_refuses_what_it_cannot_be),
+        cmocka_unit_test(gpt2_refuses_what_it_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
