@@ -100,6 +100,8 @@ mt_status sgd_batch_check(const struct sgd_model *model, const struct sgd_batch 
         return mt_error(MT_EINVAL, 0, "model: number of records in the batch");
     if (batch->record_size != model->record_size)
         return mt_error(MT_EINVAL, 0, "model: size of a record");
+    if (!batch->labels)
+        return mt_error(MT_EINVAL, 0, "model: the records have no labels");
     for (uint32_t i = 0; i < batch->count; i++)
         if (batch->labels[i] >= classes)
             return mt_error(MT_EINVAL, 0, "model: label out of range");
