@@ -41,6 +41,7 @@ mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_
         sgd_sampler_batch(&trainer->sampler, samples, v, trainer->indices);
         sgd_dataset_gather(train, trainer->indices, micro, trainer->records, trainer->labels);
         batch.sample = samples + (uint64_t)v * micro;
+        batch.key = sgd_sampler_key(&trainer->sampler, batch.sample);
         MT_TRY(model->ops->gradient(model, trainer->params, &batch, 1.0f / (float)micro, slot, metrics));
         metrics[trainer->metrics] = trainer->wants_stop ? 1.0f : 0.0f;
         beat(trainer);
