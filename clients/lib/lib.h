@@ -103,6 +103,7 @@ struct lib {
     uint64_t         trim_at_ns; /* when free memory is looked at again */
     MT_VEC(struct lib_request *) requests;
     MT_VEC(struct lib_watch) watches;
+    uint64_t                 telling; /* the watch whose function runs just now; 0: none */
     MT_VEC(struct own_death) news; /* deaths whose callbacks are due */
     struct own_waiter *callbacks, *callbacks_last; /* that are due */
     uint64_t         callback_count; /* not yet run */
@@ -174,6 +175,8 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
 /* The same on the socket, with a descriptor (-1: none; it stays the caller's). */
 manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
                              const void *more, size_t more_size, int fd, int64_t timeout_ms, manta_error *e);
+/* Waits until the function of this watch, which has been taken off the list, is back; not inside such a function. */
+void lib_wait_told(uint64_t watch);
 /* Runs callbacks of watches that are due; the lock is released around each. */
 void lib_run_news(void);
 

@@ -496,6 +496,7 @@ void manta_unwatch(uint64_t number)
         lib_act();
         break;
     }
+    lib_wait_told(number);
     lib_unlock();
 }
 

@@ -308,6 +308,14 @@ manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const v
 
 /* ---- deaths ---- */
 
+static void nap(int64_t ns)
+{
+    struct timespec ts = {ns / 1000000000, ns % 1000000000};
+    lib_unlock();
+    nanosleep(&ts, NULL);
+    lib_lock();
+}
+
 static manta_status code_of_death(const struct own_death *news)
 {
     return news->is_actor ? MANTA_EACTOR_DIED : news->death.code;
@@ -326,6 +334,12 @@ static void tell(const struct own_death *news, manta_death_fn fn, void *user)
     fn(user, &death);
 }
 
+void lib_wait_told(uint64_t watch)
+{
+    while (lib.telling == watch && !in_callback)
+        nap(MT_LIB_TOLD_NAP_NS);
+}
+
 void lib_run_news(void)
 {
     while (lib.news.count) {
@@ -335,24 +349,18 @@ void lib_run_news(void)
             struct lib_watch watch = lib.watches.data[i];
             if (!mt_id_equal(watch.subject, news.subject))
                 continue;
+            lib.telling = watch.number; /* manta_unwatch waits for it */
             lib_unlock();
             in_callback = true;
             tell(&news, watch.fn, watch.user);
             in_callback = false;
             lib_lock();
+            lib.telling = 0;
         }
     }
 }
 
 /* ---- the helper ---- */
-
-static void nap(int64_t ns)
-{
-    struct timespec ts = {ns / 1000000000, ns % 1000000000};
-    lib_unlock();
-    nanosleep(&ts, NULL);
-    lib_lock();
-}
 
 /* Callbacks that are due: here, or in manta_progress of a program with a loop of its own, which is told. */
 static void serve(void)

@@ -487,6 +487,7 @@ MANTA_API manta_status manta_actor_watch(manta_actor *actor, manta_death_fn fn, 
                                          manta_error *e);
 MANTA_API manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch,
                                         manta_error *e);
+/* After it the function runs no more: it waits for one that runs just now, but not inside that one itself. */
 MANTA_API void         manta_unwatch(uint64_t watch);
 
 /* ---- runtime environment --------------------------------------------------------------------------------------- */

@@ -84,6 +84,14 @@ enum mt_limit {
     MT_VRANKS_MAX              = 1024,      /* virtual ranks of one run: inputs of one sum */
     MT_GROUP_WAIT_MS           = 60 * 1000, /* backstop of a collective; a death is told by an abort, at once */
     MT_GROUP_SLEEP_MS          = 50,        /* a sleeper looks again this often, should its waker have died */
+    MT_COLL_WAIT_MS            = 60 * 1000, /* backstop of a public collective, unless its group sets another */
+    MT_COLL_MAIL_BYTES         = 64 * 1024, /* what travels with the call itself, through shared memory */
+    MT_COLL_CHUNK_BYTES        = 256 * 1024, /* what is larger travels in chunks of this size */
+    MT_COLL_PIPE_BYTES         = 16 * 1024, /* a chunk between two members */
+    MT_COLL_BUCKET_BYTES       = 4 * 1024 * 1024, /* small tensors that are sent as one */
+    MT_COLL_QUEUE_MAX          = 1024,      /* asynchronous collectives of one member that are not finished */
+    MT_COLL_ASK_MS             = 100,       /* a member that waits on TCP asks this often whether its group was aborted */
+    MT_COLL_STRANGERS_MAX      = 32,        /* connections that have not shown a group's secret */
     MT_TENSOR_DIMS_MAX         = 8,
     MT_TENSORS_MAX             = 16384,     /* of one model or file */
     MT_LAYERS_MAX              = 16,        /* of a multilayer perceptron */
@@ -260,6 +268,7 @@ enum mt_limit {
     MT_LIB_WATCHES_MAX = 4096,
     MT_LIB_SPARE = 16,                   /* free places that each table of the library keeps, for what may not fail */
     MT_LIB_SPARE_BYTES = 32 * 1024,      /* the same of the messages to the raylet */
+    MT_LIB_TOLD_NAP_NS = 50 * 1000, /* between two looks whether a callback is back */
     MT_LIB_IDLE_NAP_NS = 50 * 1000 * 1000, /* the helper of a worker that has nothing to do looks so often */
     MT_LIB_CONCURRENCY_MAX = 1024,       /* calls at a time of one actor, or of one of its concurrency groups */
     MT_ACTOR_GROUPS_MAX = 8,             /* named concurrency groups of an actor type */

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * coll_test.c - collective calls among actors and their driver: sums, a member that is killed, members that disagree,
+ * generations that shrink and grow.
+ *
+ * Thread: the driver's main one; methods run on their actor's.
+ */
+#include "tests/integration/harness.h"
+
+#include <manta_collective.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SIZE = 3, COUNT = 100000, ROUNDS_MAX = 1 << 30 };
+
+/* ---- the actor ---- */
+struct member {
+    manta_coll_id id;
+    int           rank;
+    manta_coll   *coll;
+    float        *data;
+};
+
+static manta_status member_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    struct member *m = calloc(1, sizeof *m);
+    if (!m || argc != 2 || argv[0].y.size != sizeof m->id)
+        return manta_fail(c, 1, "bad arguments");
+    memcpy(&m->id, argv[0].y.data, sizeof m->id);
+    m->rank = (int)argv[1].l;
+    m->data = calloc(COUNT, sizeof(float));
+    *self = m;
+    return MANTA_OK;
+}
+
+static void member_free(void *self)
+{
+    struct member *m = self;
+    manta_coll_leave(m->coll);
+    free(m->data);
+    free(m);
+}
+
+/* What an error looked like: its code and text, as "code text". */
+static manta_status tell(manta_ctx *c, const manta_error *e)
+{
+    char text[600];
+    snprintf(text, sizeof text, "%d %s", e->code, e->message);
+    return manta_return_str(c, text);
+}
+
+static manta_status member_pid(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc, (void)argv;
+    return manta_return_i64(c, getpid());
+}
+
+static manta_status join_first(struct member *m, manta_error *e)
+{
+    if (!m->coll)
+        m->coll = manta_coll_join(&m->id, m->rank, e);
+    return m->coll ? MANTA_OK : e->code;
+}
+
+/* `rounds` sums of vectors of rank + 1, + 2, ...; "0 rank/size" or the error. */
+static manta_status member_sums(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct member *m = self;
+    manta_error    e = {0};
+    char           text[64];
+    (void)argc;
+    if (join_first(m, &e))
+        return tell(c, &e);
+    int rank = manta_coll_rank(m->coll), size = manta_coll_size(m->coll);
+    for (int64_t round = 0; round < argv[0].l; round++) {
+        float want = (float)(size * (size + 1) / 2) + (float)size * (float)(round % 7);
+        for (size_t i = 0; i < COUNT; i++)
+            m->data[i] = (float)(rank + 1 + round % 7);
+        if (manta_coll_all_reduce(m->coll, m->data, m->data, COUNT, MANTA_COLL_F32, MANTA_COLL_SUM, &e))
+            return tell(c, &e);
+        for (size_t i = 0; i < COUNT; i++)
+            if (m->data[i] != want)
+                return manta_fail(c, 1, "element %zu is %f, not %f", i, (double)m->data[i], (double)want);
+        double root_value = rank == size - 1 ? 42.5 : 0;
+        if (manta_coll_broadcast(m->coll, &root_value, 1, MANTA_COLL_F64, size - 1, &e) || root_value != 42.5 ||
+            manta_coll_barrier(m->coll, &e))
+            return tell(c, &e);
+    }
+    snprintf(text, sizeof text, "0 %d/%d", rank, size);
+    return manta_return_str(c, text);
+}
+
+static manta_status member_disagree(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct member *m = self;
+    manta_error    e = {0};
+    (void)argc, (void)argv;
+    if (join_first(m, &e) == MANTA_OK)
+        manta_coll_all_reduce(m->coll, m->data, m->data, 10 + (size_t)(m->rank == 1), MANTA_COLL_F32, MANTA_COLL_SUM, &e);
+    return tell(c, &e);
+}
+
+MANTA_ACTOR(member, "yl", member_new, member_free, {"pid", ">l", member_pid}, {"sums", "l>s", member_sums},
+            {"disagree", ">s", member_disagree});
+
+/* ---- the driver's side ---- */
+struct team {
+    manta_coll_group *group;
+    manta_coll_id     id;
+    manta_actor      *actors[8];
+    int               size;
+};
+
+static manta_actor *hire(struct team *t, int rank, const manta_coll_id *id)
+{
+    manta_error  e;
+    manta_actor *actor = manta_actor_new("member", NULL, MANTA_ARGS(manta_bytes_of(id, sizeof *id), manta_i64(rank)));
+    CHECK_CODE(manta_coll_group_watch(t->group, rank, actor, &e), MANTA_OK, &e);
+    return actor;
+}
+
+static void team_start(struct team *t, int size, int size_max)
+{
+    manta_error e;
+    *t = (struct team){.size = size};
+    t->group = manta_coll_group_new(&(manta_coll_opts){.size = size, .size_max = size_max, .name = "team",
+                                                       .timeout_ms = TEST_WAIT_MS}, &e);
+    if (!t->group)
+        test_fail(__FILE__, __LINE__, "no group: %s", e.message);
+    manta_coll_group_id(t->group, &t->id);
+    for (int rank = 0; rank < size; rank++)
+        t->actors[rank] = hire(t, rank, &t->id);
+}
+
+static void team_end(struct team *t)
+{
+    for (int i = 0; i < 8; i++)
+        if (t->actors[i])
+            manta_actor_free(t->actors[i]);
+    manta_coll_group_free(t->group);
+}
+
+static void check_text(manta_ref *take_ref, const char *begin, const char *says, int line)
+{
+    manta_error e;
+    manta_view  view;
+    if (manta_get(take_ref, TEST_WAIT_MS, &view, &e) != MANTA_OK)
+        test_fail(__FILE__, line, "no answer: %s", e.message);
+    if (strncmp(view.data, begin, strlen(begin)) != 0 || !strstr(view.data, says))
+        test_fail(__FILE__, line, "\"%s\" instead of \"%s ... %s\"", (const char *)view.data, begin, says);
+    manta_release(&view);
+    manta_free(take_ref);
+}
+#define CHECK_TEXT(ref, begin, says) check_text(ref, begin, says, __LINE__)
+
+static void sums_across_actors(void)
+{
+    struct team t;
+    manta_ref  *refs[SIZE];
+    team_start(&t, SIZE, 0);
+    for (int r = 0; r < SIZE; r++)
+        refs[r] = manta_actor_call(t.actors[r], "sums", MANTA_ARGS(manta_i64(20)));
+    CHECK_TEXT(refs[0], "0 0/3", "");
+    CHECK_TEXT(refs[1], "0 1/3", "");
+    CHECK_TEXT(refs[2], "0 2/3", "");
+    team_end(&t);
+}
+
+static void driver_is_a_member(void)
+{
+    manta_error       e;
+    manta_coll_id     id;
+    struct team       t = {.size = 2};
+    float             x[3] = {1, 2, 3};
+    t.group = manta_coll_group_new(&(manta_coll_opts){.size = 2, .heap_bytes = 1 << 20}, &e);
+    CHECK(t.group);
+    manta_coll_group_id(t.group, &id);
+    t.actors[1] = hire(&t, 1, &id);
+    manta_ref  *ref = manta_actor_call(t.actors[1], "sums", MANTA_ARGS(manta_i64(1)));
+    manta_coll *coll = manta_coll_join(&id, 0, &e);
+    if (!coll)
+        test_fail(__FILE__, __LINE__, "no member: %s", e.message);
+    float *mine = manta_coll_alloc(coll, COUNT * sizeof(float), &e);
+    CHECK(mine);
+    for (int i = 0; i < COUNT; i++)
+        mine[i] = 1;
+    double y = 0;
+    CHECK_CODE(manta_coll_all_reduce(coll, mine, mine, COUNT, MANTA_COLL_F32, MANTA_COLL_SUM, &e), MANTA_OK, &e);
+    CHECK(mine[0] == 3 && mine[COUNT - 1] == 3);
+    CHECK_CODE(manta_coll_broadcast(coll, &y, 1, MANTA_COLL_F64, 1, &e), MANTA_OK, &e);
+    CHECK_CODE(manta_coll_barrier(coll, &e), MANTA_OK, &e);
+    CHECK_TEXT(ref, "0 1/2", "");
+    /* Bad arguments are told at once, and the group goes on. */
+    CHECK_CODE(manta_coll_all_reduce(coll, x, x, 3, (manta_coll_type)77, MANTA_COLL_SUM, &e), MANTA_EINVAL, &e);
+    CHECK_CODE(manta_coll_broadcast(coll, x, 3, MANTA_COLL_F32, 2, &e), MANTA_EINVAL, &e);
+    CHECK_CODE(manta_coll_all_reduce(coll, NULL, x, 3, MANTA_COLL_F32, MANTA_COLL_SUM, &e), MANTA_EINVAL, &e);
+    CHECK(!manta_coll_alloc(coll, 1 << 20, &e) && e.code == MANTA_ENOMEM);
+    manta_coll_leave(coll);
+    team_end(&t);
+}
+
+static void members_disagree(void)
+{
+    struct team t;
+    manta_ref  *refs[SIZE];
+    team_start(&t, SIZE, 0);
+    for (int r = 0; r < SIZE; r++)
+        refs[r] = manta_actor_call(t.actors[r], "disagree", MANTA_NO_ARGS);
+    for (int r = 0; r < SIZE; r++)
+        CHECK_TEXT(refs[r], "1 ", "rank 0 called all_reduce(10 float32, sum), rank 1 called all_reduce(11 float32, sum)");
+    team_end(&t);
+}
+
+static void kill_member(struct team *t, int rank)
+{
+    manta_error e;
+    int64_t     pid;
+    manta_ref  *ref = manta_actor_call(t->actors[rank], "pid", MANTA_NO_ARGS);
+    CHECK_CODE(manta_get_i64(ref, TEST_WAIT_MS, &pid, &e), MANTA_OK, &e);
+    manta_free(ref);
+    manta_ref *refs[SIZE];
+    for (int r = 0; r < t->size; r++)
+        refs[r] = manta_actor_call(t->actors[r], "sums", MANTA_ARGS(manta_i64(ROUNDS_MAX)));
+    test_sleep_ms(50);
+    CHECK_EQ(kill((pid_t)pid, SIGKILL), 0);
+    for (int r = 0; r < t->size; r++) {
+        if (r != rank) {
+            CHECK_TEXT(refs[r], "20 ", "rank 1 died");
+            continue;
+        }
+        CHECK_FAILS(refs[r], MANTA_EACTOR_DIED, &e);
+    }
+}
+
+static void a_member_killed(void)
+{
+    struct team t;
+    team_start(&t, SIZE, 0);
+    kill_member(&t, 1);
+    team_end(&t);
+}
+
+/* An actor that dies before it has joined releases those that wait for it. */
+static void killed_before_joining(void)
+{
+    struct team t;
+    manta_error e;
+    team_start(&t, 2, 0);
+    manta_ref *pid = manta_actor_call(t.actors[1], "pid", MANTA_NO_ARGS);
+    int64_t    number;
+    CHECK_CODE(manta_get_i64(pid, TEST_WAIT_MS, &number, &e), MANTA_OK, &e);
+    manta_free(pid);
+    manta_ref *ref = manta_actor_call(t.actors[0], "sums", MANTA_ARGS(manta_i64(1)));
+    test_sleep_ms(30);
+    manta_actor_kill(t.actors[1], false);
+    CHECK_TEXT(ref, "20 ", "rank 1 died");
+    team_end(&t);
+}
+
+static void bad_groups(void)
+{
+    manta_error       e;
+    manta_coll_id     id = {{1, 2, 3}};
+    manta_coll_group *group;
+    CHECK(!manta_coll_group_new(&(manta_coll_opts){.size = 0}, &e) && e.code == MANTA_EINVAL);
+    CHECK(!manta_coll_group_new(&(manta_coll_opts){.size = 65}, &e) && e.code == MANTA_EINVAL);
+    CHECK(!manta_coll_group_new(&(manta_coll_opts){.size = 3, .size_max = 2}, &e) && e.code == MANTA_EINVAL);
+    CHECK(!manta_coll_join(&id, 0, &e) && e.code == MANTA_EINVAL);
+    CHECK_SAYS(e.message, "manta_coll_id");
+    group = manta_coll_group_new(&(manta_coll_opts){.size = 2, .timeout_ms = 200, .name = "lonely"}, &e);
+    CHECK(group);
+    manta_coll_group_id(group, &id);
+    CHECK(!manta_coll_join(&id, 2, &e) && e.code == MANTA_EINVAL);
+    CHECK(!manta_coll_join(&id, 0, &e));
+    CHECK_EQ(e.code, MANTA_ETIMEDOUT); /* nobody else came */
+    CHECK_SAYS(e.message, "rank 1");
+    CHECK_CODE(manta_coll_group_next(group, 3, &id, &e), MANTA_EINVAL, &e);
+    manta_coll_group_free(group);
+}
+
+#define FOUR_CPUS {.num_cpus = 4}, false, 0
+static const struct test_case cases[] = {
+    {"sums_across_actors", sums_across_actors, FOUR_CPUS},
+    {"driver_is_a_member", driver_is_a_member, FOUR_CPUS},
+    {"members_disagree", members_disagree, FOUR_CPUS},
+    {"a_member_killed", a_member_killed, FOUR_CPUS},
+    {"killed_before_joining", killed_before_joining, FOUR_CPUS},
+    {"bad_groups", bad_groups, FOUR_CPUS},
+    {NULL, NULL, {0}, false, 0},
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, cases);
+}
