@@ -97,11 +97,11 @@ int main(int argc, char **argv)
     manta_error       e;
     int               status = 2;
 
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return usage(stdout, 0); /* before manta_init, which would start a cluster */
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e), 1;
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        status = usage(stdout, 0);
-    else if (words_read(&job, argc, argv, &words))
+    if (words_read(&job, argc, argv, &words))
         status = words.is_check ? 0 : train(&job, &words);
     else if (job.error[0])
         fprintf(stderr, "manta train: %s\n", job.error);
