@@ -60,12 +60,18 @@ typedef enum manta_coll_op {
 
 /* ---- the creator's side ---------------------------------------------------------------------------------------- */
 
+typedef enum manta_coll_transport {
+    MANTA_COLL_SHM, /* members on the creator's node, over shared memory */
+    MANTA_COLL_TCP  /* members on any node; connections on loopback only, as long as there is no TLS */
+} manta_coll_transport;
+
 typedef struct manta_coll_opts {
     int         size;       /* members of the first generation, 1 to MANTA_COLL_MEMBERS_MAX */
     int         size_max;   /* of any generation; 0: size */
     const char *name;       /* for error texts, at most 31 bytes; NULL: "group" */
     int64_t     timeout_ms; /* longest wait for a member, in the joining and in any call; 0: 60 s */
-    int64_t     heap_bytes; /* for manta_coll_alloc, of all members together; 0: none */
+    int64_t     heap_bytes; /* for manta_coll_alloc, of all members together; 0: none (over TCP always) */
+    manta_coll_transport transport;
 } manta_coll_opts;
 
 /* What a member needs to join: plain bytes, to be passed as an argument or in a struct of one's own,
@@ -77,12 +83,13 @@ typedef struct manta_coll_id {
 /* A group, as its creator has it. */
 typedef struct manta_coll_group manta_coll_group;
 
-/* Makes a group whose members run on this node, over shared memory. NULL: *e says why (EINVAL, ENOMEM, ECONN). Blocks for
+/* Makes a group. NULL: *e says why (EINVAL, ENOMEM, ECONN). Blocks for
  * one round trip to the raylet. Freed with manta_coll_group_free. */
 MANTA_API manta_coll_group *manta_coll_group_new(const manta_coll_opts *opts, manta_error *e);
-/* The present generation. Does not block. */
+/* The present generation. Over TCP it asks, up to 10 s. */
 MANTA_API void manta_coll_group_id(manta_coll_group *group, manta_coll_id *out);
-/* Names the generation after the latest, with `size` members. EINVAL: more than size_max. Does not block. */
+/* Names the generation after the latest, with `size` members. EINVAL: more than size_max. Over TCP the former one
+ * ends with that (EFENCED), and it asks, up to 10 s. */
 MANTA_API manta_status manta_coll_group_next(manta_coll_group *group, int size, manta_coll_id *out, manta_error *e);
 /* When this actor dies, the present generation is aborted at once with EWORKER_DIED for its rank (`rank` is the one it is
  * about to join by). Until manta_coll_group_free. As manta_actor_watch. EINVAL, EAGAIN (4 * size_max are watched), ENOMEM. */
