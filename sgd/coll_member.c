@@ -4,14 +4,24 @@
  *
  * Owns:   the link. Thread: one at a time per manta_coll, but for manta_coll_abort.
  */
-#include "sgd/coll_link.h"
+#include "sgd/coll_async.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct manta_coll {
-    struct coll_link link;
+    struct coll_link  link;
+    struct coll_jobs *jobs;   /* NULL: no call was ever started */
+    void             *bucket; /* for calls that are made here */
 };
+
+/* The link is this thread's again: what was started is done. */
+static struct coll_link *link_take(manta_coll *coll)
+{
+    if (coll->jobs)
+        coll_jobs_drain(coll->jobs);
+    return &coll->link;
+}
 
 /* ---- membership ---- */
 
@@ -45,7 +55,9 @@ void manta_coll_leave(manta_coll *coll)
 {
     if (!coll)
         return;
+    coll_jobs_free(coll->jobs);
     coll_link_close(&coll->link);
+    free(coll->bucket);
     free(coll);
 }
 
@@ -74,7 +86,7 @@ void manta_coll_abort(manta_coll *coll)
 manta_status manta_coll_agree(manta_coll *coll, uint64_t *flags, uint64_t *out_alive, manta_error *e)
 {
     struct coll_decision d;
-    manta_status         code = coll_link_decide(&coll->link, *flags, &d);
+    manta_status         code = coll_link_decide(link_take(coll), *flags, &d);
     if (code == MANTA_OK) {
         *flags = d.flags;
         if (out_alive)
@@ -85,7 +97,7 @@ manta_status manta_coll_agree(manta_coll *coll, uint64_t *flags, uint64_t *out_a
 
 manta_status manta_coll_shrink(manta_coll *coll, manta_error *e)
 {
-    struct coll_link    *link = &coll->link;
+    struct coll_link    *link = link_take(coll);
     struct coll_decision d;
     int8_t               from[MT_GROUP_MEMBERS_MAX];
     uint32_t             members = 0, rank = 0;
@@ -104,7 +116,7 @@ manta_status manta_coll_shrink(manta_coll *coll, manta_error *e)
 
 manta_status manta_coll_regroup(manta_coll *coll, const manta_coll_id *bytes, int rank, manta_error *e)
 {
-    struct coll_link *link = &coll->link;
+    struct coll_link *link = link_take(coll);
     struct coll_id    id;
     manta_status      code = coll_id_read(bytes, &id, e);
     if (code != MANTA_OK)
@@ -126,71 +138,160 @@ void *manta_coll_alloc(manta_coll *coll, size_t size, manta_error *e)
 
 /* ---- calls ---- */
 
-static manta_status run(manta_coll *coll, const struct coll_call *call, bool needs_out, manta_error *e)
+static manta_status job_check(const manta_coll *coll, const struct coll_job *job, manta_error *e)
 {
-    const char *name = coll_kind_name(call->kind);
+    const struct coll_call *call = &job->call;
+    const char             *name = coll_kind_name(call->kind);
+    bool needs_out = call->kind != COLL_REDUCE || call->root == coll->link.rank;
     if ((unsigned)call->type >= COLL_TYPES || (unsigned)call->op >= COLL_OPS)
-        return coll_fail(e, MANTA_EINVAL, "%s: type %d or operation %d is none of ours", name, call->type, call->op);
-    if (call->count > SIZE_MAX / 8 / MT_GROUP_MEMBERS_MAX)
-        return coll_fail(e, MANTA_EINVAL, "%s: %zu elements", name, call->count);
+        return coll_fail(e, MANTA_EINVAL, "%s: type %d or operation %d is none of ours", name, (int)call->type, (int)call->op);
     if (call->root >= coll->link.id.members)
         return coll_fail(e, MANTA_EINVAL, "%s: root %d, and group \"%s\" has %u members", name, (int)call->root,
                          coll->link.id.name, coll->link.id.members);
-    if (call->count && ((!call->in && call->kind != COLL_BROADCAST) || (needs_out && !call->out)))
-        return coll_fail(e, MANTA_EINVAL, "%s: no buffer", name);
-    return coll_link_fail(&coll->link, coll_link_run(&coll->link, call), e);
+    if (job->tensor_count > MT_TENSORS_MAX || (job->tensor_count && !job->tensors))
+        return coll_fail(e, MANTA_EINVAL, "%s: %zu tensors, or no list of them", name, job->tensor_count);
+    for (size_t i = 0; i < (job->tensors ? job->tensor_count : 1); i++) {
+        manta_coll_tensor t = job->tensors ? job->tensors[i] : (manta_coll_tensor){call->in, call->out, call->count};
+        if (t.count > SIZE_MAX / 8 / MT_GROUP_MEMBERS_MAX || (t.count && (!t.in || (needs_out && !t.out))))
+            return coll_fail(e, MANTA_EINVAL, "%s: %zu elements, or no buffer", name, t.count);
+    }
+    return MANTA_OK;
+}
+
+static manta_coll_request *start(manta_coll *coll, const struct coll_job *job, manta_error *e)
+{
+    if (job_check(coll, job, e) != MANTA_OK)
+        return NULL;
+    if (!coll->jobs)
+        coll->jobs = coll_jobs_new(&coll->link);
+    manta_coll_request *request = coll->jobs ? coll_jobs_add(coll->jobs, job) : NULL;
+    if (!request)
+        coll_fail(e, coll->jobs ? MANTA_EAGAIN : MANTA_ENOMEM, "%d calls are started and not done, or no memory",
+                  MT_COLL_QUEUE_MAX);
+    return request;
+}
+
+static manta_status run(manta_coll *coll, const struct coll_job *job, manta_error *e)
+{
+    manta_status code = job_check(coll, job, e);
+    if (code != MANTA_OK)
+        return code;
+    return coll_link_fail(&coll->link, coll_job_run(link_take(coll), job, &coll->bucket), e);
+}
+
+static struct coll_job reduction(enum coll_kind kind, const void *in, void *out, size_t count, manta_coll_type type,
+                                 manta_coll_op op)
+{
+    return (struct coll_job){.call = {.kind = kind, .type = (enum coll_type)type, .op = (enum coll_op)op, .count = count,
+                                      .in = in, .out = out}};
+}
+
+static struct coll_job copying(enum coll_kind kind, const void *in, void *out, size_t count, manta_coll_type type, int root)
+{
+    return (struct coll_job){.call = {.kind = kind, .type = (enum coll_type)type, .root = (uint32_t)root, .count = count,
+                                      .in = in, .out = out}};
+}
+
+static struct coll_job many(const manta_coll_tensor *tensors, size_t count, manta_coll_type type, manta_coll_op op)
+{
+    static const manta_coll_tensor none[1];
+    struct coll_job                job = reduction(COLL_ALL_REDUCE, NULL, NULL, 0, type, op);
+    job.tensors = count ? tensors : none;
+    job.tensor_count = count;
+    return job;
 }
 
 manta_status manta_coll_all_reduce(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
                                    manta_coll_op op, manta_error *e)
 {
-    struct coll_call call = {.kind = COLL_ALL_REDUCE, .type = (enum coll_type)type, .op = (enum coll_op)op, .count = count,
-                             .in = in, .out = out};
-    return run(coll, &call, true, e);
+    struct coll_job job = reduction(COLL_ALL_REDUCE, in, out, count, type, op);
+    return run(coll, &job, e);
+}
+
+manta_status manta_coll_all_reduce_many(manta_coll *coll, const manta_coll_tensor *tensors, size_t tensor_count,
+                                        manta_coll_type type, manta_coll_op op, manta_error *e)
+{
+    struct coll_job job = many(tensors, tensor_count, type, op);
+    return run(coll, &job, e);
 }
 
 manta_status manta_coll_reduce(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
                                manta_coll_op op, int root, manta_error *e)
 {
-    struct coll_call call = {.kind = COLL_REDUCE, .type = (enum coll_type)type, .op = (enum coll_op)op,
-                             .root = (uint32_t)root, .count = count, .in = in, .out = out};
-    return run(coll, &call, call.root == coll->link.rank, e);
+    struct coll_job job = reduction(COLL_REDUCE, in, out, count, type, op);
+    job.call.root = (uint32_t)root;
+    return run(coll, &job, e);
 }
 
 manta_status manta_coll_reduce_scatter(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
                                        manta_coll_op op, manta_error *e)
 {
-    struct coll_call call = {.kind = COLL_REDUCE_SCATTER, .type = (enum coll_type)type, .op = (enum coll_op)op,
-                             .count = count, .in = in, .out = out};
-    return run(coll, &call, true, e);
+    struct coll_job job = reduction(COLL_REDUCE_SCATTER, in, out, count, type, op);
+    return run(coll, &job, e);
 }
 
 manta_status manta_coll_all_gather(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
                                    manta_error *e)
 {
-    struct coll_call call = {.kind = COLL_ALL_GATHER, .type = (enum coll_type)type, .count = count, .in = in, .out = out};
-    return run(coll, &call, true, e);
+    struct coll_job job = copying(COLL_ALL_GATHER, in, out, count, type, 0);
+    return run(coll, &job, e);
 }
 
 manta_status manta_coll_broadcast(manta_coll *coll, void *data, size_t count, manta_coll_type type, int root,
                                   manta_error *e)
 {
-    struct coll_call call = {.kind = COLL_BROADCAST, .type = (enum coll_type)type, .root = (uint32_t)root, .count = count,
-                             .in = data, .out = data};
-    return run(coll, &call, true, e);
+    struct coll_job job = copying(COLL_BROADCAST, data, data, count, type, root);
+    return run(coll, &job, e);
 }
 
 manta_status manta_coll_all_to_all(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
                                    manta_error *e)
 {
-    struct coll_call call = {.kind = COLL_ALL_TO_ALL, .type = (enum coll_type)type, .count = count, .in = in, .out = out};
-    return run(coll, &call, true, e);
+    struct coll_job job = copying(COLL_ALL_TO_ALL, in, out, count, type, 0);
+    return run(coll, &job, e);
 }
 
 manta_status manta_coll_barrier(manta_coll *coll, manta_error *e)
 {
-    struct coll_call call = {.kind = COLL_BARRIER};
-    return run(coll, &call, false, e);
+    struct coll_job job = copying(COLL_BARRIER, NULL, NULL, 0, MANTA_COLL_F32, 0);
+    return run(coll, &job, e);
+}
+
+/* ---- started ---- */
+
+manta_coll_request *manta_coll_all_reduce_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                manta_coll_type type, manta_coll_op op, manta_error *e)
+{
+    struct coll_job job = reduction(COLL_ALL_REDUCE, in, out, count, type, op);
+    return start(coll, &job, e);
+}
+
+manta_coll_request *manta_coll_all_reduce_many_start(manta_coll *coll, const manta_coll_tensor *tensors, size_t tensor_count,
+                                                     manta_coll_type type, manta_coll_op op, manta_error *e)
+{
+    struct coll_job job = many(tensors, tensor_count, type, op);
+    return start(coll, &job, e);
+}
+
+manta_coll_request *manta_coll_reduce_scatter_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                    manta_coll_type type, manta_coll_op op, manta_error *e)
+{
+    struct coll_job job = reduction(COLL_REDUCE_SCATTER, in, out, count, type, op);
+    return start(coll, &job, e);
+}
+
+manta_coll_request *manta_coll_all_gather_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                manta_coll_type type, manta_error *e)
+{
+    struct coll_job job = copying(COLL_ALL_GATHER, in, out, count, type, 0);
+    return start(coll, &job, e);
+}
+
+manta_coll_request *manta_coll_broadcast_start(manta_coll *coll, void *data, size_t count, manta_coll_type type, int root,
+                                               manta_error *e)
+{
+    struct coll_job job = copying(COLL_BROADCAST, data, data, count, type, root);
+    return start(coll, &job, e);
 }
 
 /* ---- messages ---- */
@@ -208,7 +309,7 @@ static manta_status exchange(manta_coll *coll, const struct coll_message *out, c
             return coll_fail(e, MANTA_EINVAL, "a message between rank %u and rank %d of group \"%s\", which has %u members",
                              coll->link.rank, (int)m->peer, coll->link.id.name, coll->link.id.members);
     }
-    return coll_link_fail(&coll->link, coll_link_exchange(&coll->link, out, in), e);
+    return coll_link_fail(&coll->link, coll_link_exchange(link_take(coll), out, in), e);
 }
 
 static const struct coll_message nothing = {.peer = MT_GROUP_MEMBERS_MAX};

@@ -156,6 +156,43 @@ MANTA_API manta_status manta_coll_all_to_all(manta_coll *coll, const void *in, v
 /* Returns when all have called it. */
 MANTA_API manta_status manta_coll_barrier(manta_coll *coll, manta_error *e);
 
+/* ---- several at once, and while the caller goes on ---------------------------------------------------------------- */
+
+typedef struct manta_coll_tensor {
+    const void *in;
+    void       *out; /* may be `in` */
+    size_t      count;
+} manta_coll_tensor;
+
+/* All-reduces of several tensors. Small ones travel together, up to 4 MiB at a time, so that many cost little more than one.
+ * The number of tensors and each one's size are compared as well. */
+MANTA_API manta_status manta_coll_all_reduce_many(manta_coll *coll, const manta_coll_tensor *tensors, size_t tensor_count,
+                                                  manta_coll_type type, manta_coll_op op, manta_error *e);
+
+/* A call that was started. The buffers belong to it until it is done; the list of tensors is copied. */
+typedef struct manta_coll_request manta_coll_request;
+
+/* Start a call and return at once. Calls are made in the order in which they were started, by a thread that this member has
+ * from its first one on; later calls that wait take their turn behind them. NULL: *e says why: EINVAL, EAGAIN (1024 are not
+ * done), ENOMEM. What goes wrong later comes out of manta_coll_wait. */
+MANTA_API manta_coll_request *manta_coll_all_reduce_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                          manta_coll_type type, manta_coll_op op, manta_error *e);
+MANTA_API manta_coll_request *manta_coll_all_reduce_many_start(manta_coll *coll, const manta_coll_tensor *tensors,
+                                                               size_t tensor_count, manta_coll_type type, manta_coll_op op,
+                                                               manta_error *e);
+MANTA_API manta_coll_request *manta_coll_reduce_scatter_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                              manta_coll_type type, manta_coll_op op, manta_error *e);
+MANTA_API manta_coll_request *manta_coll_all_gather_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                          manta_coll_type type, manta_error *e);
+MANTA_API manta_coll_request *manta_coll_broadcast_start(manta_coll *coll, void *data, size_t count, manta_coll_type type,
+                                                         int root, manta_error *e);
+/* Whether it is done. Does not block. */
+MANTA_API bool manta_coll_test(manta_coll_request *request);
+/* Waits until it is done, at most timeout_ms (MANTA_FOREVER: as long as its own limits let it), gives its result and frees
+ * the request. ETIMEDOUT with a timeout of one's own: it is not done, the request stays; ask manta_coll_test. Requests that
+ * nobody waited for go with manta_coll_leave. */
+MANTA_API manta_status manta_coll_wait(manta_coll_request *request, int64_t timeout_ms, manta_error *e);
+
 /* ---- messages between two ---------------------------------------------------------------------------------------- */
 
 /* To another member, in order. The receiver expects the same type and count: else all members get EINVAL. Up to 64 KiB may be

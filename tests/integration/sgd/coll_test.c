@@ -127,8 +127,61 @@ static manta_status member_regroup(manta_ctx *c, void *self, int argc, const man
     return tell(c, &e);
 }
 
+/* Many small tensors in one call, and calls that are started: in order, all at once, waited for in any order. */
+static manta_status member_started(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    enum { TENSORS = 200, STARTED = 40 };
+    struct member     *m = self;
+    manta_error        e = {0};
+    manta_coll_tensor  tensors[TENSORS];
+    manta_coll_request *requests[STARTED];
+    static float       x[TENSORS][300], y[STARTED][5000];
+    (void)argc, (void)argv;
+    if (join_first(m, &e))
+        return tell(c, &e);
+    int size = manta_coll_size(m->coll);
+    for (int t = 0; t < TENSORS; t++) {
+        tensors[t] = (manta_coll_tensor){x[t], x[t], t == 100 ? 0 : 100 + (size_t)t};
+        for (int i = 0; i < 300; i++)
+            x[t][i] = (float)(t + i);
+    }
+    if (manta_coll_all_reduce_many(m->coll, tensors, TENSORS, MANTA_COLL_F32, MANTA_COLL_SUM, &e))
+        return tell(c, &e);
+    for (int t = 0; t < TENSORS; t++)
+        for (int i = 0; i < 300; i++)
+            if (x[t][i] != (float)((t + i) * (i < (int)tensors[t].count ? size : 1)))
+                return manta_fail(c, 1, "tensor %d, element %d: %f", t, i, (double)x[t][i]);
+    for (int r = 0; r < STARTED; r++) {
+        for (int i = 0; i < 5000; i++)
+            y[r][i] = (float)(r + i);
+        requests[r] = r == 20 ? manta_coll_all_reduce_many_start(m->coll, tensors, TENSORS, MANTA_COLL_F32, MANTA_COLL_MAX, &e)
+                              : manta_coll_all_reduce_start(m->coll, y[r], y[r], 5000, MANTA_COLL_F32, MANTA_COLL_SUM, &e);
+        if (!requests[r])
+            return tell(c, &e);
+    }
+    if (manta_coll_barrier(m->coll, &e)) /* behind all of them */
+        return tell(c, &e);
+    for (int r = 0; r < STARTED; r++) {
+        int which = (r * 7) % STARTED;
+        if (!manta_coll_test(requests[which]) || manta_coll_wait(requests[which], MANTA_FOREVER, &e))
+            return tell(c, &e);
+        if (which != 20 && (y[which][0] != (float)(which * size) || y[which][4999] != (float)((which + 4999) * size)))
+            return manta_fail(c, 2, "request %d: %f", which, (double)y[which][0]);
+    }
+    /* One of other sizes than the others' is told when it is waited for, and so is what stands behind it. */
+    tensors[0].count += (size_t)(m->rank == 1);
+    tensors[1].count -= (size_t)(m->rank == 1);
+    requests[0] = manta_coll_all_reduce_many_start(m->coll, tensors, 2, MANTA_COLL_F32, MANTA_COLL_SUM, &e);
+    requests[1] = manta_coll_all_reduce_start(m->coll, y[0], y[0], 5, MANTA_COLL_F32, MANTA_COLL_SUM, &e);
+    if (manta_coll_wait(requests[0], MANTA_FOREVER, &e) != MANTA_EINVAL ||
+        manta_coll_wait(requests[1], MANTA_FOREVER, &e) != MANTA_EINVAL)
+        return manta_fail(c, 3, "nobody noticed");
+    return tell(c, &e);
+}
+
 MANTA_ACTOR(member, "yl", member_new, member_free, {"pid", ">l", member_pid}, {"sums", "l>s", member_sums},
-            {"disagree", ">s", member_disagree}, {"shrink", ">s", member_shrink}, {"regroup", "yl>s", member_regroup});
+            {"disagree", ">s", member_disagree}, {"shrink", ">s", member_shrink}, {"regroup", "yl>s", member_regroup},
+            {"started", ">s", member_started});
 
 /* ---- the driver's side ---- */
 struct team {
@@ -153,7 +206,7 @@ static manta_actor *hire(struct team *t, int rank, const manta_coll_id *id)
 static void team_start_over(struct team *t, int size, int size_max, manta_coll_transport transport)
 {
     manta_error e;
-    *t = (struct team){.size = size, .is_spread = transport == MANTA_COLL_TCP};
+    *t = (struct team){.size = size, .is_spread = transport == MANTA_COLL_TCP && manta_nodes(NULL, 0, &e) > 1};
     t->group = manta_coll_group_new(&(manta_coll_opts){.size = size, .size_max = size_max, .name = "team",
                                                        .timeout_ms = TEST_WAIT_MS, .transport = transport}, &e);
     if (!t->group)
@@ -233,6 +286,20 @@ static void driver_is_a_member(void)
     CHECK(!manta_coll_alloc(coll, 1 << 20, &e) && e.code == MANTA_ENOMEM);
     manta_coll_leave(coll);
     team_end(&t);
+}
+
+static void started_and_bundled(void)
+{
+    for (int transport = 0; transport < 2; transport++) {
+        struct team t;
+        manta_ref  *refs[SIZE];
+        team_start_over(&t, SIZE, 0, (manta_coll_transport)transport);
+        for (int r = 0; r < SIZE; r++)
+            refs[r] = manta_actor_call(t.actors[r], "started", MANTA_NO_ARGS);
+        for (int r = 0; r < SIZE; r++)
+            CHECK_TEXT(refs[r], "1 ", "the sizes of the tensors");
+        team_end(&t);
+    }
 }
 
 static void members_disagree(void)
@@ -410,6 +477,7 @@ static void bad_groups(void)
 static const struct test_case cases[] = {
     {"sums_across_actors", sums_across_actors, FOUR_CPUS},
     {"driver_is_a_member", driver_is_a_member, FOUR_CPUS},
+    {"started_and_bundled", started_and_bundled, FOUR_CPUS},
     {"members_disagree", members_disagree, FOUR_CPUS},
     {"a_member_killed", a_member_killed, FOUR_CPUS},
     {"killed_before_joining", killed_before_joining, FOUR_CPUS},
