@@ -61,3 +61,18 @@ void coll_head_explain(char text[COLL_TEXT_BYTES], const char *group, uint32_t a
     snprintf(text, COLL_TEXT_BYTES, "group \"%s\": members disagree on %s: rank %u called %s, rank %u called %s", group,
              difference(head_a, head_b), a, text_a, b, text_b);
 }
+
+mt_status coll_over(char text[COLL_TEXT_BYTES], const char *group, enum mt_code reason, const char *who)
+{
+    switch (reason) {
+    case MT_EWORKER_DIED:
+        snprintf(text, COLL_TEXT_BYTES, "group \"%s\": %s died", group, who);
+        return mt_error(MT_EWORKER_DIED, 0, "a member of the group died");
+    case MT_ETIMEDOUT:
+        snprintf(text, COLL_TEXT_BYTES, "group \"%s\": %s did not come to a call within the limit", group, who);
+        return mt_error(MT_ETIMEDOUT, 0, "a member of the group did not come");
+    default:
+        snprintf(text, COLL_TEXT_BYTES, "group \"%s\": aborted by %s (%s)", group, who, mt_code_name((int32_t)reason));
+        return mt_error((int32_t)reason, 0, "the group was aborted");
+    }
+}

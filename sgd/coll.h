@@ -33,6 +33,14 @@ struct coll_call {
     void          *out;
 };
 
+/* A message to or from another member. */
+struct coll_message {
+    uint32_t       peer; /* MT_GROUP_MEMBERS_MAX: there is no message */
+    enum coll_type type;
+    size_t         count;
+    void          *data; /* of the message that is sent: not written */
+};
+
 /* What members tell each other of a call before they begin. */
 struct coll_head {
     uint8_t  kind, type, op, reserved;
@@ -49,12 +57,14 @@ static inline bool coll_head_equals(const struct coll_head *a, const struct coll
     return a->kind == b->kind && a->type == b->type && a->op == b->op && a->root == b->root && a->count == b->count &&
            a->shape == b->shape;
 }
+/* Why a generation ended because of `who` ("rank 3", "a member"), as text and status. */
+mt_status coll_over(char text[COLL_TEXT_BYTES], const char *group, enum mt_code reason, const char *who);
 /* Says who called what and in which respect that differs, into `text`. */
 void coll_head_explain(char text[COLL_TEXT_BYTES], const char *group, uint32_t a, const struct coll_head *head_a,
                        uint32_t b, const struct coll_head *head_b);
 const char *coll_kind_name(enum coll_kind kind);
 
-/* Bytes of one part, and how many parts `in` and `out` have (0: the call does not use it). */
+/* Bytes of one part. */
 static inline size_t coll_part_bytes(const struct coll_call *call)
 {
     return call->count * coll_type_size(call->type);

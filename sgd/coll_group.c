@@ -2,10 +2,10 @@
  *
  * coll_group.c - a group as its creator has it: the region, the generations it names, the deaths it hears of.
  *
- * Owns:   the region's mapping, the watches. Thread: any; the callbacks of watches run on libmanta's helper. `lock` guards
- *         the list of watches and the present generation.
+ * Owns:   the region's mapping or the meeting's actor, the watches. Thread: any; the callbacks of watches run on libmanta's
+ *         helper. `lock` guards the list of watches and the present generation.
  */
-#include "sgd/coll_id.h"
+#include "sgd/coll_meet.h"
 
 #include "core/base/rng.h"
 
@@ -23,7 +23,8 @@ struct watched {
 struct manta_coll_group {
     pthread_mutex_t lock;
     struct coll_id  id; /* of the latest generation that was named here */
-    manta_region    region;
+    manta_region    region; /* shared memory */
+    manta_actor    *meet;   /* TCP */
     struct watched *watched;
     size_t          watched_count, watched_max;
 };
@@ -66,9 +67,33 @@ static manta_status opts_check(const manta_coll_opts *o, manta_error *e)
                          MANTA_COLL_MEMBERS_MAX);
     if (o->name && strlen(o->name) >= COLL_NAME_BYTES)
         return coll_fail(e, MANTA_EINVAL, "the name of a group has at most %d bytes", COLL_NAME_BYTES - 1);
+    if (o->transport != MANTA_COLL_SHM && o->transport != MANTA_COLL_TCP)
+        return coll_fail(e, MANTA_EINVAL, "transport %d is none of ours", (int)o->transport);
+    if (o->transport == MANTA_COLL_TCP && o->heap_bytes)
+        return coll_fail(e, MANTA_EINVAL, "heap_bytes: a group over TCP shares no memory");
     if (o->timeout_ms < 0 || o->timeout_ms > INT32_MAX || o->heap_bytes < 0)
         return coll_fail(e, MANTA_EINVAL, "timeout_ms or heap_bytes is out of range");
     return MANTA_OK;
+}
+
+/* Says something to the meeting and does not wait; what one process says arrives in order. */
+static void meet_tell(manta_coll_group *group, struct coll_meet_word word)
+{
+    manta_free(manta_actor_call(group->meet, "say", MANTA_ARGS(manta_bytes_of(&word, sizeof word))));
+}
+
+static void generation_tell(manta_coll_group *group)
+{
+    meet_tell(group, (struct coll_meet_word){.kind = COLL_MEET_ASK, .generation = group->id.generation,
+                                             .members = group->id.members});
+}
+
+static void meet_open(manta_coll_group *group)
+{
+    char name[40];
+    coll_meet_name(group->id.group, name);
+    group->meet = manta_actor_new(COLL_MEET_TYPE, &(manta_actor_opts){.name = name, .node = manta_node()}, MANTA_NO_ARGS);
+    generation_tell(group);
 }
 
 static manta_status group_fill(manta_coll_group *group, const manta_coll_opts *o, manta_error *e)
@@ -80,7 +105,8 @@ static manta_status group_fill(manta_coll_group *group, const manta_coll_opts *o
                                           .heap_size = (uint64_t)o->heap_bytes},
                                  .generation = 1,
                                  .members = (uint32_t)o->size,
-                                 .wait_limit_ms = (uint32_t)o->timeout_ms};
+                                 .wait_limit_ms = (uint32_t)o->timeout_ms,
+                                 .is_tcp = o->transport == MANTA_COLL_TCP};
     snprintf(group->id.name, sizeof group->id.name, "%s", o->name ? o->name : "group");
     mt_status st = mt_random_bytes(group->id.secret, sizeof group->id.secret);
     if (st.code == MT_OK)
@@ -93,6 +119,10 @@ static manta_status group_fill(manta_coll_group *group, const manta_coll_opts *o
     group->watched = calloc(group->watched_max, sizeof *group->watched);
     if (!group->watched)
         return coll_fail(e, MANTA_ENOMEM, "no memory for a group");
+    if (group->id.is_tcp) {
+        meet_open(group);
+        return MANTA_OK;
+    }
     manta_status code = manta_region_open(size, 0, &group->region, e);
     if (code == MANTA_OK)
         coll_shm_lay(group->region.data, &group->id.plan);
@@ -123,7 +153,13 @@ manta_coll_group *manta_coll_group_new(const manta_coll_opts *opts, manta_error 
 /* The latest generation: of those named here, and those that members formed by themselves. */
 static void latest(manta_coll_group *group, uint32_t *generation, uint32_t *members)
 {
-    *generation = coll_shm_generation(group->region.data, members);
+    struct coll_meet_word word = {.kind = COLL_MEET_ASK};
+    struct coll_meet_news news;
+    *generation = 0;
+    if (!group->id.is_tcp)
+        *generation = coll_shm_generation(group->region.data, members);
+    else if (coll_meet_say(group->meet, &word, &news, NULL) == MANTA_OK)
+        *generation = news.generation, *members = news.members;
     if (*generation < group->id.generation)
         *generation = group->id.generation, *members = group->id.members;
 }
@@ -143,9 +179,12 @@ manta_status manta_coll_group_next(manta_coll_group *group, int size, manta_coll
         return coll_fail(e, MANTA_EINVAL, "a generation of %d members: group \"%s\" was made for 1 to %u (size_max)", size,
                          group->id.name, group->id.plan.members_max);
     pthread_mutex_lock(&group->lock);
-    latest(group, &group->id.generation, &group->id.members);
-    group->id.generation++;
+    uint32_t generation, members;
+    latest(group, &generation, &members);
+    group->id.generation = generation + 1;
     group->id.members = (uint32_t)size;
+    if (group->id.is_tcp)
+        generation_tell(group);
     coll_id_write(&group->id, out);
     pthread_mutex_unlock(&group->lock);
     return MANTA_OK;
@@ -159,6 +198,11 @@ static void on_death(void *user, const manta_death *death)
     manta_coll_group *group = w->group;
     uint32_t          generation, members, rank;
 
+    if (group->id.is_tcp) {
+        meet_tell(group, (struct coll_meet_word){.kind = COLL_MEET_DEAD, .rank = w->rank, .hint = w->generation,
+                                                 .pid = (uint32_t)death->pid, .members = UINT32_MAX});
+        return;
+    }
     pthread_mutex_lock(&group->lock);
     latest(group, &generation, &members);
     rank = coll_shm_rank_of(group->region.data, generation, death->pid);
@@ -175,7 +219,7 @@ manta_status manta_coll_group_watch(manta_coll_group *group, int rank, manta_act
     uint32_t        generation, members;
 
     pthread_mutex_lock(&group->lock);
-    latest(group, &generation, &members);
+    generation = group->id.generation, members = group->id.members;
     if (group->watched_count < group->watched_max)
         w = &group->watched[group->watched_count++];
     pthread_mutex_unlock(&group->lock);
@@ -190,6 +234,11 @@ manta_status manta_coll_group_watch(manta_coll_group *group, int rank, manta_act
 void manta_coll_group_abort(manta_coll_group *group)
 {
     uint32_t generation, members;
+    if (group->id.is_tcp) {
+        meet_tell(group, (struct coll_meet_word){.kind = COLL_MEET_ABORT, .rank = MT_GROUP_MEMBERS_MAX,
+                                                 .reason = MT_ECANCELLED, .members = UINT32_MAX});
+        return;
+    }
     pthread_mutex_lock(&group->lock);
     latest(group, &generation, &members);
     pthread_mutex_unlock(&group->lock);
@@ -207,6 +256,7 @@ void manta_coll_group_free(manta_coll_group *group)
         manta_coll_group_abort(group);
         manta_region_close(&group->region);
     }
+    manta_actor_free(group->meet);
     pthread_mutex_destroy(&group->lock);
     free(group->watched);
     free(group);

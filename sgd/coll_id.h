@@ -16,7 +16,7 @@ struct coll_id {
     uint64_t             group;       /* random: no two are alike */
     uint64_t             region;      /* number of the shared memory */
     struct coll_shm_plan plan;
-    uint32_t             generation, members, wait_limit_ms, reserved;
+    uint32_t             generation, members, wait_limit_ms, is_tcp;
     char                 name[COLL_NAME_BYTES];
     unsigned char        secret[COLL_SECRET_BYTES]; /* of the group, for connections between its members */
 };

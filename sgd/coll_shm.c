@@ -157,25 +157,13 @@ static mt_status aborted(struct coll_shm *g, uint64_t word)
     char     who[32] = "a member";
     if (a < MT_GROUP_MEMBERS_MAX)
         snprintf(who, sizeof who, "rank %u", a);
-    switch (reason) {
-    case MT_EINVAL:
-        if (number == OF_MESSAGE && a < g->members && b < g->members)
-            coll_message_explain(g, a, b);
-        else if (a < g->members && b < g->members && number < COLL_MAILS)
-            coll_head_explain(g->text, g->name, a, &coll_mail_of(g, a, number)->head, b,
-                              &coll_mail_of(g, b, number)->head);
-        return mt_error(MT_EINVAL, 0, "members of the group disagree");
-    case MT_EWORKER_DIED:
-        snprintf(g->text, sizeof g->text, "group \"%s\": %s died (generation %u of %u members)", g->name, who,
-                 g->generation, g->members);
-        return mt_error(MT_EWORKER_DIED, 0, "a member of the group died");
-    case MT_ETIMEDOUT:
-        snprintf(g->text, sizeof g->text, "group \"%s\": %s did not come to a call within the limit", g->name, who);
-        return mt_error(MT_ETIMEDOUT, 0, "a member of the group did not come");
-    default:
-        snprintf(g->text, sizeof g->text, "group \"%s\": aborted by %s (%s)", g->name, who, mt_code_name((int32_t)reason));
-        return mt_error((int32_t)reason, 0, "the group was aborted");
-    }
+    if (reason != MT_EINVAL)
+        return coll_over(g->text, g->name, (enum mt_code)reason, who);
+    if (number == OF_MESSAGE && a < g->members && b < g->members)
+        coll_message_explain(g, a, b);
+    else if (a < g->members && b < g->members && number < COLL_MAILS)
+        coll_head_explain(g->text, g->name, a, &coll_mail_of(g, a, number)->head, b, &coll_mail_of(g, b, number)->head);
+    return mt_error(MT_EINVAL, 0, "members of the group disagree");
 }
 
 static mt_status fenced(struct coll_shm *g)
@@ -258,9 +246,9 @@ mt_status coll_publish(struct coll_shm *g, coll_word *word, uint64_t *last, uint
 static mt_status timed_out(struct coll_shm *g, uint32_t rank)
 {
     coll_shm_abort(g->shared, g->generation, MT_ETIMEDOUT, rank);
-    snprintf(g->text, sizeof g->text, "group \"%s\": rank %u did not come to a call within %u ms", g->name, rank,
-             g->wait_limit_ms);
-    return mt_error(MT_ETIMEDOUT, 0, "a member of the group did not come");
+    char who[32];
+    snprintf(who, sizeof who, "rank %u", rank);
+    return coll_over(g->text, g->name, MT_ETIMEDOUT, who);
 }
 
 static void idle_sleep(struct coll_shm *g, struct coll_idle *idle)

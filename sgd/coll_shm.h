@@ -86,14 +86,8 @@ MT_MUST_USE mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uin
 /* Any call of coll.h. Blocks. */
 MT_MUST_USE mt_status coll_shm_run(struct coll_shm *g, const struct coll_call *call);
 
-/* A message to `to` and one from `from` at the same time; MT_GROUP_MEMBERS_MAX: none. The receiver's type and count must be
- * the sender's: else both get EINVAL. */
-struct coll_message {
-    uint32_t       peer;
-    enum coll_type type;
-    size_t         count;
-    void          *data; /* of the message that is sent: not written */
-};
+/* A message to one member and one from another, at the same time. The receiver's type and count must be the sender's: else
+ * everyone gets EINVAL. */
 MT_MUST_USE mt_status coll_shm_exchange(struct coll_shm *g, const struct coll_message *send,
                                         const struct coll_message *receive);
 

@@ -26,17 +26,28 @@ static bool collect(const struct coll_shm *g, uint32_t *next, struct coll_decisi
     return true;
 }
 
+static uint64_t decision_word(const struct coll_shm *g)
+{
+    return (uint64_t)g->generation << 32 | (g->round & 0xffffff) << 8 | g->rank;
+}
+
 /* Makes `seen` the decision of this round, if there is none. */
 static void settle(struct coll_shm *g, const struct coll_decision *seen)
 {
     struct coll_entry *entry = &g->shared->entries[g->rank];
-    uint64_t mine = (uint64_t)g->generation << 32 | (g->round & 0xffffff) << 8 | g->rank;
-    uint64_t before = atomic_load(&g->shared->decision);
+    uint64_t           mine = decision_word(g), before = atomic_load(&g->shared->decision);
 
     atomic_store(&entry->outcome_alive, seen->alive);
     atomic_store(&entry->outcome_flags, seen->flags);
     while (before >> 8 < mine >> 8 && !atomic_compare_exchange_weak(&g->shared->decision, &before, mine))
         ;
+}
+
+/* Those who have read the decision may have gone on to a next generation and write their words anew; what it needs from
+ * this member, its vote there, is still missing, so the decision itself stands. */
+static bool is_decided(const struct coll_shm *g)
+{
+    return atomic_load(&g->shared->decision) >> 8 >= decision_word(g) >> 8;
 }
 
 mt_status coll_shm_decide(struct coll_shm *g, uint64_t flags, struct coll_decision *out)
@@ -46,15 +57,17 @@ mt_status coll_shm_decide(struct coll_shm *g, uint64_t flags, struct coll_decisi
     struct coll_idle     idle = {0};
     uint32_t             next = 0;
     uint64_t             last = atomic_load(&entry->voted);
+    bool                 is_complete;
 
     g->round++;
     atomic_store(&entry->flags, flags);
     MT_TRY(coll_publish(g, &entry->voted, &last, g->round));
     coll_look_for_dead(g);
-    while (!collect(g, &next, &seen))
+    while (!(is_complete = collect(g, &next, &seen)) && !is_decided(g))
         MT_TRY(coll_idle(g, &idle, next, true));
     coll_idle_end(g, &idle);
-    settle(g, &seen);
+    if (is_complete)
+        settle(g, &seen);
 
     uint64_t decision = atomic_load(&g->shared->decision);
     const struct coll_entry *by = &g->shared->entries[decision & 0xff];

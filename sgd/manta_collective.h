@@ -60,12 +60,18 @@ typedef enum manta_coll_op {
 
 /* ---- the creator's side ---------------------------------------------------------------------------------------- */
 
+typedef enum manta_coll_transport {
+    MANTA_COLL_SHM, /* members on the creator's node, over shared memory */
+    MANTA_COLL_TCP  /* members on any node; connections on loopback only, as long as there is no TLS */
+} manta_coll_transport;
+
 typedef struct manta_coll_opts {
     int         size;       /* members of the first generation, 1 to MANTA_COLL_MEMBERS_MAX */
     int         size_max;   /* of any generation; 0: size */
     const char *name;       /* for error texts, at most 31 bytes; NULL: "group" */
     int64_t     timeout_ms; /* longest wait for a member, in the joining and in any call; 0: 60 s */
-    int64_t     heap_bytes; /* for manta_coll_alloc, of all members together; 0: none */
+    int64_t     heap_bytes; /* for manta_coll_alloc, of all members together; 0: none (over TCP always) */
+    manta_coll_transport transport;
 } manta_coll_opts;
 
 /* What a member needs to join: plain bytes, to be passed as an argument or in a struct of one's own,
@@ -77,12 +83,13 @@ typedef struct manta_coll_id {
 /* A group, as its creator has it. */
 typedef struct manta_coll_group manta_coll_group;
 
-/* Makes a group whose members run on this node, over shared memory. NULL: *e says why (EINVAL, ENOMEM, ECONN). Blocks for
+/* Makes a group. NULL: *e says why (EINVAL, ENOMEM, ECONN). Blocks for
  * one round trip to the raylet. Freed with manta_coll_group_free. */
 MANTA_API manta_coll_group *manta_coll_group_new(const manta_coll_opts *opts, manta_error *e);
-/* The present generation. Does not block. */
+/* The present generation. Over TCP it asks, up to 10 s. */
 MANTA_API void manta_coll_group_id(manta_coll_group *group, manta_coll_id *out);
-/* Names the generation after the latest, with `size` members. EINVAL: more than size_max. Does not block. */
+/* Names the generation after the latest, with `size` members. EINVAL: more than size_max. Over TCP the former one
+ * ends with that (EFENCED), and it asks, up to 10 s. */
 MANTA_API manta_status manta_coll_group_next(manta_coll_group *group, int size, manta_coll_id *out, manta_error *e);
 /* When this actor dies, the present generation is aborted at once with EWORKER_DIED for its rank (`rank` is the one it is
  * about to join by). Until manta_coll_group_free. As manta_actor_watch. EINVAL, EAGAIN (4 * size_max are watched), ENOMEM. */
@@ -148,6 +155,43 @@ MANTA_API manta_status manta_coll_all_to_all(manta_coll *coll, const void *in, v
                                              manta_coll_type type, manta_error *e);
 /* Returns when all have called it. */
 MANTA_API manta_status manta_coll_barrier(manta_coll *coll, manta_error *e);
+
+/* ---- several at once, and while the caller goes on ---------------------------------------------------------------- */
+
+typedef struct manta_coll_tensor {
+    const void *in;
+    void       *out; /* may be `in` */
+    size_t      count;
+} manta_coll_tensor;
+
+/* All-reduces of several tensors. Small ones travel together, up to 4 MiB at a time, so that many cost little more than one.
+ * The number of tensors and each one's size are compared as well. */
+MANTA_API manta_status manta_coll_all_reduce_many(manta_coll *coll, const manta_coll_tensor *tensors, size_t tensor_count,
+                                                  manta_coll_type type, manta_coll_op op, manta_error *e);
+
+/* A call that was started. The buffers belong to it until it is done; the list of tensors is copied. */
+typedef struct manta_coll_request manta_coll_request;
+
+/* Start a call and return at once. Calls are made in the order in which they were started, by a thread that this member has
+ * from its first one on; later calls that wait take their turn behind them. NULL: *e says why: EINVAL, EAGAIN (1024 are not
+ * done), ENOMEM. What goes wrong later comes out of manta_coll_wait. */
+MANTA_API manta_coll_request *manta_coll_all_reduce_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                          manta_coll_type type, manta_coll_op op, manta_error *e);
+MANTA_API manta_coll_request *manta_coll_all_reduce_many_start(manta_coll *coll, const manta_coll_tensor *tensors,
+                                                               size_t tensor_count, manta_coll_type type, manta_coll_op op,
+                                                               manta_error *e);
+MANTA_API manta_coll_request *manta_coll_reduce_scatter_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                              manta_coll_type type, manta_coll_op op, manta_error *e);
+MANTA_API manta_coll_request *manta_coll_all_gather_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                          manta_coll_type type, manta_error *e);
+MANTA_API manta_coll_request *manta_coll_broadcast_start(manta_coll *coll, void *data, size_t count, manta_coll_type type,
+                                                         int root, manta_error *e);
+/* Whether it is done. Does not block. */
+MANTA_API bool manta_coll_test(manta_coll_request *request);
+/* Waits until it is done, at most timeout_ms (MANTA_FOREVER: as long as its own limits let it), gives its result and frees
+ * the request. ETIMEDOUT with a timeout of one's own: it is not done, the request stays; ask manta_coll_test. Requests that
+ * nobody waited for go with manta_coll_leave. */
+MANTA_API manta_status manta_coll_wait(manta_coll_request *request, int64_t timeout_ms, manta_error *e);
 
 /* ---- messages between two ---------------------------------------------------------------------------------------- */
 
