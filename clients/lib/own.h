@@ -287,6 +287,7 @@ struct own_actor { /* the public manta_actor */
     struct own_ref   *snapshot; /* creator's: what the next incarnation begins with; NULL: none */
     bool              is_named; /* creator: the head has noted its name */
     bool              has_exited; /* creator: it ended of its own will */
+    bool              is_mourned; /* creator: the news of its end was told */
     struct own_failure *failure; /* why it is dead */
     uint64_t          worker; /* process, while alive */
     uint32_t          worker_node;

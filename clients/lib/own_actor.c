@@ -493,7 +493,9 @@ void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct
     if (why->code || actor->is_ending)
         restart_or_die(own, actor, why);
     memcpy(death.text, why->text, sizeof death.text);
-    news_of_death(own, actor, incarnation, &death);
+    if (!actor->is_mourned) /* a lease that was granted before the raylet heard of its end, and ends now, is no second death */
+        news_of_death(own, actor, incarnation, &death);
+    actor->is_mourned = actor->state == OWN_ACTOR_DEAD;
     take_next_lane(own, actor);
 }
 
