@@ -160,6 +160,9 @@ void sh_region_free(struct sh *sh, uint64_t number);
 int  sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: none */
 void sh_memory_fini(struct sh *sh);
 
+/* rlt_cpus.c */
+void sh_cpus_read(struct rlt_pins *out);
+
 /* rlt_events.c: what workers have run */
 mt_status sh_events_start(struct sh *sh); /* EINVAL: MANTA_EVENTS is no number */
 void sh_events_stop(struct sh *sh);
