@@ -26,11 +26,6 @@ enum {
     DISK_COMPRESS_MIN = 4096,    /* ... of a value that is at least so long */
 };
 
-uint64_t os_checksum(const void *data, uint64_t size)
-{
-    return XXH3_64bits(data, size);
-}
-
 static mt_status disk_error(const char *what)
 {
     bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;

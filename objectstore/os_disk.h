@@ -35,7 +35,4 @@ MT_MUST_USE mt_status os_disk_write(int fd, uint64_t *at, struct os_disk_item *i
 /* Reads the value back into `to` (item->size bytes). ECORRUPT: it is not what was written. ESYS; ENOMEM. */
 MT_MUST_USE mt_status os_disk_read(int fd, const struct os_disk_item *item, void *to);
 
-/* The checksum of a value, in pieces or whole. */
-uint64_t os_checksum(const void *data, uint64_t size);
-
 #endif

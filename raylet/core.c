@@ -58,6 +58,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
         free(r);
         return NULL;
     }
+    r->ledger.pins = config->cpus;
     int cpu = rlt_ledger_find(&r->ledger, "CPU");
     if (!r->config.idle_workers_max)
         r->config.idle_workers_max = (uint32_t)(cpu < 0 ? 0 : r->ledger.total[cpu].milli / 1000) + 2;

@@ -25,6 +25,7 @@
 #include "core/base/limits.h"
 #include "core/lane/ctl.h"
 #include "core/proto/manta.pb-c.h"
+#include "raylet/pins.h"
 
 #include <stdbool.h>
 
@@ -48,6 +49,7 @@ struct rlt_config {
     bool     is_private;  /* one driver owns this raylet: when its connection ends, so does the raylet */
     uint32_t resource_count;
     struct ctl_resource total[MT_RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
+    struct rlt_pins cpus;        /* of the machine; none: nobody is bound to any */
     uint32_t workers_max;        /* processes forked on this node at a time; 0: the default */
     uint32_t blocked_max;        /* workers that have lent their CPUs at a time; more run tasks of their own. 0: the default */
     uint32_t idle_workers_max;   /* per job, kept warm; 0: CPUs + 2 */

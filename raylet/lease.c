@@ -211,6 +211,7 @@ void rlt_grant_fill(const struct rlt *r, const struct rlt_lease *l, struct ctl_g
     g->incarnation = l->incarnation;
     g->gpu_count = l->hold.gpu_count;
     memcpy(g->gpus, l->hold.gpus, sizeof g->gpus);
+    memcpy(g->cpus, l->hold.cpus, sizeof g->cpus);
     g->cpu_milli = cpu < 0 ? 0 : l->hold.amount[cpu];
 }
 

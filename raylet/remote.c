@@ -198,6 +198,8 @@ static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *
         struct rlt_proc  *worker = rlt_pool_take(r, job);
         l->hold = hold;
         l->is_strict = req->def.flags & CTL_CLASS_STRICT;
+        if (req->def.flags & CTL_CLASS_PIN)
+            rlt_ledger_pin(&r->ledger, &l->hold);
         rlt_timer_clear(r, &r->guest_over); /* if it was somebody else who had waited, the head says so again */
         l->owner_node = p->node;
         l->owner_process = req->owner;

@@ -12,7 +12,7 @@
  *   queued --its turn--> under way --whole--> a copy
  *      ^                     |
  *      '---- PULL_RETRY_MS --'  the source can't be reached: for MT_OBJECT_FETCH_MS, then it counts as dead; the value is
- *                               on its way from disk there; or something is on its way to disk here
+ *                               on its way from disk there; or something is on its way to disk here; or it came damaged
  *
  * When a source is silent, dead or out of reach, all that waits for it fails: no queue outlives its limit. A copy goes
  * when the value's node says that the object is dead (it tells all nodes, once somebody has fetched it), when nobody has
@@ -62,6 +62,7 @@ struct pull {
     struct os_place  place;
     void            *data;
     uint64_t         failing_since; /* ms; 0: it is not */
+    uint32_t         damaged; /* how often it came so */
     bool             is_under_way;
     MT_VEC(struct waiter) waiters;
 };
@@ -262,6 +263,8 @@ static mt_status pull_start(struct pull *pull, char *text)
 static bool may_try_again(struct pull *pull, mt_status st)
 {
     uint64_t now = io_now_ms();
+    if (st.code == MT_ECORRUPT && !pull->pulls->is_stopping)
+        return ++pull->damaged < MT_OBJECT_DAMAGED_MAX;
     bool is_full = st.code == MT_ESTORE_FULL && sh_spill_is_making_room(pull->pulls->sh, pull->ref.size);
     if ((st.code != MT_ECONN && st.code != MT_ENOENT && st.code != MT_EAGAIN && !is_full) || pull->pulls->is_stopping ||
         (st.code == MT_ECONN && rlt_node_is_given_up(pull->pulls->sh->core, pull->ref.node)))
@@ -281,6 +284,8 @@ static void pull_failed(struct pull *pull, mt_status st, const char *text)
         io_timer_start(pull->pulls->sh->loop, &s->pause, PULL_RETRY_MS);
         return;
     }
+    if (st.code == MT_ECORRUPT)
+        text = "the value came damaged from its node, three times in a row";
     bool is_source_gone = st.code == MT_ECONN || st.code == MT_ENOENT || st.code == MT_ETIMEDOUT || st.code == MT_ENODE_DIED;
     if (st.code == MT_EFENCED)
         st = mt_error(MT_ENODE_DIED, 0, "the node that had the value has started anew");

@@ -316,6 +316,7 @@ static mt_status core_make(struct sh *sh, const char *address, const char *data_
         snprintf(config.node_name, sizeof config.node_name, "node");
     config.idle_workers_max = sh->options.idle_workers_max;
     snprintf(config.labels, sizeof config.labels, "%s", sh->options.labels);
+    sh_cpus_read(&config.cpus);
     config.blocked_max = sh->options.blocked_max;
     config.workers_max = sh->options.workers_max;
     config.resource_count = sh->options.resource_count;

@@ -95,6 +95,8 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
     struct rlt_proc  *worker = rlt_pool_take(r, job);
 
     MT_ASSERT(took);
+    if (c->def.flags & CTL_CLASS_PIN)
+        rlt_ledger_pin(&r->ledger, &l->hold);
     l->class = c;
     l->owner = owner;
     l->owner_process = owner->process;

@@ -164,6 +164,9 @@ int  sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: no
 void sh_memory_fini(struct sh *sh);
 void sh_strict(struct sh *sh, const struct rlt_action *a);
 
+/* rlt_cpus.c */
+void sh_cpus_read(struct rlt_pins *out);
+
 /* rlt_events.c: what workers have run */
 mt_status sh_events_start(struct sh *sh); /* EINVAL: MANTA_EVENTS is no number */
 void sh_events_stop(struct sh *sh);

@@ -278,6 +278,8 @@ bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64
 /* Where: node, spread, labels. EINVAL into *f. */
 bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft, bool spread, const char *labels,
                      struct own_failure *f);
+/* It is bound to CPUs of its own. EINVAL into *f. */
+bool lib_class_pin(struct own_class_spec *spec, double cpus, struct own_failure *f);
 /* A ready value as the user sees it; the ref is held until manta_release. Under the lock. */
 manta_status lib_view(struct own_ref *ref, manta_view *out, int64_t deadline_ns, manta_error *e);
 /* The ref behind a view of a value in the store; NULL: inline, or an item. *out_place: what is pinned. */
@@ -319,6 +321,10 @@ int64_t lib_deadline_of_run(int64_t deadline_ns);
 int64_t lib_run_look_ns(void);
 /* Helper, under the lock: reports a run that has outlived its timeout_ms and its grace, and ends this process. */
 void lib_run_check(uint64_t now_ns);
+
+/* ---- lib_lease.c ---- */
+/* A lease has come to this worker, under the lock: what the process shows of it. */
+void lib_lease_begin(const struct ctl_grant *grant);
 
 /* ---- lib_here.c: all under the lock ---- */
 struct lib_outcome;
@@ -415,8 +421,6 @@ struct lib_outcome { /* as LANE_DONE says it */
     manta_ctx     *context; /* holds the payload */
 };
 void lib_outcome_free(struct lib_outcome *out);
-/* A lease has come to this worker: what the process shows of it. */
-void lib_lease_begin(const struct ctl_grant *grant);
 /* Runs one record in this process, which has submitted it as `task`; without the lock. Of an actor, its state is in *type
  * and *self. */
 void lib_run_here(struct wrk_run *run, struct own_task *task, manta_actor_type **type, void **self, struct lib_outcome *out);

@@ -32,6 +32,8 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
         return true;
     if (!lib_class_place(spec, o->node, o->node_soft, o->spread, o->labels, f))
         return false;
+    if (o->pin && !lib_class_pin(spec, o->num_cpus, f))
+        return false;
     if (o->name && (!o->name[0] || strlen(o->name) >= CTL_NAME_SIZE)) {
         own_failure_set(f, MT_EINVAL, "an actor's name has 1 to %d letters", CTL_NAME_SIZE - 1);
         return false;

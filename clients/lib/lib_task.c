@@ -183,6 +183,16 @@ bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64
     return true;
 }
 
+/* Whole CPUs can be had for oneself. */
+bool lib_class_pin(struct own_class_spec *spec, double cpus, struct own_failure *f)
+{
+    spec->flags |= CTL_CLASS_PIN;
+    if (cpus >= 1 && cpus <= MT_CPUS_MAX && cpus == (int)cpus)
+        return true;
+    own_failure_set(f, MT_EINVAL, "%s: pin binds to whole CPUs, and num_cpus is %g", spec->name, cpus);
+    return false;
+}
+
 bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft, bool spread, const char *labels,
                      struct own_failure *f)
 {
@@ -209,6 +219,8 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
         own_failure_set(f, MT_EINVAL, "%s: no_cpu and num_cpus contradict each other", name);
         return false;
     }
+    if (o->pin && !lib_class_pin(spec, o->no_cpu ? 0 : o->num_cpus != 0 ? o->num_cpus : 1, f))
+        return false;
     return lib_class_spec(spec, o->no_cpu ? 0 : o->num_cpus != 0 ? o->num_cpus : 1, o->num_gpus, o->memory,
                           o->resources, o->resource_count, f);
 }

@@ -732,34 +732,6 @@ static void worker_loop(void)
     }
 }
 
-/* ---- what a lease brings ---- */
-
-/* The devices of the lease, as the node counts them: of those that were visible when the worker started, if that was
- * restricted. A worker of a lease with devices serves no other, so nothing has to be taken back. */
-void lib_lease_begin(const struct ctl_grant *grant)
-{
-    lib.lease_cpu_milli = grant->flags & CTL_CLASS_ACTOR ? 0 : grant->cpu_milli;
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    char        text[512], names[512] = "", *device[64], *rest = names;
-    size_t      at = 0;
-    uint32_t    count = 0;
-    if (grant->flags & CTL_CLASS_STRICT)
-        lib_strict_begin();
-    if (grant->gpu_count == 0 || grant->gpu_count > sizeof grant->gpus / sizeof grant->gpus[0])
-        return;
-    snprintf(names, sizeof names, "%s", visible ? visible : "");
-    while (visible && count < 64 && (device[count] = strsep(&rest, ",")))
-        count++;
-    for (uint32_t i = 0; i < grant->gpu_count && at < sizeof text; i++) {
-        uint16_t gpu = grant->gpus[i];
-        if (gpu < count && device[gpu][0])
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? "," : "", device[gpu]);
-        else
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%u", i ? "," : "", gpu);
-    }
-    setenv("CUDA_VISIBLE_DEVICES", text, 1);
-}
-
 /* ---- the process ---- */
 
 void lib_worker_unable(int fd, int32_t code, const char *text)

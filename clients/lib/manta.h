@@ -202,6 +202,9 @@ typedef struct manta_task_opts {
     const char           *labels;         /* what its node must have: "zone=a, disk in (ssd, nvme), arch!=arm, tier !in (x),
                                              gpu, !slow"; alternatives behind ';', earlier ones first where they have room.
                                              EUNSCHEDULABLE: no node can ever. NULL: any */
+    bool                  pin;            /* its worker's threads are bound to CPUs that no other lease with pin holds, of one
+                                             NUMA node where that has enough; num_cpus is a whole number then. A task that
+                                             waits lends them, as all its CPUs */
     int                   max_calls;      /* a worker that has run this function so often makes room for a fresh one, for
                                              functions that leak; 0: without limit */
 } manta_task_opts;
@@ -417,6 +420,7 @@ typedef struct manta_actor_opts {
     uint32_t              node;
     bool                  node_soft;
     const char           *labels;          /* as in manta_task_opts */
+    bool                  pin;             /* as in manta_task_opts */
     const struct manta_env *env;           /* as in manta_task_opts */
     int                   max_concurrency;  /* calls at a time, on threads; 0: 1; at most 1024 */
     bool                  allow_out_of_order; /* a call whose arguments are not ready does not hold up later ones */

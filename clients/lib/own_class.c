@@ -25,7 +25,7 @@ static mt_id class_key(const struct own_class_spec *spec, mt_id actor)
     uint64_t h = spec->group * 0x9e3779b97f4a7c15u ^ ((uint64_t)spec->policy << 32 | spec->node);
     if (actor.process)
         return actor;
-    h ^= spec->env;
+    h ^= spec->env + spec->flags;
     for (const char *c = spec->labels; c && *c; c++)
         h = (h ^ (uint8_t)*c) * 0x100000001b3u;
     for (uint32_t i = 0; i < spec->resource_count; i++) {

@@ -29,6 +29,7 @@ enum mt_limit {
     MT_SEGMENT_WARM_MS        = 10 * 1000,        /* ... beyond this long */
     MT_OBJECT_CHUNK_BYTES     = 1024 * 1024,      /* an object travels in chunks of this size */
     MT_OBJECT_CHUNK_BYTES_MAX = 64 * 1024 * 1024, /* a larger chunk from a peer is refused */
+    MT_OBJECT_DAMAGED_MAX     = 3,                /* a value that comes damaged so often in a row is given up */
     MT_OBJECT_FETCH_MS        = 10 * 1000,        /* without progress this long, another copy is tried */
 
     /* Object store. */
@@ -198,6 +199,7 @@ enum mt_limit {
     MT_RLT_ASKED_MS = 30000,         /* ... at most so long, head away or not */
     MT_RLT_NODES_REPLY_MAX = 16,     /* nodes in one answer to CTL_OP_NODES */
     MT_RLT_RESOURCES_MAX = 16,       /* kinds on one node */
+    MT_CPUS_MAX = 1024,              /* of one machine that a lease can be bound to */
     MT_RLT_GPUS_MAX = 16,            /* devices on one node */
     MT_RLT_HEAD_RETRY_MS = 250,      /* between two attempts to attach */
     MT_RLT_HEAD_FILE_POLL_MS = 5,    /* while waiting for the file with its address */

@@ -144,6 +144,7 @@ struct ctl_resource {
 enum {
     CTL_CLASS_ACTOR = 1, /* one actor: the lease is not recalled, and ends with the actor */
     CTL_CLASS_STRICT = 2, /* ... that never runs twice at a time: its worker runs while its park page says so */
+    CTL_CLASS_PIN = 0x40, /* its threads are bound to CPUs of its own; it wants whole ones */
 };
 enum ctl_policy { CTL_HYBRID = 0, CTL_SPREAD = 1, CTL_NODE = 2 /* `node`, hard */, CTL_NODE_SOFT = 3 };
 
@@ -189,6 +190,7 @@ struct ctl_grant {
     uint32_t gpu_count;  /* devices of the lease, for CUDA_VISIBLE_DEVICES */
     uint16_t gpus[16];
     int64_t  cpu_milli;  /* of the lease */
+    uint64_t cpus[MT_CPUS_MAX / 64]; /* that its threads are to be bound to, a bit each; none: wherever they like */
 };
 enum { CTL_GRANT_REMOTE = 0x100 }; /* the claims are taken by the switch: revoke by LANE_REVOKE */
 
