@@ -11,6 +11,7 @@
 #include "raylet/shell.h"
 
 #include "core/base/log.h"
+#include "core/base/plant.h"
 #include "objectstore/os_backing.h"
 #include "objectstore/os_local.h"
 #include "objectstore/os_memory.h"
@@ -443,7 +444,10 @@ void sh_store_told(struct sh *sh, const struct rlt_action *a)
         return;
     if (a->kind == RLT_A_OBJECT_DEAD) {
         memcpy(&ref, a->payload, sizeof ref);
-        st = ref.node == sh->node ? os_store_dead(s->store, 0, &ref) : os_store_copy_dead(s->store, ref.id);
+        if (ref.node == sh->node)
+            st = os_store_dead(s->store, 0, &ref);
+        else if (!MT_PLANT(MT_PLANT_COPY_STAYS))
+            st = os_store_copy_dead(s->store, ref.id);
         if (ref.node == sh->node) {
             sh_spill_dead(sh, &ref);
             (void)sh_pull_was_served(sh, ref.id); /* copies elsewhere go by age */

@@ -50,6 +50,7 @@ static void op_drop(struct sim_proc *p)
     struct sim_held *held = &p->hold.held.data[i];
     if (sim_chance(p->s, 300000)) { /* the value goes, whoever reads it */
         p->s->counters.value_freed_pinned += held->read && held->read->is_pinned;
+        sim_value_of(p->s, held->ref->id)->is_freed = true;
         (void)own_ref_free_now(&p->own, held->ref);
     } else if (!held->read || held->read->is_over) {
         let_go(p, i);
@@ -126,6 +127,7 @@ void sim_hold_work(struct sim_proc *p)
         }
         if (!held->read && p->s->now >= held->look_at) {
             held->read = sim_read(p, &held->ref->value.place);
+            held->read->is_borrowed = true;
             held->look_at = UINT64_MAX;
         }
         if (held->read && sim_read_go(held->read))

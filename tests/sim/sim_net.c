@@ -173,8 +173,10 @@ static void message_arrives(struct sim *s, struct sim_event *e)
 {
     struct sim_stream *st = stream_of(s, e->target);
     int                to = (int)e->arg;
-    if (!st || st->is_reset)
+    if (!st || st->is_reset) {
+        s->counters.message_lost++; /* the stream has ended with it under way */
         return;
+    }
     struct sim_end *end = &st->ends[to];
     int             from = st->ends[!to].place;
     if (!end->is_open || !is_alive(s, end))

@@ -24,7 +24,8 @@ struct sim_value {
     uint32_t written;    /* how often: of a task, each attempt may */
     uint32_t node[SIM_WRITERS_MAX]; /* number of the node where it was published last, and before ... */
     uint64_t raylet[SIM_WRITERS_MAX]; /* ... and the serial of the raylet there */
-    bool     is_dropped; /* its owner has given it up */
+    bool     is_dropped; /* its owner has given it up, ... */
+    bool     is_freed;   /* ... although others may hold it */
 };
 
 /* ---- sim_value.c: the record of values ---- */
@@ -44,6 +45,7 @@ struct sim_reading {
     struct lane_ref   asked, at;
     int               attempts;
     bool              must_ask, is_pinned, is_over; /* pinned, or failed with `code` */
+    bool              is_borrowed; /* its owner has been told that this process holds the ref */
     mt_id             ask; /* request under way; zero: none */
     uint16_t          ask_kind;
     const uint8_t    *data;

@@ -176,7 +176,7 @@ void sim_value_lost(struct sim *s, const struct sim_reading *r)
     SIM_REQUIRE(s, v, "I5: a value that nobody wrote is asked for");
     s->counters.value_lost += r->code == MT_EOBJ_LOST;
     s->counters.value_away += r->code == MT_ENODE_DIED;
-    if (v->is_dropped || !lives(s, v->id.process) || is_home_gone(s, v, r->asked.node)) {
+    if (v->is_freed || (v->is_dropped && !r->is_borrowed) || !lives(s, v->id.process) || is_home_gone(s, v, r->asked.node)) {
         SIM_REQUIRE(s, r->code == MT_EOBJ_LOST || r->code == MT_ENODE_DIED || r->code == MT_ECANCELLED || is_troubled,
                     "I5: a value that is gone fails with %s", mt_code_name(r->code));
         return;
