@@ -91,7 +91,8 @@ enum mt_limit {
     MT_TRAIN_START_MS          = 60 * 1000, /* from asking for a worker until it has loaded model and data */
     MT_TRAIN_RETURN_MS         = 10 * 1000, /* from asking a spare for a sign of life until it is killed */
     MT_TRAIN_GATHER_MS         = 250,       /* at a run's start, for workers beyond the fewest that will do */
-    MT_TRAIN_HUNG_MS           = 1000,      /* a worker shows nothing for so long, and for 5 median steps: it hangs */
+    MT_TRAIN_HUNG_MS           = 900,       /* a worker shows nothing for so long, and for 5 median steps: it hangs; with a
+                                               look and a replacement it is back within 1 s */
     MT_TRAIN_JOIN_MS           = 3000,      /* the same before the first step of a generation */
     MT_TRAIN_FIRST_MS          = 60 * 1000, /* the same before the run's first: who knows how long its steps take */
     MT_TRAIN_SILENT_MS         = 60 * 1000, /* for so long a worker may read or write a checkpoint, while all wait */

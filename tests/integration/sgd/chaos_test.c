@@ -7,8 +7,8 @@
  *   CHAOS_BLOWS=1000 CHAOS_SEED=7 ... chaos       as many as one likes (scripts/chaos_train.sh)
  *
  * A second process deals the blows at random moments, since nothing in the run may decide when: it reads the workers' pids
- * from a file that all map, where each worker notes itself as soon as its setup begins. Of each pid it takes a pidfd first and then looks whether the pid is still
- * noted, so a number that was used again is never hit.
+ * from a file that all map, where each worker notes itself as soon as its setup begins. Of each pid it takes a pidfd first and
+ * then looks whether the pid is still noted, so a number that was used again is never hit.
  *
  * Thread: the driver's main one.
  */
