@@ -2,10 +2,10 @@
  *
  * board.h - where rank 0 of a group tells the driver what happens, without a message.
  *
- *   region:  0                                           SGD_BOARD_SIZE
- *            +------+--------+-------------------------+------------------
- *            | head | pulses | notes, a ring of them   | the group
- *            +------+--------+-------------------------+------------------
+ *   region:  0                                                   SGD_BOARD_SIZE
+ *            +------+--------+-------------------------+-------+------------------
+ *            | head | pulses | notes, a ring of them   | tails | the group
+ *            +------+--------+-------------------------+-------+------------------
  *
  * One writer at a time: rank 0 of the living generation. A new generation is formed only when the last one's members
  * are dead or back, so the writer changes between notes. A note counts once `head` is past it; what a writer left half
@@ -16,11 +16,17 @@
 
 #include "core/base/limits.h"
 #include "core/base/status.h"
+#include "sgd/tail.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { SGD_BOARD_SIZE = 64 * 1024, SGD_NOTE_TEXT = 224, SGD_NOTE_VALUES = 16 };
+enum {
+    SGD_BOARD_SIZE = 128 * 1024,
+    SGD_NOTE_TEXT = 224,
+    SGD_NOTE_VALUES = 16,
+    SGD_HANDS_MAX = MT_GROUP_MEMBERS_MAX + MT_TRAIN_SPARES_MAX,
+};
 
 enum sgd_note_kind {
     SGD_NOTE_BEGUN,   /* the state was begun or loaded */
@@ -63,6 +69,9 @@ void sgd_board_post(struct sgd_board *board, struct sgd_note *note);
 bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note);
 
 struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank);
+
+/* Where the worker of a place (SGD_HANDS_MAX of them) leaves what it printed last. */
+struct sgd_tail *sgd_board_tail(struct sgd_board *board, uint32_t place);
 
 /* The driver's: asks the workers to stop after the present step. */
 void sgd_board_stop(struct sgd_board *board);

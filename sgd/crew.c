@@ -23,7 +23,8 @@ struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew)
                               .hired_ns = sgd_now_ns()};
     hand->actor = manta_actor_new(SGD_WORKER_TYPE, &opts,
                                   MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_str(crew->op),
-                                             crew->config, manta_ref_arg(crew->lent), manta_u64(crew->region)));
+                                             crew->config, manta_ref_arg(crew->lent), manta_u64(crew->region),
+                                             manta_u64((uint64_t)(hand - crew->hands))));
     hand->ready = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS);
     return hand;
 }

@@ -11,9 +11,10 @@
 #ifndef SGD_CREW_H
 #define SGD_CREW_H
 
+#include "sgd/board.h"
 #include "sgd/run.h"
 
-enum { SGD_HANDS_MAX = MT_GROUP_MEMBERS_MAX + MT_TRAIN_SPARES_MAX, SGD_NO_RANK = -1, SGD_UNTOLD = -2 };
+enum { SGD_NO_RANK = -1, SGD_UNTOLD = -2 };
 
 enum sgd_hand_state { SGD_HAND_FREE, SGD_HAND_STARTING, SGD_HAND_READY, SGD_HAND_DEAD };
 

@@ -40,6 +40,8 @@ static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
     }
     fit->last_death = hand->death;
     fit->last_rank = hand->rank;
+    sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)), fit->last_words,
+                  sizeof fit->last_words);
     if (!hand->was_ready)
         fit->failed_starts++;
     sgd_fit_tell_lost(fit, hand);
@@ -74,8 +76,8 @@ static manta_status give_up(struct sgd_fit *fit, manta_error *e)
     else
         snprintf(what, sizeof what, "failure %d, failure.max_failures is %d", fit->failures,
                  fit->opts->failure.max_failures);
-    snprintf(e->message, sizeof e->message, "training \"%.60s\" was given up (%s); the last, rank %d: %.250s", name, what,
-             fit->last_rank, fit->last_death.message);
+    snprintf(e->message, sizeof e->message, "training \"%.40s\" was given up (%s); the last, rank %d: %.150s%s%.120s", name,
+             what, fit->last_rank, fit->last_death.message, fit->last_words[0] ? "; it printed last: " : "", fit->last_words);
     return e->code = MANTA_EWORKER_DIED;
 }
 

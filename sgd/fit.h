@@ -49,6 +49,7 @@ struct sgd_fit {
     int                   failed_starts; /* that died before they had started, in a row */
     manta_error           last_death;
     int                   last_rank;
+    char                  last_words[SGD_TEXT_BYTES]; /* that the last one who died has printed */
     uint64_t              cursor; /* of the board */
     uint64_t              reported_step; /* of the last report of progress, and when */
     int64_t               reported_ns;

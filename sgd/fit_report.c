@@ -41,10 +41,12 @@ void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand)
 
 void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand)
 {
-    char            text[SGD_TEXT_BYTES];
+    char            text[2 * SGD_TEXT_BYTES], last[SGD_TEXT_BYTES];
     int             pid = hand->info.pid ? hand->info.pid : hand->death.pid;
     manta_sgd_event event = {.kind = MANTA_SGD_LOST, .rank = hand->rank, .pid = pid, .step = -1};
-    snprintf(text, sizeof text, "lost pid=%d rank=%d: %.180s", pid, hand->rank, hand->death.message);
+    sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)), last, sizeof last);
+    snprintf(text, sizeof text, "lost pid=%d rank=%d: %.180s%s%s", pid, hand->rank, hand->death.message,
+             last[0] ? "; it printed last: " : "", last);
     emit(fit, &event, text);
 }
 
@@ -211,9 +213,9 @@ void sgd_fit_close_recovery(struct sgd_fit *fit)
         return;
     manta_sgd_recovery out = {.detected_ns = r->detected_ns, .step = (int64_t)r->going.step, .lost = r->lost};
     out.abort_s = lap(&mark, r->back_ns);
-    out.place_s = lap(&mark, r->placed_ns);
     out.start_s = lap(&mark, began);
     out.load_s = lap(&mark, loaded);
+    out.place_s = lap(&mark, r->placed_ns);
     out.sync_s = lap(&mark, r->going.synced_ns);
     out.step_s = lap(&mark, r->going.time_ns);
     out.total_s = (double)(mark - r->detected_ns) * 1e-9;
@@ -222,9 +224,9 @@ void sgd_fit_close_recovery(struct sgd_fit *fit)
     if (out.total_s > fit->result.slowest_s)
         fit->result.slowest_s = out.total_s;
     snprintf(text, sizeof text,
-             "recovered in %.1f ms at step=%lld (abort %.1f place %.1f start %.1f load %.1f sync %.1f step %.1f)",
-             out.total_s * 1e3, (long long)out.step, out.abort_s * 1e3, out.place_s * 1e3, out.start_s * 1e3,
-             out.load_s * 1e3, out.sync_s * 1e3, out.step_s * 1e3);
+             "recovered in %.1f ms at step=%lld (abort %.1f start %.1f load %.1f place %.1f sync %.1f step %.1f)",
+             out.total_s * 1e3, (long long)out.step, out.abort_s * 1e3, out.start_s * 1e3, out.load_s * 1e3,
+             out.place_s * 1e3, out.sync_s * 1e3, out.step_s * 1e3);
     manta_sgd_event event = {.kind = MANTA_SGD_RECOVERED, .rank = -1, .step = out.step, .recovery = &out};
     emit(fit, &event, text);
 }

@@ -137,9 +137,9 @@ typedef struct manta_sgd_recovery {
     int64_t step;        /* the first that was completed afterwards */
     int     lost;        /* workers that had died */
     double  abort_s;     /* until all survivors were back from their collective */
+    double  start_s;     /* until the replacement's process ran; 0: it was there already, or came later */
+    double  load_s;      /* until it had data and model; 0: as before */
     double  place_s;     /* until everybody had the new generation's orders */
-    double  start_s;     /* until the replacement's process ran; 0: it was there already */
-    double  load_s;      /* until it had data and model; 0: it had before */
     double  sync_s;      /* until all had joined, and the same state */
     double  step_s;      /* that step itself */
     double  total_s;     /* all of them together */

@@ -2,7 +2,7 @@
  *
  * run.h - what the driver of a training run and its workers say to each other.
  *
- *   actor "manta_sgd_worker" (run, operator's name, its config, lent data, region)   loads everything; holds no rank
+ *   actor "manta_sgd_worker" (run, operator's name, its config, lent data, region, its place)   loads everything; holds no rank
  *       ready ()                                -> sgd_ready
  *       train (generation, rank, members)       -> sgd_outcome: joins, gets the state, steps until the run is done or
  *                                                  the generation is over

@@ -28,7 +28,7 @@ int64_t sgd_watch_limit_ns(const struct sgd_watch *watch)
     uint32_t count = watch->step_count < SGD_WATCH_STEPS ? watch->step_count : SGD_WATCH_STEPS;
     if (count == 0)
         return MT_TRAIN_FIRST_MS * MS; /* who knows how long a step of this model takes */
-    int64_t steps = 5 * median(watch->step_ns, count), least = watch->has_stepped ? MT_TRAIN_HUNG_MS : MT_TRAIN_RETURN_MS;
+    int64_t steps = 5 * median(watch->step_ns, count), least = watch->has_stepped ? MT_TRAIN_HUNG_MS : MT_TRAIN_JOIN_MS;
     return steps > least * MS ? steps : least * MS;
 }
 

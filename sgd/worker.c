@@ -129,6 +129,8 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
     if (manta_region_open(0, argv[4].u, &w->region, e) != MANTA_OK)
         return mt_error(e->code, 0, e->message);
     w->board = sgd_board_of(w->region.data);
+    if (argv[5].u < SGD_HANDS_MAX)
+        sgd_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
     return operator_load(w, argv[1].y.data);
 }
 
@@ -435,7 +437,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     return manta_return_bytes(c, &out, sizeof out);
 }
 
-MANTA_ACTOR(manta_sgd_worker, "ysyru", worker_new, worker_free, {"ready", ">y", worker_ready},
+MANTA_ACTOR(manta_sgd_worker, "ysyruu", worker_new, worker_free, {"ready", ">y", worker_ready},
             {"train", "uuu>y", worker_train});
 
 /* What a BLAS library reads when it is loaded, which is before this: it counts for the processes that the driver has

@@ -12,6 +12,7 @@
 #include "clients/cli/train/job.h"
 #include "clients/cli/train/log.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int on_event(void *user, const manta_sgd_event *event)
@@ -90,24 +91,34 @@ static int train(struct job *job, const struct words *words)
     return 0;
 }
 
+/* 0: go on; else the exit status. Wrong words need no cluster; a process for workers gets none. */
+static int prepare(struct job *job, int argc, char **argv, struct words *words)
+{
+    if (getenv("MANTA_ROLE"))
+        return 0;
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        exit(usage(stdout, 0));
+    if (words_read(job, argc, argv, words))
+        return 0;
+    if (!job->error[0])
+        return usage(stderr, 2);
+    fprintf(stderr, "manta train: %s\n", job->error);
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
     static struct job job;
     struct words      words = {0};
     manta_error       e;
-    int               status = 2;
+    int               status = prepare(&job, argc, argv, &words);
 
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return usage(stdout, 0); /* before manta_init, which would start a cluster */
-    if (manta_init(&argc, &argv, NULL, &e))
-        return manta_perror(&e), 1;
-    if (words_read(&job, argc, argv, &words))
-        status = words.is_check ? 0 : train(&job, &words);
-    else if (job.error[0])
-        fprintf(stderr, "manta train: %s\n", job.error);
-    else
-        usage(stderr, 2);
+    if (status == 0 && !words.is_check) {
+        if (manta_init(&argc, &argv, NULL, &e))
+            return manta_perror(&e), 1;
+        status = train(&job, &words);
+        manta_shutdown();
+    }
     job_fini(&job);
-    manta_shutdown();
     return status;
 }

@@ -122,6 +122,10 @@ static manta_status line_train(manta_sgd *t, void *self, const manta_batch *b)
     ledger_note(m, b);
     if (m->slow_us)
         usleep((useconds_t)m->slow_us);
+    if (manta_sgd_conf_str(t, "crash", NULL)) {
+        fprintf(stderr, "the well is %s\n", manta_sgd_conf_str(t, "crash", NULL));
+        raise(SIGKILL);
+    }
     if (m->poison >= 0 && b->sample <= (uint64_t)m->poison && (uint64_t)m->poison < b->sample + (uint64_t)b->count)
         m->g[1] = (float)NAN;
     if (manta_sgd_conf_str(t, "unknown", NULL))
@@ -501,6 +505,18 @@ static void not_finite(void)
     data_clear();
 }
 
+/* The error of a run that was given up has the last words of the one that died. */
+static void last_words(void)
+{
+    data_make();
+    manta_sgd_opts opts = options(1, 1);
+    config_set(1, "crash", "poisoned");
+    opts.failure.max_failures = 2;
+    refused(&opts, "line", MANTA_EWORKER_DIED, "max_failures is 2");
+    refused(&opts, "line", MANTA_EWORKER_DIED, "it printed last: the well is poisoned");
+    data_clear();
+}
+
 static void bad_numbers(void)
 {
     data_make();
@@ -550,6 +566,7 @@ static const struct test_case cases[] = {
     {"keeps_the_best_and_stops_early", keeps_the_best_and_stops_early, TWO_CPUS},
     {"bad_operators", bad_operators, TWO_CPUS},
     {"not_finite", not_finite, TWO_CPUS},
+    {"last_words", last_words, TWO_CPUS},
     {"bad_numbers", bad_numbers, TWO_CPUS},
     {"another_checkpoint", another_checkpoint, TWO_CPUS},
     {NULL, NULL, {0}, false, 0},

@@ -85,7 +85,7 @@ static void before_the_first_step_there_is_more_time(void **state)
     begin(2);
     assert_int_equal(work(2, 0, 2000, 50), 0);
     sgd_watch_begin(&watch, now, 2, pulses); /* the next generation: the steps are known, the way to the first is not */
-    assert_int_equal(work(2, 3, MT_TRAIN_RETURN_MS - 100, 50), 0);
+    assert_int_equal(work(2, 3, MT_TRAIN_JOIN_MS - 100, 50), 0);
     assert_int_equal(work(2, 3, 300, 50), 3);
 }
 
