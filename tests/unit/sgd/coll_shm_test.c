@@ -49,7 +49,7 @@ static int life_heap(struct coll_crew *crew, uint32_t rank, void *arg)
         return 2;
     for (int round = 0; round < 30; round++) {
         float *in = round % 3 == 2 && rank == 0 ? own : shared, *out = round % 2 ? in : round % 3 ? result : own;
-        struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = COUNT - (size_t)round, .in = in + 1, .out = out + 1};
+        struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = COUNT - 1 - (size_t)round, .in = in + 1, .out = out + 1};
         for (size_t i = 0; i < COUNT; i++)
             in[i] = (float)((i + rank + (size_t)round) % 1000);
         if (coll_shm_run(&g, &call).code)
