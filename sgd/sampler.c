@@ -42,6 +42,8 @@ uint64_t sgd_sampler_record(const struct sgd_sampler *sampler, uint64_t sample)
     uint64_t key = mix(mix(sampler->seed) + sgd_sampler_epoch(sampler, sample) + 0x9e3779b97f4a7c15u);
     uint64_t index = sample % sampler->records;
     unsigned half = half_bits(sampler->records);
+    if (sampler->in_order)
+        return index;
     do
         index = feistel(index, half, key);
     while (index >= sampler->records);

@@ -16,11 +16,14 @@
 #include "core/base/limits.h"
 #include "core/base/status.h"
 
+#include <stdbool.h>
+
 struct sgd_sampler {
     uint64_t seed;
     uint64_t records;     /* in the data set; > 0 */
     uint32_t vranks;      /* > 0 */
     uint32_t micro_batch; /* samples of one virtual rank in one step; > 0 */
+    bool     in_order;    /* no permutation: the records as they stand */
 };
 
 /* The record at position `sample` of the run. */

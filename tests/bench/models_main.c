@@ -147,7 +147,7 @@ static mt_status trainer_make(const struct job *job, struct sgd_trainer *trainer
     uint32_t batch = job->of->batch ? job->of->batch : options.batch;
     struct sgd_trainer_config config = {.ops = job->ops, .train = &job->train, .seed = 1, .vranks = options.workers,
                                         .micro_batch = batch, .epochs = job->of->batch ? 1000 : 1,
-                                        .rate = job->of->rate};
+                                        .optimizer.rate = job->of->rate};
     MT_TRY(job->of->make(job->ops, batch, &config.model));
     mt_status st = sgd_trainer_init(trainer, &config);
     if (st.code != 0)

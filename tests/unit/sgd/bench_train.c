@@ -126,10 +126,10 @@ static void options_read(int argc, char **argv, struct options *options)
             options->hidden = (uint32_t)value;
             break;
         case 'r':
-            trainer->rate = (float)value;
+            trainer->optimizer.rate = (float)value;
             break;
         case 'd':
-            trainer->decay = (float)value;
+            trainer->optimizer.decay = (float)value;
             break;
         case 'v':
             trainer->vranks = (uint32_t)value;
@@ -138,7 +138,7 @@ static void options_read(int argc, char **argv, struct options *options)
             trainer->micro_batch = (uint32_t)value;
             break;
         case 'u':
-            trainer->warmup = (uint64_t)value;
+            trainer->optimizer.warmup = (uint64_t)value;
             break;
         case 's':
             trainer->seed = (uint64_t)value;
@@ -152,7 +152,7 @@ static void options_read(int argc, char **argv, struct options *options)
 int main(int argc, char **argv)
 {
     struct options options = {
-        .trainer = {.seed = 1, .vranks = 8, .micro_batch = 8, .epochs = 5, .rate = 0.02f},
+        .trainer = {.seed = 1, .vranks = 8, .micro_batch = 8, .epochs = 5, .optimizer.rate = 0.02f},
         .workers = 1,
         .hidden = 256};
     struct k_config kernels = {.kind = K_CPU};

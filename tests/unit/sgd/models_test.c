@@ -157,7 +157,7 @@ static struct sgd_trainer trainer_make(struct board *board)
 {
     struct sgd_trainer trainer;
     struct sgd_trainer_config config = {.ops = kernels(K_CPU), .train = &board->set, .seed = 9, .vranks = VRANKS,
-                                        .micro_batch = MICRO, .epochs = EPOCHS, .rate = board->kind->rate};
+                                        .micro_batch = MICRO, .epochs = EPOCHS, .optimizer.rate = board->kind->rate};
     config.model = board->kind->make(config.ops, RECORDS);
     assert_int_equal(sgd_trainer_init(&trainer, &config).code, MT_OK);
     return trainer;
