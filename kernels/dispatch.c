@@ -28,12 +28,12 @@
     static mt_status k_conv_forward_##t(struct k_stream *stream, const struct k_conv *conv)                  \
     {                                                                                                        \
         (void)stream;                                                                                        \
-        return k_conv_forward_by(gemm_entry, conv);                                                          \
+        return k_conv_forward_by_##v(gemm_entry, conv);                                                       \
     }                                                                                                        \
     static mt_status k_conv_backward_##t(struct k_stream *stream, const struct k_conv *conv)                 \
     {                                                                                                        \
         (void)stream;                                                                                        \
-        return k_conv_backward_by(gemm_entry, conv);                                                         \
+        return k_conv_backward_by_##v(gemm_entry, conv);                                                      \
     }                                                                                                        \
     static mt_status k_attention_forward_##t(struct k_stream *stream, const struct k_attention *attention)   \
     {                                                                                                        \

@@ -2,12 +2,20 @@
  *
  * k_conv_cpu.c - convolution as matrix products over copied neighbourhoods, one picture after the other.
  *
- * Owns nothing. Thread: any. A picture's neighbourhoods (a row of kernel * kernel * channels for each output) fit into
- * the second-level cache; those of a batch would not.
+ * Owns nothing. Thread: any. Built for each width of vectors, like k_vector_cpu.c. A picture's neighbourhoods (a row of
+ * kernel * kernel * channels for each output) fit into the second-level cache; those of a batch would not.
  */
+#include "kernels/k_lanes.h"
 #include "kernels/k_private.h"
 
 #include <string.h>
+
+#ifndef K_BUILD
+#define K_BUILD plain
+#endif
+#define PASTE_(a, b) a##_##b
+#define PASTE(a, b)  PASTE_(a, b)
+#define ENTRY(name)  PASTE(name, K_BUILD)
 
 struct sizes {
     size_t rows, cols, count; /* of the output: one picture */
@@ -25,18 +33,32 @@ static struct sizes sizes_of(const struct k_conv *conv)
     return s;
 }
 
-size_t k_conv_work(const struct k_conv *conv)
-{
-    struct sizes s = sizes_of(conv);
-    return s.count * s.depth;
-}
-
 /* The part of a run that lies inside of the picture, for the output column j: [first, last) of kernel columns. */
 static void inside(const struct k_conv *conv, size_t j, size_t *out_first, size_t *out_last)
 {
     size_t end = conv->width + conv->pad;
     *out_first = j < conv->pad ? conv->pad - j : 0;
     *out_last = j + conv->kernel > end ? end - j : conv->kernel;
+}
+
+/* Runs are short: a call of memcpy would cost more than the copy. */
+static inline __attribute__((always_inline)) void copy(float *restrict to, const float *restrict from, size_t count)
+{
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        k_lanes v = k_load(from + i);
+        k_store(to + i, v);
+    }
+    for (; i < count; i++) {
+        to[i] = from[i];
+        __asm__("" ::: "memory"); /* or the compiler makes it a call of memcpy again */
+    }
+}
+
+static inline __attribute__((always_inline)) void add_up(float *restrict to, const float *restrict from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] += from[i];
 }
 
 /* Copies neighbourhoods out of a picture, or adds them back into one. */
@@ -55,15 +77,15 @@ static void neighbours(const struct k_conv *conv, const struct sizes *s, float *
                 if (row >= conv->height)
                     continue;
                 float *restrict at = picture + (row * conv->width + j + first - conv->pad) * channels;
-                if (!adds)
-                    memcpy(run + first * channels, at, (last - first) * channels * sizeof *at);
+                size_t count = (last - first) * channels;
+                if (adds)
+                    add_up(at, run + first * channels, count);
                 else
-                    for (size_t c = 0; c < (last - first) * channels; c++)
-                        at[c] += run[first * channels + c];
+                    copy(run + first * channels, at, count);
             }
 }
 
-mt_status k_conv_forward_by(k_gemm_entry *gemm, const struct k_conv *conv)
+mt_status ENTRY(k_conv_forward_by)(k_gemm_entry *gemm, const struct k_conv *conv)
 {
     struct sizes s = sizes_of(conv);
     size_t in = conv->height * conv->width * conv->channels_in, out = s.count * conv->channels_out;
@@ -74,7 +96,7 @@ mt_status k_conv_forward_by(k_gemm_entry *gemm, const struct k_conv *conv)
                                  .b_transposed = true, .beta = 1.0f, .a = conv->work, .b = conv->weight, .c = y};
         neighbours(conv, &s, (float *)(uintptr_t)(conv->x + b * in), conv->work, false);
         for (size_t i = 0; i < s.count; i++)
-            memcpy(y + i * conv->channels_out, conv->bias, conv->channels_out * sizeof *y);
+            copy(y + i * conv->channels_out, conv->bias, conv->channels_out);
         MT_TRY(gemm(NULL, &product));
     }
     return mt_ok();
@@ -83,11 +105,10 @@ mt_status k_conv_forward_by(k_gemm_entry *gemm, const struct k_conv *conv)
 static void bias_add_up(const float *restrict dy, size_t rows, size_t channels, float *restrict dbias)
 {
     for (size_t i = 0; i < rows; i++)
-        for (size_t c = 0; c < channels; c++)
-            dbias[c] += dy[i * channels + c];
+        add_up(dbias, dy + i * channels, channels);
 }
 
-mt_status k_conv_backward_by(k_gemm_entry *gemm, const struct k_conv *conv)
+mt_status ENTRY(k_conv_backward_by)(k_gemm_entry *gemm, const struct k_conv *conv)
 {
     struct sizes s = sizes_of(conv);
     size_t in = conv->height * conv->width * conv->channels_in, out = s.count * conv->channels_out;

@@ -52,6 +52,12 @@ static void backward(const struct k_conv *c, const struct term *t)
         c->dx[t->x] += c->dy[t->y] * c->weight[t->weight];
 }
 
+size_t k_conv_work(const struct k_conv *c)
+{
+    size_t rows = c->height + 2 * c->pad - c->kernel + 1, cols = c->width + 2 * c->pad - c->kernel + 1;
+    return rows * cols * c->kernel * c->kernel * c->channels_in; /* all neighbourhoods of one picture */
+}
+
 static size_t outputs(const struct k_conv *c)
 {
     return c->batch * (c->height + 2 * c->pad - c->kernel + 1) * (c->width + 2 * c->pad - c->kernel + 1) *

@@ -348,10 +348,12 @@ mt_status ENTRY(k_adamw_update)(struct k_stream *stream, const struct k_adamw *a
     (void)stream;
     for (size_t i = 0; i < a->count; i++) {
         float g = grads[i];
-        mean[i] = beta1 * mean[i] + (1.0f - beta1) * g;
-        square[i] = beta2 * square[i] + (1.0f - beta2) * g * g;
-        float step = mean[i] * mean_scale / (sqrtf(square[i] * square_scale) + epsilon);
-        params[i] -= rate * (step + decay * params[i]);
+        float m = beta1 * mean[i] + (1.0f - beta1) * g, s = beta2 * square[i] + (1.0f - beta2) * g * g;
+        m = fabsf(m) < K_MOMENT_MIN ? 0.0f : m;
+        s = s < K_MOMENT_MIN ? 0.0f : s;
+        mean[i] = m;
+        square[i] = s;
+        params[i] -= rate * (m * mean_scale / (sqrtf(s * square_scale) + epsilon) + decay * params[i]);
     }
     return mt_ok();
 }

@@ -32,12 +32,10 @@ mt_status k_attention_backward_by(const struct k_attention_code *code, const str
 mt_status k_attention_forward_reference(struct k_stream *stream, const struct k_attention *attention);
 mt_status k_attention_backward_reference(struct k_stream *stream, const struct k_attention *attention);
 
-mt_status k_conv_forward_by(k_gemm_entry *gemm, const struct k_conv *conv);
-mt_status k_conv_backward_by(k_gemm_entry *gemm, const struct k_conv *conv);
 mt_status k_conv_forward_reference(struct k_stream *stream, const struct k_conv *conv);
 mt_status k_conv_backward_reference(struct k_stream *stream, const struct k_conv *conv);
 
-/* These entries exist once per build of k_vector_cpu.c and k_layers_cpu.c; `v` names the build. */
+/* These entries exist once per build of k_vector_cpu.c, k_layers_cpu.c and k_conv_cpu.c; `v` names the build. */
 #define K_VECTOR_DECLARE(v)                                                                                  \
     mt_status k_unpack_##v(struct k_stream *, const uint8_t *, float *, size_t, float, float);               \
     mt_status k_bias_add_##v(struct k_stream *, float *, const float *, size_t, size_t);                     \
@@ -63,6 +61,8 @@ mt_status k_conv_backward_reference(struct k_stream *stream, const struct k_conv
     void k_softmax_causal_##v(float *, size_t, size_t, size_t, size_t, float, float *);                      \
     void k_softmax_causal_backward_##v(float *, float *, size_t, size_t, size_t, size_t, float, const float *, \
                                        const float *);                                                       \
+    mt_status k_conv_forward_by_##v(k_gemm_entry *, const struct k_conv *);                                  \
+    mt_status k_conv_backward_by_##v(k_gemm_entry *, const struct k_conv *);                                 \
     float k_dot_##v(const float *, const float *, size_t)
 
 K_VECTOR_DECLARE(plain);

@@ -46,6 +46,10 @@ static inline size_t k_gemm_ldc(const struct k_gemm *g)
     return (size_t)(g->ldc ? g->ldc : g->n);
 }
 
+/* What an optimizer keeps and is smaller than this becomes 0: a value that nothing feeds would shrink into the denormal
+ * numbers, each of which costs a hundred times a normal one. */
+#define K_MOMENT_MIN 1e-30f
+
 /* velocity = momentum velocity + gradient + decay parameter;  parameter -= rate velocity. */
 struct k_sgd {
     float       *params, *velocity; /* in place */

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers_torch.py [--workers N] [--batch N] [--seconds S] [CASE...] - how fast torch trains the models of `manta bench --train`.
+# peers_torch.py [--workers N] [--batch N] [--seconds S] [CASE...] - how fast torch trains the models of `manta bench --models`.
 #
 #   mlp   784-256-10 on Fashion-MNIST                          samples/s
 #   cnn   conv 32, conv 64, max 2x2, dense 128, 10 on the same samples/s
 #   gpt   GPT-2, 6 layers, 256 wide, 8 heads, 256 positions, 256 bytes of vocabulary  tokens/s
 #
 # DistributedDataParallel over gloo, each worker one process of one thread, as torch's documentation has it: the whole
-# data set in memory as tensors, a shuffled permutation per epoch, SGD with momentum (AdamW for gpt). Prints one JSON
-# object per case: {"id", "value", "unit", "accuracy" or "loss"}. Needs torch and numpy (scripts/peers.sh makes an
-# environment for them); reads the data of Debian's dataset-fashion-mnist.
+# data set in memory as tensors, a shuffled permutation, SGD with momentum 0.9, the rate falling as half a cosine. One
+# epoch of mlp and cnn, then their accuracy; some seconds of gpt. The steps of ours: same samples a step, same optimizer,
+# float32. Prints one JSON object per case: {"id", "value", "unit", "accuracy" or "loss"}. Needs torch and numpy
+# (scripts/peers.sh makes an environment for them); reads the data of Debian's dataset-fashion-mnist.
 import argparse
 import gzip
 import json
+import math
 import os
 import socket
 import sys
@@ -131,33 +133,28 @@ def measure(case, args, rank):
     from torch.nn.parallel import DistributedDataParallel
 
     torch.manual_seed(1)
-    if case == "gpt":
-        inputs, labels = text(args.text), None
-        model, batch = gpt(), GPT_BATCH
-    else:
-        inputs, labels = fashion("train")
-        model, batch = (mlp if case == "mlp" else cnn)(), args.batch
+    is_gpt = case == "gpt"
+    inputs, labels = (text(args.text), None) if is_gpt else fashion("train")
+    model, batch = (gpt(), GPT_BATCH) if is_gpt else ((mlp if case == "mlp" else cnn)(), args.batch)
     parallel = DistributedDataParallel(model)
-    make = torch.optim.AdamW if case == "gpt" else torch.optim.SGD
-    optimizer = make(parallel.parameters(), **({"lr": 6e-4} if case == "gpt" else {"lr": 0.02, "momentum": 0.9}))
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.05 if is_gpt else 0.02, momentum=0.9)
+    total = len(inputs) // args.workers // batch
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5 + 0.5 * math.cos(math.pi * step / total))
     step = step_function(case, parallel, optimizer, inputs, labels)
-    steps, epoch, begun, loss = 0, 0, 0.0, None
-    stop = torch.zeros(1)
-    while not stop:
-        for picked in batches(len(inputs), batch, rank, args.workers, epoch):
-            if steps == WARMUP_STEPS:
-                begun = time.monotonic()
-            loss = step(picked)
-            steps += 1
-            if steps > WARMUP_STEPS and steps % 10 == 0:
-                stop.fill_(float(time.monotonic() - begun > args.seconds))
-                torch.distributed.broadcast(stop, 0)  # all leave at the same step
-                if stop:
-                    break
-        epoch += 1
-    units = (steps - WARMUP_STEPS) * batch * args.workers / (time.monotonic() - begun)
+    begun, loss, stop = 0.0, None, torch.zeros(1)
+    for steps, picked in enumerate(batches(len(inputs), batch, rank, args.workers, 0)):
+        if steps == WARMUP_STEPS:
+            begun = time.monotonic()
+        loss = step(picked)
+        schedule.step()
+        if is_gpt and steps > WARMUP_STEPS:
+            stop.fill_(float(time.monotonic() - begun > args.seconds))
+            torch.distributed.broadcast(stop, 0)  # all leave at the same step
+            if stop:
+                break
+    units = (steps + 1 - WARMUP_STEPS) * batch * args.workers / (time.monotonic() - begun)
     row = {"id": f"torch_{case}", "value": units, "unit": "samples/s"}
-    if case == "gpt":
+    if is_gpt:
         row.update(value=units * 256, unit="tokens/s", loss=float(loss.detach()))
     else:
         test_inputs, test_labels = fashion("t10k")
@@ -183,7 +180,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--seconds", type=float, default=8, help="of gpt")
     parser.add_argument("--text", help="of gpt; any file of some megabytes of text")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="mlp, cnn, gpt (with --text)")
     args = parser.parse_args()

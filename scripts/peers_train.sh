@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers_train.sh - all-reduce of Manta beside Open MPI's and torch's gloo, on this machine, in one run; `peers.sh --train`
-# calls it.
+# peers_train.sh - all-reduce of Manta beside Open MPI's and torch's gloo, and its models beside torch's, on this machine, in
+# one run; `peers.sh --train` calls it.
 #
 # Open MPI comes from Debian (openmpi-bin, libopenmpi-dev; installed here where we are root), torch as CPU wheel from its own
 # index, else as PyPI has it (with 4 GB of CUDA), in build/peers/train. A peer that can't be had is named and left out. Two
@@ -49,3 +49,14 @@ have_torch() {
     fi
     build/release/bin/manta-bench-train -c -o json
 } | python3 scripts/peers_train.py
+
+# The models: our rows, then torch's, one JSON object a line. GPT-2 reads the sources of this tree as its text.
+echo "models:"
+scripts/build.sh release manta-bench-models >&2
+find . -path ./build -prune -o -name '*.[ch]' -print | sort | xargs cat >"$run_dir/text"
+build/release/bin/manta-bench-models -o json -t "$run_dir/text"
+if "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null || "$venv/bin/pip" install --quiet --no-input numpy >&2; then
+    "$venv/bin/python" scripts/peers_torch.py --text "$run_dir/text" || missing "torch's models (their run failed)"
+else
+    missing "torch's models (torch or numpy could not be installed from PyPI)"
+fi
