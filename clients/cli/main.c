@@ -36,6 +36,7 @@ static const struct option_row options[CLI_OPTIONS] = {
     [CLI_OPT_NUM_GPUS] = {"num-gpus", 0, "N", "likewise; default: none"},
     [CLI_OPT_RESOURCES] = {"resources", 0, "NAME=N,...", "resources of your own"},
     [CLI_OPT_STORE_MEMORY] = {"store-memory", 0, "BYTES", "limit of the object store; default: 30% of the memory"},
+    [CLI_OPT_JOB_MEMORY] = {"job-memory", 0, "BYTES", "of the object store for one job; default: all of it"},
     [CLI_OPT_OUTPUT] = {"output", 'o', "FORMAT", "table (default), wide or json"},
     [CLI_OPT_NAME] = {"name", 0, "NAME", "of the job, for people"},
     [CLI_OPT_NAMESPACE] = {"namespace", 0, "NAME", "of the actor's name; default: \"default\""},
@@ -53,7 +54,7 @@ static const struct option_row options[CLI_OPTIONS] = {
 #define BIT(name) (UINT32_C(1) << CLI_OPT_##name)
 #define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE))
 #define LOOK      (PLACE | BIT(OUTPUT) | BIT(FILTER) | BIT(LIMIT))
-#define NODE      (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY))
+#define NODE      (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY) | BIT(JOB_MEMORY))
 
 enum verb_kind {
     PLAIN,

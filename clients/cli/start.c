@@ -113,6 +113,7 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f)
     add(&a, "--num-gpus", args->values[CLI_OPT_NUM_GPUS]);
     add(&a, "--resources", args->values[CLI_OPT_RESOURCES]);
     add(&a, "--store-memory", args->values[CLI_OPT_STORE_MEMORY]);
+    add(&a, "--job-memory", args->values[CLI_OPT_JOB_MEMORY]);
     return cli_daemon_start(a.list, log_file, &f->daemons[CLI_DAEMON_RAYLET], NULL, 0);
 }
 

@@ -88,6 +88,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
         return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process");
     if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0)
         return lib_error(e, MANTA_EINVAL, "manta_init: num_cpus, num_gpus, store_memory and timeout_ms can't be negative");
+    if (o->job_memory < 0 || (o->job_memory && o->job_memory < 1 << 20))
+        return lib_error(e, MANTA_EINVAL, "manta_init: job_memory is 0 or at least 1 MiB");
     if (o->name_space && strlen(o->name_space) >= sizeof lib.name_space)
         return lib_error(e, MANTA_EINVAL, "manta_init: name_space has at most %d letters", CTL_NAME_SIZE - 1);
     if (!lib_output_choose(o->log_to_driver))
