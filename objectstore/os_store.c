@@ -185,7 +185,8 @@ static mt_status job_full(struct os_store *store, uint32_t job, uint64_t size, c
     return mt_error(MT_ESTORE_FULL, EDQUOT, "object store: quota of the job");
 }
 
-/* Makes *target fit into what the job has left, which may close idle segments of its own. ESTORE_FULL: not even `least` does. */
+/* Makes *target fit into what the job has left, which may close idle segments of its own. ESTORE_FULL: `least` does
+ * not fit. */
 static mt_status fit_quota(struct os_store *store, uint32_t job, uint64_t least, uint64_t *target, char *text,
                            struct os_actions *actions)
 {
