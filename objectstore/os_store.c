@@ -142,7 +142,8 @@ static struct os_segment *find_coldest(const struct os_store *store, uint32_t jo
 {
     struct os_segment *coldest = NULL;
     for (struct os_segment *segment = store->first; segment; segment = segment->next)
-        if (os_segment_is_warm(segment) && (job == 0 || segment->job == job) && (!coldest || segment->idle_since_ms < coldest->idle_since_ms))
+        if (os_segment_is_warm(segment) && (job == 0 || segment->job == job) &&
+            (!coldest || segment->idle_since_ms < coldest->idle_since_ms))
             coldest = segment;
     return coldest;
 }
