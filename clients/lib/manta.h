@@ -39,6 +39,9 @@ typedef struct manta_init_opts {
     double      num_cpus;  /* private cluster: 0 is what the machine has */
     double      num_gpus;
     int64_t     store_memory; /* bytes of object store of the private cluster; 0: 30 % of memory */
+    int64_t     job_memory; /* of it for this job, at least 1 MiB; 0: all. Past it a put waits for the job's own values to go,
+                               10 s at most, then fails with ESTORE_FULL, which says so. Of other clusters: their nodes'
+                               --job-memory holds */
     const char *spill_dir; /* of the private cluster: where values go when the store is full; NULL: $TMPDIR, else
                               /var/tmp; "none": nowhere */
     int64_t     spill_bytes; /* most of them there; 0: what the disk has */
