@@ -7,6 +7,7 @@
  */
 #include "kernels/k_private.h"
 
+#include <math.h>
 #include <string.h>
 
 #ifndef K_BUILD
@@ -80,8 +81,10 @@ mt_status ENTRY(k_sgd_update)(struct k_stream *stream, const struct k_sgd *sgd)
 
     (void)stream;
     for (size_t i = 0; i < sgd->count; i++) {
-        velocity[i] = momentum * velocity[i] + (grads[i] + decay * params[i]);
-        params[i] -= rate * velocity[i];
+        float next = momentum * velocity[i] + (grads[i] + decay * params[i]);
+        next = fabsf(next) < K_MOMENT_MIN ? 0.0f : next;
+        velocity[i] = next;
+        params[i] -= rate * next;
     }
     return mt_ok();
 }

@@ -34,6 +34,7 @@ struct sgd_batch {
     uint32_t       record_size;
     const uint64_t *indices; /* of the records in their set; NULL: not told */
     uint64_t       sample;   /* position of the first in the run */
+    uint64_t       key; /* record i's random numbers (dropout) come from key + i; 0: an evaluation, which draws none */
 };
 
 /* Loads Fashion-MNIST (or any set in the same four files) from `folder`; NULL: where Debian's package

@@ -50,6 +50,11 @@ uint64_t sgd_sampler_record(const struct sgd_sampler *sampler, uint64_t sample)
     return index;
 }
 
+uint64_t sgd_sampler_key(const struct sgd_sampler *sampler, uint64_t sample)
+{
+    return (mix(sampler->seed ^ 0xd1b54a32d192ed03u) >> 1 | UINT64_C(1) << 62) + sample;
+}
+
 void sgd_sampler_batch(const struct sgd_sampler *sampler, uint64_t samples, uint32_t vrank,
                        uint64_t *out_indices)
 {

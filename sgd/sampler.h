@@ -33,6 +33,9 @@ uint64_t sgd_sampler_record(const struct sgd_sampler *sampler, uint64_t sample);
 void sgd_sampler_batch(const struct sgd_sampler *sampler, uint64_t samples, uint32_t vrank,
                        uint64_t *out_indices);
 
+/* What the random numbers of the sample at this position of the run are drawn from: not 0, and one more for the next. */
+uint64_t sgd_sampler_key(const struct sgd_sampler *sampler, uint64_t sample);
+
 static inline uint64_t sgd_sampler_step_size(const struct sgd_sampler *sampler)
 {
     return (uint64_t)sampler->vranks * sampler->micro_batch;
