@@ -13,17 +13,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void on_event(void *user, const manta_sgd_event *event)
+static int on_event(void *user, const manta_sgd_event *event)
 {
     (void)user;
     printf("%s\n", event->text);
     fflush(stdout);
+    return 0;
+}
+
+static char        config_texts[2][512];
+static const char *config[3]; /* what the operator asks for */
+
+static void config_add(const char *name, const char *value)
+{
+    int at = config[0] && strncmp(config[0], name, strlen(name)) ? 1 : 0;
+    snprintf(config_texts[at], sizeof config_texts[at], "%s=%s", name, value);
+    config[at] = config_texts[at];
 }
 
 static int usage(const char *program)
 {
     fprintf(stderr,
-            "usage: %s [--workers N] [--spares N] [--epochs N] [--hidden WIDTH] [--batch N] [--lr RATE] [--seed N]\n"
+            "usage: %s [--workers N] [--min-workers N] [--spares N] [--epochs N]\n"
+            "          [--hidden WIDTHS] [--batch N] [--lr RATE] [--seed N]\n"
             "          [--data FOLDER] [--storage FOLDER] [--name NAME] [--checkpoint-steps N] [--max-failures N]\n",
             program);
     return 2;
@@ -38,13 +50,15 @@ static int options_read(int argc, char **argv, manta_sgd_opts *o)
         if (!value)
             return 0;
         if (!strcmp(name, "--workers"))
-            o->scaling.workers = (int)strtol(value, &end, 10);
+            o->scaling.max_workers = (int)strtol(value, &end, 10);
+        else if (!strcmp(name, "--min-workers"))
+            o->scaling.min_workers = (int)strtol(value, &end, 10);
         else if (!strcmp(name, "--spares"))
             o->scaling.spares = (int)strtol(value, &end, 10);
         else if (!strcmp(name, "--epochs"))
             o->run.epochs = (int)strtol(value, &end, 10);
         else if (!strcmp(name, "--hidden"))
-            o->model.hidden[0] = (int)strtol(value, &end, 10);
+            config_add("hidden", value);
         else if (!strcmp(name, "--batch"))
             o->run.batch = (int)strtol(value, &end, 10);
         else if (!strcmp(name, "--lr"))
@@ -52,7 +66,7 @@ static int options_read(int argc, char **argv, manta_sgd_opts *o)
         else if (!strcmp(name, "--seed"))
             o->seed = strtoull(value, &end, 10);
         else if (!strcmp(name, "--data"))
-            o->data.path = value;
+            config_add("data", value);
         else if (!strcmp(name, "--storage"))
             o->run.storage = value;
         else if (!strcmp(name, "--name"))
@@ -73,13 +87,14 @@ int main(int argc, char **argv)
 {
     manta_error      e;
     manta_sgd_result r;
-    manta_sgd_opts   opts = {.scaling.workers = 2, .run.epochs = 5, .failure.max_failures = -1, .on_event = on_event};
+    manta_sgd_opts   opts = {.scaling.max_workers = 2, .run.epochs = 5, .failure.max_failures = -1, .config = config,
+                             .on_event = on_event};
 
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
     if (!options_read(argc, argv, &opts))
         return usage(argv[0]);
-    if (manta_sgd_fit_mlp(&opts, &r, &e))
+    if (manta_sgd_fit("mlp", &opts, &r, &e))
         return manta_perror(&e);
     printf("test accuracy=%.4f loss=%.4f steps=%lld weights=%016llx\n", r.accuracy, r.loss, (long long)r.steps,
            (unsigned long long)r.weights);

@@ -6,27 +6,65 @@
  */
 #include "kernels/k_private.h"
 
-#define TABLE(title, gemm_entry, v)                                                                          \
+#define TABLE(title, gemm_entry, v, t)                                                                       \
     {                                                                                                        \
         .name = title, .gemm = gemm_entry, .unpack = k_unpack_##v, .bias_add = k_bias_add_##v,               \
         .bias_grad = k_bias_grad_##v, .relu_forward = k_relu_forward_##v,                                    \
-        .relu_backward = k_relu_backward_##v, .xent_forward = k_xent_forward_cpu,                            \
-        .xent_backward = k_xent_backward_cpu, .axpy = k_axpy_##v, .sgd_update = k_sgd_update_##v,            \
-        .tree_sum = k_tree_sum_##v,                                                                          \
+        .relu_backward = k_relu_backward_##v, .xent_forward = k_xent_forward_##v,                            \
+        .xent_backward = k_xent_backward_##v, .axpy = k_axpy_##v, .sgd_update = k_sgd_update_##v,            \
+        .tree_sum = k_tree_sum_##v, .adamw_update = k_adamw_update_##v, .sum_squares = k_sum_squares_##v,    \
+        .dropout = k_dropout_##v, .gelu_forward = k_gelu_forward_##v, .gelu_backward = k_gelu_backward_##v,  \
+        .layernorm_forward = k_layernorm_forward_##v, .layernorm_backward = k_layernorm_backward_##v,        \
+        .embed_forward = k_embed_forward_##v, .embed_backward = k_embed_backward_##v,                        \
+        .pool_forward = k_pool_forward_##v, .pool_backward = k_pool_backward_##v,                            \
+        .conv_forward = k_conv_forward_##t, .conv_backward = k_conv_backward_##t,                            \
+        .attention_forward = k_attention_forward_##t, .attention_backward = k_attention_backward_##t,        \
     }
 
-static const struct k_ops ops_reference = TABLE("reference", k_gemm_reference, plain);
-static const struct k_ops ops_cblas = TABLE("cblas", k_gemm_cblas, plain);
+/* A table of products by `gemm_entry` and vectors of the build `v`. */
+#define TABLE_DEFINE(title, gemm_entry, v, t)                                                                \
+    static const struct k_attention_code attention_##t = {gemm_entry, k_softmax_causal_##v,                  \
+                                                          k_softmax_causal_backward_##v, k_dot_##v};         \
+    static mt_status k_conv_forward_##t(struct k_stream *stream, const struct k_conv *conv)                  \
+    {                                                                                                        \
+        (void)stream;                                                                                        \
+        return k_conv_forward_by(gemm_entry, conv);                                                          \
+    }                                                                                                        \
+    static mt_status k_conv_backward_##t(struct k_stream *stream, const struct k_conv *conv)                 \
+    {                                                                                                        \
+        (void)stream;                                                                                        \
+        return k_conv_backward_by(gemm_entry, conv);                                                         \
+    }                                                                                                        \
+    static mt_status k_attention_forward_##t(struct k_stream *stream, const struct k_attention *attention)   \
+    {                                                                                                        \
+        (void)stream;                                                                                        \
+        return k_attention_forward_by(&attention_##t, attention);                                            \
+    }                                                                                                        \
+    static mt_status k_attention_backward_##t(struct k_stream *stream, const struct k_attention *attention)  \
+    {                                                                                                        \
+        (void)stream;                                                                                        \
+        return k_attention_backward_by(&attention_##t, attention);                                           \
+    }                                                                                                        \
+    static const struct k_ops ops_##t = TABLE(title, gemm_entry, v, t)
+
+static const struct k_ops ops_reference = TABLE("reference", k_gemm_reference, plain, reference);
+TABLE_DEFINE("cblas", k_gemm_cblas, plain, cblas);
 #if defined(__x86_64__)
-static const struct k_ops ops_cblas_avx2 = TABLE("cblas+avx2", k_gemm_cblas, avx2);
+TABLE_DEFINE("cblas+avx2", k_gemm_cblas, avx2, cblas_avx2);
+TABLE_DEFINE("cblas+avx512", k_gemm_cblas, avx512, cblas_avx512);
+TABLE_DEFINE("amx+avx512", k_gemm_amx, avx512, amx);
 #endif
 
-static const struct k_ops *ops_cpu(void)
+static const struct k_ops *ops_cpu(bool no_tiles)
 {
 #if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return !no_tiles && k_amx_is_usable() ? &ops_amx : &ops_cblas_avx512;
     if (__builtin_cpu_supports("avx2"))
         return &ops_cblas_avx2;
 #endif
+    (void)no_tiles;
     return &ops_cblas;
 }
 
@@ -37,6 +75,22 @@ mt_status k_ops_choose(const struct k_config *config, const struct k_ops **out_o
     if (config->blas_threads < 0)
         return mt_error(MT_EINVAL, 0, "choose kernels: negative number of threads");
     k_blas_set_threads(config->blas_threads ? config->blas_threads : 1);
-    *out_ops = config->kind == K_REFERENCE ? &ops_reference : ops_cpu();
+    *out_ops = config->kind == K_REFERENCE ? &ops_reference : ops_cpu(config->no_tiles);
     return mt_ok();
+}
+
+size_t k_ops_all(const struct k_ops *out[K_TABLES_MAX])
+{
+    size_t count = 0;
+    out[count++] = &ops_reference;
+    out[count++] = &ops_cblas;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2"))
+        out[count++] = &ops_cblas_avx2;
+    if (ops_cpu(true) == &ops_cblas_avx512)
+        out[count++] = &ops_cblas_avx512;
+    if (ops_cpu(false) == &ops_amx)
+        out[count++] = &ops_amx;
+#endif
+    return count;
 }

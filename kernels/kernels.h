@@ -30,7 +30,21 @@ struct k_gemm {
     float        beta; /* 0 (c need not be set before) or 1 (accumulate) */
     const float *a, *b;
     float       *c;
+    int          lda, ldb, ldc; /* floats from a row, as it is stored, to the next; 0: rows lie one after the other */
 };
+
+static inline size_t k_gemm_lda(const struct k_gemm *g)
+{
+    return (size_t)(g->lda ? g->lda : g->a_transposed ? g->m : g->k);
+}
+static inline size_t k_gemm_ldb(const struct k_gemm *g)
+{
+    return (size_t)(g->ldb ? g->ldb : g->b_transposed ? g->k : g->n);
+}
+static inline size_t k_gemm_ldc(const struct k_gemm *g)
+{
+    return (size_t)(g->ldc ? g->ldc : g->n);
+}
 
 /* velocity = momentum velocity + gradient + decay parameter;  parameter -= rate velocity. */
 struct k_sgd {
@@ -40,19 +54,87 @@ struct k_sgd {
     float        rate, momentum, decay;
 };
 
-/* Rows of class scores with their labels (each below `classes`; an MT_ASSERT on the CPU). */
+/* Adam with decoupled decay (Loshchilov, Hutter, 2019), its means freed from their start at 0:
+ * mean = beta1 mean + (1 - beta1) gradient;  square = beta2 square + (1 - beta2) gradient^2;
+ * parameter -= rate (mean / (1 - beta1^step) / (sqrt(square / (1 - beta2^step)) + epsilon) + decay parameter). */
+struct k_adamw {
+    float       *params, *mean, *square; /* in place */
+    const float *grads;
+    size_t       count;
+    uint64_t     step; /* of this update; the first is 1 */
+    float        rate, beta1, beta2, epsilon, decay;
+};
+
+/* Rows of class scores with their labels (each below `classes`; an MT_ASSERT on the CPU). `logits`, `probs` and
+ * `grads` may be one buffer. */
 struct k_xent {
     const float   *logits; /* rows x classes */
-    const uint8_t *labels; /* rows */
+    const uint8_t *labels; /* rows; or NULL, and `targets` */
     float         *probs;  /* rows x classes: written by forward, read by backward */
     float         *losses; /* rows: written by forward */
     float         *grads;  /* rows x classes: written by backward, d(scale * sum of losses) / d logits */
     float          scale;
     size_t         rows, classes;
+    const int32_t *targets; /* rows: where there may be more classes than a byte holds */
+};
+
+/* Rows are brought to mean 0 and variance 1, then scaled and shifted column by column. */
+struct k_layernorm {
+    const float *x, *weight, *bias; /* rows x cols, cols, cols */
+    float       *y;                 /* forward writes */
+    float       *mean, *rstd;       /* rows: forward writes, backward reads; rstd is 1 / standard deviation */
+    const float *dy;
+    float       *dx, *dweight, *dbias; /* backward writes; dx may be dy */
+    size_t       rows, cols;
+};
+
+/* out[r] = token[tokens[r]] + position[r mod time]; backward adds to both tables, row after row. */
+struct k_embed {
+    const int32_t *tokens; /* rows, each below the table's size, which the caller has checked */
+    const float   *token, *position;
+    float         *out; /* rows x cols */
+    const float   *dout;
+    float         *dtoken, *dposition; /* added to */
+    size_t         rows, time, cols;
+};
+
+/* Causal self-attention with several heads: out = softmax(q k^T / sqrt(width / heads)) v, each position seeing
+ * itself and those before it. */
+struct k_attention {
+    const float *qkv;  /* batch x time x 3 width: q, k, v of all heads, one after the other */
+    float       *out;  /* batch x time x width: forward writes, backward reads */
+    float       *lse;  /* batch x heads x time: log of the sum of exponentials; forward writes, backward reads */
+    const float *dout; /* as out */
+    float       *dqkv; /* backward writes */
+    float       *work; /* k_attention_work() floats */
+    size_t       batch, time, heads, width;
+};
+
+/* Convolution of pictures whose channels stand together ([y][x][channel]), stride 1. Weights are
+ * [channels_out][y][x][channels_in]. */
+struct k_conv {
+    size_t       batch, height, width, channels_in, channels_out;
+    size_t       kernel, pad; /* of both sides; kernel <= height + 2 pad, width + 2 pad */
+    const float *x, *weight, *bias;
+    float       *y; /* batch x (height + 2 pad - kernel + 1) x (width + ...) x channels_out: forward writes */
+    const float *dy;
+    float       *dx; /* backward writes; NULL: not wanted */
+    float       *dweight, *dbias; /* backward writes, or with `adds` adds to them */
+    bool         adds;
+    float       *work; /* k_conv_work() floats */
+};
+
+/* The largest of each square of `size` x `size`; what is left over at the right and below is not looked at. */
+struct k_pool {
+    size_t       batch, height, width, channels, size;
+    const float *x;
+    float       *y; /* forward writes, backward reads */
+    const float *dy;
+    float       *dx; /* backward writes: all of it goes to the first of the largest */
 };
 
 struct k_ops {
-    const char *name; /* which code: "reference", "cblas", "cblas+avx2" */
+    const char *name; /* which code: "reference", "cblas+avx2", "amx+avx512", ... */
 
     mt_status (*gemm)(struct k_stream *stream, const struct k_gemm *gemm);
     /* out[i] = in[i] * scale + shift: bytes of a picture to the network's input. */
@@ -76,16 +158,40 @@ struct k_ops {
      * workers. EINVAL where inputs is 0 or more than MT_VRANKS_MAX. */
     mt_status (*tree_sum)(struct k_stream *stream, const float *const *in, size_t inputs, size_t count,
                           float *out);
+    mt_status (*adamw_update)(struct k_stream *stream, const struct k_adamw *adamw);
+    /* Sum of squares in double: the square of a gradient's norm; not finite where an element is not. */
+    mt_status (*sum_squares)(struct k_stream *stream, const float *x, size_t count, double *out);
+    /* Clears elements with probability `rate` and scales the others by 1 / (1 - rate), in place: activations in the
+     * forward pass, then their gradient with the same key. Which ones depends on key and index only. */
+    mt_status (*dropout)(struct k_stream *stream, float *x, size_t count, uint64_t key, float rate);
+    /* GELU in the form with tanh. Backward replaces grad by that of x, in place. */
+    mt_status (*gelu_forward)(struct k_stream *stream, const float *x, float *y, size_t count);
+    mt_status (*gelu_backward)(struct k_stream *stream, const float *x, float *grad, size_t count);
+    mt_status (*layernorm_forward)(struct k_stream *stream, const struct k_layernorm *norm);
+    mt_status (*layernorm_backward)(struct k_stream *stream, const struct k_layernorm *norm);
+    mt_status (*embed_forward)(struct k_stream *stream, const struct k_embed *embed);
+    mt_status (*embed_backward)(struct k_stream *stream, const struct k_embed *embed);
+    mt_status (*pool_forward)(struct k_stream *stream, const struct k_pool *pool);
+    mt_status (*pool_backward)(struct k_stream *stream, const struct k_pool *pool);
+    mt_status (*conv_forward)(struct k_stream *stream, const struct k_conv *conv);
+    mt_status (*conv_backward)(struct k_stream *stream, const struct k_conv *conv);
+    mt_status (*attention_forward)(struct k_stream *stream, const struct k_attention *attention);
+    mt_status (*attention_backward)(struct k_stream *stream, const struct k_attention *attention);
 };
 
+/* Floats of scratch memory that the entries of any table want. */
+size_t k_conv_work(const struct k_conv *conv);
+size_t k_attention_work(const struct k_attention *attention);
+
 enum k_kind {
-    K_CPU,       /* cblas, and the widest vectors that this CPU has; same bits with and without AVX2 */
+    K_CPU,       /* the fastest that this CPU has; the width of its vectors does not change the bits */
     K_REFERENCE, /* naive loops: what the others are compared with */
 };
 
 struct k_config {
     enum k_kind kind;
     int         blas_threads; /* 0: one. More than one gives up the promise about result bits */
+    bool        no_tiles;     /* products by the BLAS library even where the CPU has bf16 tiles (AMX) */
 };
 
 /* Chooses the table, and sets the number of BLAS threads of this process (call it before any entry, from one

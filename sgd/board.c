@@ -6,15 +6,17 @@
  */
 #include "sgd/board.h"
 
-#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
-enum { NOTES = 192 };
+enum { NOTES = 180 };
 
 struct sgd_board {
     _Alignas(64) _Atomic uint64_t head; /* notes that were ever posted */
+    _Atomic uint32_t stop;
+    struct sgd_pulse pulses[MT_GROUP_MEMBERS_MAX];
     _Alignas(64) struct sgd_note notes[NOTES];
+    struct sgd_tail tails[SGD_HANDS_MAX];
 };
 static_assert(sizeof(struct sgd_board) <= SGD_BOARD_SIZE, "the board lies before the group");
 
@@ -23,6 +25,28 @@ int64_t sgd_now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank)
+{
+    MT_ASSERT(rank < MT_GROUP_MEMBERS_MAX);
+    return &board->pulses[rank];
+}
+
+struct sgd_tail *sgd_board_tail(struct sgd_board *board, uint32_t place)
+{
+    MT_ASSERT(place < SGD_HANDS_MAX);
+    return &board->tails[place];
+}
+
+void sgd_board_stop(struct sgd_board *board)
+{
+    atomic_store(&board->stop, 1);
+}
+
+bool sgd_board_is_stopped(const struct sgd_board *board)
+{
+    return atomic_load_explicit(&board->stop, memory_order_relaxed) != 0;
 }
 
 void sgd_board_post(struct sgd_board *board, struct sgd_note *note)

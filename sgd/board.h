@@ -2,10 +2,10 @@
  *
  * board.h - where rank 0 of a group tells the driver what happens, without a message.
  *
- *   region:  0                                  SGD_BOARD_SIZE
- *            +------+-------------------------+------------------
- *            | head | notes, a ring of them   | the group
- *            +------+-------------------------+------------------
+ *   region:  0                                                   SGD_BOARD_SIZE
+ *            +------+--------+-------------------------+-------+------------------
+ *            | head | pulses | notes, a ring of them   | tails | the group
+ *            +------+--------+-------------------------+-------+------------------
  *
  * One writer at a time: rank 0 of the living generation. A new generation is formed only when the last one's members
  * are dead or back, so the writer changes between notes. A note counts once `head` is past it; what a writer left half
@@ -16,16 +16,24 @@
 
 #include "core/base/limits.h"
 #include "core/base/status.h"
+#include "sgd/tail.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
-enum { SGD_BOARD_SIZE = 64 * 1024, SGD_NOTE_TEXT = 192 };
+enum {
+    SGD_BOARD_SIZE = 128 * 1024,
+    SGD_NOTE_TEXT = 224,
+    SGD_NOTE_VALUES = 16,
+    SGD_HANDS_MAX = MT_GROUP_MEMBERS_MAX + MT_TRAIN_SPARES_MAX,
+};
 
 enum sgd_note_kind {
     SGD_NOTE_BEGUN,   /* the state was begun or loaded */
     SGD_NOTE_SKIPPED, /* a checkpoint was */
     SGD_NOTE_GOING,   /* this generation's first step is done (or there was none left to do) */
     SGD_NOTE_STEP,
+    SGD_NOTE_CLOSED,  /* an epoch was validated */
     SGD_NOTE_SAVED,
     SGD_NOTE_SAVE_FAILED,
 };
@@ -36,8 +44,15 @@ struct sgd_note {
     uint64_t step;      /* completed */
     int64_t  time_ns;   /* CLOCK_MONOTONIC; set by sgd_board_post */
     int64_t  synced_ns; /* GOING: when everybody had the state */
-    float    loss, accuracy; /* STEP */
+    float    values[SGD_NOTE_VALUES]; /* STEP, CLOSED: loss, accuracy, the operator's own */
     char     text[SGD_NOTE_TEXT];
+};
+
+/* One member's, written by it alone: that it lives, and how much it works. */
+struct sgd_pulse {
+    _Alignas(64) _Atomic uint64_t beats;
+    _Atomic uint64_t steps, step_ns, work_ns;
+    _Atomic uint32_t silent_ms; /* for so long nothing will show: it reads or writes a file */
 };
 
 struct sgd_board;
@@ -52,6 +67,15 @@ void sgd_board_post(struct sgd_board *board, struct sgd_note *note);
 
 /* The reader's: the next note after *cursor (which begins at 0) that is still there. False: there is none. */
 bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note);
+
+struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank);
+
+/* Where the worker of a place (SGD_HANDS_MAX of them) leaves what it printed last. */
+struct sgd_tail *sgd_board_tail(struct sgd_board *board, uint32_t place);
+
+/* The driver's: asks the workers to stop after the present step. */
+void sgd_board_stop(struct sgd_board *board);
+bool sgd_board_is_stopped(const struct sgd_board *board);
 
 /* CLOCK_MONOTONIC, the same clock in all processes of a node. */
 int64_t sgd_now_ns(void);

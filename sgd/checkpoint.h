@@ -17,7 +17,9 @@
 
 #include "sgd/safetensors.h"
 
-enum { SGD_CHECKPOINT_NAME_SIZE = 32, SGD_KERNELS_NAME_SIZE = 64 };
+#include <stdbool.h>
+
+enum { SGD_CHECKPOINT_NAME_SIZE = 32, SGD_KERNELS_NAME_SIZE = 64, SGD_PROGRESS_BYTES = 256 };
 
 struct sgd_checkpoint_meta {
     uint64_t step;       /* completed */
@@ -26,6 +28,17 @@ struct sgd_checkpoint_meta {
     uint64_t seed;       /* the sampler's */
     uint64_t generation; /* of the group that saved */
     char     kernels[SGD_KERNELS_NAME_SIZE]; /* what computed it: another may differ in the last bits */
+    bool     has_score;
+    double   score; /* of the last validation */
+    size_t   progress_size; /* at most SGD_PROGRESS_BYTES */
+    uint8_t  progress[SGD_PROGRESS_BYTES]; /* the trainer's; opaque here */
+};
+
+/* Which checkpoints a save leaves there: the newest up to its own step, and those with the best scores. */
+struct sgd_keep {
+    uint32_t newest; /* 0: MT_CHECKPOINTS_KEPT */
+    uint32_t best;   /* 0: none for their score */
+    bool     score_max;
 };
 
 struct sgd_checkpoint {
@@ -46,12 +59,11 @@ struct sgd_checkpoint_report {
     } skipped[MT_CHECKPOINTS_NAMED_MAX];
 };
 
-/* Saves into `folder` (made if its parent exists), then removes all but the newest `keep` (0: the default) of
- * the checkpoints up to this step. Tensors' offsets are set. Replaces a checkpoint of the same step, unless a
- * later generation wrote that: EFENCED. EDISK_FULL, ESYS: nothing is visible that was not there before;
- * except when only the last sync of the parent failed: then the new checkpoint is there, whole, but may not
- * survive a power cut. */
-MT_MUST_USE mt_status sgd_checkpoint_save(const char *folder, uint32_t keep,
+/* Saves into `folder` (made if its parent exists), then removes those of the checkpoints up to this step that `keep`
+ * does not name. Tensors' offsets are set. Replaces a checkpoint of the same step, unless a later generation wrote that:
+ * EFENCED. EDISK_FULL, ESYS: nothing is visible that was not there before; except when only the last sync of the parent
+ * failed: then the new checkpoint is there, whole, but may not survive a power cut. */
+MT_MUST_USE mt_status sgd_checkpoint_save(const char *folder, const struct sgd_keep *keep,
                                           const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors,
                                           size_t count);
 

@@ -65,19 +65,61 @@ static void leftovers_remove(int dir, uint64_t generation)
     closedir(entries);
 }
 
+static bool meta_read(int dir, const char *name, struct sgd_checkpoint_meta *meta)
+{
+    char *text;
+    size_t size;
+    int fd;
+
+    if (sgd_file_open_dir(dir, name, &fd).code != 0)
+        return false;
+    mt_status st = sgd_manifest_open(fd, &text, &size);
+    close(fd);
+    if (st.code != 0)
+        return false;
+    st = sgd_manifest_read_meta(text, size, meta);
+    free(text);
+    return st.code == 0;
+}
+
+/* How many of the checkpoints up to `newest` have a better score than the one of `step`; of equal ones the later counts as
+ * better. UINT32_MAX where that has none. */
+static uint32_t score_place(int dir, const uint64_t *steps, size_t count, uint64_t step, uint64_t newest, bool score_max)
+{
+    struct sgd_checkpoint_meta mine, other;
+    char name[SGD_CHECKPOINT_NAME_SIZE];
+    uint32_t place = 0;
+
+    sgd_checkpoint_name(step, name);
+    if (!meta_read(dir, name, &mine) || !mine.has_score)
+        return UINT32_MAX;
+    for (size_t i = 0; i < count; i++) {
+        sgd_checkpoint_name(steps[i], name);
+        if (steps[i] > newest || steps[i] == step || !meta_read(dir, name, &other) || !other.has_score)
+            continue;
+        double better = score_max ? other.score - mine.score : mine.score - other.score;
+        place += better > 0 || (better == 0 && steps[i] > step);
+    }
+    return place;
+}
+
 /* Only what is not newer than `newest` is counted and removed: a later checkpoint was passed over by the
  * load, and must not push out the ones that are good. */
-static void old_remove(int dir, uint64_t newest, uint64_t generation, uint32_t keep)
+static void old_remove(int dir, uint64_t newest, uint64_t generation, const struct sgd_keep *keep)
 {
     uint64_t *steps;
     size_t count;
-    uint32_t kept = 0;
+    uint32_t kept = 0, keep_newest = keep->newest ? keep->newest : MT_CHECKPOINTS_KEPT;
 
     if (sgd_checkpoint_list(dir, &steps, &count).code != 0)
         return;
-    for (size_t i = 0; i < count; i++)
-        if (steps[i] <= newest && kept++ >= keep)
-            checkpoint_remove(dir, steps[i], generation);
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i] > newest || kept++ < keep_newest)
+            continue;
+        if (keep->best && score_place(dir, steps, count, steps[i], newest, keep->score_max) < keep->best)
+            continue;
+        checkpoint_remove(dir, steps[i], generation);
+    }
     free(steps);
 }
 
@@ -139,19 +181,8 @@ done:
 /* A checkpoint of this step that a later generation wrote is not ours to replace. */
 static mt_status existing_check(int dir, const char *name, uint64_t generation)
 {
-    struct sgd_checkpoint_meta meta;
-    char *text;
-    size_t size;
-    int fd;
-
-    MT_TRY(sgd_file_open_dir(dir, name, &fd));
-    mt_status st = sgd_manifest_open(fd, &text, &size);
-    close(fd);
-    if (st.code != 0)
-        return mt_ok(); /* damaged: replaced */
-    st = sgd_manifest_read_meta(text, size, &meta);
-    free(text);
-    if (st.code == 0 && meta.generation > generation)
+    struct sgd_checkpoint_meta meta; /* what can't be read is replaced */
+    if (meta_read(dir, name, &meta) && meta.generation > generation)
         return mt_error(MT_EFENCED, 0, "save checkpoint: a later generation has saved this step");
     return mt_ok();
 }
@@ -196,7 +227,7 @@ static mt_status temp_make(int dir, const struct sgd_checkpoint_meta *meta, char
     return mt_ok();
 }
 
-static mt_status save_into(int dir, uint32_t keep, const struct sgd_checkpoint_meta *meta,
+static mt_status save_into(int dir, const struct sgd_keep *keep, const struct sgd_checkpoint_meta *meta,
                            struct sgd_tensor *tensors, size_t count)
 {
     char temp[TEMP_NAME_SIZE];
@@ -221,14 +252,14 @@ static mt_status folder_open(const char *folder, int *out_dir)
     return sgd_file_open_dir(AT_FDCWD, folder, out_dir);
 }
 
-mt_status sgd_checkpoint_save(const char *folder, uint32_t keep, const struct sgd_checkpoint_meta *meta,
-                              struct sgd_tensor *tensors, size_t count)
+mt_status sgd_checkpoint_save(const char *folder, const struct sgd_keep *keep,
+                              const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors, size_t count)
 {
     int dir;
     if (memchr(meta->kernels, '\0', sizeof meta->kernels) == NULL || strpbrk(meta->kernels, "\"\\\n"))
         return mt_error(MT_EINVAL, 0, "save checkpoint: name of the kernels");
     MT_TRY(folder_open(folder, &dir));
-    mt_status st = save_into(dir, keep ? keep : MT_CHECKPOINTS_KEPT, meta, tensors, count);
+    mt_status st = save_into(dir, keep, meta, tensors, count);
     close(dir);
     return st;
 }

@@ -24,6 +24,9 @@ mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops, con
     for (uint32_t v = 0; v < group->plan.vranks; v++)
         in[v] = sgd_group_slot(group, v) + begin;
     MT_TRY(ops->tree_sum(NULL, in, group->plan.vranks, end - begin, group->sum + begin));
+    float part = 1.0f / (float)group->plan.vranks;
+    for (size_t i = begin; i < end && i < group->plan.mean_floats; i++)
+        group->sum[i] *= part;
     MT_TRY(sgd_group_barrier(group));
     *out_sum = group->sum;
     return mt_ok();

@@ -8,10 +8,11 @@
 #include "kernels/kernels.h"
 #include "sgd/group.h"
 
-/* Adds the slots of all virtual ranks in one fixed binary tree and gives the sum (plan.slot_floats), in
- * shared memory, readable until this member's next collective call. Member r adds the r-th slice of every
- * slot: the tree is over virtual ranks, so the bits do not depend on how many members share the work. Each
- * member has written its slots before; it may write them again as soon as this returns. */
+/* Adds the slots of all virtual ranks in one fixed binary tree and gives the sum (plan.slot_floats; the first
+ * plan.mean_floats of them are divided by the number of virtual ranks), in shared memory, readable until this member's next
+ * collective call. Member r adds the r-th slice of every slot: the tree is over virtual ranks, so the bits do not depend on
+ * how many members share the work. Each member has written its slots before; it may write them again as soon as this
+ * returns. */
 MT_MUST_USE mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops,
                                        const float **out_sum);
 

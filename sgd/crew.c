@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int rank)
+struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew)
 {
     struct sgd_hand *hand = crew->hands;
     while (hand < crew->hands + SGD_HANDS_MAX && hand->state != SGD_HAND_FREE)
@@ -19,10 +19,12 @@ struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int rank)
         return NULL;
     /* The group's memory is this node's, so the workers are as well. */
     manta_actor_opts opts = {.num_cpus = crew->cpus, .node = manta_node()};
-    *hand = (struct sgd_hand){.state = SGD_HAND_STARTING, .rank = rank, .hired_ns = sgd_now_ns()};
+    *hand = (struct sgd_hand){.state = SGD_HAND_STARTING, .rank = SGD_NO_RANK, .told_rank = SGD_UNTOLD,
+                              .hired_ns = sgd_now_ns()};
     hand->actor = manta_actor_new(SGD_WORKER_TYPE, &opts,
-                                  MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_ref_arg(crew->train_set),
-                                             manta_ref_arg(crew->test_set), manta_u64(crew->region)));
+                                  MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_str(crew->op),
+                                             crew->config, manta_ref_arg(crew->lent), manta_u64(crew->region),
+                                             manta_u64((uint64_t)(hand - crew->hands))));
     hand->ready = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS);
     return hand;
 }
@@ -137,12 +139,22 @@ manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, tell_fn *tell, ma
     return code;
 }
 
+void sgd_crew_kill(struct sgd_hand *hand)
+{
+    if (!hand->is_killed)
+        manta_actor_kill(hand->actor, false);
+    hand->is_killed = true;
+}
+
 void sgd_crew_ping(struct sgd_crew *crew)
 {
     int64_t now = sgd_now_ns();
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
-        if (hand->state != SGD_HAND_READY || hand->rank != SGD_NO_RANK || hand->ready ||
-            now - hand->pinged_ns < MT_TRAIN_PING_MS * 1000000ll)
+        if (hand->state != SGD_HAND_READY || hand->rank != SGD_NO_RANK)
+            continue;
+        if (hand->ready && now - hand->pinged_ns > MT_TRAIN_RETURN_MS * 1000000ll)
+            sgd_crew_kill(hand);
+        if (hand->ready || now - hand->pinged_ns < MT_TRAIN_PING_MS * 1000000ll)
             continue;
         hand->pinged_ns = now;
         hand->ready = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS);
@@ -159,25 +171,22 @@ struct sgd_hand *sgd_crew_of_rank(struct sgd_crew *crew, int rank)
     return NULL;
 }
 
-static bool is_spare(const struct sgd_hand *hand)
-{
-    return (hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY) && hand->rank == SGD_NO_RANK;
-}
-
 struct sgd_hand *sgd_crew_spare(struct sgd_crew *crew)
 {
-    struct sgd_hand *found = NULL;
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++)
-        if (is_spare(hand) && (!found || (found->state != SGD_HAND_READY && hand->state == SGD_HAND_READY)))
-            found = hand;
-    return found;
+        if (hand->state == SGD_HAND_READY && hand->rank == SGD_NO_RANK && !hand->is_killed)
+            return hand;
+    return NULL;
 }
 
-int sgd_crew_spares(struct sgd_crew *crew)
+int sgd_crew_count(const struct sgd_crew *crew, int *out_ready)
 {
-    int count = 0;
-    for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++)
-        count += is_spare(hand);
+    int count = 0, ready = 0;
+    for (const struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
+        count += hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY;
+        ready += hand->state == SGD_HAND_READY && !hand->is_killed;
+    }
+    *out_ready = ready;
     return count;
 }
 

@@ -11,9 +11,10 @@
 #ifndef SGD_CREW_H
 #define SGD_CREW_H
 
+#include "sgd/board.h"
 #include "sgd/run.h"
 
-enum { SGD_HANDS_MAX = MT_GROUP_MEMBERS_MAX + MT_TRAIN_SPARES_MAX, SGD_NO_RANK = -1 };
+enum { SGD_NO_RANK = -1, SGD_UNTOLD = -2 };
 
 enum sgd_hand_state { SGD_HAND_FREE, SGD_HAND_STARTING, SGD_HAND_READY, SGD_HAND_DEAD };
 
@@ -28,12 +29,16 @@ struct sgd_hand {
     struct sgd_outcome  outcome; /* of its last `train` */
     bool                has_outcome;
     bool                was_ready;
+    int                 told_rank; /* of which the user knows; SGD_UNTOLD: nothing */
+    bool                is_killed; /* it hung, and its death is awaited */
     manta_error         death; /* DEAD: why */
 };
 
 struct sgd_crew {
-    const struct sgd_run *run; /* these four are the caller's */
-    manta_ref            *train_set, *test_set;
+    const struct sgd_run *run; /* these are the caller's */
+    const char           *op;  /* name of the operator */
+    manta_arg             config;
+    manta_ref            *lent;
     uint64_t              region;
     double                cpus;
     struct sgd_hand       hands[SGD_HANDS_MAX];
@@ -42,8 +47,8 @@ struct sgd_crew {
 /* What a look found. */
 enum sgd_news { SGD_NEWS_READY, SGD_NEWS_BACK, SGD_NEWS_DEAD };
 
-/* Starts a process; NULL: no place is free (a bug of the caller's), or no memory. */
-struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int rank);
+/* Starts a process, without a rank; NULL: no place is free (a bug of the caller's), or no memory. */
+struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew);
 
 /* Gives a hand orders for a generation; its answer comes as SGD_NEWS_BACK. */
 void sgd_crew_order(struct sgd_hand *hand, uint32_t generation, uint32_t members);
@@ -55,14 +60,17 @@ manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms,
                            void (*tell)(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news news),
                            manta_error *e);
 
-/* Asks idle spares for a sign of life. */
+/* Asks idle spares for a sign of life, and kills those that have given none for MT_TRAIN_RETURN_MS. */
 void sgd_crew_ping(struct sgd_crew *crew);
 
 /* The hand that holds a rank, or NULL. */
 struct sgd_hand *sgd_crew_of_rank(struct sgd_crew *crew, int rank);
-/* A spare; a READY one if there is any; NULL: none. */
+/* A READY one without a rank; NULL: none. */
 struct sgd_hand *sgd_crew_spare(struct sgd_crew *crew);
-int              sgd_crew_spares(struct sgd_crew *crew);
+/* How many are there, READY or on their way; of these, how many are READY. */
+int sgd_crew_count(const struct sgd_crew *crew, int *out_ready);
+/* Kills a hand that hangs; its death is told as any other. */
+void sgd_crew_kill(struct sgd_hand *hand);
 
 /* Frees the place of a dead hand. */
 void sgd_crew_bury(struct sgd_hand *hand);

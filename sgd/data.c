@@ -7,9 +7,14 @@
 
 #include "sgd/idx.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *labels, uint64_t count,
                              uint32_t record_size, struct sgd_dataset *out_set)
@@ -19,10 +24,46 @@ mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *labels, uint
 
     if (count == 0 || record_size == 0)
         return mt_error(MT_EINVAL, 0, "data set: empty");
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; labels && i < count; i++)
         set.classes = labels[i] >= set.classes ? labels[i] + 1u : set.classes;
     *out_set = set;
     return mt_ok();
+}
+
+static mt_status file_map(int fd, uint64_t record_size, uint64_t skip, struct sgd_dataset *set)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return mt_error(MT_EINVAL, 0, "data: not a file");
+    uint64_t size = (uint64_t)info.st_size;
+    if (size < skip || (size - skip) % record_size != 0 || size - skip == 0)
+        return mt_error(MT_ECORRUPT, 0,
+                        "data: the file does not end with a whole record: cut short, or records of another size");
+    set->mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (set->mapped == MAP_FAILED) {
+        set->mapped = NULL;
+        return mt_error(MT_ESYS, errno, "data: map the file");
+    }
+    set->mapped_size = size;
+    set->records = (const uint8_t *)set->mapped + skip;
+    set->count = (size - skip) / record_size;
+    set->record_size = (uint32_t)record_size;
+    return mt_ok();
+}
+
+mt_status sgd_dataset_map(const char *path, uint64_t record_size, uint64_t skip, struct sgd_dataset *out_set)
+{
+    struct sgd_dataset set = {0};
+    if (record_size == 0 || record_size > UINT32_MAX || skip > INT64_MAX)
+        return mt_error(MT_EINVAL, 0, "data: a record has 1 byte to 4 GiB");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return mt_error(errno == ENOENT ? MT_ENOENT : MT_ESYS, errno, "data: open the file");
+    mt_status st = file_map(fd, record_size, skip, &set);
+    close(fd);
+    if (st.code == 0)
+        *out_set = set;
+    return st;
 }
 
 static mt_status idx_read(const char *folder, const char *name, struct sgd_idx *out_idx)
@@ -74,6 +115,8 @@ void sgd_dataset_fini(struct sgd_dataset *set)
 {
     free(set->owned_records);
     free(set->owned_labels);
+    if (set->mapped)
+        munmap(set->mapped, set->mapped_size);
     memset(set, 0, sizeof *set);
 }
 
@@ -84,6 +127,7 @@ void sgd_dataset_gather(const struct sgd_dataset *set, const uint64_t *indices, 
     for (uint32_t i = 0; i < count; i++) {
         MT_ASSERT(indices[i] < set->count);
         memcpy(records + i * size, set->records + indices[i] * size, size);
-        labels[i] = set->labels[indices[i]];
+        if (set->labels)
+            labels[i] = set->labels[indices[i]];
     }
 }

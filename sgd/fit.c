@@ -33,13 +33,17 @@ static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
     if (hand->rank != SGD_NO_RANK) {
         generation_abort(fit, MT_EWORKER_DIED, hand->rank);
         if (!r->is_open)
-            *r = (struct sgd_recovering){.is_open = true, .detected_ns = fit->aborted_ns};
+            *r = (struct sgd_recovering){.is_open = true, .detected_ns = sgd_now_ns()};
         r->lost++;
+        fit->has_death = true;
+        fit->result.restarts++;
     }
     fit->last_death = hand->death;
     fit->last_rank = hand->rank;
+    sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)), fit->last_words,
+                  sizeof fit->last_words);
     if (!hand->was_ready)
-        *(hand->rank == SGD_NO_RANK ? &fit->failed_spares : &fit->failed_starts) += 1;
+        fit->failed_starts++;
     sgd_fit_tell_lost(fit, hand);
 }
 
@@ -49,8 +53,7 @@ static void on_news(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news 
     if (news == SGD_NEWS_DEAD) {
         on_death(fit, hand);
     } else if (news == SGD_NEWS_READY) {
-        fit->failed_starts = fit->failed_spares = 0;
-        sgd_fit_tell_worker(fit, hand);
+        fit->failed_starts = 0;
     } else if (hand->outcome.code != MANTA_OK && fit->aborted_ns == 0) {
         fit->aborted_ns = sgd_now_ns(); /* it has told the others itself */
         fit->last_rank = hand->rank;
@@ -73,80 +76,182 @@ static manta_status give_up(struct sgd_fit *fit, manta_error *e)
     else
         snprintf(what, sizeof what, "failure %d, failure.max_failures is %d", fit->failures,
                  fit->opts->failure.max_failures);
-    snprintf(e->message, sizeof e->message, "training \"%.60s\" was given up (%s); the last, rank %d: %.250s", name, what,
-             fit->last_rank, fit->last_death.message);
+    snprintf(e->message, sizeof e->message, "training \"%.40s\" was given up (%s); the last, rank %d: %.150s%s%.120s", name,
+             what, fit->last_rank, fit->last_death.message, fit->last_words[0] ? "; it printed last: " : "", fit->last_words);
     return e->code = MANTA_EWORKER_DIED;
 }
 
-/* ---- filling the ranks ---- */
+/* ---- who is there ---- */
 
-/* Puts a spare or a new process in the place of each dead one. */
-static manta_status dead_replace(struct sgd_fit *fit, manta_error *e)
+/* Buries the dead and hires, until there are as many as there should be; spares when there is time for them. Workers that
+ * can't be placed wait for their turn. */
+static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
 {
-    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++) {
-        if (hand->state != SGD_HAND_DEAD)
-            continue;
-        int rank = hand->rank;
-        if (rank != SGD_NO_RANK && (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures + 1)))
-            continue; /* the run ends once all are back */
-        sgd_crew_bury(hand);
-        if (rank == SGD_NO_RANK)
-            continue; /* spares are hired when there is time */
-        struct sgd_hand *spare = sgd_crew_spare(&fit->crew);
-        fit->result.restarts++;
-        if (spare) {
-            spare->rank = rank;
-            if (spare->state == SGD_HAND_READY)
-                sgd_fit_tell_worker(fit, spare);
-        } else if (!sgd_crew_hire(&fit->crew, rank)) {
-            return sgd_fail(e, MANTA_EINTERNAL, "no place for a worker");
-        }
-    }
-    return MANTA_OK;
-}
-
-/* Where spares do not start, the training goes on without. */
-static manta_status spares_hire(struct sgd_fit *fit, manta_error *e)
-{
-    if (fit->failed_spares >= MT_TRAIN_STARTS_MAX)
-        return MANTA_OK;
-    for (int count = sgd_crew_spares(&fit->crew); count < fit->opts->scaling.spares; count++)
-        if (!sgd_crew_hire(&fit->crew, SGD_NO_RANK))
-            return sgd_fail(e, MANTA_EINTERNAL, "no place for a spare");
-    return MANTA_OK;
-}
-
-static manta_status starts_check(struct sgd_fit *fit, manta_error *e)
-{
-    int64_t now = sgd_now_ns();
+    bool is_calm = fit->generation == 0 || (fit->is_going && fit->aborted_ns == 0);
+    int  ready, wanted = fit->max + (is_calm ? fit->opts->scaling.spares : 0);
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        if (hand->state == SGD_HAND_STARTING && now - hand->hired_ns > MT_TRAIN_START_MS * 1000000ll)
-            return sgd_fail(e, MANTA_ETIMEDOUT,
-                            "a worker has not started within %d s: does node %u have %g free CPUs for each of %d workers?",
-                            MT_TRAIN_START_MS / 1000, manta_node(), fit->opts->scaling.cpus, fit->workers);
+        if (hand->state == SGD_HAND_DEAD)
+            sgd_crew_bury(hand);
+    if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures + fit->has_death))
+        return MANTA_OK; /* without them, or the run ends once all are back */
+    for (int count = sgd_crew_count(&fit->crew, &ready); count < wanted; count++)
+        if (!sgd_crew_hire(&fit->crew))
+            return sgd_fail(e, MANTA_EINTERNAL, "no place for a worker");
     return MANTA_OK;
+}
+
+static int64_t backoff_ns(const struct sgd_fit *fit)
+{
+    double ms = fit->opts->failure.backoff_s > 0 ? fit->opts->failure.backoff_s * 1e3 : MT_TRAIN_BACKOFF_MS;
+    if (fit->in_a_row < 2)
+        return 0;
+    for (int i = 2; i < fit->in_a_row && ms < MT_TRAIN_BACKOFF_MAX_MS; i++)
+        ms *= 2;
+    return (int64_t)((ms < MT_TRAIN_BACKOFF_MAX_MS ? ms : MT_TRAIN_BACKOFF_MAX_MS) * 1e6);
+}
+
+/* Whether those who are ready can begin: all that there may be; or enough, and this is no time to wait for more. */
+static bool is_gathered(const struct sgd_fit *fit, int64_t now)
+{
+    int ready;
+    (void)sgd_crew_count(&fit->crew, &ready);
+    if (now - fit->gather_ns < backoff_ns(fit))
+        return false;
+    if (ready >= fit->max)
+        return true;
+    return ready >= fit->min && (fit->generation || now - fit->gather_ns > MT_TRAIN_GATHER_MS * 1000000ll);
+}
+
+static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
+{
+    if (fit->failed_starts >= MT_TRAIN_STARTS_MAX)
+        return give_up(fit, e);
+    return sgd_fail(e, MANTA_ETIMEDOUT,
+                    "a worker has not started within %d s: has node %u %g free CPUs for each of %d workers?",
+                    MT_TRAIN_START_MS / 1000, manta_node(), fit->opts->scaling.cpus, fit->min);
+}
+
+/* Waits until a generation can be made. */
+static manta_status gather(struct sgd_fit *fit, manta_error *e)
+{
+    manta_status code = MANTA_OK;
+    fit->gather_ns = sgd_now_ns();
+    for (int64_t now = fit->gather_ns; code == MANTA_OK; now = sgd_now_ns()) {
+        fit->failures += fit->has_death; /* somebody died between two generations */
+        fit->has_death = false;
+        if (!may_go_on(fit, fit->failures))
+            return give_up(fit, e);
+        code = strength_keep(fit, e);
+        if (code != MANTA_OK || is_gathered(fit, now))
+            break;
+        if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || now - fit->gather_ns > MT_TRAIN_START_MS * 1000000ll)
+            return gather_failed(fit, e);
+        sgd_crew_ping(&fit->crew);
+        code = sgd_crew_look(&fit->crew, MT_TRAIN_LOOK_MS, on_news, e);
+    }
+    return code;
+}
+
+/* Ranks stay with those who have them, and have no gaps. */
+static int ranks_give(struct sgd_fit *fit)
+{
+    int ready, members;
+    (void)sgd_crew_count(&fit->crew, &ready);
+    members = ready < fit->max ? ready : fit->max;
+    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->rank >= members || hand->is_killed)
+            hand->rank = SGD_NO_RANK;
+    for (int rank = 0; rank < members; rank++)
+        if (!sgd_crew_of_rank(&fit->crew, rank))
+            sgd_crew_spare(&fit->crew)->rank = rank;
+    return members;
+}
+
+/* ---- a generation ---- */
+
+static void places_tell(struct sgd_fit *fit)
+{
+    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->state == SGD_HAND_READY && hand->told_rank != hand->rank)
+            sgd_fit_tell_worker(fit, hand);
+}
+
+/* What the members show. Who is back from its call is not to be blamed for anything. */
+static void pulses_read(struct sgd_fit *fit, struct sgd_pulse_seen *seen)
+{
+    struct sgd_board *board = sgd_board_of(fit->setup.region.data);
+    for (uint32_t r = 0; r < (uint32_t)fit->workers; r++) {
+        const struct sgd_pulse *pulse = sgd_board_pulse(board, r);
+        const struct sgd_hand  *hand = sgd_crew_of_rank(&fit->crew, (int)r);
+        bool                    is_back = !hand || !hand->train;
+        seen[r] = (struct sgd_pulse_seen){.arrived = is_back ? UINT64_MAX : sgd_group_arrived(group_of(fit), r),
+                                          .beats = atomic_load(&pulse->beats), .steps = atomic_load(&pulse->steps),
+                                          .step_ns = atomic_load(&pulse->step_ns), .work_ns = atomic_load(&pulse->work_ns),
+                                          .silent_ms = atomic_load(&pulse->silent_ms)};
+    }
+}
+
+static void orders_give(struct sgd_fit *fit)
+{
+    struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
+    int                   before = fit->workers;
+    fit->workers = ranks_give(fit);
+    fit->generation++;
+    fit->is_going = fit->has_death = false;
+    fit->aborted_ns = 0;
+    for (int rank = 0; rank < fit->workers; rank++)
+        sgd_crew_order(sgd_crew_of_rank(&fit->crew, rank), fit->generation, (uint32_t)fit->workers);
+    fit->recovering.placed_ns = sgd_now_ns();
+    pulses_read(fit, seen);
+    sgd_watch_begin(&fit->watch, fit->recovering.placed_ns, (uint32_t)fit->workers, seen);
+    places_tell(fit);
+    if (before && before != fit->workers) {
+        fit->result.resizes++;
+        sgd_fit_tell_resized(fit);
+    }
 }
 
 /* A member that does not come back is killed: it could write into the memory of the next generation. */
 static void stragglers_kill(struct sgd_fit *fit)
 {
-    if (sgd_now_ns() - fit->aborted_ns < MT_TRAIN_RETURN_MS * 1000000ll)
+    if (sgd_now_ns() - fit->aborted_ns < sgd_watch_limit_ns(&fit->watch))
         return;
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        if (hand->train && hand->state == SGD_HAND_READY)
-            manta_actor_kill(hand->actor, false);
+        if (hand->train && hand->state == SGD_HAND_READY && !hand->is_killed) {
+            sgd_fit_tell_slow(fit, MANTA_SGD_HUNG, hand);
+            sgd_crew_kill(hand);
+        }
 }
 
-/* ---- a generation ---- */
-
-static void orders_give(struct sgd_fit *fit)
+static void hung_kill(struct sgd_fit *fit)
 {
-    fit->generation++;
-    fit->is_going = false;
-    fit->aborted_ns = 0;
-    for (int rank = 0; rank < fit->workers; rank++)
-        sgd_crew_order(sgd_crew_of_rank(&fit->crew, rank), fit->generation, (uint32_t)fit->workers);
-    fit->recovering.placed_ns = sgd_now_ns();
+    struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
+    int                   straggler;
+    int64_t               now = sgd_now_ns();
+
+    pulses_read(fit, seen);
+    uint64_t hung = sgd_watch_look(&fit->watch, now, seen, &straggler);
+    for (int r = 0; r < fit->workers; r++) {
+        struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, r);
+        if (!hand || !hand->train || hand->is_killed)
+            continue;
+        if (hung >> r & 1) {
+            sgd_fit_tell_slow(fit, MANTA_SGD_HUNG, hand);
+            sgd_crew_kill(hand);
+        } else if (r == straggler && now - fit->straggler_ns > 2 * MT_TRAIN_WINDOW_MS * 1000000ll) {
+            fit->straggler_ns = now;
+            sgd_fit_tell_slow(fit, MANTA_SGD_STRAGGLER, hand);
+        }
+    }
+}
+
+/* More can work than do: the generation ends at its present step, and the next one has them. */
+static void grow_maybe(struct sgd_fit *fit)
+{
+    if (fit->workers < fit->max && fit->is_going && sgd_crew_spare(&fit->crew))
+        generation_abort(fit, MT_EAGAIN, 0);
+    else if (fit->workers == fit->max)
+        places_tell(fit);
 }
 
 static bool is_anybody_out(const struct sgd_fit *fit)
@@ -165,23 +270,23 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
         code = sgd_crew_look(&fit->crew, MT_TRAIN_LOOK_MS, on_news, e);
         sgd_fit_read_notes(fit);
         if (code == MANTA_OK)
-            code = dead_replace(fit, e);
-        if (code == MANTA_OK)
-            code = starts_check(fit, e);
-        if (code == MANTA_OK && fit->aborted_ns) {
+            code = strength_keep(fit, e);
+        if (fit->aborted_ns) {
             stragglers_kill(fit);
-        } else if (code == MANTA_OK && fit->is_going) {
+        } else {
+            hung_kill(fit);
             sgd_crew_ping(&fit->crew);
-            code = spares_hire(fit, e);
+            grow_maybe(fit);
         }
     }
     fit->recovering.back_ns = sgd_now_ns();
     return code;
 }
 
+/* A death, or a change of size: the next generation takes over. */
 static bool is_of_a_death(int32_t code)
 {
-    return code == MANTA_EWORKER_DIED || code == MANTA_ETIMEDOUT || code == MANTA_EFENCED;
+    return code == MANTA_EWORKER_DIED || code == MANTA_ETIMEDOUT || code == MANTA_EFENCED || code == MANTA_EAGAIN;
 }
 
 static manta_status done(struct sgd_fit *fit, const struct sgd_outcome *outcome, manta_error *e)
@@ -189,6 +294,7 @@ static manta_status done(struct sgd_fit *fit, const struct sgd_outcome *outcome,
     fit->result.loss = (double)outcome->loss;
     fit->result.accuracy = (double)outcome->accuracy;
     fit->result.weights = outcome->weights;
+    fit->result.stopped = (int)outcome->is_stopped;
     fit->result.steps = (int64_t)outcome->step;
     if (outcome->save_code)
         return sgd_fail(e, outcome->save_code, "the training is done, but its last checkpoint is not in %.200s: %s",
@@ -196,22 +302,37 @@ static manta_status done(struct sgd_fit *fit, const struct sgd_outcome *outcome,
     return MANTA_OK;
 }
 
+/* The one whose error ends the run: that of its own making, if one knows; NULL: none. */
+static const struct sgd_hand *faulty_find(const struct sgd_fit *fit)
+{
+    const struct sgd_hand *found = NULL;
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++) {
+        if (!hand->has_outcome || hand->outcome.code == MANTA_OK || is_of_a_death(hand->outcome.code))
+            continue;
+        if (!found || (!found->outcome.is_culprit && hand->outcome.is_culprit))
+            found = hand;
+    }
+    return found;
+}
+
 /* What all that came back say together. *out_again: another generation is due. */
 static manta_status verdict(struct sgd_fit *fit, bool *out_again, manta_error *e)
 {
     *out_again = false;
-    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++) {
-        if (!hand->has_outcome || hand->outcome.code == MANTA_OK || is_of_a_death(hand->outcome.code))
-            continue;
-        *e = (manta_error){.pid = hand->info.pid};
-        snprintf(e->message, sizeof e->message, "rank %d, after step %llu: %s", hand->rank,
-                 (unsigned long long)hand->outcome.step, hand->outcome.text);
-        return e->code = hand->outcome.code;
+    const struct sgd_hand *faulty = faulty_find(fit);
+    if (faulty) {
+        *e = (manta_error){.pid = faulty->info.pid};
+        snprintf(e->message, sizeof e->message, "rank %d, after step %llu: %s", faulty->rank,
+                 (unsigned long long)faulty->outcome.step, faulty->outcome.text);
+        return e->code = faulty->outcome.code;
     }
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
         if (hand->has_outcome && hand->outcome.is_finisher)
             return done(fit, &hand->outcome, e);
-    fit->failures++;
+    bool is_resize = !fit->has_death && sgd_group_why(group_of(fit)).reason == MT_EAGAIN;
+    fit->failures += !is_resize;
+    fit->in_a_row = is_resize || fit->is_going ? !is_resize : fit->in_a_row + 1;
+    fit->has_death = false; /* it is counted */
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures))
         return give_up(fit, e);
     *out_again = true;
@@ -223,11 +344,10 @@ static manta_status fit_run(struct sgd_fit *fit, manta_error *e)
     manta_status code = MANTA_OK;
     bool         again = true;
 
-    for (int rank = 0; rank < fit->workers; rank++)
-        if (!sgd_crew_hire(&fit->crew, rank))
-            return sgd_fail(e, MANTA_EINTERNAL, "no place for a worker");
-    code = spares_hire(fit, e);
     while (code == MANTA_OK && again) {
+        code = gather(fit, e);
+        if (code != MANTA_OK)
+            break;
         orders_give(fit);
         code = generation_wait(fit, e);
         if (code == MANTA_OK)
@@ -239,7 +359,7 @@ static manta_status fit_run(struct sgd_fit *fit, manta_error *e)
     return code;
 }
 
-manta_status manta_sgd_fit_mlp(const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e)
+manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e)
 {
     static const manta_sgd_opts defaults;
     manta_error                 error = {0};
@@ -252,12 +372,13 @@ manta_status manta_sgd_fit_mlp(const manta_sgd_opts *opts, manta_sgd_result *out
         goto done;
     }
     fit->opts = opts ? opts : &defaults;
-    fit->workers = fit->opts->scaling.workers ? fit->opts->scaling.workers : 1;
-    code = sgd_setup_init(&fit->setup, fit->opts, &error);
+    code = sgd_setup_init(&fit->setup, name, fit->opts, &error);
     if (code != MANTA_OK)
         goto done;
-    fit->crew = (struct sgd_crew){.run = &fit->setup.run, .train_set = fit->setup.train_set,
-                                  .test_set = fit->setup.test_set, .region = fit->setup.region.number,
+    sgd_setup_workers(fit->opts, &fit->min, &fit->max);
+    fit->crew = (struct sgd_crew){.run = &fit->setup.run, .op = name,
+                                  .config = manta_bytes_of(fit->setup.config.data, fit->setup.config.size),
+                                  .lent = fit->setup.lent, .region = fit->setup.region.number,
                                   .cpus = fit->opts->scaling.cpus};
     code = fit_run(fit, &error);
     sgd_crew_dismiss(&fit->crew);

@@ -2,13 +2,17 @@
  *
  * fit.h - a training run as its driver sees it.
  *
- *            hire all                   all back, rank 0 has finished
+ *            gather                     all back, rank 0 has finished
  *   (begin) ----------> generation g --------------------------------> (done)
  *                        |        ^
- *   somebody died:       v        |  dead ranks filled, everybody has orders for g + 1
- *   abort g            ABORTED ---'  once each member of g is back or dead
+ *   somebody died, or    v        |  gather: as many as are ready, between the fewest and the most,
+ *   more can work:     ABORTED ---'  once each member of g is back or dead
+ *   abort g
  *
- * Thread: the caller's of manta_sgd_fit_mlp.
+ * All workers are alike: who is ready gets a rank, as long as there are any; the rest are spares. So a death, a shrink and a
+ * growth are the same: the next generation is made of who is there.
+ *
+ * Thread: the caller's of manta_sgd_fit.
  */
 #ifndef SGD_FIT_H
 #define SGD_FIT_H
@@ -16,6 +20,7 @@
 #include "sgd/board.h"
 #include "sgd/crew.h"
 #include "sgd/setup.h"
+#include "sgd/watch.h"
 
 /* From the first death until a step is completed again. */
 struct sgd_recovering {
@@ -30,22 +35,34 @@ struct sgd_fit {
     const manta_sgd_opts *opts;
     struct sgd_setup      setup;
     struct sgd_crew       crew;
-    int                   workers;
+    int                   min, max; /* workers of a generation */
+    int                   workers;  /* of the present one */
     uint32_t              generation;
     bool                  is_going;   /* this generation has made its first step */
     int64_t               aborted_ns; /* 0: this generation lives */
-    int                   failures;   /* generations that ended before the run was done */
-    int                   failed_starts, failed_spares; /* that died before they had started, in a row */
+    bool                  has_death;  /* in this generation */
+    int                   failures;   /* generations in which somebody died */
+    int                   in_a_row;   /* of these, since a step was completed */
+    int64_t               gather_ns;  /* since when the next generation is gathered */
+    struct sgd_watch      watch;
+    int64_t               straggler_ns; /* when the last one was told */
+    int                   failed_starts; /* that died before they had started, in a row */
     manta_error           last_death;
     int                   last_rank;
+    char                  last_words[SGD_TEXT_BYTES]; /* that the last one who died has printed */
     uint64_t              cursor; /* of the board */
+    uint64_t              reported_step; /* of the last report of progress, and when */
+    int64_t               reported_ns;
     struct sgd_recovering recovering;
     bool                  has_begun; /* result.first_step is set */
     manta_sgd_result      result;
 };
 
 /* fit_report.c: what the user is told. */
-void sgd_fit_tell_worker(struct sgd_fit *fit, const struct sgd_hand *hand);
+void sgd_fit_tell_resized(struct sgd_fit *fit);
+/* About a worker: MANTA_SGD_HUNG, MANTA_SGD_STRAGGLER. */
+void sgd_fit_tell_slow(struct sgd_fit *fit, int kind, const struct sgd_hand *hand);
+void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand);
 void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand);
 /* Reads the board and passes on what it says. */
 void sgd_fit_read_notes(struct sgd_fit *fit);

@@ -8,14 +8,24 @@
 
 #include <stdio.h>
 
+/* Of the whole run. */
+static int64_t steps_of(const struct sgd_fit *fit)
+{
+    const struct sgd_run *run = &fit->setup.run;
+    uint64_t size = (uint64_t)run->vranks * run->micro_batch, samples = fit->setup.op->sources[0].set.count * run->epochs;
+    return (int64_t)((samples + size - 1) / size);
+}
+
 static void emit(struct sgd_fit *fit, manta_sgd_event *event, const char *text)
 {
     event->text = text;
-    if (fit->opts->on_event)
-        fit->opts->on_event(fit->opts->user, event);
+    event->workers = fit->workers;
+    event->steps = steps_of(fit);
+    if (fit->opts->on_event && fit->opts->on_event(fit->opts->user, event))
+        sgd_board_stop(sgd_board_of(fit->setup.region.data));
 }
 
-void sgd_fit_tell_worker(struct sgd_fit *fit, const struct sgd_hand *hand)
+void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand)
 {
     char            text[SGD_TEXT_BYTES];
     bool            is_spare = hand->rank == SGD_NO_RANK;
@@ -25,15 +35,38 @@ void sgd_fit_tell_worker(struct sgd_fit *fit, const struct sgd_hand *hand)
         snprintf(text, sizeof text, "spare pid=%d", hand->info.pid);
     else
         snprintf(text, sizeof text, "worker rank=%d pid=%d", hand->rank, hand->info.pid);
+    hand->told_rank = hand->rank;
     emit(fit, &event, text);
 }
 
 void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand)
 {
-    char            text[SGD_TEXT_BYTES];
+    char            text[2 * SGD_TEXT_BYTES], last[SGD_TEXT_BYTES];
     int             pid = hand->info.pid ? hand->info.pid : hand->death.pid;
     manta_sgd_event event = {.kind = MANTA_SGD_LOST, .rank = hand->rank, .pid = pid, .step = -1};
-    snprintf(text, sizeof text, "lost pid=%d rank=%d: %.180s", pid, hand->rank, hand->death.message);
+    sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)), last, sizeof last);
+    snprintf(text, sizeof text, "lost pid=%d rank=%d: %.180s%s%s", pid, hand->rank, hand->death.message,
+             last[0] ? "; it printed last: " : "", last);
+    emit(fit, &event, text);
+}
+
+void sgd_fit_tell_resized(struct sgd_fit *fit)
+{
+    char            text[SGD_TEXT_BYTES];
+    manta_sgd_event event = {.kind = MANTA_SGD_RESIZED, .rank = -1, .step = -1};
+    snprintf(text, sizeof text, "workers=%d", fit->workers);
+    emit(fit, &event, text);
+}
+
+void sgd_fit_tell_slow(struct sgd_fit *fit, int kind, const struct sgd_hand *hand)
+{
+    char            text[SGD_TEXT_BYTES];
+    manta_sgd_event event = {.kind = kind, .rank = hand->rank, .pid = hand->info.pid, .step = -1};
+    if (kind == MANTA_SGD_HUNG)
+        snprintf(text, sizeof text, "hung pid=%d rank=%d: no progress for %.1f s, it is killed", hand->info.pid, hand->rank,
+                 (double)sgd_watch_limit_ns(&fit->watch) * 1e-9);
+    else
+        snprintf(text, sizeof text, "straggler pid=%d rank=%d: more than twice the others' time", hand->info.pid, hand->rank);
     emit(fit, &event, text);
 }
 
@@ -50,6 +83,44 @@ static void note_begun(struct sgd_fit *fit, const struct sgd_note *note, manta_s
     emit(fit, event, text);
 }
 
+/* Samples per second since the last report, where this is the next one. */
+static double samples_rate(struct sgd_fit *fit, const struct sgd_note *note)
+{
+    double rate = 0, size = (double)fit->setup.run.vranks * fit->setup.run.micro_batch;
+    if (fit->reported_ns && note->step > fit->reported_step && note->time_ns > fit->reported_ns)
+        rate = (double)(note->step - fit->reported_step) * size / ((double)(note->time_ns - fit->reported_ns) * 1e-9);
+    fit->reported_step = note->step;
+    fit->reported_ns = note->time_ns;
+    return rate;
+}
+
+static void note_metrics(struct sgd_fit *fit, const struct sgd_note *note, manta_sgd_event *event)
+{
+    const manta_sgd *op = fit->setup.op;
+    const char      *names[SGD_VALUES];
+    double           values[SGD_VALUES];
+    char             text[1024];
+    bool             is_step = note->kind == SGD_NOTE_STEP;
+    int              n = snprintf(text, sizeof text, "%s=%llu", is_step ? "step" : "validated step",
+                                  (unsigned long long)note->step);
+
+    for (uint32_t i = 0; i < op->names_count; i++) {
+        names[i] = op->names[i];
+        values[i] = (double)note->values[i];
+        bool is_unused = i == 1 && values[1] == 0; /* nobody has to know of accuracies */
+        if (!is_unused && n >= 0 && (size_t)n < sizeof text)
+            n += snprintf(text + n, sizeof text - (size_t)n, " %.40s=%.4f", names[i], values[i]);
+    }
+    event->kind = is_step ? MANTA_SGD_STEP : MANTA_SGD_VALIDATED;
+    event->loss = values[0];
+    event->accuracy = values[1];
+    event->samples_per_s = is_step ? samples_rate(fit, note) : 0;
+    event->names = names;
+    event->values = values;
+    event->metrics = (int)op->names_count;
+    emit(fit, event, text);
+}
+
 static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
 {
     char               text[2 * SGD_TEXT_BYTES];
@@ -60,15 +131,13 @@ static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
     case SGD_NOTE_BEGUN:
         note_begun(fit, note, &event);
         return;
+    case SGD_NOTE_STEP:
+    case SGD_NOTE_CLOSED:
+        note_metrics(fit, note, &event);
+        return;
     case SGD_NOTE_SKIPPED:
         event.kind = MANTA_SGD_SKIPPED;
         snprintf(text, sizeof text, "skipped checkpoint %s", note->text);
-        break;
-    case SGD_NOTE_STEP:
-        event.kind = MANTA_SGD_STEP;
-        event.loss = (double)note->loss;
-        event.accuracy = (double)note->accuracy;
-        snprintf(text, sizeof text, "step=%llu loss=%.4f accuracy=%.4f", step, event.loss, event.accuracy);
         break;
     case SGD_NOTE_SAVED:
         event.kind = MANTA_SGD_SAVED;
@@ -144,9 +213,9 @@ void sgd_fit_close_recovery(struct sgd_fit *fit)
         return;
     manta_sgd_recovery out = {.detected_ns = r->detected_ns, .step = (int64_t)r->going.step, .lost = r->lost};
     out.abort_s = lap(&mark, r->back_ns);
-    out.place_s = lap(&mark, r->placed_ns);
     out.start_s = lap(&mark, began);
     out.load_s = lap(&mark, loaded);
+    out.place_s = lap(&mark, r->placed_ns);
     out.sync_s = lap(&mark, r->going.synced_ns);
     out.step_s = lap(&mark, r->going.time_ns);
     out.total_s = (double)(mark - r->detected_ns) * 1e-9;
@@ -155,9 +224,9 @@ void sgd_fit_close_recovery(struct sgd_fit *fit)
     if (out.total_s > fit->result.slowest_s)
         fit->result.slowest_s = out.total_s;
     snprintf(text, sizeof text,
-             "recovered in %.1f ms at step=%lld (abort %.1f place %.1f start %.1f load %.1f sync %.1f step %.1f)",
-             out.total_s * 1e3, (long long)out.step, out.abort_s * 1e3, out.place_s * 1e3, out.start_s * 1e3,
-             out.load_s * 1e3, out.sync_s * 1e3, out.step_s * 1e3);
+             "recovered in %.1f ms at step=%lld (abort %.1f start %.1f load %.1f place %.1f sync %.1f step %.1f)",
+             out.total_s * 1e3, (long long)out.step, out.abort_s * 1e3, out.start_s * 1e3, out.load_s * 1e3,
+             out.place_s * 1e3, out.sync_s * 1e3, out.step_s * 1e3);
     manta_sgd_event event = {.kind = MANTA_SGD_RECOVERED, .rank = -1, .step = out.step, .recovery = &out};
     emit(fit, &event, text);
 }

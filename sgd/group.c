@@ -109,6 +109,13 @@ static mt_status abort_check(const struct sgd_group *group)
     return mt_error(why.reason, 0, "collective aborted");
 }
 
+uint64_t sgd_group_arrived(const void *region, uint32_t rank)
+{
+    const struct sgd_group_shared *shared = region;
+    MT_ASSERT(rank < MT_GROUP_MEMBERS_MAX);
+    return atomic_load(&shared->members[rank].arrived);
+}
+
 /* ---- barrier ---- */
 
 /* Whether the members from *next on have entered barrier `sequence`; *next skips those that have. */

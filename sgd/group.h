@@ -40,6 +40,7 @@ struct sgd_group_shared;
 struct sgd_group_plan {
     uint32_t vranks;      /* virtual ranks: gradients are summed over these, whatever the number of members */
     size_t   slot_floats; /* what one virtual rank contributes */
+    size_t   mean_floats; /* of these, so many from the first are averaged, the others added */
     uint64_t fingerprint; /* of everything else that must be equal (seed, schedule, ...): compared at join */
 };
 
@@ -86,6 +87,9 @@ void sgd_group_abort(void *region, uint32_t generation, enum mt_code reason, uin
 
 /* The last abort of any generation. */
 struct sgd_abort sgd_group_why(const void *region);
+
+/* The last barrier that a member has entered, of whatever generation; grows. Callable by any process that maps the region. */
+uint64_t sgd_group_arrived(const void *region, uint32_t rank);
 
 /* Returns when all members have called it. */
 MT_MUST_USE mt_status sgd_group_barrier(struct sgd_group *group);

@@ -10,9 +10,10 @@
 #include "sgd/json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define FORMAT   "manta-checkpoint-1"
+#define FORMAT   "manta-checkpoint-2"
 #define SUM_LINE "xxh3 %016llx\n"
 enum { SUM_LINE_SIZE = 5 + 16 + 1 };
 
@@ -28,6 +29,18 @@ static const struct {
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
+/* The score for people and other programs; the trainer's own progress as the bytes that it is, in hexadecimal digits. */
+static mt_status score_write(mt_buf *text, const struct sgd_checkpoint_meta *meta)
+{
+    if (meta->has_score)
+        MT_TRY(mt_buf_printf(text, ",\"score\":\"%.17g\",\"progress\":\"", meta->score));
+    else
+        MT_TRY(mt_buf_printf(text, ",\"score\":\"\",\"progress\":\""));
+    for (size_t i = 0; i < meta->progress_size; i++)
+        MT_TRY(mt_buf_printf(text, "%02x", meta->progress[i]));
+    return mt_buf_printf(text, "\"");
+}
+
 mt_status sgd_manifest_write(mt_buf *text, const struct sgd_checkpoint_meta *meta, uint64_t header_checksum,
                              const struct sgd_tensor *tensors, size_t count)
 {
@@ -37,6 +50,7 @@ mt_status sgd_manifest_write(mt_buf *text, const struct sgd_checkpoint_meta *met
         memcpy(&value, (const char *)meta + numbers[i].offset, sizeof value);
         MT_TRY(mt_buf_printf(text, ",\"%s\":%llu", numbers[i].key, (unsigned long long)value));
     }
+    MT_TRY(score_write(text, meta));
     MT_TRY(mt_buf_printf(text, ",\"kernels\":\"%s\",\"header\":\"%016llx\",\"tensors\":{", meta->kernels,
                          (unsigned long long)header_checksum));
     for (size_t i = 0; i < count; i++) {
@@ -84,6 +98,32 @@ static mt_status own_checksum_check(const char *text, size_t size, struct sgd_js
     return mt_ok();
 }
 
+static mt_status score_take(struct sgd_json *json, struct sgd_checkpoint_meta *meta)
+{
+    char text[40], *end;
+    MT_TRY(key_take(json, "score"));
+    MT_TRY(sgd_json_string(json, text, sizeof text));
+    meta->has_score = text[0] != 0;
+    meta->score = strtod(text, &end);
+    return *end ? mt_error(MT_ECORRUPT, 0, "manifest: bad score") : mt_ok();
+}
+
+static mt_status progress_take(struct sgd_json *json, struct sgd_checkpoint_meta *meta)
+{
+    char text[2 * SGD_PROGRESS_BYTES + 1];
+    MT_TRY(key_take(json, "progress"));
+    MT_TRY(sgd_json_string(json, text, sizeof text));
+    size_t size = strlen(text);
+    if (size % 2 || strspn(text, "0123456789abcdef") != size)
+        return mt_error(MT_ECORRUPT, 0, "manifest: bad progress");
+    meta->progress_size = size / 2;
+    for (size_t i = 0; i < meta->progress_size; i++) {
+        char byte[3] = {text[2 * i], text[2 * i + 1], 0};
+        meta->progress[i] = (uint8_t)strtoul(byte, NULL, 16);
+    }
+    return mt_ok();
+}
+
 static mt_status meta_take(struct sgd_json *json, struct sgd_checkpoint_meta *meta)
 {
     char format[32];
@@ -99,6 +139,10 @@ static mt_status meta_take(struct sgd_json *json, struct sgd_checkpoint_meta *me
         MT_TRY(sgd_json_u64(json, &value));
         memcpy((char *)meta + numbers[i].offset, &value, sizeof value);
     }
+    MT_TRY(sgd_json_take(json, ','));
+    MT_TRY(score_take(json, meta));
+    MT_TRY(sgd_json_take(json, ','));
+    MT_TRY(progress_take(json, meta));
     MT_TRY(sgd_json_take(json, ','));
     MT_TRY(key_take(json, "kernels"));
     return sgd_json_string(json, meta->kernels, sizeof meta->kernels);

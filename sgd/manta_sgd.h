@@ -2,10 +2,13 @@
  *
  * manta_sgd.h - training jobs that survive their workers.
  *
- * A training job is data-parallel SGD over worker processes, each an actor of the calling driver. A worker that dies is
- * replaced and the training goes on: with the state of a survivor, else from the newest valid checkpoint, else from the
- * beginning. The result does not depend on how many workers there are nor on which of them die: on one type of CPU the
- * final weights are equal bit for bit.
+ * A training job is data-parallel SGD over worker processes, each an actor of the calling driver. A worker that dies or
+ * hangs is replaced and the training goes on: with the state of a survivor, else from the newest valid checkpoint, else
+ * from the beginning. The result does not depend on how many workers there are nor on which of them die: on one type of
+ * CPU the final weights are equal bit for bit.
+ *
+ * What is trained is an operator: a few functions under a name, registered before main. Some are built in and are
+ * asked for by name alone; see manta_sgd_fit.
  *
  * Linking this library sets OPENBLAS_NUM_THREADS=1 before main, for this process's children: each worker computes with
  * one thread, and a process that is to be forked may have no other.
@@ -23,7 +26,110 @@
 extern "C" {
 #endif
 
-enum { MANTA_SGD_LAYERS_MAX = 15 };
+/* ---- operators ---------------------------------------------------------------------------------------------------- */
+
+/* An operator in one process: what its functions are given, and pass on. Used by the thread that they are called in. */
+typedef struct manta_sgd manta_sgd;
+
+enum { MANTA_F32 = 1 }; /* element types of parameters */
+
+enum { MANTA_SGD_METRICS_MAX = 16 };
+
+/* Some records of the data. Valid during the call. */
+typedef struct manta_batch {
+    const void     *data;    /* `count` records, one after the other */
+    const uint8_t  *labels;  /* one each; NULL: this data has none */
+    int64_t         count;   /* at most manta_sgd_batch_max */
+    int64_t         record;  /* bytes of one */
+    const uint64_t *numbers; /* which records of the data they are */
+    uint64_t        sample;  /* the first one's place in the run. Random numbers that are keyed by (seed, place of the sample)
+                                are the same for any number of workers and after any death */
+} manta_batch;
+
+/* All functions return MANTA_OK or the error that ends the run: what a call below has given, or manta_sgd_fail.
+ * The same calls with the same parameters and records must give the same bits in each process. */
+typedef struct manta_operator {
+    const char *name; /* 1 to 127 bytes */
+    /* Makes *self (may stay NULL) and names parameters, data and metrics. It runs once in each worker, and once in the driver,
+     * to learn these names: where manta_sgd_is_driver says so, leave devices alone. */
+    manta_status (*setup)(manta_sgd *t, void **self);
+    /* Gives the parameters their first values; they are 0 before. Called in one worker, where a run begins. NULL: nothing. */
+    manta_status (*init)(manta_sgd *t, void *self);
+    /* Reports the batch's mean "loss" (manta_sgd_metric) and adds the gradient of this mean to the gradients, which are 0
+     * before. */
+    manta_status (*train_batch)(manta_sgd *t, void *self, const manta_batch *b);
+    /* Reports the batch's metrics. NULL: there is no data to validate with. */
+    manta_status (*validate_batch)(manta_sgd *t, void *self, const manta_batch *b);
+    /* Ends what setup has made, except by manta_sgd_alloc. Not called for a process that dies. */
+    void (*teardown)(manta_sgd *t, void *self);
+    bool sets_gradients;     /* train_batch writes every element, so they need not be cleared before */
+    int  validate_batch_max; /* records in a call of validate_batch; 0: as many as in train_batch */
+    struct manta_operator *next; /* the library's */
+} manta_operator;
+
+/* MANTA_OPERATOR(mymodel, .setup = setup, .train_batch = batch); outside of functions. */
+#define MANTA_OPERATOR(tag, ...)                                                          \
+    static manta_operator manta_operator_##tag = {.name = #tag, __VA_ARGS__};             \
+    MANTA_CONSTRUCTOR(operator_##tag) { manta_operator_register(&manta_operator_##tag); } \
+    struct manta_operator /* takes the semicolon */
+
+/* Before main, or before manta_init in every process. Of two with one name the later one counts. Kept for ever. */
+MANTA_API void manta_operator_register(manta_operator *op);
+
+/* Zeroed memory that lives as long as the operator in this process; NULL: there is none. */
+MANTA_API void *manta_sgd_alloc(manta_sgd *t, size_t size);
+
+/* The value of "NAME=value" among opts.config; the default where it is not there. One that can't be read as a number fails
+ * the setup, with its name, whatever setup returns. A string lives as long as the operator. */
+MANTA_API int64_t     manta_sgd_conf_i64(manta_sgd *t, const char *name, int64_t otherwise);
+MANTA_API double      manta_sgd_conf_f64(manta_sgd *t, const char *name, double otherwise);
+MANTA_API const char *manta_sgd_conf_str(manta_sgd *t, const char *name, const char *otherwise);
+
+/* In setup: a tensor that is trained. Named once: it is broadcast to workers, its gradient summed over them, saved in
+ * checkpoints under this name and loaded again, whatever their number. *value and *gradient are set before each call of the
+ * other functions (*gradient: of train_batch), so `value` and `gradient` must stay where they are. `type` is MANTA_F32.
+ * EINVAL: name (1 to 127 of A-Z a-z 0-9 . _ - /) or shape; EEXIST; EAGAIN: too many; ENOMEM. */
+MANTA_API manta_status manta_sgd_param(manta_sgd *t, const char *name, int type, int ndim, const int64_t *shape,
+                                       float **value, float **gradient);
+
+enum { MANTA_RECORDS, MANTA_IDX };
+
+typedef struct manta_data_opts {
+    int     format;   /* MANTA_RECORDS: a file of records of one size. MANTA_IDX: a folder with the four files of MNIST; NULL as
+                         path: Fashion-MNIST where Debian's package dataset-fashion-mnist puts it */
+    int64_t record;   /* MANTA_RECORDS: bytes of one; may not be 0 */
+    int64_t skip;     /* MANTA_RECORDS: bytes before the first one */
+    bool    shuffle;  /* each epoch in an order of its own, by the run's seed; else as they stand there */
+    bool    validate; /* it is what validate_batch gets */
+} manta_data_opts;
+
+/* In setup: names the data, once to train with and once at most to validate with. A file of records is mapped, not read: it
+ * may be larger than memory and must not change. ENOENT; ECORRUPT: not whole records, a damaged file; EINVAL; ENOMEM; ESYS. */
+MANTA_API manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opts *opts);
+
+typedef struct manta_data_info {
+    int64_t count, record; /* records, and bytes of one */
+    int     classes;       /* one more than the largest label; 0: no labels */
+} manta_data_info;
+/* What was named; false: nothing. */
+MANTA_API bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_data_info *out);
+
+/* In train_batch and validate_batch: the mean of a metric over this batch. "loss" and "accuracy" are known; others are made
+ * known by the same call in setup, where the value does not count. What is told is the mean over all samples of all
+ * workers. EINVAL: a name that was not made known; EAGAIN: more than MANTA_SGD_METRICS_MAX. */
+MANTA_API manta_status manta_sgd_metric(manta_sgd *t, const char *name, double value);
+
+/* An error of the operator's own: returns `code` (ETASK where it is 0) for it to return; the text reaches whoever called
+ * manta_sgd_fit. */
+MANTA_API manta_status manta_sgd_fail(manta_sgd *t, manta_status code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+MANTA_API bool     manta_sgd_is_driver(const manta_sgd *t);
+MANTA_API uint64_t manta_sgd_seed(const manta_sgd *t);      /* opts.seed */
+MANTA_API int64_t  manta_sgd_batch_max(const manta_sgd *t); /* most records in one call */
+MANTA_API int64_t  manta_sgd_step(const manta_sgd *t);      /* completed ones */
+
+/* ---- a run ---------------------------------------------------------------------------------------------------------- */
 
 /* How one death was overcome, phase after phase on the way to the next completed step; seconds. */
 typedef struct manta_sgd_recovery {
@@ -31,9 +137,9 @@ typedef struct manta_sgd_recovery {
     int64_t step;        /* the first that was completed afterwards */
     int     lost;        /* workers that had died */
     double  abort_s;     /* until all survivors were back from their collective */
+    double  start_s;     /* until the replacement's process ran; 0: it was there already, or came later */
+    double  load_s;      /* until it had data and model; 0: as before */
     double  place_s;     /* until everybody had the new generation's orders */
-    double  start_s;     /* until the replacement's process ran; 0: it was there already */
-    double  load_s;      /* until it had data and model; 0: it had before */
     double  sync_s;      /* until all had joined, and the same state */
     double  step_s;      /* that step itself */
     double  total_s;     /* all of them together */
@@ -42,30 +148,43 @@ typedef struct manta_sgd_recovery {
 enum {
     MANTA_SGD_WORKER,      /* a worker got a rank: rank, pid */
     MANTA_SGD_SPARE,       /* a spare is ready: pid */
-    MANTA_SGD_LOST,        /* a worker died: rank (-1: a spare), pid */
+    MANTA_SGD_LOST,        /* a worker died: rank (-1: a spare), pid; text with what it printed last */
     MANTA_SGD_BEGUN,       /* the state was begun or loaded: step */
     MANTA_SGD_SKIPPED,     /* a checkpoint was damaged and passed over: text says which and why */
-    MANTA_SGD_STEP,        /* progress: step, and mean loss and accuracy of the training samples since the last line */
+    MANTA_SGD_STEP,        /* report of progress: step, and metrics of the training samples since the last report */
     MANTA_SGD_SAVED,       /* a checkpoint is on the disk: step */
     MANTA_SGD_SAVE_FAILED, /* the training goes on without it: step, text */
-    MANTA_SGD_RECOVERED    /* the first step after a death is done: recovery */
+    MANTA_SGD_RECOVERED,   /* the first step after a death is done: recovery */
+    MANTA_SGD_VALIDATED,   /* an epoch has ended: step, metrics of the data to validate with (without: of the epoch) */
+    MANTA_SGD_RESIZED,     /* from now on there are `workers` */
+    MANTA_SGD_STRAGGLER,   /* a worker takes much longer for its share than the others: rank, pid */
+    MANTA_SGD_HUNG         /* a worker made no progress and is killed; MANTA_SGD_LOST follows: rank, pid */
 };
 
 /* What happened. Valid during the call. */
 typedef struct manta_sgd_event {
     int         kind; /* may be one that this header does not know: ignore it */
-    int         rank, pid;
-    int64_t     step;
+    int         rank, pid, workers;
+    int64_t     step, steps; /* done, of how many */
     double      loss, accuracy;
+    double      samples_per_s; /* of MANTA_SGD_STEP */
+    const char *const *names;  /* of all metrics; "loss" and "accuracy" first */
+    const double      *values;
+    int         metrics;
     const manta_sgd_recovery *recovery; /* of MANTA_SGD_RECOVERED, else NULL */
     const char *text;                   /* the event as one line for a log, without newline */
 } manta_sgd_event;
 
+enum { MANTA_MOMENTUM, MANTA_ADAMW };               /* optimizer.kind */
+enum { MANTA_COSINE, MANTA_CONSTANT, MANTA_STEP };  /* optimizer.schedule */
+
+/* The four configurations of Ray Train, under their names, and what else a run has. */
 typedef struct manta_sgd_opts {
     struct {
-        int    workers; /* 0: 1; at most run.shards */
-        int    spares;  /* processes that have loaded model and data and wait to replace one that dies */
-        double cpus;    /* that each worker reserves; 0: none */
+        int    min_workers; /* with fewer the run waits, else it goes on with what there is; 0: max_workers */
+        int    max_workers; /* 0: 1 (or min_workers); at most run.shards */
+        int    spares;      /* processes that have loaded model and data and wait to replace one that dies */
+        double cpus;        /* that each worker reserves; 0: none */
     } scaling;
     struct {
         const char *name;      /* 1 to 127 of A-Z a-z 0-9 . _ -; NULL: "train" */
@@ -74,52 +193,71 @@ typedef struct manta_sgd_opts {
         int         batch;     /* samples of one step, a multiple of shards; 0: 64 */
         int         shards;    /* into which each step is cut, for whatever number of workers; 0: 8 */
         int         log_steps; /* between two MANTA_SGD_STEP; 0: 50 */
+        int         validate_epochs; /* from one validation to the next; 0: 1; the end is validated in any case */
+        int         patience;  /* stop after so many validations in a row without a better score; 0: never */
+        double      min_delta; /* by how much a score must be better to count */
     } run;
     struct {
-        int max_failures; /* times that workers may die; 0: none; -1: without limit */
+        int max_failures;  /* times that workers may die; 0: none; -1: without limit */
+        double backoff_s;  /* to wait after a second failure without a step in between, doubled each time; 0: 0.1 */
     } failure;
     struct {
         double  every_s;     /* both 0: 30 s; the end of a run is saved in any case */
         int64_t every_steps;
-        int     keep; /* 0: 2 */
+        int     keep;        /* newest ones; 0: 2 */
+        int     keep_best;   /* beside these, those with the best score; one is then saved at each validation */
+        const char *score;   /* the metric of the last validation by which checkpoints are compared; NULL: "loss" */
+        bool    score_max;   /* more of it is better */
     } checkpoint;
     struct {
-        double lr;       /* 0: 0.02; it falls to 0 as half a cosine */
-        double momentum; /* 0: 0.9; negative: none */
+        int    kind;         /* MANTA_MOMENTUM, or MANTA_ADAMW */
+        double lr;           /* 0: 0.02; ADAMW: 0.001 */
+        double momentum;     /* 0: 0.9; negative: none */
+        double beta1, beta2; /* ADAMW; 0: 0.9 and 0.999 */
+        double epsilon;      /* ADAMW; 0: 1e-8 */
+        double weight_decay; /* 0: none, ADAMW: 0.01; negative: none */
+        int    schedule;     /* MANTA_COSINE: from lr to 0 as half a cosine; MANTA_CONSTANT;
+                                MANTA_STEP: times step_gamma every step_epochs */
+        double step_gamma;   /* 0: 0.1 */
+        int    step_epochs;  /* 0: 1 */
+        int64_t warmup_steps; /* in which it grows to lr, before the schedule begins */
+        int    lr_batch;     /* linear scaling: lr is meant for this batch, and used times run.batch / lr_batch; 0: as it is */
+        double clip_norm;    /* a longer gradient is cut to this length; 0: none is */
+        double max_norm;     /* a longer gradient, before it is cut, ends the run; 0: one that is not finite does */
     } optimizer;
-    struct {
-        int hidden[MANTA_SGD_LAYERS_MAX]; /* widths, ended by 0; none: one layer of 256 */
-    } model;
-    struct {
-        const char *path; /* folder with the four files of Fashion-MNIST; NULL: that of Debian's dataset-fashion-mnist */
-    } data;
+    const char *const *config; /* "NAME=value", ended by NULL: what operators ask for; NULL: nothing */
+    bool config_strict;        /* a name that setup does not ask for is an error */
     uint64_t seed;
-    void (*on_event)(void *user, const manta_sgd_event *event); /* in the calling thread; NULL: nobody is told */
+    /* Told what happens, in the calling thread; anything but 0 stops the run after the present step, as its end. */
+    int (*on_event)(void *user, const manta_sgd_event *event);
     void *user;
 } manta_sgd_opts;
 
 typedef struct manta_sgd_result {
-    double   loss, accuracy; /* over the test set */
+    double   loss, accuracy; /* of the last validation; without data for it: of the last epoch's training samples */
     int64_t  steps;          /* of the whole run, also those of earlier drivers */
     int64_t  first_step;     /* where this driver began: 0, or what the checkpoint had completed */
     uint64_t weights;        /* 64-bit XXH3 of the final parameters, float32 in their order */
-    int      restarts;       /* workers that were replaced */
+    int      restarts;       /* workers that died, or were killed because they hung */
+    int      resizes;        /* times that the number of workers changed */
+    int      stopped;        /* before its last epoch: by patience, or on_event */
     double   slowest_s;      /* the longest recovery */
     double   wall_s;
     manta_sgd_recovery last; /* all 0 where nobody died */
 } manta_sgd_result;
 
-/* Trains a multilayer perceptron on Fashion-MNIST (or any set in the same files), and measures it on the test set. With
- * the defaults, 5 epochs give an accuracy of about 0.888.
- * A run that has checkpoints under its name goes on from the newest valid one. Blocks until the end; call it in a
- * driver, after manta_init. All workers run on the driver's node.
+/* Trains the operator of this name. A run that has checkpoints under its name goes on from the newest valid one. Blocks until
+ * the end; call it in a driver, after manta_init. All workers run on the driver's node.
  *
- * EINVAL: an option out of range, or checkpoints of another model or seed; ENOENT: no data set (the message names the
- * package) or no folder for storage; ECORRUPT: a damaged data set; EEXIST: another driver trains under this name;
- * EWORKER_DIED: more deaths than max_failures, or workers that die as they start; ETIMEDOUT: workers that do not start;
- * ETASK: the loss is not finite; EDISK_FULL, ESYS: the training is done and *out_result set, but its last checkpoint
- * could not be written; ENOMEM, ESTORE_FULL, ECONN. */
-MANTA_API manta_status manta_sgd_fit_mlp(const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e);
+ * Built in: "mlp", a multilayer perceptron that classifies pictures; config: data (folder; default Fashion-MNIST of Debian's
+ * package), hidden (widths: "256" or "256,128"), classes. With the defaults, 5 epochs of it give an accuracy of about 0.888.
+ *
+ * EINVAL: an option out of range, no such operator, or checkpoints of another model or seed; ENOENT: no data, or no folder for
+ * storage; ECORRUPT: damaged data; EEXIST: another driver trains under this name; EWORKER_DIED: more deaths than
+ * max_failures, or workers that die as they start; ETIMEDOUT: workers that do not start; ETASK: loss or gradient is not
+ * finite (which step and rank, the message says), or what the operator gave; EDISK_FULL, ESYS: the training is done and
+ * *out_result set, but its last checkpoint could not be written; ENOMEM, ESTORE_FULL, ECONN. */
+MANTA_API manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
  */
 #include "sgd/mlp.h"
 
-#include "core/base/rng.h"
+#include "sgd/layer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,17 +19,12 @@
 
 enum { CLASSES_MAX = 256, WIDTH_MAX = 1 << 20, BATCH_MAX = 1 << 20 };
 
-struct layer {
-    uint32_t in, out;
-    size_t weight, bias; /* offsets in the flat buffer */
-};
-
 struct mlp {
     struct sgd_model model;
     const struct k_ops *ops;
     float scale, shift; /* byte -> input */
     uint32_t layers_count;
-    struct layer layers[MT_LAYERS_MAX];
+    struct sgd_linear layers[MT_LAYERS_MAX];
     float *work; /* everything below points into it */
     float *act[MT_LAYERS_MAX + 1];
     float *delta[MT_LAYERS_MAX + 1]; /* gradient of act[i]; none for act[0] */
@@ -42,18 +37,14 @@ static struct mlp *mlp_of(struct sgd_model *model)
 }
 
 /* Uniform in +-sqrt(6 / in) for weights before a ReLU and +-sqrt(3 / in) for the last layer's; biases start
- * at 0. Each layer draws from its own generator, so that adding a layer does not change the others. */
+ * at 0. */
 static void mlp_init(struct sgd_model *model, uint64_t seed, float *params)
 {
     struct mlp *mlp = mlp_of(model);
     for (uint32_t l = 0; l < mlp->layers_count; l++) {
-        const struct layer *layer = &mlp->layers[l];
-        mt_rng key = {seed}, rng = {mt_rng_next(&key) ^ (l + 1) * 0x9e3779b97f4a7c15u};
+        const struct sgd_linear *layer = &mlp->layers[l];
         double bound = sqrt((l + 1 < mlp->layers_count ? 6.0 : 3.0) / layer->in);
-        for (size_t i = 0; i < (size_t)layer->in * layer->out; i++) {
-            double unit = (double)(mt_rng_next(&rng) >> 11) * 0x1p-53;
-            params[layer->weight + i] = (float)(bound * (2.0 * unit - 1.0));
-        }
+        sgd_init_uniform(seed, l, bound, params + layer->weight, (size_t)layer->in * layer->out);
         memset(params + layer->bias, 0, layer->out * sizeof *params);
     }
 }
@@ -67,16 +58,8 @@ static mt_status forward(struct mlp *mlp, const float *params, const struct sgd_
     MT_TRY(ops->unpack(NULL, batch->records, mlp->act[0], (size_t)n * batch->record_size, mlp->scale,
                        mlp->shift));
     for (uint32_t l = 0; l <= last; l++) {
-        const struct layer *layer = &mlp->layers[l];
-        struct k_gemm gemm = {.m = (int)n,
-                              .n = (int)layer->out,
-                              .k = (int)layer->in,
-                              .b_transposed = true,
-                              .a = mlp->act[l],
-                              .b = params + layer->weight,
-                              .c = mlp->act[l + 1]};
-        MT_TRY(ops->gemm(NULL, &gemm));
-        MT_TRY(ops->bias_add(NULL, mlp->act[l + 1], params + layer->bias, n, layer->out));
+        const struct sgd_linear *layer = &mlp->layers[l];
+        MT_TRY(sgd_linear_forward(layer, ops, params, mlp->act[l], n, mlp->act[l + 1]));
         if (l < last)
             MT_TRY(ops->relu_forward(NULL, mlp->act[l + 1], (size_t)n * layer->out));
     }
@@ -96,58 +79,19 @@ static mt_status backward(struct mlp *mlp, const float *params, const struct sgd
     uint32_t n = batch->count;
 
     for (uint32_t l = mlp->layers_count; l-- > 0;) {
-        const struct layer *layer = &mlp->layers[l];
-        const float *delta = mlp->delta[l + 1];
-        struct k_gemm weight = {.m = (int)layer->out,
-                                .n = (int)layer->in,
-                                .k = (int)n,
-                                .a_transposed = true,
-                                .a = delta,
-                                .b = mlp->act[l],
-                                .c = grads + layer->weight};
-        MT_TRY(ops->gemm(NULL, &weight));
-        MT_TRY(ops->bias_grad(NULL, delta, grads + layer->bias, n, layer->out));
+        const struct sgd_linear *layer = &mlp->layers[l];
+        MT_TRY(sgd_linear_backward(layer, ops, params, mlp->act[l], mlp->delta[l + 1], n, l ? mlp->delta[l] : NULL,
+                                   grads));
         if (l == 0)
             break;
-        struct k_gemm input = {.m = (int)n,
-                               .n = (int)layer->in,
-                               .k = (int)layer->out,
-                               .a = delta,
-                               .b = params + layer->weight,
-                               .c = mlp->delta[l]};
-        MT_TRY(ops->gemm(NULL, &input));
         MT_TRY(ops->relu_backward(NULL, mlp->act[l], mlp->delta[l], (size_t)n * layer->in));
     }
     return mt_ok();
 }
 
-static void metrics_set(const struct k_xent *xent, float metrics[SGD_METRICS])
+static uint32_t classes_of(const struct mlp *mlp)
 {
-    float loss = 0.0f, correct = 0.0f;
-    for (size_t r = 0; r < xent->rows; r++) {
-        const float *logits = xent->logits + r * xent->classes;
-        size_t best = 0;
-        for (size_t c = 1; c < xent->classes; c++)
-            best = logits[c] > logits[best] ? c : best;
-        loss += xent->losses[r];
-        correct += best == xent->labels[r] ? 1.0f : 0.0f;
-    }
-    metrics[SGD_METRIC_LOSS] = loss;
-    metrics[SGD_METRIC_CORRECT] = correct;
-    metrics[SGD_METRIC_SAMPLES] = (float)xent->rows;
-}
-
-/* What a caller may get wrong: a data set that is not the model's, or too many records at once. */
-static mt_status batch_check(const struct mlp *mlp, const struct sgd_batch *batch)
-{
-    if (batch->count == 0 || batch->count > mlp->model.batch_max)
-        return mt_error(MT_EINVAL, 0, "model: number of records in the batch");
-    if (batch->record_size != mlp->model.record_size)
-        return mt_error(MT_EINVAL, 0, "model: size of a record");
-    for (uint32_t i = 0; i < batch->count; i++)
-        if (batch->labels[i] >= mlp->layers[mlp->layers_count - 1].out)
-            return mt_error(MT_EINVAL, 0, "model: label out of range");
-    return mt_ok();
+    return mlp->layers[mlp->layers_count - 1].out;
 }
 
 static mt_status mlp_gradient(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
@@ -156,12 +100,12 @@ static mt_status mlp_gradient(struct sgd_model *model, const float *params, cons
     struct mlp *mlp = mlp_of(model);
     struct k_xent xent;
 
-    MT_TRY(batch_check(mlp, batch));
+    MT_TRY(sgd_batch_check(model, batch, classes_of(mlp)));
     MT_TRY(forward(mlp, params, batch, &xent));
     xent.scale = scale;
     MT_TRY(mlp->ops->xent_backward(NULL, &xent));
     MT_TRY(backward(mlp, params, batch, grads));
-    metrics_set(&xent, metrics);
+    sgd_class_metrics(&xent, metrics);
     return mt_ok();
 }
 
@@ -171,9 +115,9 @@ static mt_status mlp_evaluate(struct sgd_model *model, const float *params, cons
     struct mlp *mlp = mlp_of(model);
     struct k_xent xent;
 
-    MT_TRY(batch_check(mlp, batch));
+    MT_TRY(sgd_batch_check(model, batch, classes_of(mlp)));
     MT_TRY(forward(mlp, params, batch, &xent));
-    metrics_set(&xent, metrics);
+    sgd_class_metrics(&xent, metrics);
     return mt_ok();
 }
 
@@ -191,18 +135,12 @@ static const struct sgd_model_ops mlp_model_ops = {
 static mt_status layer_add(struct mlp *mlp, uint32_t in, uint32_t out)
 {
     uint32_t l = mlp->layers_count++;
-    struct layer *layer = &mlp->layers[l];
-    uint64_t shape[2] = {out, in};
     char name[MT_NAME_BYTES_MAX];
 
     if (in == 0 || in > WIDTH_MAX || out > WIDTH_MAX)
         return mt_error(MT_EINVAL, 0, "model: width of a layer");
-    layer->in = in;
-    layer->out = out;
-    snprintf(name, sizeof name, "layers.%u.weight", l);
-    MT_TRY(sgd_params_add(&mlp->model.params, name, 2, shape, &layer->weight));
-    snprintf(name, sizeof name, "layers.%u.bias", l);
-    return sgd_params_add(&mlp->model.params, name, 1, shape, &layer->bias);
+    snprintf(name, sizeof name, "layers.%u", l);
+    return sgd_linear_add(&mlp->model.params, name, in, out, &mlp->layers[l]);
 }
 
 /* One allocation, cut into the buffers of each layer. */
@@ -229,15 +167,12 @@ static mt_status work_allocate(struct mlp *mlp)
 static mt_status mlp_build(struct mlp *mlp, const struct sgd_mlp_config *config)
 {
     uint32_t in = config->inputs ? config->inputs : 784, outputs = config->outputs ? config->outputs : 10;
-    bool is_default = config->mean == 0.0f && config->deviation == 0.0f;
-    float mean = is_default ? 0.2860f : config->mean, deviation = is_default ? 0.3530f : config->deviation;
 
     mlp->ops = config->ops;
-    mlp->scale = 1.0f / (255.0f * deviation);
-    mlp->shift = -mean / deviation;
+    sgd_byte_scale(config->mean, config->deviation, &mlp->scale, &mlp->shift);
     mlp->model = (struct sgd_model){.ops = &mlp_model_ops, .batch_max = config->batch_max, .record_size = in};
     if (outputs > CLASSES_MAX || config->batch_max == 0 || config->batch_max > BATCH_MAX ||
-        !(deviation > 0.0f))
+        !(mlp->scale > 0.0f && isfinite(mlp->scale)))
         return mt_error(MT_EINVAL, 0, "model: configuration out of range");
     for (uint32_t h = 0; h < MT_LAYERS_MAX - 1; h++) {
         uint32_t width = h == 0 && !config->hidden[0] ? 128 : config->hidden[h];

@@ -57,6 +57,7 @@ struct sgd_model {
     struct sgd_params           params;
     uint32_t                    batch_max;   /* records in one call */
     uint32_t                    record_size; /* that it takes */
+    uint32_t                    extra_metrics; /* that its metrics have after SGD_METRICS; sums over samples as those */
 };
 
 #endif

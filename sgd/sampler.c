@@ -42,10 +42,17 @@ uint64_t sgd_sampler_record(const struct sgd_sampler *sampler, uint64_t sample)
     uint64_t key = mix(mix(sampler->seed) + sgd_sampler_epoch(sampler, sample) + 0x9e3779b97f4a7c15u);
     uint64_t index = sample % sampler->records;
     unsigned half = half_bits(sampler->records);
+    if (sampler->in_order)
+        return index;
     do
         index = feistel(index, half, key);
     while (index >= sampler->records);
     return index;
+}
+
+uint64_t sgd_sampler_key(const struct sgd_sampler *sampler, uint64_t sample)
+{
+    return (mix(sampler->seed ^ 0xd1b54a32d192ed03u) >> 1 | UINT64_C(1) << 62) + sample;
 }
 
 void sgd_sampler_batch(const struct sgd_sampler *sampler, uint64_t samples, uint32_t vrank,

@@ -16,11 +16,14 @@
 #include "core/base/limits.h"
 #include "core/base/status.h"
 
+#include <stdbool.h>
+
 struct sgd_sampler {
     uint64_t seed;
     uint64_t records;     /* in the data set; > 0 */
     uint32_t vranks;      /* > 0 */
     uint32_t micro_batch; /* samples of one virtual rank in one step; > 0 */
+    bool     in_order;    /* no permutation: the records as they stand */
 };
 
 /* The record at position `sample` of the run. */
@@ -29,6 +32,9 @@ uint64_t sgd_sampler_record(const struct sgd_sampler *sampler, uint64_t sample);
 /* Writes the micro_batch records of one virtual rank in the step that begins when `samples` are consumed. */
 void sgd_sampler_batch(const struct sgd_sampler *sampler, uint64_t samples, uint32_t vrank,
                        uint64_t *out_indices);
+
+/* What the random numbers of the sample at this position of the run are drawn from: not 0, and one more for the next. */
+uint64_t sgd_sampler_key(const struct sgd_sampler *sampler, uint64_t sample);
 
 static inline uint64_t sgd_sampler_step_size(const struct sgd_sampler *sampler)
 {

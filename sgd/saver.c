@@ -19,7 +19,7 @@ static void *saver_main(void *arg)
         if (saver->state != SGD_SAVER_BUSY)
             break;
         pthread_mutex_unlock(&saver->lock);
-        mt_status st = sgd_trainer_save(&saver->copy, saver->folder, saver->keep, saver->generation);
+        mt_status st = sgd_trainer_save(&saver->copy, saver->folder, &saver->keep, saver->generation);
         pthread_mutex_lock(&saver->lock);
         saver->result = st;
         saver->state = SGD_SAVER_DONE;
@@ -29,15 +29,14 @@ static void *saver_main(void *arg)
     return NULL;
 }
 
-mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trainer, const char *folder, uint32_t keep)
+mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trainer, const char *folder,
+                         const struct sgd_keep *keep)
 {
     struct sgd_state *state = aligned_alloc(64, (trainer->state_size + 63) / 64 * 64);
     if (!state)
         return mt_error(MT_ENOMEM, 0, "copy of the state for checkpoints");
-    *saver = (struct sgd_saver){.folder = folder, .keep = keep, .copy = *trainer};
-    saver->copy.state = state;
-    saver->copy.params = state->floats;
-    saver->copy.velocity = state->floats + (trainer->velocity - trainer->state->floats);
+    *saver = (struct sgd_saver){.folder = folder, .keep = *keep, .copy = *trainer};
+    sgd_trainer_attach(&saver->copy, state);
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
     return mt_ok();
@@ -57,6 +56,14 @@ void sgd_saver_fini(struct sgd_saver *saver)
     pthread_mutex_destroy(&saver->lock);
     free(saver->copy.state);
     memset(saver, 0, sizeof *saver);
+}
+
+bool sgd_saver_is_busy(struct sgd_saver *saver)
+{
+    pthread_mutex_lock(&saver->lock);
+    bool is_busy = saver->state == SGD_SAVER_BUSY;
+    pthread_mutex_unlock(&saver->lock);
+    return is_busy;
 }
 
 bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer, uint64_t generation)

@@ -18,7 +18,7 @@
 
 struct sgd_saver {
     const char     *folder; /* kept */
-    uint32_t        keep;
+    struct sgd_keep keep;
     pthread_t       thread;
     bool            has_thread;
     pthread_mutex_t lock;
@@ -32,13 +32,16 @@ struct sgd_saver {
 
 /* `folder` and `trainer`'s model are kept until sgd_saver_fini. ENOMEM. */
 MT_MUST_USE mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trainer, const char *folder,
-                                     uint32_t keep);
+                                     const struct sgd_keep *keep);
 /* Waits for a save that is running. */
 void sgd_saver_fini(struct sgd_saver *saver);
 
 /* Copies the state and has it saved. False: the last save still runs or was not taken, or there is no thread to be
  * had; come again. */
 bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer, uint64_t generation);
+
+/* A save runs. */
+bool sgd_saver_is_busy(struct sgd_saver *saver);
 
 /* The outcome of a save that has ended, once; false: there is none. With `wait`, waits for one that runs. */
 bool sgd_saver_take(struct sgd_saver *saver, bool wait, uint64_t *out_step, mt_status *out_result);

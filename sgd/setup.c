@@ -2,15 +2,13 @@
  *
  * setup.c - from a user's options to everything that workers are started with.
  *
- * Owns:   the run's lock, the two objects of data, the region, until sgd_setup_fini.
+ * Owns:   the run's lock, the opened operator, lent data and the region, until sgd_setup_fini.
  */
 #include "sgd/setup.h"
 
 #include "sgd/board.h"
-#include "sgd/data.h"
 #include "sgd/file.h"
 #include "sgd/group.h"
-#include "sgd/mlp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +23,7 @@
 #include <unistd.h>
 
 /* The defaults reach 0.885 on Fashion-MNIST in 5 epochs. */
-enum { SHARDS_DEFAULT = 8, BATCH_DEFAULT = 64, HIDDEN_DEFAULT = 256, EPOCHS_MAX = 1000000, BATCH_MAX = 1 << 20 };
+enum { SHARDS_DEFAULT = 8, BATCH_DEFAULT = 64, EPOCHS_MAX = 1000000, BATCH_MAX = 1 << 20 };
 #define RATE_DEFAULT 0.02
 
 manta_status sgd_fail(manta_error *e, manta_status code, const char *format, ...)
@@ -46,48 +44,103 @@ static manta_status fail_status(manta_error *e, mt_status st, const char *of)
 
 /* ---- options ---- */
 
-static manta_status numbers_check(const manta_sgd_opts *o, manta_error *e)
+static int or_default(int value, int otherwise)
 {
-    int shards = o->run.shards ? o->run.shards : SHARDS_DEFAULT, batch = o->run.batch ? o->run.batch : BATCH_DEFAULT;
+    return value ? value : otherwise;
+}
+
+/* How many workers there are at least and at most. */
+void sgd_setup_workers(const manta_sgd_opts *o, int *out_min, int *out_max)
+{
+    *out_max = o->scaling.max_workers ? o->scaling.max_workers : or_default(o->scaling.min_workers, 1);
+    *out_min = or_default(o->scaling.min_workers, *out_max);
+}
+
+static manta_status scaling_check(const manta_sgd_opts *o, manta_error *e)
+{
+    int shards = or_default(o->run.shards, SHARDS_DEFAULT), batch = or_default(o->run.batch, BATCH_DEFAULT), min, max;
+    sgd_setup_workers(o, &min, &max);
     if (shards < 1 || shards > MT_VRANKS_MAX || batch < shards || batch > BATCH_MAX || batch % shards)
         return sgd_fail(e, MANTA_EINVAL, "run.batch (%d) must be a multiple of run.shards (%d), which is 1 to %d", batch,
                         shards, MT_VRANKS_MAX);
-    if (o->scaling.workers < 0 || o->scaling.workers > shards || o->scaling.workers > MT_GROUP_MEMBERS_MAX)
-        return sgd_fail(e, MANTA_EINVAL, "scaling.workers is %d: at most run.shards (%d) can share a step, and %d in all",
-                        o->scaling.workers, shards, MT_GROUP_MEMBERS_MAX);
+    if (min < 1 || max < min || max > shards || max > MT_GROUP_MEMBERS_MAX)
+        return sgd_fail(e, MANTA_EINVAL, "scaling.min_workers is %d and max_workers %d: 1 to run.shards (%d) workers can share a "
+                        "step, and %d in all", min, max, shards, MT_GROUP_MEMBERS_MAX);
     if (o->scaling.spares < 0 || o->scaling.spares > MT_TRAIN_SPARES_MAX || !(o->scaling.cpus >= 0))
         return sgd_fail(e, MANTA_EINVAL, "scaling.spares is 0 to %d, scaling.cpus not negative", MT_TRAIN_SPARES_MAX);
-    if (o->run.epochs < 0 || o->run.epochs > EPOCHS_MAX || o->run.log_steps < 0 || o->failure.max_failures < -1)
-        return sgd_fail(e, MANTA_EINVAL, "run.epochs, run.log_steps or failure.max_failures is out of range");
-    if (!(o->checkpoint.every_s >= 0) || o->checkpoint.every_steps < 0 || o->checkpoint.keep < 0)
-        return sgd_fail(e, MANTA_EINVAL, "checkpoint.every_s, every_steps and keep can't be negative");
-    if (!(o->optimizer.lr >= 0) || !isfinite(o->optimizer.lr) || !(o->optimizer.momentum < 1))
-        return sgd_fail(e, MANTA_EINVAL, "optimizer.lr must be positive, optimizer.momentum below 1");
-    for (int i = 0; i < MANTA_SGD_LAYERS_MAX && o->model.hidden[i]; i++)
-        if (o->model.hidden[i] < 0)
-            return sgd_fail(e, MANTA_EINVAL, "model.hidden: a layer of %d", o->model.hidden[i]);
     return MANTA_OK;
 }
 
-static void numbers_take(struct sgd_run *run, const manta_sgd_opts *o)
+static manta_status numbers_check(const manta_sgd_opts *o, manta_error *e)
 {
-    uint32_t shards = o->run.shards ? (uint32_t)o->run.shards : SHARDS_DEFAULT;
+    if (o->run.epochs < 0 || o->run.epochs > EPOCHS_MAX || o->run.log_steps < 0 || o->run.validate_epochs < 0 ||
+        o->run.patience < 0 || !(o->run.min_delta >= 0))
+        return sgd_fail(e, MANTA_EINVAL, "run.epochs, log_steps, validate_epochs, patience or min_delta is out of range");
+    if (o->failure.max_failures < -1 || !(o->failure.backoff_s >= 0))
+        return sgd_fail(e, MANTA_EINVAL, "failure.max_failures is -1 or more, failure.backoff_s not negative");
+    if (!(o->checkpoint.every_s >= 0) || o->checkpoint.every_steps < 0 || o->checkpoint.keep < 0 || o->checkpoint.keep_best < 0)
+        return sgd_fail(e, MANTA_EINVAL, "checkpoint.every_s, every_steps, keep and keep_best can't be negative");
+    return scaling_check(o, e);
+}
+
+static struct sgd_optimizer optimizer_of(const manta_sgd_opts *o, uint32_t batch)
+{
+    double lr = o->optimizer.lr != 0 || o->optimizer.kind == MANTA_ADAMW ? o->optimizer.lr : RATE_DEFAULT;
+    if (o->optimizer.lr_batch > 0)
+        lr = (lr != 0 ? lr : 1e-3) * batch / o->optimizer.lr_batch;
+    return (struct sgd_optimizer){.kind = (uint32_t)o->optimizer.kind,
+                                  .schedule = (uint32_t)o->optimizer.schedule,
+                                  .rate = (float)lr,
+                                  .momentum = (float)o->optimizer.momentum,
+                                  .beta1 = (float)o->optimizer.beta1,
+                                  .beta2 = (float)o->optimizer.beta2,
+                                  .epsilon = (float)o->optimizer.epsilon,
+                                  .decay = (float)o->optimizer.weight_decay,
+                                  .step_gamma = (float)o->optimizer.step_gamma,
+                                  .step_epochs = (uint32_t)o->optimizer.step_epochs,
+                                  .warmup = (uint64_t)o->optimizer.warmup_steps,
+                                  .clip_norm = (float)o->optimizer.clip_norm,
+                                  .max_norm = (float)o->optimizer.max_norm};
+}
+
+static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, manta_error *e)
+{
+    uint32_t shards = (uint32_t)or_default(o->run.shards, SHARDS_DEFAULT);
+    uint32_t batch = (uint32_t)or_default(o->run.batch, BATCH_DEFAULT);
     *run = (struct sgd_run){.seed = o->seed,
                             .every_steps = (uint64_t)o->checkpoint.every_steps,
                             .every_s = o->checkpoint.every_s,
-                            .keep = (uint32_t)o->checkpoint.keep,
+                            .keep = {(uint32_t)o->checkpoint.keep, (uint32_t)o->checkpoint.keep_best, o->checkpoint.score_max},
+                            .optimizer = optimizer_of(o, batch),
                             .vranks = shards,
-                            .micro_batch = (o->run.batch ? (uint32_t)o->run.batch : BATCH_DEFAULT) / shards,
-                            .epochs = o->run.epochs ? (uint32_t)o->run.epochs : 1,
-                            .log_steps = o->run.log_steps ? (uint32_t)o->run.log_steps : MT_TRAIN_LOG_STEPS,
-                            .rate = (float)(o->optimizer.lr > 0 ? o->optimizer.lr : RATE_DEFAULT),
-                            .momentum = (float)o->optimizer.momentum};
+                            .micro_batch = batch / shards,
+                            .epochs = (uint32_t)or_default(o->run.epochs, 1),
+                            .log_steps = (uint32_t)or_default(o->run.log_steps, MT_TRAIN_LOG_STEPS),
+                            .validate_epochs = (uint32_t)or_default(o->run.validate_epochs, 1),
+                            .patience = (uint32_t)o->run.patience,
+                            .min_delta = o->run.min_delta,
+                            .score_max = o->checkpoint.score_max};
     if (run->every_s == 0 && run->every_steps == 0)
         run->every_s = MT_TRAIN_CHECKPOINT_S;
-    for (int i = 0; i < MANTA_SGD_LAYERS_MAX && i < MT_LAYERS_MAX - 1; i++)
-        run->hidden[i] = (uint32_t)o->model.hidden[i];
-    if (!run->hidden[0])
-        run->hidden[0] = HIDDEN_DEFAULT;
+    struct sgd_optimizer copy = run->optimizer; /* the workers put the defaults in */
+    mt_status            st = sgd_optimizer_resolve(&copy);
+    if (o->optimizer.warmup_steps < 0 || o->optimizer.step_epochs < 0 || o->optimizer.lr_batch < 0)
+        st = mt_error(MT_EINVAL, 0, "optimizer: warmup_steps, step_epochs and lr_batch can't be negative");
+    return st.code ? fail_status(e, st, "") : MANTA_OK;
+}
+
+/* Joins the configuration's pairs as workers get them. */
+static manta_status config_take(struct sgd_setup *setup, const manta_sgd_opts *o, manta_error *e)
+{
+    mt_status st = mt_ok();
+    for (const char *const *pair = o->config; pair && *pair && st.code == 0; pair++) {
+        if (!strchr(*pair, '=') || **pair == '=')
+            return sgd_fail(e, MANTA_EINVAL, "config \"%.100s\" is not NAME=value", *pair);
+        st = mt_buf_append(&setup->config, *pair, strlen(*pair) + 1);
+    }
+    if (st.code == 0)
+        st = mt_buf_append(&setup->config, "", 1);
+    return st.code ? fail_status(e, st, "config") : MANTA_OK;
 }
 
 /* ---- the folder ---- */
@@ -161,74 +214,81 @@ static manta_status folder_take(struct sgd_setup *setup, const manta_sgd_opts *o
     return folder_lock(setup, name, e);
 }
 
-/* ---- data ---- */
+/* ---- the operator, its data, the region ---- */
 
-static manta_status set_put(const struct sgd_dataset *set, manta_ref **out, manta_error *e)
+/* Everything that was unpacked, as one object; an empty one where nothing was. */
+static manta_status data_lend(struct sgd_setup *setup, manta_error *e)
 {
-    manta_buffer buffer;
-    size_t       records = set->count * set->record_size;
-    manta_status code = manta_create(records + set->count, &buffer, e);
+    struct sgd_lent head = {{0}, {0}, {0}};
+    size_t          size = sizeof head;
+    manta_buffer    buffer;
+    for (int i = 0; i < 2; i++) {
+        const struct sgd_source *source = &setup->op->sources[i];
+        if (!source->is_there || !source->is_lent)
+            continue;
+        head.count[i] = source->set.count;
+        head.record_size[i] = source->set.record_size;
+        head.has_labels[i] = source->set.labels != NULL;
+        size += source->set.count * (source->set.record_size + (head.has_labels[i] ? 1u : 0u));
+    }
+    manta_status code = manta_create(size, &buffer, e);
     if (code != MANTA_OK)
         return code;
-    memcpy(buffer.data, set->records, records);
-    memcpy((char *)buffer.data + records, set->labels, set->count);
-    *out = manta_seal(&buffer);
+    char *to = mempcpy(buffer.data, &head, sizeof head);
+    for (int i = 0; i < 2; i++) {
+        const struct sgd_dataset *set = &setup->op->sources[i].set;
+        if (head.count[i])
+            to = mempcpy(to, set->records, set->count * set->record_size);
+        if (head.has_labels[i])
+            to = mempcpy(to, set->labels, set->count);
+    }
+    setup->lent = manta_seal(&buffer);
     return MANTA_OK;
 }
 
-static manta_status set_load(const char *folder, bool is_train, struct sgd_run *run, manta_ref **out, manta_error *e)
+static manta_status operator_learn(struct sgd_setup *setup, const char *name, const manta_sgd_opts *o, manta_error *e)
 {
-    struct sgd_dataset set;
-    mt_status          st = sgd_dataset_load_fashion(folder, is_train, &set);
+    char text[SGD_OPERATOR_TEXT] = "";
+    struct sgd_operator_opts opts = {.name = name, .config = (const char *)setup->config.data, .seed = setup->run.seed,
+                                     .micro_batch = setup->run.micro_batch, .is_driver = true,
+                                     .is_strict = o->config_strict};
+    mt_status st = sgd_operator_open(&opts, text, &setup->op);
     if (st.code != 0)
-        return fail_status(e, st, st.code == MT_ENOENT ? "" : folder ? folder : SGD_FASHION_MNIST_DIR);
-    manta_status code = MANTA_OK;
-    if (is_train)
-        run->record_size = set.record_size, run->outputs = set.classes;
-    else if (set.record_size != run->record_size || set.classes > run->outputs)
-        code = sgd_fail(e, MANTA_ECORRUPT, "data set: test and training data don't belong together");
-    if (code == MANTA_OK)
-        code = set_put(&set, out, e);
-    sgd_dataset_fini(&set);
-    return code;
+        return sgd_fail(e, st.code, "%s", text);
+    int score = sgd_operator_metric(setup->op, o->checkpoint.score ? o->checkpoint.score : "loss");
+    if (score < 0)
+        return sgd_fail(e, MANTA_EINVAL, "checkpoint.score: the operator has no metric \"%.100s\"", o->checkpoint.score);
+    setup->run.score = (uint32_t)score;
+    return data_lend(setup, e);
 }
-
-/* ---- region ---- */
 
 static manta_status region_make(struct sgd_setup *setup, manta_error *e)
 {
-    const struct sgd_run *run = &setup->run;
-    struct sgd_mlp_config mlp = {.inputs = run->record_size, .outputs = run->outputs, .batch_max = run->micro_batch};
-    struct sgd_model     *model;
+    struct sgd_group_plan plan = {.vranks = setup->run.vranks, .slot_floats = sgd_trainer_slot(&setup->op->model)};
     size_t                size;
-
-    memcpy(mlp.hidden, run->hidden, sizeof mlp.hidden);
-    mt_status st = sgd_mlp_new(&mlp, &model); /* only to learn how many parameters it has: it computes nothing here */
-    if (st.code != 0)
-        return fail_status(e, st, "");
-    struct sgd_group_plan plan = {.vranks = run->vranks, .slot_floats = model->params.floats + SGD_METRICS};
-    model->ops->free(model);
-    st = sgd_group_region_size(&plan, &size);
+    mt_status             st = sgd_group_region_size(&plan, &size);
     return st.code ? fail_status(e, st, "") : manta_region_open(SGD_BOARD_SIZE + size, 0, &setup->region, e);
 }
 
 /* ---- all of it ---- */
 
-manta_status sgd_setup_init(struct sgd_setup *setup, const manta_sgd_opts *opts, manta_error *e)
+manta_status sgd_setup_init(struct sgd_setup *setup, const char *name, const manta_sgd_opts *opts, manta_error *e)
 {
     *setup = (struct sgd_setup){.lock_fd = -1};
     manta_status code = numbers_check(opts, e);
-    if (code != MANTA_OK)
-        return code;
-    numbers_take(&setup->run, opts);
-    code = folder_take(setup, opts, e);
     if (code == MANTA_OK)
-        code = set_load(opts->data.path, true, &setup->run, &setup->train_set, e);
+        code = numbers_take(&setup->run, opts, e);
     if (code == MANTA_OK)
-        code = set_load(opts->data.path, false, &setup->run, &setup->test_set, e);
+        code = config_take(setup, opts, e);
+    if (code == MANTA_OK)
+        code = folder_take(setup, opts, e);
+    if (code == MANTA_OK)
+        code = operator_learn(setup, name, opts, e);
     if (code == MANTA_OK)
         code = region_make(setup, e);
-    if (code != MANTA_OK)
+    if (code == MANTA_OK)
+        sgd_operator_data_drop(setup->op);
+    else
         sgd_setup_fini(setup);
     return code;
 }
@@ -236,8 +296,9 @@ manta_status sgd_setup_init(struct sgd_setup *setup, const manta_sgd_opts *opts,
 void sgd_setup_fini(struct sgd_setup *setup)
 {
     manta_region_close(&setup->region);
-    manta_free(setup->test_set);
-    manta_free(setup->train_set);
+    manta_free(setup->lent);
+    sgd_operator_close(setup->op);
+    mt_buf_fini(&setup->config);
     if (setup->lock_fd >= 0)
         close(setup->lock_fd);
     *setup = (struct sgd_setup){.lock_fd = -1};

@@ -7,19 +7,26 @@
 #ifndef SGD_SETUP_H
 #define SGD_SETUP_H
 
+#include "core/base/buf.h"
 #include "sgd/manta_sgd.h"
+#include "sgd/operator.h"
 #include "sgd/run.h"
 
 struct sgd_setup {
     struct sgd_run run;
     int            lock_fd; /* of the run's folder, held until sgd_setup_fini; -1: none */
-    manta_ref     *train_set, *test_set;
+    mt_buf         config;  /* opts.config: each with its end, then an empty one */
+    manta_sgd     *op;      /* opened to learn what it is made of; it never trains here */
+    manta_ref     *lent;
     manta_region   region;
 };
 
 /* EINVAL, ENOENT, EEXIST, ECORRUPT, ENOMEM, ESTORE_FULL, ESYS, ECONN. After an error nothing is held. */
-manta_status sgd_setup_init(struct sgd_setup *setup, const manta_sgd_opts *opts, manta_error *e);
+manta_status sgd_setup_init(struct sgd_setup *setup, const char *name, const manta_sgd_opts *opts, manta_error *e);
 void         sgd_setup_fini(struct sgd_setup *setup);
+
+/* How many workers there are at least and at most, by the options. */
+void sgd_setup_workers(const manta_sgd_opts *o, int *out_min, int *out_max);
 
 /* Fills *e and returns the code. */
 manta_status sgd_fail(manta_error *e, manta_status code, const char *format, ...) MT_PRINTF(3, 4);

@@ -2,7 +2,7 @@
  *
  * trainer_local.h - one worker's part of a data-parallel run: the loop body that everything above calls.
  *
- * A trainer holds a full copy of the state (parameters, velocity, progress) and nothing of how workers come
+ * A trainer holds a full copy of the state (parameters, the optimizer's moments, progress) and nothing of how workers come
  * and go:
  *
  *   sgd_trainer_init
@@ -10,6 +10,7 @@
  *       sgd_group_join       with the plan of sgd_trainer_plan
  *       sgd_trainer_sync     the state of who is furthest; ENOENT: nobody has one; then rank 0 calls
  *                            sgd_trainer_resume or sgd_trainer_begin, and all sync again
+ *       sgd_trainer_close    where sgd_trainer_is_open: validates at the end of an epoch
  *       sgd_train_step       until sgd_trainer_is_done, or an error: then this generation is over
  *   sgd_trainer_fini
  *
@@ -25,6 +26,7 @@
 #include "sgd/checkpoint.h"
 #include "sgd/collective.h"
 #include "sgd/model.h"
+#include "sgd/optimizer.h"
 #include "sgd/sampler.h"
 
 /* Zero means the default. The same in all workers: the group compares a fingerprint of it. */
@@ -32,22 +34,42 @@ struct sgd_trainer_config {
     const struct k_ops       *ops;
     struct sgd_model         *model;
     const struct sgd_dataset *train;
+    const struct sgd_dataset *validate;  /* NULL: none; then epochs are scored by their training samples */
     uint64_t                  seed;
     uint32_t                  vranks;      /* 8; the most workers that can share a step */
     uint32_t                  micro_batch; /* 12 samples of each virtual rank per step */
     uint32_t                  epochs;      /* 1 */
-    uint64_t                  warmup;      /* steps in which the rate grows; then it falls as a cosine */
-    float                     rate;        /* 0.03 */
-    float                     momentum;    /* 0.9; negative: none */
-    float                     decay;       /* of weights; none */
+    uint32_t                  validate_epochs; /* from one close to the next; 1 */
+    bool                      in_order;    /* the records are not shuffled */
+    struct sgd_optimizer      optimizer;
+    uint32_t                  score;       /* index of the metric that counts */
+    bool                      score_max;   /* more of it is better */
+    uint32_t                  patience;    /* closes without a better score before the run stops; 0: it does not */
+    double                    min_delta;
+};
+
+enum { SGD_FAULT_BYTES = 224, SGD_METRICS_ALL = 17, SGD_VALUES = SGD_METRICS_ALL - 1 };
+
+enum sgd_stop { SGD_GOES_ON, SGD_STOPPING /* after this step; not closed yet */, SGD_STOPPED };
+
+/* What training is about, beside the weights; goes into a checkpoint as it is. */
+struct sgd_progress {
+    uint32_t epochs_closed; /* that were validated, and counted for patience */
+    uint32_t stop;          /* enum sgd_stop */
+    uint32_t bad;           /* closes since the best one */
+    uint32_t steps;         /* in `sums` */
+    double   best, score;   /* of the best close, of the last; not set before the first */
+    double   sums[SGD_VALUES];   /* of the metrics' means of the steps since the last close */
+    float    values[SGD_VALUES]; /* metrics of the last close */
 };
 
 /* Everything that a step changes, in one block, so that one broadcast carries it. */
 struct sgd_state {
-    uint64_t step;        /* completed */
-    uint64_t samples;     /* consumed */
-    uint64_t reserved[6]; /* so that the floats begin on a cache line */
-    float    floats[];    /* params, then velocity, each in whole cache lines */
+    uint64_t            step;    /* completed */
+    uint64_t            samples; /* consumed */
+    struct sgd_progress progress;
+    uint64_t            reserved[2]; /* so that the floats begin on a cache line */
+    float               floats[];    /* params, then the optimizer's moments, each in whole cache lines */
 };
 
 struct sgd_trainer {
@@ -55,8 +77,16 @@ struct sgd_trainer {
     struct sgd_sampler        sampler;
     struct sgd_state         *state;
     bool                      has_state; /* false: no values yet, or torn by a broadcast that was aborted */
-    float                    *params, *velocity;
-    uint64_t                  steps_total;
+    float                    *params, *moments[SGD_MOMENTS_MAX];
+    float                    *cut; /* a gradient that was shortened; NULL where none is */
+    uint64_t                  steps_total, epoch_steps;
+    size_t                    metrics; /* of the model, all */
+    bool                      wants_stop; /* this worker asks all to stop after the next step */
+    char                      fault[SGD_FAULT_BYTES]; /* of the last ETASK or EINVAL: what, in which step and virtual rank */
+    bool                      is_culprit;             /* it came from this worker's own virtual ranks */
+    uint64_t                  work_ns; /* spent on gradients, in all */
+    void (*beat)(void *user); /* called between pieces of work, to show life; NULL: nobody looks */
+    void                     *beat_user;
     size_t                    state_size;
     uint8_t                  *records, *labels; /* of one micro-batch */
     uint64_t                 *indices;
@@ -64,13 +94,23 @@ struct sgd_trainer {
 
 /* What a step or an evaluation did, over all workers. */
 struct sgd_result {
-    float    loss, accuracy; /* means over its samples */
+    float    loss, accuracy; /* means over its samples: values[0] and values[1] */
     uint64_t samples;
+    float    values[SGD_VALUES]; /* loss, accuracy, then the model's extra metrics */
 };
 
 /* EINVAL: configuration out of range or not fitting model and data; ENOMEM. */
 MT_MUST_USE mt_status sgd_trainer_init(struct sgd_trainer *trainer, const struct sgd_trainer_config *config);
 void sgd_trainer_fini(struct sgd_trainer *trainer);
+
+/* Floats of a virtual rank's slot: gradient, metrics, and whether to stop. */
+static inline size_t sgd_trainer_slot(const struct sgd_model *model)
+{
+    return model->params.floats + SGD_METRICS + model->extra_metrics + 1;
+}
+
+/* Points the trainer to a state (of state_size bytes) of the caller's. */
+void sgd_trainer_attach(struct sgd_trainer *trainer, struct sgd_state *state);
 
 /* The plan with which the trainer's groups are joined. */
 struct sgd_group_plan sgd_trainer_plan(const struct sgd_trainer *trainer);
@@ -79,20 +119,22 @@ struct sgd_group_plan sgd_trainer_plan(const struct sgd_trainer *trainer);
 void sgd_trainer_begin(struct sgd_trainer *trainer);
 
 /* The state of the newest valid checkpoint in `folder`. ENOENT: none; EINVAL: it belongs to another model,
- * data position or seed. The state is unchanged by an error; `report` says what was passed over. */
+ * data position or seed, and trainer->fault says what differs. The state is unchanged by an error; `report` says what was
+ * passed over. */
 MT_MUST_USE mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
                                          struct sgd_checkpoint_report *report);
 
 /* Saves the state; errors of sgd_checkpoint_save. */
-MT_MUST_USE mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, uint32_t keep,
-                                       uint64_t generation);
+MT_MUST_USE mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder,
+                                       const struct sgd_keep *keep, uint64_t generation);
 
 /* Collective. Gives every member the state of the furthest (see sgd_group_agree). ENOENT, in all: nobody has
  * one. */
 MT_MUST_USE mt_status sgd_trainer_sync(struct sgd_trainer *trainer, struct sgd_group *group);
 
 /* Collective: the gradient of this member's virtual ranks, the sum over all, the update. ETASK, in all and
- * before the update: the loss is not finite. After any error the state is that of the last completed step. */
+ * before the update: loss or gradient is not finite, or the gradient is too long; trainer->fault says more. After any error
+ * the state is that of the last completed step. */
 MT_MUST_USE mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group,
                                      struct sgd_result *out_result);
 
@@ -108,6 +150,18 @@ MT_MUST_USE mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *
 MT_MUST_USE mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dataset *set,
                                            struct sgd_result *out_result);
 
+/* All steps are done, or it was stopped. */
 bool sgd_trainer_is_done(const struct sgd_trainer *trainer);
+
+/* An epoch has ended, or the run, and sgd_trainer_close was not called for it yet. */
+bool sgd_trainer_is_open(const struct sgd_trainer *trainer);
+
+/* Of two states of one run, the further has the larger number; a close counts as half a step. */
+uint64_t sgd_trainer_how_far(const struct sgd_trainer *trainer);
+
+/* Collective. Validates with the members' shares of the data, notes the score, and decides whether to stop. Must follow as
+ * soon as sgd_trainer_is_open says so; the vote of sgd_trainer_sync counts it as a half step. */
+MT_MUST_USE mt_status sgd_trainer_close(struct sgd_trainer *trainer, struct sgd_group *group,
+                                        struct sgd_result *out_result);
 
 #endif

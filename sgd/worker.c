@@ -2,43 +2,43 @@
  *
  * worker.c - the actor that trains: loads data and model once, then serves one generation after another.
  *
- * Owns:   its mapping of the region, its views of the data, the model, the trainer and the saver.
+ * Owns:   its mapping of the region, its view of lent data, the operator, the trainer and the saver.
  * Thread: the actor's; the saver has its own.
  */
 #include "sgd/board.h"
 #include "sgd/checksum.h"
-#include "sgd/mlp.h"
+#include "sgd/operator.h"
 #include "sgd/run.h"
 #include "sgd/saver.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { EVALUATE_BATCH = 256 };
-
-/* A data set in the object store, held as long as the worker lives. */
-struct lent_set {
-    manta_ref         *ref;
-    manta_view         view;
-    struct sgd_dataset set;
+/* The data that the driver unpacked, in the object store, held as long as the worker lives. */
+struct lent_data {
+    manta_ref *ref;
+    manta_view view;
 };
 
 struct worker {
     struct sgd_run      run;
-    struct lent_set     train, test;
+    char               *config;
+    struct lent_data    lent;
     manta_region        region;
     struct sgd_board   *board;
     const struct k_ops *ops;
-    struct sgd_model   *model;
+    manta_sgd          *op;
     struct sgd_trainer  trainer;
     struct sgd_saver    saver; /* without a folder: not begun */
     struct sgd_ready    ready;
-    uint64_t            saved_step;    /* of the newest checkpoint that this worker wrote or loaded */
-    int64_t             saved_ns;      /* when that was, or the training began */
-    double              loss, correct; /* since the last line of progress */
+    uint64_t            saved_step; /* of the newest checkpoint that this worker wrote or loaded */
+    int64_t             saved_ns;   /* when that was, or the training began */
+    double              sums[SGD_VALUES]; /* of the metrics since the last line of progress */
     uint32_t            steps;
+    char                text[SGD_OPERATOR_TEXT]; /* why the operator could not be opened */
 };
 
 /* One call of `train`. */
@@ -46,7 +46,19 @@ struct task {
     struct worker   *w;
     struct sgd_group group;
     uint32_t         generation, rank, members;
+    struct sgd_pulse *pulse;
 };
+
+static void pulse_beat(void *pulse)
+{
+    atomic_fetch_add_explicit(&((struct sgd_pulse *)pulse)->beats, 1, memory_order_relaxed);
+}
+
+static void pulse_silent(struct task *t, uint32_t ms)
+{
+    atomic_store(&t->pulse->silent_ms, ms);
+    pulse_beat(t->pulse);
+}
 
 const char *sgd_status_text(mt_status st, char out[SGD_TEXT_BYTES])
 {
@@ -63,45 +75,47 @@ static manta_status fail(manta_ctx *c, mt_status st)
     return manta_fail(c, st.code, "%s", sgd_status_text(st, text));
 }
 
-static mt_status set_take(struct lent_set *lent, manta_ref *ref, uint32_t record_size, manta_error *e)
+static mt_status lent_take(struct worker *w, manta_ref *ref, manta_error *e)
 {
-    lent->ref = manta_dup(ref);
-    if (manta_get(lent->ref, MT_TRAIN_START_MS, &lent->view, e) != MANTA_OK)
+    w->lent.ref = manta_dup(ref);
+    /* It is on this node. Who waits gives back its CPU, and more workers than there are CPUs would start. */
+    manta_status code = manta_get(w->lent.ref, 0, &w->lent.view, e);
+    if (code == MANTA_ETIMEDOUT)
+        code = manta_get(w->lent.ref, MT_TRAIN_START_MS, &w->lent.view, e);
+    if (code != MANTA_OK)
         return mt_error(e->code, 0, e->message);
-    if (lent->view.size % (record_size + 1u) != 0)
-        return mt_error(MT_ECORRUPT, 0, "data set: not whole records");
-    uint64_t count = lent->view.size / (record_size + 1u);
-    const uint8_t *bytes = lent->view.data;
-    return sgd_dataset_borrow(bytes, bytes + count * record_size, count, record_size, &lent->set);
+    return mt_ok();
 }
 
-static void set_drop(struct lent_set *lent)
+static mt_status config_take(struct worker *w, const manta_arg *bytes)
 {
-    manta_release(&lent->view);
-    manta_free(lent->ref);
+    w->config = malloc(bytes->y.size + 1);
+    if (!w->config)
+        return mt_error(MT_ENOMEM, 0, "worker");
+    memcpy(w->config, bytes->y.data, bytes->y.size);
+    w->config[bytes->y.size] = 0;
+    return mt_ok();
 }
 
-static mt_status model_load(struct worker *w)
+static mt_status operator_load(struct worker *w, const char *name)
 {
-    const struct sgd_run *run = &w->run;
-    struct sgd_mlp_config mlp = {.inputs = run->record_size,
-                                 .outputs = run->outputs,
-                                 .batch_max = run->micro_batch > EVALUATE_BATCH ? run->micro_batch : EVALUATE_BATCH};
-    MT_TRY(k_ops_choose(&(struct k_config){.kind = K_CPU}, &w->ops));
-    mlp.ops = w->ops;
-    memcpy(mlp.hidden, run->hidden, sizeof mlp.hidden);
-    MT_TRY(sgd_mlp_new(&mlp, &w->model));
-    struct sgd_trainer_config config = {.ops = w->ops,
-                                        .model = w->model,
-                                        .train = &w->train.set,
-                                        .seed = run->seed,
-                                        .vranks = run->vranks,
-                                        .micro_batch = run->micro_batch,
-                                        .epochs = run->epochs,
-                                        .rate = run->rate,
-                                        .momentum = run->momentum};
+    const struct sgd_run    *run = &w->run;
+    struct sgd_operator_opts opts = {.name = name, .config = w->config, .seed = run->seed, .micro_batch = run->micro_batch,
+                                     .lent = w->lent.view.data, .lent_size = w->lent.view.size};
+    mt_status st = sgd_operator_open(&opts, w->text, &w->op);
+    if (st.code != 0)
+        return mt_error(st.code, 0, w->text);
+    const struct sgd_source  *train = &w->op->sources[0], *validate = &w->op->sources[1];
+    struct sgd_trainer_config config = {.ops = w->ops, .model = &w->op->model, .train = &train->set,
+                                        .validate = validate->is_there ? &validate->set : NULL,
+                                        .seed = run->seed, .vranks = run->vranks, .micro_batch = run->micro_batch,
+                                        .epochs = run->epochs, .validate_epochs = run->validate_epochs,
+                                        .in_order = train->in_order, .optimizer = run->optimizer, .score = run->score,
+                                        .score_max = run->score_max, .patience = run->patience,
+                                        .min_delta = run->min_delta};
     MT_TRY(sgd_trainer_init(&w->trainer, &config));
-    return run->folder[0] ? sgd_saver_init(&w->saver, &w->trainer, run->folder, run->keep) : mt_ok();
+    w->op->step = &w->trainer.state->step;
+    return run->folder[0] ? sgd_saver_init(&w->saver, &w->trainer, run->folder, &run->keep) : mt_ok();
 }
 
 static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
@@ -109,12 +123,15 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
     if (argv[0].y.size != sizeof w->run)
         return mt_error(MT_EVERSION, 0, "worker: the run's description is of another build");
     memcpy(&w->run, argv[0].y.data, sizeof w->run);
-    MT_TRY(set_take(&w->train, argv[1].r, w->run.record_size, e));
-    MT_TRY(set_take(&w->test, argv[2].r, w->run.record_size, e));
-    if (manta_region_open(0, argv[3].u, &w->region, e) != MANTA_OK)
+    MT_TRY(k_ops_choose(&(struct k_config){.kind = K_CPU}, &w->ops));
+    MT_TRY(config_take(w, &argv[2]));
+    MT_TRY(lent_take(w, argv[3].r, e));
+    if (manta_region_open(0, argv[4].u, &w->region, e) != MANTA_OK)
         return mt_error(e->code, 0, e->message);
     w->board = sgd_board_of(w->region.data);
-    return model_load(w);
+    if (argv[5].u < SGD_HANDS_MAX)
+        sgd_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
+    return operator_load(w, argv[1].y.data);
 }
 
 static void worker_free(void *self)
@@ -122,11 +139,11 @@ static void worker_free(void *self)
     struct worker *w = self;
     sgd_saver_fini(&w->saver);
     sgd_trainer_fini(&w->trainer);
-    if (w->model)
-        w->model->ops->free(w->model);
+    sgd_operator_close(w->op);
     manta_region_close(&w->region);
-    set_drop(&w->test);
-    set_drop(&w->train);
+    manta_release(&w->lent.view);
+    manta_free(w->lent.ref);
+    free(w->config);
     free(w);
 }
 
@@ -187,8 +204,10 @@ static mt_status state_make(struct task *t)
     struct sgd_note note = {.kind = SGD_NOTE_BEGUN};
     mt_status st = mt_error(MT_ENOENT, 0, NULL);
 
+    pulse_silent(t, MT_TRAIN_SILENT_MS);
     if (w->run.folder[0])
         st = sgd_trainer_resume(&w->trainer, w->run.folder, &report);
+    pulse_silent(t, 0);
     post_skipped(t, &report);
     if (st.code == MT_ENOENT) {
         sgd_trainer_begin(&w->trainer);
@@ -230,16 +249,17 @@ static uint64_t save_generation(const struct task *t)
     return t->w->run.number << 32 | t->generation;
 }
 
-static void checkpoint_maybe(struct task *t)
+/* Offers the state to the saver where that is due. With `best`, waits for a save that runs: this one counts by its score. */
+static void checkpoint_maybe(struct task *t, bool best)
 {
     struct worker *w = t->w;
     const struct sgd_run *run = &w->run;
     uint64_t step = w->trainer.state->step, saved;
     mt_status result;
 
-    if (sgd_saver_take(&w->saver, false, &saved, &result))
+    if (sgd_saver_take(&w->saver, best, &saved, &result))
         saved_note(t, saved, result);
-    bool is_due = run->every_steps && step % run->every_steps == 0;
+    bool is_due = best || (run->every_steps && step % run->every_steps == 0);
     if (run->every_s > 0 && (double)(sgd_now_ns() - w->saved_ns) >= run->every_s * 1e9)
         is_due = true;
     if (is_due && sgd_saver_offer(&w->saver, &w->trainer, save_generation(t)))
@@ -249,31 +269,63 @@ static void checkpoint_maybe(struct task *t)
 static void progress(struct task *t, const struct sgd_result *result)
 {
     struct worker *w = t->w;
-    w->loss += (double)result->loss;
-    w->correct += (double)result->accuracy;
+    for (int i = 0; i < SGD_VALUES; i++)
+        w->sums[i] += (double)result->values[i];
     w->steps++;
     if (w->trainer.state->step % w->run.log_steps == 0) {
-        struct sgd_note note = {.kind = SGD_NOTE_STEP,
-                                .loss = (float)(w->loss / w->steps),
-                                .accuracy = (float)(w->correct / w->steps)};
+        struct sgd_note note = {.kind = SGD_NOTE_STEP};
+        for (int i = 0; i < SGD_VALUES; i++)
+            note.values[i] = (float)(w->sums[i] / w->steps);
         post(t, &note);
-        w->loss = w->correct = 0;
+        memset(w->sums, 0, sizeof w->sums);
         w->steps = 0;
     }
     if (w->run.folder[0])
-        checkpoint_maybe(t);
+        checkpoint_maybe(t, false);
+}
+
+/* An epoch has ended: all validate, and rank 0 tells it. */
+static mt_status epoch_close(struct task *t)
+{
+    struct worker *w = t->w;
+    struct sgd_note note = {.kind = SGD_NOTE_CLOSED};
+    struct sgd_result result;
+    MT_TRY(sgd_trainer_close(&w->trainer, &t->group, &result));
+    if (t->rank != 0)
+        return mt_ok();
+    memcpy(note.values, result.values, sizeof note.values);
+    post(t, &note);
+    if (w->run.folder[0] && w->run.keep.best)
+        checkpoint_maybe(t, true);
+    return mt_ok();
+}
+
+static void step_show(struct task *t, int64_t *mark)
+{
+    int64_t now = sgd_now_ns();
+    atomic_store_explicit(&t->pulse->step_ns, (uint64_t)(now - *mark), memory_order_relaxed);
+    atomic_store_explicit(&t->pulse->work_ns, t->w->trainer.work_ns, memory_order_relaxed);
+    atomic_store_explicit(&t->pulse->steps, t->w->trainer.state->step, memory_order_release);
+    *mark = now;
 }
 
 static mt_status steps(struct task *t)
 {
+    int64_t mark = sgd_now_ns();
     struct worker *w = t->w;
     struct sgd_note going = {.kind = SGD_NOTE_GOING, .synced_ns = sgd_now_ns()};
     bool is_first = true;
 
     w->saved_ns = w->saved_ns ? w->saved_ns : sgd_now_ns();
-    while (!sgd_trainer_is_done(&w->trainer)) {
+    for (;;) {
         struct sgd_result result;
+        if (sgd_trainer_is_open(&w->trainer))
+            MT_TRY(epoch_close(t));
+        if (sgd_trainer_is_done(&w->trainer))
+            break;
+        w->trainer.wants_stop = t->rank == 0 && sgd_board_is_stopped(w->board);
         MT_TRY(sgd_train_step(&w->trainer, &t->group, &result));
+        step_show(t, &mark);
         if (is_first && t->rank == 0)
             post(t, &going);
         is_first = false;
@@ -287,37 +339,52 @@ static mt_status steps(struct task *t)
 
 /* ---- the end ---- */
 
+/* Waits for the saver, and shows meanwhile that this process lives. False: there was nothing to wait for. */
+static bool saver_wait(struct task *t, mt_status *out_result)
+{
+    struct sgd_saver *saver = &t->w->saver;
+    const struct timespec pause = {0, 1000000};
+    uint64_t step;
+    for (int64_t limit = sgd_now_ns() + MT_TRAIN_SILENT_MS * 1000000ll; sgd_saver_is_busy(saver) && sgd_now_ns() < limit;) {
+        pulse_beat(t->pulse);
+        nanosleep(&pause, NULL);
+    }
+    if (!sgd_saver_take(saver, true, &step, out_result))
+        return false;
+    saved_note(t, step, *out_result);
+    return true;
+}
+
 static mt_status last_save(struct task *t)
 {
     struct worker *w = t->w;
-    uint64_t saved;
     mt_status result;
     if (!w->run.folder[0])
         return mt_ok();
-    if (sgd_saver_take(&w->saver, true, &saved, &result))
-        saved_note(t, saved, result);
+    (void)saver_wait(t, &result);
     if (w->saved_step == w->trainer.state->step)
         return mt_ok();
-    result = sgd_trainer_save(&w->trainer, w->run.folder, w->run.keep, save_generation(t));
+    if (sgd_saver_offer(&w->saver, &w->trainer, save_generation(t)) && saver_wait(t, &result))
+        return result;
+    result = sgd_trainer_save(&w->trainer, w->run.folder, &w->run.keep, save_generation(t)); /* without a thread */
     saved_note(t, w->trainer.state->step, result);
     return result;
 }
 
-static mt_status finish(struct task *t, struct sgd_outcome *out)
+static void finish(struct task *t, struct sgd_outcome *out)
 {
-    struct sgd_trainer *trainer = &t->w->trainer;
-    struct sgd_result result;
+    const struct sgd_trainer *trainer = &t->w->trainer;
+    const struct sgd_progress *progress = &trainer->state->progress;
     mt_status saved = last_save(t);
 
-    MT_TRY(sgd_trainer_evaluate(trainer, &t->w->test.set, &result));
     out->is_finisher = 1;
-    out->loss = result.loss;
-    out->accuracy = result.accuracy;
-    out->weights = sgd_checksum(trainer->params, t->w->model->params.floats * sizeof(float));
+    out->is_stopped = trainer->state->step < trainer->steps_total;
+    out->loss = progress->values[0];
+    out->accuracy = progress->values[1];
+    out->weights = sgd_checksum(trainer->params, t->w->op->model.params.floats * sizeof(float));
     out->save_code = saved.code;
     if (saved.code)
         (void)sgd_status_text(saved, out->text);
-    return mt_ok();
 }
 
 /* ---- a generation ---- */
@@ -334,7 +401,9 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
     MT_TRY(sgd_group_join(&t->group, &config));
     MT_TRY(state_get(t));
     MT_TRY(steps(t));
-    return t->rank == 0 ? finish(t, out) : mt_ok();
+    if (t->rank == 0)
+        finish(t, out);
+    return mt_ok();
 }
 
 static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta_arg *argv)
@@ -347,19 +416,28 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     char text[SGD_TEXT_BYTES];
     (void)argc;
 
+    t.pulse = sgd_board_pulse(t.w->board, t.rank);
+    atomic_store(&t.pulse->silent_ms, 0);
+    t.w->trainer.beat = pulse_beat;
+    t.w->trainer.beat_user = t.pulse;
+    t.w->trainer.fault[0] = 0;
+    t.w->trainer.is_culprit = false;
     mt_status st = generation_run(&t, &out);
     if (st.code != 0) {
+        void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
+        bool has_fault = t.w->trainer.fault[0] != 0;
+        out.is_culprit = has_fault ? t.w->trainer.is_culprit : sgd_group_why(group).generation < t.generation;
         /* Where the reason is this worker's own, the others must not wait for it. */
-        sgd_group_abort((char *)t.w->region.data + SGD_BOARD_SIZE, t.generation, (enum mt_code)st.code, t.rank);
+        sgd_group_abort(group, t.generation, (enum mt_code)st.code, t.rank);
         out.code = st.code;
         out.sys = st.sys;
-        memcpy(out.text, sgd_status_text(st, text), sizeof text);
+        snprintf(out.text, sizeof out.text, "%s", has_fault ? t.w->trainer.fault : sgd_status_text(st, text));
     }
     out.step = t.w->trainer.has_state ? t.w->trainer.state->step : 0;
     return manta_return_bytes(c, &out, sizeof out);
 }
 
-MANTA_ACTOR(manta_sgd_worker, "yrru", worker_new, worker_free, {"ready", ">y", worker_ready},
+MANTA_ACTOR(manta_sgd_worker, "ysyruu", worker_new, worker_free, {"ready", ">y", worker_ready},
             {"train", "uuu>y", worker_train});
 
 /* What a BLAS library reads when it is loaded, which is before this: it counts for the processes that the driver has

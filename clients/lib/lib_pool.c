@@ -134,7 +134,8 @@ static void watch(manta_ctx *c)
 static void rest(manta_ctx *c)
 {
     pool.sleeping++;
-    if (!pool.is_watched && lib_now_ns() - pool.quick_ns < MT_LIB_POOL_ACTIVE_NS)
+    /* On a crowded core a thread that was roused to watch may come so late that calls seem to come no more. */
+    if (!pool.is_watched && (pool.is_in_quick || lib_now_ns() - pool.quick_ns < MT_LIB_POOL_ACTIVE_NS))
         watch(c);
     else
         pthread_cond_wait(&pool.idle, &lib.lock);

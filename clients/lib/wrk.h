@@ -58,6 +58,7 @@ struct wrk {
     uint32_t         epoch;
     struct own_out   out;
     MT_VEC(struct wrk_lane *) lanes;
+    struct wrk_lane *spare;   /* for the next one */
     size_t           turn;    /* lane to look at first */
     struct wrk_lane *running; /* lane of the task that runs; NULL between tasks */
     struct wrk_run   run;
@@ -72,6 +73,8 @@ struct wrk {
 };
 
 void wrk_init(struct wrk *wrk, uint32_t epoch);
+/* Sets memory aside for the next lane, and for what is said of it: before each control record. ENOMEM: as far as it went. */
+mt_status wrk_prepare(struct wrk *wrk);
 void wrk_fini(struct wrk *wrk);
 
 /* CTL_LANE (with its mapped memory) and CTL_RECALL; other kinds are ignored. EPROTO, ENOMEM. */

@@ -37,6 +37,7 @@ enum bench_floor {
     FLOOR_MEMCPY_1K, /* per second: 1 KiB into 8 MiB of memory that is there */
     FLOOR_FORK,      /* us: fork, exit, wait */
     FLOOR_GRPC,      /* records/s over one gRPC stream between two processes, in messages of 32 KiB */
+    FLOOR_GEMM,      /* GFLOP/s: a product of 1024 x 1024 floats, one core (models_main.c measures it) */
     FLOOR_COUNT
 };
 

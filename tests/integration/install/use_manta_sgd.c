@@ -10,10 +10,10 @@
 int main(int argc, char **argv)
 {
     manta_error    e;
-    manta_sgd_opts opts = {.scaling = {.workers = 2}, .data = {.path = "/nowhere"}};
+    manta_sgd_opts opts = {.scaling = {.max_workers = 2}, .config = (const char *[]){"data=/nowhere", NULL}};
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
-    if (manta_sgd_fit_mlp(&opts, NULL, &e) != MANTA_ENOENT || !strstr(e.message, "dataset-fashion-mnist"))
+    if (manta_sgd_fit("mlp", &opts, NULL, &e) != MANTA_ENOENT || !strstr(e.message, "dataset-fashion-mnist"))
         return manta_perror(&e), 1;
     return manta_shutdown();
 }

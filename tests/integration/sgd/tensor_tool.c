@@ -55,7 +55,7 @@ static int save(const char *folder)
     };
     for (int i = 0; i < 12; i++)
         matrix[i] = (float)i / 3;
-    mt_status st = sgd_checkpoint_save(folder, 1, &meta, tensors, 3);
+    mt_status st = sgd_checkpoint_save(folder, &(struct sgd_keep){.newest = 1}, &meta, tensors, 3);
     if (st.code != 0)
         fprintf(stderr, "%s: %s\n", mt_code_name(st.code), st.what);
     return st.code;

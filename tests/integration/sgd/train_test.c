@@ -3,7 +3,7 @@
  * train_test.c - training jobs over real worker processes that are killed: the same bits come out, nothing is lost, and
  * what can't go on says why.
  *
- * Thread: the driver's main one; on_event runs there, inside manta_sgd_fit_mlp.
+ * Thread: the driver's main one; on_event runs there, inside manta_sgd_fit.
  */
 #include "tests/integration/harness.h"
 
@@ -85,7 +85,8 @@ struct follow {
     int     kills;    /* still to do */
     int     together; /* workers to kill at a time */
     int64_t kill_at;  /* the step from which on */
-    bool    with_spare, kill_spare, stop_other, when_saved, counts_threads;
+    int     hung, resized, workers, first_pid;
+    bool    with_spare, kill_spare, stop_other, stop_one, when_saved, counts_threads;
     bool    is_recovering;
 };
 
@@ -115,6 +116,12 @@ static void signal_worker(int pid, int number)
 static void kill_some(struct follow *f)
 {
     int first = (int)((getpid() + f->kills) % 2); /* not always the same */
+    if (f->stop_one) {
+        signal_worker(f->pids[first], SIGSTOP);
+        f->kills--;
+        f->is_recovering = true;
+        return;
+    }
     if (f->stop_other)
         signal_worker(f->pids[1 - first], SIGSTOP);
     for (int i = 0; i < f->together; i++)
@@ -128,7 +135,7 @@ static void copy_text(char *to, const char *text)
     snprintf(to, 256, "%s", text);
 }
 
-static void on_event(void *user, const manta_sgd_event *event)
+static int on_event(void *user, const manta_sgd_event *event)
 {
     struct follow *f = user;
     if (event->kind == MANTA_SGD_WORKER) {
@@ -147,32 +154,49 @@ static void on_event(void *user, const manta_sgd_event *event)
         f->save_failed++, copy_text(f->failed_text, event->text);
     f->saved += event->kind == MANTA_SGD_SAVED;
     f->lost += event->kind == MANTA_SGD_LOST;
+    f->hung += event->kind == MANTA_SGD_HUNG;
+    f->resized += event->kind == MANTA_SGD_RESIZED;
+    f->workers = event->workers;
     if (event->kind == MANTA_SGD_RECOVERED)
         f->recovered++, f->is_recovering = false;
     if (event->kind == MANTA_SGD_STEP)
         f->step = event->step;
     if (event->kind != MANTA_SGD_STEP || f->is_recovering)
-        return;
+        return 0;
     if ((f->with_spare && !f->spare) || (f->when_saved && !f->saved))
-        return; /* until it is there (again) */
+        return 0; /* until it is there (again) */
     if (f->kill_spare) {
         signal_worker(f->spare, SIGKILL);
         f->kill_spare = false;
         f->spare = 0;
     } else if (f->kills > 0 && f->step >= f->kill_at && f->pids[0] && f->pids[1])
         kill_some(f);
+    return 0;
 }
 
 static struct follow followed;
+static char          data_config[PATH_SIZE + 8], hidden_config[32];
+static const char   *config[] = {data_config, hidden_config, NULL};
+
+static void data_set(const char *path)
+{
+    snprintf(data_config, sizeof data_config, "data=%s", path);
+}
+
+static void hidden_set(int width)
+{
+    snprintf(hidden_config, sizeof hidden_config, "hidden=%d", width);
+}
 
 static manta_sgd_opts options(int workers, int epochs)
 {
     followed = (struct follow){.begun = -1, .together = 1, .kill_at = 20};
-    return (manta_sgd_opts){.scaling.workers = workers,
+    data_set(folder);
+    hidden_set(64);
+    return (manta_sgd_opts){.scaling.max_workers = workers,
                             .run = {.epochs = epochs, .batch = BATCH, .log_steps = 10},
                             .failure.max_failures = -1,
-                            .model.hidden = {64},
-                            .data.path = folder,
+                            .config = config,
                             .seed = 7,
                             .on_event = on_event,
                             .user = &followed};
@@ -182,7 +206,7 @@ static manta_sgd_result fit(const manta_sgd_opts *opts)
 {
     manta_error      e;
     manta_sgd_result r;
-    CHECK_CODE(manta_sgd_fit_mlp(opts, &r, &e), MANTA_OK, &e);
+    CHECK_CODE(manta_sgd_fit("mlp", opts, &r, &e), MANTA_OK, &e);
     CHECK_EQ(r.steps, STEPS_PER_EPOCH * (opts->run.epochs ? opts->run.epochs : 1));
     return r;
 }
@@ -266,6 +290,38 @@ static void a_stuck_worker(void)
     manta_sgd_result r = fit(&opts);
     CHECK_EQ(followed.kills, 0);
     CHECK_EQ(r.restarts, 2);
+    CHECK(r.weights == wanted);
+    data_clear();
+}
+
+/* A worker that hangs alone, while nobody dies, is found by the watchdog. */
+static void a_worker_hangs(void)
+{
+    data_make();
+    uint64_t       wanted = calm(LONG_EPOCHS);
+    manta_sgd_opts opts = options(2, LONG_EPOCHS);
+    followed.kills = 1, followed.stop_one = true;
+    manta_sgd_result r = fit(&opts);
+    CHECK_EQ(followed.kills, 0);
+    CHECK_EQ(followed.hung, 1);
+    CHECK_EQ(r.restarts, 1);
+    CHECK(r.weights == wanted);
+    data_clear();
+}
+
+/* Half of eight workers die at once: the rest go on, and the others come back. */
+static void half_killed(void)
+{
+    data_make();
+    uint64_t       wanted = calm(LONG_EPOCHS);
+    manta_sgd_opts opts = options(8, LONG_EPOCHS);
+    opts.scaling.min_workers = 4;
+    followed.kills = 1, followed.together = 4;
+    manta_sgd_result r = fit(&opts);
+    CHECK_EQ(followed.kills, 0);
+    CHECK_EQ(r.restarts, 4);
+    CHECK(r.resizes >= 2 && followed.resized == r.resizes);
+    CHECK_EQ(followed.workers, 8);
     CHECK(r.weights == wanted);
     data_clear();
 }
@@ -377,13 +433,13 @@ static void damaged_checkpoint(void)
     CHECK_EQ(r.first_step, 150);
     CHECK(r.weights == wanted);
     opts.seed = 9;
-    CHECK_CODE(manta_sgd_fit_mlp(&opts, &r, &e), MANTA_EINVAL, &e);
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, &r, &e), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "seed");
-    opts.seed = 7, opts.model.hidden[0] = 32;
-    CHECK_CODE(manta_sgd_fit_mlp(&opts, &r, &e), MANTA_EINVAL, &e);
+    opts.seed = 7, hidden_set(32);
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, &r, &e), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "another model");
-    opts.model.hidden[0] = 64, opts.run.batch = 64;
-    CHECK_CODE(manta_sgd_fit_mlp(&opts, &r, &e), MANTA_EINVAL, &e);
+    hidden_set(64), opts.run.batch = 64;
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, &r, &e), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "batch");
     data_clear();
 }
@@ -403,7 +459,7 @@ static void one_driver_at_a_time(void)
     CHECK_EQ(posix_spawnp(&pid, "sh", NULL, NULL, argv, environ), 0);
     manta_status code = MANTA_OK;
     for (int64_t limit = test_now_ms() + TEST_WAIT_MS; code == MANTA_OK && test_now_ms() < limit;)
-        code = manta_sgd_fit_mlp(&opts, NULL, &e);
+        code = manta_sgd_fit("mlp", &opts, NULL, &e);
     CHECK_EQ(code, MANTA_EEXIST);
     CHECK_SAYS(e.message, "another driver");
     kill(pid, SIGKILL);
@@ -415,15 +471,15 @@ static void no_data(void)
 {
     manta_error    e;
     manta_sgd_opts opts = options(2, 1);
-    opts.data.path = "/nowhere";
-    CHECK_CODE(manta_sgd_fit_mlp(&opts, NULL, &e), MANTA_ENOENT, &e);
+    data_set("/nowhere");
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_ENOENT, &e);
     CHECK_SAYS(e.message, "dataset-fashion-mnist");
     data_make();
     char path[2 * PATH_SIZE];
     snprintf(path, sizeof path, "%s/t10k-images-idx3-ubyte.gz", folder);
     CHECK_EQ(truncate(path, 1000), 0);
-    opts.data.path = folder;
-    CHECK_CODE(manta_sgd_fit_mlp(&opts, NULL, &e), MANTA_ECORRUPT, &e);
+    data_set(folder);
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_ECORRUPT, &e);
     CHECK_SAYS(e.message, folder);
     data_clear();
 }
@@ -435,7 +491,7 @@ static void too_many_failures(void)
     manta_sgd_opts opts = options(2, LONG_EPOCHS);
     opts.failure.max_failures = 1;
     followed.kills = 2;
-    CHECK_CODE(manta_sgd_fit_mlp(&opts, NULL, &e), MANTA_EWORKER_DIED, &e);
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EWORKER_DIED, &e);
     CHECK_SAYS(e.message, "max_failures is 1");
     CHECK_SAYS(e.message, "SIGKILL");
     CHECK_EQ(e.signal_number, SIGKILL);
@@ -448,12 +504,12 @@ static void refuse(void (*change)(manta_sgd_opts *), manta_status wanted, const 
     manta_error    e;
     manta_sgd_opts opts = options(1, 1);
     change(&opts);
-    CHECK_CODE(manta_sgd_fit_mlp(&opts, NULL, &e), wanted, &e);
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), wanted, &e);
     CHECK_SAYS(e.message, word);
 }
 static void too_many_workers(manta_sgd_opts *o)
 {
-    o->scaling.workers = 9;
+    o->scaling.max_workers = 9;
 }
 static void odd_batch(manta_sgd_opts *o)
 {
@@ -535,7 +591,7 @@ static void full_disk(void)
     storage_of(&opts, storage);
     if (wanted == MANTA_ESYS)
         CHECK_EQ(chmod(path, 0500), 0);
-    CHECK_CODE(manta_sgd_fit_mlp(&opts, &r, &e), wanted, &e);
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, &r, &e), wanted, &e);
     if (wanted == MANTA_EDISK_FULL) {
         CHECK_SAYS(e.message, "No space");
         CHECK(followed.save_failed >= 1);
@@ -554,6 +610,8 @@ static const struct test_case cases[] = {
     {"a_worker_killed", a_worker_killed, TWO_CPUS},
     {"a_spare_takes_over", a_spare_takes_over, TWO_CPUS},
     {"a_stuck_worker", a_stuck_worker, TWO_CPUS},
+    {"a_worker_hangs", a_worker_hangs, TWO_CPUS},
+    {"half_killed", half_killed, TWO_CPUS},
     {"all_killed", all_killed, TWO_CPUS},
     {"driver_killed", driver_killed, TWO_CPUS},
     {"damaged_checkpoint", damaged_checkpoint, TWO_CPUS},

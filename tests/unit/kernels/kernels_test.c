@@ -33,36 +33,66 @@ static float *random_floats(mt_rng *rng, size_t count)
 
 static void gemm_case(mt_rng *rng, int m, int n, int k, bool a_transposed, bool b_transposed, float beta)
 {
-    const struct k_ops *reference = choose(K_REFERENCE), *cpu = choose(K_CPU);
+    const struct k_ops *tables[K_TABLES_MAX];
+    size_t tables_count = k_ops_all(tables);
     float *a = random_floats(rng, (size_t)(m * k)), *b = random_floats(rng, (size_t)(k * n));
-    float *want = random_floats(rng, (size_t)(m * n)), *got = malloc((size_t)(m * n) * sizeof *got);
-    assert_non_null(got);
-    memcpy(got, want, (size_t)(m * n) * sizeof *got);
-    struct k_gemm gemm = {m, n, k, a_transposed, b_transposed, beta, a, b, want};
+    float *old = random_floats(rng, (size_t)(m * n)), *want = random_floats(rng, (size_t)(m * n));
+    float *got = random_floats(rng, (size_t)(m * n));
+    memcpy(want, old, (size_t)(m * n) * sizeof *want);
+    struct k_gemm gemm = {.m = m, .n = n, .k = k, .a_transposed = a_transposed, .b_transposed = b_transposed,
+                          .beta = beta, .a = a, .b = b, .c = want};
 
-    assert_int_equal(reference->gemm(NULL, &gemm).code, MT_OK);
+    assert_int_equal(tables[0]->gemm(NULL, &gemm).code, MT_OK);
     gemm.c = got;
-    assert_int_equal(cpu->gemm(NULL, &gemm).code, MT_OK);
-    /* Both round k products of at most 1 each; the bound is loose by far and fails at once for a wrong index.
-     */
+    /* Both round k products of at most 1 each; the bound is loose and fails at once for a wrong index. */
     float bound = 1e-6f * (float)k + 1e-6f;
-    for (int i = 0; i < m * n; i++)
-        if (fabsf(want[i] - got[i]) > bound)
-            fail_msg("gemm %dx%dx%d: element %d: want %g, got %g", m, n, k, i, (double)want[i],
-                     (double)got[i]);
-    free(a), free(b), free(want), free(got);
+    for (size_t t = 1; t < tables_count; t++) {
+        memcpy(got, old, (size_t)(m * n) * sizeof *got);
+        assert_int_equal(tables[t]->gemm(NULL, &gemm).code, MT_OK);
+        for (int i = 0; i < m * n; i++)
+            if (!(fabsf(want[i] - got[i]) <= bound))
+                fail_msg("%s gemm %dx%dx%d: element %d: want %g, got %g", tables[t]->name, m, n, k, i,
+                         (double)want[i], (double)got[i]);
+    }
+    free(a), free(b), free(old), free(want), free(got);
 }
 
 static void gemm_agrees_with_the_reference(void **state)
 {
     static const int sizes[][3] = {{1, 1, 1},    {2, 3, 5},      {16, 10, 128}, {12, 128, 784},
-                                   {7, 13, 129}, {128, 784, 12}, {33, 65, 17},  {1, 10, 128}};
+                                   {7, 13, 129}, {128, 784, 12}, {33, 65, 17},  {1, 10, 128},
+                                   {65, 257, 259}, {97, 300, 40}, {48, 40, 513}, {31, 16, 32}};
     mt_rng rng = {1};
     (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int flags = 0; flags < 8; flags++)
             gemm_case(&rng, sizes[s][0], sizes[s][1], sizes[s][2], flags & 1, flags & 2,
                       flags & 4 ? 1.0f : 0.0f);
+}
+
+/* Each table's product is as near to the exact one as float32 allows: no table trades digits for speed. */
+static void gemm_is_exact_to_float32(void **state)
+{
+    enum { M = 40, N = 48, K = 500 };
+    const struct k_ops *tables[K_TABLES_MAX];
+    mt_rng rng = {6};
+    float *a = random_floats(&rng, M * K), *b = random_floats(&rng, K * N), *c = random_floats(&rng, M * N);
+    (void)state;
+    for (size_t t = k_ops_all(tables); t-- > 0;) {
+        struct k_gemm gemm = {.m = M, .n = N, .k = K, .a = a, .b = b, .c = c};
+        double squares = 0;
+        assert_int_equal(tables[t]->gemm(NULL, &gemm).code, MT_OK);
+        for (size_t i = 0; i < M * N; i++) {
+            double exact = 0;
+            for (size_t p = 0; p < K; p++)
+                exact += (double)a[i / N * K + p] * (double)b[p * N + i % N];
+            squares += (exact - (double)c[i]) * (exact - (double)c[i]);
+        }
+        double error = sqrt(squares / (M * N)), size = sqrt(K / 9.0); /* of one element, typically */
+        if (!(error < 1e-6 * size))
+            fail_msg("%s: error %.3g of elements of %.3g", tables[t]->name, error, size);
+    }
+    free(a), free(b), free(c);
 }
 
 /* beta 0 means that c need not be set: what stands there, even NaN, must not show. */
@@ -222,7 +252,8 @@ static void cross_entropy_and_its_gradient(void **state)
     float *logits = random_floats(&rng, ROWS * CLASSES);
     float probs[ROWS * CLASSES], losses[ROWS], grads[ROWS * CLASSES];
     uint8_t labels[ROWS] = {0, 9, 4, 4, 1};
-    struct k_xent xent = {logits, labels, probs, losses, grads, 0.5f, ROWS, CLASSES};
+    struct k_xent xent = {.logits = logits, .labels = labels, .probs = probs, .losses = losses,
+                          .grads = grads, .scale = 0.5f, .rows = ROWS, .classes = CLASSES};
     (void)state;
     assert_int_equal(ops->xent_forward(NULL, &xent).code, MT_OK);
     assert_int_equal(ops->xent_backward(NULL, &xent).code, MT_OK);
@@ -268,6 +299,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gemm_agrees_with_the_reference),
+        cmocka_unit_test(gemm_is_exact_to_float32),
         cmocka_unit_test(gemm_ignores_old_contents),
         cmocka_unit_test(gemm_bits_do_not_depend_on_alignment),
         cmocka_unit_test(tree_sum_is_the_fixed_tree),

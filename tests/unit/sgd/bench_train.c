@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_train.c - not a test: trains the MLP on Fashion-MNIST and prints accuracy per epoch and samples per
- * second.
+ * bench_train.c - not a test: trains the MLP or, with -c, the CNN on Fashion-MNIST and prints accuracy per epoch
+ * and samples per second.
  *
- *   bench_train [-e epochs] [-w workers] [-H hidden] [-r rate] [-d decay]
+ *   bench_train [-c] [-e epochs] [-w workers] [-H hidden] [-r rate] [-d decay]
  *               [-v vranks] [-m micro_batch] [-u warmup] [-s seed]
  */
+#include "sgd/cnn.h"
 #include "sgd/mlp.h"
 #include "sgd/trainer_local.h"
 
@@ -20,6 +21,7 @@
 struct options {
     struct sgd_trainer_config trainer;
     uint32_t workers, hidden;
+    bool is_cnn;
 };
 
 static double seconds(void)
@@ -41,8 +43,9 @@ static struct sgd_model *model_make(const struct options *options, uint32_t batc
 {
     struct sgd_mlp_config config = {
         .ops = options->trainer.ops, .hidden = {options->hidden}, .batch_max = batch_max};
+    struct sgd_cnn_config cnn = {.ops = options->trainer.ops, .batch_max = batch_max};
     struct sgd_model *model;
-    check(sgd_mlp_new(&config, &model));
+    check(options->is_cnn ? sgd_cnn_new(&cnn, &model) : sgd_mlp_new(&config, &model));
     return model;
 }
 
@@ -107,9 +110,12 @@ static void options_read(int argc, char **argv, struct options *options)
 {
     struct sgd_trainer_config *trainer = &options->trainer;
     int o;
-    while ((o = getopt(argc, argv, "e:w:H:r:d:v:m:u:s:")) != -1) {
-        double value = o == '?' ? 0 : number_read(optarg);
+    while ((o = getopt(argc, argv, "ce:w:H:r:d:v:m:u:s:")) != -1) {
+        double value = o == '?' || o == 'c' ? 0 : number_read(optarg);
         switch (o) {
+        case 'c':
+            options->is_cnn = true;
+            break;
         case 'e':
             trainer->epochs = (uint32_t)value;
             break;
@@ -120,10 +126,10 @@ static void options_read(int argc, char **argv, struct options *options)
             options->hidden = (uint32_t)value;
             break;
         case 'r':
-            trainer->rate = (float)value;
+            trainer->optimizer.rate = (float)value;
             break;
         case 'd':
-            trainer->decay = (float)value;
+            trainer->optimizer.decay = (float)value;
             break;
         case 'v':
             trainer->vranks = (uint32_t)value;
@@ -132,7 +138,7 @@ static void options_read(int argc, char **argv, struct options *options)
             trainer->micro_batch = (uint32_t)value;
             break;
         case 'u':
-            trainer->warmup = (uint64_t)value;
+            trainer->optimizer.warmup = (uint64_t)value;
             break;
         case 's':
             trainer->seed = (uint64_t)value;
@@ -146,7 +152,7 @@ static void options_read(int argc, char **argv, struct options *options)
 int main(int argc, char **argv)
 {
     struct options options = {
-        .trainer = {.seed = 1, .vranks = 8, .micro_batch = 8, .epochs = 5, .rate = 0.02f},
+        .trainer = {.seed = 1, .vranks = 8, .micro_batch = 8, .epochs = 5, .optimizer.rate = 0.02f},
         .workers = 1,
         .hidden = 256};
     struct k_config kernels = {.kind = K_CPU};

@@ -104,7 +104,7 @@ static mt_status save_sized(const char *folder, uint32_t keep, uint64_t step, ui
         {.name = "w", .dtype = SGD_F32, .ndim = 2, .shape = {2, (count - 8) / 2}, .data = data},
         {.name = "b", .dtype = SGD_F32, .ndim = 1, .shape = {8}, .data = data + (count - 8)},
     };
-    mt_status st = sgd_checkpoint_save(folder, keep, &meta, tensors, 2);
+    mt_status st = sgd_checkpoint_save(folder, &(struct sgd_keep){.newest = keep}, &meta, tensors, 2);
     free(data);
     return st;
 }

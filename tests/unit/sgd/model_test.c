@@ -34,7 +34,7 @@ static struct sgd_batch small_batch(uint8_t *records, uint8_t *labels)
         records[i] = (uint8_t)mt_rng_next(&rng);
     for (int i = 0; i < RECORDS; i++)
         labels[i] = (uint8_t)mt_rng_below(&rng, CLASSES);
-    return (struct sgd_batch){records, labels, RECORDS, INPUTS};
+    return (struct sgd_batch){.records = records, .labels = labels, .count = RECORDS, .record_size = INPUTS};
 }
 
 static double loss_at(struct sgd_model *model, const float *params, const struct sgd_batch *batch)

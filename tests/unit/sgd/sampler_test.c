@@ -34,7 +34,7 @@ static void every_record_comes_once_per_epoch(void **state)
 
 static void epochs_and_seeds_are_shuffled_differently(void **state)
 {
-    struct sgd_sampler one = {1, 1000, 1, 1}, two = {2, 1000, 1, 1};
+    struct sgd_sampler one = {1, 1000, 1, 1, false}, two = {2, 1000, 1, 1, false};
     int same_epoch = 0, same_seed = 0, in_place = 0;
     (void)state;
     for (uint64_t i = 0; i < 1000; i++) {
@@ -53,7 +53,7 @@ static void epochs_and_seeds_are_shuffled_differently(void **state)
 static void positions_are_spread_evenly(void **state)
 {
     enum { RECORDS = 1000, EPOCHS = 5000 };
-    struct sgd_sampler sampler = {7, RECORDS, 1, 1};
+    struct sgd_sampler sampler = {7, RECORDS, 1, 1, false};
     int tenths[10] = {0};
     (void)state;
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++)
@@ -65,7 +65,7 @@ static void positions_are_spread_evenly(void **state)
 static void a_step_is_cut_into_virtual_ranks_in_order(void **state)
 {
     enum { VRANKS = 8, MICRO = 5, STEPS = 60 };
-    struct sgd_sampler sampler = {3, 103, VRANKS, MICRO}; /* 40 does not divide 103: steps straddle epochs */
+    struct sgd_sampler sampler = {3, 103, VRANKS, MICRO, false}; /* 40 does not divide 103: steps straddle epochs */
     (void)state;
     for (uint64_t step = 0; step < STEPS; step++) {
         uint64_t samples = step * sgd_sampler_step_size(&sampler);

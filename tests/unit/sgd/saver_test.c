@@ -33,7 +33,7 @@ static int set_up(void **state)
                                         .micro_batch = 4, .epochs = 100};
     assert_int_equal(sgd_trainer_init(&t.trainer, &config).code, MT_OK);
     sgd_trainer_begin(&t.trainer);
-    assert_int_equal(sgd_saver_init(&t.saver, &t.trainer, *state, 3).code, MT_OK);
+    assert_int_equal(sgd_saver_init(&t.saver, &t.trainer, *state, &(struct sgd_keep){.newest = 3}).code, MT_OK);
     return 0;
 }
 
@@ -48,7 +48,7 @@ static int tear_down(void **state)
 
 static void step(void)
 {
-    float            *slot = calloc(t.model->params.floats + SGD_METRICS, sizeof *slot);
+    float            *slot = calloc(sgd_trainer_slot(t.model), sizeof *slot);
     struct sgd_result result;
     assert_non_null(slot);
     assert_int_equal(sgd_train_compute(&t.trainer, 0, 1, &slot).code, MT_OK);
@@ -106,7 +106,7 @@ static void a_failure_is_told(void **state)
     mt_status result;
     snprintf(path, sizeof path, "%s/a/b", (char *)*state);
     sgd_saver_fini(&t.saver);
-    assert_int_equal(sgd_saver_init(&t.saver, &t.trainer, path, 1).code, MT_OK);
+    assert_int_equal(sgd_saver_init(&t.saver, &t.trainer, path, &(struct sgd_keep){.newest = 1}).code, MT_OK);
     step();
     assert_true(sgd_saver_offer(&t.saver, &t.trainer, 1));
     assert_true(sgd_saver_take(&t.saver, true, &saved, &result));

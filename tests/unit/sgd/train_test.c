@@ -110,9 +110,7 @@ static void trainer_make(struct sgd_trainer *trainer, const struct k_ops *ops)
                                         .vranks = VRANKS,
                                         .micro_batch = MICRO,
                                         .epochs = 2,
-                                        .warmup = 5,
-                                        .rate = 0.05f,
-                                        .decay = 1e-4f};
+                                        .optimizer = {.warmup = 5, .rate = 0.05f, .decay = 1e-4f}};
     assert_int_equal(sgd_mlp_new(&mlp, &config.model).code, MT_OK);
     assert_int_equal(config.model->params.floats, FLOATS);
     assert_int_equal(sgd_trainer_init(trainer, &config).code, MT_OK);
@@ -157,7 +155,7 @@ static mt_status train_work(struct crew *crew, uint32_t rank, struct crew_order 
     MT_TRY(crew_join(crew, &group, rank, order));
     if (board->root_dies_in_sync && order.generation == 2 && rank == 0) {
         struct sgd_agreement agreement;
-        MT_TRY(sgd_group_agree(&group, true, trainer.state->step, &agreement));
+        MT_TRY(sgd_group_agree(&group, true, sgd_trainer_how_far(&trainer), &agreement));
         raise(SIGKILL);
     }
     MT_TRY(state_get(&trainer, &group, board->folder));
@@ -172,7 +170,7 @@ static mt_status train_work(struct crew *crew, uint32_t rank, struct crew_order 
         if (rank == 0) {
             atomic_store(&board->steps_done, step + 1);
             if (board->save_every && (step + 1) % board->save_every == 0)
-                MT_TRY(sgd_trainer_save(&trainer, board->folder, 2, order.generation));
+                MT_TRY(sgd_trainer_save(&trainer, board->folder, &(struct sgd_keep){.newest = 2}, order.generation));
         }
     }
     memcpy(board->params[rank], trainer.params, sizeof board->params[rank]);
@@ -410,7 +408,7 @@ static void a_checkpoint_of_another_run_is_refused(void **state)
     temp_path(state, "checkpoints", folder);
     trainer_make(&trainer, kernels());
     sgd_trainer_begin(&trainer);
-    assert_int_equal(sgd_trainer_save(&trainer, folder, 0, 1).code, MT_OK);
+    assert_int_equal(sgd_trainer_save(&trainer, folder, &(struct sgd_keep){0}, 1).code, MT_OK);
 
     struct sgd_trainer_config config = trainer.config;
     config.seed = 6;
@@ -459,9 +457,9 @@ static void bad_configurations_are_refused(void **state)
     assert_int_equal(sgd_trainer_init(&other, &bad).code, MT_EINVAL);
     bad = good, bad.micro_batch = 65;
     assert_int_equal(sgd_trainer_init(&other, &bad).code, MT_EINVAL);
-    bad = good, bad.rate = -1.0f;
+    bad = good, bad.optimizer.rate = -1.0f;
     assert_int_equal(sgd_trainer_init(&other, &bad).code, MT_EINVAL);
-    bad = good, bad.momentum = 1.0f;
+    bad = good, bad.optimizer.momentum = 1.0f;
     assert_int_equal(sgd_trainer_init(&other, &bad).code, MT_EINVAL);
     struct sgd_dataset wrong = data;
     wrong.record_size = RECORD / 2;

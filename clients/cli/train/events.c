@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * events.c - files of events as TensorBoard reads them.
+ *
+ *   record:  length (u64) | masked crc32c of the length (u32) | data | masked crc32c of the data (u32)     little-endian
+ *   data:    a protobuf Event {1: wall time (double), 2: step (varint), 3: file version, 5: Summary}
+ *
+ * The first record says which version it is; each further one holds one scalar. Thread: the main one.
+ */
+#include "clients/cli/train/log.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EVENT_MAX = 256, TAG_MAX = 128 };
+
+static uint32_t crc32c(const unsigned char *bytes, size_t size)
+{
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    return ~crc;
+}
+
+static size_t put(unsigned char *to, uint64_t value, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = (unsigned char)(value >> 8 * i);
+    return bytes;
+}
+
+static size_t put_crc(unsigned char *to, const unsigned char *bytes, size_t size)
+{
+    uint32_t crc = crc32c(bytes, size);
+    return put(to, (crc >> 15 | crc << 17) + 0xa282ead8u, 4);
+}
+
+static size_t put_varint(unsigned char *to, uint64_t value)
+{
+    size_t n = 0;
+    for (; value > 127; value >>= 7)
+        to[n++] = (unsigned char)(value | 128);
+    to[n++] = (unsigned char)value;
+    return n;
+}
+
+static size_t put_wall_time(unsigned char *to, double wall_s)
+{
+    uint64_t bits;
+    memcpy(&bits, &wall_s, sizeof bits);
+    to[0] = 0x09;
+    return 1 + put(to + 1, bits, 8);
+}
+
+static bool record_write(FILE *file, const unsigned char *data, size_t size)
+{
+    unsigned char head[12], tail[4];
+    put(head, size, 8);
+    put_crc(head + 8, head, 8);
+    put_crc(tail, data, size);
+    return fwrite(head, sizeof head, 1, file) == 1 && fwrite(data, size, 1, file) == 1 &&
+           fwrite(tail, sizeof tail, 1, file) == 1 && fflush(file) == 0;
+}
+
+static double wall_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+FILE *train_events_open(const char *folder)
+{
+    static const char version[] = "brain.Event:2";
+    char              path[4096], host[256] = "host";
+    unsigned char     data[EVENT_MAX];
+    mkdir(folder, 0755); /* where it is there already, well */
+    gethostname(host, sizeof host - 1);
+    snprintf(path, sizeof path, "%.3000s/events.out.tfevents.%010lld.%.200s.%d.0", folder, (long long)time(NULL), host,
+             (int)getpid());
+    FILE *file = fopen(path, "wbe");
+    if (!file)
+        return NULL;
+    size_t n = put_wall_time(data, wall_now());
+    data[n++] = 0x1a;
+    data[n++] = sizeof version - 1;
+    memcpy(data + n, version, sizeof version - 1);
+    record_write(file, data, n + sizeof version - 1);
+    return file;
+}
+
+bool train_events_scalar(FILE *file, double wall_s, int64_t step, const char *tag, double value)
+{
+    unsigned char data[EVENT_MAX];
+    size_t        n, tag_size = strnlen(tag, TAG_MAX - 1), value_size = 2 + tag_size + 5;
+    float         simple = (float)value;
+    uint32_t      bits;
+
+    memcpy(&bits, &simple, sizeof bits);
+    n = put_wall_time(data, wall_s > 0 ? wall_s : wall_now());
+    data[n++] = 0x10;
+    n += put_varint(data + n, (uint64_t)step);
+    data[n++] = 0x2a; /* Summary, with one Value: its tag and its number */
+    n += put_varint(data + n, value_size + (value_size > 127 ? 3 : 2));
+    data[n++] = 0x0a;
+    n += put_varint(data + n, value_size);
+    data[n++] = 0x0a;
+    n += put_varint(data + n, tag_size);
+    memcpy(data + n, tag, tag_size);
+    n += tag_size;
+    data[n++] = 0x15;
+    n += put(data + n, bits, 4);
+    return record_write(file, data, n);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * job.c - reading a training job's file, against one table of what it may say.
+ *
+ * Owns: the job's strings. Thread: the main one.
+ */
+#include "clients/cli/train/job.h"
+
+#include <yaml.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum type { INT, INT64, REAL, BOOL, TEXT, WORD };
+
+struct key {
+    const char *section, *name;
+    enum type   type;
+    size_t      offset; /* in struct job */
+    int64_t     min;
+    const char *words; /* WORD: its values, with a blank after each */
+};
+
+#define KEY(section, name, type, min)  {#section, #name, type, offsetof(struct job, opts.section.name), min, NULL}
+#define WORDS(section, name, words)    {#section, #name, WORD, offsetof(struct job, opts.section.name), 0, words}
+static const struct key keys[] = {
+    {"", "seed", INT64, offsetof(struct job, opts.seed), 0, NULL},
+    {"model", "name", TEXT, offsetof(struct job, name), 0, NULL},
+    {"log", "csv", TEXT, offsetof(struct job, csv), 0, NULL},
+    {"log", "tensorboard", TEXT, offsetof(struct job, tensorboard), 0, NULL},
+    KEY(scaling, min_workers, INT, 1),
+    KEY(scaling, max_workers, INT, 1),
+    KEY(scaling, spares, INT, 0),
+    KEY(scaling, cpus, REAL, 0),
+    KEY(run, name, TEXT, 0),
+    KEY(run, storage, TEXT, 0),
+    KEY(run, epochs, INT, 1),
+    KEY(run, batch, INT, 1),
+    KEY(run, shards, INT, 1),
+    KEY(run, log_steps, INT, 1),
+    KEY(run, validate_epochs, INT, 1),
+    KEY(run, patience, INT, 0),
+    KEY(run, min_delta, REAL, 0),
+    KEY(failure, max_failures, INT, -1),
+    KEY(failure, backoff_s, REAL, 0),
+    KEY(checkpoint, every_s, REAL, 0),
+    KEY(checkpoint, every_steps, INT64, 0),
+    KEY(checkpoint, keep, INT, 1),
+    KEY(checkpoint, keep_best, INT, 0),
+    KEY(checkpoint, score, TEXT, 0),
+    KEY(checkpoint, score_max, BOOL, 0),
+    WORDS(optimizer, kind, "momentum adamw "),
+    WORDS(optimizer, schedule, "cosine constant step "),
+    KEY(optimizer, lr, REAL, 0),
+    KEY(optimizer, momentum, REAL, -1),
+    KEY(optimizer, beta1, REAL, 0),
+    KEY(optimizer, beta2, REAL, 0),
+    KEY(optimizer, epsilon, REAL, 0),
+    KEY(optimizer, weight_decay, REAL, -1),
+    KEY(optimizer, step_gamma, REAL, 0),
+    KEY(optimizer, step_epochs, INT, 1),
+    KEY(optimizer, warmup_steps, INT64, 0),
+    KEY(optimizer, lr_batch, INT, 1),
+    KEY(optimizer, clip_norm, REAL, 0),
+    KEY(optimizer, max_norm, REAL, 0),
+};
+enum { KEYS = sizeof keys / sizeof *keys };
+_Static_assert(KEYS <= sizeof((struct job *)0)->seen, "each key has its mark");
+
+/* A value, and where it stands. */
+struct place {
+    const char *section, *name;
+    int         line; /* 0: the command line */
+};
+
+/* ---- errors ---- */
+
+static bool fail(struct job *job, const struct place *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static bool fail(struct job *job, const struct place *at, const char *format, ...)
+{
+    int     n;
+    va_list args;
+    if (at->line)
+        n = snprintf(job->error, sizeof job->error, "%s:%d: ", job->file, at->line);
+    else
+        n = snprintf(job->error, sizeof job->error, "--set ");
+    n += snprintf(job->error + n, sizeof job->error - (size_t)n, "%.60s%s%.60s: ", at->section, at->section[0] ? "." : "",
+                  at->name);
+    va_start(args, format);
+    vsnprintf(job->error + n, sizeof job->error - (size_t)n, format, args);
+    va_end(args);
+    return false;
+}
+
+static bool unknown_key(struct job *job, const struct place *at)
+{
+    char known[JOB_ERROR_SIZE / 2] = "";
+    for (int k = 0; k < KEYS; k++)
+        if (strcmp(keys[k].section, at->section) == 0)
+            snprintf(known + strlen(known), sizeof known - strlen(known), " %s", keys[k].name);
+    if (at->section[0] && known[0])
+        return fail(job, at, "unknown key; %s has%s", at->section, known);
+    return fail(job, at, "unknown; a job has model, data, run, scaling, failure, checkpoint, optimizer, log, seed");
+}
+
+/* ---- values ---- */
+
+static char *keep(struct job *job, const char *text)
+{
+    if (job->strings_count == JOB_CONFIG_MAX)
+        return NULL;
+    return job->strings[job->strings_count++] = strdup(text);
+}
+
+static bool integer_set(struct job *job, const struct place *at, const struct key *key, const char *text)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno || (key->type == INT && value != (int)value))
+        return fail(job, at, "\"%.60s\" is not a whole number", text);
+    if (value < key->min)
+        return fail(job, at, "%lld: must be at least %lld", value, (long long)key->min);
+    if (key->type == INT)
+        *(int *)((char *)job + key->offset) = (int)value;
+    else
+        *(int64_t *)((char *)job + key->offset) = value;
+    return true;
+}
+
+static bool real_set(struct job *job, const struct place *at, const struct key *key, const char *text)
+{
+    char  *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !isfinite(value))
+        return fail(job, at, "\"%.60s\" is not a number", text);
+    if (value < (double)key->min)
+        return fail(job, at, "%g: must be at least %lld", value, (long long)key->min);
+    *(double *)((char *)job + key->offset) = value;
+    return true;
+}
+
+static bool word_set(struct job *job, const struct place *at, const struct key *key, const char *text)
+{
+    size_t size = strlen(text);
+    int    index = 0;
+    for (const char *word = key->words; *word; word = strchr(word, ' ') + 1, index++)
+        if (strncmp(word, text, size) == 0 && word[size] == ' ') {
+            *(int *)((char *)job + key->offset) = index;
+            return true;
+        }
+    return fail(job, at, "\"%.60s\" is none of: %s", text, key->words);
+}
+
+static bool bool_set(struct job *job, const struct place *at, const struct key *key, const char *text)
+{
+    bool is_true = strcmp(text, "true") == 0;
+    if (!is_true && strcmp(text, "false") != 0)
+        return fail(job, at, "\"%.60s\" is neither true nor false", text);
+    *(bool *)((char *)job + key->offset) = is_true;
+    return true;
+}
+
+static bool text_set(struct job *job, const struct place *at, const struct key *key, const char *text)
+{
+    if (!text[0])
+        return fail(job, at, "is empty");
+    const char *kept = keep(job, text);
+    if (!kept)
+        return fail(job, at, "too many values");
+    *(const char **)((char *)job + key->offset) = kept;
+    if (key->offset == offsetof(struct job, name))
+        job->name_line = at->line;
+    return true;
+}
+
+/* What only the operator knows: it says so where it does not. */
+static bool config_set(struct job *job, const struct place *at, const char *text)
+{
+    const char *name = strcmp(at->section, "data") == 0 && strcmp(at->name, "path") == 0 ? "data" : at->name;
+    size_t      size = strlen(name);
+    int         i = 0;
+    while (i < job->count && (strncmp(job->config[i].pair, name, size) != 0 || job->config[i].pair[size] != '='))
+        i++;
+    if (i < job->count && at->line)
+        return fail(job, at, "stands there twice");
+    if (i == JOB_CONFIG_MAX)
+        return fail(job, at, "too many values");
+    char *pair = malloc(size + strlen(text) + 2);
+    if (!pair)
+        return fail(job, at, "no memory");
+    memcpy(pair, name, size);
+    pair[size] = '=';
+    memcpy(pair + size + 1, text, strlen(text) + 1);
+    if (i < job->count)
+        free(job->config[i].pair);
+    job->config[i].pair = pair;
+    job->config[i].section = strcmp(at->section, "data") == 0 ? "data" : "model";
+    job->config[i].line = at->line;
+    job->pairs[i] = pair;
+    job->count += i == job->count;
+    return true;
+}
+
+static bool value_set(struct job *job, const struct place *at, const char *text)
+{
+    static bool (*const setters[])(struct job *, const struct place *, const struct key *, const char *) = {
+        [INT] = integer_set, [INT64] = integer_set, [REAL] = real_set, [BOOL] = bool_set, [TEXT] = text_set, [WORD] = word_set};
+    for (int k = 0; k < KEYS; k++) {
+        if (strcmp(keys[k].section, at->section) != 0 || strcmp(keys[k].name, at->name) != 0)
+            continue;
+        if (job->seen[k] && at->line)
+            return fail(job, at, "stands there twice");
+        job->seen[k] = 1;
+        return setters[keys[k].type](job, at, &keys[k], text);
+    }
+    bool is_config = strcmp(at->section, "model") == 0 || (strcmp(at->section, "data") == 0);
+    return is_config ? config_set(job, at, text) : unknown_key(job, at);
+}
+
+/* ---- the file ---- */
+
+static int line_of(const yaml_node_t *node)
+{
+    return (int)node->start_mark.line + 1;
+}
+
+/* A scalar as it stands there, or a list of scalars with commas between them. */
+static bool text_of(struct job *job, const struct place *at, yaml_document_t *doc, const yaml_node_t *node,
+                    char out[JOB_VALUE_SIZE])
+{
+    int n = 0;
+    out[0] = 0;
+    if (node->type == YAML_SCALAR_NODE) {
+        n = snprintf(out, JOB_VALUE_SIZE, "%s", (const char *)node->data.scalar.value);
+    } else if (node->type == YAML_SEQUENCE_NODE && strcmp(at->section, "model") == 0) {
+        for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++) {
+            const yaml_node_t *element = yaml_document_get_node(doc, *item);
+            if (element->type != YAML_SCALAR_NODE)
+                return fail(job, at, "must be a list of plain values");
+            n += snprintf(out + n, JOB_VALUE_SIZE - (size_t)n, "%s%s", n ? "," : "", (const char *)element->data.scalar.value);
+            if (n >= JOB_VALUE_SIZE)
+                break;
+        }
+    } else {
+        return fail(job, at, "must be a plain value");
+    }
+    return n < JOB_VALUE_SIZE ? true : fail(job, at, "is too long");
+}
+
+typedef bool pair_fn(struct job *job, yaml_document_t *doc, const struct place *at, const yaml_node_t *value);
+
+static bool mapping_read(struct job *job, yaml_document_t *doc, const yaml_node_t *node, const char *section, pair_fn *fn)
+{
+    for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(doc, pair->key), *value = yaml_document_get_node(doc, pair->value);
+        struct place       at = {section, "", line_of(key)};
+        if (key->type != YAML_SCALAR_NODE)
+            return fail(job, &at, "a key must be a word");
+        at.name = (const char *)key->data.scalar.value;
+        if (!fn(job, doc, &at, value))
+            return false;
+    }
+    return true;
+}
+
+static bool value_read(struct job *job, yaml_document_t *doc, const struct place *at, const yaml_node_t *value)
+{
+    char text[JOB_VALUE_SIZE];
+    return text_of(job, at, doc, value, text) && value_set(job, at, text);
+}
+
+static bool section_read(struct job *job, yaml_document_t *doc, const struct place *at, const yaml_node_t *value)
+{
+    bool is_section = strcmp(at->name, "data") == 0, is_key = false;
+    for (int k = 0; k < KEYS; k++) {
+        is_section = is_section || strcmp(keys[k].section, at->name) == 0;
+        is_key = is_key || (!keys[k].section[0] && strcmp(keys[k].name, at->name) == 0);
+    }
+    if (!is_section)
+        return is_key ? value_read(job, doc, at, value) : unknown_key(job, at);
+    if (value->type != YAML_MAPPING_NODE)
+        return fail(job, at, "must have keys of its own");
+    return mapping_read(job, doc, value, at->name, value_read);
+}
+
+static bool document_read(struct job *job, yaml_document_t *doc)
+{
+    const yaml_node_t *root = yaml_document_get_root_node(doc);
+    struct place       at = {"", "job", root ? line_of(root) : 1};
+    if (!root || root->type != YAML_MAPPING_NODE)
+        return fail(job, &at, "the file has no sections");
+    if (!mapping_read(job, doc, root, "", section_read))
+        return false;
+    return job->name ? true : fail(job, &(struct place){"model", "name", line_of(root)}, "is missing: which operator to train");
+}
+
+bool job_read(struct job *job, const char *file)
+{
+    yaml_parser_t   parser;
+    yaml_document_t doc;
+    bool            ok;
+    FILE           *f = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
+
+    job->file = file;
+    job->opts.config = job->pairs;
+    job->opts.config_strict = true;
+    if (!f || !yaml_parser_initialize(&parser)) {
+        snprintf(job->error, sizeof job->error, "%s: %s", file, strerror(errno));
+        return false;
+    }
+    yaml_parser_set_input_file(&parser, f);
+    ok = yaml_parser_load(&parser, &doc);
+    if (ok) {
+        ok = document_read(job, &doc);
+        yaml_document_delete(&doc);
+    } else {
+        snprintf(job->error, sizeof job->error, "%s:%d: %s", file, (int)parser.problem_mark.line + 1,
+                 parser.problem ? parser.problem : "can't be read");
+    }
+    yaml_parser_delete(&parser);
+    if (f != stdin)
+        fclose(f);
+    return ok;
+}
+
+bool job_set(struct job *job, const char *assignment)
+{
+    char        section[128], *name;
+    const char *value = strchr(assignment, '=');
+    if (!value || (size_t)(value - assignment) >= sizeof section) {
+        snprintf(job->error, sizeof job->error, "--set \"%.100s\" is not KEY=value", assignment);
+        return false;
+    }
+    memcpy(section, assignment, (size_t)(value - assignment));
+    section[value - assignment] = 0;
+    name = strchr(section, '.');
+    if (name)
+        *name++ = 0;
+    return value_set(job, &(struct place){name ? section : "", name ? name : section, 0}, value + 1);
+}
+
+void job_fini(struct job *job)
+{
+    for (int i = 0; i < job->count; i++)
+        free(job->config[i].pair);
+    for (int i = 0; i < job->strings_count; i++)
+        free(job->strings[i]);
+    memset(job, 0, sizeof *job);
+}
+
+const char *job_place(const struct job *job, const manta_error *e, char out[JOB_ERROR_SIZE])
+{
+    out[0] = 0;
+    if (strncmp(e->message, "no operator", strlen("no operator")) == 0 && job->name_line)
+        snprintf(out, JOB_ERROR_SIZE, "%s:%d: model.name: ", job->file, job->name_line);
+    if (strncmp(e->message, "config ", strlen("config ")) != 0)
+        return out;
+    for (int i = 0; i < job->count; i++) {
+        const char *pair = job->config[i].pair, *name = e->message + strlen("config ");
+        size_t      size = strcspn(pair, "=");
+        if (job->config[i].line && strncmp(name, pair, size) == 0 && name[size] == ' ')
+            snprintf(out, JOB_ERROR_SIZE, "%s:%d: %s.%.*s: ", job->file, job->config[i].line, job->config[i].section, (int)size,
+                     pair);
+    }
+    return out;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * job.h - a training job as a file describes it.
+ *
+ *   model: {name: mlp, hidden: [256, 128]}      the operator, and what it asks for
+ *   data: {path: FOLDER}                        the same as data: FOLDER in model
+ *   run, scaling, failure, checkpoint, optimizer: as in manta_sgd_opts, by the same names
+ *   log: {csv: FILE, tensorboard: FOLDER}
+ *   seed: 1
+ *
+ * Nothing is taken on trust: an unknown section or key, a value of another type or out of range, or a key that comes twice
+ * is an error that names file, line and key. Thread: the main one.
+ */
+#ifndef CLI_TRAIN_JOB_H
+#define CLI_TRAIN_JOB_H
+
+#include <manta_sgd.h>
+
+#include <stdbool.h>
+
+enum { JOB_CONFIG_MAX = 64, JOB_VALUE_SIZE = 1024, JOB_ERROR_SIZE = 512 };
+
+struct job {
+    manta_sgd_opts opts; /* opts.config and all strings are the job's */
+    const char    *name; /* of the operator */
+    const char    *csv, *tensorboard; /* NULL: none */
+    const char    *file;
+    int            name_line;
+    struct {
+        char *pair; /* "NAME=value" */
+        const char *section;
+        int   line; /* 0: from the command line */
+    } config[JOB_CONFIG_MAX];
+    const char    *pairs[JOB_CONFIG_MAX + 1];
+    int            count;
+    char          *strings[JOB_CONFIG_MAX]; /* that others point to */
+    int            strings_count;
+    unsigned char  seen[128]; /* keys that were set, by their place in the table */
+    char           error[JOB_ERROR_SIZE];
+};
+
+/* Reads a file ("-": standard input). False: job->error says what is wrong, and where. End with job_fini in any case. */
+bool job_read(struct job *job, const char *file);
+/* "section.key=value" from a command line; replaces what the file says. */
+bool job_set(struct job *job, const char *assignment);
+void job_fini(struct job *job);
+
+/* Where in the file an error of the training comes from: "FILE:LINE: KEY: ", or "" where it does not say. */
+const char *job_place(const struct job *job, const manta_error *e, char out[JOB_ERROR_SIZE]);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c - manta-train, which `manta train` executes: trains what a file describes (job.h).
+ *
+ *   manta train job.yaml [--set SECTION.KEY=VALUE]... [--quiet] [--check]
+ *
+ * It is a driver like any other program's: it uses the cluster that MANTA_ADDRESS names, else brings its own, and its workers
+ * are processes of this same program. Exit status: 0 done, 1 failed, 2 wrong words or a wrong file.
+ *
+ * Thread: the main one.
+ */
+#include "clients/cli/train/job.h"
+#include "clients/cli/train/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int on_event(void *user, const manta_sgd_event *event)
+{
+    train_log_event(user, event);
+    return 0;
+}
+
+static int usage(FILE *to, int status)
+{
+    fprintf(to, "usage: manta train FILE [--set SECTION.KEY=VALUE]... [--quiet] [--check]\n"
+                "  train what a YAML file describes; \"-\": standard input\n\n"
+                "  --set     puts a value in the place of the file's\n"
+                "  --quiet   prints the result only\n"
+                "  --check   reads the file and trains nothing\n\n"
+                "  model: {name: mlp, hidden: [256]}\n"
+                "  data: {path: FOLDER}\n"
+                "  run: {name: first, storage: FOLDER, epochs: 5, batch: 64}\n"
+                "  scaling: {min_workers: 1, max_workers: 2}\n"
+                "  optimizer: {kind: momentum, lr: 0.02, schedule: cosine}\n"
+                "  failure: {max_failures: -1}\n"
+                "  checkpoint: {every_s: 30, keep: 2}\n"
+                "  log: {csv: FILE, tensorboard: FOLDER}\n");
+    return status;
+}
+
+struct words {
+    const char *file;
+    bool        is_quiet, is_check;
+};
+
+static bool words_read(struct job *job, int argc, char **argv, struct words *words)
+{
+    for (int i = 1; i < argc; i++)
+        if (argv[i][0] != '-' || strcmp(argv[i], "-") == 0)
+            words->file = words->file ? words->file : argv[i];
+        else if (strcmp(argv[i], "--set") == 0)
+            i++;
+    if (!words->file || !job_read(job, words->file))
+        return false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quiet") == 0)
+            words->is_quiet = true;
+        else if (strcmp(argv[i], "--check") == 0)
+            words->is_check = true;
+        else if (strcmp(argv[i], "--set") == 0 && i + 1 < argc && job_set(job, argv[i + 1]))
+            i++;
+        else if (argv[i] != words->file)
+            return false;
+    }
+    return true;
+}
+
+static int train(struct job *job, const struct words *words)
+{
+    struct train_log log;
+    manta_sgd_result r;
+    manta_error      e;
+    char             text[JOB_ERROR_SIZE];
+
+    if (!train_log_open(&log, job->csv, job->tensorboard, words->is_quiet, text, sizeof text)) {
+        fprintf(stderr, "manta train: %s\n", text);
+        return 1;
+    }
+    job->opts.on_event = on_event;
+    job->opts.user = &log;
+    manta_status code = manta_sgd_fit(job->name, &job->opts, &r, &e);
+    train_log_close(&log);
+    if (code != MANTA_OK) {
+        fprintf(stderr, "manta train: %s%s\n", job_place(job, &e, text), e.message);
+        return 1;
+    }
+    printf("loss=%.6g accuracy=%.4f steps=%lld%s weights=%016llx\n", r.loss, r.accuracy, (long long)r.steps,
+           r.stopped ? " stopped early" : "", (unsigned long long)r.weights);
+    printf("%.1f s, %d restarts, slowest recovery %.1f ms\n", r.wall_s, r.restarts, r.slowest_s * 1e3);
+    return 0;
+}
+
+/* 0: go on; else the exit status. Wrong words need no cluster; a process for workers gets none. */
+static int prepare(struct job *job, int argc, char **argv, struct words *words)
+{
+    if (getenv("MANTA_ROLE"))
+        return 0;
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        exit(usage(stdout, 0));
+    if (words_read(job, argc, argv, words))
+        return 0;
+    if (!job->error[0])
+        return usage(stderr, 2);
+    fprintf(stderr, "manta train: %s\n", job->error);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    static struct job job;
+    struct words      words = {0};
+    manta_error       e;
+    int               status = prepare(&job, argc, argv, &words);
+
+    if (status == 0 && !words.is_check) {
+        if (manta_init(&argc, &argv, NULL, &e))
+            return manta_perror(&e), 1;
+        status = train(&job, &words);
+        manta_shutdown();
+    }
+    job_fini(&job);
+    return status;
+}

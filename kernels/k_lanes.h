@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * k_lanes.h - sixteen floats at a time, in whatever registers a build has: 1 of AVX-512, 2 of AVX, 4 of SSE.
+ *
+ * Sums over a row are sixteen sums, one per lane, added as one fixed tree at the end. So every build adds in the same
+ * order and gives the same bits.
+ */
+#ifndef K_LANES_H
+#define K_LANES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { K_LANES = 16 };
+
+typedef float   k_lanes __attribute__((vector_size(64)));
+typedef int32_t k_ints __attribute__((vector_size(64)));
+
+/* The functions are inlined always: a call would pass these registers, and builds differ in how. That is why the compiler's
+ * warning of it says nothing here. */
+#pragma GCC diagnostic ignored "-Wpsabi"
+#define K_INLINE static inline __attribute__((always_inline))
+
+K_INLINE k_lanes k_load(const float *from)
+{
+    k_lanes out;
+    memcpy(&out, from, sizeof out);
+    return out;
+}
+
+K_INLINE void k_store(float *to, k_lanes x)
+{
+    memcpy(to, &x, sizeof x);
+}
+
+/* The first `count` of 16; the others are `other`. */
+K_INLINE k_lanes k_load_part(const float *from, size_t count, float other)
+{
+    k_lanes out = (k_lanes){0} + other;
+    memcpy(&out, from, count * sizeof *from);
+    return out;
+}
+
+K_INLINE void k_store_part(float *to, k_lanes x, size_t count)
+{
+    memcpy(to, &x, count * sizeof *to);
+}
+
+/* yes where mask is -1, no where it is 0. */
+K_INLINE k_lanes k_select(k_ints mask, k_lanes yes, k_lanes no)
+{
+    return (k_lanes)((mask & (k_ints)yes) | (~mask & (k_ints)no));
+}
+
+K_INLINE k_lanes k_max(k_lanes a, k_lanes b)
+{
+    return k_select(a > b, a, b);
+}
+
+K_INLINE float k_sum(k_lanes x)
+{
+    float v[K_LANES];
+    memcpy(v, &x, sizeof v);
+    for (int half = K_LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            v[i] += v[i + half];
+    return v[0];
+}
+
+K_INLINE float k_largest(k_lanes x)
+{
+    float out = x[0];
+    for (int i = 1; i < K_LANES; i++)
+        out = x[i] > out ? x[i] : out;
+    return out;
+}
+
+/* e^x to within 2 units in the last place; 0 below -87, e^88 above 88; NaN stays NaN. */
+K_INLINE k_lanes k_exp(k_lanes x)
+{
+    const k_lanes zero = {0}, low = zero - 87.0f, high = zero + 88.0f, magic = zero + 12582912.0f; /* 1.5 * 2^23 */
+    k_lanes bounded = k_select(x > high, high, k_select(x < low, low, x));
+    k_lanes shifted = bounded * 1.44269504f + magic; /* rounds to the nearest whole number in the lowest bits */
+    k_lanes whole = shifted - magic;
+    k_lanes r = bounded - whole * 0.693359375f - whole * -2.12194440e-4f;
+    k_lanes p = r * 1.3888889e-3f + 8.3333333e-3f;
+    p = p * r + 4.1666668e-2f;
+    p = p * r + 0.16666667f;
+    p = p * r + 0.5f;
+    p = p * (r * r) + (r + 1.0f);
+    k_ints power = ((k_ints)shifted - (k_ints)magic + 127) << 23;
+    return k_select(x < low, zero, p * (k_lanes)power);
+}
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * builtin.c - models of ours (model.h) as operators, by the same door as a user's.
+ *
+ * A row of OPERATOR: the name, and a function that makes the model out of the configuration once the data is known.
+ *
+ * Thread: the operator's.
+ */
+#include "sgd/manta_sgd.h"
+#include "sgd/mlp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVALUATE_BATCH = 256 };
+
+struct builtin {
+    struct sgd_model *model;
+    float           **values, **gradients; /* the pointers that manta_sgd_param keeps */
+    int               classes;
+};
+
+typedef manta_status make_fn(manta_sgd *t, const manta_data_info *data, const struct k_ops *ops,
+                             struct sgd_model **out_model);
+
+/* ---- any model ---- */
+
+static manta_status fail(manta_sgd *t, mt_status st)
+{
+    return manta_sgd_fail(t, st.code, "%s%s%s", st.what ? st.what : mt_code_text(st.code), st.sys ? ": " : "",
+                          st.sys ? strerror(st.sys) : "");
+}
+
+/* The pictures of both sets, in the folder that the configuration names. */
+static manta_status pictures(manta_sgd *t, manta_data_info *out)
+{
+    const char     *folder = manta_sgd_conf_str(t, "data", NULL);
+    manta_data_info validate;
+    int             classes = (int)manta_sgd_conf_i64(t, "classes", 0);
+    manta_status    code = manta_sgd_data(t, folder, &(manta_data_opts){.format = MANTA_IDX, .shuffle = true});
+    if (code == MANTA_OK)
+        code = manta_sgd_data(t, folder, &(manta_data_opts){.format = MANTA_IDX, .validate = true});
+    if (code != MANTA_OK || !manta_sgd_data_info(t, true, &validate) || !manta_sgd_data_info(t, false, out))
+        return code;
+    if (classes && out->classes > classes)
+        return manta_sgd_fail(t, MANTA_ECORRUPT, "label %d is out of range: config classes is %d", out->classes - 1, classes);
+    out->classes = classes ? classes : out->classes;
+    if (validate.record != out->record || validate.classes > out->classes)
+        return manta_sgd_fail(t, MANTA_ECORRUPT, "test and training data don't belong together: records of %lld and %lld bytes, "
+                              "%d and %d classes", (long long)validate.record, (long long)out->record, validate.classes,
+                              out->classes);
+    return MANTA_OK;
+}
+
+static manta_status params_name(manta_sgd *t, struct builtin *b)
+{
+    const struct sgd_params *params = &b->model->params;
+    b->values = manta_sgd_alloc(t, params->items_count * sizeof *b->values);
+    b->gradients = manta_sgd_alloc(t, params->items_count * sizeof *b->gradients);
+    if (!b->values || !b->gradients)
+        return MANTA_ENOMEM;
+    for (size_t i = 0; i < params->items_count; i++) {
+        const struct sgd_param *item = &params->items[i];
+        int64_t                 shape[MT_TENSOR_DIMS_MAX];
+        for (uint32_t d = 0; d < item->ndim; d++)
+            shape[d] = (int64_t)item->shape[d];
+        manta_status code = manta_sgd_param(t, item->name, MANTA_F32, (int)item->ndim, shape, &b->values[i], &b->gradients[i]);
+        if (code != MANTA_OK)
+            return code;
+    }
+    return MANTA_OK;
+}
+
+static manta_status setup(manta_sgd *t, void **self, make_fn *make)
+{
+    struct builtin     *b = *self = manta_sgd_alloc(t, sizeof *b);
+    const struct k_ops *ops;
+    manta_data_info     data;
+    if (!b)
+        return MANTA_ENOMEM;
+    mt_status    st = k_ops_choose(&(struct k_config){.kind = K_CPU}, &ops);
+    manta_status code = st.code ? fail(t, st) : pictures(t, &data);
+    if (code == MANTA_OK)
+        code = make(t, &data, ops, &b->model);
+    return code == MANTA_OK ? params_name(t, b) : code;
+}
+
+/* The parameters were named in the model's order, so they lie as the model has them. */
+static manta_status init(manta_sgd *t, void *self)
+{
+    struct builtin *b = self;
+    b->model->ops->init(b->model, manta_sgd_seed(t), b->values[0]);
+    return MANTA_OK;
+}
+
+static manta_status report(manta_sgd *t, mt_status st, const float *metrics)
+{
+    if (st.code != 0)
+        return fail(t, st);
+    double       samples = (double)metrics[SGD_METRIC_SAMPLES];
+    manta_status code = manta_sgd_metric(t, "loss", (double)metrics[SGD_METRIC_LOSS] / samples);
+    return code ? code : manta_sgd_metric(t, "accuracy", (double)metrics[SGD_METRIC_CORRECT] / samples);
+}
+
+static struct sgd_batch batch_of(const manta_batch *b)
+{
+    return (struct sgd_batch){.records = b->data, .labels = b->labels, .count = (uint32_t)b->count,
+                              .record_size = (uint32_t)b->record, .indices = b->numbers, .sample = b->sample};
+}
+
+static manta_status train_batch(manta_sgd *t, void *self, const manta_batch *b)
+{
+    struct builtin  *own = self;
+    struct sgd_batch batch = batch_of(b);
+    float            metrics[SGD_METRICS];
+    return report(t, own->model->ops->gradient(own->model, own->values[0], &batch, 1.0f / (float)b->count,
+                                               own->gradients[0], metrics), metrics);
+}
+
+static manta_status validate_batch(manta_sgd *t, void *self, const manta_batch *b)
+{
+    struct builtin  *own = self;
+    struct sgd_batch batch = batch_of(b);
+    float            metrics[SGD_METRICS];
+    return report(t, own->model->ops->evaluate(own->model, own->values[0], &batch, metrics), metrics);
+}
+
+static void teardown(manta_sgd *t, void *self)
+{
+    struct builtin *b = self;
+    (void)t;
+    if (b && b->model)
+        b->model->ops->free(b->model);
+}
+
+#define BUILTIN(name)                                                                                          \
+    static manta_status setup_##name(manta_sgd *t, void **self)                                                \
+    {                                                                                                          \
+        return setup(t, self, make_##name);                                                                    \
+    }                                                                                                          \
+    MANTA_OPERATOR(name, .setup = setup_##name, .init = init, .train_batch = train_batch,                      \
+                   .validate_batch = validate_batch, .teardown = teardown, .sets_gradients = true,             \
+                   .validate_batch_max = EVALUATE_BATCH)
+
+/* ---- mlp ---- */
+
+/* "256" or "256,128". */
+static manta_status widths_read(manta_sgd *t, uint32_t hidden[MT_LAYERS_MAX - 1])
+{
+    const char *text = manta_sgd_conf_str(t, "hidden", "256"), *next = text;
+    for (int i = 0; *next; i++) {
+        char *end;
+        long  width = strtol(next, &end, 10);
+        if (i == MT_LAYERS_MAX - 1 || end == next || width < 1 || width > 1 << 20 || (*end && *end != ','))
+            return manta_sgd_fail(t, MANTA_EINVAL, "config hidden is \"%.60s\": up to %d widths with commas between them", text,
+                                  MT_LAYERS_MAX - 1);
+        hidden[i] = (uint32_t)width;
+        next = *end ? end + 1 : end;
+    }
+    return MANTA_OK;
+}
+
+static manta_status make_mlp(manta_sgd *t, const manta_data_info *data, const struct k_ops *ops,
+                             struct sgd_model **out_model)
+{
+    struct sgd_mlp_config config = {.ops = ops, .inputs = (uint32_t)data->record, .outputs = (uint32_t)data->classes,
+                                    .batch_max = (uint32_t)manta_sgd_batch_max(t)};
+    manta_status          code = widths_read(t, config.hidden);
+    if (code != MANTA_OK)
+        return code;
+    mt_status st = sgd_mlp_new(&config, out_model);
+    return st.code ? fail(t, st) : MANTA_OK;
+}
+BUILTIN(mlp);

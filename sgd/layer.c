@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layer.c - linear layers, initial values, metrics. Owns nothing. Thread: any.
+ */
+#include "sgd/layer.h"
+
+#include "core/base/rng.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+mt_status sgd_linear_add(struct sgd_params *params, const char *name, uint32_t in, uint32_t out,
+                         struct sgd_linear *out_linear)
+{
+    uint64_t shape[2] = {out, in};
+    char full[MT_NAME_BYTES_MAX];
+
+    *out_linear = (struct sgd_linear){.in = in, .out = out};
+    snprintf(full, sizeof full, "%s.weight", name);
+    MT_TRY(sgd_params_add(params, full, 2, shape, &out_linear->weight));
+    snprintf(full, sizeof full, "%s.bias", name);
+    return sgd_params_add(params, full, 1, shape, &out_linear->bias);
+}
+
+mt_status sgd_linear_forward(const struct sgd_linear *linear, const struct k_ops *ops, const float *params,
+                             const float *x, size_t rows, float *y)
+{
+    struct k_gemm gemm = {.m = (int)rows, .n = (int)linear->out, .k = (int)linear->in, .b_transposed = true, .a = x,
+                          .b = params + linear->weight, .c = y};
+    MT_TRY(ops->gemm(NULL, &gemm));
+    return ops->bias_add(NULL, y, params + linear->bias, rows, linear->out);
+}
+
+mt_status sgd_linear_backward(const struct sgd_linear *linear, const struct k_ops *ops, const float *params,
+                              const float *x, const float *dy, size_t rows, float *dx, float *grads)
+{
+    struct k_gemm weight = {.m = (int)linear->out, .n = (int)linear->in, .k = (int)rows, .a_transposed = true, .a = dy,
+                            .b = x, .c = grads + linear->weight};
+    struct k_gemm input = {.m = (int)rows, .n = (int)linear->in, .k = (int)linear->out, .a = dy,
+                           .b = params + linear->weight, .c = dx};
+    MT_TRY(ops->gemm(NULL, &weight));
+    MT_TRY(ops->bias_grad(NULL, dy, grads + linear->bias, rows, linear->out));
+    return dx ? ops->gemm(NULL, &input) : mt_ok();
+}
+
+/* ---- initial values ---- */
+
+static mt_rng generator(uint64_t seed, uint64_t stream)
+{
+    mt_rng key = {seed};
+    return (mt_rng){mt_rng_next(&key) ^ (stream + 1) * 0x9e3779b97f4a7c15u};
+}
+
+/* In [0, 1). */
+static double unit(mt_rng *rng)
+{
+    return (double)(mt_rng_next(rng) >> 11) * 0x1p-53;
+}
+
+void sgd_init_uniform(uint64_t seed, uint64_t stream, double bound, float *out, size_t count)
+{
+    mt_rng rng = generator(seed, stream);
+    for (size_t i = 0; i < count; i++)
+        out[i] = (float)(bound * (2.0 * unit(&rng) - 1.0));
+}
+
+void sgd_init_normal(uint64_t seed, uint64_t stream, double deviation, float *out, size_t count)
+{
+    mt_rng rng = generator(seed, stream);
+    for (size_t i = 0; i < count; i += 2) { /* Box and Muller's pairs */
+        double radius = deviation * sqrt(-2.0 * log(1.0 - unit(&rng))), angle = 2.0 * 3.14159265358979323846 * unit(&rng);
+        out[i] = (float)(radius * cos(angle));
+        if (i + 1 < count)
+            out[i + 1] = (float)(radius * sin(angle));
+    }
+}
+
+/* ---- batches and metrics ---- */
+
+void sgd_class_metrics(const struct k_xent *xent, float metrics[SGD_METRICS])
+{
+    float loss = 0.0f, correct = 0.0f;
+    for (size_t r = 0; r < xent->rows; r++) {
+        const float *logits = xent->logits + r * xent->classes;
+        size_t best = 0, label = xent->labels ? xent->labels[r] : (size_t)xent->targets[r];
+        for (size_t c = 1; c < xent->classes; c++)
+            best = logits[c] > logits[best] ? c : best;
+        loss += xent->losses[r];
+        correct += best == label ? 1.0f : 0.0f;
+    }
+    metrics[SGD_METRIC_LOSS] = loss;
+    metrics[SGD_METRIC_CORRECT] = correct;
+    metrics[SGD_METRIC_SAMPLES] = (float)xent->rows;
+}
+
+mt_status sgd_batch_check(const struct sgd_model *model, const struct sgd_batch *batch, uint32_t classes)
+{
+    if (batch->count == 0 || batch->count > model->batch_max)
+        return mt_error(MT_EINVAL, 0, "model: number of records in the batch");
+    if (batch->record_size != model->record_size)
+        return mt_error(MT_EINVAL, 0, "model: size of a record");
+    if (!batch->labels)
+        return mt_error(MT_EINVAL, 0, "model: the records have no labels");
+    for (uint32_t i = 0; i < batch->count; i++)
+        if (batch->labels[i] >= classes)
+            return mt_error(MT_EINVAL, 0, "model: label out of range");
+    return mt_ok();
+}
+
+void sgd_byte_scale(float mean, float deviation, float *out_scale, float *out_shift)
+{
+    if (mean == 0.0f && deviation == 0.0f)
+        mean = 0.2860f, deviation = 0.3530f;
+    *out_scale = 1.0f / (255.0f * deviation);
+    *out_shift = -mean / deviation;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * operator_data.c - the data that an operator names: mapped files, and what the driver unpacks and lends.
+ *
+ * Owns: the operator's sources. Thread: the operator's.
+ */
+#include "sgd/operator.h"
+
+#include <string.h>
+
+/* Where a source's records begin in lent data, and whether all of it is there. */
+static mt_status lent_find(const manta_sgd *t, int which, const uint8_t **records, const uint8_t **labels,
+                           struct sgd_lent *head)
+{
+    size_t at = sizeof *head;
+    if (t->lent_size < sizeof *head)
+        return mt_error(MT_ECORRUPT, 0, "data: what the driver lends is too short");
+    memcpy(head, t->lent, sizeof *head);
+    for (int i = 0; i <= which; i++) {
+        uint64_t bytes = head->count[i] * head->record_size[i], tags = head->has_labels[i] ? head->count[i] : 0;
+        *records = (const uint8_t *)t->lent + at;
+        *labels = tags ? *records + bytes : NULL;
+        at += bytes + tags;
+        if (at > t->lent_size)
+            return mt_error(MT_ECORRUPT, 0, "data: what the driver lends is too short");
+    }
+    return head->count[which] ? mt_ok() : mt_error(MT_EINVAL, 0, "data: it differs from the driver's");
+}
+
+static mt_status lent_take(manta_sgd *t, int which, struct sgd_source *source)
+{
+    const uint8_t  *records, *labels;
+    struct sgd_lent head;
+    MT_TRY(lent_find(t, which, &records, &labels, &head));
+    return sgd_dataset_borrow(records, labels, head.count[which], head.record_size[which], &source->set);
+}
+
+static mt_status idx_load(manta_sgd *t, const char *folder, int which, struct sgd_source *source)
+{
+    source->is_lent = true;
+    return t->lent ? lent_take(t, which, source) : sgd_dataset_load_fashion(folder, which == 0, &source->set);
+}
+
+manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opts *opts)
+{
+    int                which = opts->validate ? 1 : 0;
+    struct sgd_source *source = &t->sources[which], loaded = {.is_there = true, .in_order = !opts->shuffle};
+    mt_status          st = mt_error(MT_EINVAL, 0, "data: unknown format");
+
+    if (!t->is_in_setup || source->is_there)
+        return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: name it in setup, and once", path ? path : "");
+    if (!path && opts->format != MANTA_IDX)
+        return manta_sgd_fail(t, MANTA_EINVAL, "data: no path");
+    if (opts->format == MANTA_RECORDS && (opts->record <= 0 || opts->skip < 0))
+        return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: records of %lld bytes after %lld others", path,
+                              (long long)opts->record, (long long)opts->skip);
+    if (opts->format == MANTA_RECORDS)
+        st = sgd_dataset_map(path, (uint64_t)opts->record, (uint64_t)opts->skip, &loaded.set);
+    else if (opts->format == MANTA_IDX)
+        st = idx_load(t, path, which, &loaded);
+    if (st.code != 0)
+        return sgd_operator_fault(t, st, path ? path : opts->format == MANTA_IDX ? SGD_FASHION_MNIST_DIR : "");
+    *source = loaded;
+    return MANTA_OK;
+}
+
+bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_data_info *out)
+{
+    const struct sgd_source *source = &t->sources[validate];
+    if (!source->is_there)
+        return false;
+    *out = (manta_data_info){.count = (int64_t)source->set.count, .record = source->set.record_size,
+                             .classes = (int)source->set.classes};
+    return true;
+}
+
+void sgd_operator_data_drop(manta_sgd *t)
+{
+    for (int i = 0; i < 2; i++) {
+        struct sgd_dataset *set = &t->sources[i].set;
+        uint64_t count = set->count;
+        uint32_t record_size = set->record_size, classes = set->classes;
+        sgd_dataset_fini(set);
+        set->count = count;
+        set->record_size = record_size;
+        set->classes = classes;
+    }
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * optimizer.c - SGD with momentum, AdamW, schedules, and the length of a gradient.
+ *
+ * Owns: nothing. Thread: any.
+ */
+#include "sgd/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- configuration ---- */
+
+static float defaulted(float value, float otherwise)
+{
+    return value == 0.0f ? otherwise : value < 0.0f ? 0.0f : value;
+}
+
+mt_status sgd_optimizer_resolve(struct sgd_optimizer *o)
+{
+    bool is_adamw = o->kind == SGD_ADAMW;
+    if (o->kind > SGD_ADAMW || o->schedule > SGD_STEP)
+        return mt_error(MT_EINVAL, 0, "optimizer: unknown kind or schedule");
+    if (!(o->rate >= 0.0f) || !isfinite(o->rate) || !(o->momentum < 1.0f) || !(o->clip_norm >= 0.0f) || !(o->max_norm >= 0.0f))
+        return mt_error(MT_EINVAL, 0, "optimizer: lr, momentum, clip_norm or max_norm is out of range");
+    if (!(o->beta1 >= 0.0f && o->beta1 < 1.0f) || !(o->beta2 >= 0.0f && o->beta2 < 1.0f) || !(o->epsilon >= 0.0f))
+        return mt_error(MT_EINVAL, 0, "optimizer: beta1, beta2 or epsilon is out of range");
+    if (!isfinite(o->decay) || !(o->step_gamma >= 0.0f) || !isfinite(o->step_gamma))
+        return mt_error(MT_EINVAL, 0, "optimizer: weight_decay or step_gamma is out of range");
+    o->rate = defaulted(o->rate, is_adamw ? 1e-3f : 0.03f);
+    o->momentum = defaulted(o->momentum, 0.9f);
+    o->beta1 = defaulted(o->beta1, 0.9f);
+    o->beta2 = defaulted(o->beta2, 0.999f);
+    o->epsilon = defaulted(o->epsilon, 1e-8f);
+    o->decay = defaulted(o->decay, is_adamw ? 0.01f : 0.0f);
+    o->step_gamma = defaulted(o->step_gamma, 0.1f);
+    o->step_epochs = o->step_epochs ? o->step_epochs : 1;
+    return mt_ok();
+}
+
+uint32_t sgd_optimizer_moments(const struct sgd_optimizer *o)
+{
+    return o->kind == SGD_ADAMW ? 2 : 1;
+}
+
+const char *sgd_optimizer_moment(const struct sgd_optimizer *o, uint32_t index)
+{
+    return o->kind == SGD_MOMENTUM ? "velocity" : index == 0 ? "m" : "v";
+}
+
+/* ---- rate ---- */
+
+float sgd_optimizer_rate(const struct sgd_optimizer *o, uint64_t step, uint64_t steps_total, uint64_t epoch_steps)
+{
+    if (step < o->warmup)
+        return o->rate * (float)(step + 1) / (float)o->warmup;
+    if (o->schedule == SGD_CONSTANT)
+        return o->rate;
+    if (o->schedule == SGD_STEP)
+        return (float)((double)o->rate * pow((double)o->step_gamma, (double)(step / (epoch_steps * o->step_epochs))));
+    if (step >= steps_total || steps_total == o->warmup)
+        return 0.0f;
+    double part = (double)(step - o->warmup) / (double)(steps_total - o->warmup);
+    return (float)((double)o->rate * 0.5 * (1.0 + cos(part * 3.14159265358979323846)));
+}
+
+/* ---- guard ---- */
+
+enum { LANES = 16, BLOCK = 1024 };
+
+static double block_squares(const float *restrict x, size_t count)
+{
+    float lanes[LANES] = {0};
+    double sum = 0;
+    for (size_t i = 0; i + LANES <= count; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lanes[l] += x[i + l] * x[i + l];
+    for (size_t i = count / LANES * LANES; i < count; i++)
+        sum += (double)x[i] * (double)x[i];
+    for (size_t l = 0; l < LANES; l++)
+        sum += (double)lanes[l];
+    return sum;
+}
+
+double sgd_norm(const float *x, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i += BLOCK)
+        sum += block_squares(x + i, count - i < BLOCK ? count - i : BLOCK);
+    if (isfinite(sum))
+        return sqrt(sum);
+    sum = 0; /* squares of float32 may be too large for it: a double holds them all */
+    for (size_t i = 0; i < count; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sqrt(sum);
+}
+
+/* ---- update ---- */
+
+/* m, v: running means of the gradient and of its square; both begin at 0, which `unbias` takes out. */
+static void adamw(const struct sgd_optimizer *o, float rate, uint64_t step, const float *restrict gradient, size_t count,
+                  float *restrict params, float *restrict m, float *restrict v)
+{
+    double t = (double)(step + 1);
+    float size = (float)((double)rate / (1.0 - pow((double)o->beta1, t)));
+    float unbias = (float)(1.0 / sqrt(1.0 - pow((double)o->beta2, t)));
+    float keep = 1.0f - rate * o->decay, b1 = o->beta1, b2 = o->beta2, epsilon = o->epsilon;
+    for (size_t i = 0; i < count; i++) {
+        float g = gradient[i];
+        m[i] = b1 * m[i] + (1.0f - b1) * g;
+        v[i] = b2 * v[i] + (1.0f - b2) * (g * g);
+        params[i] = keep * params[i] - size * m[i] / (sqrtf(v[i]) * unbias + epsilon);
+    }
+}
+
+mt_status sgd_optimizer_update(const struct sgd_optimizer *o, const struct k_ops *ops, float rate, uint64_t step,
+                               const float *gradient, size_t count, float *params,
+                               float *const moments[SGD_MOMENTS_MAX])
+{
+    struct k_sgd update = {params, moments[0], gradient, count, rate, o->momentum, o->decay};
+    if (o->kind == SGD_MOMENTUM)
+        return ops->sgd_update(NULL, &update);
+    adamw(o, rate, step, gradient, count, params, moments[0], moments[1]);
+    return mt_ok();
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * step.c - a step: the gradients of virtual ranks, the guard, the update; and the validation that closes an epoch.
+ *
+ * Owns: nothing. Thread: the trainer's.
+ */
+#include "sgd/trainer_local.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static void beat(const struct sgd_trainer *trainer)
+{
+    if (trainer->beat)
+        trainer->beat(trainer->beat_user);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- gradients ---- */
+
+mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_t last, float *const *slots)
+{
+    struct sgd_model *model = trainer->config.model;
+    const struct sgd_dataset *train = trainer->config.train;
+    uint32_t micro = trainer->config.micro_batch;
+    uint64_t samples = trainer->state->samples;
+    struct sgd_batch batch = {.records = trainer->records, .labels = train->labels ? trainer->labels : NULL,
+                              .count = micro, .record_size = train->record_size, .indices = trainer->indices};
+
+    MT_ASSERT(trainer->has_state);
+    for (uint32_t v = first; v < last; v++) {
+        float *slot = slots[v - first], *metrics = slot + model->params.floats;
+        sgd_sampler_batch(&trainer->sampler, samples, v, trainer->indices);
+        sgd_dataset_gather(train, trainer->indices, micro, trainer->records, trainer->labels);
+        batch.sample = samples + (uint64_t)v * micro;
+        batch.key = sgd_sampler_key(&trainer->sampler, batch.sample);
+        MT_TRY(model->ops->gradient(model, trainer->params, &batch, 1.0f / (float)micro, slot, metrics));
+        metrics[trainer->metrics] = trainer->wants_stop ? 1.0f : 0.0f;
+        beat(trainer);
+    }
+    return mt_ok();
+}
+
+static struct sgd_result result_of(const struct sgd_trainer *trainer, const float *metrics)
+{
+    float samples = metrics[SGD_METRIC_SAMPLES];
+    struct sgd_result result = {.samples = (uint64_t)samples};
+    for (size_t i = 0; i < 2; i++)
+        result.values[i] = metrics[i] / samples;
+    for (size_t i = SGD_METRICS; i < trainer->metrics; i++)
+        result.values[i - SGD_METRICS + 2] = metrics[i] / samples;
+    result.loss = result.values[0];
+    result.accuracy = result.values[1];
+    return result;
+}
+
+/* ---- the guard ---- */
+
+static mt_status fault(struct sgd_trainer *trainer, const char *what, double value, double limit)
+{
+    unsigned long long step = trainer->state->step + 1;
+    if (limit > 0)
+        snprintf(trainer->fault, sizeof trainer->fault, "step %llu: %s is %g, more than %g", step, what, value, limit);
+    else
+        snprintf(trainer->fault, sizeof trainer->fault, "step %llu: %s is not finite (%g)", step, what, value);
+    return mt_error(MT_ETASK, 0, "train: loss or gradient is not finite, or too long");
+}
+
+/* The gradient that the update takes: all of it, or shortened. */
+static mt_status guard(struct sgd_trainer *trainer, const float *sum, const struct sgd_result *result, const float **out)
+{
+    const struct sgd_optimizer *o = &trainer->config.optimizer;
+    size_t floats = trainer->config.model->params.floats;
+
+    *out = sum;
+    if (!isfinite(result->loss))
+        return fault(trainer, "the loss", (double)result->loss, 0);
+    double norm = sgd_norm(sum, floats);
+    if (!isfinite(norm))
+        return fault(trainer, "the gradient", norm, 0);
+    if (o->max_norm > 0 && norm > (double)o->max_norm)
+        return fault(trainer, "the gradient's length", norm, (double)o->max_norm);
+    if (o->clip_norm == 0 || norm <= (double)o->clip_norm)
+        return mt_ok();
+    float part = (float)((double)o->clip_norm / norm);
+    for (size_t i = 0; i < floats; i++)
+        trainer->cut[i] = sum[i] * part;
+    *out = trainer->cut;
+    return mt_ok();
+}
+
+/* Which of this worker's virtual ranks gave what is not finite; their slots are still as they were written. */
+static void culprit_find(struct sgd_trainer *trainer, const struct sgd_group *group)
+{
+    size_t floats = trainer->config.model->params.floats;
+    uint32_t first, last;
+    sgd_group_vranks(group, &first, &last);
+    trainer->is_culprit = false;
+    for (uint32_t v = first; v < last && !trainer->is_culprit; v++) {
+        const float *slot = sgd_group_slot(group, v);
+        if (isfinite(slot[floats + SGD_METRIC_LOSS]) && isfinite(sgd_norm(slot, floats)))
+            continue;
+        trainer->is_culprit = true;
+        size_t used = strlen(trainer->fault);
+        snprintf(trainer->fault + used, sizeof trainer->fault - used, "; from virtual rank %u, records from sample %llu", v,
+                 (unsigned long long)trainer->state->samples + (unsigned long long)v * trainer->config.micro_batch);
+    }
+}
+
+/* ---- the step ---- */
+
+mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct sgd_result *out_result)
+{
+    const struct sgd_trainer_config *config = &trainer->config;
+    struct sgd_state *state = trainer->state;
+    size_t floats = config->model->params.floats;
+    struct sgd_result result = result_of(trainer, sum + floats);
+    const float *gradient;
+    float rate = sgd_optimizer_rate(&config->optimizer, state->step, trainer->steps_total, trainer->epoch_steps);
+
+    MT_TRY(guard(trainer, sum, &result, &gradient));
+    MT_TRY(sgd_optimizer_update(&config->optimizer, config->ops, rate, state->step, gradient, floats, trainer->params,
+                                trainer->moments));
+    state->step++;
+    state->samples += sgd_sampler_step_size(&trainer->sampler);
+    state->progress.steps++;
+    for (int i = 0; i < SGD_VALUES; i++)
+        state->progress.sums[i] += (double)result.values[i];
+    if (sum[floats + trainer->metrics] > 0)
+        state->progress.stop = SGD_STOPPING;
+    *out_result = result;
+    return mt_ok();
+}
+
+mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
+{
+    float *slots[MT_VRANKS_MAX];
+    const float *sum;
+    uint32_t first, last;
+
+    sgd_group_vranks(group, &first, &last);
+    for (uint32_t v = first; v < last; v++)
+        slots[v - first] = sgd_group_slot(group, v);
+    uint64_t begun = now_ns();
+    MT_TRY(sgd_train_compute(trainer, first, last, slots));
+    trainer->work_ns += now_ns() - begun;
+    MT_TRY(sgd_group_reduce(group, trainer->config.ops, &sum));
+    mt_status st = sgd_train_apply(trainer, sum, out_result);
+    if (st.code == MT_ETASK)
+        culprit_find(trainer, group);
+    return st;
+}
+
+/* ---- evaluation ---- */
+
+/* Adds the metrics over the records from `begin` to `end` to sums[trainer->metrics]. */
+static mt_status range_evaluate(struct sgd_trainer *trainer, const struct sgd_dataset *set, uint64_t begin, uint64_t end,
+                                double *sums)
+{
+    struct sgd_model *model = trainer->config.model;
+    while (begin < end) {
+        uint64_t left = end - begin;
+        struct sgd_batch batch = {.records = set->records + begin * set->record_size,
+                                  .labels = set->labels ? set->labels + begin : NULL,
+                                  .count = left < model->batch_max ? (uint32_t)left : model->batch_max,
+                                  .record_size = set->record_size, .sample = begin};
+        float metrics[SGD_METRICS_ALL] = {0};
+        MT_TRY(model->ops->evaluate(model, trainer->params, &batch, metrics));
+        for (size_t i = 0; i < trainer->metrics; i++)
+            sums[i] += (double)metrics[i];
+        begin += batch.count;
+        beat(trainer);
+    }
+    return mt_ok();
+}
+
+mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dataset *set,
+                               struct sgd_result *out_result)
+{
+    double sums[SGD_METRICS_ALL] = {0};
+    float metrics[SGD_METRICS_ALL];
+    MT_TRY(range_evaluate(trainer, set, 0, set->count, sums));
+    for (size_t i = 0; i < trainer->metrics; i++)
+        metrics[i] = (float)sums[i];
+    *out_result = result_of(trainer, metrics);
+    return mt_ok();
+}
+
+/* Each virtual rank takes its share of the records, in order, and the shares are added as gradients are. */
+static mt_status validate(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out)
+{
+    const struct sgd_dataset *set = trainer->config.validate;
+    size_t floats = trainer->config.model->params.floats;
+    uint32_t vranks = trainer->config.vranks, first, last;
+    const float *sum;
+
+    sgd_group_vranks(group, &first, &last);
+    for (uint32_t v = first; v < last; v++) {
+        double sums[SGD_METRICS_ALL] = {0};
+        float *metrics = sgd_group_slot(group, v) + floats;
+        MT_TRY(range_evaluate(trainer, set, set->count * v / vranks, set->count * (v + 1) / vranks, sums));
+        for (size_t i = 0; i < trainer->metrics; i++)
+            metrics[i] = (float)sums[i];
+    }
+    MT_TRY(sgd_group_reduce(group, trainer->config.ops, &sum)); /* what it adds up before the metrics nobody reads */
+    *out = result_of(trainer, sum + floats);
+    return mt_ok();
+}
+
+static void score(struct sgd_trainer *trainer, const struct sgd_result *result)
+{
+    struct sgd_progress *p = &trainer->state->progress;
+    bool is_first = p->epochs_closed == 0;
+    p->score = (double)result->values[trainer->config.score];
+    double better = trainer->config.score_max ? p->score - p->best : p->best - p->score;
+    if (is_first || better > trainer->config.min_delta) {
+        p->best = p->score;
+        p->bad = 0;
+    } else {
+        p->bad++;
+    }
+    if (p->stop == SGD_STOPPING || (trainer->config.patience && p->bad >= trainer->config.patience))
+        p->stop = SGD_STOPPED;
+}
+
+mt_status sgd_trainer_close(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
+{
+    struct sgd_progress *p = &trainer->state->progress;
+    struct sgd_result result = {0};
+
+    MT_ASSERT(trainer->has_state && sgd_trainer_is_open(trainer));
+    if (trainer->config.validate)
+        MT_TRY(validate(trainer, group, &result));
+    else
+        for (int i = 0; i < SGD_VALUES; i++)
+            result.values[i] = (float)(p->sums[i] / (p->steps ? p->steps : 1));
+    result.loss = result.values[0];
+    result.accuracy = result.values[1];
+    score(trainer, &result);
+    uint64_t ended = sgd_sampler_epoch(&trainer->sampler, trainer->state->samples);
+    p->epochs_closed = (uint32_t)(ended > p->epochs_closed ? ended : p->epochs_closed + 1);
+    p->steps = 0;
+    memset(p->sums, 0, sizeof p->sums);
+    memcpy(p->values, result.values, sizeof p->values);
+    *out_result = result;
+    return mt_ok();
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * trainer_save.c - a trainer's state to a checkpoint and back.
+ *
+ * Owns: nothing. Thread: the trainer's, or of one that has a copy of its own.
+ */
+#include "sgd/trainer_local.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The i-th tensor of a checkpoint: parameters first, then each moment of all of them. */
+static mt_status tensor_of(const struct sgd_trainer *trainer, size_t i, struct sgd_tensor *out_tensor)
+{
+    const struct sgd_params *params = &trainer->config.model->params;
+    size_t part = i / params->items_count;
+    const struct sgd_param *item = &params->items[i % params->items_count];
+    struct sgd_tensor tensor = {.dtype = SGD_F32, .ndim = item->ndim};
+    int n;
+
+    if (part == 0)
+        n = snprintf(tensor.name, sizeof tensor.name, "%s", item->name);
+    else
+        n = snprintf(tensor.name, sizeof tensor.name, "optimizer.%s.%s",
+                     sgd_optimizer_moment(&trainer->config.optimizer, (uint32_t)part - 1), item->name);
+    if (n < 0 || (size_t)n >= sizeof tensor.name)
+        return mt_error(MT_EINVAL, 0, "trainer: a parameter's name is too long");
+    memcpy(tensor.shape, item->shape, sizeof tensor.shape);
+    tensor.data = (part == 0 ? trainer->params : trainer->moments[part - 1]) + item->offset;
+    *out_tensor = tensor;
+    return mt_ok();
+}
+
+static size_t tensors_count(const struct sgd_trainer *trainer)
+{
+    return (1 + sgd_optimizer_moments(&trainer->config.optimizer)) * trainer->config.model->params.items_count;
+}
+
+static_assert(sizeof(struct sgd_progress) <= SGD_PROGRESS_BYTES, "fits in a manifest");
+
+static void meta_fill(const struct sgd_trainer *trainer, uint64_t generation, struct sgd_checkpoint_meta *meta)
+{
+    const struct sgd_state *state = trainer->state;
+    *meta = (struct sgd_checkpoint_meta){.step = state->step,
+                                         .samples = state->samples,
+                                         .epoch = sgd_sampler_epoch(&trainer->sampler, state->samples),
+                                         .seed = trainer->config.seed,
+                                         .generation = generation,
+                                         .has_score = state->progress.epochs_closed > 0,
+                                         .score = state->progress.score,
+                                         .progress_size = sizeof state->progress};
+    memcpy(meta->progress, &state->progress, sizeof state->progress);
+    snprintf(meta->kernels, sizeof meta->kernels, "%s %s", trainer->config.ops->name, k_blas_core());
+}
+
+mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, const struct sgd_keep *keep,
+                           uint64_t generation)
+{
+    struct sgd_checkpoint_meta meta;
+    size_t count = tensors_count(trainer);
+    mt_status st = mt_ok();
+
+    MT_ASSERT(trainer->has_state);
+    meta_fill(trainer, generation, &meta);
+    struct sgd_tensor *tensors = calloc(count, sizeof *tensors);
+    if (!tensors)
+        return mt_error(MT_ENOMEM, 0, "save checkpoint");
+    for (size_t i = 0; i < count && st.code == 0; i++)
+        st = tensor_of(trainer, i, &tensors[i]);
+    if (st.code == 0)
+        st = sgd_checkpoint_save(folder, keep, &meta, tensors, count);
+    free(tensors);
+    return st;
+}
+
+/* ---- resuming ---- */
+
+static int shape_print(char *to, size_t size, const struct sgd_tensor *tensor)
+{
+    int n = snprintf(to, size, "[");
+    for (uint32_t d = 0; d < tensor->ndim && n >= 0 && (size_t)n < size; d++)
+        n += snprintf(to + n, size - (size_t)n, "%s%llu", d ? ", " : "", (unsigned long long)tensor->shape[d]);
+    return n >= 0 && (size_t)n < size ? n + snprintf(to + n, size - (size_t)n, "]") : n;
+}
+
+static mt_status differs(struct sgd_trainer *trainer, const struct sgd_checkpoint *checkpoint,
+                         const struct sgd_tensor *want, const struct sgd_tensor *have)
+{
+    char wanted[64] = "", found[64] = "";
+    shape_print(wanted, sizeof wanted, want);
+    if (have)
+        shape_print(found, sizeof found, have);
+    if (have)
+        snprintf(trainer->fault, sizeof trainer->fault, "%s is of another model: %.90s is %s there and %s here",
+                 checkpoint->name, want->name, found, wanted);
+    else
+        snprintf(trainer->fault, sizeof trainer->fault, "%s is of another model: it has no %.100s %s", checkpoint->name,
+                 want->name, wanted);
+    return mt_error(MT_EINVAL, 0, "resume: the checkpoint is of another model");
+}
+
+/* A tensor that is there and that this model has not. */
+static mt_status surplus(struct sgd_trainer *trainer, const struct sgd_checkpoint *checkpoint)
+{
+    for (size_t t = 0; t < checkpoint->count; t++) {
+        bool is_known = false;
+        for (size_t i = 0; i < tensors_count(trainer) && !is_known; i++) {
+            struct sgd_tensor want;
+            MT_TRY(tensor_of(trainer, i, &want));
+            is_known = strcmp(want.name, checkpoint->tensors[t].name) == 0;
+        }
+        if (is_known)
+            continue;
+        snprintf(trainer->fault, sizeof trainer->fault, "%s is of another model: it also has %.100s", checkpoint->name,
+                 checkpoint->tensors[t].name);
+        break;
+    }
+    return mt_error(MT_EINVAL, 0, "resume: the checkpoint is of another model");
+}
+
+/* All tensors are there, of the same shape; with `into`, they are copied. */
+static mt_status tensors_take(struct sgd_trainer *trainer, const struct sgd_checkpoint *checkpoint, bool into)
+{
+    size_t count = tensors_count(trainer);
+
+    for (size_t i = 0; i < count; i++) {
+        struct sgd_tensor want;
+        MT_TRY(tensor_of(trainer, i, &want));
+        const struct sgd_tensor *have = sgd_checkpoint_find(checkpoint, want.name);
+        if (!have || have->dtype != want.dtype || have->ndim != want.ndim ||
+            memcmp(have->shape, want.shape, sizeof want.shape) != 0)
+            return differs(trainer, checkpoint, &want, have);
+        if (into)
+            memcpy((float *)(uintptr_t)want.data, have->data, have->end - have->begin);
+    }
+    return checkpoint->count == count ? mt_ok() : surplus(trainer, checkpoint);
+}
+
+static mt_status meta_check(struct sgd_trainer *trainer, const struct sgd_checkpoint *checkpoint)
+{
+    const struct sgd_checkpoint_meta *meta = &checkpoint->meta;
+    if (meta->seed != trainer->config.seed) {
+        snprintf(trainer->fault, sizeof trainer->fault, "%s was made with another seed: %llu, not %llu", checkpoint->name,
+                 (unsigned long long)meta->seed, (unsigned long long)trainer->config.seed);
+        return mt_error(MT_EINVAL, 0, "resume: the checkpoint was made with another seed");
+    }
+    uint64_t size = sgd_sampler_step_size(&trainer->sampler);
+    if (meta->samples != meta->step * size) {
+        snprintf(trainer->fault, sizeof trainer->fault, "%s was made with another batch size: %llu, not %llu",
+                 checkpoint->name, (unsigned long long)(meta->step ? meta->samples / meta->step : 0),
+                 (unsigned long long)size);
+        return mt_error(MT_EINVAL, 0, "resume: the checkpoint was made with another batch size");
+    }
+    if (meta->progress_size != sizeof(struct sgd_progress))
+        return mt_error(MT_EUNSUPPORTED, 0, "resume: the checkpoint was made by another version");
+    return mt_ok();
+}
+
+mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
+                             struct sgd_checkpoint_report *report)
+{
+    struct sgd_checkpoint checkpoint;
+    mt_status st;
+
+    trainer->fault[0] = 0;
+    MT_TRY(sgd_checkpoint_load(folder, &checkpoint, report));
+    MT_TRY_GOTO(st, meta_check(trainer, &checkpoint), done);
+    MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, false), done);
+    memset(trainer->state, 0, trainer->state_size);
+    MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, true), done);
+    trainer->state->step = checkpoint.meta.step;
+    trainer->state->samples = checkpoint.meta.samples;
+    memcpy(&trainer->state->progress, checkpoint.meta.progress, sizeof trainer->state->progress);
+    trainer->has_state = true;
+done:
+    sgd_checkpoint_fini(&checkpoint);
+    return st;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * watch.h - which members of a generation hang, and which are slow, by what they show of their work.
+ *
+ * A member shows a pulse: beats, one for each piece of work, and the barriers that it has entered. Who has entered a barrier
+ * that others have not, waits for them and is not to blame. Who is the furthest behind and shows nothing for longer than the
+ * limit, hangs. The limit comes from the run's own steps: 5 times their median, at least MT_TRAIN_HUNG_MS; more where no step
+ * is done yet in this generation, and none in the run; and what a member has announced (it writes a file).
+ *
+ * A pure state machine: time and pulses are arguments. Thread: the driver's.
+ */
+#ifndef SGD_WATCH_H
+#define SGD_WATCH_H
+
+#include "core/base/limits.h"
+#include "core/base/status.h"
+
+#include <stdbool.h>
+
+/* What a member shows at one moment. */
+struct sgd_pulse_seen {
+    uint64_t arrived;  /* the last barrier: grows over generations and within them */
+    uint64_t beats;    /* changes with each piece of work */
+    uint64_t steps;    /* that it has completed in all */
+    uint64_t step_ns;  /* that the last one took, with its waits */
+    uint64_t work_ns;  /* time it has spent in its own share of all */
+    uint32_t silent_ms; /* for so long it may show nothing just now, besides the limit */
+};
+
+enum { SGD_WATCH_STEPS = 31 };
+
+struct sgd_watch {
+    uint32_t members;
+    bool     has_stepped; /* in this generation */
+    int64_t  looked_ns;
+    struct {
+        struct sgd_pulse_seen seen;
+        int64_t               changed_ns;
+    } of[MT_GROUP_MEMBERS_MAX];
+    int64_t  step_ns[SGD_WATCH_STEPS]; /* a ring of the last steps' durations */
+    uint32_t step_count;
+    int64_t  window_ns;  /* stragglers: where the present window began, and what it began with */
+    uint64_t window_work[MT_GROUP_MEMBERS_MAX], window_steps;
+};
+
+/* A generation begins; what is known of the steps' durations stays. */
+void sgd_watch_begin(struct sgd_watch *watch, int64_t now_ns, uint32_t members, const struct sgd_pulse_seen *pulses);
+
+/* One look at all members' pulses: a bit for each that hangs. *out_straggler: a member that needed more than twice the time of
+ * the others' median in a whole window; -1: none. */
+uint64_t sgd_watch_look(struct sgd_watch *watch, int64_t now_ns, const struct sgd_pulse_seen *pulses, int *out_straggler);
+
+/* How long a member may show nothing. */
+int64_t sgd_watch_limit_ns(const struct sgd_watch *watch);
+
+#endif

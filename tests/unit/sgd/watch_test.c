@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * watch_test.c - who hangs, who only waits, who is slow; and that our own pause is nobody's fault.
+ */
+#include "sgd/watch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MS 1000000ll
+
+static struct sgd_watch      watch;
+static struct sgd_pulse_seen pulses[4];
+static int64_t               now;
+static int                   straggler;
+
+static void begin(uint32_t members)
+{
+    memset(&watch, 0, sizeof watch);
+    memset(pulses, 0, sizeof pulses);
+    now = 1000 * MS;
+    sgd_watch_begin(&watch, now, members, pulses);
+}
+
+/* All but the members in `stuck` (bits) work for `ms`, in steps of `step_ms`; gives who hangs at the end. */
+static uint64_t work(uint32_t members, uint64_t stuck, int64_t ms, int64_t step_ms)
+{
+    uint64_t hung = 0;
+    for (int64_t t = 0; t < ms && !hung; t += 50) {
+        now += 50 * MS;
+        for (uint32_t m = 0; m < members; m++) {
+            if (stuck >> m & 1)
+                continue;
+            bool has_stepped = stuck == 0 && (t + 50) % step_ms < 50;
+            pulses[m].arrived += has_stepped ? 2 : 0;
+            pulses[m].beats += stuck == 0;
+            pulses[m].steps += has_stepped;
+            pulses[m].step_ns = (uint64_t)(step_ms * MS);
+        }
+        hung = sgd_watch_look(&watch, now, pulses, &straggler);
+    }
+    return hung;
+}
+
+static void a_member_that_stands_still_hangs(void **state)
+{
+    (void)state;
+    begin(3);
+    assert_int_equal(work(3, 0, 2000, 50), 0);
+    pulses[0].arrived++, pulses[2].arrived++; /* they wait for member 1 */
+    assert_int_equal(work(3, 2, MT_TRAIN_HUNG_MS - 100, 50), 0);
+    assert_int_equal(work(3, 2, 300, 50), 2);
+}
+
+static void long_steps_are_given_time(void **state)
+{
+    (void)state;
+    begin(2);
+    assert_int_equal(work(2, 0, 20000, 1000), 0);
+    assert_int_equal(sgd_watch_limit_ns(&watch) / MS, 5000);
+    pulses[0].arrived++;
+    assert_int_equal(work(2, 3, 4900, 1000), 0);
+    assert_int_equal(work(2, 3, 300, 1000), 2);
+}
+
+static void all_that_stand_still_hang(void **state)
+{
+    (void)state;
+    begin(2);
+    assert_int_equal(work(2, 0, 2000, 50), 0);
+    assert_int_equal(work(2, 3, 3000, 50), 3);
+}
+
+static void before_the_first_step_there_is_more_time(void **state)
+{
+    (void)state;
+    begin(2);
+    assert_int_equal(work(2, 3, MT_TRAIN_FIRST_MS - 100, 50), 0);
+    assert_int_equal(work(2, 3, 300, 50), 3);
+    begin(2);
+    assert_int_equal(work(2, 0, 2000, 50), 0);
+    sgd_watch_begin(&watch, now, 2, pulses); /* the next generation: the steps are known, the way to the first is not */
+    assert_int_equal(work(2, 3, MT_TRAIN_JOIN_MS - 100, 50), 0);
+    assert_int_equal(work(2, 3, 300, 50), 3);
+}
+
+static void what_is_announced_may_take_long(void **state)
+{
+    (void)state;
+    begin(2);
+    assert_int_equal(work(2, 0, 2000, 50), 0);
+    pulses[0].silent_ms = 5000;
+    pulses[1].arrived++;
+    assert_int_equal(work(2, 1, 5900, 50), 0);
+    assert_int_equal(work(2, 1, 300, 50), 1);
+}
+
+static void our_own_pause_is_not_theirs(void **state)
+{
+    (void)state;
+    begin(2);
+    assert_int_equal(work(2, 0, 2000, 50), 0);
+    now += 60000 * MS; /* the driver slept, as did they */
+    assert_int_equal(sgd_watch_look(&watch, now, pulses, &straggler), 0);
+    assert_int_equal(work(2, 3, MT_TRAIN_HUNG_MS - 100, 50), 0);
+    assert_int_equal(work(2, 3, 300, 50), 3);
+}
+
+static void the_slow_one_is_named(void **state)
+{
+    (void)state;
+    int found = -1;
+    begin(3);
+    for (int i = 0; i < 400 && found < 0; i++) {
+        pulses[0].work_ns += 10 * (uint64_t)MS;
+        pulses[1].work_ns += 12 * (uint64_t)MS;
+        pulses[2].work_ns += 30 * (uint64_t)MS;
+        assert_int_equal(work(3, 0, 50, 50), 0);
+        found = straggler;
+    }
+    assert_int_equal(found, 2);
+    begin(2);
+    for (int i = 0; i < 400; i++) {
+        pulses[0].work_ns += 10 * (uint64_t)MS;
+        pulses[1].work_ns += 15 * (uint64_t)MS;
+        assert_int_equal(work(2, 0, 50, 50), 0);
+        assert_int_equal(straggler, -1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_member_that_stands_still_hangs), cmocka_unit_test(long_steps_are_given_time),
+        cmocka_unit_test(all_that_stand_still_hang),        cmocka_unit_test(before_the_first_step_there_is_more_time),
+        cmocka_unit_test(what_is_announced_may_take_long),  cmocka_unit_test(our_own_pause_is_not_theirs),
+        cmocka_unit_test(the_slow_one_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
