@@ -6,8 +6,10 @@
  *
  * Thread: the operator's.
  */
+#include "sgd/cnn.h"
 #include "sgd/manta_sgd.h"
 #include "sgd/mlp.h"
+#include "sgd/sampler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +115,7 @@ static manta_status train_batch(manta_sgd *t, void *self, const manta_batch *b)
     struct builtin  *own = self;
     struct sgd_batch batch = batch_of(b);
     float            metrics[SGD_METRICS];
+    batch.key = sgd_sampler_key(&(struct sgd_sampler){.seed = manta_sgd_seed(t)}, b->sample);
     return report(t, own->model->ops->gradient(own->model, own->values[0], &batch, 1.0f / (float)b->count,
                                                own->gradients[0], metrics), metrics);
 }
@@ -172,3 +175,22 @@ static manta_status make_mlp(manta_sgd *t, const manta_data_info *data, const st
     return st.code ? fail(t, st) : MANTA_OK;
 }
 BUILTIN(mlp);
+
+/* ---- cnn ---- */
+
+static manta_status make_cnn(manta_sgd *t, const manta_data_info *data, const struct k_ops *ops,
+                             struct sgd_model **out_model)
+{
+    uint32_t side = 1;
+    while ((int64_t)side * side < data->record)
+        side++;
+    if ((int64_t)side * side != data->record)
+        return manta_sgd_fail(t, MANTA_EINVAL, "cnn: records of %lld bytes are no square pictures", (long long)data->record);
+    float                 dropout = (float)manta_sgd_conf_f64(t, "dropout", 0);
+    struct sgd_cnn_config config = {.ops = ops, .height = side, .width = side, .dropout = {dropout, dropout},
+                                    .dense = (uint32_t)manta_sgd_conf_i64(t, "dense", 128),
+                                    .outputs = (uint32_t)data->classes, .batch_max = (uint32_t)manta_sgd_batch_max(t)};
+    mt_status             st = sgd_cnn_new(&config, out_model);
+    return st.code ? fail(t, st) : MANTA_OK;
+}
+BUILTIN(cnn);

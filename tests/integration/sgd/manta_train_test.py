@@ -89,6 +89,19 @@ def files(folder):
     assert len(list((folder / "other.csv").open())) == len(rows) + 1
 
 
+def networks(folder):
+    """The convolutional network: any number of workers ends with the same weights, dropout and all."""
+    data_make(folder)
+    text = job_text(folder).replace("name: mlp\n  hidden: [32, 16]", "name: cnn\n  dense: 16\n  dropout: 0.1")
+    (folder / "cnn.yaml").write_text(text.replace("epochs: 4", "epochs: 2"))
+    code, out, err = train(folder, "cnn.yaml")
+    assert code == 0 and "step=20 loss=" in out, (out, err)
+    wanted = weights_of(out)
+    code, out, err = train(folder, "cnn.yaml", "--quiet", "--set", "scaling.max_workers=2")
+    assert code == 0 and weights_of(out) == wanted, (out, err)
+    refused(folder, text.replace("dropout: 0.1", "dropout: 1.5"), "dropout", code=1)
+
+
 def refused(folder, text, *words, code=2, options=()):
     (folder / "bad.yaml").write_text(text)
     status, out, err = train(folder, "bad.yaml", *options)
@@ -143,7 +156,7 @@ def tensorboard(folder):
 
 
 def main():
-    case = {"files": files, "bad_files": bad_files, "tensorboard": tensorboard}[sys.argv[2]]
+    case = {"files": files, "networks": networks, "bad_files": bad_files, "tensorboard": tensorboard}[sys.argv[2]]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
         os.environ.pop("MANTA_ADDRESS", None)
