@@ -105,7 +105,7 @@ static inline void corner_load(const float *from, size_t stride, int rows, int c
 {
     __mmask16 mask = mask_of(cols);
     for (int i = 0; i < 16; i++)
-        out[i] = _mm512_maskz_loadu_ps(i < rows ? mask : 0, from + (size_t)i * stride);
+        out[i] = _mm512_maskz_loadu_ps((__mmask16)(i < rows ? mask : 0), from + (size_t)i * stride);
 }
 
 static inline void corner_transpose(__m512 r[16])
@@ -138,7 +138,7 @@ static inline void corner_transpose(__m512 r[16])
 /* 16 floats of a row; zeros for a row or a part of it that is not there. */
 static inline __m512 row_load(const float *from, bool is_there, __mmask16 mask)
 {
-    return _mm512_maskz_loadu_ps(is_there ? mask : 0, from);
+    return _mm512_maskz_loadu_ps((__mmask16)(is_there ? mask : 0), from);
 }
 
 /* One tile of a: 16 rows, 32 k. */

@@ -253,8 +253,10 @@ typedef struct manta_sgd_result {
  *
  * Built in: "mlp", a multilayer perceptron that classifies pictures; config: data (folder; default Fashion-MNIST of Debian's
  * package), hidden (widths: "256" or "256,128"), classes. With the defaults, 5 epochs of it give an accuracy of about 0.888.
- * "cnn", a convolutional network for the same; config: data, classes, dense, dropout. "gpt2", a language model; config: data (a
- * text or token file; default the text of Debian's package bible-kjv-text), context, layers, width, heads, vocabulary.
+ * "cnn", a convolutional network (conv 32 and 64 of 3x3, max 2x2, a dense layer, the classes) for square pictures; config:
+ * data and classes as for mlp, dense (128), dropout (0; rate before each of the last two layers). One epoch gives 0.887.
+ * "gpt2", a language model; config: data (a text or token file; default the text of Debian's package bible-kjv-text), context,
+ * layers, width, heads, vocabulary.
  *
  * EINVAL: an option out of range, no such operator, or checkpoints of another model or seed; ENOENT: no data, or no folder for
  * storage; ECORRUPT: damaged data; EEXIST: another driver trains under this name; EWORKER_DIED: more deaths than
