@@ -243,7 +243,9 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     lib.own.wall_ns = events_are_off() ? 0 : lib_wall_ns();
     lib.own.free_place = lib_free_place;
     wrk_init(&lib.wrk, lib.welcome.epoch);
-    return os_client_init(&lib.store, process, lib.welcome.node, lib.welcome.job, lib.pins);
+    MT_TRY(os_client_init(&lib.store, process, lib.welcome.node, lib.welcome.job, lib.pins));
+    lib.store.is_summing = getenv("MANTA_CHECKSUM") && strcmp(getenv("MANTA_CHECKSUM"), "1") == 0;
+    return mt_ok();
 }
 
 void lib_disconnect(void)
