@@ -310,6 +310,8 @@ static void pull_done(struct os_fetch *fetch, mt_status st)
         place_give_back(pull);
         pull_failed(pull, st, NULL);
     } else {
+        pull->place.is_summed = fetch->pull.head.flags & OS_WIRE_SUMMED;
+        pull->place.sum = fetch->pull.head.value_sum;
         os_client_publish(&pull->local->client, pull->place, pull->data, pull->ref.id, pull->ref.owner_node, pull->ref.size,
                           pull->ref.type, &here);
         st = os_store_copy_add(sh_store_of(p->sh), &here);

@@ -101,6 +101,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
         return lib_error(e, MANTA_EINVAL, "manta_init: log_to_driver is 1, 0 or -1, MANTA_LOG_TO_DRIVER 1 or 0");
     mt_assert_set_hook(on_assert);
     warden = lib_warden_text();
+    if (o->checksum && setenv("MANTA_CHECKSUM", "1", 1))
+        return lib_error(e, MANTA_ENOMEM, "manta_init: no memory for an environment variable");
     st = lib_inline_wanted() ? lib_inline_start() : be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
     if (st.code) {
         lib_disconnect();

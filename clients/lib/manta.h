@@ -48,6 +48,9 @@ typedef struct manta_init_opts {
     int         max_blocked_workers; /* of the private cluster: workers that may wait inside a task while others are started
                               in their place. From then on a task that waits, without a limit, for one of its own that
                               has not begun runs that one itself, if it needs nothing but CPUs. 0: 128 */
+    bool        checksum;  /* values in the object store carry a 64-bit XXH3, which each reader compares: a get whose bytes
+                              have changed in shared memory is ECORRUPT. Writing and reading take one pass more each. The same
+                              as MANTA_CHECKSUM=1, which this sets for the job's workers */
     const char *labels;    /* of the private cluster's node, "key=value,..."; NULL: none */
     const char *job_name;  /* for people; default: the program's name */
     const char *name_space; /* of named actors; default: "default" */
@@ -230,6 +233,18 @@ MANTA_API manta_status manta_fail(manta_ctx *c, int user_code, const char *forma
     __attribute__((format(printf, 3, 4)));
 /* From 0: how often this task was started before, or this actor. */
 MANTA_API int manta_attempt(const manta_ctx *c);
+/* What the running task or method is, and where: for logs, and for finding it by `manta list tasks`. Fills *out; does not
+ * block. */
+typedef struct manta_runtime {
+    char     task[40];     /* id, as in errors and lists */
+    char     function[64]; /* or the method */
+    char     actor[64];    /* type of the actor that lives in this process; "": none */
+    uint32_t job, node;
+    int      pid, attempt;
+    double   num_cpus; /* of the lease */
+    int      num_gpus; /* devices of the lease; CUDA_VISIBLE_DEVICES names them */
+} manta_runtime;
+MANTA_API void manta_runtime_of(const manta_ctx *c, manta_runtime *out);
 
 /* ---- cancel ---------------------------------------------------------------------------------------------------- */
 
