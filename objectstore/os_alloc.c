@@ -9,6 +9,7 @@
  * whoever walks the segment after this process was killed, at whatever point, finds whole objects only.
  */
 #include "objectstore/os_client_private.h"
+#include "objectstore/os_sum.h"
 
 #include <stdlib.h>
 
@@ -301,6 +302,10 @@ void os_client_publish(const struct os_client *client, struct os_place place, vo
                                .job = client->job,
                                .type = type};
     size_t after_state = offsetof(struct os_object, generation);
+    if (place.is_summed || client->is_summing) {
+        header.flags = OS_OBJECT_SUMMED;
+        header.sum = place.is_summed ? place.sum : os_sum(data, size);
+    }
     shm_write((uint8_t *)object + after_state, (uint8_t *)&header + after_state, sizeof header - after_state);
     shm_store32_release(&object->state, OS_SEALED);
     *out_ref = (struct lane_ref){.id = id,
@@ -312,6 +317,16 @@ void os_client_publish(const struct os_client *client, struct os_place place, vo
                                  .size = size,
                                  .job = client->job,
                                  .type = type};
+}
+
+mt_status os_client_verify(const void *data, uint64_t size)
+{
+    const struct os_object *object = (const struct os_object *)data - 1;
+    struct os_object        header;
+    shm_read(&header, object, sizeof header);
+    if (!(header.flags & OS_OBJECT_SUMMED) || os_sum(data, size) == header.sum)
+        return mt_ok();
+    return mt_error(MT_ECORRUPT, 0, "the value is not what was put: its bytes in shared memory have changed since");
 }
 
 mt_status os_place_free(struct os_client *client, struct os_own *own, uint64_t offset, bool by_raylet)

@@ -31,6 +31,8 @@ struct os_place {
     uint32_t generation; /* goes into the ref */
     uint64_t offset;     /* of the header; the value follows at + OS_HEADER_SIZE */
     uint64_t cold;       /* bytes from the value's start that may have no pages yet; 0: all is warm */
+    uint64_t sum;        /* of a copy: what its source says of the value, ... */
+    bool     is_summed;  /* ... if it says so; alloc leaves both 0 */
 };
 
 struct os_own;    /* a segment this process writes */
@@ -55,6 +57,7 @@ struct os_client {
     uint64_t          used_bytes;         /* of own segments, in places given out and slabs */
     uint64_t          own_bytes;          /* size of own segments */
     uint8_t           class_of[OS_CLASS_MAX / OS_UNIT + 1];
+    bool              is_summing; /* set by the caller: values are published with their sum (objectstore/os_sum.h) */
 };
 
 /* `pins` is OS_PINS_BYTES of zeroed memory that the raylet reads (CTL_WELCOME's third descriptor). ENOMEM. */
@@ -82,6 +85,10 @@ MT_MUST_USE mt_status os_client_alloc(struct os_client *client, uint64_t size, s
  * here on the value does not change. The place came from alloc and was not published before. */
 void os_client_publish(const struct os_client *client, struct os_place place, void *data, mt_id id,
                        uint32_t owner_node, uint64_t size, uint8_t type, struct lane_ref *out_ref);
+
+/* A pinned value of `size` bytes is what was published, as far as its sum can tell: ECORRUPT else; always true without one.
+ * Reads all of it; any thread. */
+MT_MUST_USE mt_status os_client_verify(const void *data, uint64_t size);
 
 /* The place is free again: allocated but not published; or published with an id of this process, and no ref of it ever
  * left. If this process itself still pins it, when that pin goes. (An object that was published for another owner is

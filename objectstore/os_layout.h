@@ -72,10 +72,13 @@ struct os_object {
     uint32_t owner_node;
     uint32_t job;
     uint8_t  type; /* letter of the value */
-    uint8_t  reserved[3];
+    uint8_t  flags; /* OS_OBJECT_SUMMED */
+    uint8_t  reserved[2];
     uint32_t ref_count; /* declared refs: so many struct lane_ref follow the value, 8-aligned; no others keep anything alive */
-    uint8_t  reserved2[16];
+    uint64_t sum; /* os_sum of the value, where it is SUMMED */
+    uint8_t  reserved2[8];
 };
+enum { OS_OBJECT_SUMMED = 1 };
 static_assert(sizeof(struct os_object) == OS_HEADER_SIZE && offsetof(struct os_object, size) == 24, "frozen");
 
 /* A pin table: one per process, written by that process only, read by the raylet. Fresh memory is all zero. */

@@ -173,6 +173,10 @@ void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
                                           .size = good ? request->size : 0};
     serve->body = good ? (const uint8_t *)value + request->offset : NULL;
     serve->reply.sum = os_sum(serve->body, serve->reply.size);
+    if (good && serve->is_summed) {
+        serve->reply.flags = OS_WIRE_SUMMED;
+        serve->reply.value_sum = serve->value_sum;
+    }
     serve->refused = !good;
     serve->sent = 0;
     serve->state = OS_SERVE_REPLY;

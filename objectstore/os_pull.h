@@ -47,12 +47,14 @@ struct os_wire_reply {
     uint32_t magic;
     uint32_t serial;
     int32_t  code; /* enum mt_code; not 0: no bytes follow, and nothing after it */
-    uint32_t reserved;
+    uint32_t flags; /* OS_WIRE_SUMMED */
     uint64_t offset, size; /* as asked */
     uint64_t sum;          /* os_sum of the bytes that follow */
+    uint64_t value_sum;    /* of the whole value, where its writer has made one */
 };
+enum { OS_WIRE_SUMMED = 1 };
 static_assert(sizeof(struct os_wire_hello) == 88 && sizeof(struct os_wire_request) == 80 &&
-                  sizeof(struct os_wire_reply) == 40,
+                  sizeof(struct os_wire_reply) == 48,
               "the wire format has no padding");
 
 /* --- the puller ----------------------------------------------------------------------------------------------- */
@@ -96,6 +98,8 @@ struct os_serve {
     struct os_wire_hello   hello;
     struct os_wire_request request; /* valid in ASKED and REPLY */
     struct os_wire_reply   reply;
+    bool                   is_summed; /* set by the caller before answer: the value has a sum of its own, ... */
+    uint64_t               value_sum; /* ... this one */
     const uint8_t         *body;
     uint64_t               sent; /* bytes of reply and body */
 };

@@ -9,6 +9,7 @@
  */
 #include "objectstore/os_table.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -136,14 +137,70 @@ static mt_status store_full(struct os_store *store, uint64_t size, uint64_t allo
     return mt_error(MT_ESTORE_FULL, 0, "object store: grow");
 }
 
-/* The longest idle warm segment, or NULL. */
-static struct os_segment *find_coldest(const struct os_store *store)
+/* The longest idle warm segment, or NULL; job 0: of any. */
+static struct os_segment *find_coldest(const struct os_store *store, uint32_t job)
 {
     struct os_segment *coldest = NULL;
     for (struct os_segment *segment = store->first; segment; segment = segment->next)
-        if (os_segment_is_warm(segment) && (!coldest || segment->idle_since_ms < coldest->idle_since_ms))
+        if (os_segment_is_warm(segment) && (job == 0 || segment->job == job) &&
+            (!coldest || segment->idle_since_ms < coldest->idle_since_ms))
             coldest = segment;
     return coldest;
+}
+
+/* --- a job's quota --- */
+
+uint64_t os_store_job_bytes(const struct os_store *store, uint32_t job)
+{
+    uint64_t bytes = 0;
+    for (const struct os_segment *segment = store->first; segment; segment = segment->next)
+        bytes += segment->job == job ? segment->size - segment->withheld : 0;
+    return bytes;
+}
+
+mt_status os_store_job_ask_back(const struct os_store *store, uint32_t job, struct os_actions *actions)
+{
+    for (const struct os_segment *segment = store->first; segment; segment = segment->next) {
+        if (segment->job != job || segment->writer == 0)
+            continue;
+        MT_TRY(os_actions_reserve(actions, 1));
+        actions->data[actions->count++] =
+            (struct os_action){.kind = OS_ASK_BACK, .segment = segment->number, .process = segment->writer};
+    }
+    return mt_ok();
+}
+
+static uint64_t job_left(const struct os_store *store, uint32_t job)
+{
+    uint64_t quota = store->config.job_bytes_max, bytes = quota ? os_store_job_bytes(store, job) : 0;
+    return quota == 0 ? UINT64_MAX : quota > bytes ? quota - bytes : 0;
+}
+
+static mt_status job_full(struct os_store *store, uint32_t job, uint64_t size, char *text)
+{
+    uint64_t mib = UINT64_C(1) << 20;
+    store->full_total++;
+    snprintf(text, OS_TEXT_SIZE, "%llu MiB wanted, %llu of its quota of %llu MiB in this node's object store taken",
+             (unsigned long long)(size / mib), (unsigned long long)(os_store_job_bytes(store, job) / mib),
+             (unsigned long long)(store->config.job_bytes_max / mib));
+    return mt_error(MT_ESTORE_FULL, EDQUOT, "object store: quota of the job");
+}
+
+/* Makes *target fit into what the job has left, which may close idle segments of its own. ESTORE_FULL: `least` does
+ * not fit. */
+static mt_status fit_quota(struct os_store *store, uint32_t job, uint64_t least, uint64_t *target, char *text,
+                           struct os_actions *actions)
+{
+    struct os_segment *cold;
+    if (!store->config.job_bytes_max)
+        return mt_ok();
+    while (*target > job_left(store, job) && (cold = find_coldest(store, job)))
+        MT_TRY(os_store_close(store, cold, actions));
+    uint64_t left = job_left(store, job) / STORE_SEGMENT_STEP * STORE_SEGMENT_STEP;
+    if (least > left)
+        return job_full(store, job, least, text);
+    *target = *target < left ? *target : left;
+    return mt_ok();
 }
 
 static void grant_warm(struct os_process *process, struct os_segment *segment, struct os_grant *out)
@@ -175,14 +232,15 @@ mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
     uint64_t target = least > grown ? least : grown;
 
     struct os_segment *warm = find_warm(store, writer->job, least, target * 16);
-    if (!warm && os_store_bytes(store) + target > allowed)
+    if (!warm && (os_store_bytes(store) + target > allowed || target > job_left(store, writer->job)))
         warm = find_warm(store, writer->job, least, UINT64_MAX);
     if (warm) {
         grant_warm(writer, warm, out);
         return mt_ok();
     }
+    MT_TRY(fit_quota(store, writer->job, least, &target, text, actions));
     struct os_segment *cold;
-    while (os_store_bytes(store) + target > allowed && (cold = find_coldest(store)))
+    while (os_store_bytes(store) + target > allowed && (cold = find_coldest(store, 0)))
         MT_TRY(os_store_close(store, cold, actions));
     while (os_store_bytes(store) + target > allowed && target > least)
         target = target / 2 > least ? target / 2 / STORE_SEGMENT_STEP * STORE_SEGMENT_STEP : least;

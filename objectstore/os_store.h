@@ -37,6 +37,7 @@ struct os_store;
 
 struct os_store_config {
     uint64_t bytes_max;         /* sum of segment sizes */
+    uint64_t job_bytes_max;     /* the same of one job; 0: no limit of its own */
     uint64_t segment_first;     /* 0: 1 MiB; each further segment of a process is twice as large ... */
     uint64_t segment_max;       /* 0: 256 MiB; ... up to here, or what one object needs */
     uint32_t node;
@@ -122,7 +123,11 @@ struct os_grant {
     uint64_t create_size; /* else: the size to make */
 };
 /* Process `process` asks for a segment of at least `size` bytes (0: its next). May close warm ones to make room.
- * ESTORE_FULL: over the store's or the cgroup's limit; `text` (OS_TEXT_SIZE) says the figures. ENOENT: no process. */
+ * ESTORE_FULL: over the store's or the cgroup's limit, or (sys EDQUOT) over its job's; `text` (OS_TEXT_SIZE) says the
+ * figures. ENOENT: no process. */
+uint64_t os_store_job_bytes(const struct os_store *store, uint32_t job);
+/* Asks the writers of a job's segments for those in which nothing stands (OS_ASK_BACK). */
+MT_MUST_USE mt_status os_store_job_ask_back(const struct os_store *store, uint32_t job, struct os_actions *actions);
 MT_MUST_USE mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
                                     const struct os_headroom *room, struct os_grant *out, char *text,
                                     struct os_actions *actions);

@@ -10,6 +10,7 @@
 #include "objectstore/os_transfer.h"
 
 #include "core/base/limits.h"
+#include "objectstore/os_layout.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -145,6 +146,12 @@ static void conn_answer(struct os_transfer_conn *conn)
                                     : transfer->pin(transfer, ref, &conn->held, &conn->value);
         if (st.code == MT_OK)
             conn->pinned = *ref;
+    }
+    if (st.code == MT_OK) {
+        struct os_object header;
+        shm_read(&header, (const struct os_object *)conn->value - 1, sizeof header);
+        conn->serve.is_summed = header.flags & OS_OBJECT_SUMMED;
+        conn->serve.value_sum = header.sum;
     }
     os_serve_answer(&conn->serve, st.code, conn->value);
 }

@@ -26,6 +26,7 @@ static const char usage[] =
     "  --num-gpus N           default: 0\n"
     "  --memory BYTES         for tasks that ask for memory; default: 80% of the machine's\n"
     "  --store-memory BYTES   limit of the object store; default: 30% of the machine's\n"
+    "  --job-memory BYTES     of the object store for one job; default: all of it\n"
     "  --spill-dir DIR|none   where values go that have no room; default: $TMPDIR, else /var/tmp\n"
     "  --spill-bytes BYTES    most of them there; default: what the disk has\n"
     "  --resources K=V,...    resources of your own\n"
@@ -39,6 +40,7 @@ static const char usage[] =
 
 enum option_number {
     OPT_DIR = 1, OPT_NAME, OPT_HEAD, OPT_HEAD_FILE, OPT_TOKEN, OPT_LISTEN, OPT_CPUS, OPT_GPUS, OPT_MEMORY, OPT_STORE,
+    OPT_JOB_MEMORY,
     OPT_SPILL_DIR, OPT_SPILL_BYTES, OPT_RESOURCES, OPT_IDLE, OPT_DRIVER_FD, OPT_READY_FD, OPT_HELP,
     OPT_WORKERS, OPT_BLOCKED, OPT_LABELS,
 };
@@ -47,7 +49,8 @@ static const struct option option_table[] = {
     {"dir", 1, NULL, OPT_DIR},           {"node-name", 1, NULL, OPT_NAME},       {"head", 1, NULL, OPT_HEAD},
     {"head-file", 1, NULL, OPT_HEAD_FILE}, {"token-file", 1, NULL, OPT_TOKEN},   {"listen", 1, NULL, OPT_LISTEN},
     {"num-cpus", 1, NULL, OPT_CPUS},     {"num-gpus", 1, NULL, OPT_GPUS},        {"memory", 1, NULL, OPT_MEMORY},
-    {"store-memory", 1, NULL, OPT_STORE}, {"resources", 1, NULL, OPT_RESOURCES}, {"idle-workers", 1, NULL, OPT_IDLE},
+    {"store-memory", 1, NULL, OPT_STORE}, {"job-memory", 1, NULL, OPT_JOB_MEMORY},
+    {"resources", 1, NULL, OPT_RESOURCES}, {"idle-workers", 1, NULL, OPT_IDLE},
     {"spill-dir", 1, NULL, OPT_SPILL_DIR}, {"spill-bytes", 1, NULL, OPT_SPILL_BYTES},
     {"labels", 1, NULL, OPT_LABELS}, {"max-workers", 1, NULL, OPT_WORKERS}, {"max-blocked-workers", 1, NULL, OPT_BLOCKED},
     {"driver-fd", 1, NULL, OPT_DRIVER_FD}, {"ready-fd", 1, NULL, OPT_READY_FD},  {"help", 0, NULL, OPT_HELP},
@@ -92,7 +95,7 @@ static bool number(const char *text, double least, double most, double *out)
 }
 
 struct amounts {
-    double cpus, gpus, memory, store, spill, idle, workers, blocked;
+    double cpus, gpus, memory, store, job, spill, idle, workers, blocked;
 };
 
 static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, const char *value)
@@ -111,6 +114,7 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
     case OPT_GPUS: good = number(value, 0, MT_RLT_GPUS_MAX, &a->gpus); break;
     case OPT_MEMORY: good = number(value, 0, 1e15, &a->memory); break;
     case OPT_STORE: good = number(value, 1 << 20, 1e15, &a->store); break;
+    case OPT_JOB_MEMORY: good = number(value, 1 << 20, 1e15, &a->job); break;
     case OPT_SPILL_DIR: o->spill_dir = strcmp(value, "none") ? value : ""; break;
     case OPT_SPILL_BYTES: good = number(value, 1, 1e18, &a->spill); break;
     case OPT_IDLE: good = number(value, 1, 4096, &a->idle); break;
@@ -139,6 +143,7 @@ static void amounts_default(struct amounts *a)
     a->memory = machine * 0.8;
     a->store = machine * 0.3;
     a->spill = 0;
+    a->job = 0;
     a->idle = a->workers = a->blocked = 0;
 }
 
@@ -167,6 +172,7 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
         return mt_error(MT_EINVAL, 0, "options");
     }
     out->store_bytes = (uint64_t)a.store;
+    out->job_bytes = (uint64_t)a.job;
     out->spill_bytes = (uint64_t)a.spill;
     out->idle_workers_max = (uint32_t)a.idle;
     out->workers_max = (uint32_t)a.workers;

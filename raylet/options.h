@@ -21,6 +21,7 @@ struct rlt_options {
     uint32_t    blocked_max; /* 0: the default */
     uint32_t    workers_max;
     uint64_t    store_bytes;
+    uint64_t    job_bytes; /* of it for one job; 0: no limit of its own */
     const char *spill_dir;   /* "": nothing goes to disk */
     uint64_t    spill_bytes; /* most there; 0: what the disk has */
     uint32_t    resource_count;

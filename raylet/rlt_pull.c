@@ -94,8 +94,8 @@ static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, s
         MT_TRY(sh_spill_serve(p->sh, ref, held));
         st = os_local_pin(local, held, out_data);
     }
-    if (st.code == 0 && p->served.count < SERVED_MAX)
-        (void)mt_map_put_num(&p->served, ref->id, (uint64_t)ref->owner_node << 32 | ref->job).code; /* else copies go by age */
+    if (st.code == 0 && p->served.count < SERVED_MAX) /* without memory its copies go by age */
+        (void)mt_map_put_num(&p->served, ref->id, (uint64_t)ref->owner_node << 32 | ref->job).code;
     return st.code == MT_ENOENT ? mt_error(MT_EOBJ_LOST, 0, "its segment is gone") : st;
 }
 
@@ -310,6 +310,8 @@ static void pull_done(struct os_fetch *fetch, mt_status st)
         place_give_back(pull);
         pull_failed(pull, st, NULL);
     } else {
+        pull->place.is_summed = fetch->pull.head.flags & OS_WIRE_SUMMED;
+        pull->place.sum = fetch->pull.head.value_sum;
         os_client_publish(&pull->local->client, pull->place, pull->data, pull->ref.id, pull->ref.owner_node, pull->ref.size,
                           pull->ref.type, &here);
         st = os_store_copy_add(sh_store_of(p->sh), &here);

@@ -454,6 +454,7 @@ out:
     sh_stacks_stop(sh);
     sh_outputs_stop(sh);
     sh_envs_stop(sh); /* nobody runs in their folders any more */
+    sh_quotas_stop(sh);
     sh_store_stop(sh);
     sh_events_stop(sh);
     sh_memory_fini(sh);

@@ -266,6 +266,11 @@ static void serve_room(struct sh_spill *s)
         struct spill_waiter *w = mt_container_of(link, struct spill_waiter, in_room);
         char                 full[OS_TEXT_SIZE] = "", text[OS_TEXT_SIZE * 2];
         mt_status            st = sh_store_want_now(s->sh, w->conn, w->request, w->size, full);
+        if (st.code == MT_ESTORE_FULL && st.sys == EDQUOT && sh_conn_find(s->sh, w->conn)) {
+            sh_quota_wait(s->sh, sh_conn_find(s->sh, w->conn), w->request, w->size, full); /* others may pass it */
+            waiter_end(s, w);
+            continue;
+        }
         if (st.code == MT_ESTORE_FULL && !is_over(s, w->since_ms))
             return;
         if (st.code == MT_ESTORE_FULL) {

@@ -16,6 +16,7 @@
 #include "objectstore/os_local.h"
 #include "objectstore/os_memory.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -210,7 +211,7 @@ mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t s
     headroom(sh->store, &room);
     st = os_local_alloc(local, size, &room, place, data, text, &sh->store->actions);
     carry_out(sh->store);
-    for (bool any = true; st.code == MT_ESTORE_FULL && any;) {
+    for (bool any = true; st.code == MT_ESTORE_FULL && st.sys != EDQUOT && any;) {
         any = shed(sh->store, size);
         headroom(sh->store, &room);
         st = os_local_alloc(local, size, &room, place, data, text, &sh->store->actions);
@@ -262,7 +263,7 @@ static mt_status find_room(struct sh_store *s, uint64_t process, uint64_t size, 
     room.kept = sh_spill_kept(s->sh);
     st = os_store_want(s->store, process, size, &room, grant, text, &s->actions);
     carry_out(s);
-    for (bool any = true; st.code == MT_ESTORE_FULL && any;) {
+    for (bool any = true; st.code == MT_ESTORE_FULL && st.sys != EDQUOT && any;) {
         any = shed(s, size);
         headroom(s, &room);
         room.kept = sh_spill_kept(s->sh);
@@ -303,12 +304,23 @@ static bool could_ever_fit(const struct sh_store *s, uint64_t size)
     return size <= stats.bytes_allowed;
 }
 
-static void want(struct sh_store *s, struct sh_conn *c, mt_id id, uint64_t size)
+void sh_store_ask_back(struct sh *sh, uint32_t job)
 {
+    if (os_store_job_ask_back(sh->store->store, job, &sh->store->actions).code == 0)
+        carry_out(sh->store);
+}
+
+void sh_store_want(struct sh *sh, struct sh_conn *c, mt_id id, uint64_t size)
+{
+    struct sh_store *s = sh->store;
     char      text[OS_TEXT_SIZE] = "";
     mt_status st = mt_error(MT_ESTORE_FULL, 0, "others wait for room already");
     if (!sh_spill_is_awaited(s->sh) || !could_ever_fit(s, size))
         st = sh_store_want_now(s->sh, c->conn, id, size, text);
+    if (st.code == MT_ESTORE_FULL && st.sys == EDQUOT) {
+        sh_quota_wait(sh, c, id, size, text);
+        return;
+    }
     if (st.code == MT_ESTORE_FULL && could_ever_fit(s, size) && sh_spill_wait(s->sh, c->conn, id, size))
         return;
     if (st.code)
@@ -394,7 +406,7 @@ bool sh_store_record(struct sh *sh, const struct rlt_event *e)
         return true;
     memcpy(&segment, e->payload, sizeof segment);
     if (e->record.kind == CTL_SEGMENT_WANT)
-        want(s, c, e->record.id, segment.size);
+        sh_store_want(sh, c, e->record.id, segment.size);
     else if (e->record.kind == CTL_SEGMENT_MAP)
         map(s, c, e->record.id, segment.segment);
     else if (os_store_segment_back(s->store, c->process, segment.segment).code == 0)
@@ -431,6 +443,7 @@ void sh_store_goodbye(struct sh_conn *c)
     sh_spill_owner_gone(c->sh, c->process, 0);
     sh_pulls_owner_gone(c->sh, c->process, 0);
     sh_spill_conn_gone(c->sh, c->conn);
+    sh_quota_conn_gone(c->sh, c->conn);
     c->process = 0;
     sweep(s);
 }
@@ -471,7 +484,7 @@ void sh_store_told(struct sh *sh, const struct rlt_action *a)
 
 mt_status sh_store_start(struct sh *sh)
 {
-    struct os_store_config config = {.bytes_max = sh->options.store_bytes};
+    struct os_store_config config = {.bytes_max = sh->options.store_bytes, .job_bytes_max = sh->options.job_bytes};
     struct sh_store       *s = calloc(1, sizeof *s);
     mt_status              st;
     if (!s)

@@ -168,7 +168,7 @@ mt_status sh_tell_node(struct sh *sh, struct sh_page *page)
     struct os_stats  store;
     struct rlt_stats stats;
     uint64_t         events = 0, lost = 0;
-    char             cells[7][24];
+    char             cells[8][24];
     os_store_stats(sh_store_of(sh), &store);
     rlt_stats(sh->core, &stats);
     for (size_t i = 0; i < sh->rings.count; i++) {
@@ -178,9 +178,9 @@ mt_status sh_tell_node(struct sh *sh, struct sh_page *page)
         lost += begun < ring->capacity ? 0 : begun - ring->capacity;
     }
     const uint64_t values[] = {sh->node, store.bytes_reserved - store.bytes_warm, store.bytes_max, store.segments, stats.workers,
-                               events, lost};
+                               events, lost, sh->options.job_bytes};
     const char    *row[LANE_LOOK_COLUMNS] = {0};
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {
         snprintf(cells[i], sizeof cells[i], "%" PRIu64, values[i]);
         row[i] = cells[i];
     }

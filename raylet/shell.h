@@ -127,6 +127,7 @@ struct sh {
     struct sh_envs     *envs;  /* NULL until the first */
     mt_map              jobs; /* number -> sh_job */
     mt_map              hashes; /* job -> uint8_t[32]: of programs that are sent */
+    struct sh_quotas   *quotas; /* NULL until a job has had its quota */
     struct sh_program_upload *uploads; /* that are under way */
     uint64_t            next_job;
     char                job_folder[256]; /* "" until the first job */
@@ -278,6 +279,14 @@ mt_status sh_store_want_now(struct sh *sh, uint64_t conn, mt_id request, uint64_
 uint32_t sh_store_victims(struct sh *sh, uint64_t bytes, struct lane_ref *out, uint32_t max);
 void sh_store_segment_close(const struct os_action *close);
 void sh_store_jobs_settle(struct sh *sh); /* ends jobs that had to wait for a thread of the disk */
+
+void sh_store_want(struct sh *sh, struct sh_conn *c, mt_id id, uint64_t size);
+void sh_store_ask_back(struct sh *sh, uint32_t job); /* whatever is empty of a job's segments */
+
+/* rlt_quota.c: wants of jobs that have their quota */
+void sh_quota_wait(struct sh *sh, struct sh_conn *c, mt_id request, uint64_t size, const char *text);
+void sh_quota_conn_gone(struct sh *sh, uint64_t conn);
+void sh_quotas_stop(struct sh *sh);
 
 /* rlt_spill.c, rlt_restore.c */
 MT_MUST_USE mt_status sh_spill_start(struct sh *sh);

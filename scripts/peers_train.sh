@@ -4,8 +4,9 @@
 # peers_train.sh - all-reduce of Manta beside Open MPI's and torch's gloo, and its models beside torch's, on this machine, in
 # one run; `peers.sh --train` calls it.
 #
-# Open MPI comes from Debian (openmpi-bin, libopenmpi-dev; installed here where we are root), torch from PyPI (the CPU wheel,
-# in build/peers/train). A peer that can't be had is named, and left out. Two processes each, one a core.
+# Open MPI comes from Debian (openmpi-bin, libopenmpi-dev; installed here where we are root), torch as CPU wheel from its own
+# index, else as PyPI has it (with 4 GB of CUDA), in build/peers/train. A peer that can't be had is named and left out. Two
+# processes each, one a core.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,8 +29,8 @@ have_mpi() {
 have_torch() {
     "$venv/bin/python" -c 'import torch.distributed' 2>/dev/null && return 0
     python3 -m venv "$venv" &&
-        "$venv/bin/pip" install --quiet --no-input --index-url https://download.pytorch.org/whl/cpu torch ||
-        "$venv/bin/pip" install --quiet --no-input torch
+        "$venv/bin/pip" install --quiet --no-input --index-url https://download.pytorch.org/whl/cpu torch numpy ||
+        "$venv/bin/pip" install --quiet --no-input torch numpy
 }
 
 {

@@ -6,15 +6,16 @@
  *
  * Thread: the operator's.
  */
-#include "sgd/cnn.h"
 #include "sgd/manta_sgd.h"
+#include "sgd/cnn.h"
+#include "sgd/gpt2.h"
 #include "sgd/mlp.h"
 #include "sgd/sampler.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVALUATE_BATCH = 256 };
+enum { EVALUATE_BATCH = 256, GPT2_CONTEXT = 256 };
 
 struct builtin {
     struct sgd_model *model;
@@ -22,6 +23,7 @@ struct builtin {
     int               classes;
 };
 
+typedef manta_status data_fn(manta_sgd *t, manta_data_info *out);
 typedef manta_status make_fn(manta_sgd *t, const manta_data_info *data, const struct k_ops *ops,
                              struct sgd_model **out_model);
 
@@ -73,7 +75,7 @@ static manta_status params_name(manta_sgd *t, struct builtin *b)
     return MANTA_OK;
 }
 
-static manta_status setup(manta_sgd *t, void **self, make_fn *make)
+static manta_status setup(manta_sgd *t, void **self, data_fn *data_name, make_fn *make)
 {
     struct builtin     *b = *self = manta_sgd_alloc(t, sizeof *b);
     const struct k_ops *ops;
@@ -81,7 +83,7 @@ static manta_status setup(manta_sgd *t, void **self, make_fn *make)
     if (!b)
         return MANTA_ENOMEM;
     mt_status    st = k_ops_choose(&(struct k_config){.kind = K_CPU}, &ops);
-    manta_status code = st.code ? fail(t, st) : pictures(t, &data);
+    manta_status code = st.code ? fail(t, st) : data_name(t, &data);
     if (code == MANTA_OK)
         code = make(t, &data, ops, &b->model);
     return code == MANTA_OK ? params_name(t, b) : code;
@@ -136,14 +138,14 @@ static void teardown(manta_sgd *t, void *self)
         b->model->ops->free(b->model);
 }
 
-#define BUILTIN(name)                                                                                          \
+#define BUILTIN(name, data_name, validate_max)                                                                 \
     static manta_status setup_##name(manta_sgd *t, void **self)                                                \
     {                                                                                                          \
-        return setup(t, self, make_##name);                                                                    \
+        return setup(t, self, data_name, make_##name);                                                         \
     }                                                                                                          \
     MANTA_OPERATOR(name, .setup = setup_##name, .init = init, .train_batch = train_batch,                      \
                    .validate_batch = validate_batch, .teardown = teardown, .sets_gradients = true,             \
-                   .validate_batch_max = EVALUATE_BATCH)
+                   .validate_batch_max = validate_max)
 
 /* ---- mlp ---- */
 
@@ -174,7 +176,7 @@ static manta_status make_mlp(manta_sgd *t, const manta_data_info *data, const st
     mt_status st = sgd_mlp_new(&config, out_model);
     return st.code ? fail(t, st) : MANTA_OK;
 }
-BUILTIN(mlp);
+BUILTIN(mlp, pictures, EVALUATE_BATCH);
 
 /* ---- cnn ---- */
 
@@ -184,13 +186,50 @@ static manta_status make_cnn(manta_sgd *t, const manta_data_info *data, const st
     uint32_t side = 1;
     while ((int64_t)side * side < data->record)
         side++;
-    if ((int64_t)side * side != data->record)
-        return manta_sgd_fail(t, MANTA_EINVAL, "cnn: records of %lld bytes are no square pictures", (long long)data->record);
     float                 dropout = (float)manta_sgd_conf_f64(t, "dropout", 0);
-    struct sgd_cnn_config config = {.ops = ops, .height = side, .width = side, .dropout = {dropout, dropout},
+    struct sgd_cnn_config config = {.ops = ops, .height = side, .width = side, .outputs = (uint32_t)data->classes,
                                     .dense = (uint32_t)manta_sgd_conf_i64(t, "dense", 128),
-                                    .outputs = (uint32_t)data->classes, .batch_max = (uint32_t)manta_sgd_batch_max(t)};
-    mt_status             st = sgd_cnn_new(&config, out_model);
+                                    .dropout = {dropout, dropout},
+                                    .batch_max = (uint32_t)manta_sgd_batch_max(t)};
+    if ((int64_t)side * side != data->record)
+        return manta_sgd_fail(t, MANTA_EINVAL, "cnn: pictures of %lld bytes are not square", (long long)data->record);
+    mt_status st = sgd_cnn_new(&config, out_model);
     return st.code ? fail(t, st) : MANTA_OK;
 }
-BUILTIN(cnn);
+BUILTIN(cnn, pictures, EVALUATE_BATCH);
+
+/* ---- gpt2 ---- */
+
+static manta_status text(manta_sgd *t, manta_data_info *out)
+{
+    const char     *path = manta_sgd_conf_str(t, "data", NULL);
+    int64_t         context = manta_sgd_conf_i64(t, "context", GPT2_CONTEXT);
+    manta_data_opts opts = {.format = MANTA_TOKENS, .record = context, .shuffle = true};
+    manta_status    code = manta_sgd_data(t, path, &opts);
+    opts.validate = true;
+    opts.shuffle = false;
+    if (code == MANTA_OK)
+        code = manta_sgd_data(t, path, &opts);
+    if (code == MANTA_OK)
+        (void)manta_sgd_data_info(t, false, out);
+    return code;
+}
+
+static manta_status make_gpt2(manta_sgd *t, const manta_data_info *data, const struct k_ops *ops,
+                              struct sgd_model **out_model)
+{
+    uint32_t context = (uint32_t)manta_sgd_conf_i64(t, "context", GPT2_CONTEXT);
+    uint32_t token_bytes = (uint32_t)(data->record / (context + 1));
+    struct sgd_gpt2_config config = {.ops = ops,
+                                     .shape = {.layers = (uint32_t)manta_sgd_conf_i64(t, "layers", 6),
+                                               .width = (uint32_t)manta_sgd_conf_i64(t, "width", 256),
+                                               .heads = (uint32_t)manta_sgd_conf_i64(t, "heads", 8),
+                                               .context = context,
+                                               .vocabulary = (uint32_t)manta_sgd_conf_i64(t, "vocabulary",
+                                                                                          token_bytes == 1 ? 256 : 50257)},
+                                     .token_bytes = token_bytes,
+                                     .batch_max = (uint32_t)manta_sgd_batch_max(t)};
+    mt_status st = sgd_gpt2_new(&config, out_model);
+    return st.code ? fail(t, st) : MANTA_OK;
+}
+BUILTIN(gpt2, text, 0);

@@ -13,6 +13,7 @@ enum {
     STREAM_BYTES = 8 * 1024 * 1024, /* what is larger is written past the caches */
     PAIR_BYTES = 1024 * 1024,       /* what is smaller stays in the second cache: no need to overlap reads from memory */
     CHUNK_BYTES_MIN = 16 * 1024,
+    HEAP_BYTES_MIN = 8 * 1024, /* what is smaller goes by mail, wherever it lies: one wait instead of two */
 };
 
 /* A call while it runs. */
@@ -43,6 +44,62 @@ static void copy(const struct run *r, void *to, const void *from, size_t size)
         coll_copy(r->g->loops, to, from, size, r->is_stream);
 }
 
+/* Slice of a chunk that a member reduces for all: whole lines. */
+static size_t slice_begin(const struct run *r, size_t count, uint32_t rank)
+{
+    size_t line = 64 / r->size, lines = (count + line - 1) / line;
+    size_t begin = lines * rank / r->g->members * line;
+    return begin < count ? begin : count;
+}
+
+/* ---- in place: all buffers of a sum lie in the heap ---- */
+
+/* How many members have both buffers of this call in the heap. */
+static uint32_t heap_members(const struct run *r)
+{
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < r->g->members; rank++) {
+        const struct coll_mail *mail = coll_mail_of(r->g, rank, r->g->sequence);
+        count += mail->in_at && mail->out_at;
+    }
+    return count;
+}
+
+static bool is_mine_in_heap(const struct run *r)
+{
+    return coll_heap_offset(r->g, r->call->in, r->part, r->call->type) &&
+           coll_heap_offset(r->g, r->call->out, r->part, r->call->type);
+}
+
+/* Each member reduces its slice of all inputs and writes it into all outputs. The second arrival says that this is done;
+ * after it nobody touches another's buffers. */
+static mt_status run_in_heap(struct run *r)
+{
+    struct coll_shm *g = r->g;
+    const void      *in[MT_GROUP_MEMBERS_MAX];
+    char            *out[MT_GROUP_MEMBERS_MAX], *base = (char *)g->shared;
+    size_t begin = slice_begin(r, r->call->count, g->rank), end = slice_begin(r, r->call->count, g->rank + 1);
+    size_t block = MT_COLL_CHUNK_BYTES / 4 / r->size;
+    struct coll_call barrier = {.kind = COLL_BARRIER};
+
+    for (uint32_t rank = 0; rank < g->members; rank++) {
+        const struct coll_mail *mail = coll_mail_of(g, rank, g->sequence);
+        in[rank] = base + mail->in_at + begin * r->size;
+        out[rank] = base + mail->out_at + begin * r->size;
+    }
+    for (size_t at = begin, n; at < end; at += n) {
+        char *first = r->is_stream ? coll_ring_of(g, g->rank, g->chunks) : out[g->rank];
+        n = end - at < block ? end - at : block;
+        coll_reduce(g->loops, r->call->type, r->call->op, in, g->members, n, first, false, NULL);
+        for (uint32_t rank = 0; rank < g->members; rank++) {
+            copy(r, out[rank], first, n * r->size);
+            out[rank] += n * r->size;
+            in[rank] = (const char *)in[rank] + n * r->size;
+        }
+    }
+    return coll_arrive(g, &barrier, NULL, 0);
+}
+
 /* ---- small: everything by mail ---- */
 
 /* The bodies of all members' mails, `offset` bytes in. */
@@ -58,8 +115,14 @@ static mt_status run_small(struct run *r)
     struct coll_shm        *g = r->g;
     const void             *in[MT_GROUP_MEMBERS_MAX];
     bool is_giver = call->kind != COLL_BROADCAST || g->rank == call->root;
+    bool may_skip = call->kind == COLL_ALL_REDUCE && r->whole >= HEAP_BYTES_MIN;
 
-    MT_TRY(coll_arrive(g, call, call->in, is_giver ? r->whole : 0));
+    /* Who has both buffers in the heap hopes that all have, and sends no data; where not all do, it comes after. */
+    MT_TRY(coll_arrive(g, call, call->in, is_giver && !(may_skip && is_mine_in_heap(r)) ? r->whole : 0));
+    if (may_skip && heap_members(r) == g->members)
+        return run_in_heap(r);
+    if (may_skip && heap_members(r) > 0)
+        MT_TRY(coll_arrive(g, call, call->in, r->whole));
     bodies(r, call->kind == COLL_REDUCE_SCATTER || call->kind == COLL_ALL_TO_ALL ? part_at(r, g->rank) : 0, in);
     switch (call->kind) {
     case COLL_REDUCE:
@@ -160,14 +223,6 @@ static void take(struct run *r, uint32_t i)
     }
 }
 
-/* Slice of a chunk that a member reduces for all: whole lines. */
-static size_t slice_begin(const struct run *r, size_t count, uint32_t rank)
-{
-    size_t line = 64 / r->size, lines = (count + line - 1) / line;
-    size_t begin = lines * rank / r->g->members * line;
-    return begin < count ? begin : count;
-}
-
 /* Three members and more: each reduces its slice of chunk `i` into the results ring; the others copy it from there. */
 static mt_status reduce_slice(struct run *r, uint32_t i)
 {
@@ -254,47 +309,6 @@ static mt_status run_large(struct run *r)
     return st;
 }
 
-/* ---- in place: all buffers of a sum lie in the heap ---- */
-
-static bool is_in_heap(const struct run *r)
-{
-    for (uint32_t rank = 0; rank < r->g->members; rank++) {
-        const struct coll_mail *mail = coll_mail_of(r->g, rank, r->g->sequence);
-        if (!mail->in_at || !mail->out_at)
-            return false;
-    }
-    return true;
-}
-
-/* Each member reduces its slice of all inputs and writes it into all outputs. The second arrival says that this is done;
- * after it nobody touches another's buffers. */
-static mt_status run_in_heap(struct run *r)
-{
-    struct coll_shm *g = r->g;
-    const void      *in[MT_GROUP_MEMBERS_MAX];
-    char            *out[MT_GROUP_MEMBERS_MAX], *base = (char *)g->shared;
-    size_t begin = slice_begin(r, r->call->count, g->rank), end = slice_begin(r, r->call->count, g->rank + 1);
-    size_t block = MT_COLL_CHUNK_BYTES / 4 / r->size;
-    struct coll_call barrier = {.kind = COLL_BARRIER};
-
-    for (uint32_t rank = 0; rank < g->members; rank++) {
-        const struct coll_mail *mail = coll_mail_of(g, rank, g->sequence);
-        in[rank] = base + mail->in_at + begin * r->size;
-        out[rank] = base + mail->out_at + begin * r->size;
-    }
-    for (size_t at = begin, n; at < end; at += n) {
-        char *scratch = coll_ring_of(g, g->rank, g->chunks);
-        n = end - at < block ? end - at : block;
-        coll_reduce(g->loops, r->call->type, r->call->op, in, g->members, n, scratch, false, NULL);
-        for (uint32_t rank = 0; rank < g->members; rank++) {
-            coll_copy(g->loops, out[rank], scratch, n * r->size, r->is_stream);
-            out[rank] += n * r->size;
-            in[rank] = (const char *)in[rank] + n * r->size;
-        }
-    }
-    return coll_arrive(g, &barrier, NULL, 0);
-}
-
 /* ---- any call ---- */
 
 static void alone(const struct run *r)
@@ -321,5 +335,5 @@ mt_status coll_shm_run(struct coll_shm *g, const struct coll_call *call)
     if (r.whole <= MT_COLL_MAIL_BYTES && r.whole * (g->members - 1) <= MT_COLL_MAIL_BYTES)
         return run_small(&r);
     MT_TRY(coll_arrive(g, call, NULL, 0));
-    return call->kind == COLL_ALL_REDUCE && is_in_heap(&r) ? run_in_heap(&r) : run_large(&r);
+    return call->kind == COLL_ALL_REDUCE && heap_members(&r) == g->members ? run_in_heap(&r) : run_large(&r);
 }

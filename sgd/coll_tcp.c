@@ -117,7 +117,7 @@ mt_status coll_tcp_alive(struct coll_tcp *g)
 
 /* ---- moving bytes ---- */
 
-static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_any, bool *is_done)
+static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_any, bool *is_sent, bool *is_received)
 {
     int    fd = g->peers[f->peer].fds[COLL_DATA];
     size_t moved = 0, out_total = f->out_size[0] + f->out_size[1];
@@ -135,7 +135,8 @@ static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_
         f->in_done += moved;
         *moved_any = *moved_any || moved;
     }
-    *is_done = *is_done && f->out_done == out_total && f->in_done == f->in_size;
+    *is_sent = *is_sent && f->out_done == out_total;
+    *is_received = *is_received && f->in_done == f->in_size;
     return mt_ok();
 }
 
@@ -170,19 +171,14 @@ static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, u
     return coll_tcp_alive(g);
 }
 
-mt_status coll_tcp_move(struct coll_tcp *g, struct coll_flow *flows, uint32_t count)
-{
-    return count ? coll_tcp_move_until(g, flows, count, NULL) : mt_ok();
-}
-
-mt_status coll_tcp_move_until(struct coll_tcp *g, struct coll_flow *flows, uint32_t count, const struct coll_flow *first)
+static mt_status flows_run(struct coll_tcp *g, struct coll_flow *flows, uint32_t count, bool is_in_only)
 {
     uint64_t until = 0;
     for (uint32_t looks = 0;; looks++) {
-        bool moved = false, is_done = true;
+        bool moved = false, is_sent = true, is_received = true;
         for (uint32_t i = 0; i < count; i++)
-            MT_TRY(flow_step(g, &flows[i], &moved, &is_done));
-        if (is_done || (first && first->in_done == first->in_size))
+            MT_TRY(flow_step(g, &flows[i], &moved, &is_sent, &is_received));
+        if (is_received && (is_sent || is_in_only))
             return mt_ok();
         if (moved) {
             looks = 0;
@@ -194,6 +190,16 @@ mt_status coll_tcp_move_until(struct coll_tcp *g, struct coll_flow *flows, uint3
             MT_TRY(flows_wait(g, flows, count, until));
         }
     }
+}
+
+mt_status coll_tcp_move(struct coll_tcp *g, struct coll_flow *flows, uint32_t count)
+{
+    return flows_run(g, flows, count, false);
+}
+
+mt_status coll_tcp_move_in(struct coll_tcp *g, struct coll_flow *flows, uint32_t count)
+{
+    return flows_run(g, flows, count, true);
 }
 
 /* ---- joining ---- */

@@ -102,49 +102,37 @@ static const char *part_of(const struct run *r, uint32_t m, size_t *out_count)
     return in + slice_begin(r, m) * r->size;
 }
 
-/* Elements of chunk i of a part that has `count`. */
-static size_t chunk_count(size_t count, size_t i, size_t chunk)
-{
-    return i * chunk >= count ? 0 : count - i * chunk < chunk ? count - i * chunk : chunk;
-}
-
-/* Every member gets the others' chunk i of its own part and reduces it into `out`, in the order of ranks. */
-static mt_status reduce_chunk(struct run *r, size_t i, size_t chunk, char *out)
+/* Every member gets the others' input for its own part, chunk by chunk, and reduces it into `out` in the order of ranks. What
+ * it sends them of theirs runs ahead as fast as they take it. */
+static mt_status reduce_parts(struct run *r, char *out)
 {
     struct coll_tcp *g = r->g;
     const void      *in[MT_GROUP_MEMBERS_MAX];
     struct coll_flow flows[MT_GROUP_MEMBERS_MAX];
-    uint32_t         count = 0;
-    size_t           offset = i * chunk * r->size, mine, theirs;
-    const char      *own = part_of(r, g->config.rank, &mine);
+    uint32_t         count = 0, me = g->config.rank;
+    size_t           chunk = MT_COLL_CHUNK_BYTES / r->size, mine, theirs;
+    const char      *own = part_of(r, me, &mine);
 
-    mine = chunk_count(mine, i, chunk);
     for (uint32_t m = 0; m < g->config.members; m++) {
-        in[m] = m == g->config.rank ? own + offset : g->scratch + (size_t)m * MT_COLL_CHUNK_BYTES;
-        if (m == g->config.rank)
+        in[m] = g->scratch + (size_t)m * MT_COLL_CHUNK_BYTES;
+        if (m == me)
             continue;
         flows[count] = flow_to(m);
-        flows[count].out[0] = part_of(r, m, &theirs) + offset;
-        flows[count].out_size[0] = chunk_count(theirs, i, chunk) * r->size;
-        flows[count].in = (void *)(uintptr_t)in[m], flows[count].in_size = mine * r->size;
-        count++;
+        flows[count].out[0] = part_of(r, m, &theirs);
+        flows[count++].out_size[0] = theirs * r->size;
     }
-    MT_TRY(coll_tcp_move(g, flows, count));
-    if (mine)
-        coll_reduce(g->loops, r->call->type, r->call->op, in, g->config.members, mine, out + offset, false, NULL);
-    return mt_ok();
-}
-
-static mt_status reduce_parts(struct run *r, char *out)
-{
-    size_t chunk = MT_COLL_CHUNK_BYTES / r->size, longest = 0, count;
-    for (uint32_t m = 0; m < r->g->config.members; m++) {
-        (void)part_of(r, m, &count);
-        longest = count > longest ? count : longest;
+    for (size_t at = 0; at < mine; at += chunk) {
+        size_t n = mine - at < chunk ? mine - at : chunk;
+        for (uint32_t i = 0; i < count; i++) {
+            flows[i].in = (void *)(uintptr_t)in[flows[i].peer];
+            flows[i].in_size = n * r->size;
+            flows[i].in_done = 0;
+        }
+        MT_TRY(coll_tcp_move_in(g, flows, count));
+        in[me] = own + at * r->size;
+        coll_reduce(g->loops, r->call->type, r->call->op, in, g->config.members, n, out + at * r->size, false, NULL);
     }
-    for (size_t i = 0; i * chunk < longest; i++)
-        MT_TRY(reduce_chunk(r, i, chunk, out));
-    return mt_ok();
+    return coll_tcp_move(g, flows, count);
 }
 
 static mt_status gather_slices(struct run *r)
@@ -289,7 +277,7 @@ mt_status coll_tcp_exchange(struct coll_tcp *g, const struct coll_message *send,
     if (receive->peer < g->config.members) {
         struct coll_flow *here = &flows[count++];
         *here = (struct coll_flow){.peer = receive->peer, .in = &in, .in_size = sizeof in};
-        MT_TRY(coll_tcp_move_until(g, flows, count, here));
+        MT_TRY(coll_tcp_move_in(g, flows, count));
         if (in.type != (uint8_t)receive->type || in.count != receive->count)
             return other_message(g, &in, receive);
         here->in = receive->data, here->in_size = receive->count * coll_type_size(receive->type), here->in_done = 0;

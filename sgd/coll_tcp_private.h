@@ -20,9 +20,8 @@ struct coll_flow {
 
 /* Moves all of them at the same time; returns when all are done. */
 MT_MUST_USE mt_status coll_tcp_move(struct coll_tcp *g, struct coll_flow *flows, uint32_t count);
-/* The same, but returns as soon as what `first` receives is there. */
-MT_MUST_USE mt_status coll_tcp_move_until(struct coll_tcp *g, struct coll_flow *flows, uint32_t count,
-                                          const struct coll_flow *first);
+/* The same, but returns as soon as all that they receive is there; what they send goes on with the next call. */
+MT_MUST_USE mt_status coll_tcp_move_in(struct coll_tcp *g, struct coll_flow *flows, uint32_t count);
 /* OK while the generation lives. */
 MT_MUST_USE mt_status coll_tcp_alive(struct coll_tcp *g);
 /* Ends the generation and tells everybody; the second with the text as it stands, for members that disagree. */

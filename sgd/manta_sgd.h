@@ -92,12 +92,14 @@ MANTA_API const char *manta_sgd_conf_str(manta_sgd *t, const char *name, const c
 MANTA_API manta_status manta_sgd_param(manta_sgd *t, const char *name, int type, int ndim, const int64_t *shape,
                                        float **value, float **gradient);
 
-enum { MANTA_RECORDS, MANTA_IDX };
+enum { MANTA_RECORDS, MANTA_IDX, MANTA_TOKENS };
 
 typedef struct manta_data_opts {
     int     format;   /* MANTA_RECORDS: a file of records of one size. MANTA_IDX: a folder with the four files of MNIST; NULL as
-                         path: Fashion-MNIST where Debian's package dataset-fashion-mnist puts it */
-    int64_t record;   /* MANTA_RECORDS: bytes of one; may not be 0 */
+                         path: Fashion-MNIST where Debian's package dataset-fashion-mnist puts it. MANTA_TOKENS: a text (each
+                         byte a token) or a token file of llm.c, the last tenth of it to validate with; NULL as path: the text
+                         of Debian's package bible-kjv-text. A record is a window of tokens, and the one after it */
+    int64_t record;   /* MANTA_RECORDS: bytes of one; MANTA_TOKENS: tokens of a window; may not be 0 */
     int64_t skip;     /* MANTA_RECORDS: bytes before the first one */
     bool    shuffle;  /* each epoch in an order of its own, by the run's seed; else as they stand there */
     bool    validate; /* it is what validate_batch gets */
@@ -253,6 +255,8 @@ typedef struct manta_sgd_result {
  * package), hidden (widths: "256" or "256,128"), classes. With the defaults, 5 epochs of it give an accuracy of about 0.888.
  * "cnn", a convolutional network (conv 32 and 64 of 3x3, max 2x2, a dense layer, the classes) for square pictures; config:
  * data and classes as for mlp, dense (128), dropout (0; rate before each of the last two layers). One epoch gives 0.887.
+ * "gpt2", a language model; config: data (a text or token file; default the text of Debian's package bible-kjv-text), context,
+ * layers, width, heads, vocabulary.
  *
  * EINVAL: an option out of range, no such operator, or checkpoints of another model or seed; ENOENT: no data, or no folder for
  * storage; ECORRUPT: damaged data; EEXIST: another driver trains under this name; EWORKER_DIED: more deaths than

@@ -5,6 +5,7 @@
  * Owns: the operator's sources. Thread: the operator's.
  */
 #include "sgd/operator.h"
+#include "sgd/tokens.h"
 
 #include <string.h>
 
@@ -41,6 +42,23 @@ static mt_status idx_load(manta_sgd *t, const char *folder, int which, struct sg
     return t->lent ? lent_take(t, which, source) : sgd_dataset_load_fashion(folder, which == 0, &source->set);
 }
 
+static mt_status tokens_load(manta_sgd *t, const char *path, int which, uint32_t context, struct sgd_source *source)
+{
+    struct sgd_tokens tokens;
+    source->is_lent = true;
+    if (t->lent)
+        return lent_take(t, which, source);
+    MT_TRY(sgd_tokens_load(path, &tokens));
+    mt_status st = sgd_dataset_windows(&tokens, context, which == 0, &source->set);
+    sgd_tokens_fini(&tokens);
+    return st;
+}
+
+static const char *default_path(int format)
+{
+    return format == MANTA_IDX ? SGD_FASHION_MNIST_DIR : SGD_BIBLE_PATH;
+}
+
 manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opts *opts)
 {
     int                which = opts->validate ? 1 : 0;
@@ -49,17 +67,19 @@ manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opt
 
     if (!t->is_in_setup || source->is_there)
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: name it in setup, and once", path ? path : "");
-    if (!path && opts->format != MANTA_IDX)
+    if (!path && opts->format == MANTA_RECORDS)
         return manta_sgd_fail(t, MANTA_EINVAL, "data: no path");
-    if (opts->format == MANTA_RECORDS && (opts->record <= 0 || opts->skip < 0))
-        return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: records of %lld bytes after %lld others", path,
+    if (opts->format != MANTA_IDX && (opts->record <= 0 || opts->record > UINT32_MAX || opts->skip < 0))
+        return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: records of %lld after %lld others", path ? path : "",
                               (long long)opts->record, (long long)opts->skip);
     if (opts->format == MANTA_RECORDS)
         st = sgd_dataset_map(path, (uint64_t)opts->record, (uint64_t)opts->skip, &loaded.set);
     else if (opts->format == MANTA_IDX)
         st = idx_load(t, path, which, &loaded);
+    else if (opts->format == MANTA_TOKENS)
+        st = tokens_load(t, path, which, (uint32_t)opts->record, &loaded);
     if (st.code != 0)
-        return sgd_operator_fault(t, st, path ? path : opts->format == MANTA_IDX ? SGD_FASHION_MNIST_DIR : "");
+        return sgd_operator_fault(t, st, path ? path : default_path(opts->format));
     *source = loaded;
     return MANTA_OK;
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * optimizer.c - SGD with momentum, AdamW, schedules, and the length of a gradient.
+ * optimizer.c - SGD with momentum, AdamW, and schedules.
  *
  * Owns: nothing. Thread: any.
  */
 #include "sgd/optimizer.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- configuration ---- */
 
@@ -64,54 +63,7 @@ float sgd_optimizer_rate(const struct sgd_optimizer *o, uint64_t step, uint64_t 
     return (float)((double)o->rate * 0.5 * (1.0 + cos(part * 3.14159265358979323846)));
 }
 
-/* ---- guard ---- */
-
-enum { LANES = 16, BLOCK = 1024 };
-
-static double block_squares(const float *restrict x, size_t count)
-{
-    float lanes[LANES] = {0};
-    double sum = 0;
-    for (size_t i = 0; i + LANES <= count; i += LANES)
-        for (size_t l = 0; l < LANES; l++)
-            lanes[l] += x[i + l] * x[i + l];
-    for (size_t i = count / LANES * LANES; i < count; i++)
-        sum += (double)x[i] * (double)x[i];
-    for (size_t l = 0; l < LANES; l++)
-        sum += (double)lanes[l];
-    return sum;
-}
-
-double sgd_norm(const float *x, size_t count)
-{
-    double sum = 0;
-    for (size_t i = 0; i < count; i += BLOCK)
-        sum += block_squares(x + i, count - i < BLOCK ? count - i : BLOCK);
-    if (isfinite(sum))
-        return sqrt(sum);
-    sum = 0; /* squares of float32 may be too large for it: a double holds them all */
-    for (size_t i = 0; i < count; i++)
-        sum += (double)x[i] * (double)x[i];
-    return sqrt(sum);
-}
-
 /* ---- update ---- */
-
-/* m, v: running means of the gradient and of its square; both begin at 0, which `unbias` takes out. */
-static void adamw(const struct sgd_optimizer *o, float rate, uint64_t step, const float *restrict gradient, size_t count,
-                  float *restrict params, float *restrict m, float *restrict v)
-{
-    double t = (double)(step + 1);
-    float size = (float)((double)rate / (1.0 - pow((double)o->beta1, t)));
-    float unbias = (float)(1.0 / sqrt(1.0 - pow((double)o->beta2, t)));
-    float keep = 1.0f - rate * o->decay, b1 = o->beta1, b2 = o->beta2, epsilon = o->epsilon;
-    for (size_t i = 0; i < count; i++) {
-        float g = gradient[i];
-        m[i] = b1 * m[i] + (1.0f - b1) * g;
-        v[i] = b2 * v[i] + (1.0f - b2) * (g * g);
-        params[i] = keep * params[i] - size * m[i] / (sqrtf(v[i]) * unbias + epsilon);
-    }
-}
 
 mt_status sgd_optimizer_update(const struct sgd_optimizer *o, const struct k_ops *ops, float rate, uint64_t step,
                                const float *gradient, size_t count, float *params,
@@ -120,6 +72,7 @@ mt_status sgd_optimizer_update(const struct sgd_optimizer *o, const struct k_ops
     struct k_sgd update = {params, moments[0], gradient, count, rate, o->momentum, o->decay};
     if (o->kind == SGD_MOMENTUM)
         return ops->sgd_update(NULL, &update);
-    adamw(o, rate, step, gradient, count, params, moments[0], moments[1]);
-    return mt_ok();
+    struct k_adamw adamw = {params, moments[0], moments[1], gradient, count, step + 1, rate, o->beta1, o->beta2, o->epsilon,
+                            o->decay};
+    return ops->adamw_update(NULL, &adamw);
 }

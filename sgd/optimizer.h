@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * optimizer.h - from a gradient to new parameters: the update, the rate of a step, and the guard before it.
+ * optimizer.h - from a gradient to new parameters: the update, and the rate of a step.
  *
  * Pure functions over the caller's memory. Everything here is computed by each worker alike, from the same sum: so all of
  * them end with the same bits without a further message.
@@ -34,9 +34,6 @@ const char *sgd_optimizer_moment(const struct sgd_optimizer *optimizer, uint32_t
 
 /* The rate of the step after `step` completed ones. */
 float sgd_optimizer_rate(const struct sgd_optimizer *optimizer, uint64_t step, uint64_t steps_total, uint64_t epoch_steps);
-
-/* The length of a vector; not finite where an element is not. One fixed order of additions. */
-double sgd_norm(const float *x, size_t count);
 
 /* Parameters and moments after one more step; `step` counts the completed ones. EDEVICE. */
 MT_MUST_USE mt_status sgd_optimizer_update(const struct sgd_optimizer *optimizer, const struct k_ops *ops, float rate,

@@ -74,6 +74,15 @@ static mt_status fault(struct sgd_trainer *trainer, const char *what, double val
     return mt_error(MT_ETASK, 0, "train: loss or gradient is not finite, or too long");
 }
 
+/* The length of a gradient; not finite where an element is not. */
+static mt_status norm_of(const struct sgd_trainer *trainer, const float *gradient, double *out)
+{
+    double squares;
+    MT_TRY(trainer->config.ops->sum_squares(NULL, gradient, trainer->config.model->params.floats, &squares));
+    *out = sqrt(squares);
+    return mt_ok();
+}
+
 /* The gradient that the update takes: all of it, or shortened. */
 static mt_status guard(struct sgd_trainer *trainer, const float *sum, const struct sgd_result *result, const float **out)
 {
@@ -83,7 +92,8 @@ static mt_status guard(struct sgd_trainer *trainer, const float *sum, const stru
     *out = sum;
     if (!isfinite(result->loss))
         return fault(trainer, "the loss", (double)result->loss, 0);
-    double norm = sgd_norm(sum, floats);
+    double norm;
+    MT_TRY(norm_of(trainer, sum, &norm));
     if (!isfinite(norm))
         return fault(trainer, "the gradient", norm, 0);
     if (o->max_norm > 0 && norm > (double)o->max_norm)
@@ -106,7 +116,8 @@ static void culprit_find(struct sgd_trainer *trainer, const struct sgd_group *gr
     trainer->is_culprit = false;
     for (uint32_t v = first; v < last && !trainer->is_culprit; v++) {
         const float *slot = sgd_group_slot(group, v);
-        if (isfinite(slot[floats + SGD_METRIC_LOSS]) && isfinite(sgd_norm(slot, floats)))
+        double norm;
+        if (isfinite(slot[floats + SGD_METRIC_LOSS]) && norm_of(trainer, slot, &norm).code == 0 && isfinite(norm))
             continue;
         trainer->is_culprit = true;
         size_t used = strlen(trainer->fault);

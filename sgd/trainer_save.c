@@ -92,10 +92,10 @@ static mt_status differs(struct sgd_trainer *trainer, const struct sgd_checkpoin
     if (have)
         shape_print(found, sizeof found, have);
     if (have)
-        snprintf(trainer->fault, sizeof trainer->fault, "%s is of another model: %.90s is %s there and %s here",
+        snprintf(trainer->fault, sizeof trainer->fault, "%s is of another model: %.60s is %.40s there and %.40s here",
                  checkpoint->name, want->name, found, wanted);
     else
-        snprintf(trainer->fault, sizeof trainer->fault, "%s is of another model: it has no %.100s %s", checkpoint->name,
+        snprintf(trainer->fault, sizeof trainer->fault, "%s is of another model: it has no %.90s %.40s", checkpoint->name,
                  want->name, wanted);
     return mt_error(MT_EINVAL, 0, "resume: the checkpoint is of another model");
 }

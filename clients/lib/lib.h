@@ -117,7 +117,9 @@ struct lib {
     struct lib_here  *here;       /* worker: it has run a task of its own; else NULL */
     const char       *stack_base; /* worker: where the stack of the thread that runs tasks begins, ... */
     size_t            stack_bytes; /* ... and how much of it may be in use when one more task is begun on it */
-    int64_t           lease_cpu_milli; /* worker: CPUs of its lease; 0: none, or an actor's */
+    int64_t           lease_cpu_milli; /* worker: CPUs of its lease */
+    uint32_t          lease_gpus;
+    bool              is_actors_lease;
     MT_VEC(void *) killed_states; /* of actors, inline: lost on purpose, and no leak that a sanitizer is to report */
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
     manta_ctx       *running; /* worker: the task of the main thread; a concurrent actor has none */

@@ -251,7 +251,9 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     for (int attempt = 0; own_prepare(&lib.own).code || lib_prepare().code; attempt++)
         if (attempt == PREPARE_ATTEMPTS)
             return mt_error(MT_ENOMEM, 0, "memory set aside for what may not fail");
-    return os_client_init(&lib.store, process, lib.welcome.node, lib.welcome.job, lib.pins);
+    MT_TRY(os_client_init(&lib.store, process, lib.welcome.node, lib.welcome.job, lib.pins));
+    lib.store.is_summing = getenv("MANTA_CHECKSUM") && strcmp(getenv("MANTA_CHECKSUM"), "1") == 0;
+    return mt_ok();
 }
 
 void lib_disconnect(void)

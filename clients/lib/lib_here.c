@@ -69,7 +69,7 @@ static bool has_stack(void)
 static struct own_task *find(const struct own_ref *ref)
 {
     uint32_t crowd = lib.switch_park ? shm_load32(&lib.switch_park->crowd) : LANE_CROWD_NONE;
-    if (MT_LIKELY(crowd == LANE_CROWD_NONE) || !lib_running || lib.wrk.group_count || lib.lease_cpu_milli <= 0 ||
+    if (MT_LIKELY(crowd == LANE_CROWD_NONE) || !lib_running || lib.wrk.group_count || lib.is_actors_lease || !lib.lease_cpu_milli ||
         !has_stack())
         return NULL;
     if (crowd == LANE_CROWD_BLOCKED && lib_running->is_waiting)

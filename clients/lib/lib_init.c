@@ -91,6 +91,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0 || o->max_blocked_workers < 0)
         return lib_error(e, MANTA_EINVAL,
                          "manta_init: num_cpus, num_gpus, store_memory, timeout_ms and max_blocked_workers can't be negative");
+    if (o->job_memory < 0 || (o->job_memory && o->job_memory < 1 << 20))
+        return lib_error(e, MANTA_EINVAL, "manta_init: job_memory is 0 or at least 1 MiB");
     if (o->labels && mt_labels_check(o->labels, text, sizeof text).code)
         return lib_error(e, MANTA_EINVAL, "manta_init: %s", text);
     if (o->name_space && strlen(o->name_space) >= sizeof lib.name_space)
@@ -99,6 +101,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
         return lib_error(e, MANTA_EINVAL, "manta_init: log_to_driver is 1, 0 or -1, MANTA_LOG_TO_DRIVER 1 or 0");
     mt_assert_set_hook(on_assert);
     warden = lib_warden_text();
+    if (o->checksum && setenv("MANTA_CHECKSUM", "1", 1))
+        return lib_error(e, MANTA_ENOMEM, "manta_init: no memory for an environment variable");
     st = lib_inline_wanted() ? lib_inline_start() : be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
     if (st.code) {
         lib_disconnect();

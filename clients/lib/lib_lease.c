@@ -67,7 +67,9 @@ void lib_lease_begin(const struct ctl_grant *grant)
 {
     if (lib.wrk.lanes.count)
         return; /* a further caller of the actor that lives here */
-    lib.lease_cpu_milli = grant->flags & CTL_CLASS_ACTOR ? 0 : grant->cpu_milli;
+    lib.lease_cpu_milli = grant->cpu_milli;
+    lib.lease_gpus = grant->gpu_count;
+    lib.is_actors_lease = grant->flags & CTL_CLASS_ACTOR;
     if (grant->flags & CTL_CLASS_STRICT)
         lib_strict_begin();
     show_devices(grant);

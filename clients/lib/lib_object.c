@@ -146,6 +146,18 @@ static manta_status pull(struct lane_ref *ref, int64_t deadline_ns, manta_error 
     return code;
 }
 
+/* It is pinned, so it stays while the lock is released: a GiB takes 0.1 s. */
+static manta_status verify(const struct lane_ref *ref, const void *data, manta_error *e)
+{
+    mt_status st;
+    lib_unlock();
+    st = os_client_verify(data, ref->size);
+    lib_lock();
+    if (st.code)
+        lib_store_unpin(ref);
+    return lib_error_status(e, st);
+}
+
 manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
 {
     const struct lane_ref asked = *ref;
@@ -161,7 +173,7 @@ manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t dead
         }
         st = os_client_pin(&lib.store, ref, data);
         if (st.code == MT_OK)
-            return MANTA_OK;
+            return lib.store.is_summing ? verify(ref, *data, e) : MANTA_OK;
         code = lib_error_status(e, st);
         if (st.code == MT_ENOENT)
             code = segment_map(CTL_SEGMENT_MAP, ref->segment, 0, false, e);

@@ -122,8 +122,8 @@ static mt_status start_head(struct lib_private *p)
 
 static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts, int *out_fd)
 {
-    char  file[300], cpus[32], gpus[32], memory[32], spill[32], blocked[32];
-    char *argv[24] = {"manta-raylet", "--dir", p->folder, "--head-file", file, "--driver-fd", "3"};
+    char  file[300], cpus[32], gpus[32], memory[32], job[32], spill[32], blocked[32];
+    char *argv[28] = {"manta-raylet", "--dir", p->folder, "--head-file", file, "--driver-fd", "3"};
     int   n = 7, ends[2];
     mt_status st;
 
@@ -137,6 +137,9 @@ static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts
         argv[n++] = "--num-gpus", argv[n++] = gpus;
     if (opts->store_memory > 0)
         argv[n++] = "--store-memory", argv[n++] = memory;
+    snprintf(job, sizeof job, "%lld", (long long)opts->job_memory);
+    if (opts->job_memory > 0)
+        argv[n++] = "--job-memory", argv[n++] = job;
     snprintf(spill, sizeof spill, "%lld", (long long)opts->spill_bytes);
     if (opts->spill_bytes > 0)
         argv[n++] = "--spill-bytes", argv[n++] = spill;

@@ -98,6 +98,35 @@ static bool has_news(void *arg)
     return stream->in.size || own_ref_is_ready(stream->end);
 }
 
+struct item_wait {
+    struct own_stream *stream;
+    struct own_wait    wait; /* for its end: who makes that makes the items */
+};
+
+static bool item_wait_is_over(void *arg)
+{
+    const struct item_wait *w = arg;
+    return has_news(w->stream) || w->wait.is_deadlocked || lib_run_is_over();
+}
+
+/* As for any value, a worker's one thread that runs tasks is watched for waiting in a circle. */
+static manta_status wait_for_item(struct own_stream *stream, int64_t deadline_ns, manta_error *e)
+{
+    struct item_wait w = {.stream = stream};
+    if (!lib_running || lib.wrk.group_count) {
+        lib_wait(has_news, stream, deadline_ns);
+        return MANTA_OK;
+    }
+    own_wait_begin(&lib.own, &w.wait, stream->end, lib_running->name);
+    lib_wait(item_wait_is_over, &w, lib_deadline_of_run(deadline_ns));
+    own_wait_end(&lib.own, &w.wait);
+    if (has_news(stream))
+        return MANTA_OK;
+    if (w.wait.is_deadlocked)
+        return lib_error_failure(e, &w.wait.failure, stream->id);
+    return lib_run_is_over() ? lib_error_run_over(e) : MANTA_OK;
+}
+
 /* The end as the user sees it. */
 static manta_status ended(struct own_stream *stream, manta_error *e)
 {
@@ -117,9 +146,11 @@ static manta_status await_items(struct own_stream *stream, int64_t timeout_ms, m
         if (!lib_may_wait())
             return lib_error(e, MANTA_EDEADLK, "no item is there, and a callback may not wait for it");
         lib_pump();
-        lib_wait(has_news, stream, lib_deadline(timeout_ms));
+        manta_status code = wait_for_item(stream, lib_deadline(timeout_ms), e);
         if (lib.broken)
             return lib_check(e);
+        if (code)
+            return code;
     }
     if (own_stream_take(stream))
         return MANTA_OK;

@@ -83,6 +83,20 @@ int manta_attempt(const manta_ctx *c)
     return (int)c->run->record.attempt;
 }
 
+void manta_runtime_of(const manta_ctx *c, manta_runtime *out)
+{
+    memset(out, 0, sizeof *out);
+    mt_id_text(c->run->record.id, out->task);
+    snprintf(out->function, sizeof out->function, "%s", c->name ? c->name : "");
+    snprintf(out->actor, sizeof out->actor, "%s", actor.type ? actor.type->name : "");
+    out->job = lib.own.job;
+    out->node = lib.own.node;
+    out->pid = getpid();
+    out->attempt = (int)c->run->record.attempt;
+    out->num_cpus = (double)lib.lease_cpu_milli / 1000;
+    out->num_gpus = (int)lib.lease_gpus;
+}
+
 /* ---- arguments ---- */
 
 struct arguments {

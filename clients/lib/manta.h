@@ -39,12 +39,18 @@ typedef struct manta_init_opts {
     double      num_cpus;  /* private cluster: 0 is what the machine has */
     double      num_gpus;
     int64_t     store_memory; /* bytes of object store of the private cluster; 0: 30 % of memory */
+    int64_t     job_memory; /* of it for this job, at least 1 MiB; 0: all. Past it a put waits for the job's own values to go,
+                               10 s at most, then fails with ESTORE_FULL, which says so. Of other clusters: their nodes'
+                               --job-memory holds */
     const char *spill_dir; /* of the private cluster: where values go when the store is full; NULL: $TMPDIR, else
                               /var/tmp; "none": nowhere */
     int64_t     spill_bytes; /* most of them there; 0: what the disk has */
     int         max_blocked_workers; /* of the private cluster: workers that may wait inside a task while others are started
                               in their place. From then on a task that waits, without a limit, for one of its own that
                               has not begun runs that one itself, if it needs nothing but CPUs. 0: 128 */
+    bool        checksum;  /* values in the object store carry a 64-bit XXH3, which each reader compares: a get whose bytes
+                              have changed in shared memory is ECORRUPT. Writing and reading take one pass more each. The same
+                              as MANTA_CHECKSUM=1, which this sets for the job's workers */
     const char *labels;    /* of the private cluster's node, "key=value,..."; NULL: none */
     const char *job_name;  /* for people; default: the program's name */
     const char *name_space; /* of named actors; default: "default" */
@@ -227,6 +233,18 @@ MANTA_API manta_status manta_fail(manta_ctx *c, int user_code, const char *forma
     __attribute__((format(printf, 3, 4)));
 /* From 0: how often this task was started before, or this actor. */
 MANTA_API int manta_attempt(const manta_ctx *c);
+/* What the running task or method is, and where: for logs, and for finding it by `manta list tasks`. Fills *out; does not
+ * block. */
+typedef struct manta_runtime {
+    char     task[40];     /* id, as in errors and lists */
+    char     function[64]; /* or the method */
+    char     actor[64];    /* type of the actor that lives in this process; "": none */
+    uint32_t job, node;
+    int      pid, attempt;
+    double   num_cpus; /* of the lease */
+    int      num_gpus; /* devices of the lease; CUDA_VISIBLE_DEVICES names them */
+} manta_runtime;
+MANTA_API void manta_runtime_of(const manta_ctx *c, manta_runtime *out);
 
 /* ---- cancel ---------------------------------------------------------------------------------------------------- */
 

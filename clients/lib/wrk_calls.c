@@ -165,6 +165,14 @@ bool wrk_other_groups_wait(const struct wrk *wrk)
     return false;
 }
 
+bool wrk_call_waits(const struct wrk *wrk)
+{
+    for (uint32_t i = 0; wrk->calls_queued && i < wrk->group_count; i++)
+        if (wrk->groups[i].first && wrk->groups[i].running < wrk->groups[i].limit)
+            return true;
+    return false;
+}
+
 bool wrk_call_done(struct wrk *wrk, struct wrk_call *call, uint16_t flags, int32_t code, int32_t user_code,
                    const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns)
 {

@@ -162,7 +162,8 @@ void bench_collectives(struct bench *b)
 {
     static const struct case_of_sum shm[] = {
         {"allreduce_shm_64", 64, false, false, FLOOR_RING_RTT},
-        {"allreduce_shm_64k", 64 << 10, false, false, FLOOR_RING_RTT},
+        {"allreduce_shm_64k", 64 << 10, true, false, FLOOR_RING_RTT},
+        {"allreduce_shm_64k_private", 64 << 10, false, false, FLOOR_RING_RTT},
         {"allreduce_shm_64m", 64 << 20, true, true, FLOOR_NT_COPY},
         {"allreduce_shm_64m_private", 64 << 20, false, true, FLOOR_NT_COPY},
         {NULL, 0, false, false, FLOOR_NONE},
@@ -173,6 +174,6 @@ void bench_collectives(struct bench *b)
         {"allreduce_tcp_64m", 64 << 20, false, true, FLOOR_MEMCPY},
         {NULL, 0, false, false, FLOOR_NONE},
     };
-    group_measure(b, &(manta_coll_opts){.size = 2, .name = "bench", .heap_bytes = 4ll * (64 << 20)}, shm);
+    group_measure(b, &(manta_coll_opts){.size = 2, .name = "bench", .heap_bytes = 4ll * (65 << 20)}, shm);
     group_measure(b, &(manta_coll_opts){.size = 2, .name = "bench", .transport = MANTA_COLL_TCP}, tcp);
 }

@@ -61,7 +61,7 @@ struct sim_proc;
     X(actor_restarted) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died) X(name_put) X(name_refused) \
     X(name_found) X(cancel_never) X(cancel_told) X(cancel_late) \
     X(stream_made) X(stream_item) X(stream_blocked) X(stream_freed) X(stream_told_gone) \
-    X(stream_again) \
+    X(stream_again) X(strict_made) X(strict_frozen) X(strict_continued) X(strict_lost) \
     /* raylets */ \
     X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted) \
     X(remote_lease) X(remote_run) X(remote_call) X(program_fetched) X(env_fetched) X(env_run) X(frame_replayed) X(message_lost) \
@@ -149,6 +149,7 @@ struct sim {
     uint32_t            drivers_started, drivers_over, drivers_alive;
     uint32_t            drivers_late;  /* started when the cluster has had time to settle: they look whether it has */
     uint32_t            drivers_after; /* started after the last fault: they must find everything in order */
+    uint64_t            strict_until, strict_owner, strict_node; /* until then this process and this node are spared */
     uint64_t            head_spared_until; /* the head is not to be stopped: something longer is under way */
     bool                is_healed, is_over;
     jmp_buf             failed;
@@ -227,6 +228,7 @@ void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *
 void sim_proc_socket_closed(struct sim *s, uint64_t serial); /* the raylet closed its end */
 void sim_proc_kill(struct sim *s, struct sim_proc *p, int signal);
 void sim_proc_wake(struct sim *s, uint64_t serial);
+void sim_proc_strict(struct sim *s, uint64_t serial, uint64_t until); /* its raylet lets it run until then */
 void sim_procs_of_node_die(struct sim *s, struct sim_node *n);
 /* Whether the process lives, and its actor is not dead for good. */
 bool             sim_proc_has_actor(struct sim *s, uint64_t serial, mt_id actor);

@@ -332,6 +332,12 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_FORK: act_fork(s, n, a); break;
     case RLT_A_WATCH: act_watch(s, n, a); break;
     case RLT_A_KILL: act_kill(s, n, a); break;
+    case RLT_A_STRICT: {
+        struct sim_conn *c = sim_conn_of(n, a->conn);
+        if (c && c->proc)
+            sim_proc_strict(s, c->proc, a->number);
+        break;
+    }
     case RLT_A_CLOSE_FD:
         mt_map_remove(&n->pidfds, mt_map_key((uint64_t)a->fd));
         sim_fd_close(s, a->fd);

@@ -30,10 +30,16 @@ static struct sim_proc *random_proc(struct sim *s, enum ctl_role role)
     return NULL;
 }
 
+/* It plays a part in something longer. */
+static bool is_spared(const struct sim *s, const struct sim_proc *p)
+{
+    return s->now < s->strict_until && (p->serial == s->strict_owner || sim_node_serial(p->n) == s->strict_node);
+}
+
 static void kill_process(struct sim *s, enum ctl_role role, uint64_t *counter)
 {
     struct sim_proc *p = random_proc(s, role);
-    if (!p)
+    if (!p || is_spared(s, p))
         return;
     (*counter)++;
     s->counters.fault_total++;
@@ -46,7 +52,7 @@ static struct sim_proc *asked_driver(struct sim *s)
 {
     MT_MAP_EACH(&s->procs, entry) {
         struct sim_proc *p = entry->value.ptr;
-        if (p->role != CTL_DRIVER || !p->is_ready)
+        if (p->role != CTL_DRIVER || !p->is_ready || is_spared(s, p))
             continue;
         MT_MAP_EACH(&p->own.actors, actor_entry) {
             const struct own_actor *a = actor_entry->value.ptr;
@@ -87,7 +93,7 @@ static bool kill_lender(struct sim *s)
 static void plan_crash(struct sim *s)
 {
     struct sim_proc *p = random_proc(s, sim_chance(s, 850000) ? CTL_WORKER : CTL_DRIVER);
-    if (!p || p->crash_in)
+    if (!p || p->crash_in || is_spared(s, p))
         return;
     p->crash_in = (uint32_t)sim_between(s, 1, 60);
     s->counters.fault_total++;
@@ -301,8 +307,64 @@ static void long_absence(struct sim *s, struct sim_event *e)
     }
 }
 
+/* The strict actor of a worker whose creator is on another node and will go on; NULL: nothing for this play. */
+static struct own_actor *far_strict_actor(struct sim *s, const struct sim_proc *worker, struct sim_proc **out_owner)
+{
+    if (worker->role != CTL_WORKER || !worker->is_strict || !worker->actor || sim_proc_is_frozen(worker))
+        return NULL;
+    MT_MAP_EACH(&s->procs, entry) {
+        struct sim_proc *p = entry->value.ptr;
+        if (p->role != CTL_DRIVER || !p->is_ready || p->n == worker->n || p->crash_in)
+            continue;
+        MT_MAP_EACH(&p->own.actors, actor_entry) {
+            struct own_actor *a = actor_entry->value.ptr;
+            if (a->is_mine && a->lane && a->worker == worker->process && a->restarts_left && !a->is_ending) {
+                *out_owner = p;
+                return a;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* A raylet with a strict actor of another node's driver stops, or is not heard there any more though it hears and though the
+ * head hears it, for so long that the actor begins again elsewhere while its process lives on: it must not run any more by
+ * then, and never again. */
+static void strict_absence(struct sim *s, struct sim_event *e)
+{
+    (void)e;
+    if (s->is_healed)
+        return;
+    MT_MAP_EACH(&s->procs, entry) {
+        struct sim_proc  *worker = entry->value.ptr, *owner = NULL;
+        struct own_actor *a = far_strict_actor(s, worker, &owner);
+        uint64_t          time = sim_between(s, 17 * SIM_S, 19 * SIM_S);
+        if (!a || !sim_node_is_up(worker->n) || worker->n->spared_until > s->now)
+            continue;
+        a->holds++; /* the driver stays with it */
+        owner->script.stay_until = s->strict_until = s->now + time;
+        s->strict_owner = owner->serial;
+        s->strict_node = sim_node_serial(worker->n);
+        worker->n->crash_in = owner->n->crash_in = worker->crash_in = 0;
+        worker->n->spared_until = owner->n->spared_until = s->head_spared_until = s->now + time + SIM_S;
+        sim_head_plan_crash(s, 0);
+        if (sim_chance(s, 300000))
+            sim_node_pause(s, worker->n, time);
+        else
+            sim_net_cut(s, worker->n->index, owner->n->index, time);
+        return;
+    }
+    if (s->now < 6 * SIM_S)
+        sim_after(s, 100 * SIM_MS, "strict absence", strict_absence, 0);
+}
+
 void sim_fault_start(struct sim *s)
 {
+    if (s->config.has_head && s->config.nodes > 1 && sim_chance(s, 400000)) {
+        sim_after(s, 300 * SIM_MS, "strict absence", strict_absence, 0);
+        sim_after(s, sim_between(s, SIM_MS, 100 * SIM_MS), "fault", next_fault, 0);
+        return;
+    }
     if (s->config.has_head && sim_chance(s, 600000))
         sim_after(s, sim_between(s, 500 * SIM_MS, 3 * SIM_S), "long absence", long_absence, 0);
     sim_after(s, sim_between(s, SIM_MS, 100 * SIM_MS), "fault", next_fault, 0);

@@ -8,6 +8,7 @@
 
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_object.h"
+#include "tests/sim/sim_proc.h"
 
 struct caller { /* one caller of one actor */
     uint64_t owner;
@@ -19,6 +20,8 @@ struct caller { /* one caller of one actor */
 
 struct sim_actor {
     mt_id    id;
+    bool     is_strict;
+    uint64_t worker; /* serial of the newest incarnation's process */
     uint64_t creations;
     uint32_t newest; /* incarnation */
     MT_VEC(struct caller) callers;
@@ -209,10 +212,11 @@ void sim_oracle_owner_died(struct sim *s, uint64_t serial)
 
 /* ---- actors -------------------------------------------------------------------------------------------------------------- */
 
-void sim_oracle_actor_new(struct sim *s, mt_id id)
+void sim_oracle_actor_new(struct sim *s, mt_id id, bool is_strict)
 {
     struct sim_actor *a = sim_alloc(sizeof *a);
     a->id = id;
+    a->is_strict = is_strict;
     if (mt_map_put_ptr(&s->oracle->actors, id, a).code)
         abort();
 }
@@ -248,9 +252,19 @@ void sim_oracle_creates(struct sim *s, struct sim_task *t, uint32_t incarnation,
     SIM_REQUIRE(s, a->creations == 0 || incarnation > a->newest,
                 "I4: incarnation %u of an actor is created after incarnation %u", incarnation, a->newest);
     s->counters.actor_restarted += a->creations > 0;
+    s->counters.strict_lost += a->is_strict && a->creations > 0;
+    const struct sim_proc *before = a->is_strict && a->creations ? sim_proc_of(s, a->worker) : NULL;
+    SIM_REQUIRE(s, !before || sim_proc_is_frozen(before), "I12: incarnation %u of a strict actor begins while %u runs",
+                incarnation, a->newest);
+    a->worker = worker;
     a->creations++;
     a->newest = incarnation;
     t->executions++;
+}
+
+void sim_oracle_may_run(struct sim *s, const struct sim_actor *a, uint32_t incarnation)
+{
+    SIM_REQUIRE(s, incarnation == a->newest, "I12: incarnation %u of a strict actor goes on beside %u", incarnation, a->newest);
 }
 
 void sim_oracle_call_runs(struct sim *s, struct sim_task *t, struct sim_actor *a, uint64_t worker, uint32_t incarnation)

@@ -55,7 +55,9 @@ struct sim_task *sim_oracle_task(struct sim *s, mt_id id); /* NULL: not known */
 void sim_oracle_runs(struct sim *s, struct sim_task *t, uint32_t attempt, uint64_t worker);
 /* ... and will return this, in that incarnation of an actor. */
 void sim_oracle_returns(struct sim *s, struct sim_task *t, int64_t value, uint32_t incarnation);
-void sim_oracle_actor_new(struct sim *s, mt_id id);
+void sim_oracle_actor_new(struct sim *s, mt_id id, bool is_strict);
+/* I12: the process of a strict actor's incarnation is let run on: no later one has begun. */
+void sim_oracle_may_run(struct sim *s, const struct sim_actor *a, uint32_t incarnation);
 struct sim_actor *sim_oracle_actor(struct sim *s, mt_id id);
 /* The number of the next call of `owner`. */
 uint64_t sim_oracle_next_order(struct sim *s, mt_id actor, uint64_t owner);

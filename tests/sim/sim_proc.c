@@ -329,6 +329,11 @@ static void control(struct sim_proc *p, const struct lane_record *record, const 
         sim_proc_exit(p);
         return;
     }
+    if (record->kind == CTL_LANE) {
+        struct ctl_grant grant;
+        memcpy(&grant, payload, sizeof grant);
+        p->is_strict |= (grant.flags & CTL_CLASS_STRICT) != 0;
+    }
     if (record->kind == CTL_LANE || (record->kind == CTL_RECALL && p->role == CTL_WORKER))
         st = wrk_control(&p->wrk, record, payload, lane_at, park_at);
     if (st.code == MT_OK && record->kind != CTL_LANE)
@@ -502,12 +507,38 @@ static void go_to_sleep(struct sim_proc *p)
     turn_at(p, due < tick ? (due > s->now ? due : s->now + 1) : tick);
 }
 
+/* Stopped by its timer, until its raylet continues it. */
+static void freeze(struct sim_proc *p)
+{
+    p->is_frozen = true;
+    p->s->counters.strict_frozen++;
+}
+
+void sim_proc_strict(struct sim *s, uint64_t serial, uint64_t until)
+{
+    struct sim_proc *p = sim_proc_of(s, serial);
+    if (!p || until <= s->now)
+        return;
+    if (p->actor)
+        sim_oracle_may_run(p->s, p->actor, p->actor_incarnation);
+    p->strict_until = until;
+    if (p->is_frozen && !sim_proc_is_frozen(p)) {
+        p->is_frozen = false;
+        p->s->counters.strict_continued++;
+        turn_at(p, p->s->now + 1);
+    }
+}
+
 static void process_turn(struct sim_proc *p)
 {
     struct sim *s = p->s;
     socket_drain(p);
     if (!p->killed_in_turn)
         down_drain(p);
+    if (!p->killed_in_turn && sim_proc_is_frozen(p)) {
+        freeze(p); /* it has just become a strict actor's: the head has not said yet that it may begin */
+        return;
+    }
     if (!p->killed_in_turn)
         own_poll(&p->own);
     if (!sim_proc_step(p) && s->now - p->ticked_at >= SIM_TICK_NS) {
@@ -547,8 +578,12 @@ static void turn_fired(struct sim *s, struct sim_event *e)
         turn_at(p, p->paused_until);
         return;
     }
-    if (!p->is_ready)
+    if (!p->is_ready || p->is_frozen)
         return;
+    if (sim_proc_is_frozen(p)) {
+        freeze(p);
+        return;
+    }
     p->in_turn = true;
     if (p->role == CTL_ZYGOTE) {
         zygote_turn(p);

@@ -120,6 +120,7 @@ struct sim_script { /* of a driver */
     struct sim_handle handles[SIM_HANDLES_MAX];
     int               handle_count;
     bool              is_leaving;
+    uint64_t          stay_until; /* it does not leave before */
     bool              is_late;    /* started long after the last fault: it looks at the cluster */
     mt_id             find_id;    /* of the request for a name that is under way; zero: none */
     char              find_name[CTL_NAME_SIZE];
@@ -158,6 +159,9 @@ struct sim_proc {
     MT_VEC(struct sim_message) inbox;
     uint64_t         turn_at; /* of the turn that is due; 0: none */
     uint64_t         paused_until;
+    bool             is_strict;    /* a strict actor's ... */
+    uint64_t         strict_until; /* ... which runs until then, by its raylet's word */
+    bool             is_frozen;
     uint64_t         ticked_at;
     uint32_t         crash_in; /* steps until it dies of itself; 0: not planned */
     struct sim_run   run;
@@ -169,6 +173,11 @@ struct sim_proc {
 
 /* A place where a planned crash may happen. True: it did, and the process is gone for good: return at once. */
 bool sim_proc_step(struct sim_proc *p);
+/* The time of its lease is over: nothing in it runs. */
+static inline bool sim_proc_is_frozen(const struct sim_proc *p)
+{
+    return p->is_strict && p->strict_until <= p->s->now;
+}
 /* It leaves in order. */
 void sim_proc_exit(struct sim_proc *p);
 

@@ -213,7 +213,10 @@ static void op_actor(struct sim_proc *p, bool is_named)
     mt_id create_id = mt_id_make(p->process, p->own.counter + 2, 0);
     struct sim_task *t = sim_oracle_accepted(s, SIM_CREATE, create_id, p->serial, -1);
     t->actor = actor_id;
-    sim_oracle_actor_new(s, actor_id);
+    if (sim_chance(s, 300000))
+        spec.flags |= CTL_CLASS_STRICT;
+    s->counters.strict_made += (spec.flags & CTL_CLASS_STRICT) != 0;
+    sim_oracle_actor_new(s, actor_id, spec.flags & CTL_CLASS_STRICT);
     char name[CTL_NAME_SIZE];
     snprintf(name, sizeof name, "name%d", (int)sim_random(s, SIM_NAMES));
     if (is_named)
@@ -257,6 +260,8 @@ static void op_lend_actor(struct sim_proc *p)
 static void op_end_actor(struct sim_proc *p, bool kill)
 {
     struct sim_script *c = &p->script;
+    if (p->s->now < p->script.stay_until)
+        return;
     if (!c->handle_count)
         return;
     int                i = (int)sim_random(p->s, (uint64_t)c->handle_count);
@@ -486,7 +491,7 @@ void sim_driver_work(struct sim_proc *p)
     }
     if (c->is_late && mt_id_is_zero(c->nodes_id))
         ask_head(p, &c->nodes_id, CTL_OP_NODES, NULL);
-    if (!c->ops_left && !c->items.count && !c->streams.count && (!c->is_late || c->has_looked))
+    if (s->now >= c->stay_until && !c->ops_left && !c->items.count && !c->streams.count && (!c->is_late || c->has_looked))
         leave(p);
 }
 

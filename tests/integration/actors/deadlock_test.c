@@ -45,7 +45,30 @@ static manta_status peer_one(manta_ctx *c, void *self, int argc, const manta_arg
     usleep((useconds_t)argv[0].l * 1000);
     return manta_return_i64(c, 1);
 }
-MANTA_ACTOR(peer, "", peer_new, NULL, {"ring", "lAA>l", peer_ring}, {"one", "l>l", peer_one});
+/* Takes items from a generator that asks this actor for something first. */
+static manta_status peer_drain(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    manta_generator *g = manta_call_stream("asks_back", &(manta_task_opts){.max_retries = MANTA_NO_RETRY}, MANTA_ARGS(argv[0]));
+    manta_view       item;
+    manta_error      e;
+    manta_status     code = manta_next(g, -1, &item, &e);
+    (void)self, (void)argc;
+    manta_generator_free(g);
+    return code == MANTA_OK ? manta_return_i64(c, 0) : manta_return_i64(c, code == MANTA_ETASK ? e.user_code : code);
+}
+MANTA_ACTOR(peer, "", peer_new, NULL, {"ring", "lAA>l", peer_ring}, {"one", "l>l", peer_one}, {"drain", "A>l", peer_drain});
+
+static manta_status asks_back(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    manta_ref    *one = manta_actor_call(argv[0].A, "one", MANTA_ARGS(manta_i64(0)));
+    manta_error   e;
+    int64_t       x = 0;
+    manta_status  code = manta_get_i64(one, -1, &x, &e);
+    (void)argc;
+    manta_free(one);
+    return code == MANTA_OK ? manta_yield(c, manta_i64(x)) : manta_fail(c, code, "%s", e.message);
+}
+MANTA_REGISTER(asks_back, "A>l");
 
 MANTA_TASK(int64_t, add_two, (int64_t, a), (int64_t, b))
 {
@@ -152,12 +175,22 @@ static void called_while_it_waits(void)
 }
 
 #define TWO_CPUS {.num_cpus = 2}, false, 0
+/* A wait for the next item of a generator is a wait for who makes it. */
+static void deadlock_generator(void)
+{
+    manta_actor *a = peer_start();
+    CHECK_I64(manta_actor_call(a, "drain", MANTA_ARGS(manta_actor_arg(a))), MANTA_EDEADLK);
+    CHECK_I64(manta_actor_call(a, "one", MANTA_ARGS(manta_i64(0))), 1); /* it goes on */
+    manta_actor_free(a);
+}
+
 static const struct test_case cases[] = {
     {"deadlock_of_two", of_two, TWO_CPUS},
     {"deadlock_of_one", of_one, TWO_CPUS},
     {"deadlock_through_tasks", through_tasks, TWO_CPUS},
     {"no_deadlock", a_long_wait, TWO_CPUS},
     {"called_while_it_waits", called_while_it_waits, TWO_CPUS},
+    {"deadlock_generator", deadlock_generator, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };
 

@@ -289,9 +289,11 @@ static void detached_wrong(void)
     free(large);
     const char       *vars[] = {"A=B", NULL};
     manta_runtime_env env = {.env_vars = vars};
-    named.env = manta_env_new(&env, &e);
-    CHECK(named.env);
+    manta_env        *made = manta_env_new(&env, &e);
+    CHECK(made);
+    named.env = made;
     CHECK_FAILS(add(manta_actor_new("till", &named, MANTA_ARGS(manta_i64(1), manta_str("x"))), 1), MANTA_EUNSUPPORTED, &e);
+    manta_env_free(made);
     not_found("wrong");
     manta_actor *debt = till("debt", &(manta_actor_opts){0}, -1);
     CHECK_FAILS(add(debt, 1), MANTA_EACTOR_DIED, &e);

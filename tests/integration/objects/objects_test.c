@@ -361,6 +361,68 @@ static void regions(void)
 }
 
 #define TWO_CPUS {.num_cpus = 2}, false, 0
+/* ---- sums ---- */
+
+static manta_status sum_of(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    int64_t sum = 0;
+    (void)argc;
+    for (size_t i = 0; i < argv[0].y.size; i++)
+        sum += ((const unsigned char *)argv[0].y.data)[i];
+    return manta_return_i64(c, sum);
+}
+MANTA_REGISTER(sum_of, "y>l");
+
+static manta_status ones(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    size_t size = (size_t)argv[0].l;
+    char  *bytes = malloc(size);
+    (void)argc;
+    memset(bytes, 1, size);
+    manta_status code = manta_return_bytes(c, bytes, size);
+    free(bytes);
+    return code;
+}
+MANTA_REGISTER(ones, "l>y");
+
+static void flip(manta_ref *r, size_t at)
+{
+    manta_view  view;
+    manta_error e;
+    CHECK_CODE(manta_get(r, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    ((char *)(uintptr_t)view.data)[at] ^= 1; /* where it was put it may be written */
+    manta_release(&view);
+}
+
+/* A stray store into a value that was put is noticed by whoever reads it. */
+static void sums(void)
+{
+    static char bytes[200000];
+    manta_error e;
+    manta_view  view;
+    manta_ref  *r = manta_put(bytes, sizeof bytes), *result = manta_call("ones", NULL, MANTA_ARGS(manta_i64(100000)));
+    CHECK_I64(manta_call("sum_of", NULL, MANTA_ARGS(manta_ref_arg(r))), 0);
+    CHECK_I64(manta_call("sum_of", NULL, MANTA_ARGS(manta_ref_arg(result))), 100000);
+    CHECK_CODE(manta_get(result, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_EQ(view.size, 100000);
+    manta_release(&view);
+    flip(r, 77777);
+    CHECK_CODE(manta_get(r, TEST_WAIT_MS, &view, &e), MANTA_ECORRUPT, &e);
+    CHECK_SAYS(e.message, "its bytes in shared memory have changed");
+    CHECK_FAILS(manta_call("sum_of", NULL, MANTA_ARGS(manta_ref_arg(r))), MANTA_ECORRUPT, &e);
+    manta_free(r), manta_free(result);
+}
+
+/* Who has not asked for sums pays for none, and is not told. */
+static void no_sums(void)
+{
+    static char bytes[200000];
+    manta_ref  *r = manta_put(bytes, sizeof bytes);
+    flip(r, 77777);
+    CHECK_I64(manta_call("sum_of", NULL, MANTA_ARGS(manta_ref_arg(r))), 1);
+    manta_free(r);
+}
+
 static const struct test_case cases[] = {
     {"put_get", put_get, TWO_CPUS},
     {"create_seal", create_seal, TWO_CPUS},
@@ -375,6 +437,8 @@ static const struct test_case cases[] = {
     {"reuse", reuse, {.num_cpus = 1, .store_memory = 64 << 20}, false, 0},
     {"full", full, {.num_cpus = 1, .store_memory = 32 << 20, .spill_dir = "none"}, false, 0},
     {"regions", regions, TWO_CPUS},
+    {"sums", sums, {.num_cpus = 2, .checksum = true}, false, 0},
+    {"no_sums", no_sums, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };
 

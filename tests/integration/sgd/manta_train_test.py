@@ -3,6 +3,7 @@
 """manta_train_test.py BIN CASE - `manta train` as its users type it, on a small data set of its own.
 
 files          trains; the same weights with more workers; CSV and TensorBoard files hold what was told
+models         each built-in operator; the example's file is a right one
 bad_files      unknown sections and keys, wrong types, and what the operator refuses: file, line and key are named
 tensorboard    the event file, read back by the tensorboard package (run by tensorboard_test.sh, which has it)
 """
@@ -18,6 +19,7 @@ import tempfile
 
 BIN = pathlib.Path(sys.argv[1])
 SIDE = 28
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
 
 
 def idx_write(path, dims, data):
@@ -89,17 +91,25 @@ def files(folder):
     assert len(list((folder / "other.csv").open())) == len(rows) + 1
 
 
-def networks(folder):
-    """The convolutional network: any number of workers ends with the same weights, dropout and all."""
+def models(folder):
+    """Each built-in operator, with one worker and with two: the same weights."""
     data_make(folder)
-    text = job_text(folder).replace("name: mlp\n  hidden: [32, 16]", "name: cnn\n  dense: 16\n  dropout: 0.1")
-    (folder / "cnn.yaml").write_text(text.replace("epochs: 4", "epochs: 2"))
-    code, out, err = train(folder, "cnn.yaml")
-    assert code == 0 and "step=20 loss=" in out, (out, err)
-    wanted = weights_of(out)
-    code, out, err = train(folder, "cnn.yaml", "--quiet", "--set", "scaling.max_workers=2")
-    assert code == 0 and weights_of(out) == wanted, (out, err)
-    refused(folder, text.replace("dropout: 0.1", "dropout: 1.5"), "dropout", code=1)
+    (folder / "text").write_text("to be or not to be, that is the question. " * 400)
+    jobs = {
+        "cnn": f"model: {{name: cnn, data: {folder}, dense: 16, dropout: 0.2}}\nrun: {{batch: 64}}\n",
+        "gpt2": f"model: {{name: gpt2, data: {folder}/text, layers: 1, width: 32, heads: 2, context: 32}}\n"
+        "run: {batch: 64, epochs: 2}\noptimizer: {kind: adamw, lr: 1e-3}\n",
+    }
+    for name, text in jobs.items():
+        (folder / "job.yaml").write_text(text)
+        weights = set()
+        for workers in (1, 2):
+            code, out, err = train(folder, "job.yaml", "--quiet", "--set", f"scaling.max_workers={workers}")
+            assert code == 0, (name, err)
+            weights.add(weights_of(out))
+        assert len(weights) == 1, (name, weights)
+    code, out, err = train(folder, SOURCE / "examples/train_fashion_mnist.yaml", "--check")
+    assert code == 0, err
 
 
 def refused(folder, text, *words, code=2, options=()):
@@ -156,7 +166,7 @@ def tensorboard(folder):
 
 
 def main():
-    case = {"files": files, "networks": networks, "bad_files": bad_files, "tensorboard": tensorboard}[sys.argv[2]]
+    case = {"files": files, "models": models, "bad_files": bad_files, "tensorboard": tensorboard}[sys.argv[2]]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
         os.environ.pop("MANTA_ADDRESS", None)

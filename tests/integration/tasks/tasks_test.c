@@ -588,6 +588,31 @@ static void other_class_beside_long(void)
     }
 }
 
+/* What a task can say of itself. */
+static manta_status myself(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    manta_runtime me;
+    char          text[200];
+    (void)argc, (void)argv;
+    manta_runtime_of(c, &me);
+    snprintf(text, sizeof text, "%s/%s/%u/%d/%d/%g/%zu", me.function, me.actor, me.node, me.pid == getpid(), me.attempt,
+             me.num_cpus, strlen(me.task));
+    return manta_return_str(c, text);
+}
+MANTA_REGISTER(myself, ">s");
+
+static void runtime_context(void)
+{
+    manta_task_opts opts = {.num_cpus = 2};
+    manta_ref      *r = manta_call("myself", &opts, MANTA_NO_ARGS);
+    manta_view      view;
+    manta_error     e;
+    CHECK_CODE(manta_get(r, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK(strncmp(view.data, "myself//1/1/0/2/", 16) == 0 && ((const char *)view.data)[16] != '0');
+    manta_release(&view);
+    manta_free(r);
+}
+
 /* Unfinished work is dropped at shutdown. */
 static void shutdown_with_work(void)
 {
@@ -626,6 +651,7 @@ static const struct test_case cases[] = {
     {"not_too_many", not_too_many, {.num_cpus = 2}, false, 0},
     {"short_beside_long", short_beside_long, {.num_cpus = 2}, false, 0},
     {"other_class_beside_long", other_class_beside_long, {.num_cpus = 2}, false, 0},
+    {"runtime_context", runtime_context, {.num_cpus = 2}, false, 0},
     {"shutdown_with_work", shutdown_with_work, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };

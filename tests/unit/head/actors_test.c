@@ -220,12 +220,84 @@ static void a_restarted_head_knows_it(void **unused)
     }
 }
 
+/* ---- strict ones ---- */
+
+/* Node `n` says that leases 100 and 101 of strict actors run there, whose owners are on `owner`; what it may go on with. */
+static Manta__V1__Extend *strict_report(struct rig *rig, struct rig_node *n, const struct rig_node *owner)
+{
+    Manta__V1__NodeToHead  message = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__Report      report = MANTA__V1__REPORT__INIT;
+    Manta__V1__StrictLease a = MANTA__V1__STRICT_LEASE__INIT, b = MANTA__V1__STRICT_LEASE__INIT, *both[] = {&a, &b};
+    a.lease = 100, a.owner = 700, a.owner_node = owner->node;
+    b.lease = 101, b.owner = 701, b.owner_node = owner->node;
+    report.version = ++n->version;
+    report.strict = both;
+    report.n_strict = 2;
+    message.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REPORT;
+    message.report = &report;
+    rig_say(rig, n->stream, &message);
+    Manta__V1__Extend *extend = rig_last(rig, n->stream, KIND(EXTEND))->extend;
+    assert_int_equal(extend->version, report.version);
+    return extend;
+}
+
+static int give_up(struct rig *rig, const struct rig_node *by, uint32_t node, uint64_t lease)
+{
+    Manta__V1__ActorRequest r = MANTA__V1__ACTOR_REQUEST__INIT;
+    r.verb = 5; /* VOID */
+    r.node = node;
+    r.lease = lease;
+    return ask(rig, by, &r, NULL);
+}
+
+static void a_strict_actor_runs_while_it_may(void **unused)
+{
+    (void)unused;
+    struct rig        *rig = rig_new();
+    struct rig_node    a = {.boot = 11, .cpus = 2000}, b = {.boot = 22, .cpus = 2000};
+    Manta__V1__Extend *extend;
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    extend = strict_report(rig, &b, &a);
+    assert_int_equal(extend->n_leases + extend->n_gone, 0); /* the owners' node has not said yet who has ended there */
+    rig_report(rig, &a, 2000, NULL, 0);
+    extend = strict_report(rig, &b, &a);
+    assert_int_equal(extend->n_leases, 2);
+    rig_gone(rig, &a, 701);
+    extend = strict_report(rig, &b, &a);
+    assert_int_equal(extend->n_leases, 1);
+    assert_int_equal(extend->n_gone, 1);
+    assert_int_equal(extend->gone[0], 101);
+    rig->holds_store = true;
+    assert_int_equal(give_up(rig, &a, b.node, 100), -1); /* not before it is stored */
+    rig_store(rig, mt_ok());
+    rig->holds_store = false;
+    extend = strict_report(rig, &b, &a);
+    assert_int_equal(extend->n_leases, 0);
+    rig_restart(rig);
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    rig_report(rig, &a, 2000, NULL, 0);
+    extend = strict_report(rig, &b, &a);
+    assert_int_equal(extend->n_leases, 1); /* 701: its node says again who has ended, in reality; 100 is void for ever */
+    assert_int_equal(extend->leases[0], 101);
+    assert_int_equal(extend->gone[0], 100);
+    rig_close(rig, a.stream);
+    for (int i = 0; i < 30; i++) { /* the owners' node is dead after a while */
+        rig_pass(rig, 500);
+        rig_report(rig, &b, 2000, NULL, 0);
+    }
+    extend = strict_report(rig, &b, &a);
+    assert_int_equal(extend->n_gone, 2);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_is_made_once_and_found), cmocka_unit_test(a_client_cannot_submit_one),
         cmocka_unit_test(wardens_are_replaced),       cmocka_unit_test(an_end_frees_the_name_at_once),
-        cmocka_unit_test(a_restarted_head_knows_it),
+        cmocka_unit_test(a_restarted_head_knows_it),  cmocka_unit_test(a_strict_actor_runs_while_it_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

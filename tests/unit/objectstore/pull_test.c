@@ -216,7 +216,7 @@ static void hostile_source(void **state)
         os_pull_start(&pull, &ref, memory + GUARD, 0);
         while (os_pull_request(&pull, &request))
             ;
-        struct os_wire_reply reply = {OS_WIRE_MAGIC, 0, MT_OK, 0, 0, SIZE, 0};
+        struct os_wire_reply reply = {OS_WIRE_MAGIC, 0, MT_OK, 0, 0, SIZE, 0, 0};
         ((uint8_t *)&reply)[mt_rng_below(&rng, sizeof reply)] ^= (uint8_t)mt_rng_next(&rng);
         mt_status st = mt_ok();
         size_t sent = 0;
@@ -248,7 +248,7 @@ static void damage_on_the_way(void **state)
         struct lane_ref        ref = ref_of(SIZE);
         struct os_pull         pull;
         struct os_wire_request request;
-        struct os_wire_reply   reply = {OS_WIRE_MAGIC, 0, MT_OK, 0, 0, SIZE, os_sum(from, SIZE)};
+        struct os_wire_reply   reply = {OS_WIRE_MAGIC, 0, MT_OK, 0, 0, SIZE, os_sum(from, SIZE), 0};
         void                  *at;
         size_t                 room;
         uint64_t               bit = mt_rng_below(&rng, 8 * (SIZE + sizeof reply.sum));

@@ -86,9 +86,11 @@ static void member(uint32_t rank, uint32_t members, void *region, size_t size, s
     char *in = aligned_alloc(4096, LARGE), *out = aligned_alloc(4096, LARGE);
     if (!in || !out || coll_shm_join(&g, &config).code)
         _exit(2);
-    memset(in, 0, LARGE), memset(out, 0, LARGE);
+    for (size_t i = 0; i < LARGE / sizeof(float); i++)
+        ((float *)(void *)in)[i] = (float)(i % 1000);
+    memset(out, 1, LARGE);
     void *heap_in = coll_shm_alloc(&g, LARGE), *heap_out = coll_shm_alloc(&g, LARGE);
-    memset(heap_in, 0, LARGE), memset(heap_out, 0, LARGE);
+    memcpy(heap_in, in, LARGE), memset(heap_out, 1, LARGE);
     for (size_t bytes = 4; bytes <= 1 << 16; bytes *= 4)
         measure(&g, "private", in, out, bytes, ROUNDS_SMALL);
     for (size_t bytes = 1 << 18; bytes <= 1 << 24; bytes *= 4)

@@ -47,14 +47,15 @@ static int life_heap(struct coll_crew *crew, uint32_t rank, void *arg)
     float *own = malloc(COUNT * sizeof(float));
     if (!shared || !result || !own || coll_shm_alloc(&g, HEAP))
         return 2;
-    for (int round = 0; round < 30; round++) {
+    for (int round = 0; round < 60; round++) {
+        size_t count = round % 4 == 1 ? 5000 : round % 4 == 2 ? 100 : COUNT - 1 - (size_t)round;
         float *in = round % 3 == 2 && rank == 0 ? own : shared, *out = round % 2 ? in : round % 3 ? result : own;
-        struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = COUNT - (size_t)round, .in = in + 1, .out = out + 1};
+        struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = count, .in = in + 1, .out = out + 1};
         for (size_t i = 0; i < COUNT; i++)
             in[i] = (float)((i + rank + (size_t)round) % 1000);
         if (coll_shm_run(&g, &call).code)
             return 3;
-        for (size_t i = 1; i < COUNT - (size_t)round; i++) {
+        for (size_t i = 1; i <= count; i++) {
             float want = 0;
             for (uint32_t r = 0; r < crew->members; r++)
                 want += (float)((i + r + (size_t)round) % 1000);
