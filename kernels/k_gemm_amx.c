@@ -97,7 +97,7 @@ static inline void store_pair(__m512 even, __m512 odd, uint8_t *tile, int pair)
 
 static inline __mmask16 mask_of(int count)
 {
-    return count >= 16 ? (__mmask16)0xffff : count <= 0 ? (__mmask16)0 : (__mmask16)((1u << count) - 1);
+    return (__mmask16)(count >= 16 ? 0xffffu : count <= 0 ? 0u : (1u << count) - 1u);
 }
 
 /* A corner of 16 x 16; beyond `rows` and `cols` there are zeros. */
