@@ -278,6 +278,7 @@ template <class R, class... A> struct signature {
 template <class R, class... A> struct shape {
     using result = R;
     using names = signature<R, A...>;
+    template <class I> using items = signature<I, A...>; /* of a generator */
     static constexpr std::size_t count = sizeof...(A);
 
     template <class F> static manta_status run(manta_ctx *c, const manta_arg *argv, F &&call)
@@ -330,10 +331,10 @@ template <auto F> struct function {
                 return F(std::forward<decltype(a)>(a)...);
         });
     }
-    static void add(const char *name, const char *file, int line)
+    static void add(const char *name, const char *file, int line, const char *text = form::names::text)
     {
         entry.name = name;
-        entry.signature = form::names::text;
+        entry.signature = text;
         entry.run = run;
         entry.file = file;
         entry.line = line;
@@ -490,6 +491,69 @@ template <class R, class... A> ref<R> call(const char *name, const manta_task_op
     return ref<R>(manta_call(name, &opts, static_cast<int>(argv.size()), argv.data()));
 }
 
+/* ---- generators --------------------------------------------------------------------------------------------------- */
+
+/* Items of type T that a remote function yields, each taken once: for (double x : manta::stream<double>("countdown", {}, 3)).
+ * What made the function fail is thrown after the items that came before. Moved, never copied; one thread at a time. */
+template <class T> class generator {
+public:
+    generator() = default;
+    explicit generator(manta_generator *take) noexcept : generator_(take) {}
+    generator(generator &&other) noexcept : generator_(std::exchange(other.generator_, nullptr)) {}
+    generator &operator=(generator &&other) noexcept
+    {
+        std::swap(generator_, other.generator_);
+        return *this;
+    }
+    ~generator() { manta_generator_free(generator_); }
+    manta_generator *handle() const noexcept { return generator_; } /* stays ours */
+
+    /* The next item as a reference, which outlives the generator; an empty one after the last. */
+    ref<T> next(int64_t timeout_ms = MANTA_FOREVER)
+    {
+        manta_ref   *item = nullptr;
+        manta_error  e;
+        manta_status code = manta_next_ref(generator_, timeout_ms, &item, &e);
+        if (code == MANTA_EEND)
+            return ref<T>();
+        check(code, e);
+        return ref<T>(item);
+    }
+
+    struct iterator {
+        generator *of;
+        ref<T>     item;
+        T          operator*() const { return item.get(); }
+        iterator  &operator++()
+        {
+            item = of->next();
+            return *this;
+        }
+        bool operator!=(const iterator &) const { return static_cast<bool>(item); } /* against end alone */
+    };
+    iterator begin() { return {this, next()}; }
+    iterator end() { return {this, ref<T>()}; }
+
+private:
+    manta_generator *generator_ = nullptr;
+};
+
+/* Starts a function that yields; T is what its signature says of its items. */
+template <class T, class... A> generator<T> stream(const char *name, const manta_task_opts &opts, const A &...a)
+{
+    std::vector<manta_arg> argv{detail::make<detail::decayed<A>>(a)...};
+    return generator<T>(manta_call_stream(name, &opts, static_cast<int>(argv.size()), argv.data()));
+}
+
+/* Inside a generator: hands out one item; false: nobody wants more. */
+template <class T> bool yield(manta_ctx *c, const T &item)
+{
+    manta_status code = manta_yield(c, detail::make<T>(item));
+    if (code != MANTA_OK && code != MANTA_ECANCELLED)
+        raise(code, "manta_yield refused an item");
+    return code == MANTA_OK;
+}
+
 inline ref<bytes> put(const void *data, std::size_t size)
 {
     return ref<bytes>(manta_put(data, size));
@@ -542,6 +606,72 @@ private:
     manta_actor *actor_ = nullptr;
 };
 
+/* Several actors of class T as one; they end with it. */
+template <class T> class group {
+public:
+    group() = default;
+    explicit group(manta_group *take) noexcept : group_(take) {}
+    group(group &&other) noexcept : group_(std::exchange(other.group_, nullptr)) {}
+    group &operator=(group &&other) noexcept
+    {
+        std::swap(group_, other.group_);
+        return *this;
+    }
+    ~group() { manta_group_free(group_); }
+    manta_group *handle() const noexcept { return group_; }
+    int          size() const noexcept { return group_ ? manta_group_size(group_) : 0; }
+    actor<T>     at(int index) const { return actor<T>(manta_actor_dup(manta_group_actor(group_, index))); }
+
+    /* The same call to every member; a reference of each, in their order. */
+    template <auto M, class... A> auto call(const A &...a) const
+    {
+        using form = typename detail::method<M>::form;
+        static_assert(std::is_base_of_v<typename form::self, T>, "a method of another class");
+        std::vector<manta_arg>   argv = form::arguments(a...);
+        std::vector<manta_ref *> out(static_cast<std::size_t>(size()));
+        manta_status code = manta_group_call(group_, name_of<M>(), static_cast<int>(argv.size()), argv.data(), out.data());
+        if (code != MANTA_OK)
+            raise(code, "manta_group_call refused the call");
+        return refs<typename form::result>(out);
+    }
+    /* One call an item, by whichever member is idle; the references in the order of the items. Blocks until the last item is
+     * handed out. Of methods with one parameter. */
+    template <auto M, class X> auto map(const std::vector<X> &items) const
+    {
+        using form = typename detail::method<M>::form;
+        static_assert(form::count == 1, "a method with one parameter");
+        std::vector<manta_arg>   argv;
+        std::vector<manta_ref *> out(items.size());
+        manta_error              e;
+        for (const X &item : items)
+            argv.push_back(form::arguments(item)[0]);
+        check(manta_group_map(group_, name_of<M>(), argv.data(), argv.size(), out.data(), &e), e);
+        return refs<typename form::result>(out);
+    }
+    /* Every member finishes what is queued, destroys its state and ends. */
+    void end(int64_t timeout_ms = MANTA_FOREVER) const
+    {
+        manta_error e;
+        check(manta_group_end(group_, timeout_ms, &e), e);
+    }
+
+private:
+    template <auto M> static const char *name_of()
+    {
+        if (!detail::method<M>::name)
+            raise(MANTA_ENOFUNC, "this method has not been registered: MANTA_CLASS does not list it");
+        return detail::method<M>::name;
+    }
+    template <class R> static std::vector<ref<detail::kept<R>>> refs(const std::vector<manta_ref *> &take)
+    {
+        std::vector<ref<detail::kept<R>>> out;
+        for (manta_ref *r : take)
+            out.emplace_back(r);
+        return out;
+    }
+    manta_group *group_ = nullptr;
+};
+
 /* Starts an actor. The arguments' types must be those that MANTA_CLASS gave to the constructor; they are checked when it
  * is called (MANTA_ETYPE out of its calls). */
 template <class T, class... A> actor<T> start_with(const manta_actor_opts &opts, const A &...a)
@@ -554,6 +684,19 @@ template <class T, class... A> actor<T> start_with(const manta_actor_opts &opts,
 template <class T, class... A> actor<T> start(const A &...a)
 {
     return start_with<T>(manta_actor_opts{}, a...);
+}
+/* `count` of them, all with the same arguments. */
+template <class T, class... A> group<T> start_group(const manta_actor_opts &opts, int count, const A &...a)
+{
+    if (!detail::actor_class<T>::type.name)
+        raise(MANTA_ENOFUNC, "this class has not been registered: MANTA_CLASS(name, ...) is missing");
+    std::vector<manta_arg> argv{detail::make<detail::decayed<A>>(a)...};
+    manta_error            e;
+    manta_group           *made = manta_group_new(detail::actor_class<T>::type.name, &opts, count, static_cast<int>(argv.size()),
+                                                  argv.data(), &e);
+    if (!made)
+        raise(e);
+    return group<T>(made);
 }
 /* A named actor of somebody. */
 template <class T> actor<T> find(const char *name, int64_t timeout_ms = 0)
@@ -573,6 +716,15 @@ template <class T> actor<T> find(const char *name, int64_t timeout_ms = 0)
     __attribute__((constructor)) static void manta_add_##fn()                                   \
     {                                                                                           \
         ::manta::detail::function<fn>::add(#fn, __FILE__, __LINE__);                            \
+    }                                                                                           \
+    static_assert(true, "takes the semicolon")
+
+/* A function that returns nothing and hands out items of one type by manta::yield: for manta::stream. */
+#define MANTA_GENERATOR(fn, item)                                                               \
+    __attribute__((constructor)) static void manta_add_##fn()                                   \
+    {                                                                                           \
+        using one = ::manta::detail::function<fn>;                                              \
+        one::add(#fn, __FILE__, __LINE__, one::form::items<item>::text);                        \
     }                                                                                           \
     static_assert(true, "takes the semicolon")
 

@@ -175,6 +175,60 @@ static void actors()
     CHECK(thrown<manta::error>([&] { wrong.call<&counter::value>().get(WAIT_MS); }).code() == MANTA_ETYPE);
 }
 
+/* ---- generators, groups ---- */
+
+static void countdown(manta_ctx *c, int from)
+{
+    for (int i = from; i > 0; i--)
+        if (!manta::yield(c, double(i)))
+            return;
+    if (from == 13)
+        throw manta::failure(13, "unlucky");
+}
+MANTA_GENERATOR(countdown, double);
+
+static void generators()
+{
+    double sum = 0;
+    int    count = 0;
+    for (double x : manta::stream<double>("countdown", {}, 100))
+        sum += x, count++;
+    CHECK(sum == 5050 && count == 100);
+    auto g = manta::stream<double>("countdown", {}, 3);
+    auto first = g.next(WAIT_MS), second = g.next(WAIT_MS);
+    CHECK(manta::submit<scale>(first, 2).get(WAIT_MS) == 6.0 && second.get() == 2.0); /* an item is a value like any other */
+    CHECK(g.next(WAIT_MS).get() == 1.0 && !g.next(WAIT_MS) && !g.next(WAIT_MS));
+    auto failing = manta::stream<double>("countdown", {}, 13);
+    count = 0;
+    CHECK(thrown<manta::task_failed>([&] {
+              for (double x : failing)
+                  count += x > 0;
+          }).user_code() == 13);
+    CHECK(count == 13); /* what came before the failure */
+    { auto dropped = manta::stream<double>("countdown", {}, 1000000); }
+}
+
+static void groups()
+{
+    auto g = manta::start_group<counter>({}, 3, std::int64_t(10));
+    CHECK(g.size() == 3);
+    auto all = g.call<&counter::add>(5);
+    CHECK(all.size() == 3);
+    for (auto &r : all)
+        CHECK(r.get(WAIT_MS) == 15);
+    auto mapped = g.map<&counter::add>(std::vector<int>(30, 1));
+    CHECK(mapped.size() == 30);
+    for (auto &r : mapped)
+        r.get(WAIT_MS);
+    std::int64_t sum = 0;
+    for (int i = 0; i < 3; i++)
+        sum += g.at(i).call<&counter::value>().get(WAIT_MS);
+    CHECK(sum == 3 * 15 + 30);
+    thrown<manta::bad_request>([&] { g.call<&counter::hidden>(); });
+    thrown<manta::bad_request>([] { manta::start_group<counter>({}, 0, std::int64_t(1)); });
+    g.end(WAIT_MS);
+}
+
 int main(int argc, char **argv)
 {
     manta_init_opts opts{};
@@ -185,6 +239,8 @@ int main(int argc, char **argv)
         values();
         errors();
         actors();
+        groups();
+        generators();
     } catch (const manta::error &e) {
         manta_perror(&e.detail());
         return 1;
