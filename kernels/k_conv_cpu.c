@@ -2,9 +2,8 @@
  *
  * k_conv_cpu.c - convolution as matrix products over copied neighbourhoods, one picture after the other.
  *
- * Owns nothing. Thread: any. Built for each width of vectors, like k_vector_cpu.c.
- * A picture's neighbourhoods (a row of kernel * kernel * channels for each output) fit into
- * the second-level cache; those of a batch would not.
+ * Owns nothing. Thread: any. Built for each width of vectors, like k_vector_cpu.c. A picture's neighbourhoods (a row of
+ * kernel * kernel * channels for each output) fit into the second-level cache; those of a batch would not.
  */
 #include "kernels/k_lanes.h"
 #include "kernels/k_private.h"

@@ -74,6 +74,16 @@ static inline void store_row(__m512 first, __m512 second, uint8_t *tile, int row
         _mm512_store_si512(tile + p * TILE + row * 64, _mm512_permutex2var_epi16(x[p], upper, y[p]));
 }
 
+/* 16 values of one row of a, for the first or the second half of a tile's row. */
+static inline void store_half_row(__m512 values, uint8_t *tile, int row, int half)
+{
+    __m512i x[PARTS];
+    split(values, x);
+    for (int p = 0; p < PARTS; p++)
+        _mm256_store_si256((__m256i *)(void *)(tile + p * TILE + row * 64 + half * 32),
+                           _mm512_cvtepi32_epi16(_mm512_srli_epi32(x[p], 16)));
+}
+
 /* 16 columns of b at two neighbouring k. */
 static inline void store_pair(__m512 even, __m512 odd, uint8_t *tile, int pair)
 {
@@ -87,7 +97,7 @@ static inline void store_pair(__m512 even, __m512 odd, uint8_t *tile, int pair)
 
 static inline __mmask16 mask_of(int count)
 {
-    return count >= 16 ? (__mmask16)0xffff : count <= 0 ? (__mmask16)0 : (__mmask16)((1u << count) - 1);
+    return (__mmask16)(count >= 16 ? 0xffff : count <= 0 ? 0 : (1u << count) - 1);
 }
 
 /* A corner of 16 x 16; beyond `rows` and `cols` there are zeros. */
@@ -95,7 +105,7 @@ static inline void corner_load(const float *from, size_t stride, int rows, int c
 {
     __mmask16 mask = mask_of(cols);
     for (int i = 0; i < 16; i++)
-        out[i] = i < rows && mask ? _mm512_maskz_loadu_ps(mask, from + (size_t)i * stride) : _mm512_setzero_ps();
+        out[i] = _mm512_maskz_loadu_ps(i < rows ? mask : 0, from + (size_t)i * stride);
 }
 
 static inline void corner_transpose(__m512 r[16])
@@ -125,45 +135,45 @@ static inline void corner_transpose(__m512 r[16])
     }
 }
 
-/* Rows of 32 contiguous values: a as it stands, or b transposed. */
-static inline void halves_load(const float *from, size_t stride, int rows, int cols, __m512 first[16],
-                               __m512 second[16])
+/* 16 floats of a row; zeros for a row or a part of it that is not there. */
+static inline __m512 row_load(const float *from, bool is_there, __mmask16 mask)
 {
-    corner_load(from, stride, rows, cols, first);
-    corner_load(from + (cols > 16 ? 16 : 0), stride, rows, cols - 16, second);
+    return _mm512_maskz_loadu_ps(is_there ? mask : 0, from);
 }
 
 /* One tile of a: 16 rows, 32 k. */
 static void pack_a_tile(const float *a, size_t stride, bool transposed, int rows, int depth, uint8_t *tile)
 {
-    __m512 first[16], second[16];
-    if (transposed) {
-        corner_load(a, stride, depth, rows, first);
-        corner_load(a + (depth > 16 ? 16 * stride : 0), stride, depth - 16, rows, second);
-        corner_transpose(first);
-        corner_transpose(second);
-    } else {
-        halves_load(a, stride, rows, depth, first, second);
+    __mmask16 first = mask_of(depth), second = mask_of(depth - 16);
+    __m512 corner[16];
+
+    for (int i = 0; i < 16 && !transposed; i++) {
+        const float *row = a + (size_t)i * stride;
+        store_row(row_load(row, i < rows, first), row_load(row + 16, i < rows, second), tile, i);
     }
-    for (int i = 0; i < 16; i++)
-        store_row(first[i], second[i], tile, i);
+    for (int half = 0; half < 2 && transposed; half++) {
+        corner_load(a + (size_t)half * 16 * stride, stride, depth - half * 16, rows, corner);
+        corner_transpose(corner);
+        for (int i = 0; i < 16; i++)
+            store_half_row(corner[i], tile, i, half);
+    }
 }
 
 /* One tile of b: 32 k, 16 columns. */
 static void pack_b_tile(const float *b, size_t stride, bool transposed, int depth, int cols, uint8_t *tile)
 {
-    __m512 first[16], second[16];
-    if (transposed) {
-        halves_load(b, stride, cols, depth, first, second);
-        corner_transpose(first);
-        corner_transpose(second);
-    } else {
-        corner_load(b, stride, depth, cols, first);
-        corner_load(b + (depth > 16 ? 16 * stride : 0), stride, depth - 16, cols, second);
+    __mmask16 mask = mask_of(cols);
+    __m512 corner[16];
+
+    for (int i = 0; i < 16 && !transposed; i++) {
+        const float *row = b + (size_t)i * 2 * stride;
+        store_pair(row_load(row, 2 * i < depth, mask), row_load(row + stride, 2 * i + 1 < depth, mask), tile, i);
     }
-    for (int i = 0; i < 8; i++) {
-        store_pair(first[2 * i], first[2 * i + 1], tile, i);
-        store_pair(second[2 * i], second[2 * i + 1], tile, i + 8);
+    for (int half = 0; half < 2 && transposed; half++) {
+        corner_load(b + half * 16, stride, cols, depth - half * 16, corner);
+        corner_transpose(corner);
+        for (int i = 0; i < 8; i++)
+            store_pair(corner[2 * i], corner[2 * i + 1], tile, half * 8 + i);
     }
 }
 

@@ -17,7 +17,9 @@ enum { K_LANES = 16 };
 typedef float   k_lanes __attribute__((vector_size(64)));
 typedef int32_t k_ints __attribute__((vector_size(64)));
 
-/* The functions are inlined always: a call would pass these registers, and builds differ in how. */
+/* The functions are inlined always: a call would pass these registers, and builds differ in how. That is why the compiler's
+ * warning of it says nothing here. */
+#pragma GCC diagnostic ignored "-Wpsabi"
 #define K_INLINE static inline __attribute__((always_inline))
 
 K_INLINE k_lanes k_load(const float *from)

@@ -26,11 +26,6 @@ enum {
     DISK_COMPRESS_MIN = 4096,    /* ... of a value that is at least so long */
 };
 
-uint64_t os_checksum(const void *data, uint64_t size)
-{
-    return XXH3_64bits(data, size);
-}
-
 static mt_status disk_error(const char *what)
 {
     bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
@@ -52,6 +47,11 @@ mt_status os_disk_open(const char *folder, int *out_fd)
         return disk_error("open a spill file");
     *out_fd = fd;
     return mt_ok();
+}
+
+void os_disk_close(int fd)
+{
+    close(fd);
 }
 
 static mt_status write_all(int fd, uint64_t at, const void *data, size_t size)

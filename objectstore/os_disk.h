@@ -25,14 +25,14 @@ struct os_disk_item {
 /* A new file in `folder`. ESYS (no such folder, no permission, no descriptor left); EDISK_FULL. */
 MT_MUST_USE mt_status os_disk_open(const char *folder, int *out_fd);
 
+/* The file goes with its last byte. */
+void os_disk_close(int fd);
+
 /* Appends item->size bytes of `data` at *at, which moves on. The bytes may change while they are written: then the item is
  * worth nothing, and no more than that. EDISK_FULL; ESYS; ENOMEM. On failure *at has not moved. */
 MT_MUST_USE mt_status os_disk_write(int fd, uint64_t *at, struct os_disk_item *item, const void *data);
 
 /* Reads the value back into `to` (item->size bytes). ECORRUPT: it is not what was written. ESYS; ENOMEM. */
 MT_MUST_USE mt_status os_disk_read(int fd, const struct os_disk_item *item, void *to);
-
-/* The checksum of a value, in pieces or whole. */
-uint64_t os_checksum(const void *data, uint64_t size);
 
 #endif

@@ -10,7 +10,6 @@
 #include "objectstore/os_backing.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 struct os_local_map {
     struct os_local_map *next;
@@ -141,7 +140,7 @@ void os_local_trim(struct os_local *local, bool now)
         if (trim.kind == OS_TRIM_SEGMENT)
             give_segment_back(local, trim.segment);
         else
-            (void)madvise(trim.data, trim.size, MADV_REMOVE); /* else the pages stay */
+            os_memory_drop(trim.data, trim.size);
     os_client_trim_round(&local->client);
 }
 

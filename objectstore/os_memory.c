@@ -85,6 +85,11 @@ mt_status os_memory_punch(int fd, uint64_t offset, uint64_t size)
     return mt_ok();
 }
 
+void os_memory_drop(void *base, uint64_t size)
+{
+    (void)madvise(base, size, MADV_REMOVE);
+}
+
 uint64_t os_memory_resident(int fd)
 {
     struct stat st;

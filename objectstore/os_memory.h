@@ -27,6 +27,9 @@ MT_MUST_USE mt_status os_memory_prefault(void *base, uint64_t size);
 /* Gives the pages of a range back to the kernel; they read as zero afterwards, in every mapping. ESYS. */
 MT_MUST_USE mt_status os_memory_punch(int fd, uint64_t offset, uint64_t size);
 
+/* The same for a range of a mapping; where the kernel refuses, the pages stay. */
+void os_memory_drop(void *base, uint64_t size);
+
 /* Bytes of `fd` that have pages now; 0 where that cannot be told. */
 uint64_t os_memory_resident(int fd);
 

@@ -12,6 +12,7 @@
 #include "objectstore/os_pull.h"
 
 #include "core/base/limits.h"
+#include "objectstore/os_sum.h"
 
 #include <string.h>
 
@@ -85,6 +86,8 @@ mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms)
         MT_TRY(pull_head(pull));
     }
     if (pull->received == pull->chunk_end) {
+        if (os_sum(pull->data + pull->head.offset, pull->head.size) != pull->head.sum)
+            return mt_error(MT_ECORRUPT, 0, "pull: a chunk is not what was sent");
         pull->in_body = false;
         pull->head_have = 0;
         pull->serial_got++;
@@ -169,6 +172,7 @@ void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
                                           .offset = request->offset,
                                           .size = good ? request->size : 0};
     serve->body = good ? (const uint8_t *)value + request->offset : NULL;
+    serve->reply.sum = os_sum(serve->body, serve->reply.size);
     serve->refused = !good;
     serve->sent = 0;
     serve->state = OS_SERVE_REPLY;

@@ -7,7 +7,7 @@
  *   puller                                      source
  *   hello {magic, version, who, to whom, token}
  *   request {ref, offset, size} ...   ------->  pins the object while the connection lives
- *                                     <-------  reply {code, offset, size}, then `size` bytes of the value
+ *                                     <-------  reply {code, offset, size, sum}, then `size` bytes of the value
  *
  * All little-endian, no padding. Both ends say where the next bytes are to go (room) and are told how many came
  * (received): a value is received straight into its segment and sent from it. No system call, clock or allocation here;
@@ -23,7 +23,7 @@
 
 enum {
     OS_WIRE_MAGIC = 0x6a626f6d, /* "mobj" */
-    OS_WIRE_VERSION = 1,
+    OS_WIRE_VERSION = 2,
     OS_WIRE_CODES = 128, /* codes are below */
     OS_PULL_AHEAD = 4, /* chunks asked for and not yet received */
 };
@@ -49,9 +49,10 @@ struct os_wire_reply {
     int32_t  code; /* enum mt_code; not 0: no bytes follow, and nothing after it */
     uint32_t reserved;
     uint64_t offset, size; /* as asked */
+    uint64_t sum;          /* os_sum of the bytes that follow */
 };
 static_assert(sizeof(struct os_wire_hello) == 88 && sizeof(struct os_wire_request) == 80 &&
-                  sizeof(struct os_wire_reply) == 32,
+                  sizeof(struct os_wire_reply) == 40,
               "the wire format has no padding");
 
 /* --- the puller ----------------------------------------------------------------------------------------------- */
@@ -75,7 +76,8 @@ void os_pull_start(struct os_pull *pull, const struct lane_ref *ref, void *data,
 bool os_pull_request(struct os_pull *pull, struct os_wire_request *out);
 /* Where the next bytes of the connection go, and at most how many. Not after `done`. */
 void os_pull_room(struct os_pull *pull, void **out_at, size_t *out_size);
-/* `size` bytes are there. pull->done when the value is whole. EPROTO: the source broke the rules; or the code with which
+/* `size` bytes are there. pull->done when the value is whole. ECORRUPT: a chunk is not what was sent.
+ * EPROTO: the source broke the rules; or the code with which
  * it refused (EOBJ_LOST, EFENCED, ...). Then the pull has failed. */
 MT_MUST_USE mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms);
 /* ETIMEDOUT: nothing has come for MT_OBJECT_FETCH_MS. */

@@ -194,6 +194,17 @@ bool os_store_is_pinned(const struct os_store *store, const struct lane_ref *ref
 
 /* --- taking --------------------------------------------------------------------------------------------------- */
 
+/* Against its writer, which may be freeing it. */
+static bool take_state(struct os_object *object)
+{
+    if (!MT_PLANT(MT_PLANT_TAKE_BY_STORE))
+        return shm_cas32(&object->state, OS_SEALED, OS_TAKEN);
+    if (shm_load32(&object->state) != OS_SEALED)
+        return false;
+    shm_store32(&object->state, OS_TAKEN);
+    return true;
+}
+
 mt_status os_store_take(struct os_store *store, const struct lane_ref *victim)
 {
     struct os_segment *segment = os_store_find_segment(store, victim->segment);
@@ -203,11 +214,11 @@ mt_status os_store_take(struct os_store *store, const struct lane_ref *victim)
         return gone;
     struct os_object *object = (struct os_object *)(void *)((uint8_t *)segment->backing.data + victim->offset);
     MT_TRY(os_dead_reserve(&store->fresh, 1)); /* so that what follows can't fail */
-    if (!shm_cas32(&object->state, OS_SEALED, OS_TAKEN))
+    if (!take_state(object))
         return gone;
     mt_id id; /* nobody writes here now */
     shm_read(&id, &object->id, sizeof id);
-    if (!mt_id_equal(id, victim->id)) {
+    if (!mt_id_equal(id, victim->id) && !MT_PLANT(MT_PLANT_TAKE_ANY)) {
         (void)shm_cas32(&object->state, OS_TAKEN, OS_SEALED); /* a new object at the same place, which lives on */
         return gone;
     }

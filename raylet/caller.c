@@ -38,9 +38,10 @@ void rlt_caller_want(struct rlt *r, struct rlt_proc *caller, mt_id request, cons
     rlt_lease_activate(r, l, worker);
 }
 
+/* A caller is done with its lane, or an owner could not take over what it was granted: it still wants one. */
 void rlt_caller_drop(struct rlt *r, struct rlt_proc *caller, uint64_t id)
 {
     struct rlt_lease *l = mt_map_ptr(&r->leases, mt_map_key(id));
-    if (l && l->kind == LEASE_CALLER && l->owner == caller)
+    if (l && l->owner == caller)
         rlt_lease_recall(r, l, 0);
 }

@@ -52,10 +52,13 @@ struct rlt *rlt_new(const struct rlt_config *config)
     r->config = *config;
     if (!r->config.workers_max)
         r->config.workers_max = MT_RLT_WORKERS_MAX;
+    if (!r->config.blocked_max)
+        r->config.blocked_max = MT_RLT_BLOCKED_MAX;
     if (rlt_ledger_init(&r->ledger, config->total, config->resource_count).code) {
         free(r);
         return NULL;
     }
+    r->ledger.pins = config->cpus;
     int cpu = rlt_ledger_find(&r->ledger, "CPU");
     if (!r->config.idle_workers_max)
         r->config.idle_workers_max = (uint32_t)(cpu < 0 ? 0 : r->ledger.total[cpu].milli / 1000) + 2;
@@ -346,6 +349,7 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
     fire_timers(r);
     handle(r, e);
     rlt_schedule(r);
+    rlt_pool_tell_crowd(r);
     rlt_head_changed(r);
     r->out = NULL;
 }
@@ -356,7 +360,7 @@ static void handle(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_TICK:
         break;
     case RLT_EV_MEMORY:
-        rlt_memory_short(r, e->text);
+        rlt_memory_short(r, e);
         break;
     case RLT_EV_ACCEPTED:
         rlt_proc_accepted(r, e->conn, e->pid);
@@ -389,6 +393,9 @@ static void handle(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_PEER_CLOSED:
     case RLT_EV_PEER_FRAME:
         rlt_peer_event(r, e);
+        break;
+    case RLT_EV_PROGRAM_SENT:
+        rlt_detach_uploaded(r, e);
         break;
     case RLT_EV_PROGRAM_BYTES:
     case RLT_EV_PROGRAM_READY:

@@ -25,6 +25,7 @@
 #include "core/base/limits.h"
 #include "core/lane/ctl.h"
 #include "core/proto/manta.pb-c.h"
+#include "raylet/pins.h"
 
 #include <stdbool.h>
 
@@ -41,13 +42,16 @@ struct rlt_config {
     char     address[RLT_ADDRESS_SIZE];      /* where Peer is served */
     char     data_address[RLT_ADDRESS_SIZE]; /* of the data socket */
     char     head_address[RLT_ADDRESS_SIZE]; /* for CTL_WELCOME */
+    char     labels[MT_LABELS_BYTES_MAX];
     uint64_t boot;                           /* random; the driver of the state machine draws it */
     uint32_t node, epoch; /* of a private cluster: 1, 1 from the start; else 0 until the head has answered */
     bool     has_head;    /* a head exists or will: wants, names and nodes go to it */
     bool     is_private;  /* one driver owns this raylet: when its connection ends, so does the raylet */
     uint32_t resource_count;
     struct ctl_resource total[MT_RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
+    struct rlt_pins cpus;        /* of the machine; none: nobody is bound to any */
     uint32_t workers_max;        /* processes forked on this node at a time; 0: the default */
+    uint32_t blocked_max;        /* workers that have lent their CPUs at a time; more run tasks of their own. 0: the default */
     uint32_t idle_workers_max;   /* per job, kept warm; 0: CPUs + 2 */
 };
 
@@ -87,6 +91,8 @@ enum rlt_event_kind {
     RLT_EV_PROGRAM_BYTES, /* answer to PROGRAM_READ: job, node, number (offset), bytes; total (whole size), sha256 */
     RLT_EV_PROGRAM_READY, /* PROGRAM_WRITE had the last byte and the hash is right: job, fd; else fd < 0, text */
 
+    RLT_EV_PROGRAM_SENT,  /* answer to PROGRAM_SEND: record.id, total (size), sha256; or refused, text */
+
     RLT_EV_ENV_MADE, /* answer to ENV_MAKE: number, text (the folder), or refused and text (which step, why) */
 
     /* submitted jobs */
@@ -96,7 +102,8 @@ enum rlt_event_kind {
     RLT_EV_JOB_TEXT,    /* answer to JOB_LOG_READ: name, number (offset), bytes */
     RLT_EV_JOB_EXITED,  /* it has ended and all its output is in the log: name, status, number (size of the log) */
 
-    RLT_EV_MEMORY, /* the node is short of memory: text (how short) */
+    RLT_EV_MEMORY, /* the node is short of memory: text (how short); bytes, size: uint64_t conns of the workers whose
+                      task, if they run one, would not be tried again */
     RLT_EV_SHUTDOWN, /* a signal, or the end of the driver of a private cluster: text */
 };
 
@@ -143,11 +150,14 @@ enum rlt_action_kind {
     RLT_A_WATCH,        /* conn, fd (pidfd, taken), pid: RLT_EV_EXITED when it says so */
     RLT_A_KILL,         /* conn: SIGKILL by its pidfd; nothing if it has none yet or is gone */
     RLT_A_CLOSE_FD,     /* fd */
+    RLT_A_STRICT,       /* conn, number (ns, the clock of `now`; UINT64_MAX: for ever): the strict actor there may run until
+                           then; if it has been stopped for want of that, it goes on */
 
     /* shared memory */
     RLT_A_LANE_NEW,    /* lane: LANE_BYTES, zeroed, sealed */
     RLT_A_LANE_RECALL, /* lane; conn, peer (0: none): set the recall word, ring both bells */
     RLT_A_LANE_FREE,   /* lane: unmap, close */
+    RLT_A_CROWD,       /* flags (enum lane_crowd): into the park page of the switch, which every process sees */
     RLT_A_REGION_NEW,  /* number, size */
     RLT_A_REGION_FREE, /* number */
 
@@ -171,6 +181,7 @@ enum rlt_action_kind {
     RLT_A_PROGRAM_READ,  /* job (or number of an environment), fd, number (offset), node (comes back): answered by
                             PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes. total: not 0: sha256 is known, it is this */
     RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
+    RLT_A_PROGRAM_SEND,  /* job, fd (borrowed), record.id: to the head, unless that has it; answered by PROGRAM_SENT */
     RLT_A_PROGRAM_DROP,  /* job: what was written of it is not wanted any more */
 
     RLT_A_ENV_MAKE, /* number, fd (archive, borrowed until ENV_MADE), total, sha256: unpack it, unless that is done */
@@ -182,7 +193,7 @@ enum rlt_action_kind {
     RLT_A_OWNERS_GONE, /* node: all owners on it are */
     RLT_A_JOB_OVER,    /* number (as in refs): the job has ended, and every process of it here */
 
-    RLT_A_JOB_START, /* name, job_spec, number (attempt): fetch blobs, unpack, run */
+    RLT_A_JOB_START, /* name, job_spec, number (attempt), total (failures before it): fetch blobs, unpack, run */
     RLT_A_JOB_KILL,  /* name, flags (signal); before it has started: JOB_FAILED follows */
     RLT_A_JOB_LOG_READ, /* name, number (offset), size (at most): answered by JOB_TEXT */
     RLT_A_JOB_FORGET, /* name: after its end; its folder and log go */

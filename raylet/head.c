@@ -32,13 +32,15 @@ static void asked_free(struct rlt *r, struct rlt_asked *asked)
 {
     mt_map_remove(&r->head.asked, asked->id);
     rlt_list_out(&asked->in_all);
+    if (asked->actor)
+        manta__v1__actor_request__free_unpacked(asked->actor, NULL);
     free(asked);
 }
 
 void rlt_head_fini(struct rlt *r)
 {
     RLT_LIST_EACH(&r->head.all_asked, link)
-        free(mt_container_of(link, struct rlt_asked, in_all));
+        asked_free(r, mt_container_of(link, struct rlt_asked, in_all));
     mt_map_fini(&r->head.asked);
 }
 
@@ -88,6 +90,7 @@ static void register_send(struct rlt *r)
     g->address = keep_text(r, r->config.address);
     g->data_address = keep_text(r, r->config.data_address);
     g->cluster = keep_text(r, r->head.cluster);
+    g->labels = keep_text(r, r->config.labels);
     g->n_total = r->ledger.count;
     g->total = resources_make(r, r->ledger.total, r->ledger.count);
     m->register_ = g;
@@ -140,8 +143,10 @@ static void registered(struct rlt *r, const Manta__V1__Registered *g)
         r->head.is_ready = true;
         rlt_act(r->out, RLT_A_READY);
     }
-    for (struct rlt_list *link = r->head.all_asked.next; link != &r->head.all_asked; link = link->next)
+    for (struct rlt_list *link = r->head.all_asked.next; link != &r->head.all_asked; link = link->next) {
         ask_send(r, mt_container_of(link, struct rlt_asked, in_all));
+        rlt_detach_go(r, mt_container_of(link, struct rlt_asked, in_all));
+    }
     for (uint32_t i = 0; i < r->head.gone_count && i < 64; i++)
         gone_send(r, r->head.gone[i]);
     rlt_submit_registered(r);
@@ -166,6 +171,7 @@ static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
     *out_wants = 0;
     for (uint32_t i = 0; i < r->ledger.count; i++)
         hash_in(&hash, (uint64_t)r->ledger.free[i]);
+    hash_in(&hash, rlt_strict_hash(r));
     hash_in(&hash, r->ledger.changes); /* taken and given back since: the head lets go of what it had reserved */
     for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next) {
         const struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
@@ -189,6 +195,7 @@ static Manta__V1__Want *want_make(struct rlt *r, const struct rlt_class *c)
     w->held = c->held;
     w->policy = c->def.policy;
     w->node = c->def.node;
+    w->labels = keep_text(r, c->def.labels);
     w->job = c->owner->job->job;
     w->n_resources = c->def.resource_count;
     w->resources = resources_make(r, c->def.resources, c->def.resource_count);
@@ -210,6 +217,7 @@ static void report_send(struct rlt *r, uint32_t want_count)
     report->wants = rlt_keep(r->out, NULL, (want_count + 1) * sizeof *report->wants);
     for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next)
         report->wants[report->n_wants++] = want_make(r, mt_container_of(link, struct rlt_class, in_waiting));
+    rlt_strict_report(r, report);
     m->report = report;
     rlt_head_send(r, m);
 }
@@ -247,6 +255,14 @@ void rlt_head_changed(struct rlt *r)
 
 static void ask_send(struct rlt *r, const struct rlt_asked *asked)
 {
+    if (asked->is_held)
+        return;
+    if (asked->actor) {
+        Manta__V1__NodeToHead *request = message_new(r, MANTA__V1__NODE_TO_HEAD__KIND_ACTOR);
+        request->actor = asked->actor;
+        rlt_head_send(r, request);
+        return;
+    }
     static const Manta__V1__NameRequest empty = MANTA__V1__NAME_REQUEST__INIT;
     Manta__V1__NodeToHead              *m = message_new(r, MANTA__V1__NODE_TO_HEAD__KIND_NAME);
     Manta__V1__NameRequest             *q = rlt_keep(r->out, &empty, sizeof empty);
@@ -287,27 +303,50 @@ static void patience_fire(struct rlt *r, struct rlt_timer *t)
     patience_arm(r);
 }
 
-void rlt_head_ask(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, const struct ctl_name *name)
+struct rlt_asked *rlt_head_asked(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, bool is_held)
 {
     if (mt_id_is_zero(id) || mt_map_find(&r->head.asked, id))
-        return; /* said twice: one answer will do */
+        return NULL; /* said twice: one answer will do */
     if (r->head.asked.count >= MT_RLT_ASKED_MAX) {
         rlt_down_reply(r->out, p->conn, id, MT_EAGAIN, "too many requests wait for the head");
-        return;
+        return NULL;
     }
     struct rlt_asked *asked = rlt_calloc(sizeof *asked);
     asked->id = id;
     asked->conn = p->conn;
     asked->op = op;
-    asked->name = *name;
+    asked->is_held = is_held;
     asked->since = r->now;
     rlt_list_init(&asked->in_all);
     rlt_list_append(&r->head.all_asked, &asked->in_all);
     rlt_map_put(&r->head.asked, id, asked);
-    p->has_names |= op == CTL_OP_NAME_PUT;
     patience_arm(r);
+    return asked;
+}
+
+void rlt_head_ask_go(struct rlt *r, struct rlt_asked *asked)
+{
+    asked->is_held = false;
     if (r->head.is_registered)
         ask_send(r, asked);
+}
+
+void rlt_head_ask_failed(struct rlt *r, struct rlt_asked *asked, int32_t code, const char *text)
+{
+    if (rlt_proc_of_conn(r, asked->conn))
+        rlt_down_reply(r->out, asked->conn, asked->id, code, text);
+    asked_free(r, asked);
+    patience_arm(r);
+}
+
+void rlt_head_ask(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, const struct ctl_name *name)
+{
+    struct rlt_asked *asked = rlt_head_asked(r, p, id, op, true);
+    if (!asked)
+        return;
+    asked->name = *name;
+    p->has_names |= op == CTL_OP_NAME_PUT;
+    rlt_head_ask_go(r, asked);
 }
 
 static void name_answered(struct rlt *r, const Manta__V1__NameReply *reply)
@@ -316,8 +355,10 @@ static void name_answered(struct rlt *r, const Manta__V1__NameReply *reply)
     struct rlt_asked *asked = mt_map_ptr(&r->head.asked, id);
     if (!asked)
         return;
-    if (rlt_proc_of_conn(r, asked->conn) && reply->code == MT_OK && asked->op == CTL_OP_NAME_GET) {
+    bool is_place = asked->op == CTL_OP_NAME_GET || (asked->op == CTL_OP_ACTOR && asked->actor->verb == CTL_ACTOR_WHERE);
+    if (rlt_proc_of_conn(r, asked->conn) && reply->code == MT_OK && is_place) {
         struct ctl_name name = asked->name;
+        name.flags = reply->detached ? CTL_NAME_DETACHED : 0;
         name.actor = (mt_id){reply->actor_process, reply->actor_counter};
         name.owner = reply->owner;
         name.owner_node = reply->owner_node;
@@ -405,6 +446,9 @@ static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_PLACE:
         placed(r, m->place);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_EXTEND:
+        rlt_strict_extend(r, m->extend);
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_PRESS:
         pressed(r, m->press);

@@ -6,6 +6,8 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/labels.h"
+
 #include <stdio.h>
 
 static const char *state_of(const struct rlt_proc *p)
@@ -71,6 +73,8 @@ static void why_waiting(const struct rlt *r, const struct rlt_class *c, char *te
                  ((const struct rlt_node *)entry->value.ptr)->state == 1;
     if (c->is_refused) {
         snprintf(text, size, "no node can ever satisfy it");
+    } else if (!mt_selector_match(c->def.labels, r->config.labels)) {
+        snprintf(text, size, "waits for a node with the labels \"%s\"", c->def.labels);
     } else if (c->def.policy == CTL_NODE && c->def.node != r->node) {
         snprintf(text, size, "waits for node %u", c->def.node);
     } else if (lacks_here(r, c, text, size)) {

@@ -12,6 +12,7 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/labels.h"
 #include "core/base/plant.h"
 
 #include <stdio.h>
@@ -70,6 +71,7 @@ void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_r
     (void)record;
     memcpy(&def, payload, sizeof def);
     def.name[sizeof def.name - 1] = 0;
+    def.labels[sizeof def.labels - 1] = 0;
     classes_sweep(r, owner);
     if (def.resource_count > CTL_RESOURCES || owner->class_count >= MT_RLT_CLASSES_MAX) {
         rlt_proc_gone(r, owner);
@@ -86,7 +88,8 @@ void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_r
     rlt_list_init(&c->leases);
     rlt_list_append(&owner->classes, &c->in_owner);
     owner->class_count++;
-    if (rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code)
+    if (mt_selector_check(c->def.labels, text, sizeof text).code ||
+        rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code)
         rlt_class_unschedulable(r, c, MT_EINVAL, text);
 }
 
@@ -124,7 +127,8 @@ void rlt_demand(struct rlt *r, struct rlt_proc *owner, const struct ctl_demand *
     c->version = demand->version;
     c->placed_here = 0;
     c->wanted = demand->wanted < MT_RLT_WANTED_MAX ? demand->wanted : MT_RLT_WANTED_MAX;
-    if (rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code) {
+    if (mt_selector_check(c->def.labels, text, sizeof text).code ||
+        rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code) {
         if (c->wanted)
             rlt_class_unschedulable(r, c, MT_EINVAL, text);
         return;
@@ -199,13 +203,16 @@ void rlt_lease_set_worker(struct rlt *r, struct rlt_lease *l, struct rlt_proc *w
     }
 }
 
-void rlt_grant_fill(const struct rlt_lease *l, struct ctl_grant *g)
+void rlt_grant_fill(const struct rlt *r, const struct rlt_lease *l, struct ctl_grant *g)
 {
+    int cpu = rlt_ledger_find(&r->ledger, "CPU");
     g->lease = l->id;
-    g->flags = l->kind == LEASE_ACTOR ? CTL_CLASS_ACTOR : 0;
+    g->flags = (l->kind == LEASE_ACTOR ? CTL_CLASS_ACTOR : 0) | (l->is_strict ? CTL_CLASS_STRICT : 0);
     g->incarnation = l->incarnation;
     g->gpu_count = l->hold.gpu_count;
     memcpy(g->gpus, l->hold.gpus, sizeof g->gpus);
+    memcpy(g->cpus, l->hold.cpus, sizeof g->cpus);
+    g->cpu_milli = cpu < 0 ? 0 : l->hold.amount[cpu];
 }
 
 static void grant_send(struct rlt *r, uint64_t to, enum ctl_kind kind, mt_id id, const struct ctl_grant *grant,
@@ -228,12 +235,14 @@ void rlt_lease_activate(struct rlt *r, struct rlt_lease *l, struct rlt_proc *wor
     l->granted_at = r->now;
     l->has_lane = true;
     r->stats.grants++;
+    if (l->is_strict)
+        rlt_strict_begin(r, l);
     if (l->owner_node != r->node) {
         rlt_remote_activate(r, l);
         return;
     }
     rlt_act(r->out, RLT_A_LANE_NEW)->lane = l->id;
-    rlt_grant_fill(l, &to_owner);
+    rlt_grant_fill(r, l, &to_owner);
     to_worker = to_owner;
     to_owner.class_id = l->class ? l->class->def.class_id : 0;
     to_owner.peer = worker->process;
@@ -271,6 +280,7 @@ static void recall_pass_on(struct rlt *r, const struct rlt_lease *l, uint64_t gr
 void rlt_lease_recalled(struct rlt *r, struct rlt_lease *l)
 {
     lease_set_state(l, LEASE_RECALLED);
+    l->recalled_at = r->now;
     r->stats.recalls++;
     recall_tell(r, l);
     if (l->class)
@@ -289,6 +299,7 @@ void rlt_lease_recall(struct rlt *r, struct rlt_lease *l, uint64_t grace_ms)
     }
     if (l->state == LEASE_ACTIVE) {
         lease_set_state(l, LEASE_RECALLED);
+        l->recalled_at = r->now;
         r->stats.recalls++;
         recall_tell(r, l);
         recall_pass_on(r, l, grace_ms);
@@ -399,6 +410,8 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
         rlt_ledger_give(&r->ledger, &l->hold);
     rlt_timer_clear(r, &l->timer);
     rlt_list_out(&l->in_worker);
+    if (l->is_strict && worker)
+        rlt_strict_end(r, l);
     l->worker = NULL;
     if (was_granted && is_owner_here)
         ended_tell(r, l, end);

@@ -145,6 +145,13 @@ bool rlt_ledger_take(struct rlt_ledger *l, const struct ctl_resource *request, u
     return true;
 }
 
+void rlt_ledger_pin(struct rlt_ledger *l, struct rlt_hold *hold)
+{
+    int at = rlt_ledger_find(l, "CPU");
+    if (at >= 0)
+        rlt_pins_take(&l->pins, (uint32_t)(hold->amount[at] / 1000), hold->cpus);
+}
+
 void rlt_ledger_give(struct rlt_ledger *l, struct rlt_hold *hold)
 {
     if (hold->is_cpu_out)
@@ -155,6 +162,8 @@ void rlt_ledger_give(struct rlt_ledger *l, struct rlt_hold *hold)
     }
     for (uint32_t g = 0; g < hold->gpu_count; g++)
         l->gpu_free[hold->gpus[g]] += hold->gpu_milli;
+    if (rlt_pins_any(hold->cpus))
+        rlt_pins_change(&l->pins, hold->cpus, -1);
     memset(hold, 0, sizeof *hold);
     l->changes++;
     rlt_ledger_assert(l);
@@ -167,6 +176,9 @@ static void move_cpu(struct rlt_ledger *l, const struct rlt_hold *hold, int64_t 
         return;
     l->free[at] += sign * hold->amount[at];
     l->leased[at] -= sign * hold->amount[at];
+    if (rlt_pins_any(hold->cpus))
+        rlt_pins_change(&l->pins, hold->cpus, sign > 0 ? -1 : 1);
+    l->lent_count += hold->amount[at] ? (uint32_t)sign : 0;
     rlt_ledger_assert(l);
 }
 

@@ -18,6 +18,8 @@ struct rlt_ledger {
     uint64_t            changes; /* counts them */
     uint32_t            gpu_count;
     int32_t             gpu_free[MT_RLT_GPUS_MAX]; /* thousandths of each device */
+    struct rlt_pins     pins;
+    uint32_t            lent_count; /* leases whose CPUs are lent */
 };
 
 /* What one lease holds. Zeroed: nothing. */
@@ -27,6 +29,7 @@ struct rlt_hold {
     uint32_t gpu_count;
     uint16_t gpus[MT_RLT_GPUS_MAX];
     int32_t  gpu_milli; /* of each of those devices */
+    uint64_t cpus[RLT_CPU_WORDS]; /* that it is bound to */
 };
 
 /* EINVAL: a name twice, an amount that is zero or negative, more devices than MT_RLT_GPUS_MAX. */
@@ -44,6 +47,8 @@ bool rlt_ledger_could_now(const struct rlt_ledger *l, const struct ctl_resource 
                           const int64_t *extra);
 /* Takes it; false and nothing changed where it does not fit. */
 bool rlt_ledger_take(struct rlt_ledger *l, const struct ctl_resource *request, uint32_t count, struct rlt_hold *out_hold);
+/* Binds it to as many CPUs as it holds. */
+void rlt_ledger_pin(struct rlt_ledger *l, struct rlt_hold *hold);
 /* Gives all of it back; the hold is empty afterwards. */
 void rlt_ledger_give(struct rlt_ledger *l, struct rlt_hold *hold);
 /* A blocked task lends its CPUs, and takes them again, even where none are free. */

@@ -45,6 +45,7 @@ void rlt_nodes_view(struct rlt *r, const Manta__V1__View *view)
         snprintf(n->name, sizeof n->name, "%s", v->name);
         snprintf(n->address, sizeof n->address, "%s", v->address);
         snprintf(n->data_address, sizeof n->data_address, "%s", v->data_address);
+        snprintf(n->labels, sizeof n->labels, "%s", v->labels);
         n->total_count = take_resources(n->total, v->total, v->n_total);
         n->free_count = take_resources(n->free, v->free, v->n_free);
         if (n->node != r->node)
@@ -69,6 +70,7 @@ static void describe_self(const struct rlt *r, struct ctl_node *out)
     *out = (struct ctl_node){.node = r->node, .epoch = r->epoch, .state = 1};
     memcpy(out->name, r->config.node_name, sizeof out->name);
     memcpy(out->address, r->config.address, sizeof out->address);
+    memcpy(out->labels, r->config.labels, sizeof out->labels);
     for (uint32_t i = 0; i < r->ledger.count && i < CTL_RESOURCES; i++) {
         out->total[i] = out->free[i] = r->ledger.total[i];
         out->free[i].milli = r->ledger.free[i];
@@ -81,6 +83,7 @@ static void describe(const struct rlt_node *n, struct ctl_node *out)
     *out = (struct ctl_node){.node = n->node, .epoch = n->epoch, .state = n->state, .resource_count = n->total_count};
     memcpy(out->name, n->name, sizeof out->name);
     memcpy(out->address, n->address, sizeof out->address);
+    memcpy(out->labels, n->labels, sizeof out->labels);
     memcpy(out->total, n->total, sizeof out->total);
     memcpy(out->free, n->free, sizeof out->free);
 }

@@ -4,6 +4,8 @@
  */
 #include "raylet/options.h"
 
+#include "core/base/labels.h"
+
 #include <getopt.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -27,13 +29,18 @@ static const char usage[] =
     "  --spill-dir DIR|none   where values go that have no room; default: $TMPDIR, else /var/tmp\n"
     "  --spill-bytes BYTES    most of them there; default: what the disk has\n"
     "  --resources K=V,...    resources of your own\n"
+    "  --labels K=V,...       what tasks and actors may ask for by name\n"
     "  --idle-workers N       warm workers kept per job\n"
+    "  --max-workers N        processes forked at a time; default: 1024\n"
+    "  --max-blocked-workers N  that wait inside a task while others are started in their place; then a task that waits\n"
+    "                         for one of its own runs it itself; default: 128\n"
     "  --driver-fd N          a connected driver: the raylet of a private cluster, ends with it\n"
     "  --ready-fd N           one line with the addresses is written there when all is up\n";
 
 enum option_number {
     OPT_DIR = 1, OPT_NAME, OPT_HEAD, OPT_HEAD_FILE, OPT_TOKEN, OPT_LISTEN, OPT_CPUS, OPT_GPUS, OPT_MEMORY, OPT_STORE,
     OPT_SPILL_DIR, OPT_SPILL_BYTES, OPT_RESOURCES, OPT_IDLE, OPT_DRIVER_FD, OPT_READY_FD, OPT_HELP,
+    OPT_WORKERS, OPT_BLOCKED, OPT_LABELS,
 };
 
 static const struct option option_table[] = {
@@ -42,6 +49,7 @@ static const struct option option_table[] = {
     {"num-cpus", 1, NULL, OPT_CPUS},     {"num-gpus", 1, NULL, OPT_GPUS},        {"memory", 1, NULL, OPT_MEMORY},
     {"store-memory", 1, NULL, OPT_STORE}, {"resources", 1, NULL, OPT_RESOURCES}, {"idle-workers", 1, NULL, OPT_IDLE},
     {"spill-dir", 1, NULL, OPT_SPILL_DIR}, {"spill-bytes", 1, NULL, OPT_SPILL_BYTES},
+    {"labels", 1, NULL, OPT_LABELS}, {"max-workers", 1, NULL, OPT_WORKERS}, {"max-blocked-workers", 1, NULL, OPT_BLOCKED},
     {"driver-fd", 1, NULL, OPT_DRIVER_FD}, {"ready-fd", 1, NULL, OPT_READY_FD},  {"help", 0, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -84,13 +92,14 @@ static bool number(const char *text, double least, double most, double *out)
 }
 
 struct amounts {
-    double cpus, gpus, memory, store, spill, idle;
+    double cpus, gpus, memory, store, spill, idle, workers, blocked;
 };
 
 static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, const char *value)
 {
     double n = 0;
     bool   good = true;
+    char   text[2 * MT_LABELS_BYTES_MAX];
     switch (which) {
     case OPT_DIR: o->dir = value; break;
     case OPT_NAME: o->node_name = value; break;
@@ -105,6 +114,14 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
     case OPT_SPILL_DIR: o->spill_dir = strcmp(value, "none") ? value : ""; break;
     case OPT_SPILL_BYTES: good = number(value, 1, 1e18, &a->spill); break;
     case OPT_IDLE: good = number(value, 1, 4096, &a->idle); break;
+    case OPT_LABELS:
+        good = mt_labels_check(value, text, sizeof text).code == 0;
+        o->labels = value;
+        if (!good)
+            fprintf(stderr, "manta-raylet: %s\n", text);
+        break;
+    case OPT_WORKERS: good = number(value, 1, MT_RLT_PROCS_MAX, &a->workers); break;
+    case OPT_BLOCKED: good = number(value, 1, MT_RLT_PROCS_MAX, &a->blocked); break;
     case OPT_RESOURCES: return add_resources(o, value);
     case OPT_DRIVER_FD: good = number(value, 0, 1 << 20, &n); o->driver_fd = (int)n; break;
     case OPT_READY_FD: good = number(value, 0, 1 << 20, &n); o->ready_fd = (int)n; break;
@@ -122,7 +139,7 @@ static void amounts_default(struct amounts *a)
     a->memory = machine * 0.8;
     a->store = machine * 0.3;
     a->spill = 0;
-    a->idle = 0;
+    a->idle = a->workers = a->blocked = 0;
 }
 
 mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
@@ -132,6 +149,7 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
     memset(out, 0, sizeof *out);
     out->driver_fd = out->ready_fd = -1;
     out->listen = "127.0.0.1:0";
+    out->labels = "";
     out->spill_dir = getenv("TMPDIR") && getenv("TMPDIR")[0] ? getenv("TMPDIR") : "/var/tmp";
     amounts_default(&a);
     while ((which = getopt_long(argc, argv, "", option_table, NULL)) != -1) {
@@ -151,6 +169,8 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
     out->store_bytes = (uint64_t)a.store;
     out->spill_bytes = (uint64_t)a.spill;
     out->idle_workers_max = (uint32_t)a.idle;
+    out->workers_max = (uint32_t)a.workers;
+    out->blocked_max = (uint32_t)a.blocked;
     MT_TRY(add_resource(out, "CPU", 3, (int64_t)(a.cpus * 1000)));
     MT_TRY(add_resource(out, "GPU", 3, (int64_t)a.gpus * 1000));
     return add_resource(out, "memory", 6, (int64_t)a.memory);

@@ -13,10 +13,13 @@ struct rlt_options {
     const char *head;        /* host:port; NULL or "none": no head */
     const char *head_file;   /* wait for this file to hold the head's address */
     const char *token_file;  /* the cluster token; NULL: no TCP at all */
+    const char *labels;      /* of the node; "": none */
     const char *listen;      /* host:port for other nodes */
     int         driver_fd;   /* -1: none */
     int         ready_fd;    /* -1: none */
     uint32_t    idle_workers_max;
+    uint32_t    blocked_max; /* 0: the default */
+    uint32_t    workers_max;
     uint64_t    store_bytes;
     const char *spill_dir;   /* "": nothing goes to disk */
     uint64_t    spill_bytes; /* most there; 0: what the disk has */

@@ -6,10 +6,13 @@
  * Always: a worker is idle (in job->idle), greeting, or has a lease; needy leases never outnumber the workers under way
  * unless the node's bound is reached or the zygote is not ready.
  *
- * A job whose zygote or workers die MT_RLT_START_FAILURES_MAX times in a row before they greet is broken: its demands are
+ * A job whose zygote or workers die MT_RLT_START_FAILURES_MAX times in a row before they greet, or leave so often because
+ * they can't take over what they were given, is broken: its demands are
  * answered with what was seen, and nothing more is started for it.
  */
 #include "raylet/state.h"
+
+#include "core/lane/park.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -367,6 +370,27 @@ static void balance_all(struct rlt *r)
     }
 }
 
+static bool has_needy(const struct rlt *r)
+{
+    MT_MAP_EACH(&r->jobs, entry) {
+        const struct rlt_job *job = entry->value.ptr;
+        if (job->needy_count > job->starting_count)
+            return true;
+    }
+    return false;
+}
+
+void rlt_pool_tell_crowd(struct rlt *r)
+{
+    uint32_t crowd = r->ledger.lent_count >= r->config.blocked_max ? LANE_CROWD_BLOCKED : LANE_CROWD_NONE;
+    if (r->worker_count >= r->config.workers_max && r->ledger.lent_count && has_needy(r))
+        crowd = LANE_CROWD_FULL;
+    if (crowd == r->crowd)
+        return;
+    r->crowd = crowd;
+    rlt_act(r->out, RLT_A_CROWD)->flags = crowd;
+}
+
 bool rlt_pool_has_zygote(const struct rlt_proc *worker)
 {
     const struct rlt_proc *zygote = worker->job ? worker->job->zygote : NULL;
@@ -395,6 +419,12 @@ void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
         job->worker_count--;
         job->starting_count -= !p->is_ready;
         r->worker_count--;
+    }
+    if (p->is_ready && !p->is_unable)
+        job->unable_count = 0;
+    if (p->is_unable && ++job->unable_count >= MT_RLT_START_FAILURES_MAX) {
+        is_bad = true; /* each had greeted, so the job's count of failures began anew with each */
+        job->start_failures = MT_RLT_START_FAILURES_MAX - 1;
     }
     if (is_bad) {
         rlt_proc_describe(r, p, text, sizeof text);

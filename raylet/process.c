@@ -203,6 +203,12 @@ void rlt_proc_socket(struct rlt *r, const struct rlt_event *e)
         memcpy(&why, e->payload, sizeof why);
         why.text[sizeof why.text - 1] = 0;
         rlt_job_fail(r, p->job, MT_EENV, why.text);
+    } else if (e->record.kind == CTL_ZYGOTE_FAILED && p->role == CTL_WORKER && p->is_child && !p->crash &&
+               size >= sizeof(struct ctl_reply)) {
+        struct ctl_reply why;
+        memcpy(&why, e->payload, sizeof why);
+        p->crash = strndup(why.text, sizeof why.text - 1);
+        p->is_unable = true; /* its end follows */
     } else if (e->record.kind == CTL_CHILD_EXIT && from_zygote && size >= sizeof(struct ctl_child_exit)) {
         struct ctl_child_exit exit;
         memcpy(&exit, e->payload, sizeof exit);
@@ -264,7 +270,7 @@ void rlt_proc_drained(struct rlt *r, struct rlt_proc *p, const char *crash)
     if (p->state != PROC_DYING || p->is_drained)
         return;
     p->is_drained = true;
-    if (crash && crash[0])
+    if (crash && crash[0] && !p->crash)
         p->crash = strdup(crash);
     if (!p->is_child || p->has_status)
         proc_end(r, p);

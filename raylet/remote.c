@@ -16,6 +16,8 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/labels.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -107,7 +109,7 @@ static void lease_ok(struct rlt *r, struct rlt_peer *p, const struct peer_lease_
     l->has_lane = true;
     r->stats.grants++;
     lane_open(r, l, RLT_SIDE_WORKER);
-    rlt_grant_fill(l, &grant);
+    rlt_grant_fill(r, l, &grant);
     grant.flags |= CTL_GRANT_REMOTE;
     grant.class_id = l->class ? l->class->def.class_id : 0;
     grant.peer = ok->worker;
@@ -175,8 +177,13 @@ static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *
     if (rlt_lease_find(r, req->lease) || req->def.resource_count > CTL_RESOURCES)
         return;
     req->def.name[sizeof req->def.name - 1] = 0;
+    req->def.labels[sizeof req->def.labels - 1] = 0;
     if (rlt_request_check(req->def.resources, req->def.resource_count, text, sizeof text).code) {
         refuse(r, p->node, req->lease, MT_EINVAL, text);
+        return;
+    }
+    if (!mt_selector_match(req->def.labels, r->config.labels)) {
+        refuse(r, p->node, req->lease, MT_EAGAIN, "this node has not those labels");
         return;
     }
     job = r->is_stopping ? NULL : job_of(r, p, req);
@@ -190,6 +197,9 @@ static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *
         struct rlt_lease *l = rlt_lease_new(r, req->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, req->lease);
         struct rlt_proc  *worker = rlt_pool_take(r, job);
         l->hold = hold;
+        l->is_strict = req->def.flags & CTL_CLASS_STRICT;
+        if (req->def.flags & CTL_CLASS_PIN)
+            rlt_ledger_pin(&r->ledger, &l->hold);
         rlt_timer_clear(r, &r->guest_over); /* if it was somebody else who had waited, the head says so again */
         l->owner_node = p->node;
         l->owner_process = req->owner;
@@ -232,7 +242,7 @@ void rlt_remote_activate(struct rlt *r, struct rlt_lease *l)
                                .gpu_count = l->hold.gpu_count};
     memcpy(ok.gpus, l->hold.gpus, sizeof ok.gpus);
     lane_open(r, l, RLT_SIDE_OWNER);
-    rlt_grant_fill(l, &grant);
+    rlt_grant_fill(r, l, &grant);
     grant.peer = l->owner_process;
     grant.peer_node = l->owner_node;
     lane_give(r, l, l->worker->conn, CTL_LANE, &grant);

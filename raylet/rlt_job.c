@@ -39,7 +39,7 @@ enum {
 struct sh_job {
     struct sh                *sh;
     char                      id[CTL_NAME_SIZE];
-    uint32_t                  attempt;
+    uint32_t                  attempt, failures;
     ProtobufCMessage         *spec_copy;
     const Manta__V1__JobSpec *spec;
     char                      folder[JOB_PATH_SIZE / 2];
@@ -201,15 +201,31 @@ static bool is_variable(const char *line, const char *name)
     return strncmp(line, name, size) == 0 && line[size] == '=';
 }
 
+/* What the warden of a detached actor finds in its environment (clients/lib/lib_warden.c); "": the job is for no actor. */
+static mt_status warden_text(const struct sh_job *job, mt_buf *out)
+{
+    const Manta__V1__DetachedActor *actor = job->spec->actor;
+    char                            text[96];
+    if (!actor)
+        return mt_ok();
+    snprintf(text, sizeof text, "MANTA_WARDEN=%u ", job->failures);
+    MT_TRY(mt_buf_append(out, text, strlen(text)));
+    for (size_t i = 0; i < actor->create.len; i++) {
+        snprintf(text, sizeof text, "%02x", actor->create.data[i]);
+        MT_TRY(mt_buf_append(out, text, 2));
+    }
+    return mt_buf_append(out, "", 1);
+}
+
 /* Ours first, then the job's, which win where both say the same name but for those that lead it to this raylet. */
-static char **environment_make(const struct sh_job *job, char (*own)[512])
+static char **environment_make(const struct sh_job *job, char (*own)[512], char *warden)
 {
     static const char *const ours[] = {"MANTA_FD", "MANTA_ROLE", "MANTA_JOB", "MANTA_ADDRESS", "MANTA_JOB_ID",
-                                       "MANTA_JOB_ATTEMPT", "MANTA_TOKEN"};
+                                       "MANTA_JOB_ATTEMPT", "MANTA_TOKEN", "MANTA_WARDEN"};
     size_t count = 0, n = 0;
     while (environ[count])
         count++;
-    char **out = calloc(count + job->spec->n_env + 4, sizeof *out);
+    char **out = calloc(count + job->spec->n_env + 6, sizeof *out);
     if (!out)
         return NULL;
     for (size_t i = 0; i < count + job->spec->n_env; i++) {
@@ -225,6 +241,10 @@ static char **environment_make(const struct sh_job *job, char (*own)[512])
     snprintf(own[2], sizeof own[2], "MANTA_JOB_ATTEMPT=%u", job->attempt);
     for (int i = 0; i < 3; i++)
         out[n++] = own[i];
+    if (warden) {
+        out[n++] = warden;
+        out[n++] = (char *)(uintptr_t)"MANTA_ROLE=warden"; /* for programs that do something before manta_init */
+    }
     return out;
 }
 
@@ -236,10 +256,12 @@ static int spawn_driver(struct sh_job *job)
     sigset_t                   none, defaults;
     char                       own[3][512], parent[16];
     size_t                     argc = job->spec->n_argv;
-    char                     **argv = calloc(argc + 4, sizeof *argv), **envp = environment_make(job, own);
+    mt_buf                     warden = {0};
+    mt_status                  st = warden_text(job, &warden);
+    char                     **argv = calloc(argc + 4, sizeof *argv), **envp = environment_make(job, own, (char *)warden.data);
     int                        err = ENOMEM;
 
-    if (!argv || !envp)
+    if (!argv || !envp || st.code)
         goto out;
     snprintf(parent, sizeof parent, "%d", getpid());
     argv[0] = (char *)(uintptr_t)"manta-raylet";
@@ -268,6 +290,7 @@ static int spawn_driver(struct sh_job *job)
 out:
     free(argv);
     free(envp);
+    mt_buf_fini(&warden);
     return err;
 }
 
@@ -425,6 +448,7 @@ void sh_job_start(struct sh *sh, const struct rlt_action *a)
         abort();
     job->sh = sh;
     job->attempt = (uint32_t)a->number;
+    job->failures = (uint32_t)a->total;
     job->file_fd = job->log_fd = job->out_read = job->out_write = -1;
     job->timer.fire = linger_over;
     snprintf(job->id, sizeof job->id, "%s", a->name);

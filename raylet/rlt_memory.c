@@ -10,7 +10,10 @@
 #include "objectstore/os_layout.h"
 #include "objectstore/os_memory.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static mt_status make(const char *name, uint64_t size, int *out_fd, void **out_memory)
@@ -144,4 +147,27 @@ void sh_memory_fini(struct sh *sh)
         sh_region_free(sh, region->key.counter_index);
     mt_map_fini(&sh->lanes);
     mt_map_fini(&sh->regions);
+}
+
+/* ---- strict actors ---- */
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec ts;
+    clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Between the two clocks lies the time that the machine has slept: it only makes the lease shorter. */
+void sh_strict(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_conn *c = sh_conn_find(sh, a->conn);
+    uint64_t        mono = clock_ns(CLOCK_MONOTONIC), boot = clock_ns(CLOCK_BOOTTIME);
+    if (!c || !c->park || c->pidfd < 0 || (a->number != UINT64_MAX && a->number <= mono))
+        return; /* it came too late */
+    uint64_t until = a->number == UINT64_MAX ? INT64_MAX : boot + (a->number - mono);
+    uint64_t armed = shm_load64_acquire(&c->park->strict_armed);
+    shm_store64_release(&c->park->strict_until, until);
+    if (armed && armed <= boot) /* its timer has stopped it. One that stops it right now is seen by the next extension */
+        syscall(SYS_pidfd_send_signal, c->pidfd, SIGCONT, NULL, 0);
 }

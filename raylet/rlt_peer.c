@@ -56,7 +56,6 @@ struct sh_peers {
     struct rpc_server  *server;
     mt_map              streams;  /* number -> sh_stream */
     mt_map              programs; /* job -> sh_program */
-    mt_map              hashes;   /* job -> uint8_t[32]: of programs that are sent */
     uint64_t            next_stream;
 };
 
@@ -264,9 +263,9 @@ void sh_peer_close(struct sh *sh, const struct rlt_action *a)
 
 /* ---- programs -------------------------------------------------------------------------------------------------------- */
 
-static const uint8_t *program_hash(struct sh_peers *peers, uint64_t job, int fd, uint64_t total)
+const uint8_t *sh_program_hash(struct sh *sh, uint64_t job, int fd, uint64_t total)
 {
-    uint8_t  *sum = mt_map_ptr(&peers->hashes, mt_map_key(job));
+    uint8_t  *sum = mt_map_ptr(&sh->hashes, mt_map_key(job));
     char      piece[64 * 1024];
     mt_sha256 sha;
     if (sum)
@@ -280,7 +279,7 @@ static const uint8_t *program_hash(struct sh_peers *peers, uint64_t job, int fd,
         at += (uint64_t)n;
     }
     sum = malloc(MT_SHA256_SIZE);
-    if (!sum || mt_map_put_ptr(&peers->hashes, mt_map_key(job), sum).code)
+    if (!sum || mt_map_put_ptr(&sh->hashes, mt_map_key(job), sum).code)
         abort();
     mt_sha256_end(&sha, sum);
     return sum;
@@ -293,7 +292,7 @@ void sh_program_read(struct sh *sh, const struct rlt_action *a)
     const uint8_t   *sum;
     uint8_t         *piece;
     if (!sh->peers || fstat(a->fd, &st) < 0 || a->number >= (uint64_t)st.st_size ||
-        !(sum = a->total ? a->sha256 : program_hash(sh->peers, a->job, a->fd, (uint64_t)st.st_size)))
+        !(sum = a->total ? a->sha256 : sh_program_hash(sh, a->job, a->fd, (uint64_t)st.st_size)))
         return;
     /* Kept with the actions' own memory: the event is stepped after them, before they are reset. */
     piece = sh_keep(sh, RLT_PROGRAM_CHUNK);
@@ -429,11 +428,8 @@ void sh_peers_stop(struct sh *sh)
         close(p->fd);
         free(p);
     }
-    MT_MAP_EACH(&peers->hashes, entry)
-        free(entry->value.ptr);
     mt_map_fini(&peers->streams);
     mt_map_fini(&peers->programs);
-    mt_map_fini(&peers->hashes);
     free(peers);
     sh->peers = NULL;
 }

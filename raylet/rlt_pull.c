@@ -12,7 +12,7 @@
  *   queued --its turn--> under way --whole--> a copy
  *      ^                     |
  *      '---- PULL_RETRY_MS --'  the source can't be reached: for MT_OBJECT_FETCH_MS, then it counts as dead; the value is
- *                               on its way from disk there; or something is on its way to disk here
+ *                               on its way from disk there; or something is on its way to disk here; or it came damaged
  *
  * When a source is silent, dead or out of reach, all that waits for it fails: no queue outlives its limit. A copy goes
  * when the value's node says that the object is dead (it tells all nodes, once somebody has fetched it), when nobody has
@@ -22,6 +22,7 @@
 
 #include "core/base/limits.h"
 #include "core/base/log.h"
+#include "core/base/plant.h"
 #include "objectstore/os_local.h"
 #include "objectstore/os_transfer.h"
 #include "raylet/list.h"
@@ -62,6 +63,7 @@ struct pull {
     struct os_place  place;
     void            *data;
     uint64_t         failing_since; /* ms; 0: it is not */
+    uint32_t         damaged; /* how often it came so */
     bool             is_under_way;
     MT_VEC(struct waiter) waiters;
 };
@@ -72,7 +74,7 @@ struct sh_pulls {
     bool               is_stopping;
     mt_map             all;     /* object id -> pull */
     mt_map             sources; /* node -> source */
-    mt_map             served;  /* object id -> job: another node has fetched it, and may keep a copy */
+    mt_map             served;  /* object id -> owner's node, job: another node has fetched it, and may keep a copy */
     mt_map             copies;  /* object id -> when it was last asked for, in ms */
     struct io_timer    timer;   /* looks at the copies */
 };
@@ -93,7 +95,7 @@ static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, s
         st = os_local_pin(local, held, out_data);
     }
     if (st.code == 0 && p->served.count < SERVED_MAX)
-        (void)mt_map_put_num(&p->served, ref->id, ref->job).code; /* without memory its copies go by age */
+        (void)mt_map_put_num(&p->served, ref->id, (uint64_t)ref->owner_node << 32 | ref->job).code; /* else copies go by age */
     return st.code == MT_ENOENT ? mt_error(MT_EOBJ_LOST, 0, "its segment is gone") : st;
 }
 
@@ -107,6 +109,15 @@ bool sh_pull_was_served(struct sh *sh, mt_id id)
 {
     struct sh_pulls *p = sh->pulls;
     return p && (mt_map_remove(&p->served, id) || p->served.count >= SERVED_MAX);
+}
+
+void sh_pulls_owner_gone(struct sh *sh, uint64_t owner, uint32_t node)
+{
+    if (!sh->pulls)
+        return;
+    MT_MAP_EACH(&sh->pulls->served, entry)
+        if ((owner && entry->key.process == owner) || (node && entry->value.num >> 32 == node))
+            mt_map_remove(&sh->pulls->served, entry->key);
 }
 
 /* ---- copies ---- */
@@ -125,7 +136,8 @@ static void copies_drop(struct sh_pulls *p, uint64_t unused_ms)
     MT_MAP_EACH(&p->copies, entry) {
         if (now - entry->value.num < unused_ms)
             continue;
-        (void)os_store_copy_dead(sh_store_of(p->sh), entry->key).code; /* it may be gone already */
+        if (!MT_PLANT(MT_PLANT_COPY_STAYS))
+            (void)os_store_copy_dead(sh_store_of(p->sh), entry->key).code; /* it may be gone already */
         mt_map_remove(&p->copies, entry->key);
     }
     sh_store_settle(p->sh);
@@ -253,6 +265,8 @@ static mt_status pull_start(struct pull *pull, char *text)
 static bool may_try_again(struct pull *pull, mt_status st)
 {
     uint64_t now = io_now_ms();
+    if (st.code == MT_ECORRUPT && !pull->pulls->is_stopping)
+        return ++pull->damaged < MT_OBJECT_DAMAGED_MAX;
     bool is_full = st.code == MT_ESTORE_FULL && sh_spill_is_making_room(pull->pulls->sh, pull->ref.size);
     if ((st.code != MT_ECONN && st.code != MT_ENOENT && st.code != MT_EAGAIN && !is_full) || pull->pulls->is_stopping ||
         (st.code == MT_ECONN && rlt_node_is_given_up(pull->pulls->sh->core, pull->ref.node)))
@@ -272,6 +286,8 @@ static void pull_failed(struct pull *pull, mt_status st, const char *text)
         io_timer_start(pull->pulls->sh->loop, &s->pause, PULL_RETRY_MS);
         return;
     }
+    if (st.code == MT_ECORRUPT)
+        text = "the value came damaged from its node, three times in a row";
     bool is_source_gone = st.code == MT_ECONN || st.code == MT_ENOENT || st.code == MT_ETIMEDOUT || st.code == MT_ENODE_DIED;
     if (st.code == MT_EFENCED)
         st = mt_error(MT_ENODE_DIED, 0, "the node that had the value has started anew");
@@ -290,7 +306,7 @@ static void pull_done(struct os_fetch *fetch, mt_status st)
     struct sh_pulls *p = pull->pulls;
     struct source   *s = pull->source;
     struct lane_ref  here;
-    if (st.code) {
+    if (st.code && !MT_PLANT(MT_PLANT_PULL_SHORT)) {
         place_give_back(pull);
         pull_failed(pull, st, NULL);
     } else {
@@ -436,7 +452,7 @@ void sh_pulls_job_over(struct sh *sh, uint32_t job)
     MT_MAP_EACH(&p->sources, entry)
         source_pump(entry->value.ptr);
     MT_MAP_EACH(&p->served, entry)
-        if (entry->value.num == job)
+        if ((uint32_t)entry->value.num == job)
             mt_map_remove(&p->served, entry->key);
 }
 

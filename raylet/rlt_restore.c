@@ -161,7 +161,7 @@ static bool copy_of(struct spilled *v, struct lane_ref *here)
 
 void sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref)
 {
-    struct spilled     *v = sh->spill ? spilled_find(sh->spill, ref->id) : NULL;
+    struct spilled     *v = sh->spill ? spilled_find(sh->spill, ref) : NULL;
     struct spill_waiter w = {.conn = c->conn, .request = request};
     struct lane_ref     here;
     mt_status           st = mt_ok();
@@ -189,7 +189,7 @@ void sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const s
 
 mt_status sh_spill_serve(struct sh *sh, const struct lane_ref *ref, struct lane_ref *here)
 {
-    struct spilled *v = sh->spill ? spilled_find(sh->spill, ref->id) : NULL;
+    struct spilled *v = sh->spill ? spilled_find(sh->spill, ref) : NULL;
     if (!v || v->is_dead || v->ref.job != ref->job)
         return mt_error(MT_EOBJ_LOST, 0, "the value is no longer there");
     if (copy_of(v, here))

@@ -165,6 +165,7 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         [RLT_A_LANE_NEW] = do_memory,
         [RLT_A_LANE_RECALL] = do_memory,
         [RLT_A_LANE_FREE] = do_memory,
+        [RLT_A_CROWD] = sh_switcher_crowd,
         [RLT_A_REGION_NEW] = do_memory,
         [RLT_A_REGION_FREE] = do_memory,
         [RLT_A_SW_DOWN] = do_switch,
@@ -181,6 +182,8 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         [RLT_A_PROGRAM_READ] = sh_program_read,
         [RLT_A_PROGRAM_WRITE] = sh_program_write,
         [RLT_A_PROGRAM_DROP] = sh_program_drop,
+        [RLT_A_PROGRAM_SEND] = sh_upload,
+        [RLT_A_STRICT] = sh_strict,
         [RLT_A_ENV_MAKE] = sh_env_make,
         [RLT_A_ENV_DROP] = sh_env_drop,
         [RLT_A_JOB_START] = sh_job_start,
@@ -218,6 +221,12 @@ static void step_one(struct sh *sh, struct rlt_event *event)
         sh_pulls_registered(sh); /* it may have been the head's welcome */
     for (size_t i = 0; i < sh->actions.count; i++)
         carry_out(sh, &sh->actions.data[i]);
+}
+
+mt_status sh_random(struct sh *sh, uint64_t *out)
+{
+    (void)sh;
+    return mt_random_bytes(out, sizeof *out);
 }
 
 void *sh_keep(struct sh *sh, size_t size)
@@ -306,6 +315,10 @@ static mt_status core_make(struct sh *sh, const char *address, const char *data_
     else if (gethostname(config.node_name, sizeof config.node_name - 1) < 0)
         snprintf(config.node_name, sizeof config.node_name, "node");
     config.idle_workers_max = sh->options.idle_workers_max;
+    snprintf(config.labels, sizeof config.labels, "%s", sh->options.labels);
+    sh_cpus_read(&config.cpus);
+    config.blocked_max = sh->options.blocked_max;
+    config.workers_max = sh->options.workers_max;
     config.resource_count = sh->options.resource_count;
     memcpy(config.total, sh->options.resources, sizeof config.total);
     sh->core = rlt_new(&config);
@@ -432,6 +445,7 @@ out:
     sh_switcher_stop(sh);
     sh->is_exiting = true;
     sh_jobs_stop(sh);
+    sh_uploads_stop(sh);
     sh_peers_stop(sh);
     sh_head_stop(sh);
     sh_pulls_stop(sh);

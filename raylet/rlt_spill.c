@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* One file on its way to disk. */
 struct write_job {
@@ -36,9 +35,10 @@ struct write_job {
     const void         **data;
 };
 
-struct spilled *spilled_find(const struct sh_spill *s, mt_id id)
+struct spilled *spilled_find(const struct sh_spill *s, const struct lane_ref *ref)
 {
-    return mt_map_ptr(&s->all, id);
+    struct spilled *v = mt_map_ptr(&s->all, spilled_key(ref));
+    return v && mt_id_equal(v->ref.id, ref->id) ? v : NULL;
 }
 
 void spill_file_drop(struct sh_spill *s, struct spill_file *file)
@@ -46,7 +46,7 @@ void spill_file_drop(struct sh_spill *s, struct spill_file *file)
     if (--file->users > 0)
         return;
     if (file->fd >= 0)
-        close(file->fd);
+        os_disk_close(file->fd);
     s->files--;
     free(file);
 }
@@ -54,7 +54,7 @@ void spill_file_drop(struct sh_spill *s, struct spill_file *file)
 void spilled_end(struct spilled *v)
 {
     struct sh_spill *s = v->spill;
-    mt_map_remove(&s->all, v->ref.id);
+    mt_map_remove(&s->all, spilled_key(&v->ref));
     rlt_list_out(&v->link);
     s->bytes -= v->item.stored;
     s->progress_ms = io_now_ms();
@@ -89,7 +89,7 @@ static void write_free(struct write_job *w)
 static void took(struct sh_spill *s, struct write_job *w, uint32_t i)
 {
     struct spilled *v = calloc(1, sizeof *v);
-    if (!v || mt_map_put_ptr(&s->all, w->refs[i].id, v).code) {
+    if (!v || mt_map_put_ptr(&s->all, spilled_key(&w->refs[i]), v).code) {
         free(v);
         os_store_spare(sh_store_of(s->sh), &w->refs[i]);
         return;
@@ -382,9 +382,9 @@ static void spilled_die(struct spilled *v)
     spilled_end(v);
 }
 
-void sh_spill_dead(struct sh *sh, mt_id id)
+void sh_spill_dead(struct sh *sh, const struct lane_ref *ref)
 {
-    struct spilled *v = sh->spill ? spilled_find(sh->spill, id) : NULL;
+    struct spilled *v = sh->spill ? spilled_find(sh->spill, ref) : NULL;
     if (v)
         spilled_die(v);
 }

@@ -11,7 +11,7 @@
 #include "raylet/shell.h"
 
 #include "core/base/log.h"
-#include "core/base/rng.h"
+#include "core/base/plant.h"
 #include "objectstore/os_backing.h"
 #include "objectstore/os_local.h"
 #include "objectstore/os_memory.h"
@@ -184,7 +184,7 @@ struct os_local *sh_store_local(struct sh *sh, uint32_t job)
         return NULL; /* a job that never had a process here has neither objects nor readers */
     if (found->has_local)
         return &found->local;
-    if (mt_random_bytes(&process, sizeof process).code ||
+    if (sh_random(sh, &process).code ||
         os_local_open(&found->local, s->store, process, sh->node, job).code)
         return NULL;
     found->has_local = true;
@@ -347,7 +347,7 @@ static void dead(struct sh_store *s, uint64_t from, const struct lane_ref *ref)
     if (st.code)
         mt_log_status(MT_LOG_DEBUG, "object_dead", st);
     else if (from == 0 || from == ref->id.process || !conn_of_process(s->sh, ref->id.process))
-        sh_spill_dead(s->sh, ref->id);
+        sh_spill_dead(s->sh, ref);
     sweep(s);
 }
 
@@ -429,6 +429,7 @@ void sh_store_goodbye(struct sh_conn *c)
     if (os_store_process_gone(s->store, c->process).code)
         mt_log(MT_LOG_WARN, "store_process_gone", "");
     sh_spill_owner_gone(c->sh, c->process, 0);
+    sh_pulls_owner_gone(c->sh, c->process, 0);
     sh_spill_conn_gone(c->sh, c->conn);
     c->process = 0;
     sweep(s);
@@ -443,15 +444,22 @@ void sh_store_told(struct sh *sh, const struct rlt_action *a)
         return;
     if (a->kind == RLT_A_OBJECT_DEAD) {
         memcpy(&ref, a->payload, sizeof ref);
-        st = ref.node == sh->node ? os_store_dead(s->store, 0, &ref) : os_store_copy_dead(s->store, ref.id);
         if (ref.node == sh->node)
-            sh_spill_dead(sh, ref.id);
+            st = os_store_dead(s->store, 0, &ref);
+        else if (!MT_PLANT(MT_PLANT_COPY_STAYS))
+            st = os_store_copy_dead(s->store, ref.id);
+        if (ref.node == sh->node) {
+            sh_spill_dead(sh, &ref);
+            (void)sh_pull_was_served(sh, ref.id); /* copies elsewhere go by age */
+        }
     } else if (a->kind == RLT_A_OWNER_GONE) {
         sh_spill_owner_gone(sh, a->number, 0);
+        sh_pulls_owner_gone(sh, a->number, 0);
         st = os_store_owner_gone(s->store, a->number);
     } else if (a->kind == RLT_A_OWNERS_GONE) {
         sh_pulls_node_lost(sh, a->node);
         sh_spill_owner_gone(sh, 0, a->node);
+        sh_pulls_owner_gone(sh, 0, a->node);
         st = os_store_node_gone(s->store, a->node);
     } else {
         job_end(s, (uint32_t)a->number);

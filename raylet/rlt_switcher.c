@@ -202,6 +202,11 @@ void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane)
         abort();
 }
 
+void sh_switcher_crowd(struct sh *sh, const struct rlt_action *a)
+{
+    shm_store32(&sh->switcher->park->crowd, a->flags);
+}
+
 int sh_switcher_park_fd(const struct sh *sh)
 {
     return sh->switcher->park_fd;

@@ -36,12 +36,24 @@ static bool is_short(uint64_t limit, uint64_t usage)
     return limit != UINT64_MAX && usage / 1000 >= limit / 1000000 * MT_MEMORY_SHORT_PERMILLE;
 }
 
+/* Workers whose task would not be tried again. Without memory for the list, fewer of them. */
+typedef MT_VEC(uint64_t) conn_list;
+static void find_once(const struct sh *sh, conn_list *out)
+{
+    MT_MAP_EACH(&sh->conns, entry) {
+        const struct sh_conn *c = entry->value.ptr;
+        if (c->park && shm_load32(&c->park->runs_once) && mt_vec_push(out, c->conn).code)
+            return;
+    }
+}
+
 static void look(struct io_timer *timer)
 {
     struct sh       *sh = mt_container_of(timer, struct sh, memory_timer);
     uint64_t         limit = UINT64_MAX, usage = 0;
     const char      *whose = "its cgroup";
     struct rlt_event e;
+    conn_list        once = {0};
     char             text[160];
     bool             is = os_cgroup_read("/sys/fs/cgroup", &limit, &usage).code == 0 && is_short(limit, usage);
     if (!is) {
@@ -56,7 +68,11 @@ static void look(struct io_timer *timer)
     mt_log(MT_LOG_WARN, "memory_short", "text=\"%s\"", text);
     sh_event(&e, RLT_EV_MEMORY);
     e.text = text;
+    find_once(sh, &once);
+    e.bytes = (const uint8_t *)once.data;
+    e.size = once.count * sizeof *once.data;
     sh_step(sh, &e);
+    mt_vec_fini(&once);
 }
 
 void sh_watch_start(struct sh *sh)

@@ -12,6 +12,8 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/labels.h"
+
 #include <stdio.h>
 
 static bool has_other_nodes(const struct rlt *r)
@@ -26,6 +28,8 @@ static bool has_other_nodes(const struct rlt *r)
 
 static bool node_could_ever(const struct rlt_node *n, const struct rlt_class *c)
 {
+    if (!mt_selector_match(c->def.labels, n->labels))
+        return false;
     for (uint32_t i = 0; i < c->def.resource_count; i++) {
         bool has = false;
         for (uint32_t k = 0; k < n->total_count; k++)
@@ -40,6 +44,11 @@ static bool node_could_ever(const struct rlt_node *n, const struct rlt_class *c)
 static bool is_for_this_node(const struct rlt *r, const struct rlt_class *c)
 {
     const struct rlt_node *wanted = rlt_node_find(r, c->def.node);
+    unsigned               alternative = c->def.labels[0] ? mt_selector_match(c->def.labels, r->config.labels) : 1;
+    if (alternative == 0)
+        return false;
+    if (alternative > 1 && !c->placed_here && has_other_nodes(r)) /* another may be a better one: the head knows */
+        return false;
     if (c->def.policy == CTL_NODE)
         return c->def.node == r->node;
     if (c->def.policy == CTL_NODE_SOFT) /* there if it lives and could ever, else anywhere */
@@ -81,10 +90,13 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
     struct rlt_proc  *owner = c->owner;
     struct rlt_job   *job = c->job;
     struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, 0);
+    l->is_strict = c->def.flags & CTL_CLASS_STRICT;
     bool              took = rlt_ledger_take(&r->ledger, c->def.resources, c->def.resource_count, &l->hold);
     struct rlt_proc  *worker = rlt_pool_take(r, job);
 
     MT_ASSERT(took);
+    if (c->def.flags & CTL_CLASS_PIN)
+        rlt_ledger_pin(&r->ledger, &l->hold);
     l->class = c;
     l->owner = owner;
     l->owner_process = owner->process;
@@ -118,7 +130,10 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
     }
     if (r->config.has_head && !r->config.is_private)
         return false; /* the head knows all nodes, and says so */
-    if (c->def.policy == CTL_NODE && c->def.node != r->node) {
+    if (!mt_selector_match(c->def.labels, r->config.labels)) {
+        snprintf(text, sizeof text, "\"%s\" wants a node with the labels \"%.160s\"; node %u has \"%.160s\"", c->def.name,
+                 c->def.labels, r->node, r->config.labels);
+    } else if (c->def.policy == CTL_NODE && c->def.node != r->node) {
         snprintf(text, sizeof text, "\"%s\" wants node %u, which is not in the cluster", c->def.name, c->def.node);
     } else if (!rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, &lacking)) {
         const struct ctl_resource *want = &c->def.resources[lacking];
@@ -222,24 +237,27 @@ static bool grant_round(struct rlt *r)
     return any;
 }
 
-/* Recalls leases that have run their slice until `c` could have one more. Returns when the next slice ends. */
+/* Recalls leases that have run their slice until `c` could have one more. Returns when there is something to look at again. */
 static uint64_t recall_for(struct rlt *r, struct rlt_class *c, int64_t *coming)
 {
     uint32_t lacks = lacking_mask(r, c);
     uint64_t next = UINT64_MAX;
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        uint64_t          end = l->granted_at;
         if (rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, coming))
             break;
         if (may_be_recalled(r, l, c, lacks)) {
             for (uint32_t i = 0; i < r->ledger.count; i++)
                 coming[i] += comes_back(r, l, i);
             rlt_lease_recall(r, l, 0);
-        } else if (l->kind == LEASE_TASK && l->state == LEASE_ACTIVE) {
-            uint64_t end = l->granted_at + MT_RLT_SLICE_MS * RLT_MS;
-            if (end > r->now && end < next)
-                next = end;
+            end = r->now; /* after a slice it is late */
+        } else if (l->kind != LEASE_TASK || l->state != LEASE_ACTIVE) {
+            continue;
         }
+        end += MT_RLT_SLICE_MS * RLT_MS;
+        if (end > r->now && end < next)
+            next = end;
     }
     /* What is on its way is promised to this class: the next one may not count on it. */
     for (uint32_t i = 0; i < c->def.resource_count; i++) {
@@ -250,23 +268,38 @@ static uint64_t recall_for(struct rlt *r, struct rlt_class *c, int64_t *coming)
     return next;
 }
 
-static void recall_round(struct rlt *r)
+/* What is on its way back soon. Who was asked a slice ago and has not come runs something long: no one knows when it ends, and
+ * there may be another lease that has nothing to do. Returns when the next one is late. */
+static uint64_t coming_soon(const struct rlt *r, int64_t *out)
 {
-    int64_t  coming[MT_RLT_RESOURCES_MAX] = {0};
     uint64_t next = UINT64_MAX;
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        uint64_t                late = l->recalled_at + MT_RLT_SLICE_MS * RLT_MS;
+        if (l->state < LEASE_RECALLED || (l->state == LEASE_RECALLED && late <= r->now))
+            continue;
         for (uint32_t i = 0; i < r->ledger.count; i++)
-            coming[i] += l->state >= LEASE_RECALLED ? comes_back(r, l, i) : 0;
+            out[i] += comes_back(r, l, i);
+        if (l->state == LEASE_RECALLED && late < next)
+            next = late;
     }
-    if (has_guest(r))
-        next = recall_for(r, &r->guest, coming);
+    return next;
+}
+
+static void recall_round(struct rlt *r)
+{
+    int64_t  coming[MT_RLT_RESOURCES_MAX] = {0};
+    uint64_t next = coming_soon(r, coming), end;
+    if (has_guest(r)) {
+        end = recall_for(r, &r->guest, coming);
+        next = end < next ? end : next;
+    }
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         if (!is_for_this_node(r, c) ||
             !rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, NULL))
             continue;
-        uint64_t end = recall_for(r, c, coming);
+        end = recall_for(r, c, coming);
         next = end < next ? end : next;
     }
     if (next != UINT64_MAX)

@@ -126,6 +126,8 @@ struct sh {
     struct sh_looks    *looks; /* questions that wait for processes */
     struct sh_envs     *envs;  /* NULL until the first */
     mt_map              jobs; /* number -> sh_job */
+    mt_map              hashes; /* job -> uint8_t[32]: of programs that are sent */
+    struct sh_program_upload *uploads; /* that are under way */
     uint64_t            next_job;
     char                job_folder[256]; /* "" until the first job */
     uint32_t            node; /* ours, as the last welcome said */
@@ -135,6 +137,7 @@ struct sh {
 /* rlt_shell.c: one event into the core, and all that follows from it. Loop thread; inside an action the event is kept
  * for after it (what it points to must then live that long). */
 void sh_step(struct sh *sh, struct rlt_event *event);
+MT_MUST_USE mt_status sh_random(struct sh *sh, uint64_t *out); /* a process number, or so: nobody can guess it */
 void *sh_keep(struct sh *sh, size_t size); /* until all that follows from the present step is done; NULL: no memory */
 void sh_event(struct rlt_event *event, enum rlt_event_kind kind); /* zeroed, fd -1 */
 mt_status sh_run(struct sh *sh);                                  /* until told to leave; cleans up */
@@ -159,6 +162,10 @@ MT_MUST_USE mt_status sh_region_new(struct sh *sh, uint64_t number, uint64_t siz
 void sh_region_free(struct sh *sh, uint64_t number);
 int  sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: none */
 void sh_memory_fini(struct sh *sh);
+void sh_strict(struct sh *sh, const struct rlt_action *a);
+
+/* rlt_cpus.c */
+void sh_cpus_read(struct rlt_pins *out);
 
 /* rlt_events.c: what workers have run */
 mt_status sh_events_start(struct sh *sh); /* EINVAL: MANTA_EVENTS is no number */
@@ -229,6 +236,12 @@ void sh_peer_close(struct sh *sh, const struct rlt_action *a);
 void sh_program_read(struct sh *sh, const struct rlt_action *a);
 void sh_program_write(struct sh *sh, const struct rlt_action *a);
 void sh_program_drop(struct sh *sh, const struct rlt_action *a);
+/* SHA-256 of a job's program, computed once; NULL: it can't be read. */
+const uint8_t *sh_program_hash(struct sh *sh, uint64_t job, int fd, uint64_t total);
+
+/* rlt_upload.c */
+void sh_upload(struct sh *sh, const struct rlt_action *a);
+void sh_uploads_stop(struct sh *sh);
 
 /* rlt_job.c */
 void sh_job_start(struct sh *sh, const struct rlt_action *a);
@@ -274,7 +287,7 @@ bool sh_spill_is_awaited(const struct sh *sh); /* others wait for room already *
 bool sh_spill_is_making_room(struct sh *sh, uint64_t size); /* for a value of another node; begins it */
 uint64_t sh_spill_kept(const struct sh *sh); /* bytes of the store that are for values that come back from disk */
 void sh_spill_conn_gone(struct sh *sh, uint64_t conn);
-void sh_spill_dead(struct sh *sh, mt_id id);
+void sh_spill_dead(struct sh *sh, const struct lane_ref *ref);
 void sh_spill_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* either may be 0 */
 bool sh_spill_job_over(struct sh *sh, uint32_t job); /* false: a thread is still at it; ask again */
 bool sh_spill_keeps(struct sh *sh, const struct os_action *close); /* true: the segment is closed later */
@@ -293,6 +306,7 @@ void sh_pulls_stop(struct sh *sh);
 bool sh_pull_was_served(struct sh *sh, mt_id id); /* and forgets it: the object is dead */
 void sh_pulls_registered(struct sh *sh);
 void sh_pulls_node_lost(struct sh *sh, uint32_t node);
+void sh_pulls_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* what it owned is not remembered as fetched any more */
 void sh_pulls_job_over(struct sh *sh, uint32_t job);
 void sh_pulls_shed(struct sh *sh); /* gives every copy up that is not being read */
 void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
@@ -305,6 +319,7 @@ void sh_fork(struct sh *sh, const struct rlt_action *a);
 MT_MUST_USE mt_status sh_switcher_start(struct sh *sh);
 void sh_switcher_stop(struct sh *sh);
 int  sh_switcher_park_fd(const struct sh *sh);
+void sh_switcher_crowd(struct sh *sh, const struct rlt_action *a);
 MT_MUST_USE mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_park *park);
 void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane);
 

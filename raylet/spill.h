@@ -52,7 +52,7 @@ struct sh_spill {
     struct sh        *sh;
     struct io_worker *writer, *reader; /* NULL until the first value goes to disk */
     struct io_timer   timer;  /* while somebody waits */
-    mt_map            all;    /* id -> spilled */
+    mt_map            all;    /* spilled_key -> spilled */
     struct rlt_list   room;   /* spill_waiter, longest wait first */
     struct rlt_list   hungry; /* spilled.link, longest wait first */
     struct rlt_list   copies; /* spilled.link, the longest unused first */
@@ -67,7 +67,13 @@ struct sh_spill {
     MT_VEC(struct os_action) closes; /* segments that a write still reads from */
 };
 
-struct spilled *spilled_find(const struct sh_spill *s, mt_id id);
+/* Where the value was, for its id is not enough: a task that ran twice here may have left two values under one id, and its
+ * owner names one of them. */
+static inline mt_id spilled_key(const struct lane_ref *ref)
+{
+    return (mt_id){os_place_word(ref->segment, ref->offset), (uint64_t)ref->generation + 1};
+}
+struct spilled *spilled_find(const struct sh_spill *s, const struct lane_ref *ref);
 void spill_file_drop(struct sh_spill *s, struct spill_file *file);
 /* Forgets a value and its bytes on disk. */
 void spilled_end(struct spilled *v);

@@ -56,6 +56,7 @@ struct rlt_proc {
     bool                has_names;  /* it has put a name at the head */
     bool                has_remote; /* it has had leases on other nodes: what it owns may lie there */
     bool                is_leaving; /* CTL_SHUTDOWN was sent */
+    bool                is_unable;  /* a worker that could not take over what it was given; `crash` says why */
     bool                is_keeper;  /* the driver that a private raylet is for: it ends with it, greeted or not */
     int32_t             status;
     char               *crash; /* what it wrote when it died; NULL: nothing */
@@ -108,6 +109,7 @@ struct rlt_job {
     uint32_t         needy_count;
     uint32_t         lease_count; /* that name this job */
     uint32_t         start_failures;
+    uint32_t         unable_count; /* workers that greeted and could not serve, since one last ended a lease */
     int32_t          failure_code;           /* MT_EWORKER_DIED, MT_EENV */
     char             failure[CTL_TEXT_SIZE]; /* of the last start */
     struct rlt_timer timer;                  /* spare worker, idle ones */
@@ -175,9 +177,10 @@ struct rlt_lease {
     mt_id                request; /* of CTL_LANE_WANT */
     struct rlt_hold      hold;
     bool                 has_lane;
+    bool                 is_strict; /* its worker, of this node, runs as long as the head extends it */
     bool                 is_owner_dead; /* and what its worker has written for it is to die as well */
     struct ctl_ended    *end; /* owner elsewhere: what is to be said when the switch has emptied the lane */
-    uint64_t             granted_at;
+    uint64_t             granted_at, recalled_at;
     struct rlt_timer     timer; /* RECALLED or DRAINED: until the worker is killed */
     struct rlt_list      in_class, in_owner, in_worker, in_needy, in_all;
     uint32_t             route, peer_route; /* of a lane to another node: ours, and theirs */
@@ -229,6 +232,7 @@ struct rlt_node {
     uint32_t node, epoch;
     uint32_t state; /* 1 alive, 2 suspect, 3 dead */
     char     name[CTL_NAME_SIZE], address[CTL_NAME_SIZE], data_address[CTL_NAME_SIZE];
+    char     labels[MT_LABELS_BYTES_MAX];
     uint32_t total_count, free_count;
     struct ctl_resource total[CTL_RESOURCES], free[CTL_RESOURCES];
 };
@@ -239,6 +243,8 @@ struct rlt_asked {
     uint64_t        conn;
     uint32_t        op;
     struct ctl_name name;
+    Manta__V1__ActorRequest *actor; /* of CTL_OP_ACTOR_...; NULL: a name */
+    bool            is_held;        /* not said yet: its program is on its way to the head */
     uint64_t        since;
     struct rlt_list in_all; /* oldest first */
 };
@@ -276,6 +282,9 @@ struct rlt_head {
     struct rlt_timer patience; /* the oldest request that is not answered */
     mt_map           asked;    /* id -> rlt_asked */
     struct rlt_list  all_asked;
+    struct {
+        uint64_t version, at;
+    } sent[8]; /* when the last reports left, by version */
     uint64_t         gone[64]; /* the last processes that ended and had names: said again after each registration */
     uint32_t         gone_count;
 };
@@ -311,6 +320,9 @@ struct rlt {
     uint64_t          next_conn, next_lease, next_token;
     uint32_t          next_route, next_region;
     uint32_t          worker_count;
+    uint32_t          crowd; /* enum lane_crowd, as last told */
+    uint64_t          strict_changes;
+    uint32_t          strict_count; /* leases of strict actors whose workers are here */
     bool              is_stopping, had_keeper;
     struct rlt_head   head;
     mt_map            peers;   /* node -> rlt_peer */
@@ -358,6 +370,7 @@ void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid);
 void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote);
 void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker); /* greeting and pid come in either order */
 void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker); /* it has no lease: gets one, or waits warm */
+void rlt_pool_tell_crowd(struct rlt *r); /* how many wait inside tasks, where that has changed */
 bool rlt_pool_has_zygote(const struct rlt_proc *worker); /* the one that forked it lives */
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p);       /* a zygote or worker ended */
 struct rlt_proc *rlt_pool_take(struct rlt *r, struct rlt_job *job);
@@ -401,7 +414,7 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
 void rlt_lease_forget(struct rlt *r, struct rlt_lease *l); /* everybody who must know does */
 void rlt_lease_recalled(struct rlt *r, struct rlt_lease *l); /* the worker's node recalls it */
 struct rlt_lease *rlt_lease_find(const struct rlt *r, uint64_t id);
-void rlt_grant_fill(const struct rlt_lease *l, struct ctl_grant *g);
+void rlt_grant_fill(const struct rlt *r, const struct rlt_lease *l, struct ctl_grant *g);
 void rlt_lease_owner_gone(struct rlt *r, struct rlt_lease *l);
 void rlt_class_drop(struct rlt *r, struct rlt_class *c);
 void rlt_class_wait(struct rlt *r, struct rlt_class *c); /* puts it among the waiting, if it still wants */
@@ -458,6 +471,25 @@ void rlt_head_ask(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, cons
 void rlt_head_process_gone(struct rlt *r, uint64_t process);
 void rlt_rejoin(struct rlt *r, const char *why); /* this node was declared dead: all that runs here ends */
 
+/* The request waits for the head's answer from now on; NULL: it was there already, or there are too many. `is_held`: it is
+ * sent by rlt_head_ask_go. */
+struct rlt_asked *rlt_head_asked(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, bool is_held);
+void rlt_head_ask_go(struct rlt *r, struct rlt_asked *asked);
+void rlt_head_ask_failed(struct rlt *r, struct rlt_asked *asked, int32_t code, const char *text);
+
+/* strict.c: leases of strict actors */
+void rlt_strict_begin(struct rlt *r, struct rlt_lease *l); /* its worker is there */
+void rlt_strict_end(struct rlt *r, struct rlt_lease *l);
+uint64_t rlt_strict_hash(const struct rlt *r); /* changes when those here do */
+void rlt_strict_report(struct rlt *r, Manta__V1__Report *report);
+void rlt_strict_extend(struct rlt *r, const Manta__V1__Extend *extend);
+
+/* detach.c: detached actors */
+void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_detach_go(struct rlt *r, struct rlt_asked *asked); /* there is a head: its program may be sent there */
+void rlt_detach_uploaded(struct rlt *r, const struct rlt_event *e);
+void rlt_actor_ask(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_actor *actor);
+
 /* submit.c */
 void rlt_submit_order(struct rlt *r, const Manta__V1__HeadToNode *m);
 void rlt_submit_event(struct rlt *r, const struct rlt_event *e);
@@ -466,7 +498,7 @@ void rlt_submit_fini(struct rlt *r);
 void rlt_submit_kill_all(struct rlt *r);
 
 /* memory.c */
-void rlt_memory_short(struct rlt *r, const char *text);
+void rlt_memory_short(struct rlt *r, const struct rlt_event *e);
 
 /* remote.c: leases between nodes */
 void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node);

@@ -199,6 +199,7 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     struct rlt_action *a = rlt_act(r->out, RLT_A_JOB_START);
     a->name = rlt_keep(r->out, job->id, sizeof job->id);
     a->number = job->attempt;
+    a->total = start->failures;
     a->job_spec = spec;
 }
 

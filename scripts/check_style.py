@@ -27,8 +27,8 @@ FOLDER_MODULES = {
     "core/rpc": ["rpc"],
     "scheduler/policy": ["policy"],
     "scheduler/head": ["head_core", "head"],
-    "raylet": ["raylet_core", "raylet_files", "raylet"],
-    "objectstore": ["os_client", "os_server"],
+    "raylet": ["raylet_core", "raylet_files", "raylet_store", "raylet"],
+    "objectstore": ["os_client", "os_server", "os_system"],
     "kernels": ["kernels"],
     "clients/lib": ["lib_core", "lib"],
     "clients/control": ["control"],
@@ -42,6 +42,7 @@ PUBLIC_HEADERS = {
     "manta_error.h": ["lib_core", "lib", "control", "cli", "sgd", "sweep", "examples"],
     "manta.h": ["lib_core", "lib", "control", "cli", "sgd", "sweep", "examples"],
     "manta_client.h": ["control", "cli", "examples"],
+    "manta_collective.h": ["sgd", "cli", "examples"],
     "manta_sgd.h": ["sgd", "cli", "examples"],
     "manta_sweep.h": ["sweep", "cli", "examples"],
 }
@@ -70,6 +71,7 @@ DOORS = {
     r"cblas\.h": ("kernels/", 1),
     r"cu(da|blas|blasLt|rand).*\.h": ("kernels/|sgd/", MANY),
     r"nccl\.h": ("sgd/", 1),
+    r"mpi\.h": ("scripts/", 1),
 }
 LIBC = re.compile(
     r"(sys|linux|net|netinet|arpa|asm)/.*|(alloca|assert|complex|ctype|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|fenv|"

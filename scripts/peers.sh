@@ -6,6 +6,7 @@
 #   (no option)     Ray's own microbenchmark case by case, each followed at once by the same case of `manta bench`; then
 #                   Manta's other rows with their floors; writes the tables of docs/performance.md. Under 15 minutes.
 #   --quick         shorter windows; prints, and writes only with --write. Under 6 minutes.
+#   --train         all-reduce beside Open MPI and torch's gloo instead: see peers_train.sh
 #   --filter TEXT   only Ray's cases whose name has TEXT in it; writes nothing
 #   --no-write      leaves docs/performance.md as it is
 #
@@ -13,6 +14,7 @@
 # names another than the newest). Whatever it started is stopped at its end, by the mark that it carries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+[ "${1:-}" != --train ] || exec scripts/peers_train.sh
 
 venv=build/peers/venv
 python=$venv/bin/python

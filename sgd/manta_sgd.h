@@ -20,6 +20,7 @@
 #define MANTA_SGD_H
 
 #include <manta.h>
+#include <manta_collective.h>
 
 #ifdef __cplusplus
 extern "C" {

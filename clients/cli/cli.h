@@ -23,7 +23,8 @@ enum {
 
 enum cli_option {
     CLI_OPT_HEAD, CLI_OPT_ADDRESS, CLI_OPT_TOKEN_FILE, CLI_OPT_DIR, CLI_OPT_STATE, CLI_OPT_PORT, CLI_OPT_NODE_NAME,
-    CLI_OPT_NUM_CPUS, CLI_OPT_NUM_GPUS, CLI_OPT_RESOURCES, CLI_OPT_STORE_MEMORY, CLI_OPT_OUTPUT, CLI_OPT_NAME, CLI_OPT_FILE,
+    CLI_OPT_NUM_CPUS, CLI_OPT_NUM_GPUS, CLI_OPT_RESOURCES, CLI_OPT_STORE_MEMORY, CLI_OPT_MAX_BLOCKED, CLI_OPT_LABELS,
+    CLI_OPT_OUTPUT, CLI_OPT_NAME, CLI_OPT_NAMESPACE, CLI_OPT_FILE,
     CLI_OPT_ENV, CLI_OPT_RETRIES, CLI_OPT_TIME_S, CLI_OPT_FOLLOW, CLI_OPT_FILTER, CLI_OPT_LIMIT,
     CLI_OPT_TIMEOUT_S, CLI_OPT_HELP, CLI_OPTIONS,
 };
@@ -140,5 +141,6 @@ int cli_job_status(const struct cli_args *args);
 int cli_job_logs(const struct cli_args *args);
 int cli_job_wait(const struct cli_args *args);
 int cli_job_stop(const struct cli_args *args);
+int cli_actor_kill(const struct cli_args *args);
 
 #endif

@@ -213,9 +213,34 @@ static int stop(const struct cli_args *args, manta_client *client)
     return CLI_OK;
 }
 
+/* A detached actor is kept by a job of its own. */
+static int actor_kill(const struct cli_args *args, manta_client *client)
+{
+    const char     *space = args->values[CLI_OPT_NAMESPACE] ? args->values[CLI_OPT_NAMESPACE] : "default";
+    manta_error     e;
+    manta_job_info *jobs, job;
+    size_t          count, i;
+    if (manta_job_list(client, &jobs, &count, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    for (i = 0; i < count; i++)
+        if (strcmp(jobs[i].actor_name, args->rest[0]) == 0 && strcmp(jobs[i].actor_space, space) == 0 && !jobs[i].ended_ms)
+            break;
+    if (i < count)
+        job = jobs[i];
+    free(jobs);
+    if (i == count)
+        return cli_fail("no detached actor is named \"%s\" in the namespace \"%s\"", args->rest[0], space);
+    if (manta_job_stop(client, job.id, &e) != MANTA_OK ||
+        manta_job_wait(client, job.id, MT_CLI_START_MS, &job, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    printf("%s: killed\n", args->rest[0]);
+    return CLI_OK;
+}
+
 int cli_submit(const struct cli_args *args) { return cli_with_client(args, submit); }
 int cli_job_list(const struct cli_args *args) { return cli_with_client(args, list); }
 int cli_job_status(const struct cli_args *args) { return cli_with_client(args, status); }
 int cli_job_logs(const struct cli_args *args) { return cli_with_client(args, logs); }
 int cli_job_wait(const struct cli_args *args) { return cli_with_client(args, wait_for); }
 int cli_job_stop(const struct cli_args *args) { return cli_with_client(args, stop); }
+int cli_actor_kill(const struct cli_args *args) { return cli_with_client(args, actor_kill); }

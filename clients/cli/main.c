@@ -35,9 +35,12 @@ static const struct option_row options[CLI_OPTIONS] = {
     [CLI_OPT_NUM_CPUS] = {"num-cpus", 0, "N", "of the node (default: what this process may use) or of the job (default: none)"},
     [CLI_OPT_NUM_GPUS] = {"num-gpus", 0, "N", "likewise; default: none"},
     [CLI_OPT_RESOURCES] = {"resources", 0, "NAME=N,...", "resources of your own"},
+    [CLI_OPT_LABELS] = {"labels", 0, "K=V,...", "what tasks and actors may ask for"},
+    [CLI_OPT_MAX_BLOCKED] = {"max-blocked-workers", 0, "N", "workers that may wait inside a task; default: 128"},
     [CLI_OPT_STORE_MEMORY] = {"store-memory", 0, "BYTES", "limit of the object store; default: 30% of the memory"},
     [CLI_OPT_OUTPUT] = {"output", 'o', "FORMAT", "table (default), wide or json"},
     [CLI_OPT_NAME] = {"name", 0, "NAME", "of the job, for people"},
+    [CLI_OPT_NAMESPACE] = {"namespace", 0, "NAME", "of the actor's name; default: \"default\""},
     [CLI_OPT_FILE] = {"file", 0, "PATH", "a file or folder that the job gets; again for more"},
     [CLI_OPT_ENV] = {"env", 0, "NAME=VALUE", "an environment variable; again for more"},
     [CLI_OPT_RETRIES] = {"retries", 0, "N", "start it again so often when it fails; default: 0"},
@@ -52,7 +55,8 @@ static const struct option_row options[CLI_OPTIONS] = {
 #define BIT(name) (UINT32_C(1) << CLI_OPT_##name)
 #define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE))
 #define LOOK      (PLACE | BIT(OUTPUT) | BIT(FILTER) | BIT(LIMIT))
-#define NODE      (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY))
+#define NODE      (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY) | BIT(MAX_BLOCKED) | \
+                   BIT(LABELS))
 
 enum verb_kind {
     PLAIN,
@@ -85,6 +89,7 @@ static const struct verb verbs[] = {
     {"job logs", "ID", "what a job has printed", cli_job_logs, PLACE | BIT(FOLLOW), PLAIN},
     {"job wait", "ID", "wait for a job's end; exits with its exit code", cli_job_wait, PLACE | BIT(TIMEOUT_S), PLAIN},
     {"job stop", "ID", "end a job", cli_job_stop, PLACE, PLAIN},
+    {"actor kill", "NAME", "end a detached actor", cli_actor_kill, PLACE | BIT(NAMESPACE), PLAIN},
     {"list nodes", "", "the nodes and what they have", cli_list_nodes, LOOK, PLAIN},
     {"list tasks", "", "tasks: waiting (and why), running, and the last ones that ended", cli_list, LOOK, PLAIN},
     {"list actors", "", "actors, where they are, and why they are dead", cli_list, LOOK, PLAIN},

@@ -6,6 +6,8 @@
  */
 #include "clients/cli/cli.h"
 
+#include "core/base/labels.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +16,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { ARGUMENTS_MAX = 24 };
+enum { ARGUMENTS_MAX = 40 };
 
 struct arguments {
     char *list[ARGUMENTS_MAX + 1];
@@ -34,14 +36,18 @@ static bool check(const struct cli_args *args)
 {
     bool   is_head = args->values[CLI_OPT_HEAD];
     double number = 0;
+    char   text[2 * MT_LABELS_BYTES_MAX];
     if (is_head == (args->values[CLI_OPT_ADDRESS] != NULL))
         return cli_usage(args, "say either --head (a new cluster) or --address PLACE (a node for a cluster)"), false;
     if (is_head && args->values[CLI_OPT_TOKEN_FILE])
         return cli_usage(args, "--token-file goes with --address; a new head makes its own"), false;
     if (!is_head && (args->values[CLI_OPT_STATE] || args->values[CLI_OPT_PORT]))
         return cli_usage(args, "--state and --port go with --head"), false;
+    if (args->values[CLI_OPT_LABELS] && mt_labels_check(args->values[CLI_OPT_LABELS], text, sizeof text).code)
+        return cli_usage(args, "%s", text), false;
     return cli_number(args, CLI_OPT_NUM_CPUS, 0, &number) && cli_number(args, CLI_OPT_NUM_GPUS, 0, &number) &&
-           cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_PORT, 0, &number);
+           cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_PORT, 0, &number) &&
+           cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number);
 }
 
 /* One `manta start` at a time; the lock goes with the process. */
@@ -113,6 +119,8 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f)
     add(&a, "--num-gpus", args->values[CLI_OPT_NUM_GPUS]);
     add(&a, "--resources", args->values[CLI_OPT_RESOURCES]);
     add(&a, "--store-memory", args->values[CLI_OPT_STORE_MEMORY]);
+    add(&a, "--labels", args->values[CLI_OPT_LABELS]);
+    add(&a, "--max-blocked-workers", args->values[CLI_OPT_MAX_BLOCKED]);
     return cli_daemon_start(a.list, log_file, &f->daemons[CLI_DAEMON_RAYLET], NULL, 0);
 }
 

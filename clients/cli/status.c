@@ -182,6 +182,7 @@ static json_t *node_json(const manta_cluster_node *node)
     json_object_set_new(o, "total", total);
     json_object_set_new(o, "free", unused);
     json_object_set_new(o, "reason", json_string(node->reason));
+    json_object_set_new(o, "labels", json_string(node->labels));
     return o;
 }
 
@@ -226,7 +227,8 @@ static int status(const struct cli_args *args, manta_client *client)
 
 static const struct cli_column columns[] = {
     {"node", "NODE", false},    {"name", "NAME", false},         {"state", "STATE", false}, {"resources", "FREE", false},
-    {"epoch", "EPOCH", true},   {"address", "ADDRESS", true},    {"reason", "REASON", false}, {NULL, NULL, false},
+    {"epoch", "EPOCH", true},   {"address", "ADDRESS", true},    {"labels", "LABELS", false}, {"reason", "REASON", false},
+    {NULL, NULL, false},
 };
 
 /* "CPU 1/2  memory 3/4": for the table. */

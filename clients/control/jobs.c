@@ -43,6 +43,8 @@ static void info_copy(const Manta__V1__JobInfo *from, manta_job_info *out)
     out->started_ms = from->started_ms;
     out->ended_ms = from->ended_ms;
     out->log_size = from->log_size;
+    text_copy(out->actor_space, sizeof out->actor_space, from->actor_space);
+    text_copy(out->actor_name, sizeof out->actor_name, from->actor_name);
 }
 
 /* One call that is answered by a JobReply. out_info may be NULL. */

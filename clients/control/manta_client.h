@@ -65,6 +65,7 @@ typedef struct manta_job_info {
     int      pid;
     uint64_t submitted_ms, started_ms, ended_ms; /* since 1970; 0: not yet */
     uint64_t log_size;
+    char     actor_space[64], actor_name[64]; /* the detached actor that the cluster keeps by this job; "": none */
 } manta_job_info;
 
 typedef struct manta_log { /* borrowed for the callback */
@@ -116,6 +117,7 @@ typedef struct manta_cluster_node {
     char                name[128];
     char                address[128];
     char                reason[160]; /* why it is suspect or dead */
+    char                labels[256]; /* "key=value,..." */
     size_t              resource_count;
     manta_node_resource resources[MANTA_NODE_RESOURCES];
 } manta_cluster_node;

@@ -20,6 +20,7 @@ static void node_copy(const Manta__V1__Node *from, manta_cluster_node *out)
     snprintf(out->name, sizeof out->name, "%s", from->name);
     snprintf(out->address, sizeof out->address, "%s", from->address);
     snprintf(out->reason, sizeof out->reason, "%s", from->reason);
+    snprintf(out->labels, sizeof out->labels, "%s", from->labels);
     for (size_t i = 0; i < from->n_total && i < MANTA_NODE_RESOURCES; i++) {
         manta_node_resource *r = &out->resources[out->resource_count++];
         snprintf(r->name, sizeof r->name, "%s", from->total[i]->name);

@@ -97,8 +97,11 @@ void lib_break(int32_t code, const char *text)
         return;
     lib.broken = code;
     snprintf(lib.broken_text, sizeof lib.broken_text, "%s", text);
-    if (lib.role == LIB_WORKER)
+    if (lib.role == LIB_WORKER) {
+        if (lib.own.run.number == 0 && lib.own.completed == 0)
+            lib_worker_unable(lib.socket, code, text);
         _exit(1); /* a worker without its raylet has no reason to live */
+    }
     pthread_cond_broadcast(&lib.followers);
 }
 
@@ -125,8 +128,17 @@ static void send_up(mt_buf *up)
         lane_park_wake(lib.switch_park);
 }
 
+mt_status lib_prepare(void)
+{
+    mt_status news = mt_vec_reserve(&lib.news, MT_LIB_SPARE), maps = mt_vec_reserve(&lib.mappings, MT_LIB_SPARE);
+    mt_status wrk = lib.role == LIB_DRIVER ? mt_ok() : wrk_prepare(&lib.wrk);
+    return news.code ? news : maps.code ? maps : wrk;
+}
+
 static void act(struct own_out *out)
 {
+    if (MT_UNLIKELY(out->is_starved))
+        lib_break(MT_ENOMEM, "there was no memory left for a message that others wait for: every later call fails");
     if (out->up.size)
         send_up(&out->up);
     for (uint32_t i = 0; i < out->wake_count; i++)
@@ -136,7 +148,7 @@ static void act(struct own_out *out)
         lib_unmap_lane(out->unmap.data[i]);
     out->unmap.count = 0;
     for (size_t i = 0; i < out->deaths.count; i++)
-        (void)mt_vec_push(&lib.news, out->deaths.data[i]).code;
+        lib_news(&out->deaths.data[i]);
     if (MT_UNLIKELY(out->callbacks != NULL))
         lib_callbacks_take(out);
     if ((out->deaths.count || lib.callbacks) && lib.has_helper && lib.park) { /* it may sleep, though the leader is up */
@@ -144,6 +156,12 @@ static void act(struct own_out *out)
         shm_futex_wake(&lib.park->bell, INT32_MAX);
     }
     out->deaths.count = 0;
+}
+
+void lib_news(const struct own_death *news)
+{
+    if (mt_vec_push(&lib.news, *news).code)
+        lib_break(MT_ENOMEM, "there was no memory left for the news of a death: every later call fails");
 }
 
 void lib_act(void)
@@ -185,6 +203,7 @@ void lib_control(const struct lane_record *record, const uint8_t *payload, const
     struct lane_park   *park = NULL;
     mt_status           st = mt_ok();
 
+    (void)lib_prepare().code; /* without memory now, what was set aside before has to do */
     if (request) {
         request_answer(request, record, payload, fds, fd_count);
         return;

@@ -103,6 +103,7 @@ struct lib {
     uint64_t         trim_at_ns; /* when free memory is looked at again */
     MT_VEC(struct lib_request *) requests;
     MT_VEC(struct lib_watch) watches;
+    uint64_t                 telling; /* the watch whose function runs just now; 0: none */
     MT_VEC(struct own_death) news; /* deaths whose callbacks are due */
     struct own_waiter *callbacks, *callbacks_last; /* that are due */
     uint64_t         callback_count; /* not yet run */
@@ -113,13 +114,19 @@ struct lib {
     uint64_t         watch_number;
     struct lib_output output;
     struct lib_inline *inlined; /* MANTA_INLINE=1; else NULL */
+    struct lib_here  *here;       /* worker: it has run a task of its own; else NULL */
+    const char       *stack_base; /* worker: where the stack of the thread that runs tasks begins, ... */
+    size_t            stack_bytes; /* ... and how much of it may be in use when one more task is begun on it */
+    int64_t           lease_cpu_milli; /* worker: CPUs of its lease; 0: none, or an actor's */
     MT_VEC(void *) killed_states; /* of actors, inline: lost on purpose, and no leak that a sanitizer is to report */
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
     manta_ctx       *running; /* worker: the task of the main thread; a concurrent actor has none */
+    bool             runs_once; /* worker: as its park page says */
     uint32_t         calls_waiting; /* worker: running tasks and calls that wait inside the library */
     uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
     char             code[4096]; /* path of the .so that it loads; "": none */
     pthread_t        main_thread;
+    bool             is_warden; /* driver: of a detached actor */
     bool             is_retiring; /* worker: a function has run max_calls times here; it takes nothing more */
 };
 
@@ -134,9 +141,13 @@ void     lib_lock(void);
 void     lib_unlock(void);
 /* Carries out what the halves want done: records up, wake-ups, unmapping. */
 void lib_act(void);
+/* A death whose callbacks are due. */
+void     lib_news(const struct own_death *news);
 /* Looks at everything that may have come: control lane, socket, completions. True: something was there. */
 bool lib_pump(void);
 void lib_control(const struct lane_record *record, const uint8_t *payload, const int *fds, int fd_count);
+/* What own_prepare does, for the shell's tables. */
+mt_status lib_prepare(void);
 /* Fails every later call; the library never ends the process. */
 void lib_break(int32_t code, const char *text);
 /* Fills *e (may be NULL) and returns code. */
@@ -164,6 +175,8 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
 /* The same on the socket, with a descriptor (-1: none; it stays the caller's). */
 manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
                              const void *more, size_t more_size, int fd, int64_t timeout_ms, manta_error *e);
+/* Waits until the function of this watch, which has been taken off the list, is back; not inside such a function. */
+void lib_wait_told(uint64_t watch);
 /* Runs callbacks of watches that are due; the lock is released around each. */
 void lib_run_news(void);
 
@@ -201,6 +214,8 @@ mt_status lib_runtime_folder(char *out, size_t size);
 MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv);
 MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv);
 void lib_crash_handlers(void);
+/* Tells the raylet why this worker, which has run nothing yet, leaves: some in a row, and it starts no more. */
+void lib_worker_unable(int fd, int32_t code, const char *text);
 /* Runs one claimed task or call from its record to its outcome; `call` is NULL for one that still lies in the ring. Under
  * the lock when it begins and ends. *now is moved to the end; returns how long the function took. */
 uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now);
@@ -227,6 +242,15 @@ uint64_t            lib_method_hash(const char *method);
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
 void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);
 
+/* ---- lib_detached.c ---- */
+#define LIB_WARDEN "MANTA_WARDEN" /* in the environment of a warden: restarts so far, then what it is to make, as hex */
+bool  lib_is_warden(void);
+char *lib_warden_text(void); /* takes it out of the environment; malloc; NULL: this process is no warden */
+MT_NORETURN void lib_warden_serve(char *take_text);
+/* Under the lock, which is released meanwhile: hands the actor over to the head. NULL, and *f. */
+struct own_actor *lib_detach(const manta_actor_type *type, const struct own_class_spec *spec, const manta_actor_opts *o,
+                             const struct own_call *call, struct own_failure *f);
+
 /* ---- lib_env.c, lib_pack.c: outside the lock ---- */
 struct manta_env { /* what manta_env_new gives */
     uint64_t key;
@@ -251,6 +275,11 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
 /* Resources of options into a class; EINVAL into *f. */
 bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory,
                     const manta_resource *resources, int count, struct own_failure *f);
+/* Where: node, spread, labels. EINVAL into *f. */
+bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft, bool spread, const char *labels,
+                     struct own_failure *f);
+/* It is bound to CPUs of its own. EINVAL into *f. */
+bool lib_class_pin(struct own_class_spec *spec, double cpus, struct own_failure *f);
 /* A ready value as the user sees it; the ref is held until manta_release. Under the lock. */
 manta_status lib_view(struct own_ref *ref, manta_view *out, int64_t deadline_ns, manta_error *e);
 /* The ref behind a view of a value in the store; NULL: inline, or an item. *out_place: what is pinned. */
@@ -292,6 +321,27 @@ int64_t lib_deadline_of_run(int64_t deadline_ns);
 int64_t lib_run_look_ns(void);
 /* Helper, under the lock: reports a run that has outlived its timeout_ms and its grace, and ends this process. */
 void lib_run_check(uint64_t now_ns);
+
+/* ---- lib_lease.c ---- */
+/* A lease has come to this worker, under the lock: what the process shows of it. */
+void lib_lease_begin(const struct ctl_grant *grant);
+
+/* ---- lib_here.c: all under the lock ---- */
+struct lib_outcome;
+struct lib_here { /* what stands in the place of a lane */
+    struct own_lane owner_end;
+    struct wrk_lane worker_end;
+    uint64_t        sequence;
+};
+void lib_here_init(struct lib_here *h, void *memory); /* LANE_BYTES, zeroed; borrowed */
+/* The task has left its queue: what lib_run_here is to run. Then its outcome; the task may be gone after. */
+void lib_here_begin(struct lib_here *h, struct own_task *task, struct wrk_run *out);
+void lib_here_end(struct lib_here *h, struct own_task *task, struct wrk_run *run, struct lib_outcome *out);
+/* Whether the running task, which waits for `ref`, is to run something of that itself; and does so (the lock is released
+ * meanwhile). */
+bool lib_here_may_run(const struct own_ref *ref);
+bool lib_here_run(struct own_ref *ref);
+void lib_here_stack(void); /* a worker begins: tasks run above this frame */
 
 /* ---- lib_inline.c: all under the lock but the first two ---- */
 bool      lib_inline_wanted(void);
@@ -356,6 +406,11 @@ bool lib_has_events(void);
 void lib_events_ring(void);
 void lib_events_seen(void);
 
+/* ---- lib_strict.c ---- */
+/* This process is a strict actor's from now on. Blocks until the head says that it may begin; ends the process where it
+ * can't be stopped. Without the lock would be of no use: nothing else is to run. */
+void lib_strict_begin(void);
+
 /* ---- lib_worker.c ---- */
 struct lib_outcome { /* as LANE_DONE says it */
     manta_status   code;
@@ -366,10 +421,9 @@ struct lib_outcome { /* as LANE_DONE says it */
     manta_ctx     *context; /* holds the payload */
 };
 void lib_outcome_free(struct lib_outcome *out);
-/* A lease has come to this worker: what the process shows of it. */
-void lib_lease_begin(const struct ctl_grant *grant);
-/* Runs one record in this process, without the lock. Of an actor, its state is in *type and *self. */
-void lib_run_here(struct wrk_run *run, manta_actor_type **type, void **self, struct lib_outcome *out);
+/* Runs one record in this process, which has submitted it as `task`; without the lock. Of an actor, its state is in *type
+ * and *self. */
+void lib_run_here(struct wrk_run *run, struct own_task *task, manta_actor_type **type, void **self, struct lib_outcome *out);
 /* LANE_DONE's payload of a failure; returns its size. */
 size_t lib_failure_payload(manta_ctx *c, manta_status code, uint8_t *out, size_t room);
 void   lib_fail_timed_out(manta_ctx *c);
@@ -377,6 +431,7 @@ struct manta_ctx {
     const char     *name; /* of the running function */
     const char     *signature;
     struct wrk_run *run;
+    struct own_task *here; /* it runs in the process that has submitted it, as this; else NULL */
     struct lane_limits limits;
     int64_t         deadline_ns; /* of the run; 0: none */
     manta_error     failure; /* what manta_fail said */

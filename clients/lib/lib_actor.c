@@ -11,12 +11,14 @@
 /* A handle that is dead from the start, so that its calls tell the error. Without memory: NULL, and calls on NULL do. */
 static manta_actor *dead_actor(const char *name, const struct own_failure *why)
 {
-    struct own_actor_wire wire = {.id = own_id_next(&lib.own), .owner_node = lib.own.node};
+    struct own_actor_wire wire = {.id = own_id_next(&lib.own), .owner = lib.own.process, .owner_node = lib.own.node};
     struct own_actor     *actor;
     snprintf(wire.name, sizeof wire.name, "%s", name);
     actor = own_actor_borrow(&lib.own, &wire);
-    if (actor && actor->failure)
-        *actor->failure = *why;
+    if (actor && actor->failure) {
+        own_failure_free(&lib.own, actor->failure);
+        actor->failure = own_failure_new(&lib.own, why);
+    }
     return (manta_actor *)actor;
 }
 
@@ -24,12 +26,14 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
 {
     memset(spec, 0, sizeof *spec);
     spec->name = name;
-    spec->flags = CTL_CLASS_ACTOR;
+    spec->flags = CTL_CLASS_ACTOR | (o && o->strict ? CTL_CLASS_STRICT : 0);
     spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return true;
-    spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;
-    spec->node = o->node;
+    if (!lib_class_place(spec, o->node, o->node_soft, o->spread, o->labels, f))
+        return false;
+    if (o->pin && !lib_class_pin(spec, o->num_cpus, f))
+        return false;
     if (o->name && (!o->name[0] || strlen(o->name) >= CTL_NAME_SIZE)) {
         own_failure_set(f, MT_EINVAL, "an actor's name has 1 to %d letters", CTL_NAME_SIZE - 1);
         return false;
@@ -87,6 +91,10 @@ static bool check_lifetime(const manta_actor_type *type, const manta_actor_opts 
         own_failure_set(f, MT_EINVAL, "a name space has 1 to %d letters", CTL_NAME_SIZE - 1);
         return false;
     }
+    if (o->detached && !o->name) {
+        own_failure_set(f, MT_EINVAL, "actor %s: detached without a name: nobody could ever find it", type->name);
+        return false;
+    }
     if (o->get_if_exists && !o->name) {
         own_failure_set(f, MT_EINVAL, "actor %s: get_if_exists without a name", type->name);
         return false;
@@ -135,7 +143,7 @@ manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int
     manta_actor_type  *type = name ? lib_actor_type_find(name) : NULL;
     struct lib_spilled spilled = {.count = 0};
     manta_actor       *actor;
-    if (type && lib.role != LIB_NONE)
+    if (type && lib.role != LIB_NONE && !(opts && opts->detached)) /* values in the store are this process's */
         argv = lib_spill(&spilled, type->signature, argc, argv);
     if (opts && opts->get_if_exists && opts->name && type && lib.role != LIB_NONE)
         actor = get_or_make(name, opts, argc, argv);
@@ -175,15 +183,21 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
         call.create_options |= opts ? (uint32_t)opts->save_every << OWN_CREATE_SAVE_SHIFT : 0;
         lib.calls++;
         lib_helper_start();
-        actor = own_actor_new(&lib.own, &spec, opts && opts->name_space ? opts->name_space : lib.name_space,
+        bool is_detached = opts && opts->detached && !lib.inlined;
+        if (is_detached)
+            actor = lib_detach(type, &spec, opts, &call, &f);
+        else
+            actor = own_actor_new(&lib.own, &spec, opts && opts->name_space ? opts->name_space : lib.name_space,
                               opts ? opts->name : NULL,
                               opts ? opts->max_restarts : 0, opts ? opts->max_task_retries : 0, &call);
-        if (!actor)
+        if (!actor && !is_detached)
             own_failure_set(&f, MT_ENOMEM, "no memory for an actor");
         if (actor && opts) {
             actor->any_order = opts->allow_out_of_order;
             actor->max_pending = (uint32_t)opts->max_pending_calls;
         }
+        if (lib.inlined && actor)
+            actor->holds += opts && opts->detached; /* it lives as long as its cluster, which is this process */
         if (lib.inlined)
             lib_inline_run();
         lib_act();
@@ -338,7 +352,9 @@ manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64
         memcpy(&found, request->payload + sizeof(struct ctl_reply), sizeof found);
         memset(&wire, 0, sizeof wire);
         wire.id = found.actor;
+        wire.owner = found.owner;
         wire.owner_node = found.owner_node;
+        wire.options = found.flags & CTL_NAME_DETACHED ? OWN_ACTOR_DETACHED : 0;
         memcpy(wire.name, found.type, sizeof wire.name);
         wire.type = lib_hash(wire.name);
         lib_helper_start();
@@ -418,7 +434,7 @@ static void tell_at_once(struct own_actor *actor)
         news.death.status = actor->failure->signal_number;
         snprintf(news.death.text, sizeof news.death.text, "%s", actor->failure->message);
     }
-    (void)mt_vec_push(&lib.news, news).code;
+    lib_news(&news);
 }
 
 manta_status manta_actor_watch(manta_actor *handle, manta_death_fn fn, void *user, uint64_t *out_watch, manta_error *e)
@@ -482,6 +498,7 @@ void manta_unwatch(uint64_t number)
         lib_act();
         break;
     }
+    lib_wait_told(number);
     lib_unlock();
 }
 
@@ -505,6 +522,7 @@ static void node_info(const struct ctl_node *from, manta_node_info *to)
     to->cpus_free = amount(from->free, from->resource_count, "CPU");
     to->gpus_free = amount(from->free, from->resource_count, "GPU");
     snprintf(to->name, sizeof to->name, "%.*s", (int)sizeof to->name - 1, from->name);
+    snprintf(to->labels, sizeof to->labels, "%.*s", (int)sizeof to->labels - 1, from->labels);
 }
 
 int manta_nodes(manta_node_info *out, int max, manta_error *e)

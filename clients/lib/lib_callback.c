@@ -17,8 +17,8 @@ static manta_status callback_check(const struct own_ref *ref, bool has_fn, manta
     manta_status code = lib_check(e);
     if (code == MANTA_OK && (!ref || !has_fn))
         code = lib_error(e, MANTA_EINVAL, "a callback needs a reference and a function");
-    if (code == MANTA_OK && ref->own != &lib.own)
-        code = lib_error(e, MANTA_EINVAL, "the reference holds an error from before manta_init, or is of another job");
+    if (code == MANTA_OK && !own_ref_is_made(ref))
+        code = lib_error(e, MANTA_EINVAL, "the reference holds an error from before manta_init, or of a lack of memory");
     if (code == MANTA_OK && lib.callback_count >= MT_LIB_CALLBACKS_MAX)
         code = lib_error(e, MANTA_EAGAIN, "%d callbacks are due or waited for", MT_LIB_CALLBACKS_MAX);
     return code;

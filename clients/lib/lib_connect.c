@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -112,7 +113,8 @@ static size_t append(char *to, size_t at, size_t room, const char *text)
 static bool environment_passes(const char *entry)
 {
     return strncmp(entry, "MANTA_TOKEN", 11) && strncmp(entry, "MANTA_FD=", 9) &&
-           strncmp(entry, "MANTA_ROLE=", 11) && strncmp(entry, "MANTA_ENV=", 10) && strncmp(entry, "MANTA_CODE=", 11);
+           strncmp(entry, "MANTA_ROLE=", 11) && strncmp(entry, "MANTA_ENV=", 10) && strncmp(entry, "MANTA_CODE=", 11) &&
+           strncmp(entry, LIB_WARDEN "=", sizeof LIB_WARDEN);
 }
 
 static mt_status hello_strings(char *strings, int argc, char **argv, struct ctl_hello *hello)
@@ -165,6 +167,7 @@ mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, 
 
 /* ---- welcome ---- */
 
+enum { PREPARE_ATTEMPTS = 8 };
 enum { WELCOME_FDS = 4 }; /* what comes after them not every process gets */
 
 static bool events_are_off(void)
@@ -214,6 +217,7 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     struct pollfd p = {.fd = fd, .events = POLLIN};
     uint8_t       bytes[LANE_RECORD_SIZE + sizeof(struct ctl_welcome)];
     int           fds[CTL_FDS_MAX], fd_count, n;
+    cpu_set_t     cpus;
     size_t        size;
 
     do
@@ -239,10 +243,14 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     lib.socket = fd;
     own_init(&lib.own, process, lib.welcome.node, lib.welcome.epoch, lib.welcome.job);
     lib.own.pid = (int32_t)getpid();
+    lib.own.cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 0;
     lib.own.now_ns = lib_now_ns();
     lib.own.wall_ns = events_are_off() ? 0 : lib_wall_ns();
     lib.own.free_place = lib_free_place;
     wrk_init(&lib.wrk, lib.welcome.epoch);
+    for (int attempt = 0; own_prepare(&lib.own).code || lib_prepare().code; attempt++)
+        if (attempt == PREPARE_ATTEMPTS)
+            return mt_error(MT_ENOMEM, 0, "memory set aside for what may not fail");
     return os_client_init(&lib.store, process, lib.welcome.node, lib.welcome.job, lib.pins);
 }
 

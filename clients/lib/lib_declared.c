@@ -43,9 +43,8 @@ static manta_status refs_check(manta_ref *const *refs, size_t count, manta_error
                          refs ? "an address" : "NULL", MT_LIB_DECLARED_MAX);
     for (size_t i = 0; i < count; i++) {
         const struct own_ref *ref = (const struct own_ref *)refs[i];
-        if (!ref || ref->own != &lib.own)
-            return lib_error(e, ref ? MANTA_EWRONGJOB : MANTA_EINVAL, "declared reference %zu is %s", i,
-                             ref ? "of another job" : "NULL");
+        if (!ref || !own_ref_is_made(ref))
+            return lib_error(e, MANTA_EINVAL, "declared reference %zu is %s", i, ref ? "an error without a value" : "NULL");
     }
     return MANTA_OK;
 }
@@ -146,6 +145,8 @@ manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs,
 static manta_status refs_send(manta_ctx *c, const uint8_t *wires, manta_ref *const *refs, size_t count)
 {
     const struct wrk_lane *lane = c->run->lane;
+    if (c->here) /* the caller is this process */
+        return own_task_declares(&lib.own, c->here, wires, count * sizeof(struct lane_ref)).code;
     for (size_t i = 0; i < count; i++)
         if (((struct own_ref *)refs[i])->id.process != lane->owner)
             own_ref_tell(&lib.own, (struct own_ref *)refs[i], lane->owner, lane->owner_node);
@@ -174,8 +175,6 @@ manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, mant
     if (c->into || c->ahead || c->results > 1 || c->has_value)
         return manta_fail(c, 0, "%s: manta_return_refs gives the only result, once, and not of a generator or in manta_map",
                           c->name), MANTA_EINVAL;
-    if (!c->run->lane->back.words) /* the driver runs it itself: nothing goes ahead of its result */
-        return manta_fail(c, 0, "%s: manta_return_refs needs a worker", c->name), MANTA_EUNSUPPORTED;
     code = lib_declared_store(data, size, refs, count, &place, &to, &all, &e);
     if (code)
         return manta_fail(c, 0, "%s", e.message), code;

@@ -6,6 +6,8 @@
  */
 #include "clients/lib/lib.h"
 
+#include "core/base/labels.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -58,7 +60,7 @@ static const char *name_of_program(char **argv)
 
 static mt_status be_driver(const manta_init_opts *o, int argc, char **argv, char text[256])
 {
-    const char *address = o->address ? o->address : getenv("MANTA_ADDRESS");
+    const char *address = o->address && !lib_is_warden() ? o->address : getenv("MANTA_ADDRESS");
     int64_t     timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : MT_LIB_CONNECT_MS;
     uint64_t    ids[2];
     int         fd = -1;
@@ -76,7 +78,7 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
 {
     static const manta_init_opts defaults;
     const manta_init_opts *o = opts ? opts : &defaults;
-    char         text[256] = "";
+    char         text[256] = "", *warden;
     uint64_t     env = 0;
     manta_status code;
     mt_status    st;
@@ -86,13 +88,17 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
     if (lib.role != LIB_NONE)
         return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process");
-    if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0)
-        return lib_error(e, MANTA_EINVAL, "manta_init: num_cpus, num_gpus, store_memory and timeout_ms can't be negative");
+    if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0 || o->max_blocked_workers < 0)
+        return lib_error(e, MANTA_EINVAL,
+                         "manta_init: num_cpus, num_gpus, store_memory, timeout_ms and max_blocked_workers can't be negative");
+    if (o->labels && mt_labels_check(o->labels, text, sizeof text).code)
+        return lib_error(e, MANTA_EINVAL, "manta_init: %s", text);
     if (o->name_space && strlen(o->name_space) >= sizeof lib.name_space)
         return lib_error(e, MANTA_EINVAL, "manta_init: name_space has at most %d letters", CTL_NAME_SIZE - 1);
     if (!lib_output_choose(o->log_to_driver))
         return lib_error(e, MANTA_EINVAL, "manta_init: log_to_driver is 1, 0 or -1, MANTA_LOG_TO_DRIVER 1 or 0");
     mt_assert_set_hook(on_assert);
+    warden = lib_warden_text();
     st = lib_inline_wanted() ? lib_inline_start() : be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
     if (st.code) {
         lib_disconnect();
@@ -103,6 +109,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     }
     lib.main_thread = pthread_self();
     lib.role = LIB_DRIVER;
+    if (warden)
+        lib_warden_serve(warden);
     if (o->runtime_env && (code = lib_env_make(o->runtime_env, &env, e)) != MANTA_OK) {
         manta_shutdown();
         return code;

@@ -29,9 +29,7 @@ struct inline_region {
 
 struct lib_inline {
     pthread_mutex_t  turn; /* recursive: a task may call tasks. Taken without the owner lock */
-    struct own_lane  owner_end;
-    struct wrk_lane  worker_end;
-    uint64_t         sequence;
+    struct lib_here  here;
     uint32_t         depth; /* functions that run, one inside the other */
     uint32_t         segments;
     MT_VEC(struct inline_actor *) actors;
@@ -71,11 +69,7 @@ mt_status lib_inline_start(void)
     lib.own.now_ns = lib_now_ns();
     lib.own.free_place = lib_free_place;
     wrk_init(&lib.wrk, 1);
-    in->owner_end.memory = in->worker_end.memory = lib.ctl;
-    in->owner_end.claims = in->worker_end.claims = lane_claims_of(lib.ctl);
-    in->owner_end.peer = in->worker_end.peer = lib.park;
-    in->owner_end.worker = in->worker_end.owner = process;
-    in->owner_end.node = in->worker_end.owner_node = 1;
+    lib_here_init(&in->here, lib.ctl);
     lib.inlined = in;
     return os_client_init(&lib.store, process, 1, 1, lib.pins);
 }
@@ -169,33 +163,21 @@ static void run(struct own_task *task)
 {
     struct lib_inline   *in = lib.inlined;
     struct inline_actor *a = state_for(task);
-    uint64_t             sequence = ++in->sequence;
-    struct wrk_run       r = {.lane = &in->worker_end, .payload = task->blob, .size = task->blob_size,
-                              .record = {.length = LANE_RECORD_SIZE, .kind = task->kind, .sequence = sequence, .id = task->id,
-                                         .flags = task->is_limited ? LANE_TASK_LIMITED : 0, .attempt = task->attempt,
-                                         .slot = (uint32_t)(sequence & (LANE_SLOTS - 1)), .aux = task->function}};
+    struct wrk_run       r;
     struct lib_outcome   out;
-    task->state = OWN_SENT;
-    task->lane = &in->owner_end;
-    task->sequence = sequence;
+    lib_here_begin(&in->here, task, &r);
     if (a)
         a->is_busy = true;
     in->depth++;
     lib_unlock();
     pthread_mutex_lock(&in->turn);
-    lib_run_here(&r, a ? &a->type : NULL, a ? &a->self : NULL, &out);
+    lib_run_here(&r, task, a ? &a->type : NULL, a ? &a->self : NULL, &out);
     pthread_mutex_unlock(&in->turn);
     lib_lock();
     in->depth--;
     if (a)
         a->is_busy = false;
-    task->lane = NULL;
-    lane_cancel_set(lane_header_of(lib.ctl), r.record.slot, false);
-    r.record.kind = LANE_DONE;
-    r.record.flags = out.flags;
-    r.record.aux = (uint32_t)out.code | (uint64_t)(uint32_t)out.user_code << 32;
-    (void)own_task_outcome(&lib.own, &in->owner_end, task, &r.record, out.payload, out.size).code;
-    lib_outcome_free(&out);
+    lib_here_end(&in->here, task, &r, &out);
 }
 
 void lib_inline_run(void)
@@ -243,7 +225,7 @@ void lib_inline_act(struct own_out *out)
     out->wake_count = 0;
     out->unmap.count = 0;
     for (size_t i = 0; i < out->deaths.count; i++)
-        (void)mt_vec_push(&lib.news, out->deaths.data[i]).code;
+        lib_news(&out->deaths.data[i]);
     out->deaths.count = 0;
 }
 

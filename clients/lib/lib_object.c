@@ -36,6 +36,15 @@ static void unmap(const void *data, size_t size)
     munmap((void *)(uintptr_t)data, size);
 }
 
+/* It could not be taken over: one that was granted goes back to the raylet. */
+static void segment_refuse(const struct ctl_segment *segment, const void *data, const void *generations, bool is_own)
+{
+    unmap(data, segment->size);
+    unmap(generations, os_generations_bytes(segment->size));
+    if (is_own)
+        own_send(&lib.own, CTL_SEGMENT_BACK, own_id_next(&lib.own), segment, sizeof *segment);
+}
+
 static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, bool is_own, manta_error *e)
 {
     struct ctl_segment  ask = {.segment = number, .size = size}, got;
@@ -58,16 +67,14 @@ static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, b
     generations = lib_map(request->fds[1], os_generations_bytes(got.size), false);
     free(request);
     if (!data || !generations || !note(data, got.size) || !note(generations, os_generations_bytes(got.size))) {
-        unmap(data, got.size);
-        unmap(generations, os_generations_bytes(got.size));
+        segment_refuse(&got, data, generations, is_own);
         return lib_error(e, MANTA_ENOMEM, "segment %u of %llu bytes could not be mapped", got.segment,
                          (unsigned long long)got.size);
     }
     st = is_own ? os_client_add_own(&lib.store, got.segment, got.size, data, generations)
                 : os_client_add_reader(&lib.store, got.segment, got.size, data, generations);
     if (st.code) {
-        unmap(data, got.size);
-        unmap(generations, os_generations_bytes(got.size));
+        segment_refuse(&got, data, generations, is_own);
     } else if (is_own && lib.role == LIB_DRIVER) {
         lib_helper_start(); /* it gives back what is free again */
     }
@@ -343,6 +350,15 @@ manta_status manta_free_now(manta_ref *const *refs, size_t count, manta_error *e
 
 /* ---- regions ---- */
 
+static void region_refuse(const struct ctl_segment *region)
+{
+    struct ctl_segment drop = {.segment = region->segment};
+    lib_lock();
+    own_send(&lib.own, CTL_REGION_DROP, own_id_next(&lib.own), &drop, sizeof drop);
+    lib_act();
+    lib_unlock();
+}
+
 manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, manta_error *e)
 {
     struct ctl_segment  ask = {.segment = (uint32_t)number, .size = size}, got;
@@ -367,9 +383,11 @@ manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, 
         out->data = lib_map(request->fds[0], got.size, true);
         out->size = got.size;
         out->number = got.segment;
-        if (!out->data)
+        if (!out->data) {
+            region_refuse(&got);
             code = lib_error(e, MANTA_ENOMEM, "a region of %llu bytes could not be mapped",
                              (unsigned long long)got.size);
+        }
     }
     free(request);
     return code;

@@ -23,6 +23,7 @@ static struct {
     uint32_t         threads, threads_max, sleeping;
     const manta_ctx *server; /* of the thread that serves; NULL: none */
     bool             is_watched;
+    bool             is_waiting;   /* the server waits for calls */
     bool             is_in_quick;  /* the server runs a call that should be quick */
     uint64_t         quick_count;  /* such calls so far */
     uint64_t         quick_ns;     /* when the last one began */
@@ -82,6 +83,10 @@ static void run_call(manta_ctx *c, struct wrk_call *call, uint64_t *now)
         if (pool.server == c) {
             pool.server = NULL;
             rouse();
+        } else if (pool.is_waiting && wrk_call_waits(&lib.wrk)) {
+            /* We took more than one out of the ring, which is where the server looks. */
+            shm_add32(&lib.park->bell, 1);
+            shm_futex_wake(&lib.park->bell, INT32_MAX);
         }
         wrk_flush(&lib.wrk);
     }
@@ -102,15 +107,18 @@ static void run_call(manta_ctx *c, struct wrk_call *call, uint64_t *now)
 static bool has_work(void *arg)
 {
     (void)arg;
-    return (wrk_has_work(&lib.wrk) && !lib.wrk.is_exiting) || (lib.wrk.is_over && !lib.wrk.calls_running);
+    return ((wrk_has_work(&lib.wrk) || wrk_call_waits(&lib.wrk)) && !lib.wrk.is_exiting) ||
+           (lib.wrk.is_over && !lib.wrk.calls_running);
 }
 
 static void serve(uint64_t *now)
 {
     lib_pump();
     lib_act();
+    pool.is_waiting = true;
     if (!wrk_has_work(&lib.wrk) || lib.wrk.is_exiting)
         lib_wait(has_work, NULL, INT64_MAX);
+    pool.is_waiting = false;
     *now = lib_now_ns();
 }
 
@@ -134,7 +142,8 @@ static void watch(manta_ctx *c)
 static void rest(manta_ctx *c)
 {
     pool.sleeping++;
-    if (!pool.is_watched && lib_now_ns() - pool.quick_ns < MT_LIB_POOL_ACTIVE_NS)
+    /* On a crowded core a thread that was roused to watch may come so late that calls seem to come no more. */
+    if (!pool.is_watched && (pool.is_in_quick || lib_now_ns() - pool.quick_ns < MT_LIB_POOL_ACTIVE_NS))
         watch(c);
     else
         pthread_cond_wait(&pool.idle, &lib.lock);

@@ -98,8 +98,9 @@ static mt_status spawn(const char *name, char *const argv[], int fd_from, int fd
     int                        err;
     MT_TRY(program_find(name, path, sizeof path));
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, fd_from, fd_to);
-    err = posix_spawn(out_pid, path, &actions, NULL, argv, environ);
+    err = posix_spawn_file_actions_adddup2(&actions, fd_from, fd_to);
+    if (!err)
+        err = posix_spawn(out_pid, path, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     return err ? mt_error(MT_ESYS, err, "start a daemon of the private cluster") : mt_ok();
 }
@@ -121,7 +122,7 @@ static mt_status start_head(struct lib_private *p)
 
 static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts, int *out_fd)
 {
-    char  file[300], cpus[32], gpus[32], memory[32], spill[32];
+    char  file[300], cpus[32], gpus[32], memory[32], spill[32], blocked[32];
     char *argv[24] = {"manta-raylet", "--dir", p->folder, "--head-file", file, "--driver-fd", "3"};
     int   n = 7, ends[2];
     mt_status st;
@@ -141,6 +142,11 @@ static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts
         argv[n++] = "--spill-bytes", argv[n++] = spill;
     if (opts->spill_dir)
         argv[n++] = "--spill-dir", argv[n++] = (char *)(uintptr_t)opts->spill_dir;
+    snprintf(blocked, sizeof blocked, "%d", opts->max_blocked_workers);
+    if (opts->labels)
+        argv[n++] = "--labels", argv[n++] = (char *)(uintptr_t)opts->labels;
+    if (opts->max_blocked_workers > 0)
+        argv[n++] = "--max-blocked-workers", argv[n++] = blocked;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
         return mt_error(MT_ESYS, errno, "socketpair");
     st = spawn("manta-raylet", argv, ends[0], 3, &p->raylet);
@@ -218,7 +224,8 @@ void lib_private_stop(void)
     if (p->watch >= 0)
         close(p->watch);
     wait_for(p->head, lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u);
-    if (rmdir(p->folder) && errno != ENOENT) /* the daemons remove what they made; one that was killed has left its part */
-        nftw(p->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    /* The daemons remove what they made; one that was killed has left its part. The walk itself needs memory. */
+    for (int attempt = 0; attempt < 4 && rmdir(p->folder) && errno != ENOENT; attempt++)
+        (void)!nftw(p->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     free(p);
 }

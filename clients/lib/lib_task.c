@@ -6,6 +6,8 @@
  */
 #include "clients/lib/lib.h"
 
+#include "core/base/labels.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -125,14 +127,9 @@ void lib_spilled_drop(struct lib_spilled *s)
         manta_free(s->puts[i]);
 }
 
-/* A ref of another job can't be an argument: its owner would never answer us. */
-static bool refs_are_ours(const struct own_arg *args, int argc, const char *name, struct own_failure *f)
+static bool refs_are_there(const struct own_arg *args, int argc, const char *name, struct own_failure *f)
 {
     for (int i = 0; i < argc; i++) {
-        if (args[i].ref && args[i].ref->own != &lib.own) {
-            own_failure_set(f, MT_EWRONGJOB, "%s: argument %d is a reference of another job", name, i + 1);
-            return false;
-        }
         if (args[i].ref && args[i].ref->flags & OWN_REF_FREED) {
             own_failure_set(f, MT_EOBJ_LOST, "%s: argument %d was freed by manta_free_now", name, i + 1);
             return false;
@@ -186,6 +183,29 @@ bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64
     return true;
 }
 
+/* Whole CPUs can be had for oneself. */
+bool lib_class_pin(struct own_class_spec *spec, double cpus, struct own_failure *f)
+{
+    spec->flags |= CTL_CLASS_PIN;
+    if (cpus >= 1 && cpus <= MT_CPUS_MAX && cpus == (int)cpus)
+        return true;
+    own_failure_set(f, MT_EINVAL, "%s: pin binds to whole CPUs, and num_cpus is %g", spec->name, cpus);
+    return false;
+}
+
+bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft, bool spread, const char *labels,
+                     struct own_failure *f)
+{
+    char text[2 * MT_LABELS_BYTES_MAX];
+    spec->policy = node ? (node_soft ? CTL_NODE_SOFT : CTL_NODE) : spread ? CTL_SPREAD : CTL_HYBRID;
+    spec->node = node;
+    spec->labels = labels;
+    if (!labels || mt_selector_check(labels, text, sizeof text).code == 0)
+        return true;
+    own_failure_set(f, MT_EINVAL, "%s: %s", spec->name, text);
+    return false;
+}
+
 static bool task_spec(struct own_class_spec *spec, const char *name, const manta_task_opts *o, struct own_failure *f)
 {
     memset(spec, 0, sizeof *spec);
@@ -193,12 +213,14 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
     spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return add_resource(spec, "CPU", 1, 1000, f);
-    spec->policy = o->node ? (o->node_soft ? CTL_NODE_SOFT : CTL_NODE) : o->spread ? CTL_SPREAD : CTL_HYBRID;
-    spec->node = o->node;
+    if (!lib_class_place(spec, o->node, o->node_soft, o->spread, o->labels, f))
+        return false;
     if (o->no_cpu && o->num_cpus != 0) {
         own_failure_set(f, MT_EINVAL, "%s: no_cpu and num_cpus contradict each other", name);
         return false;
     }
+    if (o->pin && !lib_class_pin(spec, o->no_cpu ? 0 : o->num_cpus != 0 ? o->num_cpus : 1, f))
+        return false;
     return lib_class_spec(spec, o->no_cpu ? 0 : o->num_cpus != 0 ? o->num_cpus : 1, o->num_gpus, o->memory,
                           o->resources, o->resource_count, f);
 }
@@ -339,7 +361,7 @@ struct own_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, i
         own_failure_set(&f, lib_check(&e), "%s", e.message);
     } else if ((!opts || call_options(call, opts, &f)) &&
                lib_args(entry->name, entry->signature, argc, argv, args, wires, &f, entry->file, entry->line) &&
-               refs_are_ours(args, argc, entry->name, &f) &&
+               refs_are_there(args, argc, entry->name, &f) &&
                lib_results_fit(entry->name, entry->signature, call, entry->file, entry->line, &f) &&
                (call->cls = class_of(entry, opts, &f))) {
         ref = lib_submit(call, &f);
@@ -390,15 +412,25 @@ static bool wait_is_over(void *arg)
     return own_ref_is_ready(wait->ref) || wait->is_deadlocked || lib_run_is_over();
 }
 
+static bool wait_is_over_or_ours(void *arg)
+{
+    const struct own_wait *wait = arg;
+    return wait_is_over(arg) || lib_here_may_run(wait->ref);
+}
+
 /* A worker's one thread that runs tasks is watched for waiting in a circle; other threads have others beside them. */
 static bool wait_for_ref(struct own_ref *ref, int64_t deadline_ns, manta_status *code, manta_error *e)
 {
     struct own_wait wait;
-    bool            is_over;
+    bool            is_over, is_ours, may_run = deadline_ns == INT64_MAX; /* what we run ourselves might take longer than that */
     if (!lib_running || lib.wrk.group_count)
         return lib_wait(ref_is_ready, ref, deadline_ns) && own_ref_is_ready(ref);
     own_wait_begin(&lib.own, &wait, ref, lib_running->name);
-    is_over = lib_wait(wait_is_over, &wait, deadline_ns);
+    do {
+        is_over = lib_wait(may_run ? wait_is_over_or_ours : wait_is_over, &wait, deadline_ns);
+        is_ours = is_over && !wait_is_over(&wait);
+        may_run = is_ours && lib_here_run(ref);
+    } while (is_ours);
     own_wait_end(&lib.own, &wait);
     if (is_over && !own_ref_is_ready(ref) && wait.is_deadlocked)
         *code = lib_error_failure(e, &wait.failure, ref->id);

@@ -51,6 +51,7 @@ static void tick(uint64_t now)
         return;
     lib.ticked_ns = now;
     own_tick(&lib.own, now);
+    own_spread(&lib.own);
     lib_store_trim(now);
     lib_act();
 }
@@ -128,12 +129,32 @@ static void lead_end(void)
 struct spin {
     uint64_t idle_since; /* when a look first found nothing; 0: something has come since */
     uint64_t looked_ns;  /* the last look */
+    bool     has_yielded; /* after it */
 };
+
+/* Moves this thread to another of the cpus that it may use, and leaves it the choice afterwards. */
+static void leave_cpu(uint32_t cpu)
+{
+    cpu_set_t all, others;
+    if (sched_getaffinity(0, sizeof all, &all))
+        return;
+    others = all;
+    CPU_CLR(cpu - 1, &others);
+    if (CPU_COUNT(&others) && sched_setaffinity(0, sizeof others, &others) == 0)
+        sched_setaffinity(0, sizeof all, &all);
+}
 
 /* Those whom we wait for see where we are. A store only where it has changed: they read this cache line. */
 static void note_cpu(void)
 {
-    uint32_t cpu = (uint32_t)sched_getcpu() + 1;
+    uint32_t cpu = (uint32_t)sched_getcpu() + 1, leave = shm_load32(&lib.park->leave);
+    if (MT_UNLIKELY(leave)) {
+        shm_store32(&lib.park->leave, 0);
+        if (leave == cpu && lib.role == LIB_WORKER) {
+            leave_cpu(cpu);
+            cpu = (uint32_t)sched_getcpu() + 1;
+        }
+    }
     if (lib.cpu != cpu)
         shm_store32(&lib.park->cpu, lib.cpu = cpu);
 }
@@ -149,7 +170,9 @@ static enum spin_how spin_how(const struct spin *spin, uint64_t now, bool is_tas
     note_cpu();
     unsigned where = lib.role == LIB_WORKER && !lib_running ? wrk_where_fed(&lib.wrk, lib.cpu)
                                                             : own_where_served(&lib.own, lib.cpu);
-    bool is_crowded = where == OWN_HERE || now - spin->looked_ns >= MT_LIB_CROWDED_NS;
+    uint64_t took = now - spin->looked_ns;
+    bool     is_useless = where & OWN_HERE && spin->has_yielded && took < MT_LIB_YIELDED_NS;
+    bool     is_crowded = where == OWN_HERE || took >= MT_LIB_CROWDED_NS || is_useless;
     if (now - spin->idle_since >= MT_LIB_SPIN_NS || (is_crowded && !is_task))
         return SPIN_NOT;
     return where & OWN_HERE || now - spin->idle_since >= MT_LIB_PAUSE_NS ? SPIN_YIELD : SPIN_PAUSE;
@@ -165,7 +188,7 @@ static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct sp
     }
     now = lib_now_ns();
     if (spin->idle_since == 0)
-        spin->idle_since = spin->looked_ns = now;
+        *spin = (struct spin){.idle_since = now, .looked_ns = now};
     tick(now);
     if (lib_running) {
         if (now - spin->idle_since >= MT_LIB_BLOCK_NS)
@@ -179,6 +202,7 @@ static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct sp
         return;
     }
     spin->looked_ns = now;
+    spin->has_yielded = how == SPIN_YIELD;
     shm_store32(&lib.park->state, LANE_HUNGRY);
     lib_unlock();
     if (how == SPIN_PAUSE)
@@ -190,7 +214,7 @@ static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct sp
 
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
 {
-    struct spin spin = {0, 0};
+    struct spin spin = {0};
     bool        is_ready;
     if (MT_UNLIKELY(lib.inlined != NULL))
         return lib_inline_wait(ready, arg, deadline_ns);
@@ -284,6 +308,14 @@ manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const v
 
 /* ---- deaths ---- */
 
+static void nap(int64_t ns)
+{
+    struct timespec ts = {ns / 1000000000, ns % 1000000000};
+    lib_unlock();
+    nanosleep(&ts, NULL);
+    lib_lock();
+}
+
 static manta_status code_of_death(const struct own_death *news)
 {
     return news->is_actor ? MANTA_EACTOR_DIED : news->death.code;
@@ -302,6 +334,12 @@ static void tell(const struct own_death *news, manta_death_fn fn, void *user)
     fn(user, &death);
 }
 
+void lib_wait_told(uint64_t watch)
+{
+    while (lib.telling == watch && !in_callback)
+        nap(MT_LIB_TOLD_NAP_NS);
+}
+
 void lib_run_news(void)
 {
     while (lib.news.count) {
@@ -311,24 +349,18 @@ void lib_run_news(void)
             struct lib_watch watch = lib.watches.data[i];
             if (!mt_id_equal(watch.subject, news.subject))
                 continue;
+            lib.telling = watch.number; /* manta_unwatch waits for it */
             lib_unlock();
             in_callback = true;
             tell(&news, watch.fn, watch.user);
             in_callback = false;
             lib_lock();
+            lib.telling = 0;
         }
     }
 }
 
 /* ---- the helper ---- */
-
-static void nap(int64_t ns)
-{
-    struct timespec ts = {ns / 1000000000, ns % 1000000000};
-    lib_unlock();
-    nanosleep(&ts, NULL);
-    lib_lock();
-}
 
 /* Callbacks that are due: here, or in manta_progress of a program with a loop of its own, which is told. */
 static void serve(void)

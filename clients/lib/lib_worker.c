@@ -239,7 +239,8 @@ static bool take_arguments(struct arguments *a, const char *signature, const str
     return true;
 }
 
-/* Under the lock. Writes the ids of refs that the function kept behind the value; returns how many bytes. */
+/* Under the lock. Writes the ids of refs that the function kept behind the value; returns how many bytes. NULL: nobody else
+ * is to be told. */
 static size_t give_back_arguments(struct arguments *a, uint8_t *held)
 {
     size_t size = 0;
@@ -252,7 +253,7 @@ static size_t give_back_arguments(struct arguments *a, uint8_t *held)
         struct own_ref *ref = a->refs[i];
         if (!ref)
             continue;
-        if (ref->holds > 1 && ref->flags & OWN_REF_BORROWED && !(ref->flags & OWN_REF_TOLD)) {
+        if (held && ref->holds > 1 && ref->flags & OWN_REF_BORROWED && !(ref->flags & OWN_REF_TOLD)) {
             ref->flags |= OWN_REF_TOLD; /* our submitter tells the owner before it lets go of its own hold */
             memcpy(held + size, &a->held[i], sizeof(mt_id));
             size += sizeof(mt_id);
@@ -445,6 +446,7 @@ static void context_begin(manta_ctx *c, struct wrk_run *run)
     if (run->size >= sizeof head && run->record.kind != LANE_CREATE)
         memcpy(&head, run->payload, sizeof head);
     c->run = run;
+    c->here = NULL;
     c->has_failed = c->has_value = c->is_waiting = c->wants_exit = c->wants_save = false;
     c->name = c->signature = NULL;
     c->into = NULL;
@@ -506,6 +508,14 @@ static bool is_time_to_save(const manta_ctx *c)
     return actor.self && actor.type->save && (c->wants_save || (actor.save_every && calls % actor.save_every == 0));
 }
 
+/* Whether the task would be tried again: read by the raylet when the node is short of memory. */
+static inline void note_once(const struct wrk_run *run)
+{
+    bool is_once = run->record.kind == LANE_TASK && run->record.flags & LANE_TASK_ONCE;
+    if (MT_UNLIKELY(is_once != lib.runs_once))
+        shm_store32(&lib.park->runs_once, lib.runs_once = is_once);
+}
+
 uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now)
 {
     struct arguments a;
@@ -518,6 +528,7 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
     int32_t      user_code;
 
     context_begin(c, run);
+    note_once(run);
     if (!call) { /* the run that timeouts and cancels look at; threads beside each other have none */
         limits_begin(c, run, begin);
         lib.running = c;
@@ -576,22 +587,23 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
     return took;
 }
 
-void lib_run_here(struct wrk_run *run, manta_actor_type **type, void **self, struct lib_outcome *out)
+void lib_run_here(struct wrk_run *run, struct own_task *task, manta_actor_type **type, void **self, struct lib_outcome *out)
 {
-    manta_ctx       *c = calloc(1, sizeof *c), *outer = lib.running;
+    manta_ctx       *c = calloc(1, sizeof *c), *outer = lib.running, *outer_running = lib_running;
     struct arguments a;
     struct lane_value value;
-    uint8_t          held[MANTA_ARGS_MAX * sizeof(mt_id)];
     __typeof__(actor) before = actor;
     if (!c)
         abort(); /* as a worker would be */
     context_begin(c, run);
+    c->here = task;
     a.count = a.pinned_count = a.ref_count = a.actor_count = 0;
     actor.type = type ? *type : NULL;
     actor.self = self ? *self : NULL;
     lib_lock();
     limits_begin(c, run, lib_now_ns());
     lib.running = c;
+    lib_running = outer_running ? c : NULL;
     lib_unlock();
     out->code = c->ahead ? (manta_fail(c, 0, "MANTA_INLINE=1 runs no generators"), MANTA_EUNSUPPORTED)
                 : run->record.kind == LANE_TASK ? run_task(c, &a, run)
@@ -616,12 +628,13 @@ void lib_run_here(struct wrk_run *run, manta_actor_type **type, void **self, str
     }
     lib_lock();
     lib.running = outer;
+    lib_running = outer_running;
     if (type && run->record.kind == LANE_CREATE) {
         *type = actor.type;
         *self = actor.self;
     }
     actor = before;
-    (void)give_back_arguments(&a, held); /* the process that holds them is the one that owns them */
+    (void)give_back_arguments(&a, NULL); /* what it keeps is kept by this process, whose own arguments say so */
     lib_unlock();
     out->context = c;
 }
@@ -719,32 +732,14 @@ static void worker_loop(void)
     }
 }
 
-/* ---- what a lease brings ---- */
-
-/* The devices of the lease, as the node counts them: of those that were visible when the worker started, if that was
- * restricted. A worker of a lease with devices serves no other, so nothing has to be taken back. */
-void lib_lease_begin(const struct ctl_grant *grant)
-{
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    char        text[512], names[512] = "", *device[64], *rest = names;
-    size_t      at = 0;
-    uint32_t    count = 0;
-    if (grant->gpu_count == 0 || grant->gpu_count > sizeof grant->gpus / sizeof grant->gpus[0])
-        return;
-    snprintf(names, sizeof names, "%s", visible ? visible : "");
-    while (visible && count < 64 && (device[count] = strsep(&rest, ",")))
-        count++;
-    for (uint32_t i = 0; i < grant->gpu_count && at < sizeof text; i++) {
-        uint16_t gpu = grant->gpus[i];
-        if (gpu < count && device[gpu][0])
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? "," : "", device[gpu]);
-        else
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%u", i ? "," : "", gpu);
-    }
-    setenv("CUDA_VISIBLE_DEVICES", text, 1);
-}
-
 /* ---- the process ---- */
+
+void lib_worker_unable(int fd, int32_t code, const char *text)
+{
+    struct ctl_reply why = {.code = code};
+    snprintf(why.text, sizeof why.text, "it could not take over what the raylet gave it: %s", text);
+    (void)lib_socket_send(fd, CTL_ZYGOTE_FAILED, (mt_id){0, 0}, &why, sizeof why, NULL, 0, -1).code;
+}
 
 MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)
 {
@@ -754,12 +749,13 @@ MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)
     if (mt_random_bytes(&process, sizeof process).code)
         _exit(1);
     st = lib_hello(fd, CTL_WORKER, process, 0, argc, argv, "");
-    if (st.code == 0)
-        st = lib_welcome(fd, process, MT_LIB_CONNECT_MS, text);
+    if (st.code == 0 && (st = lib_welcome(fd, process, MT_LIB_CONNECT_MS, text)).code)
+        lib_worker_unable(fd, st.code, st.what);
     if (st.code)
         _exit(1);
     lib.role = LIB_WORKER;
     lib.main_thread = pthread_self();
+    lib_here_stack();
     worker_loop();
     _exit(0);
 }

@@ -42,6 +42,10 @@ typedef struct manta_init_opts {
     const char *spill_dir; /* of the private cluster: where values go when the store is full; NULL: $TMPDIR, else
                               /var/tmp; "none": nowhere */
     int64_t     spill_bytes; /* most of them there; 0: what the disk has */
+    int         max_blocked_workers; /* of the private cluster: workers that may wait inside a task while others are started
+                              in their place. From then on a task that waits, without a limit, for one of its own that
+                              has not begun runs that one itself, if it needs nothing but CPUs. 0: 128 */
+    const char *labels;    /* of the private cluster's node, "key=value,..."; NULL: none */
     const char *job_name;  /* for people; default: the program's name */
     const char *name_space; /* of named actors; default: "default" */
     int64_t     timeout_ms; /* to get a cluster; 0: 30 s */
@@ -195,6 +199,12 @@ typedef struct manta_task_opts {
                                              500 ms later is killed with its worker. Tried again with retry_on_error only */
     int                   priority;       /* -100 to 100: of this process's ready tasks with the same needs, higher ones
                                              begin first, equal ones in order. Lower ones may starve */
+    const char           *labels;         /* what its node must have: "zone=a, disk in (ssd, nvme), arch!=arm, tier !in (x),
+                                             gpu, !slow"; alternatives behind ';', earlier ones first where they have room.
+                                             EUNSCHEDULABLE: no node can ever. NULL: any */
+    bool                  pin;            /* its worker's threads are bound to CPUs that no other lease with pin holds, of one
+                                             NUMA node where that has enough; num_cpus is a whole number then. A task that
+                                             waits lends them, as all its CPUs */
     int                   max_calls;      /* a worker that has run this function so often makes room for a fresh one, for
                                              functions that leak; 0: without limit */
 } manta_task_opts;
@@ -335,7 +345,7 @@ MANTA_API manta_status manta_map(const char *name, const manta_task_opts *opts, 
 /* A value that declares the refs which it is about: whoever holds it holds them. Bytes inside a value keep nothing alive,
  * declared refs do. As manta_put; the refs stay the caller's. EINVAL: one is NULL or of another job. */
 MANTA_API manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs, size_t count);
-/* The same as a task's or method's only result; at most once. EUNSUPPORTED where the driver runs its tasks itself. */
+/* The same as a task's or method's only result; at most once. */
 MANTA_API manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, manta_ref *const *refs,
                                          size_t count);
 /* Fills up to `max` handles of the refs that the value behind a view of manta_get declares; each is freed with manta_free.
@@ -409,6 +419,8 @@ typedef struct manta_actor_opts {
     bool                  spread;
     uint32_t              node;
     bool                  node_soft;
+    const char           *labels;          /* as in manta_task_opts */
+    bool                  pin;             /* as in manta_task_opts */
     const struct manta_env *env;           /* as in manta_task_opts */
     int                   max_concurrency;  /* calls at a time, on threads; 0: 1; at most 1024 */
     bool                  allow_out_of_order; /* a call whose arguments are not ready does not hold up later ones */
@@ -416,10 +428,23 @@ typedef struct manta_actor_opts {
     const char           *name_space;       /* of the name; NULL: the job's */
     bool                  get_if_exists;    /* an actor of that name is taken where there is one; blocks up to 10 s */
     int                   save_every;       /* calls between two snapshots; 0: only manta_actor_save takes them */
+    bool                  detached;         /* it outlives its creator: see manta_actor_new */
+    bool                  strict;           /* no two incarnations ever run at a time, not even on a node that is silent and
+                                               alive. Its process is stopped while its node cannot reach the head for more
+                                               than 4 s, and goes on afterwards; after the loss of a node the next incarnation
+                                               begins 5 s later than others, and only with the head's word */
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
- * frees its handle or ends. */
+ * frees its handle or ends.
+ * With opts->detached (and a name) it is the cluster's: any later driver finds it by its name, it is restarted as its
+ * max_restarts say, also on another node when its own dies, and it ends by manta_actor_kill without `restart`, by its own
+ * will (manta_actor_end, manta_actor_exit), by `manta actor kill`, or with the cluster; a private cluster ends with its
+ * driver. Then the call blocks until the cluster has stored it, 60 s at most (the first time the program is uploaded). The
+ * arguments are values, 12 KiB in all; no references, which would die with their owner (EINVAL), handles only of detached
+ * actors, no runtime environment (EUNSUPPORTED). A call on the handle fails with EEXIST where the name is taken. What the
+ * actor prints is in `manta job logs` of the job that the cluster keeps for it. A snapshot (save) outlives the actor's
+ * process, not its node. */
 MANTA_API manta_actor *manta_actor_new(const char *type, const manta_actor_opts *opts, int argc, const manta_arg *argv);
 /* Calls a method. Calls of one caller run in the order in which they were made. Errors come out of manta_get:
  * EACTOR_DIED (with outcome MANTA_UNKNOWN where the call may have run), ENOFUNC, ETYPE, ETASK, EAGAIN (max_pending_calls).
@@ -466,6 +491,7 @@ MANTA_API manta_status manta_actor_watch(manta_actor *actor, manta_death_fn fn, 
                                          manta_error *e);
 MANTA_API manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch,
                                         manta_error *e);
+/* After it the function runs no more: it waits for one that runs just now, but not inside that one itself. */
 MANTA_API void         manta_unwatch(uint64_t watch);
 
 /* ---- runtime environment --------------------------------------------------------------------------------------- */
@@ -533,6 +559,7 @@ typedef struct manta_node_info {
     double   cpus, gpus; /* in all */
     double   cpus_free, gpus_free;
     char     name[64];
+    char     labels[256]; /* "key=value,..." */
 } manta_node_info;
 /* Fills up to `max` entries; returns how many nodes there are, or -code. Blocks up to 5 s. */
 MANTA_API int manta_nodes(manta_node_info *out, int max, manta_error *e);

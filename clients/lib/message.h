@@ -85,10 +85,11 @@ struct own_actor_wire {
     mt_id    id;
     uint64_t type; /* hash of the actor type's name */
     uint32_t owner_node;
-    uint32_t options; /* OWN_ACTOR_ANY_ORDER | retries of a call << 8, 0xffffff: without limit */
+    uint32_t options; /* OWN_ACTOR_... | retries of a call << 8, 0xffffff: without limit */
+    uint64_t owner; /* the process that answers for it; 0: of a detached one, the head knows */
     char     name[CTL_NAME_SIZE]; /* of the type */
 };
 
-enum { OWN_ACTOR_ANY_ORDER = 1 };
+enum { OWN_ACTOR_ANY_ORDER = 1, OWN_ACTOR_DETACHED = 2 };
 
 #endif

@@ -15,6 +15,8 @@ void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, 
     own->node = node;
     own->epoch = epoch;
     own->job = job;
+    own_failure_set(&own->no_memory, MT_ENOMEM, "it failed, and there was no memory to keep the reason");
+    own->no_memory.outcome = 2;
 }
 
 static void map_free(mt_map *map)
@@ -86,7 +88,6 @@ void own_fini(struct own *own)
             queue_free(own, &cls->levels[j].queue);
         free(cls->levels);
         free(cls->lanes);
-        free(cls->refused);
         free(cls);
     }
     MT_MAP_EACH(&own->actors, entry)
@@ -98,7 +99,7 @@ void own_fini(struct own *own)
         free(actor->groups);
         if (actor->create)
             task_memory_free(own, actor->create);
-        free(actor->failure);
+        own_failure_free(own, actor->failure);
     }
     extras_free(own);
     map_free(&own->actors);
@@ -122,22 +123,42 @@ void own_fini(struct own *own)
         free(own->task_chunks.data[i]);
     mt_vec_fini(&own->chunks);
     mt_vec_fini(&own->task_chunks);
+    mt_stash_fini(&own->stash);
+}
+
+/* Each is tried, whatever the others say. */
+static int32_t worse(int32_t code, mt_status st)
+{
+    return st.code ? st.code : code;
+}
+
+mt_status own_prepare(struct own *own)
+{
+    mt_map *const maps[] = {&own->refs,     &own->actors,     &own->borrows, &own->monitors, &own->peers,
+                            &own->requests, &own->early_ends, &own->unwanted, &own->extras};
+    int32_t code = worse(0, mt_stash_fill(&own->stash));
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
+        code = worse(code, mt_map_reserve(maps[i], MT_LIB_SPARE));
+    code = worse(code, mt_buf_reserve(&own->out.up, MT_LIB_SPARE_BYTES));
+    code = worse(code, mt_vec_reserve(&own->out.deaths, MT_LIB_SPARE));
+    code = worse(code, mt_vec_reserve(&own->out.unmap, MT_LIB_SPARE));
+    code = worse(code, mt_vec_reserve(&own->lanes, MT_LIB_SPARE));
+    return code ? mt_error(code, 0, "memory set aside for what may not fail") : mt_ok();
 }
 
 /* ---- control records ---- */
 
-static bool class_add_lane(struct own_class *cls, struct own_lane *lane)
+static bool class_has_room(struct own_class *cls)
 {
-    if (cls->lane_count == cls->lane_room) {
-        uint32_t          room = cls->lane_room ? cls->lane_room * 2 : 4;
-        struct own_lane **more = realloc(cls->lanes, room * sizeof *more);
-        if (!more)
-            return false;
-        cls->lanes = more;
-        cls->lane_room = room;
-    }
-    cls->lanes[cls->lane_count++] = lane;
-    lane->cls = cls;
+    uint32_t          room = cls->lane_room ? cls->lane_room * 2 : 4;
+    struct own_lane **more;
+    if (cls->lane_count < cls->lane_room)
+        return true;
+    more = realloc(cls->lanes, room * sizeof *more);
+    if (!more)
+        return false;
+    cls->lanes = more;
+    cls->lane_room = room;
     return true;
 }
 
@@ -165,9 +186,10 @@ static void ended_early(struct own *own, const struct ctl_ended *why)
     struct ctl_ended *kept;
     if (mt_map_remove(&own->unwanted, mt_map_key(why->lease)) || MT_PLANT(MT_PLANT_EARLY_END_LOST))
         return;
-    kept = malloc(sizeof *kept);
+    kept = mt_stash_take(&own->stash, sizeof *kept);
     if (!kept || mt_map_put_ptr(&own->early_ends, mt_map_key(why->lease), kept).code) {
         free(kept);
+        own->out.is_starved = true; /* what is sent on that lease would wait for ever */
         return;
     }
     *kept = *why;
@@ -209,14 +231,18 @@ static mt_status granted(struct own *own, const struct ctl_grant *grant, mt_id i
 
     if (!memory || !park)
         return mt_error(MT_EPROTO, 0, "a grant without memory");
-    if ((!is_task && (!actor || actor->state == OWN_ACTOR_DEAD)) ||
+    if ((!is_task && (!actor || actor->state == OWN_ACTOR_DEAD)) || (is_task && !class_has_room(cls)) ||
         own_lane_open(own, grant, memory, park, &lane).code) {
         grant_unwanted(own, grant, memory);
+        if (actor)
+            actor->is_asking = false; /* a caller without memory for the lane asks again */
         return mt_ok();
     }
     if (actor && !is_task) {
         own_actor_granted(own, actor, lane);
-    } else if (class_add_lane(cls, lane)) {
+    } else {
+        cls->lanes[cls->lane_count++] = lane;
+        lane->cls = cls;
         own_class_pump(own, cls);
         own_class_tick(own, cls);
     }
@@ -232,7 +258,7 @@ static struct own_lane *lane_of(struct own *own, uint64_t lease)
     return NULL;
 }
 
-static void replied(struct own *own, mt_id id, const struct ctl_reply *reply)
+static void replied(struct own *own, mt_id id, const struct ctl_reply *reply, const uint8_t *bytes, size_t size)
 {
     struct own_request *found = mt_map_ptr(&own->requests, id), request;
     if (!found)
@@ -240,7 +266,7 @@ static void replied(struct own *own, mt_id id, const struct ctl_reply *reply)
     request = *found;
     mt_map_remove(&own->requests, id);
     free(found);
-    own_actor_reply(own, &request, reply);
+    own_actor_reply(own, &request, reply, bytes, size);
 }
 
 /* Copies a payload into `to`; false where it is too short. */
@@ -269,6 +295,7 @@ mt_status own_control(struct own *own, const struct lane_record *record, const u
         struct ctl_reply         reply;
     } in;
 
+    (void)own_prepare(own).code; /* without memory now, what was set aside before has to do */
     switch (record->kind) {
     case CTL_GRANT:
         fits = take(&in, sizeof in.grant, payload, size);
@@ -312,7 +339,7 @@ mt_status own_control(struct own *own, const struct lane_record *record, const u
     case CTL_REPLY:
         fits = take(&in, sizeof in.reply, payload, size);
         if (fits)
-            replied(own, record->id, &in.reply);
+            replied(own, record->id, &in.reply, payload + sizeof in.reply, size - sizeof in.reply);
         break;
     default:
         break;
@@ -350,6 +377,32 @@ unsigned own_where_served(const struct own *own, uint32_t cpu)
     return where;
 }
 
+/* The kernel looks for an idle cpu for who is woken only while the machine has little to do, and moves nobody who ran half
+ * a millisecond ago: workers with short tasks that once met on one cpu stay there together, beside an idle one. */
+void own_spread(struct own *own)
+{
+    enum { CPUS = 1024, TICKS = 2, RECENT_NS = 2 * 1000 * 1000 };
+    uint64_t          seen[CPUS / 64] = {0};
+    uint32_t          used = 0;
+    struct own_lane  *surplus = NULL;
+    if (own->lanes.count < 2)
+        return;
+    for (size_t i = 0; i < own->lanes.count; i++) {
+        struct own_lane *lane = own->lanes.data[i];
+        uint32_t         at = shm_load32(&lane->peer->cpu);
+        if (at == 0 || at >= CPUS || own->now_ns - lane->progress_ns > RECENT_NS)
+            continue; /* works elsewhere, or not at all: on a shared cpu it need not have anything just now */
+        surplus = seen[at / 64] >> at % 64 & 1 ? lane : surplus;
+        used += !(seen[at / 64] >> at % 64 & 1);
+        seen[at / 64] |= UINT64_C(1) << at % 64;
+    }
+    own->crowded_ticks = surplus && used < own->cpus ? own->crowded_ticks + 1 : 0;
+    if (own->crowded_ticks < TICKS)
+        return;
+    own->crowded_ticks = 0;
+    shm_store32(&surplus->peer->leave, shm_load32(&surplus->peer->cpu));
+}
+
 void own_flush(struct own *own)
 {
     for (size_t i = 0; i < own->lanes.count; i++)
@@ -360,6 +413,7 @@ void own_flush(struct own *own)
 void own_tick(struct own *own, uint64_t now_ns)
 {
     own->now_ns = now_ns;
+    (void)own_prepare(own).code; /* tried again at the next one */
     for (size_t i = 0; i < own->class_list.count; i++)
         own_class_tick(own, own->class_list.data[i]);
     own_actor_tick(own);

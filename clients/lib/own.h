@@ -19,6 +19,7 @@
 #include "clients/lib/message.h"
 #include "core/base/buf.h"
 #include "core/base/map.h"
+#include "core/base/stash.h"
 #include "core/base/vec.h"
 #include "core/lane/lane.h"
 
@@ -73,7 +74,6 @@ struct own_ref { /* the public manta_ref */
     uint32_t           owner_node;
     struct own_waiter *waiters;
     struct own_task   *task; /* makes it; NULL once it is ready */
-    struct own        *own;
     union {
         uint8_t             small[OWN_SMALL];
         uint8_t            *heap;
@@ -83,6 +83,11 @@ struct own_ref { /* the public manta_ref */
     } value;
 };
 
+/* False: the one that stands for an error which found no memory, or no manta_init, for a ref of its own. */
+static inline bool own_ref_is_made(const struct own_ref *ref)
+{
+    return ref->id.process != 0;
+}
 static inline bool own_ref_is_ready(const struct own_ref *ref)
 {
     return ref->state != OWN_REF_PENDING;
@@ -125,9 +130,9 @@ struct own_task {
     struct own_results *results; /* what few tasks have; NULL in all others */
     uint64_t          sequence;
     uint64_t          submitted_ns; /* wall clock; 0: no events are kept */
-    uint16_t          kind; /* LANE_TASK, LANE_CREATE, LANE_CALL */
-    uint16_t          attempt;
+    uint8_t           kind;  /* LANE_TASK, LANE_CREATE, LANE_CALL */
     uint8_t           state; /* enum own_task_state */
+    uint16_t          attempt;
     bool              retry_on_error;
     bool              is_asked_back; /* LANE_REVOKE was sent for it */
     uint8_t           cancel;        /* 0, or OWN_CANCEL_ASKED with what was asked */
@@ -199,7 +204,7 @@ struct own_lane {
     uint32_t             node;
     int32_t              pid;
     uint32_t             index; /* in own->lanes */
-    bool                 is_remote, is_recalled, is_broken, worker_known;
+    bool                 is_remote, is_recalled, is_broken;
     struct own_task     *tasks[LANE_SLOTS];
 };
 
@@ -227,7 +232,6 @@ struct own_class {
     uint64_t         idle_since_ns;
     uint64_t         surplus_since_ns;
     bool             is_told;   /* CTL_CLASS was sent */
-    struct own_failure *refused; /* what CTL_UNSCHEDULABLE said */
 };
 
 /* ---- actors ---- */
@@ -260,7 +264,15 @@ struct own_actor { /* the public manta_actor */
     bool              any_order; /* calls go out as soon as their arguments are ready */
     uint32_t          max_pending; /* calls of this process that are not finished; 0: no limit */
     uint32_t          pending_outside; /* calls that are in no queue: their arguments come first (any_order) */
+    uint64_t          owner; /* the process that answers for it; 0: of a detached one, the head is asked */
     uint32_t          owner_node;
+    bool              is_detached;
+    bool              is_strict; /* creator: no incarnation begins before the one before it has certainly ended */
+    uint64_t          void_lease; /* strict: was lost with its node; the head is to make sure that it is over; 0: none */
+    uint32_t          void_node;
+    bool              is_voiding; /* the head has been asked */
+    uint64_t          create_ns;  /* strict: not created again before */
+    uint64_t          ask_ns; /* detached: the head is not asked again before */
     uint64_t          type;
     char              name[CTL_NAME_SIZE]; /* of the type */
     char              public_name[CTL_NAME_SIZE];
@@ -275,6 +287,7 @@ struct own_actor { /* the public manta_actor */
     struct own_ref   *snapshot; /* creator's: what the next incarnation begins with; NULL: none */
     bool              is_named; /* creator: the head has noted its name */
     bool              has_exited; /* creator: it ended of its own will */
+    bool              is_mourned; /* creator: the news of its end was told */
     struct own_failure *failure; /* why it is dead */
     uint64_t          worker; /* process, while alive */
     uint32_t          worker_node;
@@ -293,6 +306,7 @@ struct own_out {
     MT_VEC(void *) unmap; /* lanes that nobody uses any more */
     MT_VEC(struct own_death) deaths;
     struct own_waiter *callbacks, *callbacks_last; /* that are due, oldest first; each is the caller's to free */
+    bool is_starved; /* something that others wait for was lost: no memory. The process can't go on */
 };
 struct own_death { /* something watched has died */
     mt_id    subject; /* the actor; or the monitor of a node, as own_monitor gave it */
@@ -321,14 +335,21 @@ struct own_wait {
     struct own_failure failure;
 };
 
+enum { OWN_REQUEST_VOID = 1 << 16 }; /* a CTL_OP_ACTOR with CTL_ACTOR_VOID */
 struct own_request { /* of an actor, to the raylet or the head */
     mt_id    actor;
-    uint32_t kind; /* CTL_LANE_WANT or CTL_OP_NAME_PUT */
+    uint32_t kind; /* CTL_LANE_WANT, CTL_OP_NAME_PUT, CTL_OP_ACTOR or OWN_REQUEST_VOID */
 };
 
 struct own_run {
     mt_id    id;
     uint32_t number; /* from 1 */
+};
+/* A run that waits while the process runs another task. On the stack of the thread that runs both. */
+struct own_outer_run {
+    struct own_outer_run *outer; /* NULL: none */
+    struct own_run        run;
+    bool                  submits;
 };
 enum { OWN_PAST_RUNS = 32 };
 
@@ -336,12 +357,18 @@ struct own {
     uint64_t process;
     uint32_t node, epoch, job;
     int32_t  pid;       /* for people; the shell sets it */
+    uint32_t cpus;      /* that this node's processes may use; 0: not known. The shell sets it */
+    uint32_t crowded_ticks; /* in a row that found two workers on one cpu and another without any */
     uint64_t counter;   /* of ids */
     uint64_t now_ns;    /* as last told */
     uint64_t wall_ns;   /* what makes wall clock of it; 0: no events are kept */
     struct own_run   run; /* what this process runs; tasks submitted meanwhile have its number as parent */
     struct own_run   past_runs[OWN_PAST_RUNS]; /* that have submitted some: a cancel may come when they are over */
     bool     run_submits;
+    mt_stash stash; /* for what may not fail */
+    struct own_failure no_memory; /* stands for a failure that could not be kept */
+    uint32_t run_count; /* the last number of a run */
+    struct own_outer_run *outer_runs; /* innermost first */
     uint64_t completed; /* refs that became ready: waiters compare it */
     uint32_t outstanding; /* tasks not finished */
     uint64_t queued_bytes;
@@ -371,6 +398,8 @@ struct own {
     void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
 };
 
+/* Sets memory aside for what may not fail: before each control record and at each tick. ENOMEM: as far as it went. */
+mt_status own_prepare(struct own *own);
 void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job);
 /* Frees everything; handles of the user must not be used afterwards. */
 void own_fini(struct own *own);
@@ -383,6 +412,7 @@ struct own_class_spec {
     uint64_t            env; /* key of a runtime environment; 0: our own */
     uint32_t            resource_count;
     struct ctl_resource resources[CTL_RESOURCES];
+    const char         *labels; /* selector, checked; NULL: any node */
 };
 /* The class for these needs, made at its first use; NULL only without memory. An actor's class is its own: `id`. */
 struct own_class *own_class_get(struct own *own, const struct own_class_spec *spec, mt_id actor);
@@ -416,15 +446,20 @@ struct own_call {
     const struct own_arg *args;
     int32_t           retries;
     bool              retry_on_error;
-    uint16_t          kind;
+    uint8_t           kind;
     uint8_t           group;       /* call: concurrency group, 0 is the default one */
     uint32_t          create_options; /* create: OWN_CREATE_... */
+    const struct own_warden *warden; /* create: this process is the warden of a detached actor; NULL: it makes its own */
     const char        *group_name;  /* the same by name, for whoever finds the number; NULL: the method's own */
     int8_t            priority;
     struct lane_limits limits;
     uint32_t           count;  /* values; 0 is 1 */
     struct own_ref   **more;   /* out: those after the first, each with one hold */
     struct own_stream *stream; /* of a generator */
+};
+struct own_warden {
+    mt_id    actor;    /* its id, drawn by its creator */
+    uint32_t restarts; /* that other wardens have made or were */
 };
 enum { OWN_TASKS_PER_CHUNK = 128 };
 /* Submits; the ref comes with one hold. NULL only without memory. */
@@ -451,6 +486,9 @@ void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out);
 void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter *waiter);
 /* A borrowed ref without value: ask its owner (once). */
 void own_ref_ask(struct own *own, struct own_ref *ref);
+/* A copy; without memory what stands for it. Never NULL; own_failure_free takes it (NULL too). */
+struct own_failure *own_failure_new(struct own *own, const struct own_failure *why);
+void own_failure_free(struct own *own, struct own_failure *failure);
 void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
 
 uint8_t *own_blob_new(struct own *own, struct own_task *task, size_t size); /* NULL without memory */
@@ -483,6 +521,13 @@ void own_cancel_message(struct own *own, const uint8_t *bytes, size_t size);
 void own_cancel_tick(struct own *own, struct own_lane *lane);
 /* The end of a task whose cancel was asked. */
 void own_cancel_done(struct own *own, struct own_task *task);
+
+/* ---- tasks that a waiting task runs itself: own_here.c ---- */
+/* A task of ours that `ref` waits for (itself, or what it has as arguments), that has not begun and that needs nothing but
+ * at most `cpu_milli` of CPU on this node. NULL: none. */
+struct own_task *own_here_find(const struct own *own, const struct own_ref *ref, int64_t cpu_milli);
+/* Takes that one out of its queue or its lane. False: it has begun meanwhile. */
+bool own_here_take(struct own_task *task);
 
 /* ---- what comes back: own_result.c, own_stream.c ---- */
 /* Room for several values or a stream. False: no memory. */
@@ -575,13 +620,31 @@ void own_actor_message(struct own *own, uint32_t subject, const struct ctl_messa
                        size_t size);
 void own_actor_watch(struct own *own, struct own_actor *actor, bool on);
 void own_actor_tick(struct own *own);
-void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply);
+/* `bytes`: what stands behind the reply. */
+void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply,
+                     const uint8_t *bytes, size_t size);
+void own_actor_die_of(struct own *own, struct own_actor *actor, int32_t code, const char *text);
+/* Of a detached one: own_detached.c. */
+void own_detached_where(struct own *own, struct own_actor *actor); /* asks the head for its warden */
+void own_detached_at(struct own *own, struct own_actor *actor, const struct ctl_reply *reply, const uint8_t *bytes,
+                     size_t size);
+void own_detached_lost(struct own *own, struct own_actor *actor); /* its warden is gone: the head has or will have another */
+/* Of a strict one, likewise: its lease was lost with its node. */
+void own_strict_lost(struct own *own, struct own_actor *actor, uint64_t lease, uint32_t node);
+void own_strict_replied(struct own *own, struct own_actor *actor, int32_t code);
+void own_strict_tick(struct own *own, struct own_actor *actor);
+static inline bool own_strict_may_create(const struct own *own, const struct own_actor *actor)
+{
+    return !actor->void_lease && own->now_ns >= actor->create_ns;
+}
+void own_detached_tell(struct own *own, const struct own_actor *actor, enum ctl_actor_verb verb, const char *why);
 void own_actor_worker_died(struct own *own, struct own_actor *actor, const struct ctl_death *death);
 void own_actor_owner_died(struct own *own, struct own_actor *actor, int32_t code, const char *text);
 
 /* ---- messages and monitors: own_message.c ---- */
-/* Appends one record for the up ring. Out of memory is like a lost message: found by the limits of whoever waits. */
+/* Appends one record for the up ring. */
 void  own_out_record(struct own_out *out, uint16_t kind, uint32_t epoch, mt_id id, const void *payload, size_t size);
+void  own_out_death(struct own *own, const struct own_death *news);
 void  own_send(struct own *own, uint16_t kind, mt_id id, const void *payload, size_t size);
 void  own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t subject, const void *head,
                        size_t head_size, const void *rest, size_t rest_size);
@@ -619,6 +682,9 @@ bool own_poll(struct own *own);
 /* Where the workers are for whose outcomes we wait, seen from this cpu (+ 1); 0: nothing is under way. */
 enum own_where { OWN_HERE = 1, OWN_ELSEWHERE = 2 };
 unsigned own_where_served(const struct own *own, uint32_t cpu);
+/* At each tick: asks a worker to move (lane_park.leave) that has shared a cpu with another for some ticks, while there is
+ * a cpu without any. */
+void own_spread(struct own *own);
 /* Shows every worker what was submitted. */
 void own_flush(struct own *own);
 /* About once a millisecond while there is work, else each time the process wakes. */
@@ -639,7 +705,7 @@ static inline void own_wake(struct own *own, struct lane_park *park)
 static inline void own_run_begin(struct own *own, mt_id id)
 {
     own->run.id = id;
-    own->run.number++;
+    own->run.number = ++own->run_count;
     own->run_submits = false;
 }
 static inline void own_run_end(struct own *own)
@@ -647,6 +713,21 @@ static inline void own_run_end(struct own *own)
     if (own->run_submits)
         own->past_runs[own->run.number % OWN_PAST_RUNS] = own->run;
     own->run.id = (mt_id){0, 0};
+}
+/* The same for a task that is run while another one waits. */
+static inline void own_run_begin_inside(struct own *own, mt_id id, struct own_outer_run *outer)
+{
+    *outer = (struct own_outer_run){own->outer_runs, own->run, own->run_submits};
+    own->outer_runs = outer;
+    own_run_begin(own, id);
+}
+static inline void own_run_end_inside(struct own *own)
+{
+    const struct own_outer_run *outer = own->outer_runs;
+    own_run_end(own);
+    own->run = outer->run;
+    own->run_submits = outer->submits;
+    own->outer_runs = outer->outer;
 }
 
 #endif

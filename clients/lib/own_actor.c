@@ -29,6 +29,7 @@ static struct own_actor *actor_new(struct own *own, mt_id id, const char *name, 
     actor->holds = 1;
     actor->state = OWN_ACTOR_STARTING;
     actor->type = type;
+    actor->owner = id.process;
     actor->own = own;
     snprintf(actor->name, sizeof actor->name, "%s", name);
     return actor;
@@ -52,7 +53,7 @@ static void actor_free(struct own *own, struct own_actor *actor)
         free(asker);
     }
     free(actor->groups);
-    free(actor->failure);
+    own_failure_free(own, actor->failure);
     free(actor);
 }
 
@@ -93,11 +94,13 @@ static void asked_where(struct own *own, const struct ctl_message *from, const s
     } else if (actor->state == OWN_ACTOR_DEAD ||
                (actor->state == OWN_ACTOR_ALIVE && actor->incarnation >= where->incarnation)) {
         tell_where(own, actor, from->process, from->node);
-    } else if ((asker = calloc(1, sizeof *asker))) {
+    } else if ((asker = mt_stash_take(&own->stash, sizeof *asker))) {
         asker->process = from->process;
         asker->node = from->node;
         asker->next = actor->askers;
         actor->askers = asker;
+    } else {
+        own->out.is_starved = true;
     }
 }
 
@@ -128,21 +131,19 @@ static void actor_die(struct own *own, struct own_actor *actor, const struct own
     if (actor->state == OWN_ACTOR_DEAD)
         return;
     actor->state = OWN_ACTOR_DEAD;
-    actor->failure = malloc(sizeof *actor->failure);
-    if (actor->failure)
-        *actor->failure = *why;
-    else
-        MT_ASSERT(!"no memory for the reason of an actor's death");
+    actor->failure = own_failure_new(own, why);
     own_actor_fail_calls(own, actor);
     answer_askers(own, actor);
     if (actor->is_mine) {
         own_class_demand(own, actor->cls, 0);
-        if (actor->public_name[0])
+        if (actor->is_detached)
+            own_detached_tell(own, actor, CTL_ACTOR_END, why->message);
+        else if (actor->public_name[0])
             ask_name(own, actor, CTL_OP_NAME_DELETE, own_id_next(own));
     }
 }
 
-static void actor_die_of(struct own *own, struct own_actor *actor, int32_t code, const char *text)
+void own_actor_die_of(struct own *own, struct own_actor *actor, int32_t code, const char *text)
 {
     struct own_failure f;
     own_failure_set(&f, code, "actor %s: %s", actor->name, text);
@@ -164,12 +165,17 @@ struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *sp
                                 const char *public_name, int32_t restarts, int32_t call_retries,
                                 const struct own_call *create)
 {
-    struct own_actor *actor = actor_new(own, own_id_next(own), spec->name, create->function);
+    mt_id             id = create->warden ? create->warden->actor : own_id_next(own);
+    struct own_actor *actor = actor_new(own, id, spec->name, create->function);
     struct own_call   call = *create;
     struct own_ref   *ref;
     if (!actor)
         return NULL;
     actor->is_mine = true;
+    actor->is_detached = create->warden != NULL;
+    actor->is_strict = spec->flags & CTL_CLASS_STRICT;
+    actor->incarnation = create->warden ? create->warden->restarts : 0;
+    actor->owner = own->process;
     actor->owner_node = own->node;
     actor->restarts_left = restarts;
     actor->call_retries = call_retries;
@@ -190,10 +196,12 @@ struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *sp
     own_ref_drop(own, ref);
     if (actor->state == OWN_ACTOR_DEAD)
         return actor;
+    if (actor->queue.first) /* without a lease it waits there */
+        actor->queue.first->attempt = (uint16_t)actor->incarnation;
     if (!actor->public_name[0])
         own_class_demand(own, actor->cls, 1);
     else if (register_name(own, actor).code) /* the lease is asked for when the name is ours */
-        actor_die_of(own, actor, MT_ENOMEM, "no memory to register its name");
+        own_actor_die_of(own, actor, MT_ENOMEM, "no memory to register its name");
     return actor;
 }
 
@@ -242,10 +250,11 @@ void own_actor_created(struct own *own, struct own_actor *actor, struct own_task
 
 void own_actor_refused(struct own *own, struct own_actor *actor, int32_t code, const char *text)
 {
-    actor_die_of(own, actor, code, text);
+    own_actor_die_of(own, actor, code, text);
 }
 
-void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply)
+void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply,
+                     const uint8_t *bytes, size_t size)
 {
     struct own_actor *actor = mt_map_ptr(&own->actors, request->actor);
     char              text[CTL_TEXT_SIZE];
@@ -254,10 +263,14 @@ void own_actor_reply(struct own *own, const struct own_request *request, const s
     snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, reply->text);
     if (request->kind == CTL_OP_NAME_PUT) {
         if (reply->code)
-            actor_die_of(own, actor, reply->code, text);
+            own_actor_die_of(own, actor, reply->code, text);
         else if (actor->state != OWN_ACTOR_DEAD)
             own_class_demand(own, actor->cls, 1);
         actor->is_named = true;
+    } else if (request->kind == OWN_REQUEST_VOID) {
+        own_strict_replied(own, actor, reply->code);
+    } else if (request->kind == CTL_OP_ACTOR) {
+        own_detached_at(own, actor, reply, bytes, size);
     } else if (request->kind == CTL_LANE_WANT && reply->code) {
         actor->is_asking = false;
         if (reply->code != MT_EACTOR_DIED)
@@ -274,9 +287,13 @@ void own_actor_ask_where(struct own *own, struct own_actor *actor)
     struct own_msg_where where = {.actor = actor->id, .incarnation = actor->incarnation};
     if (actor->is_asking || actor->is_mine)
         return;
+    if (!actor->owner) {
+        own_detached_where(own, actor);
+        return;
+    }
     actor->is_asking = true;
-    own_watch_peer(own, actor->id.process, actor->owner_node);
-    own_send_message(own, actor->id.process, actor->owner_node, OWN_MSG_WHERE, &where, sizeof where, NULL, 0);
+    own_watch_peer(own, actor->owner, actor->owner_node);
+    own_send_message(own, actor->owner, actor->owner_node, OWN_MSG_WHERE, &where, sizeof where, NULL, 0);
 }
 
 static void news_of_death(struct own *own, const struct own_actor *actor, uint32_t incarnation,
@@ -288,7 +305,7 @@ static void actor_was_dead(struct own *own, struct own_actor *actor, const struc
     struct ctl_death death = {.process = at->process, .node = at->node, .code = MT_EACTOR_DIED, .status = at->status,
                               .pid = at->pid};
     snprintf(death.text, sizeof death.text, "%.*s", (int)sizeof at->text - 1, at->text[0] ? at->text : "it has ended");
-    actor_die_of(own, actor, MT_EACTOR_DIED, death.text);
+    own_actor_die_of(own, actor, MT_EACTOR_DIED, death.text);
     if (mt_id_is_zero(actor->monitor)) /* else the raylet tells, or has told */
         news_of_death(own, actor, at->incarnation, &death);
 }
@@ -299,7 +316,7 @@ static void actor_at(struct own *own, const struct ctl_message *from, const stru
     struct ctl_lane_want want = {.process = at->process, .node = at->node, .incarnation = at->incarnation};
     mt_id                id = own_id_next(own);
 
-    if (!actor || actor->is_mine || actor->id.process != from->process || actor->lane)
+    if (!actor || actor->is_mine || actor->owner != from->process || actor->lane)
         return;
     if (at->state == OWN_ACTOR_DEAD) {
         actor_was_dead(own, actor, at);
@@ -311,8 +328,10 @@ static void actor_at(struct own *own, const struct ctl_message *from, const stru
     actor->worker_pid = at->pid;
     if (actor->watch_count && mt_id_is_zero(actor->monitor))
         actor->monitor = own_monitor_new(own, at->process, at->node, actor->id);
-    if (own_request_new(own, id, actor->id, CTL_LANE_WANT).code)
+    if (own_request_new(own, id, actor->id, CTL_LANE_WANT).code) {
+        actor->is_asking = false; /* asked again at the next tick */
         return;
+    }
     own_send(own, CTL_LANE_WANT, id, &want, sizeof want);
 }
 
@@ -343,7 +362,7 @@ static void news_of_death(struct own *own, const struct own_actor *actor, uint32
     struct own_death news = {.subject = actor->id, .is_actor = true, .incarnation = incarnation,
                              .restarting = actor->state != OWN_ACTOR_DEAD, .death = *death};
     if (actor->watch_count)
-        (void)mt_vec_push(&own->out.deaths, news).code;
+        own_out_death(own, &news);
 }
 
 /* Puts the snapshot behind the arguments of create; an older one goes. */
@@ -428,10 +447,14 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
             actor->restarts_left--;
         actor->state = OWN_ACTOR_RESTARTING;
         actor->incarnation++;
+        if (actor->is_strict && why->code == MT_ENODE_DIED)
+            own_strict_lost(own, actor, why->lease, why->node);
+        if (actor->is_detached)
+            own_detached_tell(own, actor, CTL_ACTOR_RESTARTED, "");
         if (actor->create) {
             struct own_task *create = actor->create;
             if (actor->snapshot && create_from_snapshot(own, actor).code) {
-                actor_die_of(own, actor, MT_EINVAL, "the arguments of create and the snapshot do not fit into one record");
+                own_actor_die_of(own, actor, MT_EINVAL, "the arguments of create and the snapshot do not fit into one record");
                 return;
             }
             actor->create = NULL;
@@ -470,7 +493,9 @@ void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct
     if (why->code || actor->is_ending)
         restart_or_die(own, actor, why);
     memcpy(death.text, why->text, sizeof death.text);
-    news_of_death(own, actor, incarnation, &death);
+    if (!actor->is_mourned) /* a lease that was granted before the raylet heard of its end, and ends now, is no second death */
+        news_of_death(own, actor, incarnation, &death);
+    actor->is_mourned = actor->state == OWN_ACTOR_DEAD;
     take_next_lane(own, actor);
 }
 
@@ -487,8 +512,12 @@ void own_actor_worker_died(struct own *own, struct own_actor *actor, const struc
 void own_actor_owner_died(struct own *own, struct own_actor *actor, int32_t code, const char *text)
 {
     char why[CTL_TEXT_SIZE];
+    if (actor->is_detached) {
+        own_detached_lost(own, actor);
+        return;
+    }
     snprintf(why, sizeof why, "its creator is gone (%s): %.300s", mt_code_text(code), text);
-    actor_die_of(own, actor, MT_EACTOR_DIED, why);
+    own_actor_die_of(own, actor, MT_EACTOR_DIED, why);
 }
 
 void own_actor_kill(struct own *own, struct own_actor *actor, bool restart)
@@ -497,8 +526,12 @@ void own_actor_kill(struct own *own, struct own_actor *actor, bool restart)
     struct ctl_lease     lease;
     if (actor->state == OWN_ACTOR_DEAD)
         return;
+    if (!actor->is_mine && actor->is_detached && !restart) {
+        own_detached_tell(own, actor, CTL_ACTOR_END, "it was killed");
+        return;
+    }
     if (!actor->is_mine) {
-        own_send_message(own, actor->id.process, actor->owner_node, OWN_MSG_END_ACTOR, &where, sizeof where,
+        own_send_message(own, actor->owner, actor->owner_node, OWN_MSG_END_ACTOR, &where, sizeof where,
                          NULL, 0);
         return;
     }
@@ -507,7 +540,7 @@ void own_actor_kill(struct own *own, struct own_actor *actor, bool restart)
         lease.lease = actor->lane->lease;
         own_send(own, CTL_KILL, own_id_next(own), &lease, sizeof lease);
     } else if (!restart) {
-        actor_die_of(own, actor, MT_EACTOR_DIED, "it was killed before it had started");
+        own_actor_die_of(own, actor, MT_EACTOR_DIED, "it was killed before it had started");
     }
 }
 
@@ -535,11 +568,13 @@ struct own_actor *own_actor_borrow(struct own *own, const struct own_actor_wire 
     actor = actor_new(own, wire->id, name, wire->type);
     if (!actor)
         return NULL;
+    actor->owner = wire->owner;
     actor->owner_node = wire->owner_node;
+    actor->is_detached = wire->options & OWN_ACTOR_DETACHED;
     actor->any_order = wire->options & OWN_ACTOR_ANY_ORDER;
     actor->call_retries = wire->options >> 8 == 0xffffff ? -1 : (int32_t)(wire->options >> 8);
-    if (wire->id.process == own->process)
-        actor_die_of(own, actor, MT_EACTOR_DIED, "it has ended");
+    if (wire->owner == own->process)
+        own_actor_die_of(own, actor, MT_EACTOR_DIED, "it has ended");
     return actor;
 }
 
@@ -549,7 +584,9 @@ void own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out)
     out->id = actor->id;
     out->type = actor->type;
     out->owner_node = actor->owner_node;
-    out->options = (uint32_t)actor->call_retries << 8 | (actor->any_order ? OWN_ACTOR_ANY_ORDER : 0);
+    out->owner = actor->owner;
+    out->options = (uint32_t)actor->call_retries << 8 | (actor->any_order ? OWN_ACTOR_ANY_ORDER : 0) |
+                   (actor->is_detached ? OWN_ACTOR_DETACHED : 0);
     memcpy(out->name, actor->name, sizeof out->name);
 }
 
@@ -581,7 +618,7 @@ static void actor_release(struct own *own, struct own_actor *actor)
     if (actor->is_mine) {
         own_class_demand(own, actor->cls, 0);
         if (!actor->lane)
-            actor_die_of(own, actor, MT_EACTOR_DIED, "its creator gave it up");
+            own_actor_die_of(own, actor, MT_EACTOR_DIED, "its creator gave it up");
     } else {
         lease.lease = actor->lane->lease;
         own_send(own, CTL_LANE_DROP, own_id_next(own), &lease, sizeof lease);
@@ -593,9 +630,11 @@ void own_actor_tick(struct own *own)
     MT_MAP_EACH(&own->actors, entry)
     {
         struct own_actor *actor = entry->value.ptr;
+        if (actor->is_strict)
+            own_strict_tick(own, actor);
         if (actor->holds == 0)
             actor_release(own, actor);
-        else if (own_actor_has_queued(actor))
+        else if (own_actor_has_queued(actor) || (actor->is_detached && !actor->owner))
             own_actor_pump(own, actor);
     }
 }

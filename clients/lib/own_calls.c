@@ -65,16 +65,16 @@ void own_actor_fail_calls(struct own *own, struct own_actor *actor)
         fail_queue(own, actor, &actor->groups[i]);
 }
 
-static bool may_send(const struct own_actor *actor, const struct own_task *task)
+static bool may_send(const struct own *own, const struct own_actor *actor, const struct own_task *task)
 {
-    if (task->waiting_for)
+    if (task->waiting_for || (task->kind == LANE_CREATE && !own_strict_may_create(own, actor)))
         return false;
     return task->kind == LANE_CREATE ? actor->state != OWN_ACTOR_ALIVE : actor->state == OWN_ACTOR_ALIVE;
 }
 
 static void pump_queue(struct own *own, struct own_actor *actor, struct own_queue *queue)
 {
-    while (queue->first && actor->lane && may_send(actor, queue->first)) {
+    while (queue->first && actor->lane && may_send(own, actor, queue->first)) {
         struct own_task *task = own_queue_pop(queue);
         if (!own_task_ready(own, task))
             continue;

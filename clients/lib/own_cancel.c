@@ -93,6 +93,10 @@ static void tell_children(struct own *own, const struct own_lane *lane, const st
 {
     struct own_msg_cancel m = {.id = task->id,
                                .flags = OWN_CANCEL_CHILDREN | OWN_CANCEL_RECURSIVE | (task->cancel & OWN_CANCEL_FORCE)};
+    if (lane->worker == own->process) { /* we run it ourselves */
+        own_cancel_message(own, (const uint8_t *)&m, sizeof m);
+        return;
+    }
     own_send_message(own, lane->worker, lane->node, OWN_MSG_CANCEL, &m, sizeof m, NULL, 0);
 }
 
@@ -115,7 +119,7 @@ static enum own_cancelled cancel_sent(struct own *own, struct own_task *task)
     }
     if (task->cancel & OWN_CANCEL_RECURSIVE)
         tell_children(own, lane, task);
-    if (task->cancel & OWN_CANCEL_FORCE)
+    if (task->cancel & OWN_CANCEL_FORCE && lane->worker != own->process) /* of one that we run: we are only asked */
         kill_worker(own, task);
     return OWN_CANCELLED_TOLD;
 }
@@ -161,6 +165,9 @@ static uint32_t run_of(const struct own *own, mt_id id)
 {
     if (mt_id_equal(own->run.id, id))
         return own->run.number;
+    for (const struct own_outer_run *outer = own->outer_runs; outer; outer = outer->outer)
+        if (mt_id_equal(outer->run.id, id))
+            return outer->run.number;
     for (int i = 0; i < OWN_PAST_RUNS; i++)
         if (mt_id_equal(own->past_runs[i].id, id))
             return own->past_runs[i].number;

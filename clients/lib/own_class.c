@@ -25,7 +25,9 @@ static mt_id class_key(const struct own_class_spec *spec, mt_id actor)
     uint64_t h = spec->group * 0x9e3779b97f4a7c15u ^ ((uint64_t)spec->policy << 32 | spec->node);
     if (actor.process)
         return actor;
-    h ^= spec->env;
+    h ^= spec->env + spec->flags;
+    for (const char *c = spec->labels; c && *c; c++)
+        h = (h ^ (uint8_t)*c) * 0x100000001b3u;
     for (uint32_t i = 0; i < spec->resource_count; i++) {
         for (const char *c = spec->resources[i].name; *c; c++)
             h = (h ^ (uint8_t)*c) * 0x100000001b3u;
@@ -55,6 +57,8 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
     cls->wire.resource_count = spec->resource_count;
     memcpy(cls->wire.resources, spec->resources, sizeof cls->wire.resources);
     strncpy(cls->wire.name, spec->name, sizeof cls->wire.name - 1);
+    if (spec->labels)
+        strncpy(cls->wire.labels, spec->labels, sizeof cls->wire.labels - 1);
     cls->idle_since_ns = own->now_ns;
     return cls;
 }
@@ -78,7 +82,6 @@ void own_class_retire(struct own *own, struct own_class *cls)
         }
     }
     free(cls->lanes);
-    free(cls->refused);
     free(cls);
 }
 
@@ -221,14 +224,11 @@ static uint32_t class_wanted(const struct own *own, const struct own_class *cls)
 }
 
 /* What CTL_UNSCHEDULABLE said holds for every task of the class until the cluster changes. */
-static void class_fail_all(struct own *own, struct own_class *cls)
+static void class_fail_all(struct own *own, struct own_class *cls, struct own_failure *why)
 {
-    struct own_failure why = *cls->refused;
-    free(cls->refused);
-    cls->refused = NULL;
     for (struct own_task *task; (task = own_class_pop(cls));) {
-        why.outcome = task->attempt ? 2 : 0; /* one that waits for its retry may have run */
-        own_task_set_failed(own, task, &why);
+        why->outcome = task->attempt ? 2 : 0; /* one that waits for its retry may have run */
+        own_task_set_failed(own, task, why);
         own_task_finish(own, task);
     }
     own_class_demand(own, cls, 0);
@@ -324,7 +324,8 @@ void own_class_tick(struct own *own, struct own_class *cls)
 
 void own_class_refused(struct own *own, const struct ctl_unschedulable *why)
 {
-    struct own_class *cls = own_class_of_id(own, why->class_id);
+    struct own_class  *cls = own_class_of_id(own, why->class_id);
+    struct own_failure f;
     if (!cls)
         return;
     if (cls->wire.flags & CTL_CLASS_ACTOR) {
@@ -333,12 +334,7 @@ void own_class_refused(struct own *own, const struct ctl_unschedulable *why)
             own_actor_refused(own, actor, why->code, why->text);
         return;
     }
-    if (!cls->refused)
-        cls->refused = malloc(sizeof *cls->refused);
-    if (!cls->refused)
-        return;
-    own_failure_set(cls->refused, why->code, "%s can't be placed: %.*s", cls->wire.name, CTL_TEXT_SIZE - 1,
-                    why->text);
-    memcpy(cls->refused->function, cls->wire.name, sizeof cls->refused->function);
-    class_fail_all(own, cls);
+    own_failure_set(&f, why->code, "%s can't be placed: %.*s", cls->wire.name, CTL_TEXT_SIZE - 1, why->text);
+    memcpy(f.function, cls->wire.name, sizeof f.function);
+    class_fail_all(own, cls, &f);
 }

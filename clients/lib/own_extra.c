@@ -19,7 +19,7 @@ struct own_extra *own_extra_get(struct own *own, struct own_ref *ref)
     struct own_extra *extra = own_extra_of(own, ref);
     if (extra)
         return extra;
-    extra = calloc(1, sizeof *extra);
+    extra = mt_stash_take(&own->stash, sizeof *extra);
     if (!extra || mt_map_put_ptr(&own->extras, ref->id, extra).code) {
         free(extra);
         return NULL;

@@ -21,7 +21,10 @@ enum { PUBLISH_MAX = 16, PUBLISH_HUNGRY = 4 };
 mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *memory, struct lane_park *peer,
                         struct own_lane **out)
 {
-    struct own_lane *lane = calloc(1, sizeof *lane);
+    struct own_lane *lane = mt_stash_take(&own->stash, sizeof *lane);
+    static_assert(sizeof *lane <= MT_STASH_LARGE_BYTES && sizeof(struct ctl_ended) <= MT_STASH_LARGE_BYTES &&
+                  sizeof(struct own_failure) <= MT_STASH_LARGE_BYTES && sizeof(struct own_waiter) <= MT_STASH_SMALL_BYTES,
+                  "what may not fail fits into what is set aside");
     if (!lane)
         return mt_error(MT_ENOMEM, 0, "open lane");
     lane->lease = grant->lease;
@@ -76,6 +79,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     uint8_t            *at;
     struct lane_record  record = {.length = length, .kind = task->kind,
                                   .flags = (uint16_t)((task->is_limited ? LANE_TASK_LIMITED : 0) |
+                                                      (task->kind == LANE_TASK && !task->retries_left ? LANE_TASK_ONCE : 0) |
                                                       task->group << LANE_CALL_GROUP_SHIFT), .epoch = own->epoch,
                                   .sequence = sequence, .id = task->id, .attempt = task->attempt, .slot = slot,
                                   .trace = task->submitted_ns, .aux = task->function};

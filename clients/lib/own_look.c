@@ -45,10 +45,7 @@ static void why_argument(const struct own *own, const struct own_task *task, cha
 
 static void why_class(const struct own_class *cls, char *why)
 {
-    if (cls->refused)
-        snprintf(why, WHY_SIZE, "%s", cls->refused->message);
-    else
-        snprintf(why, WHY_SIZE, "\1%u %u leased, %u wanted", cls->wire.class_id, cls->lane_count, cls->wanted);
+    snprintf(why, WHY_SIZE, "\1%u %u leased, %u wanted", cls->wire.class_id, cls->lane_count, cls->wanted);
 }
 
 static void why_actor(const struct own_task *task, char *why)

@@ -18,8 +18,10 @@ void own_out_record(struct own_out *out, uint16_t kind, uint32_t epoch, mt_id id
     static const uint8_t zero[64];
     size_t               pad = lane_record_padded(record.length) - record.length;
     MT_ASSERT(record.length <= LANE_RECORD_MAX);
-    if (mt_buf_reserve(&out->up, record.length + pad).code)
+    if (mt_buf_reserve(&out->up, record.length + pad).code) {
+        out->is_starved = true;
         return;
+    }
     (void)mt_buf_append(&out->up, &record, sizeof record).code;
     if (size)
         (void)mt_buf_append(&out->up, payload, size).code;
@@ -46,7 +48,7 @@ void own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t
 
 mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind)
 {
-    struct own_request *request = calloc(1, sizeof *request);
+    struct own_request *request = mt_stash_take(&own->stash, sizeof *request);
     if (!request || mt_map_put_ptr(&own->requests, id, request).code) {
         free(request);
         return mt_error(MT_ENOMEM, 0, "request");
@@ -61,7 +63,7 @@ mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind)
 mt_id own_monitor_new(struct own *own, uint64_t process, uint32_t node, mt_id actor)
 {
     struct ctl_monitor  message = {.process = process, .node = node};
-    struct own_monitor *monitor = calloc(1, sizeof *monitor);
+    struct own_monitor *monitor = mt_stash_take(&own->stash, sizeof *monitor);
     mt_id               none = {0, 0};
     if (!monitor)
         return none;
@@ -93,8 +95,9 @@ void own_watch_peer(struct own *own, uint64_t process, uint32_t node)
     if (process == own->process || mt_map_find(&own->peers, mt_map_key(process)))
         return;
     monitor = own_monitor_new(own, process, node, none);
-    if (!mt_id_is_zero(monitor) && mt_map_put_num(&own->peers, mt_map_key(process), 1).code)
-        own_monitor_end(own, monitor);
+    if (!mt_id_is_zero(monitor) && mt_map_put_num(&own->peers, mt_map_key(process), 1).code == 0)
+        return;
+    own->out.is_starved = true; /* whoever waits for that process would never hear of its death */
 }
 
 /* Refs that it owned fail, refs of ours that it held are given up, actors that it made are out of reach. */
@@ -126,7 +129,7 @@ static void peer_died(struct own *own, uint64_t process, int32_t code, const cha
     MT_MAP_EACH(&own->actors, entry)
     {
         struct own_actor *actor = entry->value.ptr;
-        if (!actor->is_mine && actor->id.process == process)
+        if (!actor->is_mine && actor->owner == process)
             own_actor_owner_died(own, actor, code, text);
     }
 }
@@ -147,8 +150,14 @@ void own_died(struct own *own, mt_id id, const struct ctl_death *death)
         peer_died(own, monitor.process, death->code, death->text);
     } else {
         struct own_death news = {.subject = id, .death = *death};
-        (void)mt_vec_push(&own->out.deaths, news).code;
+        own_out_death(own, &news);
     }
+}
+
+void own_out_death(struct own *own, const struct own_death *news)
+{
+    if (mt_vec_push(&own->out.deaths, *news).code)
+        own->out.is_starved = true;
 }
 
 /* ---- messages ---- */
@@ -166,9 +175,11 @@ static void asked_for_value(struct own *own, const struct ctl_message *from, mt_
                          sizeof gone);
         return;
     }
-    waiter = calloc(1, sizeof *waiter);
-    if (!waiter)
+    waiter = mt_stash_take(&own->stash, sizeof *waiter);
+    if (!waiter) {
+        own->out.is_starved = true;
         return;
+    }
     waiter->process = from->process;
     waiter->node = from->node;
     own_ref_add_waiter(own, ref, waiter);

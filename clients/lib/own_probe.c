@@ -70,6 +70,13 @@ static void to_process(struct chase *c, uint64_t process, uint32_t node)
         own_send_message(c->own, process, node, OWN_MSG_PROBE, &c->probe, sizeof c->probe, NULL, 0);
 }
 
+/* Not one that stands behind another on its lane: it comes back when that one waits. */
+static bool runs(const struct own_task *task)
+{
+    uint32_t slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
+    return task->lane->is_remote || lane_claim_state_of(shm_load64_acquire(&task->lane->claims[slot])) == LANE_RUNNING;
+}
+
 static void chase_task(struct chase *c, const struct own_task *task)
 {
     if (task->state == OWN_WAITING) {
@@ -80,7 +87,7 @@ static void chase_task(struct chase *c, const struct own_task *task)
             }
     } else if (task->actor && task->actor->state == OWN_ACTOR_ALIVE && task->actor->worker) {
         to_process(c, task->actor->worker, task->actor->worker_node);
-    } else if (task->state == OWN_SENT && task->lane->worker_known) {
+    } else if (task->state == OWN_SENT && task->lane->worker && runs(task)) {
         to_process(c, task->lane->worker, task->lane->node);
     } /* else it waits for a lease: others may still free one */
 }

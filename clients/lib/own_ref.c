@@ -26,6 +26,21 @@ void own_failure_set(struct own_failure *f, int32_t code, const char *format, ..
     va_end(args);
 }
 
+struct own_failure *own_failure_new(struct own *own, const struct own_failure *why)
+{
+    struct own_failure *copy = mt_stash_take(&own->stash, sizeof *copy);
+    if (!copy)
+        return &own->no_memory;
+    *copy = *why;
+    return copy;
+}
+
+void own_failure_free(struct own *own, struct own_failure *failure)
+{
+    if (failure != &own->no_memory)
+        free(failure);
+}
+
 mt_id own_id_next(struct own *own)
 {
     return mt_id_make(own->process, ++own->counter, 0);
@@ -64,7 +79,6 @@ struct own_ref *own_ref_new(struct own *own, mt_id id)
     ref->owner_node = own->node;
     ref->waiters = NULL;
     ref->task = NULL;
-    ref->own = own;
     return ref;
 }
 
@@ -86,7 +100,7 @@ static void value_free(struct own *own, struct own_ref *ref)
     if (ref->state == OWN_REF_INLINE && ref->flags & OWN_REF_HEAP)
         free(ref->value.heap);
     else if (ref->state == OWN_REF_FAILED)
-        free(ref->value.failure);
+        own_failure_free(own, ref->value.failure);
     else if (ref->state == OWN_REF_PLACE && !(ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED)) && own->free_place)
         own->free_place(own, &ref->value.place, ref->flags & OWN_REF_ESCAPED);
 }
@@ -246,19 +260,11 @@ void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_r
 
 void own_ref_set_failed(struct own *own, struct own_ref *ref, const struct own_failure *failure)
 {
-    static struct own_failure no_memory = {.code = MT_ENOMEM, .message = "no memory for the error itself"};
-    struct own_failure *copy;
     if (own_ref_is_ready(ref))
         return;
-    copy = malloc(sizeof *copy);
-    if (copy) {
-        *copy = *failure;
-        ref->value.failure = copy;
-        ref->state = OWN_REF_FAILED;
-        ref_ready(own, ref);
-    } else {
-        own_ref_set_inline(own, ref, 'v', &no_memory.code, 0);
-    }
+    ref->value.failure = own_failure_new(own, failure);
+    ref->state = OWN_REF_FAILED;
+    ref_ready(own, ref);
 }
 
 /* ---- other processes ---- */
@@ -291,7 +297,11 @@ void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out)
     out->owner_node = ref->owner_node;
     out->job = own->job;
     out->type = ref->type;
-    if (!(ref->flags & OWN_REF_NAMED) && mt_map_put_ptr(&own->refs, ref->id, ref).code == 0)
+    if (ref->flags & OWN_REF_NAMED)
+        return;
+    if (mt_map_put_ptr(&own->refs, ref->id, ref).code)
+        own->out.is_starved = true;
+    else
         ref->flags |= OWN_REF_NAMED;
 }
 
@@ -358,10 +368,11 @@ void own_borrow_add(struct own *own, struct own_ref *ref, uint64_t process, uint
     struct own_borrow *borrow;
     if (mt_map_find(&own->borrows, key))
         return;
-    borrow = calloc(1, sizeof *borrow);
+    borrow = mt_stash_take(&own->stash, sizeof *borrow);
     if (!borrow || mt_map_put_ptr(&own->borrows, key, borrow).code) {
         free(borrow);
-        return; /* without memory the value is kept for too short a time: the borrower gets EOBJ_LOST */
+        own->out.is_starved = true; /* the borrower would lose the value that it holds */
+        return;
     }
     borrow->ref = ref->id;
     borrow->process = process;

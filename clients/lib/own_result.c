@@ -8,6 +8,8 @@
  */
 #include "clients/lib/own.h"
 
+#include "core/base/plant.h"
+
 /* ---- room for them ---- */
 
 static bool more_new(struct own *own, struct own_task *task, struct own_results *r, uint32_t count)
@@ -101,7 +103,7 @@ static void note_held(struct own *own, struct own_lane *lane, const uint8_t *at,
         struct own_ref *ref;
         shm_read(&id, at, sizeof id);
         ref = mt_map_ptr(&own->refs, id);
-        if (ref)
+        if (ref && !MT_PLANT(MT_PLANT_HOLD_UNTOLD))
             own_ref_tell(own, ref, lane->worker, lane->node);
     }
 }

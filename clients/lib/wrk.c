@@ -8,6 +8,8 @@
  */
 #include "clients/lib/wrk.h"
 
+#include "core/base/limits.h"
+
 enum {
     OUTCOMES_PER_PUBLISH = 16,
     OUTCOME_DELAY_NS = 20 * 1000, /* an outcome waits at most so long for company */
@@ -36,10 +38,22 @@ void wrk_fini(struct wrk *wrk)
     calls_free(wrk->free_calls);
     for (size_t i = 0; i < wrk->lanes.count; i++)
         free(wrk->lanes.data[i]);
+    free(wrk->spare);
     mt_vec_fini(&wrk->lanes);
     mt_vec_fini(&wrk->out.unmap);
     mt_vec_fini(&wrk->out.deaths);
     mt_buf_fini(&wrk->out.up);
+}
+
+mt_status wrk_prepare(struct wrk *wrk)
+{
+    mt_status lanes = mt_vec_reserve(&wrk->lanes, MT_LIB_SPARE), unmap = mt_vec_reserve(&wrk->out.unmap, MT_LIB_SPARE);
+    mt_status up = mt_buf_reserve(&wrk->out.up, MT_LIB_SPARE_BYTES / 8); /* says little: how leases end, and waits */
+    if (!wrk->spare)
+        wrk->spare = calloc(1, sizeof *wrk->spare);
+    if (!wrk->spare)
+        return mt_error(MT_ENOMEM, 0, "a spare lane");
+    return lanes.code ? lanes : unmap.code ? unmap : up;
 }
 
 static void out_wake(struct wrk *wrk, struct lane_park *park)
@@ -64,11 +78,11 @@ static mt_status lane_open(struct wrk *wrk, const struct ctl_grant *grant, void 
     struct wrk_lane *lane;
     if (!memory || !park)
         return mt_error(MT_EPROTO, 0, "a lane without memory");
-    lane = calloc(1, sizeof *lane);
-    if (!lane || mt_vec_push(&wrk->lanes, lane).code) {
-        free(lane);
+    if (wrk_prepare(wrk).code && (!wrk->spare || wrk->lanes.count == wrk->lanes.capacity))
         return mt_error(MT_ENOMEM, 0, "open lane");
-    }
+    lane = wrk->spare;
+    wrk->spare = NULL;
+    (void)mt_vec_push(&wrk->lanes, lane).code; /* there is room */
     lane->lease = grant->lease;
     lane->owner = grant->peer;
     lane->owner_node = grant->peer_node;

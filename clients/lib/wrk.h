@@ -58,6 +58,7 @@ struct wrk {
     uint32_t         epoch;
     struct own_out   out;
     MT_VEC(struct wrk_lane *) lanes;
+    struct wrk_lane *spare;   /* for the next one */
     size_t           turn;    /* lane to look at first */
     struct wrk_lane *running; /* lane of the task that runs; NULL between tasks */
     struct wrk_run   run;
@@ -72,6 +73,8 @@ struct wrk {
 };
 
 void wrk_init(struct wrk *wrk, uint32_t epoch);
+/* Sets memory aside for the next lane, and for what is said of it: before each control record. ENOMEM: as far as it went. */
+mt_status wrk_prepare(struct wrk *wrk);
 void wrk_fini(struct wrk *wrk);
 
 /* CTL_LANE (with its mapped memory) and CTL_RECALL; other kinds are ignored. EPROTO, ENOMEM. */
@@ -119,6 +122,8 @@ void wrk_calls_start(struct wrk *wrk, const uint32_t *limits, uint32_t count);
 struct wrk_call *wrk_call_next(struct wrk *wrk);
 /* Whether calls stand in the queues of named groups. */
 bool wrk_other_groups_wait(const struct wrk *wrk);
+/* Whether a call that was taken out of its ring may begin now. */
+bool wrk_call_waits(const struct wrk *wrk);
 /* As wrk_done, for a call of wrk_call_next, in any order. False: the ring is full. */
 bool wrk_call_done(struct wrk *wrk, struct wrk_call *call, uint16_t flags, int32_t code, int32_t user_code,
                    const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns);

@@ -42,18 +42,36 @@ static void call_free(struct wrk *wrk, struct wrk_call *call)
     wrk->free_calls = call;
 }
 
-/* False: no memory, or the owner broke the protocol. */
-static bool call_take(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record, const uint8_t *payload)
+/* There is no memory to keep it until its turn, so its caller is told. EAGAIN: nor is there room to say so, for now. */
+static mt_status call_refuse(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record)
+{
+    static const char   text[] = "the actor's process has no memory to queue the call";
+    struct lane_failure head = {.node = 0};
+    struct wrk_run      run = {.lane = lane, .record = *record};
+    shm_u64            *claim = &lane->claims[record->slot];
+    uint8_t             payload[sizeof head + sizeof text - 1];
+    memcpy(payload, &head, sizeof head);
+    memcpy(payload + sizeof head, text, sizeof text - 1);
+    if (!lane_claim_take(claim, record->sequence, record->attempt, LANE_RUNNING) &&
+        lane_claim_state_of(shm_load64_acquire(claim)) != LANE_RUNNING) /* RUNNING: of the last time, when there was no room */
+        return mt_ok();                                                 /* its owner has taken it back */
+    if (!wrk_outcome(wrk, &run, false, LANE_DONE_ERROR, MT_ENOMEM, 0, payload, sizeof payload, 0, 0))
+        return mt_error(MT_EAGAIN, 0, "the completion ring is full");
+    return mt_ok();
+}
+
+/* EPROTO: the owner broke the protocol. EAGAIN: later. */
+static mt_status call_take(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record, const uint8_t *payload)
 {
     size_t            size = record->length - LANE_RECORD_SIZE;
     uint32_t          group = record->flags >> LANE_CALL_GROUP_SHIFT & 15;
     struct wrk_call  *call;
     struct wrk_group *g;
     if (record->kind != LANE_CALL || record->slot >= LANE_SLOTS || group >= wrk->group_count)
-        return false;
+        return mt_error(MT_EPROTO, 0, "a record that is no call of this actor");
     call = call_new(wrk, size);
     if (!call)
-        return false;
+        return call_refuse(wrk, lane, record);
     g = &wrk->groups[group];
     shm_read(call->bytes, payload, size);
     call->run = (struct wrk_run){.lane = lane, .record = *record, .payload = call->bytes, .size = size};
@@ -66,7 +84,7 @@ static bool call_take(struct wrk *wrk, struct wrk_lane *lane, const struct lane_
     g->last = call;
     lane->inflight++;
     wrk->calls_queued++;
-    return true;
+    return mt_ok();
 }
 
 static void lane_take(struct wrk *wrk, struct wrk_lane *lane)
@@ -75,12 +93,11 @@ static void lane_take(struct wrk *wrk, struct wrk_lane *lane)
     const uint8_t     *payload;
     bool               found = true;
     while (!lane->is_recalled && lane_ring_has_more(&lane->forward)) {
-        if (lane_ring_peek(&lane->forward, &record, &payload, &found).code ||
-            (found && !call_take(wrk, lane, &record, payload))) {
-            lane->is_recalled = true;
-            return;
-        }
-        if (!found)
+        mt_status st = lane_ring_peek(&lane->forward, &record, &payload, &found);
+        if (st.code == MT_OK && found)
+            st = call_take(wrk, lane, &record, payload);
+        lane->is_recalled = st.code != MT_OK && st.code != MT_EAGAIN;
+        if (st.code || !found)
             return;
         wrk_lane_consumed(lane);
     }
@@ -144,6 +161,14 @@ bool wrk_other_groups_wait(const struct wrk *wrk)
 {
     for (uint32_t i = 1; i < wrk->group_count; i++)
         if (wrk->groups[i].first)
+            return true;
+    return false;
+}
+
+bool wrk_call_waits(const struct wrk *wrk)
+{
+    for (uint32_t i = 0; wrk->calls_queued && i < wrk->group_count; i++)
+        if (wrk->groups[i].first && wrk->groups[i].running < wrk->groups[i].limit)
             return true;
     return false;
 }

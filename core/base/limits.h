@@ -18,11 +18,18 @@ enum mt_limit {
     MT_SPIN_NS_MAX       = 100 * 1000, /* upper end of the adaptive polling budget: two slow futex round trips */
     MT_SPIN_NS_MIN       = 2 * 1000,   /* lower end */
 
+    /* Memory set aside for what may not fail (stash.h): the largest of it is the owner's end of a lane. */
+    MT_STASH_SMALL       = 24,
+    MT_STASH_SMALL_BYTES = 128,
+    MT_STASH_LARGE       = 3,
+    MT_STASH_LARGE_BYTES = 9 * 1024,
+
     /* Objects. */
     MT_SEGMENT_WARM_BYTES_MAX = 16 * 1024 * 1024, /* free warm pages that a node keeps ... */
     MT_SEGMENT_WARM_MS        = 10 * 1000,        /* ... beyond this long */
     MT_OBJECT_CHUNK_BYTES     = 1024 * 1024,      /* an object travels in chunks of this size */
     MT_OBJECT_CHUNK_BYTES_MAX = 64 * 1024 * 1024, /* a larger chunk from a peer is refused */
+    MT_OBJECT_DAMAGED_MAX     = 3,                /* a value that comes damaged so often in a row is given up */
     MT_OBJECT_FETCH_MS        = 10 * 1000,        /* without progress this long, another copy is tried */
 
     /* Object store. */
@@ -33,6 +40,8 @@ enum mt_limit {
     /* Nodes and connections. */
     MT_NODE_SUSPECT_MS        = 2 * 1000,  /* silent this long: nothing new is placed there */
     MT_NODE_DEAD_MS           = 10 * 1000, /* silent this long: dead */
+    MT_STRICT_LEASE_MS        = 4 * 1000,  /* a strict actor runs so long after its raylet spoke to the head, then it freezes */
+    MT_STRICT_WAIT_MS         = 5 * 1000,  /* its next incarnation begins so long after the head has given the old one up */
     MT_NODES_MAX              = 4096,      /* raylets in one cluster */
     MT_DIAL_MS                = 5 * 1000,  /* from connect to a connection */
     MT_HANDSHAKE_MS           = 5 * 1000,  /* from accept to an authenticated peer, and to its first request */
@@ -76,6 +85,14 @@ enum mt_limit {
     MT_VRANKS_MAX              = 1024,      /* virtual ranks of one run: inputs of one sum */
     MT_GROUP_WAIT_MS           = 60 * 1000, /* backstop of a collective; a death is told by an abort, at once */
     MT_GROUP_SLEEP_MS          = 50,        /* a sleeper looks again this often, should its waker have died */
+    MT_COLL_WAIT_MS            = 60 * 1000, /* backstop of a public collective, unless its group sets another */
+    MT_COLL_MAIL_BYTES         = 64 * 1024, /* what travels with the call itself, through shared memory */
+    MT_COLL_CHUNK_BYTES        = 256 * 1024, /* what is larger travels in chunks of this size */
+    MT_COLL_PIPE_BYTES         = 16 * 1024, /* a chunk between two members */
+    MT_COLL_BUCKET_BYTES       = 4 * 1024 * 1024, /* small tensors that are sent as one */
+    MT_COLL_QUEUE_MAX          = 1024,      /* asynchronous collectives of one member that are not finished */
+    MT_COLL_ASK_MS             = 100,       /* a member that waits on TCP asks this often whether its group was aborted */
+    MT_COLL_STRANGERS_MAX      = 32,        /* connections that have not shown a group's secret */
     MT_TENSOR_DIMS_MAX         = 8,
     MT_TENSORS_MAX             = 16384,     /* of one model or file */
     MT_LAYERS_MAX              = 16,        /* of a multilayer perceptron */
@@ -115,6 +132,8 @@ enum mt_limit {
     MT_HEAD_REPLACE_MS     = 250,     /* a want that still stands so long after its Place is answered again */
     MT_HEAD_PRESS_MS       = 100,     /* a class that holds nothing has waited so long: a busy node is asked to make room */
     MT_HEAD_PLACE_MAX      = 256,     /* leases answered by one Place */
+    MT_HEAD_VOID_MAX       = 256,     /* given up leases of strict actors on one node; the oldest go first */
+    MT_HEAD_STRICT_MAX     = 4096,    /* strict actors in one report */
     MT_HEAD_WANTS_MAX      = 1024,    /* of one node */
     MT_HEAD_KINDS_MAX      = 4096,    /* names of resources in one cluster */
     MT_HEAD_NODES_DEAD_MAX = 256,     /* that are still listed; the oldest go first */
@@ -156,6 +175,7 @@ enum mt_limit {
     MT_RLT_IDLE_MS = 10000,          /* a warm worker beyond the bound goes after this */
     MT_RLT_SPARE_MS = 50,            /* no warm worker for so long: fork one ahead of the next lease */
     MT_RLT_WORKERS_MAX = 1024,       /* processes forked on this node, if the configuration does not say */
+    MT_RLT_BLOCKED_MAX = 128,        /* workers that wait inside a task and have lent their CPUs, if it does not say */
     MT_RLT_STARTING_MAX = 32,        /* workers of one job that start at a time: each has a share of the CPUs to greet */
     MT_RLT_CLASSES_MAX = 4096,       /* per owner */
     MT_RLT_WANTED_MAX = 65536,       /* leases one class may want */
@@ -181,6 +201,7 @@ enum mt_limit {
     MT_RLT_ASKED_MS = 30000,         /* ... at most so long, head away or not */
     MT_RLT_NODES_REPLY_MAX = 16,     /* nodes in one answer to CTL_OP_NODES */
     MT_RLT_RESOURCES_MAX = 16,       /* kinds on one node */
+    MT_CPUS_MAX = 1024,              /* of one machine that a lease can be bound to */
     MT_RLT_GPUS_MAX = 16,            /* devices on one node */
     MT_RLT_HEAD_RETRY_MS = 250,      /* between two attempts to attach */
     MT_RLT_HEAD_FILE_POLL_MS = 5,    /* while waiting for the file with its address */
@@ -231,11 +252,15 @@ enum mt_limit {
     MT_LIB_SPIN_NS = 50 * 1000,          /* polling before sleeping: about two futex round trips */
     MT_LIB_PAUSE_NS = 5 * 1000,          /* of which so long without yielding */
     MT_LIB_CROWDED_NS = 30 * 1000,       /* a yield that takes longer gave the core to others: sleep instead */
+    MT_LIB_YIELDED_NS = 2000,            /* a yield that takes less let nobody in, though somebody wanted */
     MT_LIB_BLOCK_NS = 50 * 1000,         /* a task that waits longer gives its CPU back */
     MT_LIB_TICK_NS = 1000 * 1000,
     MT_LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */
     MT_LIB_ACTIVE_NS = 50 * 1000 * 1000, /* the helper ticks for so long after the last call */
     MT_LIB_REQUEST_MS = 10 * 1000,       /* an answer of the raylet or the head */
+    MT_LIB_DETACH_MS = 60 * 1000,        /* the head's word that it has a detached actor, the program's upload included */
+    MT_LIB_STRICT_LOOK_MS = 50,          /* a strict actor's process looks so often how long it may run */
+    MT_LIB_WHERE_NS = 20 * 1000 * 1000,  /* between two questions to the head where a detached actor is */
     MT_LIB_ROOM_MS = 11 * 60 * 1000,     /* an answer to who wants room; the raylet's own limits come first */
     MT_LIB_PULL_MS = 10 * 60 * 1000,     /* a value of another node as an argument; the raylet's own limits come first */
     MT_LIB_CONNECT_MS = 30 * 1000,
@@ -245,6 +270,9 @@ enum mt_limit {
     MT_LIB_OUTPUT_REPEAT_NS = 5 * 1000 * 1000 * 1000LL, /* a line that other workers print too is counted for so long */
     MT_LIB_OUTPUT_LINGER_MS = 50,        /* at the end: for what workers have just printed */
     MT_LIB_WATCHES_MAX = 4096,
+    MT_LIB_SPARE = 16,                   /* free places that each table of the library keeps, for what may not fail */
+    MT_LIB_SPARE_BYTES = 32 * 1024,      /* the same of the messages to the raylet */
+    MT_LIB_TOLD_NAP_NS = 50 * 1000, /* between two looks whether a callback is back */
     MT_LIB_IDLE_NAP_NS = 50 * 1000 * 1000, /* the helper of a worker that has nothing to do looks so often */
     MT_LIB_CONCURRENCY_MAX = 1024,       /* calls at a time of one actor, or of one of its concurrency groups */
     MT_ACTOR_GROUPS_MAX = 8,             /* named concurrency groups of an actor type */
@@ -254,6 +282,9 @@ enum mt_limit {
     MT_LIB_POOL_ACTIVE_NS = 50 * 1000 * 1000, /* somebody watches for so long after the last quick call */
     MT_LIB_CANCEL_GRACE_MS = 100,        /* forced, and recursive or far away: from telling the worker to SIGKILL */
     MT_LIB_TIMEOUT_GRACE_MS = 500,       /* past its timeout_ms a task is asked to stop; its worker ends after so long */
+    MT_LIB_HERE_FOLLOWED_MAX = 64,       /* tasks looked at for one that a waiting task may run itself */
+    MT_LIB_HERE_STACK_PERCENT = 50,      /* of its stack in use: it runs none any more */
+    MT_LIB_HERE_STACK_BYTES = 8 << 20,   /* what counts as its stack where that has no limit */
     MT_LIB_STREAM_AHEAD = 1024,          /* items a generator may be ahead of its consumer, unless set */
     MT_LIB_DECLARED_MAX = 65535,         /* refs that one value declares */
     MT_LIB_CALLBACKS_MAX = 1 << 20,      /* that are due or waited for */
@@ -291,6 +322,7 @@ enum mt_limit {
 
     /* Texts. */
     MT_NAME_BYTES_MAX  = 128,  /* of a function, actor, resource, name space, label, tensor; its end included */
+    MT_LABELS_BYTES_MAX = 256, /* of all labels of a node, or of a selector; its end included */
     MT_ERROR_BYTES_MAX = 512,  /* message of an error; its end included */
     MT_LOG_LINE_BYTES  = 1024, /* a longer line is cut */
     MT_PATH_BYTES_MAX  = 4096,
@@ -301,6 +333,9 @@ static_assert(MT_HEAD_LIST_BYTES_MAX < MT_CONTROL_BYTES_MAX, "a list of jobs fit
 static_assert(MT_HEAD_PAUSE_MS > 2 * MT_HEAD_TICK_MS, "ticks as planned are no pause");
 static_assert(MT_HEAD_PROMISE_MS_MAX > MT_HEAD_PROMISE_MS + MT_RLT_BEAT_MS, "a report comes before a promise ends");
 static_assert(MT_RLT_PEER_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
+static_assert(MT_STRICT_LEASE_MS < MT_NODE_DEAD_MS && MT_STRICT_LEASE_MS >= 3 * MT_RLT_BEAT_MS,
+              "strict: frozen before the node is dead, not by two lost beats");
+static_assert(MT_STRICT_WAIT_MS > MT_STRICT_LEASE_MS + 20 * MT_HEAD_VIEW_MS, "strict: the news are there, the lease is over");
 static_assert(MT_RLT_SLICE_MS < MT_RLT_BEAT_MS, "a class is served in turns between two reports");
 static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's time is measured, roughly");
 static_assert(MT_LIB_ROOM_MS > MT_ROOM_MS_MAX, "the raylet answers before its asker gives up");

@@ -50,14 +50,16 @@ static void entry_append(mt_map *map, mt_map_entry entry)
     map->count++;
 }
 
-/* Room for one more entry: a new pair of arrays, twice as large unless half of the entries are removed ones. */
-static mt_status map_rebuild(mt_map *map)
+/* Room for `extra` more entries: a new pair of arrays, twice as large unless half of the entries are removed ones. */
+static mt_status map_rebuild(mt_map *map, uint32_t extra)
 {
     uint32_t capacity = map->capacity ? map->capacity : MAP_CAPACITY_MIN;
     if (map->count > capacity / 2)
         capacity *= 2;
     else if (map->count < capacity / 8 && capacity > MAP_CAPACITY_MIN)
         capacity /= 2;
+    while (capacity - map->count < extra && capacity <= MAP_CAPACITY_MAX)
+        capacity *= 2;
     if (capacity > MAP_CAPACITY_MAX)
         return mt_error(MT_ENOMEM, 0, "grow map: too many entries");
     mt_map grown = {.capacity = capacity};
@@ -72,6 +74,11 @@ static mt_status map_rebuild(mt_map *map)
     mt_map_fini(map);
     *map = grown;
     return mt_ok();
+}
+
+mt_status mt_map_reserve(mt_map *map, uint32_t extra)
+{
+    return map->capacity - map->used >= extra ? mt_ok() : map_rebuild(map, extra);
 }
 
 void mt_map_fini(mt_map *map)
@@ -97,7 +104,7 @@ static mt_status map_put(mt_map *map, mt_map_entry entry)
         return mt_ok();
     }
     if (map->used == map->capacity)
-        MT_TRY(map_rebuild(map));
+        MT_TRY(map_rebuild(map, 1));
     entry_append(map, entry);
     return mt_ok();
 }

@@ -48,6 +48,9 @@ mt_map_entry *mt_map_find(const mt_map *map, mt_id key);
 MT_MUST_USE mt_status mt_map_put_ptr(mt_map *map, mt_id key, void *ptr);
 MT_MUST_USE mt_status mt_map_put_num(mt_map *map, mt_id key, uint64_t num);
 
+/* Makes room for `extra` new keys, so that so many puts can't fail. ENOMEM leaves the map as it was. */
+MT_MUST_USE mt_status mt_map_reserve(mt_map *map, uint32_t extra);
+
 /* The pointer of `key`; NULL where there is none. */
 static inline void *mt_map_ptr(const mt_map *map, mt_id key)
 {

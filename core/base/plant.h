@@ -31,6 +31,11 @@ enum mt_plant_number {
     MT_PLANT_EARLY_END_LOST = 18,  /* the end of a lease that overtakes its grant is forgotten */
     MT_PLANT_RETRY_UNCOUNTED = 19, /* a retry does not count against max_retries */
     MT_PLANT_REVOKE_BLIND = 20,    /* an owner takes a task back that has begun */
+    MT_PLANT_TAKE_BY_STORE = 23,   /* a value that went to disk is taken by load, compare, store */
+    MT_PLANT_TAKE_ANY = 24,        /* ... whatever stands at its place by then */
+    MT_PLANT_COPY_STAYS = 25,      /* a copy of another node's value outlives it */
+    MT_PLANT_PULL_SHORT = 26,      /* a value whose fetch broke off counts as fetched */
+    MT_PLANT_HOLD_UNTOLD = 27,     /* an owner does not note that a worker kept a ref after its task */
 };
 
 #ifdef MANTA_PLANTS

@@ -126,5 +126,7 @@ MT_MUST_USE mt_status io_worker_submit(struct io_worker *worker, struct io_job *
 MT_MUST_USE mt_status io_fill_standard_fds(void);
 /* Raises the soft limit of descriptors to the hard one, at most MT_FDS_MAX, and gives what holds now. ESYS. */
 MT_MUST_USE mt_status io_raise_fd_limit(uint32_t *out_limit);
+/* A process that aborts says so on standard error: libraries do it without a word where they get no memory. */
+void io_say_aborts(void);
 
 #endif

@@ -6,7 +6,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 mt_status io_fill_standard_fds(void)
 {
@@ -29,4 +32,21 @@ mt_status io_raise_fd_limit(uint32_t *out_limit)
     }
     *out_limit = limit.rlim_cur > UINT32_MAX ? UINT32_MAX : (uint32_t)limit.rlim_cur;
     return mt_ok();
+}
+
+static void say(const char *text)
+{
+    (void)!write(STDERR_FILENO, text, strlen(text));
+}
+
+static void on_abort(int number)
+{
+    (void)number;
+    say(program_invocation_short_name);
+    say(": aborted: out of memory inside a library, or a check that failed (then the line above tells which)\n");
+}
+
+void io_say_aborts(void)
+{
+    signal(SIGABRT, on_abort); /* abort() goes on when it returns */
 }

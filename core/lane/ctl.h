@@ -24,6 +24,7 @@
 #ifndef LANE_CTL_H
 #define LANE_CTL_H
 
+#include "core/base/limits.h"
 #include "core/lane/record.h"
 
 enum {
@@ -61,7 +62,7 @@ enum ctl_kind {
     CTL_KILL = 80,        /* ring    up    ctl_lease: the owner wants the worker killed (actor kill, forced cancel) */
     CTL_LANE_WANT = 81,   /* ring    up    ctl_lane_want: a lane to the worker that holds an actor of somebody else;
                                            answered by CTL_GRANT (id of the request) or CTL_REPLY with an error */
-    CTL_LANE_DROP = 82,   /* ring    up    ctl_lease: the caller is done with such a lane */
+    CTL_LANE_DROP = 82,   /* ring    up    ctl_lease: the caller is done with such a lane; an owner has no use for a lease */
 
     CTL_SEGMENT_WANT = 90, /* ring   up    ctl_segment: size wanted; answered by CTL_SEGMENT or CTL_REPLY */
     CTL_SEGMENT_MAP = 91,  /* ring   up    ctl_segment: which one to read; answered likewise */
@@ -92,7 +93,7 @@ enum ctl_kind {
     CTL_LOOKED = 127,     /* ring    up    lane_looked, then rows; id of the question */
     CTL_ENV = 133,        /* socket  up    ctl_env, then strings; fd: archive of its files, if it has any: defines a
                                            runtime environment of the job; answered by CTL_REPLY in the ring */
-    CTL_ZYGOTE_FAILED = 134, /* socket up  from the zygote: ctl_reply: why it cannot serve; it leaves */
+    CTL_ZYGOTE_FAILED = 134, /* socket up  from a zygote or a new worker: ctl_reply: why it cannot serve; it leaves */
 };
 
 struct ctl_hello {
@@ -142,6 +143,8 @@ struct ctl_resource {
 
 enum {
     CTL_CLASS_ACTOR = 1, /* one actor: the lease is not recalled, and ends with the actor */
+    CTL_CLASS_STRICT = 2, /* ... that never runs twice at a time: its worker runs while its park page says so */
+    CTL_CLASS_PIN = 0x40, /* its threads are bound to CPUs of its own; it wants whole ones */
 };
 enum ctl_policy { CTL_HYBRID = 0, CTL_SPREAD = 1, CTL_NODE = 2 /* `node`, hard */, CTL_NODE_SOFT = 3 };
 
@@ -155,6 +158,7 @@ struct ctl_class {
     uint64_t            env;  /* key of a runtime environment (CTL_ENV); 0: that of the owner itself */
     char                name[CTL_NAME_SIZE]; /* function or actor, for people */
     struct ctl_resource resources[CTL_RESOURCES];
+    char                labels[MT_LABELS_BYTES_MAX]; /* selector (core/base/labels.h); "": any node */
 };
 
 /* A runtime environment. It builds on another one: what that one sets and this one does not holds here as well. */
@@ -178,13 +182,15 @@ struct ctl_demand {
 struct ctl_grant {
     uint64_t lease;
     uint32_t class_id;   /* the owner's; 0 for a lane of CTL_LANE_WANT */
-    uint32_t flags;      /* CTL_CLASS_ACTOR; CTL_GRANT_REMOTE */
+    uint32_t flags;      /* CTL_CLASS_ACTOR, CTL_CLASS_STRICT; CTL_GRANT_REMOTE */
     uint64_t peer;       /* process at the other end: the owner's is the worker (0 while remote), and the reverse */
     uint32_t peer_node;  /* where it is */
     int32_t  peer_pid;
     uint32_t incarnation;
     uint32_t gpu_count;  /* devices of the lease, for CUDA_VISIBLE_DEVICES */
     uint16_t gpus[16];
+    int64_t  cpu_milli;  /* of the lease */
+    uint64_t cpus[MT_CPUS_MAX / 64]; /* that its threads are to be bound to, a bit each; none: wherever they like */
 };
 enum { CTL_GRANT_REMOTE = 0x100 }; /* the claims are taken by the switch: revoke by LANE_REVOKE */
 
@@ -254,6 +260,8 @@ enum ctl_op {
     CTL_OP_NAME_GET = 2, /* ctl_name in and out; ENOENT */
     CTL_OP_NAME_DELETE = 3,
     CTL_OP_NODES = 4, /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
+    CTL_OP_ACTOR_NEW = 8, /* ctl_detached, then `size` bytes for its warden: a detached actor; EEXIST */
+    CTL_OP_ACTOR = 9,     /* ctl_actor, of a detached one; to WHERE the reply brings a ctl_name */
 };
 struct ctl_request {
     uint32_t op; /* enum ctl_op */
@@ -269,9 +277,34 @@ struct ctl_name {
     char     name[CTL_NAME_SIZE];
     char     type[CTL_NAME_SIZE]; /* of the actor */
     mt_id    actor;
-    uint64_t owner; /* the process that answers for the actor */
+    uint64_t owner; /* the process that answers for the actor; 0: of a detached one, the head is starting it */
     uint32_t owner_node;
+    uint32_t flags; /* CTL_NAME_DETACHED, in answers */
+};
+enum { CTL_NAME_DETACHED = 1 };
+
+struct ctl_detached {
+    struct ctl_name name; /* owner: none */
+    int32_t         restarts; /* < 0: without limit */
+    uint32_t        size;
+    uint32_t        is_strict;
+    uint32_t        reserved;
+};
+enum ctl_actor_verb {
+    CTL_ACTOR_NEW = 1,       /* between raylet and head only */
+    CTL_ACTOR_WHERE = 2,     /* EACTOR_DIED with the reason when it has ended for good */
+    CTL_ACTOR_END = 3,       /* its name is free when this is answered */
+    CTL_ACTOR_RESTARTED = 4, /* its warden has started it again */
+    CTL_ACTOR_VOID = 5,      /* any strict one: that lease is given up for good; MT_STRICT_WAIT_MS later the next may begin */
+};
+struct ctl_actor {
+    mt_id    actor;
+    uint32_t verb;     /* enum ctl_actor_verb */
+    uint32_t restarts; /* RESTARTED: so often, in all */
+    uint64_t lease;    /* VOID */
+    uint32_t node;     /* VOID: where it was */
     uint32_t reserved;
+    char     text[CTL_TEXT_SIZE]; /* END: why */
 };
 struct ctl_node {
     uint32_t            node, epoch;
@@ -281,6 +314,7 @@ struct ctl_node {
     char                address[CTL_NAME_SIZE];
     struct ctl_resource total[CTL_RESOURCES];
     struct ctl_resource free[CTL_RESOURCES];
+    char                labels[MT_LABELS_BYTES_MAX];
 };
 
 #endif

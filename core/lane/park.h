@@ -23,6 +23,12 @@ enum lane_park_state {
     LANE_HUNGRY = 1, /* polls: publish at once, no wake-up needed */
     LANE_ASLEEP = 2, /* in the futex, or about to be */
 };
+/* How many workers of the node wait inside tasks. */
+enum lane_crowd {
+    LANE_CROWD_NONE = 0,
+    LANE_CROWD_BLOCKED = 1, /* as many as may: who would wait for a task of its own that has not begun runs it */
+    LANE_CROWD_FULL = 2,    /* no process can be had: who waits already does so as well */
+};
 enum { LANE_PARK_STATE_BITS = 2 }; /* of the state word; above them the bell's count when the sleep was prepared */
 
 enum {
@@ -32,14 +38,20 @@ enum {
 struct lane_park {
     shm_u32 state; /* enum lane_park_state | count; written by the process, ASLEEP -> BUSY by whoever woke it */
     shm_u32 cpu;   /* where the process last looked for work, + 1; 0: not said. A hint for those who wait for it */
-    uint8_t pad0[56];
+    shm_u32 leave; /* the cpu, + 1, that an owner asks the process to leave: others of its workers are there. A hint */
+    uint8_t pad0[52];
     shm_u32 bell; /* the futex word; counts wake-ups */
     uint8_t pad1[60];
     shm_u32 socket_count; /* messages that the raylet has put on the unix socket */
     shm_u32 up_count;     /* raylet's switch: records waiting in our up ring (a hint) */
-    uint8_t pad2[56];
+    shm_u32 crowd;        /* of the switch's page: enum lane_crowd, written by the raylet (a hint) */
+    uint8_t pad2[4];
+    shm_u64 strict_until; /* raylet: a strict actor may run until then, CLOCK_BOOTTIME in ns */
+    uint8_t pad3[40];
     shm_u32 stack_count; /* how often the process has written `stack` */
-    uint8_t pad3[60];
+    shm_u32 runs_once;   /* worker: the task that it runs, or ran last, has LANE_TASK_ONCE */
+    shm_u64 strict_armed; /* the worker: when its timer stops it; 0: it has none */
+    uint8_t pad4[48];
     char    stack[4096 - 256]; /* NUL-terminated: where its main thread was when the raylet asked by SIGURG */
     char    crash[LANE_CRASH_SIZE]; /* NUL-terminated unless full; empty while alive */
 };

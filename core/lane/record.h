@@ -62,6 +62,7 @@ enum { LANE_CALL_GROUP_SHIFT = 11 };
 /* flags of LANE_TASK */
 enum {
     LANE_TASK_LIMITED = 0x8000, /* the payload's last 8 bytes are a lane_limits */
+    LANE_TASK_ONCE = 0x4000,    /* its owner won't try it again should its worker die */
 };
 struct lane_limits {
     uint32_t timeout_ms; /* from the start of the run; 0: none */

@@ -19,6 +19,7 @@ static void send_start(struct head *h, const struct node *n, const struct job *j
     to_node             message = MANTA__V1__HEAD_TO_NODE__INIT;
     start.spec = job->spec;
     start.attempt = job->attempt;
+    start.failures = job->failures;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_START_JOB;
     message.start_job = &start;
     out_send(h, nodes_stream(h, n), &message, true);
@@ -119,11 +120,17 @@ void attempts_round(struct head *h)
 
 /* ---- ends of attempts ---- */
 
+/* A strict actor's next warden begins when what the last one had started has certainly ended. */
+static uint64_t retry_after_ms(const struct job *job)
+{
+    return job->spec->actor && job->spec->actor->strict ? MT_STRICT_WAIT_MS : MT_HEAD_JOB_RETRY_MS;
+}
+
 static void back_to_pending(struct head *h, struct job *job)
 {
     job->node = 0;
     job->pid = 0;
-    job->retry_ms = h->now_ms + MT_HEAD_JOB_RETRY_MS;
+    job->retry_ms = h->now_ms + retry_after_ms(job);
     jobs_set_state(h, job, JOB_PENDING);
     records_put_job(h, job);
 }
@@ -169,6 +176,8 @@ void attempts_loaded(struct head *h)
         const struct node *n = nodes_find(h, job->node);
         if ((job->state == JOB_STARTING || job->state == JOB_RUNNING) && (!n || n->place.state == POLICY_DEAD))
             attempt_failed(h, job, 0, "its node is not known any more");
+        else if (job->state == JOB_PENDING && job->attempt > 0)
+            job->retry_ms = h->now_ms + retry_after_ms(job);
     }
 }
 
@@ -194,11 +203,13 @@ void attempts_stop(struct head *h, struct job *job, const char *why)
     if (jobs_has_ended(job) || job->stop_requested)
         return;
     job->stop_requested = true;
+    if (job->spec->actor)
+        names_drop_detached(h, job->spec->actor); /* from now on it can't be found */
     if (job->state == JOB_PENDING) {
         jobs_end(h, job, JOB_STOPPED, 1, why);
         return;
     }
-    snprintf(job->reason, sizeof job->reason, "stopping: %.300s", why);
+    snprintf(job->reason, sizeof job->reason, "%s%.300s", job->spec->actor ? "" : "stopping: ", why);
     records_put_job(h, job);
     struct node *n = nodes_find(h, job->node);
     if (n)

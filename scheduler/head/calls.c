@@ -24,6 +24,10 @@ static void info_fill(const struct job *job, job_info *out)
     out->pid = job->pid;
     out->n_argv = job->spec->n_argv;
     out->argv = job->spec->argv;
+    if (job->spec->actor) {
+        out->actor_space = job->spec->actor->space;
+        out->actor_name = job->spec->actor->name;
+    }
 }
 
 static void reply_job(struct head *h, uint64_t call, enum head_method method, const struct job *job)
@@ -93,22 +97,19 @@ static int32_t submit_check(struct head *h, const job_spec *spec, char *text, si
     return MT_OK;
 }
 
-static void submit_new(struct head *h, uint64_t call, const job_spec *spec)
+int32_t calls_submit(struct head *h, const job_spec *spec, struct job **out_job, char *text, size_t text_size)
 {
-    char        text[HEAD_TEXT_SIZE] = "";
     job_spec   *copy = NULL;
     struct job *job = NULL;
-    int32_t     code = submit_check(h, spec, text, sizeof text);
-    if (code != MT_OK) {
-        reply_error(h, call, HEAD_SUBMIT, code, text);
-        return;
-    }
+    int32_t     code = submit_check(h, spec, text, text_size);
+    if (code != MT_OK)
+        return code;
     mt_status st = spec_copy(spec, &copy);
     if (st.code == 0)
         st = jobs_add(h, copy, &job);
     if (st.code != 0) {
         head_broken(h, st);
-        return;
+        return st.code;
     }
     job->submitted_ms = h->wall_ms;
     job->order = h->next_order++;
@@ -117,7 +118,21 @@ static void submit_new(struct head *h, uint64_t call, const job_spec *spec)
     h->count.job_submitted++;
     blobs_need(h, job->spec, 1);
     records_put_job(h, job);
-    reply_job(h, call, HEAD_SUBMIT, job);
+    *out_job = job;
+    return MT_OK;
+}
+
+static void submit_new(struct head *h, uint64_t call, const job_spec *spec)
+{
+    char        text[HEAD_TEXT_SIZE] = "";
+    struct job *job;
+    int32_t     code = spec->actor ? MT_EINVAL : calls_submit(h, spec, &job, text, sizeof text);
+    if (spec->actor)
+        snprintf(text, sizeof text, "a job for an actor is made by manta_actor_new");
+    if (code == MT_OK)
+        reply_job(h, call, HEAD_SUBMIT, job);
+    else
+        reply_error(h, call, HEAD_SUBMIT, code, text);
 }
 
 /* The same id with the same content is the same job, however often it comes. */

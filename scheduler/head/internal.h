@@ -75,6 +75,8 @@ struct node {
     int64_t            reported[POLICY_RESOURCES_MAX];
     MT_VEC(struct promise) promises;
     MT_VEC(struct want) wants;
+    MT_VEC(uint64_t) voids; /* leases of strict actors there that were given up, in this epoch; oldest first */
+    bool is_seen;           /* by this head: it has said which of its processes have ended */
 };
 
 struct holder { /* of a name */
@@ -82,6 +84,7 @@ struct holder { /* of a name */
     char     type[HEAD_NAME_SIZE]; /* of the actor */
     uint64_t owner;                /* the process that answers for it */
     uint32_t owner_node;
+    bool     is_detached; /* owner is its warden; 0: none is up. The name goes with the warden's job, not with a process */
 };
 
 struct name {
@@ -295,6 +298,21 @@ void names_process_gone(struct head *h, uint64_t process);
 void names_node_dead(struct head *h, uint32_t node);
 MT_MUST_USE mt_status names_load(struct head *h, const Manta__Store__NameRecord *record);
 void names_free(struct head *h, struct name *n);
+/* Of a detached actor. EEXIST, EINVAL, EAGAIN: the name is another's, or none. */
+int32_t names_add_detached(struct head *h, const Manta__V1__DetachedActor *actor);
+void names_drop_detached(struct head *h, const Manta__V1__DetachedActor *actor);
+const struct holder *names_holder(const struct head *h, const Manta__V1__DetachedActor *actor); /* NULL: not its name */
+
+/* ---- actors.c: detached actors, each a job of its own ------------------------------------------------------------ */
+
+void actors_request(struct head *h, struct stream *s, const Manta__V1__ActorRequest *request);
+
+/* ---- strict.c: leases of strict actors --------------------------------------------------------------------------- */
+
+/* Answers which of a node's strict actors may run on. */
+void strict_report(struct head *h, struct stream *s, const Manta__V1__Report *report);
+/* The owner gives such a lease up: when this is stored it is never extended again. */
+void strict_void(struct head *h, uint32_t node, uint64_t lease);
 
 /* ---- jobs.c: the life of a job; attempts.c: what runs where; calls.c: what clients ask -------------------------- */
 
@@ -323,6 +341,8 @@ void calls_take(struct head *h, const struct head_event *event);
 void calls_gone(struct head *h, uint64_t call);
 void calls_tick(struct head *h);
 void calls_job_ended(struct head *h, struct job *job);
+/* Takes a job in, or says why not. */
+MT_MUST_USE int32_t calls_submit(struct head *h, const job_spec *spec, struct job **out_job, char *text, size_t text_size);
 
 /* ---- queries.c: what clients ask of nodes ------------------------------------------------------------------------ */
 

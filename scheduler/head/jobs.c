@@ -61,7 +61,9 @@ void jobs_set_state(struct head *h, struct job *job, enum job_state next)
 void jobs_end(struct head *h, struct job *job, enum job_state how, int32_t exit_code, const char *reason)
 {
     char text[HEAD_TEXT_SIZE]; /* `reason` may be the job's own */
-    snprintf(text, sizeof text, "%s", reason);
+    snprintf(text, sizeof text, "%s", job->spec->actor && job->stop_requested && job->reason[0] ? job->reason : reason);
+    if (job->spec->actor)
+        names_drop_detached(h, job->spec->actor);
     memcpy(job->reason, text, sizeof text);
     job->exit_code = exit_code;
     job->ended_ms = h->wall_ms;

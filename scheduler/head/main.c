@@ -38,6 +38,7 @@ int main(int argc, char **argv)
     mt_log_set_level(options.watch_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
     umask(077);
     signal(SIGPIPE, SIG_IGN);
+    io_say_aborts();
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write, not the head's death */
     if (io_raise_fd_limit(&fd_limit).code != 0)
         mt_log(MT_LOG_WARN, "fd_limit", "could not be raised");

@@ -3,7 +3,8 @@
  * names.c - named actors: who holds which name.
  *
  * Owns:    the names, what is remembered of requests (by id), and which processes have ended lately.
- * Always:  a name's owner is a process that nobody has reported as ended, on a node that is not dead.
+ * Always:  a name's owner is a process that nobody has reported as ended, on a node that is not dead; only a detached
+ *          actor's name may be without one for a while.
  *
  * A request may come twice: the reply of the first is repeated. A process may end before its name arrives, by another
  * node's stream: so ended processes are remembered, and a put in their name is refused.
@@ -37,6 +38,8 @@ static struct name *find(const struct head *h, const char *key)
 
 static void count_owner(struct head *h, uint64_t owner, int change)
 {
+    if (owner == 0)
+        return;
     mt_map_entry *entry = mt_map_find(&h->name_owners, mt_map_key(owner));
     uint64_t      count = (entry ? entry->value.num : 0) + (uint64_t)(int64_t)change;
     if (count == 0)
@@ -77,7 +80,7 @@ mt_status names_load(struct head *h, const Manta__Store__NameRecord *r)
 {
     char          key[2 * MT_NAME_BYTES_MAX];
     struct name  *n;
-    struct holder holder = {{r->actor_process, r->actor_counter}, "", r->owner, r->owner_node};
+    struct holder holder = {{r->actor_process, r->actor_counter}, "", r->owner, r->owner_node, r->detached};
     snprintf(holder.type, sizeof holder.type, "%s", r->type);
     if (!text_is_fine(r->space, true) || !text_is_fine(r->name, false))
         return mt_error(MT_ECORRUPT, 0, "the store holds a name that can't be");
@@ -138,6 +141,7 @@ static void reply(struct head *h, struct stream *s, const Manta__V1__NameRequest
     answer.owner = o->holder.owner;
     answer.owner_node = o->holder.owner_node;
     answer.type = (char *)o->holder.type;
+    answer.detached = o->holder.is_detached;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_NAME;
     message.name = &answer;
     out_send(h, s, &message, true);
@@ -149,14 +153,26 @@ static bool owner_has_ended(const struct head *h, const Manta__V1__NameRequest *
     return mt_map_find(&h->gone, mt_map_key(r->owner)) || !n || n->place.state == POLICY_DEAD;
 }
 
+/* Of a detached actor: its warden is up, or (0) has ended. */
+static void set_owner(struct head *h, struct name *n, uint64_t owner, uint32_t node)
+{
+    count_owner(h, n->holder.owner, -1);
+    count_owner(h, owner, 1);
+    n->holder.owner = owner;
+    n->holder.owner_node = node;
+    records_put_name(h, n);
+}
+
 static void put(struct head *h, const Manta__V1__NameRequest *r, const char *key, struct outcome *o)
 {
-    struct holder holder = {{r->actor_process, r->actor_counter}, "", r->owner, r->owner_node};
+    struct holder holder = {{r->actor_process, r->actor_counter}, "", r->owner, r->owner_node, false};
     struct name  *n = find(h, key);
     snprintf(holder.type, sizeof holder.type, "%s", r->type);
     if (n) {
         o->code = mt_id_equal(n->holder.actor, holder.actor) ? MT_OK : MT_EEXIST;
         h->count.name_exists += o->code == MT_EEXIST;
+        if (o->code == MT_OK && n->holder.is_detached && !owner_has_ended(h, r))
+            set_owner(h, n, r->owner, r->owner_node);
         o->holder = n->holder;
         return;
     }
@@ -183,7 +199,7 @@ static void drop(struct head *h, const Manta__V1__NameRequest *r, const char *ke
 {
     mt_id        actor = {r->actor_process, r->actor_counter};
     struct name *n = find(h, key);
-    if (!n || (!mt_id_is_zero(actor) && !mt_id_equal(actor, n->holder.actor))) {
+    if (!n || n->holder.is_detached || (!mt_id_is_zero(actor) && !mt_id_equal(actor, n->holder.actor))) {
         o->code = MT_ENOENT;
         return;
     }
@@ -233,6 +249,10 @@ void names_request(struct head *h, struct stream *s, const Manta__V1__NameReques
 
 static void release(struct head *h, struct name *n, const char *why)
 {
+    if (n->holder.is_detached) {
+        set_owner(h, n, 0, 0); /* its job starts another warden, or ends */
+        return;
+    }
     mt_log(MT_LOG_INFO, "name_released", "name=%s why=\"%s\"", n->name, why);
     h->count.name_released++;
     records_drop_name(h, n->key);
@@ -274,4 +294,59 @@ void names_node_dead(struct head *h, uint32_t node)
         if (n->holder.owner_node == node)
             release(h, n, "its node died");
     }
+}
+
+/* ---- detached actors ---- */
+
+static struct name *find_detached(const struct head *h, const Manta__V1__DetachedActor *actor)
+{
+    char         key[2 * MT_NAME_BYTES_MAX];
+    mt_id        id = {actor->process, actor->counter};
+    struct name *n;
+    if (!text_is_fine(actor->space, true) || !text_is_fine(actor->name, false))
+        return NULL;
+    make_key(actor->space, actor->name, key);
+    n = find(h, key);
+    return n && n->holder.is_detached && mt_id_equal(n->holder.actor, id) ? n : NULL;
+}
+
+int32_t names_add_detached(struct head *h, const Manta__V1__DetachedActor *actor)
+{
+    char          key[2 * MT_NAME_BYTES_MAX];
+    struct holder holder = {{actor->process, actor->counter}, "", 0, 0, true};
+    struct name  *n;
+    if (!text_is_fine(actor->space, true) || !text_is_fine(actor->name, false) || !text_is_fine(actor->type, true))
+        return MT_EINVAL;
+    make_key(actor->space, actor->name, key);
+    if (find(h, key)) {
+        h->count.name_exists++;
+        return MT_EEXIST;
+    }
+    if (h->names.count >= MT_HEAD_NAMES_MAX)
+        return MT_EAGAIN;
+    snprintf(holder.type, sizeof holder.type, "%s", actor->type);
+    mt_status st = add(h, key, &holder, &n);
+    if (st.code != 0) {
+        head_broken(h, st);
+        return st.code;
+    }
+    h->count.name_put++;
+    records_put_name(h, n);
+    return MT_OK;
+}
+
+void names_drop_detached(struct head *h, const Manta__V1__DetachedActor *actor)
+{
+    struct name *n = find_detached(h, actor);
+    if (!n)
+        return;
+    h->count.name_released++;
+    records_drop_name(h, n->key);
+    names_free(h, n);
+}
+
+const struct holder *names_holder(const struct head *h, const Manta__V1__DetachedActor *actor)
+{
+    const struct name *n = find_detached(h, actor);
+    return n ? &n->holder : NULL;
 }

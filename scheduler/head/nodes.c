@@ -14,6 +14,8 @@
  */
 #include "scheduler/head/internal.h"
 
+#include "core/base/labels.h"
+
 #include <inttypes.h>
 
 enum { VERSION = 1 /* of NodeToHead and HeadToNode that this head speaks */ };
@@ -44,6 +46,7 @@ void nodes_free(struct node *n)
     free(n->data_address);
     mt_vec_fini(&n->promises);
     mt_vec_fini(&n->wants);
+    mt_vec_fini(&n->voids);
     free(n);
 }
 
@@ -304,6 +307,8 @@ static const char *register_check(const struct head *h, const Manta__V1__Registe
                strlen(r->data_address) >= MT_NAME_BYTES_MAX) {
         *out_code = MT_EINVAL;
         snprintf(text, text_size, "a name or an address is longer than %d bytes", MT_NAME_BYTES_MAX - 1);
+    } else if (mt_labels_check(r->labels, text, text_size).code) {
+        *out_code = MT_EINVAL;
     } else if (h->nodes_living >= MT_NODES_MAX) {
         *out_code = MT_EAGAIN;
         snprintf(text, text_size, "the cluster has its %d nodes already", MT_NODES_MAX);
@@ -364,6 +369,7 @@ static void node_attach(struct head *h, struct node *n, struct stream *s, const 
     replace(h, &n->name, r->name);
     replace(h, &n->address, r->address);
     replace(h, &n->data_address, r->data_address);
+    snprintf(n->place.labels, sizeof n->place.labels, "%s", r->labels);
     for (uint32_t i = 0; i < n->place.resource_count && !is_back; i++)
         n->reported[i] = n->place.resources[i].total; /* all of it is free; one that is back reports first */
     node_refresh_free(n);
@@ -392,6 +398,7 @@ static bool node_back(struct head *h, struct node *n, const Manta__V1__Register 
     }
     h->count.new_epoch++;
     n->epoch++;
+    n->voids.count = 0; /* whatever ran there has ended */
     if (!was_dead) {
         h->count.dead++;
         node_lose_work(h, n, "the node's raylet was restarted");
@@ -433,7 +440,7 @@ static void take_register(struct head *h, struct stream *s, const Manta__V1__Reg
 
 /* ---- what a registered node says ---- */
 
-static void take_report(struct head *h, struct node *n, const Manta__V1__Report *report)
+static void take_report(struct head *h, struct stream *s, struct node *n, const Manta__V1__Report *report)
 {
     if (n->has_reported && report->version <= n->report_version)
         return;
@@ -451,13 +458,16 @@ static void take_report(struct head *h, struct node *n, const Manta__V1__Report 
     node_refresh_free(n);
     h->is_capacity_changed = h->is_free_changed = true;
     wants_report(h, n, report->wants, report->n_wants);
+    n->is_seen = true;
+    if (report->n_strict)
+        strict_report(h, s, report);
 }
 
 static void take_message(struct head *h, struct stream *s, struct node *n, const to_head *m)
 {
     switch (m->kind_case) {
     case MANTA__V1__NODE_TO_HEAD__KIND_REPORT:
-        take_report(h, n, m->report);
+        take_report(h, s, n, m->report);
         break;
     case MANTA__V1__NODE_TO_HEAD__KIND_NAME:
         names_request(h, s, m->name);
@@ -470,6 +480,9 @@ static void take_message(struct head *h, struct stream *s, struct node *n, const
         break;
     case MANTA__V1__NODE_TO_HEAD__KIND_LOG:
         jobs_log(h, s, m->log);
+        break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_ACTOR:
+        actors_request(h, s, m->actor);
         break;
     case MANTA__V1__NODE_TO_HEAD__KIND_ANSWER:
         queries_answer(h, n, m->answer);
@@ -518,6 +531,7 @@ mt_status nodes_load(struct head *h, const Manta__Store__NodeRecord *r)
     replace(h, &n->name, r->name);
     replace(h, &n->address, r->address);
     replace(h, &n->data_address, r->data_address);
+    snprintf(n->place.labels, sizeof n->place.labels, "%s", r->labels);
     n->place.state = r->dead ? POLICY_DEAD : POLICY_SUSPECT;
     snprintf(n->reason, sizeof n->reason, "%s", r->dead ? r->reason : "not seen since the head was restarted");
     mt_status st = resources_to_node(h, r->total, r->n_total, n, text, sizeof text);
@@ -529,6 +543,8 @@ mt_status nodes_load(struct head *h, const Manta__Store__NodeRecord *r)
         nodes_free(n);
         return st;
     }
+    for (size_t i = 0; i < r->n_void_leases; i++)
+        MT_TRY(mt_vec_push(&n->voids, r->void_leases[i]));
     if (r->node >= h->next_node)
         h->next_node = r->node + 1;
     if (r->dead)

@@ -59,6 +59,9 @@ void records_put_node(struct head *h, const struct node *n)
     record.address = n->address;
     record.data_address = n->data_address;
     record.reason = (char *)n->reason;
+    record.labels = (char *)(uintptr_t)n->place.labels;
+    record.n_void_leases = n->voids.count;
+    record.void_leases = n->voids.data;
     record.n_total = n->place.resource_count;
     record.total = total;
     number_key(n->place.id, key);
@@ -84,6 +87,7 @@ void records_put_name(struct head *h, const struct name *n)
     record.owner = n->holder.owner;
     record.owner_node = n->holder.owner_node;
     record.type = (char *)n->holder.type;
+    record.detached = n->holder.is_detached;
     change(h, HEAD_TABLE_NAMES, n->key, strlen(n->key), &record.base);
 }
 

@@ -75,6 +75,8 @@ static const char *advice(int32_t code)
         return "another head uses this state folder: stop it, or choose another --state";
     case MT_EAUTH:
         return "the file can't be written: it and its folder must belong to this user";
+    case MT_ENOMEM:
+        return "there is not enough memory; what the head has acknowledged is kept";
     default:
         return "the disk failed: look at the system's log; what the head has acknowledged is kept";
     }

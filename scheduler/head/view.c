@@ -24,6 +24,7 @@ void view_node(struct head *h, const struct node *n, Manta__V1__Node *out)
     out->address = n->address;
     out->data_address = n->data_address;
     out->reason = (char *)n->reason;
+    out->labels = (char *)(uintptr_t)n->place.labels;
     if (!items || !out->total) {
         free(items);
         head_broken(h, mt_error(MT_ENOMEM, 0, "describe a node"));

@@ -52,6 +52,7 @@ static struct want read_want(struct head *h, struct node *n, const Manta__V1__Wa
     w.request.policy = from->policy <= POLICY_NODE_SOFT ? (enum policy_kind)from->policy : POLICY_HYBRID;
     w.request.node = from->node;
     w.request.prefer = n->place.id;
+    snprintf(w.request.labels, sizeof w.request.labels, "%s", from->labels);
     if (old && old->version == from->version) {
         w.placed = old->placed;
         w.placed_ms = old->placed_ms;

@@ -4,12 +4,14 @@
  */
 #include "scheduler/policy/policy.h"
 
+#include "core/base/labels.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { AMOUNT_TEXT_SIZE = 32 };
+enum { AMOUNT_TEXT_SIZE = 32, LABELED_MAX = 4 /* nodes whose labels are told */ };
 
 struct text {
     char  *out;
@@ -57,9 +59,25 @@ static int64_t total_of(const struct policy_node *node, uint32_t kind)
     return 0;
 }
 
-static bool counts(const struct policy_node *node, const struct policy_request *request)
+static bool is_asked(const struct policy_node *node, const struct policy_request *request)
 {
     return node->state != POLICY_DEAD && (request->policy != POLICY_NODE || node->id == request->node);
+}
+
+static bool counts(const struct policy_node *node, const struct policy_request *request)
+{
+    return is_asked(node, request) && (!request->labels[0] || mt_selector_match(request->labels, node->labels));
+}
+
+/* Says of the first nodes what labels they have instead. */
+static void explain_labels(struct text *t, const struct policy_node *const *nodes, uint32_t node_count,
+                           const struct policy_request *request)
+{
+    uint32_t said = 0;
+    add(t, "wants a node with the labels \"%s\"; ", request->labels);
+    for (uint32_t i = 0; i < node_count && said < LABELED_MAX; i++)
+        if (is_asked(nodes[i], request))
+            add(t, "%snode %u has \"%s\"", said++ ? ", " : "", nodes[i]->id, nodes[i]->labels);
 }
 
 /* Says of each resource that exceeds every node what the largest has. Returns how many there are. */
@@ -92,10 +110,16 @@ void policy_explain(const struct policy_node *const *nodes, uint32_t node_count,
                     const char *const *names, char *out_text, size_t size)
 {
     struct text t = {out_text, size, 0};
-    uint32_t    usable = 0;
-    for (uint32_t i = 0; i < node_count; i++)
+    uint32_t    usable = 0, asked = 0;
+    for (uint32_t i = 0; i < node_count; i++) {
         usable += counts(nodes[i], request);
+        asked += is_asked(nodes[i], request);
+    }
     out_text[0] = '\0';
+    if (usable == 0 && asked > 0) {
+        explain_labels(&t, nodes, node_count, request);
+        return;
+    }
     if (usable == 0 && request->policy == POLICY_NODE) {
         add(&t, "asks for node %u, which is not in the cluster or is dead", request->node);
         return;

@@ -10,7 +10,9 @@
  */
 #include "scheduler/policy/policy.h"
 
-enum { USE_FULL = 1000000, RANK_NONE = INT64_MAX };
+#include "core/base/labels.h"
+
+enum { USE_FULL = 1000000, RANK_NONE = INT64_MAX, RANK_STEP = 1000 /* more than any rank by use */ };
 
 static const struct policy_resource *find(const struct policy_node *node, uint32_t kind);
 static int64_t rank_of(const struct policy_node *node, const struct policy_request *request);
@@ -23,8 +25,16 @@ static const struct policy_resource *find(const struct policy_node *node, uint32
     return NULL;
 }
 
+/* The alternative of the selector that the node satisfies, from 1; 0: none. */
+static unsigned alternative(const struct policy_node *node, const struct policy_request *request)
+{
+    return request->labels[0] ? mt_selector_match(request->labels, node->labels) : 1;
+}
+
 bool policy_fits_total(const struct policy_node *node, const struct policy_request *request)
 {
+    if (!alternative(node, request))
+        return false;
     for (uint32_t i = 0; i < request->amount_count; i++) {
         const struct policy_resource *has = find(node, request->amounts[i].kind);
         if (request->amounts[i].amount > (has ? has->total : 0))
@@ -80,20 +90,21 @@ static int64_t use_of(const struct policy_node *node)
  * so that nearly equal nodes count as equal and the asking node, or chance, decides. */
 static int64_t rank_of(const struct policy_node *node, const struct policy_request *request)
 {
-    if (node->state != POLICY_ALIVE || !policy_fits_free(node, request))
+    unsigned which = alternative(node, request);
+    if (node->state != POLICY_ALIVE || !which || !policy_fits_free(node, request))
         return RANK_NONE;
     int64_t use = use_of(node);
     int64_t rank = use / (USE_FULL / 100);
     if (request->policy != POLICY_SPREAD && use < POLICY_PACK_UNTIL)
         rank = -rank - 1;
-    return rank * 2 + (request->policy != POLICY_SPREAD && node->id == request->prefer ? 0 : 1);
+    return which * RANK_STEP + rank * 2 + (request->policy != POLICY_SPREAD && node->id == request->prefer ? 0 : 1);
 }
 
 static uint32_t place_on(struct policy_node *node, const struct policy_request *request, uint32_t wanted,
                          uint32_t *out_nodes)
 {
     uint32_t placed = 0;
-    while (placed < wanted && node->state == POLICY_ALIVE && policy_fits_free(node, request)) {
+    while (placed < wanted && node->state == POLICY_ALIVE && alternative(node, request) && policy_fits_free(node, request)) {
         policy_take(node, request);
         out_nodes[placed++] = node->id;
     }

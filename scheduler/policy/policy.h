@@ -8,6 +8,7 @@
 #ifndef POLICY_POLICY_H
 #define POLICY_POLICY_H
 
+#include "core/base/limits.h"
 #include "core/base/rng.h"
 
 #include <stdbool.h>
@@ -32,6 +33,7 @@ struct policy_node {
     enum policy_state      state;
     uint32_t               resource_count;
     struct policy_resource resources[POLICY_RESOURCES_MAX];
+    char                   labels[MT_LABELS_BYTES_MAX]; /* core/base/labels.h */
     int64_t                rank;     /* scratch of policy_place */
     uint64_t               tie;      /* scratch of policy_place */
 };
@@ -47,9 +49,11 @@ struct policy_request {
     uint32_t             prefer; /* first among equals: the node that asks; 0: none */
     uint32_t             amount_count;
     struct policy_amount amounts[POLICY_RESOURCES_MAX];
+    char                 labels[MT_LABELS_BYTES_MAX]; /* selector: a node must satisfy one of its alternatives, and of those
+                                                         that have room the earlier ones come first. "": any */
 };
 
-/* Whether one lease fits into what the node has in all, or has free. */
+/* Whether one lease fits into what the node has in all (its labels included), or has free. */
 bool policy_fits_total(const struct policy_node *node, const struct policy_request *request);
 bool policy_fits_free(const struct policy_node *node, const struct policy_request *request);
 

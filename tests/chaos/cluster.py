@@ -32,10 +32,16 @@ def processes():
 
 
 def pss_kib(pid):
-    for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1])
-    return 0
+    """KiB of each kind of memory: what is private, each sort of memfd, all files (which others share more or less)."""
+    found, kind = collections.Counter(), ""
+    for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        first = line.split(maxsplit=1)[0]
+        if not first.endswith(":"):
+            name = (line.split(maxsplit=5) + [""])[5]
+            kind = name.split(":")[1].split()[0] if name.startswith("/memfd:") else "files" if name[:1] == "/" else "private"
+        elif first == "Pss:":
+            found[kind] += int(line.split()[1])
+    return found
 
 
 class Cluster:

@@ -9,6 +9,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,10 +21,6 @@
 #include <unistd.h>
 
 #define EXPORTED __attribute__((visibility("default")))
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *old, size_t size);
 
 static char        chosen[32];
 static long        every;
@@ -68,6 +65,18 @@ EXPORTED pid_t fork(void)
     return real();
 }
 
+EXPORTED int posix_spawn(pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *actions,
+                         const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
+{
+    static int (*real)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const[],
+                       char *const[]);
+    if (fails("posix_spawn"))
+        return EAGAIN;
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "posix_spawn");
+    return real(pid, path, actions, attributes, argv, envp);
+}
+
 EXPORTED ssize_t write(int fd, const void *bytes, size_t size)
 {
     if (fd > 2 && fails("write"))
@@ -84,15 +93,30 @@ EXPORTED int fdatasync(int fd)
     return fails("fsync") ? (errno = EIO, -1) : (int)syscall(SYS_fdatasync, fd);
 }
 
+/* The daemons bring a malloc of their own: whichever comes next. */
+static void *next_of(const char *name)
+{
+    return dlsym(RTLD_NEXT, name);
+}
+
 EXPORTED void *malloc(size_t size)
 {
-    return fails("malloc") ? (errno = ENOMEM, NULL) : __libc_malloc(size);
+    static void *(*real)(size_t);
+    if (!real)
+        *(void **)&real = next_of("malloc");
+    return fails("malloc") ? (errno = ENOMEM, NULL) : real(size);
 }
 EXPORTED void *calloc(size_t count, size_t size)
 {
-    return fails("malloc") ? (errno = ENOMEM, NULL) : __libc_calloc(count, size);
+    static void *(*real)(size_t, size_t);
+    if (!real)
+        *(void **)&real = next_of("calloc");
+    return fails("malloc") ? (errno = ENOMEM, NULL) : real(count, size);
 }
 EXPORTED void *realloc(void *old, size_t size)
 {
-    return fails("malloc") ? (errno = ENOMEM, NULL) : __libc_realloc(old, size);
+    static void *(*real)(void *, size_t);
+    if (!real)
+        *(void **)&real = next_of("realloc");
+    return fails("malloc") ? (errno = ENOMEM, NULL) : real(old, size);
 }

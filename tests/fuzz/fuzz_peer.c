@@ -5,6 +5,7 @@
  * The input is a program of steps: frames with records whose fields are small numbers, and raw bytes.
  */
 #include "objectstore/os_pull.h"
+#include "objectstore/os_sum.h"
 #include "raylet/core.h"
 
 #include <stdlib.h>
@@ -141,6 +142,7 @@ static size_t feed(struct input *in, void *at, size_t room)
 
 static void fuzz_puller(struct input *in)
 {
+    static const uint8_t zeros[256 * 16];
     struct lane_ref ref = {.size = 1 + take(in, 1) * 16, .node = 2, .segment = 1};
     struct os_pull  pull;
     uint8_t        *data = malloc(ref.size); /* no byte more: the sanitizer says when it is too little */
@@ -153,6 +155,7 @@ static void fuzz_puller(struct input *in)
         size_t                 room;
         if (os_pull_request(&pull, &ask) && take(in, 1) % 2) { /* an honest reply now and then, so that bodies follow */
             struct os_wire_reply reply = {.magic = ask.magic, .serial = ask.serial, .offset = ask.offset, .size = ask.size};
+            reply.sum = os_sum(zeros, ask.size); /* right for a body of zeros */
             os_pull_room(&pull, &at, &room);
             if (room == sizeof reply) {
                 memcpy(at, &reply, sizeof reply);

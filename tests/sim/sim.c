@@ -8,8 +8,10 @@
 #include "tests/sim/sim.h"
 
 #include "core/base/log.h"
+#include "tests/sim/sim_io.h"
 #include "tests/sim/sim_job.h"
 #include "tests/sim/sim_net.h"
+#include "tests/sim/sim_object.h"
 #include "tests/sim/sim_oracle.h"
 
 #include <stdarg.h>
@@ -99,6 +101,7 @@ void sim_mem_unref(struct sim *s, struct sim_mem *m)
     if (!m || --m->refs > 0)
         return;
     mt_map_remove(&s->parks, mt_map_key((uintptr_t)m->base));
+    mt_map_remove(&s->mapped, mt_map_key((uintptr_t)m->base));
     munmap(m->base, m->size);
     s->mem_count--;
     free(m);
@@ -149,8 +152,8 @@ struct sim_event *sim_after(struct sim *s, uint64_t delay, const char *name, voi
 static void event_free(struct sim *s, struct sim_event *e)
 {
     free(e->bytes);
-    sim_mem_unref(s, e->mem[0]);
-    sim_mem_unref(s, e->mem[1]);
+    for (int i = 0; i < 3; i++)
+        sim_mem_unref(s, e->mem[i]);
     free(e);
 }
 
@@ -191,6 +194,11 @@ static void run(struct sim *s)
 }
 
 static struct sim *running; /* for the assert hook, which has no place for a context */
+
+struct sim *sim_running(void)
+{
+    return running;
+}
 
 static void log_nowhere(enum mt_log_level level, const char *line, size_t size)
 {
@@ -234,7 +242,16 @@ void sim_fini(struct sim *s)
         sim_jobs_free(s);
         sim_net_free(s);
     }
+    if (was_whole) {
+        sim_wires_free(s);
+        sim_disks_free(s);
+    }
+    sim_values_free(s);
     sim_oracle_free(s);
+    mt_map_fini(&s->memories);
+    mt_map_fini(&s->died_at);
+    mt_map_fini(&s->died_on);
+    mt_map_fini(&s->mapped);
     mt_heap_fini(&s->events);
     mt_map_fini(&s->fds);
     mt_map_fini(&s->procs);

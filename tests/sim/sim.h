@@ -11,6 +11,8 @@
  *   sim_net.c     streams between raylets and to the head: delay, cuts, resets
  *   sim_head.c    the head's shell and its simulated disk
  *   sim_job.c     submitted jobs: their clients, drivers and logs
+ *   sim_object.c  values in shared memory: put, get, pin, free; sim_value.c what is known of them; sim_hold.c who keeps them
+ *   sim_store.c   the store's part of a raylet's shell; sim_io.c, sim_memory.c, sim_disk.c, sim_wire.c what stands behind it
  *   sim_fault.c   the faults of a seed
  *
  * Everything random comes from the seed, nothing from addresses, so one seed is one run.
@@ -40,14 +42,16 @@ enum {
     SIM_TEXT = 512,
 };
 
+struct io_loop;
 struct sim;
+struct sim_reading;
 struct sim_node;
 struct sim_proc;
 
 /* ---- counters: proof that each path was taken ------------------------------------------------------------------- */
 #define SIM_COUNTERS(X) \
     /* faults */ \
-    X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_asked_driver) X(kill_zygote) \
+    X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_asked_driver) X(kill_lender) X(kill_zygote) \
     X(kill_raylet) X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) \
     X(pause_head) X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(long_absence) X(fork_failed) \
     X(lane_failed) X(fault_total) \
@@ -60,11 +64,16 @@ struct sim_proc;
     X(stream_again) \
     /* raylets */ \
     X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted) \
-    X(remote_lease) X(remote_run) X(remote_call) X(program_fetched) X(env_fetched) X(env_run) X(frame_replayed) \
+    X(remote_lease) X(remote_run) X(remote_call) X(program_fetched) X(env_fetched) X(env_run) X(frame_replayed) X(message_lost) \
     /* head */ \
     X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch) \
     X(head_noticed_pause) X(name_outcome_repeated) X(job_accepted) X(job_attempt) X(job_succeeded) X(job_failed) \
-    X(job_stopped) X(job_submit_repeated) X(job_fenced)
+    X(job_stopped) X(job_submit_repeated) X(job_fenced) \
+    /* objects */ \
+    X(segment_failed) X(disk_slow) X(disk_failed) X(disk_full) X(value_put) X(value_pinned) X(value_freed) \
+    X(value_freed_here) X(value_freed_pinned) X(value_pulled) X(value_lost) X(value_away) X(value_kept) X(value_kept_read) \
+    X(value_argument) X(value_returned) X(value_lent) X(owner_died) X(pin_lost) X(space_back) X(segment_back) \
+    X(room_refused) X(pull_begun) X(pull_served) X(pull_refused) X(pull_cut) X(pull_broken) X(spilled) X(restored)
 
 struct sim_counters {
 #define X(name) uint64_t name;
@@ -82,7 +91,7 @@ struct sim_event {
     uint8_t     *bytes; /* owned */
     size_t       size;
     int          fd;
-    struct sim_mem *mem[2]; /* a count each */
+    struct sim_mem *mem[3]; /* a count each */
 };
 
 /* ---- shared memory ------------------------------------------------------------------------------------------------ */
@@ -103,6 +112,7 @@ struct sim_config {
     uint64_t limit;        /* by then all work must be done */
     uint32_t drivers_at_a_time;
     uint32_t ops;          /* per driver */
+    bool     is_short;     /* the stores are small: values go to disk */
 };
 
 struct sim {
@@ -119,6 +129,15 @@ struct sim {
     mt_map              procs; /* serial -> sim_proc */
     mt_map              parks; /* address of a park page -> sim_mem */
     uint64_t            mem_count;
+    struct io_loop     *acting; /* whose store acts; NULL: none */
+    mt_map              memories; /* descriptor of a segment -> sim_mem */
+    mt_map              mapped; /* address of a segment -> sim_mem */
+    mt_map              files;  /* descriptor -> spill file */
+    mt_map              wires;  /* number -> connection of two data sockets */
+    mt_map              values; /* id -> sim_value */
+    MT_VEC(struct sim_reading *) pinned;
+    mt_map              died_at, died_on; /* number of a process -> when, and serial of its raylet */
+    uint64_t            disk_full_until;
     struct sim_node    *nodes[SIM_NODES_MAX];
     int                 node_count;
     struct sim_net     *net;
@@ -142,6 +161,7 @@ struct sim {
 bool sim_run(struct sim *s, const struct sim_config *config);
 void sim_fini(struct sim *s);
 
+struct sim *sim_running(void); /* for what has no place for a context */
 /* An event `delay` from now; valid until it fires or the next call. */
 struct sim_event *sim_after(struct sim *s, uint64_t delay, const char *name, void (*fire)(struct sim *, struct sim_event *),
                             uint64_t target);
@@ -203,7 +223,7 @@ uint64_t         sim_zygote_start(struct sim *s, struct sim_node *n, uint64_t co
 void sim_proc_socket(struct sim *s, uint64_t serial, const struct lane_record *record, const void *payload,
                      struct sim_mem *const mem[2], uint64_t fork_conn);
 void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *record, const void *payload,
-                      struct sim_mem *lane, struct sim_mem *park, struct sim_mem *switch_park);
+                      struct sim_mem *const mem[3], struct sim_mem *switch_park); /* control lane, park page, pin table */
 void sim_proc_socket_closed(struct sim *s, uint64_t serial); /* the raylet closed its end */
 void sim_proc_kill(struct sim *s, struct sim_proc *p, int signal);
 void sim_proc_wake(struct sim *s, uint64_t serial);

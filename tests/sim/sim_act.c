@@ -4,7 +4,8 @@
  *
  * Owns: nothing of its own. Thread: one.
  */
-#include "tests/sim/sim_node.h"
+#include "tests/sim/sim_proc.h"
+#include "tests/sim/sim_store.h"
 
 #include <errno.h>
 
@@ -33,6 +34,16 @@ static void socket_down(struct sim *s, struct sim_event *e)
     memcpy(&record, e->bytes, sizeof record);
     e->mem[0] = e->mem[1] = NULL;
     sim_proc_socket(s, e->target, &record, e->bytes + LANE_RECORD_SIZE, mem, e->arg);
+}
+
+static struct sim_event *send_down(struct sim *s, struct sim_conn *c, const struct rlt_action *a, const char *name,
+                                   void (*fire)(struct sim *, struct sim_event *));
+
+void sim_node_send(struct sim *s, struct sim_node *n, const struct rlt_action *a, struct sim_mem *const mem[2])
+{
+    struct sim_event *e = send_down(s, sim_conn_of(n, a->conn), a, "segment", socket_down);
+    for (int i = 0; i < 2; i++)
+        e->mem[i] = mem[i] ? sim_mem_ref(mem[i]) : NULL;
 }
 
 /* A message on the socket; now and then one is so late that later records on the ring overtake it. */
@@ -86,7 +97,7 @@ static void welcome_down(struct sim *s, struct sim_event *e)
     struct lane_record record;
     struct sim_node   *n = sim_node_of(s, e->arg);
     memcpy(&record, e->bytes, sizeof record);
-    sim_proc_welcome(s, e->target, &record, e->bytes + LANE_RECORD_SIZE, e->mem[0], e->mem[1], n ? n->switch_park : NULL);
+    sim_proc_welcome(s, e->target, &record, e->bytes + LANE_RECORD_SIZE, e->mem, n ? n->switch_park : NULL);
 }
 
 static void act_welcome(struct sim *s, struct sim_node *n, const struct rlt_action *a)
@@ -99,6 +110,8 @@ static void act_welcome(struct sim *s, struct sim_node *n, const struct rlt_acti
         c->lane = sim_mem_new(s, LANE_BYTES);
         c->park = sim_mem_new(s, sizeof(struct lane_park));
         c->park->owner = c->proc;
+        c->pins = sim_mem_new(s, OS_PINS_BYTES);
+        sim_store_welcome(n, c, a->number, &w);
         if (mt_map_put_ptr(&s->parks, mt_map_key((uintptr_t)c->park->base), c->park).code ||
             sw_process_add(n->sw, a->conn, c->lane->base, park_of(c)).code)
             abort();
@@ -107,6 +120,7 @@ static void act_welcome(struct sim *s, struct sim_node *n, const struct rlt_acti
     e->arg = n->serial;
     e->mem[0] = c->lane ? sim_mem_ref(c->lane) : NULL;
     e->mem[1] = c->park ? sim_mem_ref(c->park) : NULL;
+    e->mem[2] = c->pins ? sim_mem_ref(c->pins) : NULL;
 }
 
 static void hang_up(struct sim *s, struct sim_event *e)
@@ -122,10 +136,14 @@ static void act_close(struct sim *s, struct sim_node *n, const struct rlt_action
         return;
     if (at <= c->down_at)
         at = c->down_at + 1;
+    if (sim_proc_of(s, c->proc))
+        sim_objects_disowned(sim_proc_of(s, c->proc));
     if (c->proc)
         sim_after(s, at - s->now, "hang up", hang_up, c->proc);
+    sim_store_goodbye(n, a->conn);
     sim_mem_unref(s, c->lane);
     sim_mem_unref(s, c->park);
+    sim_mem_unref(s, c->pins);
     mt_map_remove(&n->conns, mt_map_key(a->conn));
     free(c);
 }
@@ -321,6 +339,7 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_LANE_NEW: act_lane_new(s, n, a); break;
     case RLT_A_LANE_RECALL: act_lane_recall(s, n, a); break;
     case RLT_A_LANE_FREE: act_lane_free(s, n, a); break;
+    case RLT_A_CROWD: shm_store32(&((struct lane_park *)(void *)n->switch_park->base)->crowd, a->flags); break;
     case RLT_A_REGION_NEW:
         if (mt_map_put_num(&n->regions, mt_map_key(a->number), 1).code)
             abort();
@@ -338,7 +357,7 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_OBJECT_DEAD:
     case RLT_A_OWNER_GONE:
     case RLT_A_OWNERS_GONE:
-    case RLT_A_JOB_OVER: break; /* the object store is not simulated */
+    case RLT_A_JOB_OVER: sim_store_told(n, a); break;
     case RLT_A_PROGRAM_DROP:
         free(mt_map_ptr(&n->programs, mt_map_key(a->job)));
         mt_map_remove(&n->programs, mt_map_key(a->job));

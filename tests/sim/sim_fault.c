@@ -4,6 +4,7 @@
  *
  * Owns: nothing. Thread: one.
  */
+#include "tests/sim/sim_io.h"
 #include "tests/sim/sim_net.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_proc.h"
@@ -65,6 +66,21 @@ static bool kill_asked_driver(struct sim *s)
     s->counters.fault_total++;
     sim_proc_kill(s, p, SIGKILL);
     return true;
+}
+
+/* A worker that others borrow from, and wait for. */
+static bool kill_lender(struct sim *s)
+{
+    MT_MAP_EACH(&s->procs, entry) {
+        struct sim_proc *p = entry->value.ptr;
+        if (p->role != CTL_WORKER || !p->run.is_active || p->run.phase != SIM_RUN_WAIT || p->run.run.record.aux != SIM_FN_LEND)
+            continue;
+        s->counters.kill_lender++;
+        s->counters.fault_total++;
+        sim_proc_kill(s, p, SIGKILL);
+        return true;
+    }
+    return false;
 }
 
 /* It will die in the middle of one of its next turns. */
@@ -173,7 +189,10 @@ static void cut_path(struct sim *s)
 
 static void net_fault(struct sim *s)
 {
-    switch (sim_random(s, 4)) {
+    switch (sim_random(s, 5)) {
+    case 2:
+        s->counters.fault_total += sim_wire_break_one(s);
+        break;
     case 0:
         if (sim_net_reset_one(s)) {
             s->counters.reset_stream++;
@@ -187,6 +206,13 @@ static void net_fault(struct sim *s)
         break;
     default: cut_path(s); break;
     }
+}
+
+/* The disks have no room for a while. */
+static void fill_disks(struct sim *s)
+{
+    s->disk_full_until = s->now + sim_between(s, 20 * SIM_MS, 2 * SIM_S);
+    s->counters.fault_total++;
 }
 
 /* Whoever is down comes back. */
@@ -204,6 +230,7 @@ static void revive(struct sim *s)
 static void heal(struct sim *s)
 {
     s->is_healed = true;
+    s->disk_full_until = 0;
     sim_note(s, "healed", 0, 0);
     MT_MAP_EACH(&s->procs, entry)
         ((struct sim_proc *)entry->value.ptr)->crash_in = 0;
@@ -224,7 +251,9 @@ static void next_fault(struct sim *s, struct sim_event *e)
         return;
     }
     revive(s);
-    if (sim_chance(s, 300000) && kill_asked_driver(s)) {
+    if (s->config.is_short && sim_chance(s, 50000))
+        fill_disks(s);
+    if ((sim_chance(s, 300000) && kill_asked_driver(s)) || (sim_chance(s, 100000) && kill_lender(s))) {
         sim_after(s, sim_between(s, SIM_MS, 2 * SIM_FAULT_MEAN_MS * SIM_MS), "fault", next_fault, 0);
         return;
     }

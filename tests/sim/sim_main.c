@@ -19,7 +19,7 @@
 int mt_plant;
 #endif
 
-enum { SIM_PATH_LEAST = 10, SIM_EVENTS_LEAST = 10000, SIM_FAULTS_LEAST = 50 };
+enum { SIM_PATH_LEAST = 10, SIM_EVENTS_LEAST = 10000, SIM_FAULTS_LEAST = 50, SIM_SHORT_EACH = 4 };
 
 struct options {
     uint64_t first, last;
@@ -128,7 +128,8 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
     for (int run = 0; run < (o->once || o->trace ? 1 : 2); run++) {
         struct sim_config config = {.seed = seed, .nodes = o->nodes, .has_head = o->has_head, .trace = o->trace,
                                     .faults_until = (uint64_t)o->seconds * SIM_S,
-                                    .limit = (uint64_t)(o->seconds + 90) * SIM_S, .drivers_at_a_time = 2, .ops = 60};
+                                    .limit = (uint64_t)(o->seconds + 90) * SIM_S, .drivers_at_a_time = 2, .ops = 60,
+                                    .is_short = seed % SIM_SHORT_EACH == 0};
         bool ok = sim_run(&s, &config);
         if (!ok)
             printf("seed %llu, event %llu, %.6f s: %s\n", (unsigned long long)seed, (unsigned long long)s.event_count,

@@ -54,6 +54,16 @@ static uint64_t delay_between(struct sim *s, int from, int to)
     return delay;
 }
 
+uint64_t sim_net_delay(struct sim *s, int from, int to)
+{
+    return delay_between(s, from, to);
+}
+
+uint64_t sim_net_cut_until(const struct sim *s, int from, int to)
+{
+    return s->net->cut_until[from][to];
+}
+
 static bool is_cut(const struct sim *s, int from, int to)
 {
     return s->net->cut_until[from][to] > s->now;
@@ -163,8 +173,10 @@ static void message_arrives(struct sim *s, struct sim_event *e)
 {
     struct sim_stream *st = stream_of(s, e->target);
     int                to = (int)e->arg;
-    if (!st || st->is_reset)
+    if (!st || st->is_reset) {
+        s->counters.message_lost++; /* the stream has ended with it under way */
         return;
+    }
     struct sim_end *end = &st->ends[to];
     int             from = st->ends[!to].place;
     if (!end->is_open || !is_alive(s, end))

@@ -39,6 +39,9 @@ struct sim_net {
 
 /* Cuts the path in that direction for a while. */
 void sim_net_cut(struct sim *s, int from, int to, uint64_t for_ns);
+/* How long something sent now is under way; until when that direction is cut. Without a network: nothing, never. */
+uint64_t sim_net_delay(struct sim *s, int from, int to);
+uint64_t sim_net_cut_until(const struct sim *s, int from, int to);
 void sim_net_slow(struct sim *s, int place, uint64_t for_ns);
 /* Ends a random stream; what is under way is lost. False: there is none. */
 bool sim_net_reset_one(struct sim *s);

@@ -8,6 +8,7 @@
 #include "tests/sim/sim_node.h"
 
 #include "tests/sim/sim_oracle.h"
+#include "tests/sim/sim_store.h"
 
 enum { SIM_SWITCH_ROUNDS = 64 };
 
@@ -108,6 +109,8 @@ static void step_one(struct sim *s, struct sim_node *n, struct sim_pending *p)
     p->e.text = p->text;
     p->e.name = p->name;
     sim_note(s, "raylet", (uint64_t)p->e.kind | (uint64_t)n->index << 32, p->e.conn);
+    if (sim_store_record(n, &p->e))
+        return;
     Manta__V1__HeadToNode *head = NULL;
     Manta__V1__Frame      *frame = NULL;
     if (p->e.kind == RLT_EV_HEAD)
@@ -116,6 +119,8 @@ static void step_one(struct sim *s, struct sim_node *n, struct sim_pending *p)
         p->e.frame = frame = manta__v1__frame__unpack(NULL, p->e.size, p->bytes);
     rlt_actions_reset(&n->actions);
     rlt_step(n->core, &p->e, &n->actions);
+    if (p->e.kind == RLT_EV_HEAD)
+        sim_store_registered(n); /* it may have been the head's welcome */
     for (size_t i = 0; i < n->actions.count && n->serial == serial; i++) {
         if (n->crash_in && --n->crash_in == 0) {
             sim_node_crash(s, n);
@@ -348,6 +353,7 @@ void sim_node_start(struct sim *s, struct sim_node *n)
     config.total[0] = resource("CPU", 2000 + 1000 * (n->index % 3));
     config.total[1] = resource("memory", INT64_C(8) << 30);
     snprintf(config.node_name, sizeof config.node_name, "node%d", n->index);
+    snprintf(config.labels, sizeof config.labels, "zone=z%d", n->index);
     snprintf(config.address, sizeof config.address, "10.0.0.%d:7000", n->index);
     snprintf(config.data_address, sizeof config.data_address, "10.0.0.%d:7001", n->index);
     snprintf(config.head_address, sizeof config.head_address, "10.0.0.100:7000");
@@ -367,6 +373,7 @@ void sim_node_start(struct sim *s, struct sim_node *n)
     n->switch_is_due = false;
     s->counters.raylet_restarted += n->starts > 1;
     sim_note(s, "raylet starts", (uint64_t)n->index, n->serial);
+    sim_store_start(s, n);
     sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_TICK, .fd = -1});
     sim_node_switch_wake(s, n);
     if (s->config.has_head)
@@ -379,6 +386,7 @@ static void tables_free(struct sim *s, struct sim_node *n)
         struct sim_conn *c = entry->value.ptr;
         sim_mem_unref(s, c->lane);
         sim_mem_unref(s, c->park);
+        sim_mem_unref(s, c->pins);
         free(c);
     }
     MT_MAP_EACH(&n->lanes, entry)
@@ -399,6 +407,7 @@ static void node_end(struct sim *s, struct sim_node *n)
 {
     uint64_t serial = n->serial;
     sim_procs_of_node_die(s, n);
+    sim_store_stop(n);
     n->serial = 0;
     if (s->config.has_head)
         sim_net_node_down(s, n, serial);
@@ -462,6 +471,7 @@ void sim_node_check_empty(struct sim *s, struct sim_node *n)
     SIM_REQUIRE(s, n->conns.count == 0 && n->lanes.count == 0 && n->regions.count == 0,
                 "I6: node %d: the shell keeps %u sockets, %u lanes, %u regions", n->index, n->conns.count, n->lanes.count,
                 n->regions.count);
+    sim_store_check_empty(s, n);
     MT_MAP_EACH(&s->fds, entry)
         SIM_REQUIRE(s, entry->value.num != n->serial, "I6: node %d keeps a descriptor", n->index);
 }

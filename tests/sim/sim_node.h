@@ -15,6 +15,7 @@ struct sim_conn {
     uint64_t        proc;    /* serial of the process at the other end; 0: not forked yet */
     struct sim_mem *lane;    /* control lane; NULL before the welcome, and for a zygote */
     struct sim_mem *park;
+    struct sim_mem *pins;
     uint64_t        up_at, down_at; /* when the last message of each direction arrives: their order is kept */
     bool            is_child, is_watched, is_open;
 };
@@ -58,6 +59,9 @@ struct sim_node {
     mt_map              pidfds;  /* descriptor -> serial of the process */
     MT_VEC(struct sim_pending) pending;
     size_t              pending_done;
+    struct io_loop     *loop; /* of the object store's part of the shell ... */
+    struct sh          *sh;   /* ... which is this */
+    uint64_t            memory_bytes, back_total, taken_total; /* of the store, at the last look */
     struct rlt_stats    stats; /* after the last step: what changed is counted */
 };
 

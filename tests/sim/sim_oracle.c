@@ -7,6 +7,7 @@
 #include "tests/sim/sim_oracle.h"
 
 #include "tests/sim/sim_node.h"
+#include "tests/sim/sim_object.h"
 
 struct caller { /* one caller of one actor */
     uint64_t owner;
@@ -30,6 +31,7 @@ struct sim_actor {
 
 struct sim_oracle {
     mt_map   tasks;  /* id -> sim_task */
+    mt_map   open;   /* serial of an owner -> its tasks that have not ended */
     mt_map   actors; /* id -> sim_actor */
     mt_map   dead_nodes; /* node << 32 | epoch -> 1: the head has said so */
     mt_map   epochs; /* node << 32 | epoch -> serial of the raylet's incarnation */
@@ -55,6 +57,7 @@ void sim_oracle_free(struct sim *s)
         free(a);
     }
     mt_map_fini(&o->tasks);
+    mt_map_fini(&o->open);
     mt_map_fini(&o->actors);
     mt_map_fini(&o->epochs);
     mt_map_fini(&o->dead_nodes);
@@ -63,6 +66,16 @@ void sim_oracle_free(struct sim *s)
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t open_add(struct sim *s, uint64_t owner, int count)
+{
+    mt_map_entry *entry = mt_map_find(&s->oracle->open, mt_map_key(owner));
+    if (!entry && mt_map_put_num(&s->oracle->open, mt_map_key(owner), 0).code)
+        abort();
+    entry = mt_map_find(&s->oracle->open, mt_map_key(owner));
+    s->oracle->pending += (uint64_t)count;
+    return entry->value.num += (uint64_t)count;
+}
 
 struct sim_task *sim_oracle_accepted(struct sim *s, enum sim_kind kind, mt_id id, uint64_t owner, int32_t retries)
 {
@@ -75,7 +88,7 @@ struct sim_task *sim_oracle_accepted(struct sim *s, enum sim_kind kind, mt_id id
     if (mt_map_put_ptr(&s->oracle->tasks, id, t).code)
         abort();
     if (kind != SIM_CREATE) {
-        s->oracle->pending++;
+        open_add(s, owner, 1);
         s->counters.task_accepted++;
     } else {
         t->is_ended = true; /* nobody waits for a creation: its calls tell */
@@ -175,19 +188,21 @@ void sim_oracle_ended(struct sim *s, struct sim_task *t, int32_t code, bool has_
     t->must_not_run = code == MT_ECANCELLED && outcome == 0;
     t->code = code;
     t->value = value;
-    s->oracle->pending--;
+    open_add(s, t->owner, -1);
     count_end(s, t, code);
 }
 
 void sim_oracle_owner_died(struct sim *s, uint64_t serial)
 {
+    if (open_add(s, serial, 0) == 0)
+        return;
     MT_MAP_EACH(&s->oracle->tasks, entry) {
         struct sim_task *t = entry->value.ptr;
         if (t->owner != serial || t->is_ended)
             continue;
         t->is_ended = true;
         t->code = MT_EOWNER_DIED;
-        s->oracle->pending--;
+        open_add(s, serial, -1);
         s->counters.task_owner_gone++;
     }
 }
@@ -323,7 +338,7 @@ void sim_oracle_epoch_given(struct sim *s, uint32_t node, uint32_t epoch, uint64
 
 void sim_oracle_check(struct sim *s)
 {
-    (void)s; /* raylets and head check themselves after each of their steps */
+    sim_values_check(s); /* raylets and head check themselves after each of their steps */
 }
 
 const char *sim_oracle_pending(struct sim *s)

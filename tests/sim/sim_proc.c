@@ -13,7 +13,7 @@
 
 #include <signal.h>
 
-enum { SIM_TICK_NS = 1000 * 1000, SIM_SLEEP_NS = 500 * 1000 * 1000 };
+enum { SIM_TICK_NS = 1000 * 1000, SIM_BUSY_NS = 8 * SIM_TICK_NS, SIM_SLEEP_NS = 500 * 1000 * 1000 };
 
 static void turn_fired(struct sim *s, struct sim_event *e);
 static void greets(struct sim *s, struct sim_event *e);
@@ -109,6 +109,8 @@ static void proc_free(struct sim_proc *p)
 {
     struct sim *s = p->s;
     if (p->role != CTL_ZYGOTE && p->is_ready) {
+        sim_objects_gone(p);
+        sim_hold_gone(p);
         own_fini(&p->own);
         wrk_fini(&p->wrk);
     }
@@ -135,6 +137,9 @@ static void proc_die(struct sim_proc *p, int signal)
     struct sim_proc *zygote = sim_proc_of(s, p->zygote);
     sim_note(s, "process dies", p->serial, (uint64_t)signal);
     mt_map_remove(&s->procs, mt_map_key(p->serial));
+    if (mt_map_put_num(&s->died_at, mt_map_key(p->process), s->now).code ||
+        mt_map_put_num(&s->died_on, mt_map_key(p->process), sim_node_serial(p->n)).code)
+        abort();
     if (p->role == CTL_ZYGOTE)
         children_die(p);
     sim_oracle_owner_died(s, p->serial);
@@ -253,7 +258,7 @@ static void give_env(struct sim_proc *p)
 }
 
 void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *record, const void *payload,
-                      struct sim_mem *lane, struct sim_mem *park, struct sim_mem *switch_park)
+                      struct sim_mem *const mem[3], struct sim_mem *switch_park)
 {
     struct sim_proc   *p = sim_proc_of(s, serial);
     struct ctl_welcome w;
@@ -267,15 +272,16 @@ void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *
         turn_at(p, s->now + SIM_US);
         return;
     }
-    p->lane = sim_mem_ref(lane);
-    p->park = sim_mem_ref(park);
+    p->lane = sim_mem_ref(mem[0]);
+    p->park = sim_mem_ref(mem[1]);
     p->switch_park = switch_park ? sim_mem_ref(switch_park) : NULL;
-    struct lane_header *h = lane_header_of(lane->base);
-    lane_producer_init(&p->up, &h->forward, lane_forward_of(lane->base));
-    lane_consumer_init(&p->down, &h->back, lane_back_of(lane->base));
+    struct lane_header *h = lane_header_of(p->lane->base);
+    lane_producer_init(&p->up, &h->forward, lane_forward_of(p->lane->base));
+    lane_consumer_init(&p->down, &h->back, lane_back_of(p->lane->base));
     own_init(&p->own, p->process, w.node, w.epoch, w.job);
     p->own.now_ns = s->now;
     wrk_init(&p->wrk, w.epoch);
+    sim_objects_welcome(p, &w, mem[2]);
     if (p->role == CTL_DRIVER)
         give_env(p);
     turn_at(p, s->now + SIM_US);
@@ -298,15 +304,16 @@ static void replied(struct sim_proc *p, const struct lane_record *record, const 
                            record->length - LANE_RECORD_SIZE - sizeof reply);
 }
 
-static void control(struct sim_proc *p, const struct lane_record *record, const uint8_t *payload, struct sim_mem *lane,
-                    struct sim_mem *park)
+static void control(struct sim_proc *p, const struct lane_record *record, const uint8_t *payload, struct sim_mem *const mem[2])
 {
     struct sim *s = p->s;
-    void       *lane_at = lane ? lane->base : NULL;
-    struct lane_park *park_at = park ? (struct lane_park *)(void *)park->base : NULL;
+    void       *lane_at = mem[0] ? mem[0]->base : NULL;
+    struct lane_park *park_at = mem[1] ? (struct lane_park *)(void *)mem[1]->base : NULL;
     mt_status   st = mt_ok();
-    if (lane) {
-        struct sim_mapping mapping = {sim_mem_ref(lane), sim_mem_ref(park)};
+    if (sim_objects_control(p, record, payload, mem))
+        return;
+    if (mem[0]) {
+        struct sim_mapping mapping = {sim_mem_ref(mem[0]), sim_mem_ref(mem[1])};
         if (mt_vec_push(&p->mappings, mapping).code)
             abort();
     }
@@ -333,7 +340,7 @@ static void socket_drain(struct sim_proc *p)
 {
     for (size_t i = 0; i < p->inbox.count && !p->killed_in_turn; i++) {
         struct sim_message m = p->inbox.data[i];
-        control(p, &m.record, m.payload, m.mem[0], m.mem[1]);
+        control(p, &m.record, m.payload, m.mem);
         message_free(p->s, &m);
         memset(&p->inbox.data[i], 0, sizeof m);
         sim_proc_step(p);
@@ -354,7 +361,7 @@ static void down_drain(struct sim_proc *p)
         memcpy(copy, payload, record.length - LANE_RECORD_SIZE);
         socket_drain(p);
         lane_ring_consume(&p->down);
-        control(p, &record, (const uint8_t *)copy, NULL, NULL);
+        control(p, &record, (const uint8_t *)copy, (struct sim_mem *const[2]){NULL, NULL});
         sim_proc_step(p);
     }
     lane_ring_release(&p->down);
@@ -479,8 +486,8 @@ static void go_to_sleep(struct sim_proc *p)
     struct sim       *s = p->s;
     struct lane_park *park = (struct lane_park *)(void *)p->park->base;
     uint64_t          due = sim_work_due(p);
-    bool              is_busy = p->own.outstanding || p->script.items.count || p->script.streams.count;
-    uint64_t          tick = s->now + (is_busy ? SIM_TICK_NS : SIM_SLEEP_NS);
+    bool              is_busy = p->own.outstanding || p->run.is_waiting || p->script.items.count || p->script.streams.count;
+    uint64_t          tick = s->now + (is_busy ? sim_between(s, SIM_TICK_NS, SIM_BUSY_NS) : SIM_SLEEP_NS);
     if (sim_chance(s, 200000)) { /* polls for a while */
         shm_store32(&park->state, LANE_HUNGRY);
         turn_at(p, s->now + sim_between(s, SIM_US, 20 * SIM_US));
@@ -506,12 +513,15 @@ static void process_turn(struct sim_proc *p)
     if (!sim_proc_step(p) && s->now - p->ticked_at >= SIM_TICK_NS) {
         p->ticked_at = s->now;
         own_tick(&p->own, s->now);
+        sim_objects_tick(p);
     }
     if (!sim_proc_step(p)) {
         if (p->role == CTL_DRIVER)
             sim_driver_work(p);
         else
             sim_worker_work(p);
+        if (p->role == CTL_WORKER && !p->killed_in_turn)
+            sim_hold_work(p);
     }
     if (!sim_proc_step(p)) {
         own_flush(&p->own);
@@ -619,8 +629,8 @@ void sim_proc_dump(struct sim *s)
                    p->run.child_count);
         for (size_t i = 0; i < p->own.class_list.count; i++) {
             struct own_class *c = p->own.class_list.data[i];
-            printf("    class %u %s queue %u outstanding %u wanted %u lanes %u%s\n", c->wire.class_id, c->wire.name, c->queue.count,
-                   c->outstanding, c->wanted, c->lane_count, c->refused ? " refused" : "");
+            printf("    class %u %s queue %u outstanding %u wanted %u lanes %u\n", c->wire.class_id, c->wire.name, c->queue.count,
+                   c->outstanding, c->wanted, c->lane_count);
         }
         for (size_t i = 0; i < p->own.lanes.count; i++) {
             struct own_lane *l = p->own.lanes.data[i];

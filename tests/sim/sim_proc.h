@@ -6,6 +6,7 @@
 #define SIM_PROC_H
 
 #include "clients/lib/wrk.h"
+#include "tests/sim/sim_object.h"
 #include "tests/sim/sim_oracle.h"
 
 enum {
@@ -23,6 +24,8 @@ enum sim_function {
     SIM_FN_BORROW = 5, /* (l, ref): asks the ref's owner for the value */
     SIM_FN_CALLER = 6, /* (l, actor): calls the actor and waits for the answer */
     SIM_FN_STREAM = 7, /* (l): yields items */
+    SIM_FN_LARGE = 8, /* (l): f(x), as a value in the store */
+    SIM_FN_LEND = 9, /* (l): puts f(x), or has it made, and lends it to a task that borrows */
     SIM_FN_ACTOR = 100,
     SIM_FN_ADD = 101, /* method (l) */
 };
@@ -38,19 +41,44 @@ struct sim_mapping {
     struct sim_mem *lane, *park;
 };
 
+struct sim_item { /* what a driver or a running task waits for */
+    struct own_ref     *ref;
+    struct sim_task    *task; /* NULL: a borrowed or lent value */
+    struct sim_reading *read; /* of a value in the store; NULL: not begun */
+};
+
+enum sim_phase {
+    SIM_RUN_ARGUMENT = 0, /* reads a value that came by place */
+    SIM_RUN_COMPUTE = 1,
+    SIM_RUN_LEND = 2,     /* puts a value, to lend it */
+    SIM_RUN_WAIT = 3,     /* for its children */
+    SIM_RUN_YIELD = 4,
+    SIM_RUN_STORE = 5,    /* writes its result into the store */
+    SIM_RUN_REPORT = 6,   /* the outcome goes into the ring, when there is room */
+};
+
 /* The task that a worker runs. */
 struct sim_run {
     bool              is_active;
-    int               phase;
+    enum sim_phase    phase;
+    int32_t           code; /* why it fails */
     struct wrk_run    run;
     struct sim_task  *task;
     uint64_t          until; /* virtual time at which the present phase of computing ends */
     uint64_t          began;
     int64_t           x, y;
     struct own_wait   wait;
-    struct own_ref   *children[SIM_CHILDREN_MAX]; /* what it waits for */
-    struct sim_task  *child_tasks[SIM_CHILDREN_MAX];
+    bool              is_probed; /* it is in `wait` */
+    struct sim_item   children[SIM_CHILDREN_MAX]; /* what it waits for */
     int               child_count;
+    bool              is_waiting; /* as lib_wait.c has it: the CPU is given back meanwhile */
+    struct sim_reading *argument;
+    struct sim_writing writing;
+    struct sim_value *written;
+    struct own_ref   *lent;
+    struct lane_ref   place; /* of a result in the store */
+    bool              is_stored;
+    mt_id             kept; /* a borrowed ref that stays here; zero: none */
     struct own_actor *actor;
     uint64_t          yielded;
 };
@@ -62,9 +90,18 @@ struct sim_taking { /* a generator that a driver takes from */
     uint64_t           next;
 };
 
-struct sim_item { /* what a driver waits for */
-    struct own_ref  *ref;
-    struct sim_task *task;
+/* Values that a process holds: its own, results, and those that a worker goes on borrowing after the task that brought
+ * them. */
+struct sim_held {
+    struct own_ref     *ref;
+    int64_t             value;
+    struct sim_reading *read;    /* a look at it that is under way, or a view that is kept */
+    uint64_t            look_at; /* worker: it looks once more then, and lets go; UINT64_MAX: it did */
+};
+struct sim_hold {
+    MT_VEC(struct sim_held) held;
+    struct sim_writing put;
+    struct sim_value  *putting; /* NULL: nothing */
 };
 
 struct sim_handle {
@@ -89,6 +126,7 @@ struct sim_script { /* of a driver */
     uint64_t          find_at;
     mt_id             nodes_id;   /* of the request for the list of nodes */
     bool              has_looked; /* at that list */
+    uint64_t          settled_at; /* late: nothing of its job is in any store then; 0: it has not let go yet */
 };
 
 /* The environment of a driver: its key is drawn from the process number. */
@@ -114,6 +152,8 @@ struct sim_proc {
     struct lane_consumer down;
     struct own       own;
     struct wrk       wrk;
+    struct sim_objects objects;
+    struct sim_hold  hold;
     MT_VEC(struct sim_mapping) mappings;
     MT_VEC(struct sim_message) inbox;
     uint64_t         turn_at; /* of the turn that is due; 0: none */
@@ -132,12 +172,35 @@ bool sim_proc_step(struct sim_proc *p);
 /* It leaves in order. */
 void sim_proc_exit(struct sim_proc *p);
 
+/* ---- sim_run.c ---- */
+void sim_worker_work(struct sim_proc *p);
+uint64_t sim_run_due(const struct sim_proc *p);
+
+/* ---- sim_hold.c ---- */
+void sim_hold_add(struct sim_proc *p, struct own_ref *take_ref, int64_t value, struct sim_reading *take_read);
+void sim_hold_keep(struct sim_proc *p, struct own_ref *take_ref, int64_t value); /* a worker, a borrowed one */
+void sim_hold_op(struct sim_proc *p);
+struct own_ref *sim_hold_any(struct sim_proc *p); /* NULL: it holds none */
+void sim_hold_work(struct sim_proc *p);
+uint64_t sim_hold_due(const struct sim_proc *p);
+bool sim_hold_leave(struct sim_proc *p); /* lets all go. False: something is under way */
+void sim_hold_gone(struct sim_proc *p);
+
 /* ---- sim_work.c ---- */
+struct own_ref *sim_submit(struct sim_proc *p, int fn, const struct own_arg *args, int argc, struct own_actor *actor,
+                           int32_t retries, struct sim_task **out_task);
+struct own_ref *sim_submit_call(struct sim_proc *p, struct own_actor *actor, uint64_t order, int64_t x,
+                                struct sim_task **out_task);
+/* Whether the outcome is there, with the bytes of a value that is elsewhere. */
+bool sim_item_ready(struct sim_proc *p, struct sim_item *item);
+/* What it is; *out_code is not 0 where it failed. */
+int64_t sim_item_value(const struct sim_item *item, int32_t *out_code);
+/* The outcome, told to the oracle. */
+void sim_look_at(struct sim_proc *p, const struct sim_item *item);
 void sim_driver_work(struct sim_proc *p);
 void sim_driver_gone(struct sim_proc *p);
 /* The answer to a request that the driver itself made. */
 void sim_driver_replied(struct sim_proc *p, mt_id id, const struct ctl_reply *reply, const uint8_t *bytes, size_t size);
-void sim_worker_work(struct sim_proc *p);
 /* When there is something to do without being woken; UINT64_MAX: never. */
 uint64_t sim_work_due(const struct sim_proc *p);
 int64_t  sim_f(int64_t x);

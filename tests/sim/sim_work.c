@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sim_work.c - what drivers submit, and what functions and actors do.
+ * sim_work.c - what drivers submit.
  *
- * A driver makes one operation after the other: tasks, nested tasks, refs as values and as refs, actors, calls of its
- * own actors and through tasks, kills and drops; it looks at every outcome and tells the oracle. A worker computes for a
- * while of virtual time; what it returns is a function of its arguments, so a wrong value shows.
+ * A driver makes one operation after the other: tasks, nested tasks, refs as values and as refs, values in the store, actors,
+ * calls of its own actors and through tasks, kills and drops; it looks at every outcome and tells the oracle.
  *
  * Owns: nothing; refs and actors are held by the halves. Thread: one.
  */
 #include "tests/sim/sim_proc.h"
 
 #include "tests/sim/sim_job.h"
+#include "tests/sim/sim_store.h"
 
-enum { SIM_DRIVER_MANAGER_MS = 20, SIM_LEAVE_MS = 20, SIM_SETTLE_S = 15, SIM_NAMES = 4 };
+enum { SIM_DRIVER_MANAGER_MS = 20, SIM_LEAVE_MS = 20, SIM_SETTLE_S = 15, SIM_NAMES = 4,
+       SIM_OBJECTS_SETTLE_S = 25 }; /* longer than any copy is kept */
 
 int64_t sim_f(int64_t x)
 {
@@ -24,16 +25,18 @@ int64_t sim_f(int64_t x)
 
 static const char *function_name(int fn)
 {
-    static const char *const names[] = {"", "leaf", "nest", "error", "value", "borrow", "caller", "stream"};
+    static const char *const names[] = {"", "leaf", "nest", "error", "value", "borrow", "caller", "stream", "large", "lend"};
     return fn == SIM_FN_ADD ? "add" : fn == SIM_FN_ACTOR ? "counter" : names[fn];
 }
 
 static struct own_class *class_of(struct sim_proc *p, int fn, int64_t milli, uint64_t env)
 {
+    bool                  is_spread = fn == SIM_FN_VALUE || fn == SIM_FN_CALLER || fn == SIM_FN_LARGE || fn == SIM_FN_BORROW;
     struct own_class_spec spec = {.name = function_name(fn), .group = (uint64_t)fn, .resource_count = 1, .env = env,
-                                  .policy = fn == SIM_FN_VALUE || fn == SIM_FN_CALLER ? CTL_SPREAD : CTL_HYBRID};
+                                  .policy = is_spread ? CTL_SPREAD : CTL_HYBRID};
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
     spec.resources[0].milli = milli;
+    spec.labels = fn == SIM_FN_ERROR ? "zone=z1;zone!=z0;" : NULL; /* the last one is anywhere: nodes come and go */
     return own_class_get(&p->own, &spec, (mt_id){0, 0});
 }
 
@@ -63,13 +66,13 @@ static struct own_ref *submit_stream(struct sim_proc *p, int fn, const struct ow
     return ref;
 }
 
-static struct own_ref *submit(struct sim_proc *p, int fn, const struct own_arg *args, int argc, struct own_actor *actor,
+struct own_ref *sim_submit(struct sim_proc *p, int fn, const struct own_arg *args, int argc, struct own_actor *actor,
                               int32_t retries, struct sim_task **out_task)
 {
     return submit_stream(p, fn, args, argc, actor, retries, NULL, out_task);
 }
 
-static struct own_ref *submit_call(struct sim_proc *p, struct own_actor *actor, uint64_t order, int64_t x,
+struct own_ref *sim_submit_call(struct sim_proc *p, struct own_actor *actor, uint64_t order, int64_t x,
                                    struct sim_task **out_task)
 {
     struct own_arg arg = {.type = 'l', .data = &x, .size = sizeof x};
@@ -85,282 +88,56 @@ static struct own_ref *submit_call(struct sim_proc *p, struct own_actor *actor, 
     return ref;
 }
 
-static int64_t int_of(const struct own_ref *ref)
+/* ---- outcomes ------------------------------------------------------------------------------------------------------ */
+
+bool sim_item_ready(struct sim_proc *p, struct sim_item *item)
 {
-    int64_t x = 0;
+    if (!own_ref_is_ready(item->ref))
+        return false;
+    if (item->ref->state != OWN_REF_PLACE)
+        return true;
+    if (!item->read)
+        item->read = sim_read(p, &item->ref->value.place);
+    return sim_read_go(item->read);
+}
+
+int64_t sim_item_value(const struct sim_item *item, int32_t *out_code)
+{
+    const struct own_ref *ref = item->ref;
+    int64_t               x = 0;
+    *out_code = ref->state == OWN_REF_FAILED ? ref->value.failure->code : item->read ? item->read->code : MT_OK;
+    if (*out_code == MT_OK && item->read)
+        return item->read->v->value;
     if (ref->state == OWN_REF_INLINE && ref->size == sizeof x)
         memcpy(&x, own_ref_bytes(ref), sizeof x);
     return x;
 }
 
-/* The outcome of a ref, told to the oracle once. */
-static void look_at(struct sim_proc *p, struct sim_item *item)
+void sim_look_at(struct sim_proc *p, const struct sim_item *item)
 {
     struct own_ref *ref = item->ref;
+    int32_t         code;
+    int64_t         value = sim_item_value(item, &code);
     bool            failed = ref->state == OWN_REF_FAILED;
-    SIM_REQUIRE(p->s, failed || ref->state == OWN_REF_INLINE, "I5: a value is neither there nor failed");
-    SIM_REQUIRE(p->s, !item->task->is_cancelled || (failed && ref->value.failure->code == MT_ECANCELLED),
+    SIM_REQUIRE(p->s, failed || ref->state == OWN_REF_INLINE || item->read, "I5: a value is neither there nor failed");
+    SIM_REQUIRE(p->s, !item->task->is_cancelled || (failed && code == MT_ECANCELLED),
                 "I1: a task that was cancelled has ended otherwise");
-    sim_oracle_ended(p->s, item->task, failed ? ref->value.failure->code : MT_OK, !failed, int_of(ref),
-                     failed ? ref->value.failure->outcome : 1);
-}
-
-/* ---- workers: arguments ------------------------------------------------------------------------------------------ */
-
-struct sim_value {
-    char           type;
-    bool           is_shared;
-    const uint8_t *bytes;
-    uint32_t       size;
-};
-
-static int take_arguments(struct sim_proc *p, const struct wrk_run *run, struct sim_value out[4])
-{
-    uint32_t count = 0;
-    size_t   at = 8;
-    if (run->size >= 8)
-        memcpy(&count, run->payload, sizeof count);
-    SIM_REQUIRE(p->s, count <= 4, "I5: a task came with %u arguments", count);
-    for (uint32_t i = 0; i < count; i++) {
-        struct lane_value value;
-        SIM_REQUIRE(p->s, at + sizeof value <= run->size, "I5: arguments are cut short");
-        memcpy(&value, run->payload + at, sizeof value);
-        at += sizeof value;
-        out[i] = (struct sim_value){(char)value.type, value.flags & LANE_VALUE_SHARED, run->payload + at, value.size};
-        at += ((size_t)value.size + 7) & ~(size_t)7;
-        SIM_REQUIRE(p->s, at <= run->size, "I5: arguments are cut short");
-    }
-    return (int)count;
-}
-
-static uint64_t random_duration(struct sim *s)
-{
-    uint64_t shift = sim_random(s, 13); /* 1 us to 8 ms, the long ones as often as the short ones */
-    return sim_between(s, SIM_US << shift, SIM_US << (shift + 1));
-}
-
-static void run_begin(struct sim_proc *p)
-{
-    struct sim_run  *r = &p->run;
-    struct sim_value args[4];
-    struct wrk_run   run = r->run;
-    int              count = take_arguments(p, &run, args);
-    memset(r, 0, sizeof *r);
-    r->run = run;
-    r->is_active = true;
-    r->began = p->s->now;
-    r->until = p->s->now + random_duration(p->s);
-    if (run.record.kind == LANE_CREATE && sim_chance(p->s, 300000))
-        r->until += sim_between(p->s, 50 * SIM_MS, 300 * SIM_MS); /* long enough for others to ask where it is */
-    SIM_REQUIRE(p->s, count >= 1 && args[0].type == 'l' && args[0].size == 8, "I5: a task came without its number");
-    memcpy(&r->x, args[0].bytes, sizeof r->x);
-    r->task = sim_oracle_task(p->s, run.record.id);
-    SIM_REQUIRE(p->s, r->task, "I3: a task runs that nobody submitted");
-    own_run_begin(&p->own, run.record.id);
-    struct sim_proc *owner = sim_proc_of(p->s, r->task->owner);
-    bool             is_remote = owner && owner->n != p->n;
-    p->s->counters.remote_run += is_remote;
-    p->s->counters.remote_call += is_remote && run.record.kind == LANE_CALL;
-    if (run.record.kind == LANE_CREATE) {
-        sim_oracle_creates(p->s, r->task, run.record.attempt, p->serial);
-        p->actor = sim_oracle_actor(p->s, r->task->actor);
-        p->actor_incarnation = run.record.attempt;
-    } else {
-        sim_oracle_runs(p->s, r->task, run.record.attempt, p->serial);
-        SIM_REQUIRE(p->s, run.record.kind != LANE_TASK || r->task->env == p->env_in, "a task runs in another environment");
-        p->s->counters.env_run += p->env_in != 0;
-        if (run.record.kind == LANE_CALL)
-            sim_oracle_call_runs(p->s, r->task, p->actor, p->serial, p->actor_incarnation);
-    }
-    if (run.record.aux == SIM_FN_VALUE) {
-        SIM_REQUIRE(p->s, count == 2 && args[1].type == 'l' && args[1].size == 8, "I5: the value of a ref did not come");
-        memcpy(&r->y, args[1].bytes, sizeof r->y);
-        p->s->counters.ref_argument++;
-    } else if (run.record.aux == SIM_FN_BORROW) {
-        struct lane_ref wire;
-        SIM_REQUIRE(p->s, count == 2 && args[1].size == sizeof wire, "I5: a ref did not come");
-        memcpy(&wire, args[1].bytes, sizeof wire);
-        r->children[r->child_count++] = own_ref_borrow(&p->own, &wire);
-        p->s->counters.ref_borrowed++;
-    } else if (run.record.aux == SIM_FN_CALLER) {
-        struct own_actor_wire wire;
-        SIM_REQUIRE(p->s, count == 2 && args[1].size == sizeof wire, "I5: an actor's handle did not come");
-        memcpy(&wire, args[1].bytes, sizeof wire);
-        r->actor = own_actor_borrow(&p->own, &wire);
-        p->s->counters.actor_borrowed++;
-    }
-}
-
-/* ---- workers: computing ------------------------------------------------------------------------------------------ */
-
-/* Phase 1: asks for what the function needs. */
-static void run_ask(struct sim_proc *p)
-{
-    struct sim_run *r = &p->run;
-    if (r->run.record.aux == SIM_FN_NEST) {
-        int count = 1 + (int)((uint64_t)r->x % (SIM_CHILDREN_MAX - 1));
-        for (int i = 0; i < count; i++) {
-            int64_t        x = r->x + i;
-            struct own_arg arg = {.type = 'l', .data = &x, .size = sizeof x};
-            r->children[i] = submit(p, SIM_FN_LEAF, &arg, 1, NULL, 3, &r->child_tasks[i]);
-            r->child_count++;
-        }
-        p->s->counters.nested++;
-    } else if (r->run.record.aux == SIM_FN_BORROW) {
-        own_ref_ask(&p->own, r->children[0]);
-    } else if (r->actor) {
-        r->children[0] = submit_call(p, r->actor, sim_oracle_next_order(p->s, r->actor->id, p->serial), r->x,
-                                     &r->child_tasks[0]);
-        r->child_count = 1;
-    }
-}
-
-/* NULL: all are. */
-static struct own_ref *child_awaited(const struct sim_run *r)
-{
-    for (int i = 0; i < r->child_count; i++)
-        if (!own_ref_is_ready(r->children[i]))
-            return r->children[i];
-    return NULL;
-}
-
-/* Phase 2: all is there. Whether none of it failed. */
-static bool run_collect(struct sim_proc *p, int64_t *out)
-{
-    struct sim_run *r = &p->run;
-    bool            ok = true;
-    *out = 0;
-    for (int i = 0; i < r->child_count; i++) {
-        struct sim_item item = {r->children[i], r->child_tasks[i]};
-        if (item.task)
-            look_at(p, &item);
-        ok &= item.ref->state != OWN_REF_FAILED;
-        *out += int_of(item.ref);
-        own_ref_drop(&p->own, item.ref);
-    }
-    if (r->actor)
-        own_actor_drop(&p->own, r->actor);
-    r->child_count = 0;
-    r->actor = NULL;
-    return ok;
-}
-
-static void run_compute(struct sim_proc *p, bool children_ok, int64_t children)
-{
-    struct sim_run *r = &p->run;
-    int64_t         value = sim_f(r->x);
-    bool            ok = true;
-    if (r->run.record.kind == LANE_CREATE) {
-        p->actor_state = r->x;
-        value = 0;
-    } else if (r->run.record.kind == LANE_CALL) {
-        p->actor_state = sim_f(p->actor_state ^ r->x);
-        value = p->actor_state;
-    } else if (r->run.record.aux == SIM_FN_VALUE) {
-        value = sim_f(r->x ^ r->y);
-    } else if (r->run.record.aux != SIM_FN_LEAF) {
-        value = children;
-        ok = children_ok && r->run.record.aux != SIM_FN_ERROR;
-    }
-    r->y = value;
-    r->phase = ok ? 3 : 4;
-    if (ok && r->run.record.kind != LANE_CREATE)
-        sim_oracle_returns(p->s, r->task, value, p->actor_incarnation);
-}
-
-/* The outcome goes into the ring. False: it is full. */
-static bool run_report(struct sim_proc *p)
-{
-    struct sim_run *r = &p->run;
-    struct {
-        struct lane_value   head;
-        int64_t             value;
-    } good = {{.type = 'l', .size = 8}, r->y};
-    struct lane_failure bad = {.pid = p->pid, .node = p->own.node};
-    uint64_t            took = p->s->now - r->began;
-    if (r->phase == 4 ? !wrk_done(&p->wrk, LANE_DONE_ERROR, MT_ETASK, 7, &bad, sizeof bad, p->s->now, took)
-                      : !wrk_done(&p->wrk, 0, MT_OK, 0, &good, sizeof good, p->s->now, took))
-        return false;
-    r->is_active = false;
-    own_run_end(&p->own);
-    return true;
-}
-
-/* Goes on with the running task. True: it is finished. */
-static bool run_go_on(struct sim_proc *p)
-{
-    struct sim_run *r = &p->run;
-    int64_t         children = 0;
-    if (r->phase == 0) {
-        if (p->s->now < r->until && !wrk_is_cancelled(&r->run))
-            return false;
-        run_ask(p);
-        r->phase = 1;
-        struct own_ref *awaited = child_awaited(r);
-        own_wait_begin(&p->own, &r->wait, awaited, "run");
-        if (awaited) {
-            p->s->counters.worker_blocked++;
-            wrk_block(&p->wrk);
-        }
-    }
-    if (r->phase == 1) {
-        struct own_ref *awaited = child_awaited(r);
-        if (awaited) {
-            r->wait.ref = awaited;
-            if (r->wait.is_deadlocked) /* nothing here waits in a circle */
-                sim_fail(p->s, "a waiter was told of a deadlock: %s", r->wait.failure.message);
-            return false;
-        }
-        own_wait_end(&p->own, &r->wait);
-        wrk_unblock(&p->wrk);
-        bool ok = run_collect(p, &children);
-        r->phase = 2;
-        if (r->run.record.aux != SIM_FN_STREAM)
-            run_compute(p, ok, children);
-    }
-    if (r->phase == 2) {
-        if (p->killed_in_turn || !sim_stream_yield(p))
-            return false;
-        run_compute(p, true, (int64_t)r->yielded);
-    }
-    return !sim_proc_step(p) && run_report(p);
-}
-
-void sim_worker_work(struct sim_proc *p)
-{
-    for (int i = 0; i < 16 && !p->killed_in_turn; i++) {
-        if (p->run.is_active) {
-            if (!run_go_on(p))
-                return;
-        } else if (wrk_next(&p->wrk, &p->run.run)) {
-            if (sim_proc_step(p))
-                return; /* claimed, never begun */
-            run_begin(p);
-        } else if (!wrk_has_work(&p->wrk)) {
-            return;
-        }
-        sim_proc_step(p);
-    }
+    sim_oracle_ended(p->s, item->task, code, code == MT_OK, value, failed ? ref->value.failure->outcome : 1);
 }
 
 uint64_t sim_work_due(const struct sim_proc *p)
 {
+    uint64_t hold = sim_hold_due(p), due = sim_run_due(p);
     if (p->role == CTL_DRIVER)
-        return p->script.ops_left ? p->script.next_at : UINT64_MAX;
-    if (!p->run.is_active)
-        return UINT64_MAX;
-    if (p->run.phase == 0)
-        return p->run.until;
-    if (p->run.phase == 2)
-        return p->s->now + SIM_MS; /* a generator takes its time, so that deaths meet it */
-    return p->run.phase >= 3 ? p->s->now + 100 * SIM_US : UINT64_MAX; /* the completion ring is full */
+        due = p->script.ops_left ? p->script.next_at : UINT64_MAX;
+    return hold < due ? hold : due;
 }
 
 /* ---- drivers: operations ----------------------------------------------------------------------------------------- */
 
 static void add_item(struct sim_proc *p, struct own_ref *ref, struct sim_task *task)
 {
-    struct sim_item item = {ref, task};
+    struct sim_item item = {.ref = ref, .task = task};
     if (mt_vec_push(&p->script.items, item).code)
         abort();
 }
@@ -376,10 +153,10 @@ static void op_tasks(struct sim_proc *p, int fn, uint64_t count)
         struct sim_task *task;
         int64_t          x = random_x(p->s);
         struct own_arg   arg = {.type = 'l', .data = &x, .size = sizeof x};
-        struct own_ref  *ref = submit(p, fn, &arg, 1, NULL, random_retries(p->s), &task);
-        if (fn == SIM_FN_LEAF) {
+        struct own_ref  *ref = sim_submit(p, fn, &arg, 1, NULL, random_retries(p->s), &task);
+        if (fn == SIM_FN_LEAF || fn == SIM_FN_LARGE || fn == SIM_FN_LEND) {
             task->has_expected = true;
-            task->expected = sim_f(x);
+            task->expected = fn == SIM_FN_LEND && x & 1 ? 2 * sim_f(x) : sim_f(x);
         }
         add_item(p, ref, task);
     }
@@ -404,13 +181,16 @@ static void op_with_ref(struct sim_proc *p, int fn)
     int64_t            x = random_x(p->s);
     struct own_arg     args[2] = {{.type = 'l', .data = &x, .size = sizeof x}, {.type = fn == SIM_FN_VALUE ? 'l' : 'r'}};
     struct sim_task   *task;
-    if (c->items.count && sim_chance(p->s, 500000))
+    struct own_ref    *held = sim_chance(p->s, 500000) ? sim_hold_any(p) : NULL;
+    if (held)
+        args[1].ref = held;
+    else if (c->items.count && sim_chance(p->s, 500000))
         args[1].ref = c->items.data[sim_random(p->s, c->items.count)].ref;
     else if (c->kept_count)
         args[1].ref = c->kept[sim_random(p->s, (uint64_t)c->kept_count)].ref;
     else
         return;
-    struct own_ref *ref = submit(p, fn, args, 2, NULL, random_retries(p->s), &task);
+    struct own_ref *ref = sim_submit(p, fn, args, 2, NULL, random_retries(p->s), &task);
     add_item(p, ref, task);
 }
 
@@ -455,7 +235,7 @@ static void op_calls(struct sim_proc *p, uint64_t count)
     struct sim_handle *h = &c->handles[sim_random(p->s, (uint64_t)c->handle_count)];
     while (count--) {
         struct sim_task *task;
-        struct own_ref  *ref = submit_call(p, h->actor, sim_oracle_next_order(p->s, h->id, p->serial), random_x(p->s), &task);
+        struct own_ref  *ref = sim_submit_call(p, h->actor, sim_oracle_next_order(p->s, h->id, p->serial), random_x(p->s), &task);
         add_item(p, ref, task);
     }
 }
@@ -470,7 +250,7 @@ static void op_lend_actor(struct sim_proc *p)
         return;
     own_actor_wire(c->handles[sim_random(p->s, (uint64_t)c->handle_count)].actor, &wire);
     struct own_arg args[2] = {{.type = 'l', .data = &x, .size = sizeof x}, {.type = 'A', .data = &wire, .size = sizeof wire}};
-    struct own_ref *ref = submit(p, SIM_FN_CALLER, args, 2, NULL, random_retries(p->s), &task);
+    struct own_ref *ref = sim_submit(p, SIM_FN_CALLER, args, 2, NULL, random_retries(p->s), &task);
     add_item(p, ref, task);
 }
 
@@ -518,7 +298,7 @@ static void op_find(struct sim_proc *p)
 static void found(struct sim_proc *p, const struct ctl_name *name)
 {
     struct sim_script    *c = &p->script;
-    struct own_actor_wire wire = {.id = name->actor, .type = SIM_FN_ACTOR, .owner_node = name->owner_node};
+    struct own_actor_wire wire = {.id = name->actor, .type = SIM_FN_ACTOR, .owner = name->owner, .owner_node = name->owner_node};
     if (c->handle_count == SIM_HANDLES_MAX)
         return;
     snprintf(wire.name, sizeof wire.name, "counter");
@@ -562,7 +342,8 @@ static void op_cancel(struct sim_proc *p)
     struct sim_script *c = &p->script;
     struct sim        *s = p->s;
     struct sim_item   *item = c->items.count ? &c->items.data[sim_random(s, c->items.count)] : NULL;
-    uint32_t           flags = sim_chance(s, 200000) ? OWN_CANCEL_FORCE : 0;
+    /* What a killed worker had written and not told stays until its owner ends; late drivers look whether anything stays. */
+    uint32_t           flags = sim_chance(s, 200000) && !c->is_late ? OWN_CANCEL_FORCE : 0;
     if (sim_chance(s, 400000))
         flags |= OWN_CANCEL_RECURSIVE;
     if (c->kept_count && sim_chance(s, 200000))
@@ -587,7 +368,7 @@ static void op_cancel(struct sim_proc *p)
 static void do_op(struct sim_proc *p)
 {
     struct sim *s = p->s;
-    switch (sim_random(s, 22)) {
+    switch (sim_random(s, 30)) {
     case 0: case 1: case 2: case 3: op_tasks(p, SIM_FN_LEAF, sim_between(s, 1, 24)); break;
     case 4: case 5: op_tasks(p, SIM_FN_NEST, sim_between(s, 1, 3)); break;
     case 6: op_tasks(p, SIM_FN_ERROR, 1); break;
@@ -601,48 +382,87 @@ static void do_op(struct sim_proc *p)
     case 16: op_find(p); break;
     case 17: case 18: op_stream(p); break;
     case 20: case 21: op_cancel(p); break;
+    case 22: case 23: op_tasks(p, SIM_FN_LARGE, sim_between(s, 1, 4)); break;
+    case 24: op_tasks(p, SIM_FN_LEND, sim_between(s, 1, 2)); break;
+    case 25: case 26: case 27: case 28: case 29: sim_hold_op(p); break;
     default: op_end_actor(p, false); break;
     }
 }
 
-/* Outcomes that have come: told to the oracle; some refs are kept for later arguments. */
+/* One of them is kept for later arguments, or none. */
+static void keep_or_drop(struct sim_proc *p, struct sim_item item)
+{
+    struct sim_script *c = &p->script;
+    if (c->kept_count < SIM_KEPT_MAX && sim_chance(p->s, 200000)) {
+        c->kept[c->kept_count++] = item;
+    } else if (c->kept_count && sim_chance(p->s, 200000)) {
+        int             k = (int)sim_random(p->s, (uint64_t)c->kept_count);
+        struct sim_item old = c->kept[k];
+        sim_look_at(p, &old); /* I2: what was answered stays */
+        own_ref_drop(&p->own, old.ref);
+        c->kept[k] = item;
+    } else {
+        own_ref_drop(&p->own, item.ref);
+    }
+}
+
+/* Outcomes that have come: told to the oracle. */
 static void collect(struct sim_proc *p)
 {
     struct sim_script *c = &p->script;
     for (size_t i = 0; i < c->items.count;) {
-        struct sim_item item = c->items.data[i];
-        if (!own_ref_is_ready(item.ref)) {
+        if (!sim_item_ready(p, &c->items.data[i])) {
             i++;
             continue;
         }
-        look_at(p, &item);
+        struct sim_item item = c->items.data[i];
+        sim_look_at(p, &item);
         mt_vec_remove_swap(&c->items, i);
-        if (c->kept_count < SIM_KEPT_MAX && sim_chance(p->s, 200000)) {
-            c->kept[c->kept_count++] = item;
-        } else if (c->kept_count && sim_chance(p->s, 200000)) {
-            int k = (int)sim_random(p->s, (uint64_t)c->kept_count);
-            struct sim_item old = c->kept[k];
-            look_at(p, &old); /* I2: what was answered stays */
-            own_ref_drop(&p->own, old.ref);
-            c->kept[k] = item;
+        if (!item.read) {
+            keep_or_drop(p, item);
+        } else if (item.read->is_pinned && p->hold.held.count < SIM_KEPT_MAX) {
+            sim_hold_add(p, item.ref, item.read->v->value, item.read);
         } else {
+            sim_read_end(item.read);
             own_ref_drop(&p->own, item.ref);
         }
     }
 }
 
+/* I6: some time after the last ref was let go, nothing of the job is in any store, memory or copies. */
+static bool has_settled(struct sim_proc *p)
+{
+    struct sim_script *c = &p->script;
+    mt_id              first = {0, 0};
+    if (!c->is_late)
+        return true;
+    if (!c->settled_at)
+        c->settled_at = p->s->now + (uint64_t)SIM_OBJECTS_SETTLE_S * SIM_S;
+    if (p->s->now < c->settled_at)
+        return false;
+    for (int i = 0; i < p->s->config.nodes; i++) {
+        uint32_t count = sim_store_living(p->s->nodes[i], p->own.job, &first);
+        SIM_REQUIRE(p->s, count == 0, "I6: %u values of a job that holds none are left on node %d, the first is %llx.%llu",
+                    count, i, (unsigned long long)first.process, (unsigned long long)mt_id_counter(first));
+    }
+    return true;
+}
+
 static void leave(struct sim_proc *p)
 {
     struct sim_script *c = &p->script;
+    bool               holds = !sim_hold_leave(p);
     while (c->kept_count) {
         struct sim_item old = c->kept[--c->kept_count];
-        look_at(p, &old);
+        sim_look_at(p, &old);
         own_ref_drop(&p->own, old.ref);
     }
     while (c->handle_count) {
         sim_oracle_name_ends(p->s, c->handles[--c->handle_count].id);
         own_actor_drop(&p->own, c->handles[c->handle_count].actor);
     }
+    if (holds || !has_settled(p))
+        return;
     if (!c->is_leaving) {
         c->is_leaving = true;
         c->next_at = p->s->now + sim_between(p->s, 0, SIM_LEAVE_MS) * SIM_MS;
@@ -657,6 +477,7 @@ void sim_driver_work(struct sim_proc *p)
     struct sim        *s = p->s;
     collect(p);
     sim_stream_work(p);
+    sim_hold_work(p);
     if (c->ops_left && s->now >= c->next_at) {
         uint64_t shift = sim_random(s, 10);
         do_op(p);

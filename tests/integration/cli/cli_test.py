@@ -123,6 +123,9 @@ def words(p):
     p.manta("start", want=2)
     p.manta("start", "--head", "--address", "127.0.0.1:1", want=2)
     p.manta("start", "--head", "--num-cpus", "many", want=2)
+    p.manta("start", "--head", "--labels", "zone", want=2)
+    has("labels \"zone\": can't be read", p.errors)
+    p.manta("start", "--head", "--max-blocked-workers", "0", want=2)
     p.manta("status", "--colour", want=2)
     p.manta("status", "extra", want=2)
     p.manta("status", "-o", "xml", want=2)
@@ -141,7 +144,8 @@ def nothing_to_stop(p):
 
 
 def start_and_stop(p):
-    out = p.manta("start", "--head", "--num-cpus", "2", "--resources", "gold=3", "--node-name", "n1")
+    out = p.manta("start", "--head", "--num-cpus", "2", "--resources", "gold=3", "--node-name", "n1", "--labels",
+                  "zone=a,disk=ssd", "--max-blocked-workers", "9")
     has(f"export MANTA_ADDRESS={p.folder}", out)
     equal(oct(p.folder.stat().st_mode & 0o777), "0o700")
     for path in p.folder.iterdir():
@@ -153,6 +157,8 @@ def start_and_stop(p):
     equal("runs as root" in text, os.geteuid() == 0)
     node = p.json("status")["nodes"][0]
     equal((node["name"], node["state"], node["total"]["CPU"], node["free"]["gold"]), ("n1", "ALIVE", 2, 3))
+    equal(p.json("list", "nodes")[0]["labels"], "zone=a,disk=ssd")
+    has("LABELS", p.manta("list", "nodes"))
     equal(p.json("list", "nodes")[0]["node"], 1)
     check(re.search(r"^1 +n1 +ALIVE ", p.manta("list", "nodes"), re.M), "list nodes")
     has("nodes alive: 1", p.manta("healthcheck"))

@@ -49,16 +49,18 @@ static int daemon_start(char *const argv[], int limit_ms)
 
 int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_file)
 {
-    char dir[256], name[16], head_file[256], token[256], resources[32];
+    char dir[256], name[16], head_file[256], token[256], resources[32], labels[32];
     snprintf(dir, sizeof dir, "%s/n%d", n->folder, number);
     snprintf(name, sizeof name, "n%d", number);
     snprintf(head_file, sizeof head_file, "%s/head.addr", n->folder);
     snprintf(token, sizeof token, "%s/token", n->folder);
     snprintf(resources, sizeof resources, "at%d=100,any=1", number);
+    snprintf(labels, sizeof labels, "zone=z%d,%s=yes", number, number % 2 ? "odd" : "even");
     CHECK(mkdir(dir, 0700) == 0 || errno == EEXIST);
     char *argv[] = {"manta-raylet", "--dir", dir, "--node-name", name, "--head-file", head_file, "--token-file",
                     token_file ? (char *)token_file : token, "--num-cpus", (char *)cpus, "--resources", resources,
-                    "--store-memory", n->store, "--ready-fd", "3", n->is_spilling ? NULL : "--spill-dir", "none", NULL};
+                    "--labels", labels, "--store-memory", n->store, "--ready-fd", "3",
+                    n->is_spilling ? NULL : "--spill-dir", "none", NULL};
     return daemon_start(argv, token_file ? 1000 : TEST_WAIT_MS);
 }
 

@@ -3,7 +3,8 @@
  * nodes.h - a cluster of one head and some raylets on this machine, made by a test's driver as its own children.
  *
  * Node i has its runtime folder FOLDER/n<i>, 100 of a resource "at<i>" (so that work can be forced there), 1 of a resource
- * "any" that each node has, and talks to the others as if it were far away: real gRPC, real data sockets.
+ * "any" that each node has, the labels "zone=z<i>" and "even=yes" or "odd=yes", and talks to the others as if it were far
+ * away: real gRPC, real data sockets.
  */
 #ifndef INTEGRATION_NODES_H
 #define INTEGRATION_NODES_H

@@ -605,6 +605,56 @@ static void pull_garbage(void)
 }
 
 #define OWN_INIT {0}, true, 0
+/* ---- values that come damaged ---- */
+
+static void damage(const char *path, int messages)
+{
+    FILE *f = fopen(path, "we");
+    CHECK(f);
+    fprintf(f, "%d\n", messages);
+    fclose(f);
+}
+
+/* A chunk that is another when it comes is noticed, and the value fetched again; three times, then its reader is told. */
+static void pull_damaged(void)
+{
+    struct nodes n;
+    manta_view   view;
+    manta_error  e;
+    char         path[256];
+    enum { SIZE = 3 << 20 };
+    snprintf(path, sizeof path, "%s/damage-%d", getenv("XDG_RUNTIME_DIR") ? getenv("XDG_RUNTIME_DIR") : "/tmp", getppid());
+    setenv("DAMAGE_FILE", path, 1);
+    if (!getenv("MANTA_ROLE")) {
+        damage(path, 0);
+        setenv("LD_PRELOAD", DAMAGE_SO, 1);
+    }
+    nodes_start(&n, 2, "2");
+    unsetenv("LD_PRELOAD");
+    for (int round = 0; round < 3; round++) {
+        static const int messages[] = {0, 1, 100000};
+        manta_ref *r = manta_call("make", &(manta_task_opts){AT(1)}, MANTA_ARGS(manta_i64(SIZE), manta_i64(round)));
+        manta_ref *all[1] = {r};
+        CHECK_EQ(manta_wait(all, 1, 1, TEST_WAIT_MS, NULL, &e), 1);
+        damage(path, messages[round]);
+        if (round < 2) {
+            CHECK_CODE(manta_get(r, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+            CHECK(view.size == SIZE && nodes_is_filled(view.data, SIZE, round));
+            manta_release(&view);
+        } else {
+            CHECK_CODE(manta_get(r, TEST_WAIT_MS, &view, &e), MANTA_ECORRUPT, &e);
+            CHECK_SAYS(e.message, "came damaged from its node, three times in a row");
+            damage(path, 0); /* the value itself is whole */
+            CHECK_CODE(manta_get(r, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+            CHECK(nodes_is_filled(view.data, SIZE, round));
+            manta_release(&view);
+        }
+        manta_free(r);
+    }
+    nodes_stop(&n);
+    unlink(path);
+}
+
 static const struct test_case cases[] = {
     {"pull_sizes", pull_sizes, OWN_INIT},
     {"pull_results", pull_results, OWN_INIT},
@@ -620,6 +670,7 @@ static const struct test_case cases[] = {
     {"pull_source_silent", pull_source_silent, OWN_INIT},
     {"pull_driver_killed", pull_driver_killed, OWN_INIT},
     {"pull_garbage", pull_garbage, OWN_INIT},
+    {"pull_damaged", pull_damaged, OWN_INIT},
     {NULL, NULL, {0}, false, 0},
     {"pull_stranger", pull_stranger, OWN_INIT}, /* started by pull_driver_killed only */
 };

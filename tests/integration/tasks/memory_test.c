@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * memory_test.c - a node that runs short of memory stops the newest task, and says so; under a
- * real memory group. Skipped, with a word, where none can be made.
+ * memory_test.c - a node that runs short of memory stops the newest task that is tried again, else the newest, and says so;
+ * under a real memory group. Skipped, with a word, where none can be made.
  *
  * Thread: the driver's main one.
  */
@@ -105,7 +105,7 @@ static void newest_stopped(void)
     uint64_t           number;
     struct test_board *board = test_board_new(&number);
     manta_task_opts    once = {.max_retries = MANTA_NO_RETRY};
-    manta_ref *older = manta_call("quiet", NULL, MANTA_ARGS(manta_u64(number)));
+    manta_ref *older = manta_call("quiet", &once, MANTA_ARGS(manta_u64(number)));
     CHECK(test_board_wait(&board->words[0], 1));
     CHECK_I64(manta_call("greedy", NULL, MANTA_ARGS(manta_u64(number), manta_i64(1))), 1); /* tried again: it was stopped */
     manta_ref *fails = manta_call("greedy", &once, MANTA_ARGS(manta_u64(number), manta_i64(9)));
@@ -117,8 +117,56 @@ static void newest_stopped(void)
     leave_group();
 }
 
+/* Takes much the first time, little afterwards, and says when it is there. */
+static manta_status patient(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    struct test_board *board = test_board_map(argv[0].u);
+    (void)argc;
+    take(manta_attempt(c) ? 1 : QUIET_MIB);
+    atomic_fetch_add(&board->words[0], 1);
+    return manta_attempt(c) ? manta_return_i64(c, manta_attempt(c)) : manta_return_i64(c, -test_board_wait(&board->words[1], 1));
+}
+MANTA_REGISTER(patient, "u>l");
+
+/* Takes more and more until the other one has begun for the second time. */
+static manta_status only_once(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    struct test_board *board = test_board_map(argv[0].u);
+    (void)argc;
+    take(LIMIT_MIB - QUIET_MIB - 150);
+    for (int i = 0; i < 400 && atomic_load(&board->words[0]) < 2; i++) {
+        take(1);
+        test_sleep_ms(40);
+    }
+    return manta_return_i64(c, atomic_load(&board->words[0]));
+}
+MANTA_REGISTER(only_once, "u>l");
+
+/* The newer one is not tried again, so the older one, which is, makes room. */
+static void retriable_first(void)
+{
+    manta_error     e;
+    manta_init_opts opts = {.num_cpus = 2, .store_memory = 32 << 20};
+    bool            is_worker = getenv("MANTA_ROLE") != NULL, is_in = !is_worker && enter_group();
+    if (!is_worker && !is_in) {
+        printf("skipped: no memory group can be made here\n");
+        return;
+    }
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_task_opts    once = {.max_retries = MANTA_NO_RETRY};
+    manta_ref         *older = manta_call("patient", NULL, MANTA_ARGS(manta_u64(number)));
+    CHECK(test_board_wait(&board->words[0], 1));
+    CHECK_I64(manta_call("only_once", &once, MANTA_ARGS(manta_u64(number))), 2);
+    CHECK_I64(older, 1);
+    CHECK_EQ(manta_shutdown(), 0);
+    leave_group();
+}
+
 static const struct test_case cases[] = {
     {"memory_newest_stopped", newest_stopped, {0}, true, 0},
+    {"memory_retriable_first", retriable_first, {0}, true, 0},
     {NULL, NULL, {0}, false, 0},
 };
 

@@ -568,6 +568,26 @@ static void short_beside_long(void)
     CHECK_I64(slow, 0);
 }
 
+/* Nor does one of another class: of two leases the busy one is the younger, so it is the one that is asked back first. */
+static void other_class_beside_long(void)
+{
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_task_opts    other = {.memory = 1 << 20};
+    for (int i = 0; i < 5; i++) {
+        manta_ref *first = manta_call("hold", NULL, MANTA_ARGS(manta_u64(number), manta_i64(1)));
+        manta_ref *slow = manta_call("hold", NULL, MANTA_ARGS(manta_u64(number), manta_i64(0)));
+        test_sleep_ms(20);
+        board->words[1] = 1;
+        CHECK_I64(first, 1);
+        test_sleep_ms(20);
+        CHECK_I64(add_remote(&other, i, 1), i + 1);
+        board->words[0] = 1;
+        CHECK_I64(slow, 0);
+        board->words[0] = board->words[1] = 0;
+    }
+}
+
 /* Unfinished work is dropped at shutdown. */
 static void shutdown_with_work(void)
 {
@@ -605,6 +625,7 @@ static const struct test_case cases[] = {
     {"in_parallel", in_parallel, {.num_cpus = 4}, false, 0},
     {"not_too_many", not_too_many, {.num_cpus = 2}, false, 0},
     {"short_beside_long", short_beside_long, {.num_cpus = 2}, false, 0},
+    {"other_class_beside_long", other_class_beside_long, {.num_cpus = 2}, false, 0},
     {"shutdown_with_work", shutdown_with_work, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };

@@ -6,6 +6,7 @@
 
 #include "core/base/heap.h"
 #include "core/base/map.h"
+#include "core/base/stash.h"
 #include "core/base/rng.h"
 #include "core/base/vec.h"
 
@@ -142,6 +143,38 @@ static void a_churning_map_stays_small(void **state)
     mt_map_fini(&map);
 }
 
+static void a_map_with_room_does_not_grow(void **state)
+{
+    (void)state;
+    mt_map map = {0};
+    assert_ok(mt_map_reserve(&map, 100));
+    const mt_map_entry *before = map.entries;
+    for (uint64_t i = 1; i <= 100; i++)
+        assert_ok(mt_map_put_num(&map, mt_map_key(i), i));
+    assert_ptr_equal(map.entries, before);
+    assert_ok(mt_map_reserve(&map, 1));
+    for (uint64_t i = 1; i <= 100; i++)
+        assert_int_equal(mt_map_find(&map, mt_map_key(i))->value.num, i);
+    mt_map_fini(&map);
+}
+
+static void a_stash_gives_what_malloc_does_not(void **state)
+{
+    (void)state;
+    mt_stash stash = {0};
+    size_t   impossible = SIZE_MAX / 2;
+    assert_null(mt_stash_take(&stash, impossible));
+    assert_ok(mt_stash_fill(&stash));
+    assert_int_equal(stash.small_count, MT_STASH_SMALL);
+    assert_null(mt_stash_take(&stash, impossible)); /* malloc refuses, and so large is no block */
+    uint8_t *own = mt_stash_take(&stash, 64);       /* malloc has it: nothing is taken from the stash */
+    assert_non_null(own);
+    assert_int_equal(stash.small_count, MT_STASH_SMALL);
+    free(own);
+    mt_stash_fini(&stash);
+    assert_int_equal(stash.large_count, 0);
+}
+
 struct timer {
     int          name;
     mt_heap_node node;
@@ -198,6 +231,8 @@ int main(void)
         cmocka_unit_test(a_map_agrees_with_its_model),
         cmocka_unit_test(a_map_may_lose_entries_during_a_walk),
         cmocka_unit_test(a_churning_map_stays_small),
+        cmocka_unit_test(a_map_with_room_does_not_grow),
+        cmocka_unit_test(a_stash_gives_what_malloc_does_not),
         cmocka_unit_test(a_heap_gives_the_smallest_and_the_oldest_first),
         cmocka_unit_test(a_finished_heap_lets_its_nodes_go),
     };

@@ -6,6 +6,7 @@
 #include "core/base/limits.h"
 #include "core/base/rng.h"
 #include "objectstore/os_pull.h"
+#include "objectstore/os_sum.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -215,7 +216,7 @@ static void hostile_source(void **state)
         os_pull_start(&pull, &ref, memory + GUARD, 0);
         while (os_pull_request(&pull, &request))
             ;
-        struct os_wire_reply reply = {OS_WIRE_MAGIC, 0, MT_OK, 0, 0, SIZE};
+        struct os_wire_reply reply = {OS_WIRE_MAGIC, 0, MT_OK, 0, 0, SIZE, 0};
         ((uint8_t *)&reply)[mt_rng_below(&rng, sizeof reply)] ^= (uint8_t)mt_rng_next(&rng);
         mt_status st = mt_ok();
         size_t sent = 0;
@@ -234,11 +235,45 @@ static void hostile_source(void **state)
     free(memory);
 }
 
+/* One bit of a chunk, or of its sum, is another when it comes. */
+static void damage_on_the_way(void **state)
+{
+    (void)state;
+    enum { SIZE = 3000 };
+    static uint8_t from[SIZE], to[SIZE];
+    mt_rng         rng = {9};
+    for (int i = 0; i < SIZE; i++)
+        from[i] = (uint8_t)mt_rng_next(&rng);
+    for (int round = 0; round < 2000; round++) {
+        struct lane_ref        ref = ref_of(SIZE);
+        struct os_pull         pull;
+        struct os_wire_request request;
+        struct os_wire_reply   reply = {OS_WIRE_MAGIC, 0, MT_OK, 0, 0, SIZE, os_sum(from, SIZE)};
+        void                  *at;
+        size_t                 room;
+        uint64_t               bit = mt_rng_below(&rng, 8 * (SIZE + sizeof reply.sum));
+        bool                   is_whole = round == 0;
+        os_pull_start(&pull, &ref, to, 0);
+        assert_true(os_pull_request(&pull, &request));
+        if (bit >= 8 * SIZE)
+            reply.sum ^= is_whole ? 0 : UINT64_C(1) << (bit - 8 * SIZE);
+        os_pull_room(&pull, &at, &room);
+        memcpy(at, &reply, sizeof reply);
+        assert_int_equal(os_pull_received(&pull, sizeof reply, 0).code, MT_OK);
+        memcpy(to, from, SIZE);
+        if (bit < 8 * SIZE && !is_whole)
+            to[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_int_equal(os_pull_received(&pull, SIZE, 0).code, is_whole ? MT_OK : MT_ECORRUPT);
+        assert_int_equal(pull.done, is_whole);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size),    cmocka_unit_test(refusals),     cmocka_unit_test(time_passes),
         cmocka_unit_test(bad_greetings), cmocka_unit_test(bad_requests), cmocka_unit_test(hostile_source),
+        cmocka_unit_test(damage_on_the_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -335,6 +335,29 @@ static void the_newest_level_wins(void **state)
     assert_non_null(down(workers[0], CTL_RECALL) ? down(workers[0], CTL_RECALL) : down(workers[1], CTL_RECALL));
 }
 
+/* The lease that is asked back for another class may run something long; the other one may have nothing to do. */
+static void a_recalled_lease_that_does_not_come_is_not_waited_for(void **state)
+{
+    (void)state;
+    begin(false);
+    job_begins();
+    define(1, 1000, 0);
+    demand(1, 1);
+    uint64_t older = granted_lease();
+    demand(1, 2);
+    uint64_t younger = granted_lease();
+    demand(1, 1);
+    assert_int_equal(action(RLT_A_LANE_RECALL, 0)->lane, younger);
+    define(2, 1000, 0);
+    demand(2, 1);
+    for (int i = 0; i < 3 && !action(RLT_A_LANE_RECALL, 0); i++) {
+        now += MT_RLT_SLICE_MS * MS;
+        step((struct rlt_event){.kind = RLT_EV_TICK});
+    }
+    assert_non_null(action(RLT_A_LANE_RECALL, 0));
+    assert_int_equal(action(RLT_A_LANE_RECALL, 0)->lane, older);
+}
+
 /* An owner lives long, and makes actors without end. */
 static void classes_of_actors_that_are_over_do_not_add_up(void **state)
 {
@@ -349,6 +372,54 @@ static void classes_of_actors_that_are_over_do_not_add_up(void **state)
     }
     rlt_stats(r, &s);
     assert_int_equal(s.jobs, 1); /* its driver is still there */
+}
+
+/* It could not be mapped, say: the owner still wants one. */
+static void a_lease_that_its_owner_drops_is_granted_again(void **state)
+{
+    (void)state;
+    begin(false);
+    job_begins();
+    define(1, 1000, 0);
+    demand(1, 1);
+    struct ctl_lease lease = {granted_lease()};
+    uint64_t         worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
+    up(DRIVER, CTL_LANE_DROP, (mt_id){0, 0}, &lease, sizeof lease);
+    assert_non_null(down(worker, CTL_RECALL));
+    up(worker, CTL_DRAINED, (mt_id){0, 0}, &lease, sizeof lease);
+    assert_non_null(down(DRIVER, CTL_ENDED));
+    assert_non_null(down(DRIVER, CTL_GRANT));
+}
+
+static void can_not_serve(uint64_t conn, int32_t pid)
+{
+    struct ctl_reply      why = {.code = MT_ENOMEM, .text = "no memory"};
+    struct ctl_child_exit gone = {.pid = pid, .status = 1 << 8};
+    socket_in(conn, CTL_ZYGOTE_FAILED, &why, sizeof why, -1);
+    step((struct rlt_event){.kind = RLT_EV_CLOSED, .conn = conn});
+    step((struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .conn = conn});
+    socket_in(zygote, CTL_CHILD_EXIT, &gone, sizeof gone, -1);
+}
+
+/* They greet, and then find no memory for what they were given. */
+static void workers_that_can_not_serve_are_not_replaced_for_ever(void **state)
+{
+    struct greeting g = greeting(CTL_WORKER, 310);
+    (void)state;
+    begin(false);
+    job_begins();
+    can_not_serve(workers[0], 20);
+    can_not_serve(workers[1], 21);
+    define(1, 1000, 0);
+    demand(1, 1);
+    assert_non_null(action(RLT_A_FORK, 0));
+    uint64_t third = action(RLT_A_FORK, 0)->conn;
+    forked(third, 22);
+    greet(third, &g, -1);
+    can_not_serve(third, 22);
+    const struct rlt_action *no = down(DRIVER, CTL_UNSCHEDULABLE);
+    assert_non_null(no);
+    assert_non_null(strstr(((const struct ctl_unschedulable *)(const void *)no->payload)->text, "no memory"));
 }
 
 static void only_the_ends_of_a_lease_may_speak_of_it(void **state)
@@ -597,7 +668,10 @@ int main(void)
         cmocka_unit_test_teardown(a_zygote_that_dies_three_times_is_enough, end),
         cmocka_unit_test_teardown(a_zygote_that_is_killed_while_it_forks_is_started_again, end),
         cmocka_unit_test_teardown(the_newest_level_wins, end),
+        cmocka_unit_test_teardown(a_recalled_lease_that_does_not_come_is_not_waited_for, end),
         cmocka_unit_test_teardown(classes_of_actors_that_are_over_do_not_add_up, end),
+        cmocka_unit_test_teardown(a_lease_that_its_owner_drops_is_granted_again, end),
+        cmocka_unit_test_teardown(workers_that_can_not_serve_are_not_replaced_for_ever, end),
         cmocka_unit_test_teardown(only_the_ends_of_a_lease_may_speak_of_it, end),
         cmocka_unit_test_teardown(a_death_is_told_after_what_the_dead_had_said, end),
         cmocka_unit_test_teardown(short_records_end_only_who_sent_them, end),

@@ -138,9 +138,47 @@ static void nothing_is_lost_whatever_the_order(void **state)
         assert_int_equal(l.free[i], l.total[i].milli);
 }
 
+/* Two NUMA nodes of four CPUs, numbered as a machine with threads numbers them. */
+static void pins_stay_in_one_node(void **state)
+{
+    static const uint16_t numa[8] = {0, 1, 0, 1, 0, 1, 0, 1};
+    struct ctl_resource   total[] = {resource("CPU", 8000)}, two = resource("CPU", 2000), three = resource("CPU", 3000);
+    struct rlt_ledger     l;
+    struct rlt_hold       a, b, c, d;
+    (void)state;
+    assert_int_equal(rlt_ledger_init(&l, total, 1).code, MT_OK);
+    l.pins.count = 8;
+    for (uint16_t i = 0; i < 8; i++)
+        l.pins.cpus[i] = (struct rlt_cpu){.cpu = i, .node = numa[i]};
+    assert_true(rlt_ledger_take(&l, &three, 1, &a));
+    rlt_ledger_pin(&l, &a);
+    assert_int_equal(a.cpus[0], 0x15); /* 0, 2, 4 */
+    assert_true(rlt_ledger_take(&l, &two, 1, &b));
+    rlt_ledger_pin(&l, &b);
+    assert_int_equal(b.cpus[0], 0x0a); /* one of node 0 is free, which is not enough */
+    assert_true(rlt_ledger_take(&l, &three, 1, &c));
+    rlt_ledger_pin(&l, &c);
+    assert_int_equal(c.cpus[0], 0xe0); /* what is left, of both */
+    rlt_ledger_lend_cpu(&l, &a);
+    assert_true(rlt_ledger_take(&l, &three, 1, &d));
+    rlt_ledger_pin(&l, &d);
+    assert_int_equal(d.cpus[0], 0x15); /* lent */
+    rlt_ledger_retake_cpu(&l, &a);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(l.pins.cpus[i].held, 0x15 >> i & 1 ? 2 : 1);
+    rlt_ledger_lend_cpu(&l, &b);
+    rlt_ledger_give(&l, &a);
+    rlt_ledger_give(&l, &b);
+    rlt_ledger_give(&l, &c);
+    rlt_ledger_give(&l, &d);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(l.pins.cpus[i].held, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pins_stay_in_one_node),
         cmocka_unit_test(senseless_amounts_are_refused),
         cmocka_unit_test(all_or_nothing),
         cmocka_unit_test(a_fraction_goes_where_there_is_least_room),

@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# peers_train.sh - all-reduce of Manta beside Open MPI's and torch's gloo, and its models beside torch's, on this machine, in
+# one run; `peers.sh --train` calls it.
+#
+# Open MPI comes from Debian (openmpi-bin, libopenmpi-dev; installed here where we are root), torch as CPU wheel from its own
+# index, else as PyPI has it (with 4 GB of CUDA), in build/peers/train. A peer that can't be had is named and left out. Two
+# processes each, one a core.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv=build/peers/train
+scripts/build.sh release manta-head manta-raylet manta manta-bench-train >&2
+run_dir=$(mktemp -d /tmp/manta-peers.XXXXXX)
+trap 'rm -rf "$run_dir"' EXIT
+mkdir -m 0700 "$run_dir/run"
+export XDG_RUNTIME_DIR="$run_dir/run"
+
+missing() {
+    echo "peers_train.sh: not measured: $1" >&2
+}
+
+have_mpi() {
+    command -v mpicc >/dev/null && command -v mpirun >/dev/null && return 0
+    [ "$(id -u)" = 0 ] && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openmpi-bin libopenmpi-dev >/dev/null 2>&1
+}
+
+have_torch() {
+    "$venv/bin/python" -c 'import torch.distributed' 2>/dev/null && return 0
+    python3 -m venv "$venv" &&
+        "$venv/bin/pip" install --quiet --no-input --index-url https://download.pytorch.org/whl/cpu torch numpy ||
+        "$venv/bin/pip" install --quiet --no-input torch numpy
+}
+
+{
+    if have_mpi && mpicc -O2 -o "$run_dir/peers_mpi" scripts/peers_mpi.c; then
+        root=
+        [ "$(id -u)" != 0 ] || root=--allow-run-as-root
+        mpirun $root --bind-to core -np 2 "$run_dir/peers_mpi" || missing "Open MPI (its run failed)"
+    else
+        missing "Open MPI (not installed, and could not be)"
+    fi
+    if have_torch >&2; then
+        port=$("$venv/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        "$venv/bin/python" scripts/peers_gloo.py "$port" || missing "torch gloo (its run failed)"
+    else
+        missing "torch gloo (torch could not be installed from PyPI)"
+    fi
+    build/release/bin/manta-bench-train -c -o json
+} | python3 scripts/peers_train.py
+
+# The models: our rows, then torch's, one JSON object a line. GPT-2 reads the sources of this tree as its text.
+echo "models:"
+scripts/build.sh release manta-bench-models >&2
+find . -path ./build -prune -o -name '*.[ch]' -print | sort | xargs cat >"$run_dir/text"
+build/release/bin/manta-bench-models -o json -t "$run_dir/text"
+if "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null || "$venv/bin/pip" install --quiet --no-input numpy >&2; then
+    "$venv/bin/python" scripts/peers_torch.py --text "$run_dir/text" || missing "torch's models (their run failed)"
+else
+    missing "torch's models (torch or numpy could not be installed from PyPI)"
+fi

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * coll_tcp_private.h - what coll_tcp_ops.c needs of coll_tcp.c beside the public calls.
+ */
+#ifndef SGD_COLL_TCP_PRIVATE_H
+#define SGD_COLL_TCP_PRIVATE_H
+
+#include "sgd/coll_tcp.h"
+
+#include <stdatomic.h>
+
+/* Bytes to one member, in two pieces, and from it. */
+struct coll_flow {
+    uint32_t    peer;
+    const void *out[2];
+    size_t      out_size[2], out_done;
+    void       *in;
+    size_t      in_size, in_done;
+};
+
+/* Moves all of them at the same time; returns when all are done. */
+MT_MUST_USE mt_status coll_tcp_move(struct coll_tcp *g, struct coll_flow *flows, uint32_t count);
+/* The same, but returns as soon as all that they receive is there; what they send goes on with the next call. */
+MT_MUST_USE mt_status coll_tcp_move_in(struct coll_tcp *g, struct coll_flow *flows, uint32_t count);
+/* OK while the generation lives. */
+MT_MUST_USE mt_status coll_tcp_alive(struct coll_tcp *g);
+/* Ends the generation and tells everybody; the second with the text as it stands, for members that disagree. */
+mt_status coll_tcp_end(struct coll_tcp *g, enum mt_code reason, uint32_t rank);
+mt_status coll_tcp_end_with(struct coll_tcp *g, uint32_t rank);
+
+#endif

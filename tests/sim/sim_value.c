@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sim_value.c - the record of all values in the object store, and what must hold for their bytes.
+ *
+ * Owns: every struct sim_value. Thread: one.
+ */
+#include "tests/sim/sim_object.h"
+
+#include "tests/sim/sim_node.h"
+#include "tests/sim/sim_proc.h"
+
+enum { STEP_SMALL = 64, STEP_LARGE = 1024, SMALL = 16 * 1024, TROUBLE_S = 30 };
+
+void sim_values_free(struct sim *s)
+{
+    MT_MAP_EACH(&s->values, entry)
+        free(entry->value.ptr);
+    mt_map_fini(&s->values);
+    mt_vec_fini(&s->pinned);
+}
+
+static uint64_t size_of(const struct sim *s, int64_t value)
+{
+    uint64_t x = (uint64_t)value * UINT64_C(0x9e3779b97f4a7c15) >> 20;
+    if (x % (s->config.is_short ? 3 : 8) == 0) /* a run of chunks */
+        return 22000 + x / 8 % 100000;
+    return SIM_VALUE_MIN + x / 8 % 12000;
+}
+
+struct sim_value *sim_value_of(struct sim *s, mt_id id)
+{
+    return mt_map_ptr(&s->values, id);
+}
+
+struct sim_value *sim_value_new(struct sim *s, mt_id id, int64_t value)
+{
+    struct sim_value *v = sim_value_of(s, id);
+    if (v) {
+        SIM_REQUIRE(s, v->value == value, "I5: two attempts make two values of one id");
+        return v;
+    }
+    v = sim_alloc(sizeof *v);
+    v->id = id;
+    v->value = value;
+    v->size = size_of(s, value);
+    if (mt_map_put_ptr(&s->values, id, v).code)
+        abort();
+    return v;
+}
+
+void sim_value_published(struct sim_value *v, uint32_t node, uint64_t raylet)
+{
+    v->node[v->written % SIM_WRITERS_MAX] = node;
+    v->raylet[v->written % SIM_WRITERS_MAX] = raylet;
+    v->written++;
+}
+
+/* ---- bytes -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t word_at(const struct sim_value *v, uint64_t offset)
+{
+    if (offset == 0)
+        return (uint64_t)v->value;
+    return (v->id.process ^ v->id.counter_index * UINT64_C(0x9e3779b97f4a7c15)) + offset * UINT64_C(0xd6e8feb86659fd93);
+}
+
+static uint64_t step_of(const struct sim_value *v)
+{
+    return v->size <= SMALL ? STEP_SMALL : STEP_LARGE;
+}
+
+void sim_value_fill(const struct sim_value *v, uint8_t *data, uint64_t from, uint64_t to)
+{
+    uint64_t step = step_of(v);
+    for (uint64_t at = (from + step - 1) / step * step; at < to && at + 8 <= v->size; at += step) {
+        uint64_t word = word_at(v, at);
+        memcpy(data + at, &word, sizeof word);
+    }
+}
+
+/* The first offset from which on something else stands there; v->size: all is right. */
+static uint64_t differs_at(const struct sim_value *v, const uint8_t *data, uint64_t step)
+{
+    for (uint64_t at = 0; at + 8 <= v->size; at += step) {
+        uint64_t word;
+        memcpy(&word, data + at, sizeof word);
+        if (word != word_at(v, at))
+            return at;
+    }
+    return v->size;
+}
+
+static void require_whole(struct sim *s, const struct sim_reading *r, uint64_t step, const char *when)
+{
+    uint64_t at = differs_at(r->v, r->data, step);
+    SIM_REQUIRE(s, at == r->v->size, "I5: a pinned value is not what was written, %s: byte %llu of %llu, of %llx.%llu", when,
+                (unsigned long long)at, (unsigned long long)r->v->size, (unsigned long long)r->v->id.process,
+                (unsigned long long)mt_id_counter(r->v->id));
+}
+
+/* ---- pins --------------------------------------------------------------------------------------------------------- */
+
+void sim_value_pinned(struct sim *s, struct sim_reading *r)
+{
+    r->v = sim_value_of(s, r->asked.id);
+    SIM_REQUIRE(s, r->v && r->at.size == r->v->size, "I5: a value is pinned that nobody wrote");
+    require_whole(s, r, step_of(r->v), "at first sight");
+    s->counters.value_pinned++;
+    if (!r->p->objects.is_disowned && mt_vec_push(&s->pinned, r).code)
+        abort();
+}
+
+void sim_value_unpinned(struct sim *s, struct sim_reading *r)
+{
+    for (size_t i = 0; i < s->pinned.count; i++)
+        if (s->pinned.data[i] == r) {
+            mt_vec_remove_swap(&s->pinned, i);
+            require_whole(s, r, step_of(r->v), "when it is let go");
+            return;
+        }
+}
+
+/* Some of the bytes, for this is done after every event. */
+void sim_values_check(struct sim *s)
+{
+    for (size_t i = 0; i < s->pinned.count; i++) {
+        const struct sim_reading *r = s->pinned.data[i];
+        require_whole(s, r, (r->v->size / 3 / STEP_LARGE + 1) * STEP_LARGE, "after an event");
+    }
+}
+
+void sim_values_written(struct sim *s, uint64_t raylet, const struct os_place *place, uint64_t size)
+{
+    for (size_t i = 0; i < s->pinned.count; i++) {
+        const struct sim_reading *r = s->pinned.data[i];
+        if (sim_node_serial(r->p->n) == raylet && r->at.segment == place->segment)
+            SIM_REQUIRE(s, r->at.offset + r->at.size + OS_HEADER_SIZE <= place->offset || r->at.offset >= place->offset + size,
+                        "I5: a place is written that somebody pins");
+    }
+}
+
+void sim_values_hand_back(struct sim *s, uint64_t raylet, uint32_t segment, uint64_t offset)
+{
+    for (size_t i = 0; i < s->pinned.count; i++) {
+        const struct sim_reading *r = s->pinned.data[i];
+        SIM_REQUIRE(s, sim_node_serial(r->p->n) != raylet || r->at.segment != segment || r->at.offset != offset,
+                    "I5: a place of segment %u is handed back that process %llu pins, of %llx.%llu", segment,
+                    (unsigned long long)r->p->process, (unsigned long long)r->v->id.process,
+                    (unsigned long long)mt_id_counter(r->v->id));
+    }
+}
+
+/* ---- reads that failed -------------------------------------------------------------------------------------------- */
+
+/* The raylet that keeps the value has restarted since, or nobody knows which one that was. */
+static bool is_home_gone(struct sim *s, const struct sim_value *v, uint32_t node)
+{
+    for (uint32_t i = v->written > SIM_WRITERS_MAX ? v->written - SIM_WRITERS_MAX : 0; i < v->written; i++)
+        if (v->node[i % SIM_WRITERS_MAX] == node && sim_node_of(s, v->raylet[i % SIM_WRITERS_MAX]))
+            return false;
+    return true;
+}
+
+static bool lives(struct sim *s, uint64_t process)
+{
+    MT_MAP_EACH(&s->procs, entry)
+        if (((struct sim_proc *)entry->value.ptr)->process == process)
+            return true;
+    return false;
+}
+
+void sim_value_lost(struct sim *s, const struct sim_reading *r)
+{
+    const struct sim_value *v = sim_value_of(s, r->asked.id);
+    bool                    is_troubled = s->now < s->config.faults_until + TROUBLE_S * SIM_S;
+    SIM_REQUIRE(s, v, "I5: a value that nobody wrote is asked for");
+    s->counters.value_lost += r->code == MT_EOBJ_LOST;
+    s->counters.value_away += r->code == MT_ENODE_DIED;
+    if (v->is_freed || (v->is_dropped && !r->is_borrowed) || !lives(s, v->id.process) || is_home_gone(s, v, r->asked.node)) {
+        SIM_REQUIRE(s, r->code == MT_EOBJ_LOST || r->code == MT_ENODE_DIED || r->code == MT_ECANCELLED || is_troubled,
+                    "I5: a value that is gone fails with %s", mt_code_name(r->code));
+        return;
+    }
+    SIM_REQUIRE(s, r->code != MT_EOBJ_LOST, "I5: the value %llx.%llu of a living owner is lost on node %d",
+                (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), sim_node_index(r->p->n));
+    SIM_REQUIRE(s, is_troubled || s->config.is_short, "I10: a value can't be read long after the last fault: %s",
+                mt_code_name(r->code));
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * actor_test.c - an actor in the eyes of its creator, where the raylet's words come in an unlucky order.
+ */
+#include "clients/lib/own.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+enum { PROCESS = 7, WORKER = 9, LANES = 2 };
+
+static struct own       own;
+static void            *lanes[LANES];
+static struct lane_park parks[LANES];
+
+static void hears(enum ctl_kind kind, const void *payload, size_t size, int lane)
+{
+    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = (uint16_t)kind};
+    assert_int_equal(own_control(&own, &record, payload, lane < 0 ? NULL : lanes[lane], lane < 0 ? NULL : &parks[lane]).code,
+                     MT_OK);
+}
+
+static void granted(int lane)
+{
+    struct ctl_grant grant = {.lease = 1 + (uint64_t)lane, .class_id = 1, .peer = WORKER + (uint64_t)lane, .peer_node = 1};
+    lanes[lane] = calloc(1, LANE_BYTES);
+    hears(CTL_GRANT, &grant, sizeof grant, lane);
+}
+
+static void ended(int lane, int32_t code)
+{
+    static struct ctl_ended end;
+    end = (struct ctl_ended){.lease = 1 + (uint64_t)lane, .code = code, .node = 1, .pid = 100 + lane};
+    hears(CTL_ENDED, &end, sizeof end, -1);
+}
+
+static struct own_actor *begin(void)
+{
+    struct own_class_spec spec = {.name = "a", .flags = CTL_CLASS_ACTOR};
+    struct own_call       create = {.name = "a", .function = 1};
+    own_init(&own, PROCESS, 1, 1, 1);
+    struct own_actor *actor = own_actor_new(&own, &spec, "", NULL, 0, 0, &create);
+    assert_non_null(actor);
+    own_actor_watch(&own, actor, true);
+    return actor;
+}
+
+static void end(struct own_actor *actor)
+{
+    own_actor_watch(&own, actor, false);
+    own_actor_drop(&own, actor);
+    own_actor_tick(&own);
+    assert_int_equal(own.actors.count, 0);
+    own_fini(&own);
+    for (int i = 0; i < LANES; i++) {
+        free(lanes[i]);
+        lanes[i] = NULL;
+    }
+}
+
+/* The raylet grants the next lease before it hears that the actor may not be restarted. */
+static void the_end_of_a_lease_too_many_is_no_second_death(void **state)
+{
+    (void)state;
+    struct own_actor *actor = begin();
+    granted(0);
+    granted(1);
+    ended(0, MT_EWORKER_DIED);
+    assert_int_equal(actor->state, OWN_ACTOR_DEAD);
+    assert_int_equal(own.out.deaths.count, 1);
+    assert_int_equal(own.out.deaths.data[0].death.pid, 100);
+    ended(1, MT_OK);
+    assert_int_equal(own.out.deaths.count, 1);
+    end(actor);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_end_of_a_lease_too_many_is_no_second_death),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * coll_shm_test.c - collective calls among real processes over shared memory: every call, type, operation and size;
+ * members that disagree, abort, die or hang at any point.
+ */
+#include "tests/unit/sgd/coll_crew.h"
+
+#include "core/base/rng.h"
+#include "tests/unit/sgd/coll_check.h"
+
+#include <time.h>
+
+enum { HEAP = 16 << 20 };
+
+static mt_status run_shm(void *g, const struct coll_call *call)
+{
+    return coll_shm_run(g, call);
+}
+
+static int life_every_call(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    struct coll_shm    g;
+    struct coll_tested tested = {&g, run_shm, rank, crew->members, g.text};
+    (void)arg;
+    if (coll_crew_join(crew, &g, 1, rank, crew->members).code || coll_check_every_call(&tested))
+        return 1;
+    coll_shm_fini(&g);
+    return 0;
+}
+
+static void every_call(void **state)
+{
+    (void)state;
+    for (uint32_t members = 1; members <= 5; members++)
+        coll_crew_run(members, 0, life_every_call, NULL);
+}
+
+/* ---- sums of buffers in the group's heap, mixed with others ---- */
+static int life_heap(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    enum { COUNT = 300000 };
+    struct coll_shm g;
+    (void)arg;
+    if (coll_crew_join(crew, &g, 1, rank, crew->members).code)
+        return 1;
+    float *shared = coll_shm_alloc(&g, COUNT * sizeof(float)), *result = coll_shm_alloc(&g, COUNT * sizeof(float));
+    float *own = malloc(COUNT * sizeof(float));
+    if (!shared || !result || !own || coll_shm_alloc(&g, HEAP))
+        return 2;
+    for (int round = 0; round < 60; round++) {
+        size_t count = round % 4 == 1 ? 5000 : round % 4 == 2 ? 100 : COUNT - 1 - (size_t)round;
+        float *in = round % 3 == 2 && rank == 0 ? own : shared, *out = round % 2 ? in : round % 3 ? result : own;
+        struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = count, .in = in + 1, .out = out + 1};
+        for (size_t i = 0; i < COUNT; i++)
+            in[i] = (float)((i + rank + (size_t)round) % 1000);
+        if (coll_shm_run(&g, &call).code)
+            return 3;
+        for (size_t i = 1; i <= count; i++) {
+            float want = 0;
+            for (uint32_t r = 0; r < crew->members; r++)
+                want += (float)((i + r + (size_t)round) % 1000);
+            if (out[i] != want)
+                return 4;
+        }
+    }
+    coll_shm_fini(&g);
+    return 0;
+}
+
+static void in_the_heap(void **state)
+{
+    (void)state;
+    coll_crew_run(2, HEAP, life_heap, NULL);
+    coll_crew_run(3, HEAP, life_heap, NULL);
+}
+
+/* ---- members that disagree ---- */
+struct disagreement {
+    struct coll_call a, b; /* of all others; of rank 2 */
+    const char      *says[3];
+};
+
+static int life_disagree(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    const struct disagreement *d = arg;
+    struct coll_shm            g;
+    static char                in[1 << 20], out[1 << 20];
+    struct coll_call           call = rank == 2 ? d->b : d->a;
+    if (coll_crew_join(crew, &g, 1, rank, crew->members).code)
+        return 1;
+    struct coll_tested tested = {&g, run_shm, rank, crew->members, g.text};
+    if (coll_check_call(&tested, COLL_ALL_REDUCE, COLL_F32, COLL_SUM, 1000, 1, false))
+        return 2;
+    call.in = in, call.out = out;
+    if (coll_shm_run(&g, &call).code != MT_EINVAL)
+        return 3;
+    for (int i = 0; i < 3; i++)
+        if (d->says[i] && !strstr(g.text, d->says[i])) {
+            fprintf(stderr, "no \"%s\" in: %s\n", d->says[i], g.text);
+            return 4;
+        }
+    struct coll_call barrier = {.kind = COLL_BARRIER}; /* the generation is over */
+    return coll_shm_run(&g, &barrier).code == MT_EINVAL ? 0 : 5;
+}
+
+static void disagreements(void **state)
+{
+    (void)state;
+    struct disagreement d[] = {
+        {{.kind = COLL_ALL_REDUCE, .count = 10}, {.kind = COLL_ALL_REDUCE, .count = 11},
+         {"the number of elements", "rank 0 called all_reduce(10 float32, sum)", "rank 2 called all_reduce(11 float32, sum)"}},
+        {{.kind = COLL_ALL_REDUCE, .count = 10}, {.kind = COLL_ALL_REDUCE, .count = 90000}, {"the number of elements"}},
+        {{.kind = COLL_ALL_REDUCE, .count = 10}, {.kind = COLL_ALL_REDUCE, .count = 10, .type = COLL_I32}, {"the type", "int32"}},
+        {{.kind = COLL_REDUCE, .count = 10, .op = COLL_MAX}, {.kind = COLL_REDUCE, .count = 10}, {"the operation", "max", "sum"}},
+        {{.kind = COLL_BROADCAST, .count = 10, .root = 1}, {.kind = COLL_BROADCAST, .count = 10}, {"the root", "root 1", "root 0"}},
+        {{.kind = COLL_BARRIER}, {.kind = COLL_ALL_GATHER, .count = 10}, {"the order of calls", "barrier", "all_gather"}},
+        {{.kind = COLL_ALL_REDUCE, .count = 10, .shape = 1}, {.kind = COLL_ALL_REDUCE, .count = 10, .shape = 2}, {"tensors"}},
+    };
+    for (size_t i = 0; i < sizeof d / sizeof d[0]; i++)
+        coll_crew_run(3, 0, life_disagree, &d[i]);
+}
+
+static int life_wrong_size(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    struct coll_shm g;
+    (void)arg;
+    return coll_crew_join(crew, &g, 1, rank, rank == 0 ? 2 : 3).code == MT_EINVAL && strstr(g.text, "number of members") ? 0
+                                                                                                                        : 1;
+}
+
+static void disagreement_on_the_size(void **state)
+{
+    (void)state;
+    coll_crew_run(2, 0, life_wrong_size, NULL);
+}
+
+/* ---- deaths, stops, aborts ---- */
+static int life_work(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    struct coll_shm g;
+    mt_rng          rng = {*(uint64_t *)arg};
+    static char     in[1 << 20], out[1 << 20];
+    if (coll_crew_join(crew, &g, 1, rank, crew->members).code)
+        return g.text[0] ? 2 : 1;
+    for (;;) {
+        struct coll_call call = {.kind = (enum coll_kind)(COLL_BARRIER + mt_rng_below(&rng, COLL_KINDS - COLL_BARRIER)),
+                                 .count = mt_rng_below(&rng, 30000), .in = in, .out = out};
+        mt_status st = coll_shm_run(&g, &call);
+        if (st.code == MT_EWORKER_DIED)
+            return strstr(g.text, "rank 1 died") ? 0 : 3;
+        if (st.code != MT_OK)
+            return st.code == MT_ECANCELLED ? 4 : st.code == MT_ETIMEDOUT ? 5 : 6;
+    }
+}
+
+static void pause_us(uint64_t us)
+{
+    struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+    nanosleep(&t, NULL);
+}
+
+/* Rank 1 is killed at a random moment; `is_told`: as by the actor's death event. The others must be back with its name. */
+static void kill_rounds(int rounds, bool is_told)
+{
+    mt_rng rng = {20261121};
+    for (int round = 0; round < rounds; round++) {
+        struct coll_crew crew;
+        uint64_t         seed = mt_rng_next(&rng);
+        coll_crew_init(&crew, 3, 0);
+        for (uint32_t rank = 0; rank < 3; rank++)
+            coll_crew_hire(&crew, rank, life_work, &seed);
+        pause_us((uint64_t)(is_told ? 0 : 3000) + mt_rng_below(&rng, 6000));
+        kill(crew.pids[1], SIGKILL);
+        assert_int_equal(coll_crew_end(&crew, 1), 1000 + SIGKILL);
+        if (is_told)
+            coll_shm_died(crew.region, 1, 1);
+        for (uint32_t rank = 0; rank < 3; rank += 2) {
+            int status = coll_crew_end(&crew, rank);
+            assert_true(status == 0 || status == 2); /* 2: it had not joined yet */
+        }
+        coll_crew_fini(&crew);
+    }
+}
+
+static void killed_anywhere(void **state)
+{
+    (void)state;
+    const char *rounds = getenv("COLL_ROUNDS");
+    kill_rounds(rounds ? (int)strtol(rounds, NULL, 10) : 300, true);
+}
+
+/* Nobody tells: the members find out by themselves. */
+static void killed_untold(void **state)
+{
+    (void)state;
+    kill_rounds(10, false);
+}
+
+static void stopped_and_aborted(void **state)
+{
+    (void)state;
+    uint64_t seed = 5;
+    for (int is_aborted = 0; is_aborted < 2; is_aborted++) {
+        struct coll_crew crew;
+        coll_crew_init(&crew, 3, 0);
+        crew.wait_ms = is_aborted ? 20000 : 300;
+        for (uint32_t rank = 0; rank < 3; rank++)
+            coll_crew_hire(&crew, rank, life_work, &seed);
+        pause_us(5000);
+        kill(crew.pids[1], SIGSTOP);
+        if (is_aborted)
+            coll_shm_abort(crew.region, 1, MT_ECANCELLED, MT_GROUP_MEMBERS_MAX);
+        assert_int_equal(coll_crew_end(&crew, 0), is_aborted ? 4 : 5);
+        assert_int_equal(coll_crew_end(&crew, 2), is_aborted ? 4 : 5);
+        kill(crew.pids[1], SIGCONT); /* and sees that it is out */
+        assert_int_equal(coll_crew_end(&crew, 1), is_aborted ? 4 : 5);
+        coll_crew_fini(&crew);
+    }
+}
+
+/* ---- messages ---- */
+static int life_messages(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    enum { COUNT = 200000 };
+    static int32_t  out[COUNT], in[COUNT];
+    struct coll_shm g;
+    uint32_t        n = crew->members, to = (rank + 1) % n, from = (rank + n - 1) % n;
+    (void)arg;
+    if (coll_crew_join(crew, &g, 1, rank, n).code)
+        return 1;
+    for (uint32_t round = 0; round < 200; round++) {
+        size_t count = round % 10 == 9 ? COUNT : round % 3 ? round * 7 : 0;
+        for (size_t i = 0; i < count; i++)
+            out[i] = (int32_t)(i + rank * 1000 + round);
+        struct coll_message m = {to, COLL_I32, count, out}, w = {from, COLL_I32, count, in}, none = {.peer = MT_GROUP_MEMBERS_MAX};
+        /* A ring: all at once; or, where small, one after the other. */
+        if (count == COUNT ? coll_shm_exchange(&g, &m, &w).code != MT_OK
+                           : coll_shm_exchange(&g, &m, &none).code || coll_shm_exchange(&g, &none, &w).code)
+            return 2;
+        for (size_t i = 0; i < count; i++)
+            if (in[i] != (int32_t)(i + from * 1000 + round))
+                return 3;
+    }
+    /* Rank 1 expects something else of rank 0; everyone is told. */
+    struct coll_message m = {1, COLL_I32, 5, out}, w = {0, COLL_F32, 5, in}, none = {.peer = MT_GROUP_MEMBERS_MAX};
+    struct coll_call    barrier = {.kind = COLL_BARRIER};
+    mt_status st = rank == 0 ? coll_shm_exchange(&g, &m, &none) : rank == 1 ? coll_shm_exchange(&g, &none, &w) : mt_ok();
+    if (rank == 1 ? st.code != MT_EINVAL : st.code == MT_OK && coll_shm_run(&g, &barrier).code != MT_EINVAL)
+        return 4;
+    return strstr(g.text, "rank 0 sent 5 int32, rank 1 expected 5 float32") ? 0 : 5;
+}
+
+static void messages(void **state)
+{
+    (void)state;
+    coll_crew_run(2, 0, life_messages, NULL);
+    coll_crew_run(4, 0, life_messages, NULL);
+}
+
+/* ---- agreement of survivors ---- */
+struct going_on { /* shared */
+    int         rounds;
+    _Atomic int ready; /* members that have done a sum */
+};
+
+static mt_status shrink(struct coll_shm *g)
+{
+    struct coll_decision d;
+    int8_t               from[MT_GROUP_MEMBERS_MAX];
+    uint32_t             members = 0, rank = 0;
+    MT_TRY(coll_shm_decide(g, ~0ull ^ 1ull << g->rank, &d));
+    for (uint32_t r = 0; r < g->members; r++) {
+        if (!(d.alive >> r & 1))
+            continue;
+        if (d.flags >> r & 1)
+            return mt_error(MT_EINTERNAL, 0, "the flags are not the AND of those that took part");
+        rank = r == g->rank ? members : rank;
+        from[members++] = (int8_t)r;
+    }
+    return coll_shm_move(g, g->generation + 1, rank, members, from);
+}
+
+/* Sums ones, and goes on with whoever is left; ends when it is alone, or after some sums in which nobody died. */
+static int life_shrink(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    struct going_on *how = arg;
+    struct coll_shm  g;
+    mt_status        st = coll_crew_join(crew, &g, 1, rank, crew->members);
+    bool             is_ready = false;
+    for (int calm = 0; calm < how->rounds;) {
+        static float     x[5000];
+        struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = 5000, .in = x, .out = x};
+        for (int i = 0; i < 5000; i++)
+            x[i] = 1;
+        st = st.code ? st : coll_shm_run(&g, &call);
+        if (st.code == MT_OK && (x[0] != (float)g.members || x[4999] != (float)g.members))
+            return 1;
+        calm = st.code == MT_OK ? calm + 1 : 0;
+        how->ready += st.code == MT_OK && !is_ready;
+        is_ready = is_ready || st.code == MT_OK;
+        if (st.code == MT_EWORKER_DIED)
+            st = shrink(&g);
+        if (st.code != MT_OK && st.code != MT_EWORKER_DIED) {
+            fprintf(stderr, "rank %u of %u in generation %u: %d %s, %s\n", g.rank, g.members, g.generation, st.code, st.what,
+                    g.text);
+            return 2;
+        }
+    }
+    coll_shm_fini(&g);
+    return 0;
+}
+
+/* Five members of which three are killed at random moments, also while the others agree; the last two go on. */
+static void survivors_go_on(void **state)
+{
+    (void)state;
+    mt_rng           rng = {77};
+    const char      *rounds = getenv("COLL_ROUNDS");
+    struct going_on *how = mmap(NULL, sizeof *how, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(how != MAP_FAILED);
+    for (int round = 0; round < (rounds ? (int)strtol(rounds, NULL, 10) : 60); round++) {
+        struct coll_crew crew;
+        coll_crew_init(&crew, 5, 0);
+        how->rounds = 3000;
+        how->ready = 0;
+        for (uint32_t rank = 0; rank < 5; rank++)
+            coll_crew_hire(&crew, rank, life_shrink, how);
+        while (how->ready < 5)
+            pause_us(200);
+        for (uint32_t rank = 4; rank >= 2; rank--) {
+            uint32_t members, generation, there;
+            kill(crew.pids[rank], SIGKILL);
+            assert_int_equal(coll_crew_end(&crew, rank), 1000 + SIGKILL);
+            generation = coll_shm_generation(crew.region, &members);
+            there = coll_shm_rank_of(crew.region, generation, crew.pids[rank]);
+            if (round % 2 && there < MT_GROUP_MEMBERS_MAX) /* told, or found out */
+                coll_shm_died(crew.region, generation, there);
+            pause_us(mt_rng_below(&rng, 1000));
+        }
+        assert_int_equal(coll_crew_end(&crew, 0), 0);
+        assert_int_equal(coll_crew_end(&crew, 1), 0);
+        coll_crew_fini(&crew);
+    }
+    munmap(how, sizeof *how);
+}
+
+/* ---- arguments ---- */
+static void bad_arguments(void **state)
+{
+    (void)state;
+    struct coll_crew crew;
+    struct coll_shm  g;
+    size_t           size;
+    coll_crew_init(&crew, 1, 0);
+    assert_int_equal(coll_crew_join(&crew, &g, 0, 0, 1).code, MT_EINVAL);
+    assert_int_equal(coll_crew_join(&crew, &g, 1, 1, 1).code, MT_EINVAL);
+    assert_int_equal(coll_crew_join(&crew, &g, 1, 0, 9).code, MT_EINVAL);
+    assert_int_equal(coll_shm_size(&(struct coll_shm_plan){0, 0}, &size).code, MT_EINVAL);
+    assert_int_equal(coll_shm_size(&(struct coll_shm_plan){65, 0}, &size).code, MT_EINVAL);
+    crew.plan.members_max = 7; /* of another group */
+    assert_int_equal(coll_crew_join(&crew, &g, 1, 0, 1).code, MT_EINVAL);
+    crew.plan.members_max = COLL_CREW_MAX;
+    assert_int_equal(coll_crew_join(&crew, &g, 2, 0, 1).code, MT_OK);
+    struct coll_shm late;
+    assert_int_equal(coll_crew_join(&crew, &late, 2, 0, 1).code, MT_EFENCED); /* taken */
+    assert_int_equal(coll_crew_join(&crew, &late, 1, 0, 1).code, MT_EFENCED); /* of the past */
+    coll_shm_fini(&late);
+    coll_shm_fini(&g);
+    coll_crew_fini(&crew);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_call),      cmocka_unit_test(in_the_heap),   cmocka_unit_test(disagreements),
+        cmocka_unit_test(disagreement_on_the_size), cmocka_unit_test(killed_anywhere), cmocka_unit_test(killed_untold),
+        cmocka_unit_test(stopped_and_aborted), cmocka_unit_test(bad_arguments), cmocka_unit_test(messages),
+        cmocka_unit_test(survivors_go_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
