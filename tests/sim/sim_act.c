@@ -360,9 +360,12 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_SW_PAUSE: act_switch(s, n, a); break;
     case RLT_A_PROGRAM_READ: act_program_read(s, n, a); break;
     case RLT_A_PROGRAM_WRITE: act_program_write(s, n, a); break;
+    case RLT_A_OWNERS_GONE:
+        n->lost |= UINT64_C(1) << a->node % 64;
+        sim_store_told(n, a);
+        break;
     case RLT_A_OBJECT_DEAD:
     case RLT_A_OWNER_GONE:
-    case RLT_A_OWNERS_GONE:
     case RLT_A_JOB_OVER: sim_store_told(n, a); break;
     case RLT_A_PROGRAM_DROP:
         free(mt_map_ptr(&n->programs, mt_map_key(a->job)));

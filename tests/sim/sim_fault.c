@@ -360,7 +360,7 @@ static void strict_absence(struct sim *s, struct sim_event *e)
 
 void sim_fault_start(struct sim *s)
 {
-    if (s->config.has_head && s->config.nodes > 1 && sim_chance(s, 250000)) {
+    if (s->config.has_head && s->config.nodes > 1 && sim_chance(s, 150000)) {
         sim_after(s, 300 * SIM_MS, "strict absence", strict_absence, 0);
         sim_after(s, sim_between(s, SIM_MS, 100 * SIM_MS), "fault", next_fault, 0);
         return;

@@ -346,6 +346,7 @@ void sim_node_start(struct sim *s, struct sim_node *n)
     if (n->serial || s->is_over)
         return;
     n->serial = sim_serial(s);
+    n->lost = 0;
     n->is_restarting = false;
     n->is_ready = false;
     n->starts++;

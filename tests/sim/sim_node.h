@@ -61,6 +61,7 @@ struct sim_node {
     size_t              pending_done;
     struct io_loop     *loop; /* of the object store's part of the shell ... */
     struct sh          *sh;   /* ... which is this */
+    uint64_t            lost; /* a bit for each node number (modulo 64) that this raylet has taken for dead */
     uint64_t            memory_bytes, back_total, taken_total; /* of the store, at the last look */
     struct rlt_stats    stats; /* after the last step: what changed is counted */
 };

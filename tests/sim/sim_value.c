@@ -161,28 +161,47 @@ static bool is_home_gone(struct sim *s, const struct sim_value *v, uint32_t node
     return true;
 }
 
-static bool lives(struct sim *s, uint64_t process)
+static struct sim_proc *living(struct sim *s, uint64_t process)
 {
     MT_MAP_EACH(&s->procs, entry)
         if (((struct sim_proc *)entry->value.ptr)->process == process)
+            return entry->value.ptr;
+    return NULL;
+}
+
+static bool has_lost(const struct sim_node *n, uint32_t node)
+{
+    return n && n->lost >> node % 64 & 1;
+}
+
+/* Two nodes that can't reach each other for long hold each other dead, though the head hears both: what the processes of
+ * the one kept on the other, or held of it, is gone when the link is back. */
+static bool is_parted(struct sim *s, const struct sim_value *v, const struct sim_proc *owner, const struct sim_proc *reader)
+{
+    for (uint32_t i = v->written > SIM_WRITERS_MAX ? v->written - SIM_WRITERS_MAX : 0; i < v->written; i++)
+        if (has_lost(sim_node_of(s, v->raylet[i % SIM_WRITERS_MAX]), owner->own.node))
             return true;
-    return false;
+    return has_lost(owner->n, reader->own.node);
 }
 
 void sim_value_lost(struct sim *s, const struct sim_reading *r)
 {
     const struct sim_value *v = sim_value_of(s, r->asked.id);
+    struct sim_proc        *owner = v ? living(s, v->id.process) : NULL;
     bool                    is_troubled = s->now < s->config.faults_until + TROUBLE_S * SIM_S;
     SIM_REQUIRE(s, v, "I5: a value that nobody wrote is asked for");
     s->counters.value_lost += r->code == MT_EOBJ_LOST;
     s->counters.value_away += r->code == MT_ENODE_DIED;
-    if (v->is_freed || (v->is_dropped && !r->is_borrowed) || !lives(s, v->id.process) || is_home_gone(s, v, r->asked.node)) {
+    if (v->is_freed || (v->is_dropped && !r->is_borrowed) || !owner || is_home_gone(s, v, r->asked.node) ||
+        is_parted(s, v, owner, r->p)) {
         SIM_REQUIRE(s, r->code == MT_EOBJ_LOST || r->code == MT_ENODE_DIED || r->code == MT_ECANCELLED || is_troubled,
                     "I5: a value that is gone fails with %s", mt_code_name(r->code));
         return;
     }
-    SIM_REQUIRE(s, r->code != MT_EOBJ_LOST, "I5: the value %llx.%llu of a living owner is lost on node %d",
-                (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), sim_node_index(r->p->n));
+    SIM_REQUIRE(s, r->code != MT_EOBJ_LOST,
+                "I5: the value %llx.%llu of a living owner is lost on node %d: dropped %d, borrowed %d, read by process %d",
+                (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), sim_node_index(r->p->n),
+                v->is_dropped, r->is_borrowed, (int)r->p->serial);
     SIM_REQUIRE(s, is_troubled || s->config.is_short, "I10: a value can't be read long after the last fault: %s",
                 mt_code_name(r->code));
 }
