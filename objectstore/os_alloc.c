@@ -283,10 +283,10 @@ mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_pla
 
     struct os_object *object = object_at(own, offset);
     shm_store32(&object->state, OS_WRITING);
-    out_place->segment = own->mapped.number;
-    out_place->generation = shm_load32_acquire(&own->mapped.generations[offset / OS_UNIT]);
-    out_place->offset = offset;
-    out_place->cold = cold ? size : 0;
+    *out_place = (struct os_place){.segment = own->mapped.number,
+                                   .generation = shm_load32_acquire(&own->mapped.generations[offset / OS_UNIT]),
+                                   .offset = offset,
+                                   .cold = cold ? size : 0};
     *out_data = object + 1;
     return mt_ok();
 }

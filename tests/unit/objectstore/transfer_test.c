@@ -4,6 +4,7 @@
  */
 #include "core/base/limits.h"
 #include "core/base/rng.h"
+#include "objectstore/os_layout.h"
 #include "objectstore/os_transfer.h"
 
 #include <arpa/inet.h>
@@ -80,8 +81,9 @@ static void net_open(struct net *net)
     memset(net->token.hex, 'a', IO_TOKEN_HEX);
     struct node_end *ends[] = {&net->source, &net->puller};
     for (int i = 0; i < 2; i++) {
-        ends[i]->value = malloc(SIZE_MAX_TEST);
-        assert_non_null(ends[i]->value);
+        uint8_t *object = calloc(1, OS_HEADER_SIZE + SIZE_MAX_TEST); /* a value has its header in front */
+        assert_non_null(object);
+        ends[i]->value = object + OS_HEADER_SIZE;
         mt_rng rng = {77};
         for (size_t b = 0; b < SIZE_MAX_TEST; b++)
             ends[i]->value[b] = (uint8_t)mt_rng_next(&rng);
@@ -103,8 +105,8 @@ static void net_close(struct net *net)
     assert_int_equal(net->source.pins, 0);
     io_timer_stop(&net->guard);
     io_loop_free(net->loop);
-    free(net->source.value);
-    free(net->puller.value);
+    free(net->source.value - OS_HEADER_SIZE);
+    free(net->puller.value - OS_HEADER_SIZE);
 }
 
 static void fetched(struct os_fetch *fetch, mt_status st)
