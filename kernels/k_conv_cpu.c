@@ -5,17 +5,11 @@
  * Owns nothing. Thread: any. Built for each width of vectors, like k_vector_cpu.c. A picture's neighbourhoods (a row of
  * kernel * kernel * channels for each output) fit into the second-level cache; those of a batch would not.
  */
+#include "kernels/k_build.h"
 #include "kernels/k_lanes.h"
 #include "kernels/k_private.h"
 
 #include <string.h>
-
-#ifndef K_BUILD
-#define K_BUILD plain
-#endif
-#define PASTE_(a, b) a##_##b
-#define PASTE(a, b)  PASTE_(a, b)
-#define ENTRY(name)  PASTE(name, K_BUILD)
 
 struct sizes {
     size_t rows, cols, count; /* of the output: one picture */

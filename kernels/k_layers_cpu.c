@@ -5,17 +5,11 @@
  * Built for each width of vectors, like k_vector_cpu.c: sums go by sixteen lanes (k_lanes.h), everything else is
  * element by element, so all builds give the same bits.
  */
+#include "kernels/k_build.h"
 #include "kernels/k_lanes.h"
 #include "kernels/k_private.h"
 
 #include <math.h>
-
-#ifndef K_BUILD
-#define K_BUILD plain
-#endif
-#define PASTE_(a, b) a##_##b
-#define PASTE(a, b)  PASTE_(a, b)
-#define ENTRY(name)  PASTE(name, K_BUILD)
 
 /* Runs `body` over count elements, with `at` and `n` the next sixteen or what is left of them. */
 #define EACH_LANES(at, n, count)                                                                             \

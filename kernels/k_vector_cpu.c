@@ -5,17 +5,11 @@
  * Built twice: by itself for any CPU, and by k_vector_avx2.c, which includes it, for AVX2. Neither build
  * contracts a*b+c into one rounding and neither reorders a sum, so both give the same bits.
  */
+#include "kernels/k_build.h"
 #include "kernels/k_private.h"
 
 #include <math.h>
 #include <string.h>
-
-#ifndef K_BUILD
-#define K_BUILD plain
-#endif
-#define PASTE_(a, b) a##_##b
-#define PASTE(a, b)  PASTE_(a, b)
-#define ENTRY(name)  PASTE(name, K_BUILD)
 
 mt_status ENTRY(k_unpack)(struct k_stream *stream, const uint8_t *restrict in, float *restrict out,
                           size_t count, float scale, float shift)
