@@ -7,7 +7,6 @@
 #include "sgd/board.h"
 
 #include <string.h>
-#include <time.h>
 
 enum { NOTES = 180 };
 
@@ -19,13 +18,6 @@ struct sgd_board {
     struct sgd_tail tails[SGD_HANDS_MAX];
 };
 static_assert(sizeof(struct sgd_board) <= SGD_BOARD_SIZE, "the board lies before the group");
-
-int64_t sgd_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank)
 {

@@ -14,6 +14,7 @@
 #ifndef SGD_BOARD_H
 #define SGD_BOARD_H
 
+#include "sgd/clock.h"
 #include "core/base/limits.h"
 #include "core/base/status.h"
 #include "sgd/tail.h"
@@ -76,8 +77,5 @@ struct sgd_tail *sgd_board_tail(struct sgd_board *board, uint32_t place);
 /* The driver's: asks the workers to stop after the present step. */
 void sgd_board_stop(struct sgd_board *board);
 bool sgd_board_is_stopped(const struct sgd_board *board);
-
-/* CLOCK_MONOTONIC, the same clock in all processes of a node. */
-int64_t sgd_now_ns(void);
 
 #endif

@@ -8,6 +8,7 @@
  */
 #include "sgd/coll_shm_private.h"
 
+#include "sgd/clock.h"
 #include "sgd/futex.h"
 
 #include <errno.h>
@@ -215,13 +216,6 @@ static void pidfds_open(struct coll_shm *g)
 
 /* ---- publishing and waiting ---- */
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void sleepers_wake(struct coll_shm *g)
 {
     uint64_t mine = 1ull << g->rank, mask = atomic_load(&g->shared->sleepers) & ~mine;
@@ -277,7 +271,7 @@ mt_status coll_idle(struct coll_shm *g, struct coll_idle *idle, uint32_t rank, b
 #endif
         return mt_ok();
     }
-    uint64_t now = now_ns();
+    uint64_t now = sgd_now_ns();
     idle->start_ns = idle->start_ns ? idle->start_ns : now;
     if (now - idle->start_ns >= (uint64_t)g->wait_limit_ms * 1000000u)
         return timed_out(g, rank);

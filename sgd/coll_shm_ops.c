@@ -44,6 +44,36 @@ static void copy(const struct run *r, void *to, const void *from, size_t size)
         coll_copy(r->g->loops, to, from, size, r->is_stream);
 }
 
+/* What the call gives this member: `count` elements of each part, which stand in in[rank], `offset` bytes into the part. */
+static void give(const struct run *r, const void *const *in, size_t count, size_t offset)
+{
+    const struct coll_call *call = r->call;
+    uint32_t                me = r->g->rank;
+    char                   *out = (char *)call->out + offset;
+
+    switch (call->kind) {
+    case COLL_REDUCE:
+        if (me != call->root)
+            break;
+        /* fallthrough */
+    case COLL_ALL_REDUCE:
+    case COLL_REDUCE_SCATTER:
+        reduce(r, in, count, out);
+        break;
+    case COLL_ALL_GATHER:
+    case COLL_ALL_TO_ALL:
+        for (uint32_t rank = 0; rank < r->g->members; rank++)
+            copy(r, out + part_at(r, rank), in[rank], count * r->size);
+        break;
+    case COLL_BROADCAST:
+        if (me != call->root)
+            copy(r, out, in[call->root], count * r->size);
+        break;
+    default:
+        break;
+    }
+}
+
 /* Slice of a chunk that a member reduces for all: whole lines. */
 static size_t slice_begin(const struct run *r, size_t count, uint32_t rank)
 {
@@ -124,27 +154,7 @@ static mt_status run_small(struct run *r)
     if (may_skip && heap_members(r) > 0)
         MT_TRY(coll_arrive(g, call, call->in, r->whole));
     bodies(r, call->kind == COLL_REDUCE_SCATTER || call->kind == COLL_ALL_TO_ALL ? part_at(r, g->rank) : 0, in);
-    switch (call->kind) {
-    case COLL_REDUCE:
-        if (g->rank != call->root)
-            break;
-        /* fallthrough */
-    case COLL_ALL_REDUCE:
-    case COLL_REDUCE_SCATTER:
-        reduce(r, in, call->count, call->out);
-        break;
-    case COLL_ALL_GATHER:
-    case COLL_ALL_TO_ALL:
-        for (uint32_t rank = 0; rank < g->members; rank++)
-            memcpy((char *)call->out + part_at(r, rank), in[rank], r->part);
-        break;
-    case COLL_BROADCAST:
-        if (g->rank != call->root)
-            memcpy(call->out, in[call->root], r->part);
-        break;
-    default:
-        break;
-    }
+    give(r, in, call->count, 0);
     return mt_ok();
 }
 
@@ -195,32 +205,11 @@ static void take(struct run *r, uint32_t i)
     const struct coll_call *call = r->call;
     struct coll_shm        *g = r->g;
     const void             *in[MT_GROUP_MEMBERS_MAX];
-    size_t count = chunk_count(r, i), bytes = count * r->size, offset = (size_t)i * r->chunk * r->size;
-    bool   has_parts = call->kind == COLL_REDUCE_SCATTER || call->kind == COLL_ALL_TO_ALL;
+    bool has_parts = call->kind == COLL_REDUCE_SCATTER || call->kind == COLL_ALL_TO_ALL;
 
     for (uint32_t rank = 0; rank < g->members; rank++)
         in[rank] = coll_ring_of(g, rank, r->first_staged + i) + (has_parts ? g->rank * r->chunk * r->size : 0);
-    switch (call->kind) {
-    case COLL_REDUCE:
-        if (g->rank != call->root)
-            break;
-        /* fallthrough */
-    case COLL_ALL_REDUCE:
-    case COLL_REDUCE_SCATTER:
-        reduce(r, in, count, (char *)call->out + offset);
-        break;
-    case COLL_ALL_GATHER:
-    case COLL_ALL_TO_ALL:
-        for (uint32_t rank = 0; rank < g->members; rank++)
-            copy(r, (char *)call->out + part_at(r, rank) + offset, in[rank], bytes);
-        break;
-    case COLL_BROADCAST:
-        if (g->rank != call->root)
-            copy(r, (char *)call->out + offset, in[call->root], bytes);
-        break;
-    default:
-        break;
-    }
+    give(r, in, chunk_count(r, i), (size_t)i * r->chunk * r->size);
 }
 
 /* Three members and more: each reduces its slice of chunk `i` into the results ring; the others copy it from there. */

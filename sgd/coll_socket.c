@@ -6,23 +6,17 @@
  */
 #include "sgd/coll_socket.h"
 
+#include "sgd/clock.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAGIC = 0x6c6f636d, BACKLOG = 128, WELCOME = 0x4d };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static struct sockaddr_in loopback(uint16_t port)
 {
@@ -101,7 +95,7 @@ static void admit(struct coll_door *door)
         stranger_drop(door, oldest); /* whoever has been silent longest makes room */
     door->strangers[oldest].fd = fd;
     door->strangers[oldest].got = 0;
-    door->strangers[oldest].until_ns = now_ns() + MT_HANDSHAKE_MS * 1000000ull;
+    door->strangers[oldest].until_ns = sgd_now_ns() + MT_HANDSHAKE_MS * 1000000ull;
 }
 
 static bool is_member(const struct coll_hello *hello, const struct coll_hello *mine)
@@ -118,7 +112,7 @@ static bool stranger_step(struct coll_door *door, int i)
     mt_status st = coll_socket_receive(door->strangers[i].fd, (char *)&door->strangers[i].hello + got,
                                        sizeof(struct coll_hello) - got, &moved);
     door->strangers[i].got += moved;
-    if (st.code != MT_OK || now_ns() > door->strangers[i].until_ns) {
+    if (st.code != MT_OK || (uint64_t)sgd_now_ns() > door->strangers[i].until_ns) {
         stranger_drop(door, i);
         return false;
     }
@@ -164,7 +158,7 @@ static mt_status wait_for(int fd, short events, uint64_t until_ns)
 {
     struct pollfd p = {.fd = fd, .events = events};
     for (;;) {
-        uint64_t now = now_ns();
+        uint64_t now = sgd_now_ns();
         if (now >= until_ns)
             return mt_error(MT_ETIMEDOUT, 0, "group: a member does not answer");
         int n = poll(&p, 1, (int)((until_ns - now) / 1000000 + 1));
@@ -205,7 +199,7 @@ mt_status coll_socket_dial(uint16_t port, const struct coll_hello *hello, int wa
     if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0 && errno != EINPROGRESS)
         st = mt_error(MT_ECONN, errno, "group: connect to a member");
     if (st.code == MT_OK)
-        st = greet(fd, hello, now_ns() + (uint64_t)wait_ms * 1000000u);
+        st = greet(fd, hello, sgd_now_ns() + (uint64_t)wait_ms * 1000000u);
     if (st.code != MT_OK) {
         close(fd);
         return st;

@@ -6,13 +6,14 @@
  */
 #include "sgd/coll_tcp_private.h"
 
+#include "sgd/clock.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { LOOKS_MAX = 30, GRACE_MS = 1000 };
 
@@ -21,13 +22,6 @@ struct farewell {
     uint32_t reason, rank;
     char     text[COLL_TEXT_BYTES];
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static struct coll_hello hello_of(const struct coll_tcp *g, uint32_t rank, uint32_t channel)
 {
@@ -63,12 +57,6 @@ mt_status coll_tcp_end_with(struct coll_tcp *g, uint32_t rank)
     g->over = mt_error(MT_EINVAL, 0, "members of the group disagree");
     farewell_send(g, MT_EINVAL, rank);
     return g->over;
-}
-
-void coll_tcp_abort(struct coll_tcp *g, enum mt_code reason, uint32_t rank)
-{
-    if (g->over.code == MT_OK)
-        (void)coll_tcp_end(g, reason, rank).code;
 }
 
 /* A member's control connection has something to say: why it gave up, or, by its end, that it is dead. */
@@ -164,7 +152,7 @@ static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, u
     for (uint32_t r = 0; r < g->config.members; r++)
         if (p[r].revents)
             MT_TRY(control_read(g, r));
-    if (now_ns() >= until_ns)
+    if ((uint64_t)sgd_now_ns() >= until_ns)
         return coll_tcp_end(g, MT_ETIMEDOUT, late);
     if (g->config.is_aborted && g->config.is_aborted(g->config.user, &reason, &about))
         return coll_tcp_end(g, reason, about);
@@ -186,7 +174,7 @@ static mt_status flows_run(struct coll_tcp *g, struct coll_flow *flows, uint32_t
         } else if (looks < LOOKS_MAX) {
             sched_yield();
         } else {
-            until = until ? until : now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
+            until = until ? until : (uint64_t)sgd_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
             MT_TRY(flows_wait(g, flows, count, until));
         }
     }
@@ -234,7 +222,7 @@ static mt_status dial_all(struct coll_tcp *g, const uint16_t *ports)
 static mt_status accept_all(struct coll_tcp *g)
 {
     uint32_t missing = COLL_CHANNELS * (g->config.members - 1 - g->config.rank);
-    uint64_t until = now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
+    uint64_t until = sgd_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
     while (missing > 0) {
         int          fd;
         uint32_t     rank, channel, about = MT_GROUP_MEMBERS_MAX;
@@ -245,7 +233,7 @@ static mt_status accept_all(struct coll_tcp *g)
         } else if (fd >= 0) {
             g->peers[rank].fds[channel] = fd;
             missing--;
-        } else if (now_ns() >= until) {
+        } else if ((uint64_t)sgd_now_ns() >= until) {
             for (rank = g->config.rank + 1; g->peers[rank].fds[COLL_CONTROL] >= 0 && rank + 1 < g->config.members;)
                 rank++;
             return coll_tcp_end(g, MT_ETIMEDOUT, rank);

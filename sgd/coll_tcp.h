@@ -55,7 +55,5 @@ void coll_tcp_fini(struct coll_tcp *g);
 MT_MUST_USE mt_status coll_tcp_run(struct coll_tcp *g, const struct coll_call *call);
 MT_MUST_USE mt_status coll_tcp_exchange(struct coll_tcp *g, const struct coll_message *send,
                                         const struct coll_message *receive);
-/* Tells all others that the generation is over; `rank`: whom it is about. */
-void coll_tcp_abort(struct coll_tcp *g, enum mt_code reason, uint32_t rank);
 
 #endif

@@ -127,28 +127,45 @@ static struct k_attention attention_of(const struct gpt2 *gpt2, const struct lay
                                 .heads = gpt2->shape.heads, .width = gpt2->shape.width};
 }
 
+/* What a layer is made of: its parameters' places, and its share of the workspace. */
+struct layer {
+    struct sgd_linear qkv, attproj, fc, fcproj;
+    struct k_layernorm ln1, ln2;
+    struct k_attention attention;
+};
+
+static struct layer layer_of(const struct gpt2 *gpt2, const float *params, uint32_t l, size_t rows)
+{
+    const struct layer_work *w = &gpt2->layers[l];
+    uint32_t c = gpt2->shape.width;
+    struct layer p = {.qkv = linear_of(gpt2, QKVW, l, c, 3 * c), .attproj = linear_of(gpt2, ATTPROJW, l, c, c),
+                      .fc = linear_of(gpt2, FCW, l, c, 4 * c), .fcproj = linear_of(gpt2, FCPROJW, l, 4 * c, c),
+                      .ln1 = norm_of(gpt2, params, LN1W, l, rows), .ln2 = norm_of(gpt2, params, LN2W, l, rows),
+                      .attention = attention_of(gpt2, w, rows)};
+    p.ln1.x = w->x, p.ln1.mean = w->ln1_mean, p.ln1.rstd = w->ln1_rstd;
+    p.ln2.x = w->y, p.ln2.mean = w->ln2_mean, p.ln2.rstd = w->ln2_rstd;
+    return p;
+}
+
 /* next = x + what the layer adds; next is the following layer's x. */
 static mt_status layer_forward(struct gpt2 *gpt2, const float *params, uint32_t l, size_t rows, float *next)
 {
     const struct k_ops *ops = gpt2->ops;
     const struct layer_work *w = &gpt2->layers[l];
     uint32_t c = gpt2->shape.width;
-    struct sgd_linear qkv = linear_of(gpt2, QKVW, l, c, 3 * c), attproj = linear_of(gpt2, ATTPROJW, l, c, c);
-    struct sgd_linear fc = linear_of(gpt2, FCW, l, c, 4 * c), fcproj = linear_of(gpt2, FCPROJW, l, 4 * c, c);
-    struct k_layernorm ln1 = norm_of(gpt2, params, LN1W, l, rows), ln2 = norm_of(gpt2, params, LN2W, l, rows);
-    struct k_attention attention = attention_of(gpt2, w, rows);
+    struct layer p = layer_of(gpt2, params, l, rows);
 
-    ln1.x = w->x, ln1.y = w->ln1, ln1.mean = w->ln1_mean, ln1.rstd = w->ln1_rstd;
-    MT_TRY(ops->layernorm_forward(NULL, &ln1));
-    MT_TRY(sgd_linear_forward(&qkv, ops, params, w->ln1, rows, w->qkv));
-    MT_TRY(ops->attention_forward(NULL, &attention));
-    MT_TRY(sgd_linear_forward(&attproj, ops, params, w->att, rows, w->y));
+    p.ln1.y = w->ln1;
+    MT_TRY(ops->layernorm_forward(NULL, &p.ln1));
+    MT_TRY(sgd_linear_forward(&p.qkv, ops, params, w->ln1, rows, w->qkv));
+    MT_TRY(ops->attention_forward(NULL, &p.attention));
+    MT_TRY(sgd_linear_forward(&p.attproj, ops, params, w->att, rows, w->y));
     MT_TRY(ops->axpy(NULL, 1.0f, w->x, w->y, rows * c));
-    ln2.x = w->y, ln2.y = w->ln2, ln2.mean = w->ln2_mean, ln2.rstd = w->ln2_rstd;
-    MT_TRY(ops->layernorm_forward(NULL, &ln2));
-    MT_TRY(sgd_linear_forward(&fc, ops, params, w->ln2, rows, w->fc));
+    p.ln2.y = w->ln2;
+    MT_TRY(ops->layernorm_forward(NULL, &p.ln2));
+    MT_TRY(sgd_linear_forward(&p.fc, ops, params, w->ln2, rows, w->fc));
     MT_TRY(ops->gelu_forward(NULL, w->fc, w->gelu, rows * 4 * c));
-    MT_TRY(sgd_linear_forward(&fcproj, ops, params, w->gelu, rows, next));
+    MT_TRY(sgd_linear_forward(&p.fcproj, ops, params, w->gelu, rows, next));
     return ops->axpy(NULL, 1.0f, w->y, next, rows * c);
 }
 
@@ -158,27 +175,24 @@ static mt_status layer_backward(struct gpt2 *gpt2, const float *params, uint32_t
     const struct k_ops *ops = gpt2->ops;
     const struct layer_work *w = &gpt2->layers[l];
     uint32_t c = gpt2->shape.width;
-    struct sgd_linear qkv = linear_of(gpt2, QKVW, l, c, 3 * c), attproj = linear_of(gpt2, ATTPROJW, l, c, c);
-    struct sgd_linear fc = linear_of(gpt2, FCW, l, c, 4 * c), fcproj = linear_of(gpt2, FCPROJW, l, 4 * c, c);
-    struct k_layernorm ln1 = norm_of(gpt2, params, LN1W, l, rows), ln2 = norm_of(gpt2, params, LN2W, l, rows);
-    struct k_attention attention = attention_of(gpt2, w, rows);
+    struct layer p = layer_of(gpt2, params, l, rows);
     float *dx = gpt2->dx, *dwide = gpt2->dwide, *dnorm = gpt2->dnorm;
 
-    MT_TRY(sgd_linear_backward(&fcproj, ops, params, w->gelu, dx, rows, dwide, grads));
+    MT_TRY(sgd_linear_backward(&p.fcproj, ops, params, w->gelu, dx, rows, dwide, grads));
     MT_TRY(ops->gelu_backward(NULL, w->fc, dwide, rows * 4 * c));
-    MT_TRY(sgd_linear_backward(&fc, ops, params, w->ln2, dwide, rows, dnorm, grads));
-    ln2.x = w->y, ln2.mean = w->ln2_mean, ln2.rstd = w->ln2_rstd, ln2.dy = ln2.dx = dnorm;
-    ln2.dweight = grads + gpt2->at[LN2W] + (size_t)l * c, ln2.dbias = grads + gpt2->at[LN2B] + (size_t)l * c;
-    MT_TRY(ops->layernorm_backward(NULL, &ln2));
+    MT_TRY(sgd_linear_backward(&p.fc, ops, params, w->ln2, dwide, rows, dnorm, grads));
+    p.ln2.dy = p.ln2.dx = dnorm;
+    p.ln2.dweight = grads + gpt2->at[LN2W] + (size_t)l * c, p.ln2.dbias = grads + gpt2->at[LN2B] + (size_t)l * c;
+    MT_TRY(ops->layernorm_backward(NULL, &p.ln2));
     MT_TRY(ops->axpy(NULL, 1.0f, dnorm, dx, rows * c));
 
-    MT_TRY(sgd_linear_backward(&attproj, ops, params, w->att, dx, rows, dnorm, grads));
-    attention.dout = dnorm, attention.dqkv = dwide;
-    MT_TRY(ops->attention_backward(NULL, &attention));
-    MT_TRY(sgd_linear_backward(&qkv, ops, params, w->ln1, dwide, rows, dnorm, grads));
-    ln1.x = w->x, ln1.mean = w->ln1_mean, ln1.rstd = w->ln1_rstd, ln1.dy = ln1.dx = dnorm;
-    ln1.dweight = grads + gpt2->at[LN1W] + (size_t)l * c, ln1.dbias = grads + gpt2->at[LN1B] + (size_t)l * c;
-    MT_TRY(ops->layernorm_backward(NULL, &ln1));
+    MT_TRY(sgd_linear_backward(&p.attproj, ops, params, w->att, dx, rows, dnorm, grads));
+    p.attention.dout = dnorm, p.attention.dqkv = dwide;
+    MT_TRY(ops->attention_backward(NULL, &p.attention));
+    MT_TRY(sgd_linear_backward(&p.qkv, ops, params, w->ln1, dwide, rows, dnorm, grads));
+    p.ln1.dy = p.ln1.dx = dnorm;
+    p.ln1.dweight = grads + gpt2->at[LN1W] + (size_t)l * c, p.ln1.dbias = grads + gpt2->at[LN1B] + (size_t)l * c;
+    MT_TRY(ops->layernorm_backward(NULL, &p.ln1));
     return ops->axpy(NULL, 1.0f, dnorm, dx, rows * c);
 }
 

@@ -8,6 +8,7 @@
  */
 #include "sgd/group_private.h"
 
+#include "sgd/clock.h"
 #include "sgd/futex.h"
 
 #include <errno.h>
@@ -31,13 +32,6 @@ static_assert(sizeof(struct member_entry) == 64, "an entry is a cache line");
 static_assert(offsetof(struct sgd_group_shared, members) == 192, "drawn in group.h");
 
 enum { FLOATS_PER_LINE = 16 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static uint64_t hash_add(uint64_t hash, uint64_t value)
 {
@@ -164,7 +158,7 @@ static mt_status look(const struct sgd_group *group, uint32_t sequence, uint32_t
 static mt_status wait_all(struct sgd_group *group, uint32_t sequence)
 {
     _Atomic uint32_t *bell = &group->shared->bell;
-    uint64_t start = now_ns(), limit = (uint64_t)group->wait_limit_ms * 1000000u;
+    uint64_t start = sgd_now_ns(), limit = (uint64_t)group->wait_limit_ms * 1000000u;
     uint32_t next = 0;
     bool all = false, has_slept = false;
 
@@ -174,7 +168,7 @@ static mt_status wait_all(struct sgd_group *group, uint32_t sequence)
         MT_TRY(look(group, sequence, &next, &all));
         if (all)
             break;
-        uint64_t waited = now_ns() - start;
+        uint64_t waited = sgd_now_ns() - start;
         if (waited >= limit) {
             sgd_group_abort(group->shared, group->generation, MT_ETIMEDOUT, next);
             return mt_error(MT_ETIMEDOUT, 0, "collective: a member did not come");

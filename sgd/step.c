@@ -6,22 +6,16 @@
  */
 #include "sgd/trainer_local.h"
 
+#include "sgd/clock.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static void beat(const struct sgd_trainer *trainer)
 {
     if (trainer->beat)
         trainer->beat(trainer->beat_user);
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* ---- gradients ---- */
@@ -160,9 +154,9 @@ mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, s
     sgd_group_vranks(group, &first, &last);
     for (uint32_t v = first; v < last; v++)
         slots[v - first] = sgd_group_slot(group, v);
-    uint64_t begun = now_ns();
+    uint64_t begun = sgd_now_ns();
     MT_TRY(sgd_train_compute(trainer, first, last, slots));
-    trainer->work_ns += now_ns() - begun;
+    trainer->work_ns += sgd_now_ns() - begun;
     MT_TRY(sgd_group_reduce(group, trainer->config.ops, &sum));
     mt_status st = sgd_train_apply(trainer, sum, out_result);
     if (st.code == MT_ETASK)

@@ -156,7 +156,6 @@ void lib_break(int32_t code, const char *text);
 manta_status lib_error(manta_error *e, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
 manta_status lib_error_failure(manta_error *e, const struct own_failure *f, mt_id task);
 manta_status lib_error_status(manta_error *e, mt_status st);
-void lib_failure_of(const manta_error *e, struct own_failure *out);
 /* ETIMEDOUT, ECONN...: whether the library can be used at all. */
 manta_status lib_check(manta_error *e);
 
@@ -238,7 +237,6 @@ manta_actor_type   *lib_actor_type_find(const char *name);
 manta_actor_type   *lib_actor_type_of_hash(uint64_t hash);
 const manta_method *lib_method_find(const manta_actor_type *type, const char *name);
 const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t hash);
-uint64_t            lib_method_hash(const char *method);
 #define LIB_END "manta_actor_end" /* the method that every actor has: its end */
 /* ENOFUNC with the near names. */
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
