@@ -156,6 +156,23 @@ static void run_fails(struct sim_proc *p, int32_t code)
     p->run.phase = SIM_RUN_REPORT;
 }
 
+/* The run's value goes into the store. WRITE_FAILED: the run has ended. */
+enum written { NOT_YET, WRITE_FAILED, WRITTEN };
+static enum written go_write(struct sim_proc *p, uint32_t owner_node, struct lane_ref *out_place)
+{
+    struct sim_run *r = &p->run;
+    if (!sim_write_go(p, &r->writing, r->written)) {
+        wait_begin(p);
+        return NOT_YET;
+    }
+    wait_end(p);
+    if (r->writing.code) {
+        run_fails(p, r->writing.code);
+        return WRITE_FAILED;
+    }
+    return sim_write_publish(p, &r->writing, r->written, owner_node, out_place) ? WRITTEN : NOT_YET;
+}
+
 /* False: not yet. */
 static bool go_argument(struct sim_proc *p)
 {
@@ -233,17 +250,9 @@ static bool go_lend(struct sim_proc *p)
     struct lane_ref place;
     if (!r->written)
         r->written = sim_value_new(p->s, mt_id_with_index(own_id_next(&p->own), 1), sim_f(r->x));
-    if (!sim_write_go(p, &r->writing, r->written)) {
-        wait_begin(p);
-        return false;
-    }
-    wait_end(p);
-    if (r->writing.code) {
-        run_fails(p, r->writing.code);
-        return true;
-    }
-    if (!sim_write_publish(p, &r->writing, r->written, p->own.node, &place))
-        return false;
+    enum written written = go_write(p, p->own.node, &place);
+    if (written != WRITTEN)
+        return written == WRITE_FAILED;
     r->lent = own_ref_new(&p->own, r->written->id);
     SIM_REQUIRE(p->s, r->lent, "a ref found no memory");
     own_ref_set_place(&p->own, r->lent, &place);
@@ -415,17 +424,9 @@ static bool go_store(struct sim_proc *p)
     struct sim_run *r = &p->run;
     if (!r->written)
         r->written = sim_value_new(p->s, mt_id_with_index(r->run.record.id, 1), r->y);
-    if (!sim_write_go(p, &r->writing, r->written)) {
-        wait_begin(p);
-        return false;
-    }
-    wait_end(p);
-    if (r->writing.code) {
-        run_fails(p, r->writing.code);
-        return true;
-    }
-    if (!sim_write_publish(p, &r->writing, r->written, r->run.lane->owner_node, &r->place))
-        return false;
+    enum written written = go_write(p, r->run.lane->owner_node, &r->place);
+    if (written != WRITTEN)
+        return written == WRITE_FAILED;
     r->is_stored = true;
     r->phase = SIM_RUN_REPORT;
     p->s->counters.value_returned++;
