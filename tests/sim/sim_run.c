@@ -370,12 +370,15 @@ static void run_compute(struct sim_proc *p, bool children_ok, int64_t children)
 static void note_awaited(struct sim_proc *p, struct own_ref *ref)
 {
     struct sim_run *r = &p->run;
-    if (ref && !r->is_probed)
-        own_wait_begin(&p->own, &r->wait, ref, "run");
-    else if (!ref && r->is_probed)
+    if (r->is_probed && r->wait.ref != ref) {
         own_wait_end(&p->own, &r->wait);
-    r->wait.ref = ref;
-    r->is_probed = ref != NULL;
+        r->is_probed = false;
+    }
+    if (ref && !r->is_probed) {
+        own_wait_begin(&p->own, &r->wait, ref, "run");
+        r->wait.probed_ns -= sim_between(p->s, 0, MT_DEADLOCK_PROBE_MS * SIM_MS); /* no wait is too young to be right about */
+        r->is_probed = true;
+    }
     if (ref && r->wait.is_deadlocked) /* nothing here waits in a circle */
         sim_fail(p->s, "a waiter was told of a deadlock: %s", r->wait.failure.message);
 }
