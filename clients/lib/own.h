@@ -543,7 +543,10 @@ void      own_task_set_failed(struct own *own, struct own_task *task, const stru
 mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own_task *task, const uint8_t *payload,
                               size_t size);
 /* The same payload, of a task whose result nobody will have: what lies in the store is given back. */
-void      own_task_drop_values(struct own *own, const struct own_task *task, const uint8_t *payload, size_t size);
+void      own_task_drop_values(struct own *own, const struct own_lane *lane, const struct own_task *task, const uint8_t *payload,
+                               size_t size);
+/* Ids of refs that the worker of that lane still holds after a run, however that ended: behind values and failures. */
+void      own_note_held(struct own *own, const struct own_lane *lane, const uint8_t *ids, size_t size);
 /* The payload of LANE_REFS. */
 mt_status own_task_declares(struct own *own, struct own_task *task, const uint8_t *payload, size_t size);
 

@@ -441,9 +441,9 @@ static bool run_report(struct sim_proc *p)
 {
     struct sim_run     *r = &p->run;
     struct lane_value   head = {.type = 'l', .size = 8};
-    uint8_t             good[sizeof head + sizeof r->place + sizeof r->kept];
+    struct lane_failure failure = {.pid = p->pid, .node = p->own.node, .held_size = mt_id_is_zero(r->kept) ? 0 : sizeof r->kept};
+    uint8_t             good[sizeof head + sizeof r->place + sizeof r->kept], bad[sizeof failure + sizeof r->kept];
     size_t              size = sizeof head;
-    struct lane_failure bad = {.pid = p->pid, .node = p->own.node};
     uint64_t            took = p->s->now - r->began;
     if (r->argument)
         sim_read_end(r->argument);
@@ -459,7 +459,9 @@ static bool run_report(struct sim_proc *p)
         memcpy(good + size, &r->kept, sizeof r->kept);
         size += sizeof r->kept;
     }
-    if (r->code ? !wrk_done(&p->wrk, LANE_DONE_ERROR, r->code, 7, &bad, sizeof bad, p->s->now, took)
+    memcpy(bad, &failure, sizeof failure);
+    memcpy(bad + sizeof failure, &r->kept, sizeof r->kept);
+    if (r->code ? !wrk_done(&p->wrk, LANE_DONE_ERROR, r->code, 7, bad, sizeof failure + failure.held_size, p->s->now, took)
                 : !wrk_done(&p->wrk, 0, MT_OK, 0, good, size, p->s->now, took))
         return false;
     r->is_active = false;
