@@ -447,7 +447,7 @@ struct manta_ctx {
     uint8_t         flags; /* LANE_VALUE_... */
     char            type;
     uint32_t        size;
-    uint8_t         bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + 64];
+    uint8_t         bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + MANTA_ARGS_MAX * sizeof(mt_id)]; /* and refs that stay */
 };
 
 #endif
