@@ -231,6 +231,11 @@ MT_NORETURN void lib_pool_serve(manta_ctx *c, const uint32_t *limits, uint32_t c
 
 /* ---- lib_registry.c ---- */
 uint64_t            lib_hash(const char *name);
+/* How often something is tried again, from an option of the user's: < 0 is without limit. */
+static inline int32_t lib_tries(int asked, int32_t when_zero)
+{
+    return asked == 0 ? when_zero : asked == MANTA_WITHOUT_LIMIT ? -1 : asked < 0 ? 0 : asked;
+}
 manta_entry        *lib_entry_find(const char *name);
 manta_entry        *lib_entry_of_hash(uint64_t hash);
 manta_actor_type   *lib_actor_type_find(const char *name);

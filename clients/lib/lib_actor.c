@@ -104,6 +104,12 @@ static bool check_lifetime(const manta_actor_type *type, const manta_actor_opts 
                         o->save_every, OWN_CREATE_SAVE_MAX);
         return false;
     }
+    if (o->max_restarts < MANTA_NO_RETRY || o->max_task_retries < MANTA_NO_RETRY || o->max_task_retries > OWN_CALL_RETRIES_MAX) {
+        own_failure_set(f, MT_EINVAL, "actor %s: max_restarts %d, max_task_retries %d: they are 0 (none) or more (calls: up to "
+                        "%d), MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY", type->name, o->max_restarts, o->max_task_retries,
+                        OWN_CALL_RETRIES_MAX);
+        return false;
+    }
     return true;
 }
 
@@ -189,7 +195,8 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
         else
             actor = own_actor_new(&lib.own, &spec, opts && opts->name_space ? opts->name_space : lib.name_space,
                               opts ? opts->name : NULL,
-                              opts ? opts->max_restarts : 0, opts ? opts->max_task_retries : 0, &call);
+                              opts ? lib_tries(opts->max_restarts, 0) : 0,
+                              opts ? lib_tries(opts->max_task_retries, 0) : 0, &call);
         if (!actor && !is_detached)
             own_failure_set(&f, MT_ENOMEM, "no memory for an actor");
         if (actor && opts) {

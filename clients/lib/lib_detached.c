@@ -64,10 +64,10 @@ static bool request_make(mt_buf *out, const struct own_class_spec *spec, const m
                          struct own_failure *f)
 {
     struct ctl_request  request = {.op = CTL_OP_ACTOR_NEW};
-    struct ctl_detached wire = {.restarts = o->max_restarts, .is_strict = o->strict};
+    struct ctl_detached wire = {.restarts = lib_tries(o->max_restarts, 0), .is_strict = o->strict};
     struct detached     d = {.version = DETACHED_VERSION, .flags = spec->flags, .policy = spec->policy, .node = spec->node,
                              .resource_count = spec->resource_count, .create_options = call->create_options,
-                             .restarts = o->max_restarts, .argc = (uint32_t)call->argc};
+                             .restarts = lib_tries(o->max_restarts, 0), .argc = (uint32_t)call->argc};
     memcpy(d.resources, spec->resources, sizeof d.resources);
     d.name.actor = own_id_next(&lib.own);
     snprintf(d.name.space, sizeof d.name.space, "%s", o->name_space ? o->name_space : lib.name_space);
@@ -90,7 +90,7 @@ static struct own_actor *handle_new(const mt_buf *sent, const manta_actor_type *
 {
     struct ctl_detached   d;
     struct own_actor_wire wire = {.type = type->hash,
-                                  .options = (uint32_t)o->max_task_retries << 8 | OWN_ACTOR_DETACHED |
+                                  .options = (uint32_t)lib_tries(o->max_task_retries, 0) << 8 | OWN_ACTOR_DETACHED |
                                              (o->allow_out_of_order ? OWN_ACTOR_ANY_ORDER : 0)};
     memcpy(&d, sent->data + sizeof(struct ctl_request), sizeof d);
     wire.id = d.name.actor;

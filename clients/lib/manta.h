@@ -23,7 +23,8 @@
 extern "C" {
 #endif
 
-enum { MANTA_NO_RETRY = -1 }; /* max_retries, max_restarts: 0 means the default */
+/* For max_retries, max_task_retries and max_restarts, where 0 means the default. A smaller number is EINVAL. */
+enum { MANTA_WITHOUT_LIMIT = -1, MANTA_NO_RETRY = -2 };
 enum { MANTA_ARGS_MAX = 16, MANTA_RETURNS_MAX = 128, MANTA_INLINE_MAX = 4096 };
 
 typedef struct manta_ref   manta_ref;   /* a value that is there, or will be */
@@ -193,7 +194,8 @@ typedef struct manta_task_opts {
     int64_t               memory; /* bytes, for placement */
     const manta_resource *resources;
     int                   resource_count;
-    int                   max_retries;    /* after a system failure; 0: 3; MANTA_NO_RETRY: none */
+    int                   max_retries;    /* after a system failure; 0: 3; MANTA_NO_RETRY: none; MANTA_WITHOUT_LIMIT: until
+                                             it succeeds, fails for another reason, or is cancelled */
     bool                  retry_on_error; /* also when the function itself reports an error */
     bool                  spread;         /* over the nodes, instead of packing */
     uint32_t              node;           /* only there; 0: anywhere */
@@ -231,7 +233,7 @@ MANTA_API manta_status manta_return_bytes(manta_ctx *c, const void *data, size_t
 /* Reports an error of the user's own: `user_code` and the text reach whoever gets the result. Returns MANTA_ETASK. */
 MANTA_API manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* From 0: how often this task was started before, or this actor. */
+/* From 0: how often this task was started before, or this actor. After 65,535 a task counts from 1 again. */
 MANTA_API int manta_attempt(const manta_ctx *c);
 /* What the running task or method is, and where: for logs, and for finding it by `manta list tasks`. Fills *out; does not
  * block. */
@@ -432,8 +434,9 @@ typedef struct manta_actor_opts {
     const manta_resource *resources;
     int                   resource_count;
     const char           *name;            /* found by manta_actor_find; NULL: unnamed */
-    int                   max_restarts;    /* 0: none; -1: without limit */
-    int                   max_task_retries; /* of calls in flight when it dies; 0: none */
+    int                   max_restarts;    /* 0: none; MANTA_WITHOUT_LIMIT */
+    int                   max_task_retries; /* of calls in flight when it dies; 0: none; at most 16,777,214, or
+                                               MANTA_WITHOUT_LIMIT */
     bool                  spread;
     uint32_t              node;
     bool                  node_soft;
