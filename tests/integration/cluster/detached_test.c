@@ -46,8 +46,27 @@ static manta_status till_page(manta_ctx *c, void *self, int argc, const manta_ar
     free(data);
     return code;
 }
+/* Whether the bytes are what nodes_fill makes of `seed`; what came by reference is read here. */
+static manta_status till_weigh(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc;
+    return manta_return_i64(c, nodes_is_filled(argv[0].y.data, argv[0].y.size, argv[1].l) ? (int64_t)argv[0].y.size : -1);
+}
+static manta_status till_weigh_ref(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    manta_view   view;
+    manta_error  e;
+    int64_t      size = -1;
+    (void)self, (void)argc;
+    if (manta_get(argv[0].r, TEST_WAIT_MS, &view, &e))
+        return manta_fail(c, e.code, "%s", e.message);
+    if (nodes_is_filled(view.data, view.size, argv[1].l))
+        size = (int64_t)view.size;
+    manta_release(&view);
+    return manta_return_i64(c, size);
+}
 MANTA_ACTOR(till, "ls", till_new, free, {"add", "l>l", till_add}, {"pid", ">l", till_pid}, {"node", ">l", till_node},
-            {"page", "l>y", till_page});
+            {"page", "l>y", till_page}, {"weigh", "yl>l", till_weigh}, {"weigh_ref", "rl>l", till_weigh_ref});
 /* Calls a till by its handle, from a task. */
 static manta_status through(manta_ctx *c, int argc, const manta_arg *argv)
 {
@@ -165,7 +184,67 @@ static void taker(void) /* on another node: finds it, with its state */
     manta_shutdown();
 }
 
+/* Large values both ways, by value and by reference, to and from an actor of another job, on node `node`. */
+static void exchange(manta_actor *a)
+{
+    enum { LARGE = 300 * 1000 };
+    manta_error e;
+    manta_view  view;
+    char       *data = malloc(LARGE);
+    nodes_fill(data, LARGE, 9);
+    manta_ref *put = manta_put(data, LARGE);
+    CHECK_I64(manta_actor_call(a, "weigh", MANTA_ARGS(manta_data((manta_bytes){data, LARGE}), manta_i64(9))), LARGE);
+    CHECK_I64(manta_actor_call(a, "weigh", MANTA_ARGS(manta_ref_arg(put), manta_i64(9))), LARGE);
+    CHECK_I64(manta_actor_call(a, "weigh_ref", MANTA_ARGS(manta_ref_arg(put), manta_i64(9))), LARGE);
+    manta_free(put);
+    manta_ref *page = manta_actor_call(a, "page", MANTA_ARGS(manta_i64(LARGE)));
+    CHECK_I64(manta_actor_call(a, "weigh", MANTA_ARGS(manta_ref_arg(page), manta_i64(5))), LARGE);
+    CHECK_CODE(manta_get(page, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK(view.size == LARGE && nodes_is_filled(view.data, view.size, 5));
+    manta_release(&view);
+    manta_free(page);
+    free(data);
+}
+static void trader(void)
+{
+    join(1);
+    manta_actor *a = find("bank");
+    exchange(a);
+    manta_actor_free(a);
+    manta_shutdown();
+}
+
 /* ---- cases ---- */
+
+/* What the actor has given stays its taker's when the actor, and with it its job, is gone. */
+static void detached_values(void)
+{
+    enum { LARGE = 3 * 1000 * 1000 };
+    struct nodes n;
+    manta_error  e;
+    manta_view   view, late;
+    nodes_start(&n, 2, "2");
+    run_self("maker");
+    run_self("trader");
+    manta_actor *a = find("bank");
+    exchange(a);
+    manta_ref *page = manta_actor_call(a, "page", MANTA_ARGS(manta_i64(LARGE)));
+    manta_ref *unread = manta_actor_call(a, "page", MANTA_ARGS(manta_i64(LARGE)));
+    CHECK_CODE(manta_get(page, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_EQ(manta_wait(&unread, 1, 1, TEST_WAIT_MS, NULL, &e), 1);
+    manta_actor_kill(a, false);
+    while (strstr(cli("job", "list", NULL), "running"))
+        test_sleep_ms(20);
+    CHECK(nodes_is_filled(view.data, view.size, 5));
+    CHECK_CODE(manta_get(unread, TEST_WAIT_MS, &late, &e), MANTA_OK, &e);
+    CHECK(late.size == LARGE && nodes_is_filled(late.data, late.size, 5));
+    manta_release(&late);
+    manta_release(&view);
+    manta_free(page);
+    manta_free(unread);
+    manta_actor_free(a);
+    nodes_stop(&n);
+}
 
 static void detached(void)
 {
@@ -345,6 +424,7 @@ static void detached_private(void)
 #define OWN_INIT {0}, true, 0
 static const struct test_case cases[] = {
     {"detached", detached, OWN_INIT},
+    {"detached_values", detached_values, OWN_INIT},
     {"detached_restarts", detached_restarts, OWN_INIT},
     {"detached_head_dies", detached_head_dies, OWN_INIT},
     {"detached_node_dies", detached_node_dies, OWN_INIT},
@@ -354,6 +434,7 @@ static const struct test_case cases[] = {
     {NULL, NULL, {0}, false, 0},
     {"maker", maker, OWN_INIT}, /* started by the others only */
     {"taker", taker, OWN_INIT},
+    {"trader", trader, OWN_INIT},
 };
 
 int main(int argc, char **argv)
