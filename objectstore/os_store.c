@@ -128,8 +128,8 @@ static struct os_segment *find_warm(const struct os_store *store, uint32_t job, 
 {
     struct os_segment *best = NULL;
     for (struct os_segment *segment = store->first; segment; segment = segment->next)
-        if (segment->job == job && !segment->is_over && os_segment_is_warm(segment) && segment->withheld == 0 && segment->size >= size_min &&
-            segment->size <= size_max && (!best || segment->size < best->size))
+        if (segment->job == job && !segment->is_over && os_segment_is_warm(segment) && segment->withheld == 0 &&
+            segment->size >= size_min && segment->size <= size_max && (!best || segment->size < best->size))
             best = segment;
     return best;
 }

@@ -461,9 +461,10 @@ typedef struct manta_actor_opts {
  * With opts->detached (and a name) it is the cluster's: any later driver finds it by its name, it is restarted as its
  * max_restarts say, also on another node when its own dies, and it ends by manta_actor_kill without `restart`, by its own
  * will (manta_actor_end, manta_actor_exit), by `manta actor kill`, or with the cluster; a private cluster ends with its
- * driver. Then the call blocks until the cluster has stored it, 60 s at most (the first time the program is uploaded). The
- * arguments are values, 12 KiB in all; no references, which would die with their owner (EINVAL), handles only of detached
- * actors, no runtime environment (EUNSUPPORTED). A call on the handle fails with EEXIST where the name is taken. What the
+ * driver. Then the call blocks until the cluster has stored it, 60 s at most (the first time the program is uploaded). Of
+ * references among the arguments the values go along (what they make is waited for), and the actor's references name copies
+ * that live as long as it; at most 500 MiB in all. EINVAL: a value that declares references, a handle of an actor that is not
+ * detached. A call on the handle fails with EEXIST where the name is taken. What the
  * actor prints is in `manta job logs` of the job that the cluster keeps for it. A snapshot (save) outlives the actor's
  * process, not its node. */
 MANTA_API manta_actor *manta_actor_new(const char *type, const manta_actor_opts *opts, int argc, const manta_arg *argv);
