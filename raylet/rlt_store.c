@@ -194,14 +194,18 @@ struct os_local *sh_store_local(struct sh *sh, uint32_t job)
     struct sh_store *s = sh->store;
     struct job      *found = mt_map_ptr(&s->jobs, mt_map_key(job));
     uint64_t         process;
+    uint32_t         node, epoch;
+    rlt_self(sh->core, &node, &epoch);
     if (!found || found->is_over) { /* a process of another job has or wants a value of it */
         job = OS_JOB_NODE;
         found = job_get(s, job);
     }
-    if (!found || found->has_local)
-        return found ? &found->local : NULL;
-    if (sh_random(sh, &process).code ||
-        os_local_open(&found->local, s->store, process, sh->node, job).code)
+    if (found && found->has_local) {
+        found->local.client.node = node; /* a raylet that was given up has a new number */
+        return &found->local;
+    }
+    if (!found || sh_random(sh, &process).code ||
+        os_local_open(&found->local, s->store, process, node, job).code)
         return NULL;
     found->has_local = true;
     return &found->local;

@@ -92,8 +92,8 @@ static bool values_put(mt_buf *out, const struct own_call *call, const manta_vie
         const void                  *bytes = arg->data;
         size_t                       size = arg->size;
         if (arg->type == 'A' && !(handle->options & OWN_ACTOR_DETACHED)) {
-            own_failure_set(f, MT_EINVAL, "actor %s: the actor of argument %d ends with its creator, which a detached actor outlives: "
-                            "pass a detached one", call->name, i + 1);
+            own_failure_set(f, MT_EINVAL, "actor %s: the actor of argument %d ends with its creator, which a detached actor "
+                            "outlives: pass a detached one", call->name, i + 1);
             return false;
         }
         if (arg->type == 'r') {

@@ -288,6 +288,12 @@ MANTA_API int manta_wait(manta_ref *const *refs, size_t count, size_t want, int6
  * waits while values that nobody reads go to disk: 10 s at most without any getting free. What is larger than the store
  * fails at once. */
 MANTA_API manta_ref *manta_put(const void *data, size_t size);
+/* The same, and how it is kept; opts may be NULL. */
+typedef struct manta_put_opts {
+    bool checksum; /* a value of more than MANTA_INLINE_MAX carries the XXH3 of its bytes, and each get of it compares them,
+                      as manta_init_opts.checksum does for all values of a job: ECORRUPT where they have changed */
+} manta_put_opts;
+MANTA_API manta_ref *manta_put_with(const void *data, size_t size, const manta_put_opts *opts);
 /* Writes in place: room in shared memory (waits and fails as manta_put), then seal makes it a value, or drop gives it back. */
 typedef struct manta_buffer {
     void  *data;
@@ -295,6 +301,7 @@ typedef struct manta_buffer {
     void  *hold; /* the library's */
 } manta_buffer;
 MANTA_API manta_status manta_create(size_t size, manta_buffer *out, manta_error *e);
+MANTA_API manta_status manta_create_with(size_t size, const manta_put_opts *opts, manta_buffer *out, manta_error *e);
 MANTA_API manta_ref   *manta_seal(manta_buffer *buffer);
 MANTA_API void         manta_drop(manta_buffer *buffer);
 

@@ -300,7 +300,8 @@ static void keeper_maker(void)
     manta_ref       *put = manta_put(data, LARGE), *page = manta_call("make_page", NULL, MANTA_ARGS(manta_i64(LARGE)));
     manta_actor     *friend = till("friend", &(manta_actor_opts){0}, 0);
     manta_actor_opts opts = {.detached = true, .name = "keeper", .max_restarts = MANTA_WITHOUT_LIMIT, .env = env};
-    manta_actor     *a = manta_actor_new("keeper", &opts, MANTA_ARGS(manta_ref_arg(put), manta_ref_arg(page), manta_actor_arg(friend)));
+    manta_actor     *a = manta_actor_new("keeper", &opts,
+                                         MANTA_ARGS(manta_ref_arg(put), manta_ref_arg(page), manta_actor_arg(friend)));
     CHECK_I64(manta_actor_call(a, "sum", MANTA_NO_ARGS), 2 * LARGE);
     manta_actor_free(a);
     manta_actor_free(friend);
