@@ -245,7 +245,10 @@ struct rlt_asked {
     uint32_t        op;
     struct ctl_name name;
     Manta__V1__ActorRequest *actor; /* of CTL_OP_ACTOR_...; NULL: a name */
-    bool            is_held;        /* not said yet: its program is on its way to the head */
+    bool            is_held;        /* not said yet: its files are on their way to the head */
+    uint32_t        uploaded;       /* of them, so many are there: the program, then its values, then its environment */
+    int             values;         /* -1: none */
+    uint64_t        env;            /* key; 0: none */
     uint64_t        since;
     struct rlt_list in_all; /* oldest first */
 };
@@ -388,6 +391,8 @@ void rlt_job_fail(struct rlt *r, struct rlt_job *job, int32_t code, const char *
 
 /* env.c */
 void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e); /* takes e->fd */
+/* An environment whose definition and files are here; NULL: none of that key. Lives as long as the job. */
+const struct rlt_env *rlt_env_whole(const struct rlt *r, const struct rlt_job *base, uint64_t key);
 /* The workers of a job's environment; from: who can tell what it is, 0: a process of this node has said so. NULL: it is
  * not known, or there are too many. */
 struct rlt_job *rlt_env_workers(struct rlt *r, struct rlt_job *base, uint64_t key, uint32_t from);
@@ -497,7 +502,7 @@ void rlt_strict_report(struct rlt *r, Manta__V1__Report *report);
 void rlt_strict_extend(struct rlt *r, const Manta__V1__Extend *extend);
 
 /* detach.c: detached actors */
-void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload, int take_fd);
 void rlt_detach_go(struct rlt *r, struct rlt_asked *asked); /* there is a head: its program may be sent there */
 void rlt_detach_uploaded(struct rlt *r, const struct rlt_event *e);
 void rlt_actor_ask(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_actor *actor);
