@@ -204,6 +204,7 @@ mt_status lib_socket_send(int fd, uint16_t kind, mt_id id, const void *payload, 
                           size_t more_size, int fd_to_pass);
 void     *lib_map(int fd, size_t size, bool writable); /* closes fd; NULL on failure */
 void      lib_socket_drain(void);
+void      lib_socket_take(void); /* the same, whatever the park page says */
 void      lib_unmap_lane(void *lane);
 
 /* ---- lib_private.c ---- */

@@ -299,6 +299,11 @@ void lib_socket_drain(void)
     if (count == lib.socket_seen)
         return;
     lib.socket_seen = count;
+    lib_socket_take();
+}
+
+void lib_socket_take(void)
+{
     for (;;) {
         struct lane_record record;
         uint8_t            bytes[LANE_RECORD_MAX];

@@ -256,6 +256,7 @@ enum mt_limit {
     MT_LIB_YIELDED_NS = 2000,            /* a yield that takes less let nobody in, though somebody wanted */
     MT_LIB_BLOCK_NS = 50 * 1000,         /* a task that waits longer gives its CPU back */
     MT_LIB_TICK_NS = 1000 * 1000,
+    MT_LIB_CLAIMS_NS = 500 * 1000 * 1000, /* between two looks at the claims of a lane on which nothing moves */
     MT_LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */
     MT_LIB_ACTIVE_NS = 50 * 1000 * 1000, /* the helper ticks for so long after the last call */
     MT_LIB_REQUEST_MS = 10 * 1000,       /* an answer of the raylet or the head */
