@@ -85,6 +85,7 @@ enum mt_limit {
     MT_VRANKS_MAX              = 1024,      /* virtual ranks of one run: inputs of one sum */
     MT_GROUP_WAIT_MS           = 60 * 1000, /* backstop of a collective; a death is told by an abort, at once */
     MT_GROUP_SLEEP_MS          = 50,        /* a sleeper looks again this often, should its waker have died */
+    MT_GROUP_ASK_MS            = 2,         /* a trainer that waits for other nodes looks so often whether its own has given up */
     MT_COLL_WAIT_MS            = 60 * 1000, /* backstop of a public collective, unless its group sets another */
     MT_COLL_MAIL_BYTES         = 64 * 1024, /* what travels with the call itself, through shared memory */
     MT_COLL_CHUNK_BYTES        = 256 * 1024, /* what is larger travels in chunks of this size */
