@@ -2,7 +2,7 @@
  *
  * train_main.c - manta-bench-train: how soon training goes on after a SIGKILL, phase by phase; and what it learns.
  *
- *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-o table|json]       -c: the collectives only
+ *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-o table|json]       -c: the collectives and `overlap` only
  *
  * Trains on Fashion-MNIST and kills workers in the middle, n times in each of several ways: one worker, whose place a new
  * process takes; one, for which a spare is ready; all of them, so that the state comes from a checkpoint; one stopped
@@ -15,6 +15,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/train_coll.h"
 #include "tests/bench/train_byhand.h"
+#include "tests/bench/train_overlap.h"
 
 #include <manta_sgd.h>
 
@@ -243,6 +244,7 @@ int main(int argc, char **argv)
 
     bench_print_head(&bench);
     bench_collectives(&bench);
+    bench_overlap(&bench);
     if (is_collectives) {
         manta_shutdown();
         return bench.failures ? 1 : 0;
