@@ -81,6 +81,11 @@ static mt_status be_driver(const manta_init_opts *o, int argc, char **argv, char
     return lib_welcome(fd, ids[0], timeout_ms, text);
 }
 
+bool manta_is_initialized(void)
+{
+    return lib.role == LIB_DRIVER || lib.role == LIB_WORKER;
+}
+
 manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e)
 {
     static const manta_init_opts defaults;
