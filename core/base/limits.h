@@ -323,6 +323,7 @@ enum mt_limit {
     MT_CTL_FOLDERS_DEEP_MAX = 64,
 
     /* Runtime environments. */
+    MT_RLT_USERS_MAX = 1 << 20,      /* of --job-users */
     MT_ENV_MIB_MAX = 500,            /* of files in one (working_dir, files and code); Ray's limit too */
     MT_ENV_FILES_MAX = 100 * 1000,   /* entries of one archive */
     MT_ENV_VARS_BYTES_MAX = 32 * 1024, /* of env_vars, those of the environments that it builds on included */
