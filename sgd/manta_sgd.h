@@ -256,7 +256,9 @@ typedef struct manta_sgd_result {
  * "cnn", a convolutional network (conv 32 and 64 of 3x3, max 2x2, a dense layer, the classes) for square pictures; config:
  * data and classes as for mlp, dense (128), dropout (0; rate before each of the last two layers). One epoch gives 0.887.
  * "gpt2", a language model; config: data (a text or token file; default the text of Debian's package bible-kjv-text), context,
- * layers, width, heads, vocabulary.
+ * layers, width, heads, vocabulary. All of them: device ("cpu"; "cuda" or "cuda:N": the gradients are made on that NVIDIA GPU of
+ * those that CUDA_VISIBLE_DEVICES leaves; EUNSUPPORTED says what is missing where there is none), precision ("float32";
+ * "tf32": products on a GPU's tensor cores; "bfloat16": gpt2, parameters and their sums in float32).
  *
  * EINVAL: an option out of range, no such operator, or checkpoints of another model or seed; ENOENT: no data, or no folder for
  * storage; ECORRUPT: damaged data; EEXIST: another driver trains under this name; EWORKER_DIED: more deaths than
