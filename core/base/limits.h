@@ -99,6 +99,7 @@ enum mt_limit {
     MT_TENSOR_HEADER_BYTES_MAX = 100 * 1000 * 1000, /* safetensors' own limit */
     MT_MANIFEST_BYTES_MAX      = 8 * 1024 * 1024,
     MT_FILE_STEP_BYTES         = 1024 * 1024, /* asked of one read or write */
+    MT_FILE_DIRECT_BYTES       = 32 * 1024 * 1024, /* a checkpoint from this size on goes past the page cache */
     MT_CHECKPOINTS_KEPT        = 2,         /* unless set */
     MT_CHECKPOINTS_MAX         = 4096,      /* in one folder */
     MT_CHECKPOINTS_NAMED_MAX   = 16,        /* passed over by a load and named in its report; more are counted */
@@ -116,6 +117,14 @@ enum mt_limit {
     MT_TRAIN_WINDOW_MS         = 5000,      /* over which the slowest worker is compared with the others */
     MT_TRAIN_BACKOFF_MS        = 100,       /* after a second failure without a step in between, unless set; then doubled */
     MT_TRAIN_BACKOFF_MAX_MS    = 10 * 1000,
+    MT_TRAIN_CONFIG_MAX        = 256,       /* pairs of configuration of a run that outlives its driver */
+    MT_TRAIN_OPTIONS_BYTES     = 3072,      /* all its options */
+    MT_TRAIN_EVENT_BYTES       = 3072,      /* one of its events */
+    MT_TRAIN_EVENTS_KEPT       = 256,       /* newest ones, for drivers that come later */
+    MT_TRAIN_NEWS_MS           = 1000,      /* for so long a driver's question for events may wait for one */
+    MT_TRAIN_NEWS_LIMIT_MS     = 30 * 1000, /* an answer that takes longer: the actor hangs or can't be reached */
+    MT_TRAIN_FOLLOWERS_MAX     = 32,        /* drivers that may follow it at a time; more wait */
+    MT_TRAIN_CONTROL_RESTARTS  = 16,        /* of its actor */
     MT_TRAIN_STARTS_MAX        = 3,         /* workers in a row that may die before they have started */
     MT_TRAIN_SPARES_MAX        = 16,
     MT_TRAIN_LOG_STEPS         = 50,        /* steps between two lines of progress, unless set */
