@@ -2,7 +2,8 @@
  *
  * train_main.c - manta-bench-train: how soon training goes on after a SIGKILL, phase by phase; and what it learns.
  *
- *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-s] [-o table|json]       -c: the collectives only; -s: checkpoints only
+ *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-s] [-o table|json]
+ *                                                           -c: the collectives only; -s: checkpoints only
  *
  * Trains on Fashion-MNIST and kills workers in the middle, n times in each of several ways: one worker, whose place a new
  * process takes; one, for which a spare is ready; all of them, so that the state comes from a checkpoint; one stopped
