@@ -188,6 +188,8 @@ typedef struct manta_sgd_opts {
         int    max_workers; /* 0: 1 (or min_workers); at most run.shards */
         int    spares;      /* processes that have loaded model and data and wait to replace one that dies */
         double cpus;        /* that each worker reserves; 0: none */
+        int    nodes;       /* over which the workers are spread, the driver's first; 0: 1. Fewer will do: as many as there are.
+                               A node that dies takes its workers along, and the run goes on with the others' */
     } scaling;
     struct {
         const char *name;      /* 1 to 127 of A-Z a-z 0-9 . _ -; NULL: "train" */

@@ -24,7 +24,7 @@ struct field {
 
 #define FIELD(f) {#f, offsetof(manta_sgd_opts, f), sizeof(((manta_sgd_opts *)0)->f)}
 static const struct field fields[] = {
-    FIELD(scaling.min_workers), FIELD(scaling.max_workers), FIELD(scaling.spares), FIELD(scaling.cpus),
+    FIELD(scaling.min_workers), FIELD(scaling.max_workers), FIELD(scaling.spares), FIELD(scaling.cpus), FIELD(scaling.nodes),
     FIELD(run.epochs), FIELD(run.batch), FIELD(run.shards), FIELD(run.log_steps), FIELD(run.validate_epochs),
     FIELD(run.patience), FIELD(run.min_delta), FIELD(failure.max_failures), FIELD(failure.backoff_s),
     FIELD(checkpoint.every_s), FIELD(checkpoint.every_steps), FIELD(checkpoint.keep), FIELD(checkpoint.keep_best),
