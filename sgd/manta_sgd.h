@@ -121,6 +121,11 @@ MANTA_API bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_data
  * workers. EINVAL: a name that was not made known; EAGAIN: more than MANTA_SGD_METRICS_MAX. */
 MANTA_API manta_status manta_sgd_metric(manta_sgd *t, const char *name, double value);
 
+/* In train_batch: elements first .. first + count - 1 (0: to the end) of a parameter's gradient have their last value in this
+ * batch. `gradient` is what manta_sgd_param was given. Between nodes the sum of what is ready goes on beside the rest of the
+ * work; who says nothing loses only that. Each batch must say the same, in the same order. EINVAL: no such parameter or element. */
+MANTA_API manta_status manta_sgd_ready(manta_sgd *t, float *const *gradient, int64_t first, int64_t count);
+
 /* An error of the operator's own: returns `code` (ETASK where it is 0) for it to return; the text reaches whoever called
  * manta_sgd_fit. */
 MANTA_API manta_status manta_sgd_fail(manta_sgd *t, manta_status code, const char *format, ...)
