@@ -140,15 +140,18 @@ static void task_back(struct own *own, struct own_task *task)
 
 /* ---- outcomes ---- */
 
-static void failure_of_record(const struct own_task *task, const struct lane_record *record,
-                              const uint8_t *payload, size_t size, struct own_failure *out)
+static void failure_of_record(struct own *own, const struct own_lane *lane, const struct own_task *task,
+                              const struct lane_record *record, const uint8_t *payload, size_t size, struct own_failure *out)
 {
     struct lane_failure head = {0};
-    size_t text, where;
+    size_t text, where, held;
     memset(out, 0, sizeof *out);
     if (size >= sizeof head)
         shm_read(&head, payload, sizeof head);
     text = size >= sizeof head ? size - sizeof head : 0;
+    held = head.held_size < text ? head.held_size : text;
+    text -= held;
+    own_note_held(own, lane, payload + size - held, held);
     where = head.where_size < text ? head.where_size : text;
     out->code = (int32_t)(uint32_t)record->aux;
     out->user_code = (int32_t)(record->aux >> 32);
@@ -186,7 +189,7 @@ static mt_status done_with_value(struct own *own, struct own_lane *lane, struct 
     struct own_failure failure;
     mt_status          st;
     if (MT_UNLIKELY(task->cancel)) {
-        own_task_drop_values(own, task, payload, size);
+        own_task_drop_values(own, lane, task, payload, size);
         own_cancel_done(own, task);
         return mt_ok();
     }
@@ -208,7 +211,7 @@ mt_status own_task_outcome(struct own *own, struct own_lane *lane, struct own_ta
     struct own_failure failure;
     if (!(record->flags & LANE_DONE_ERROR))
         return done_with_value(own, lane, task, payload, size);
-    failure_of_record(task, record, payload, size, &failure);
+    failure_of_record(own, lane, task, record, payload, size, &failure);
     done_with_error(own, task, &failure);
     return mt_ok();
 }
