@@ -121,6 +121,14 @@ enum mt_limit {
     MT_TRAIN_LOG_STEPS         = 50,        /* steps between two lines of progress, unless set */
     MT_TRAIN_CHECKPOINT_S      = 30,        /* between two checkpoints, unless set */
 
+    /* Sweeps. */
+    MT_SWEEP_PARAMS_MAX      = 128,         /* of one space: what the direction numbers of Sobol's sequence are there for */
+    MT_SWEEP_CHOICES_MAX     = 4096,        /* of one parameter */
+    MT_SWEEP_CONSTRAINTS_MAX = 256,
+    MT_SWEEP_DRAWS_MAX       = 10 * 1000,   /* points drawn in vain before constraints are called contradictory */
+    MT_SWEEP_GRID_MAX        = 100 * 1000 * 1000, /* combinations */
+    MT_SWEEP_JSON_BYTES_MAX  = 4 * 1024 * 1024, /* of a space */
+
     /* Head: what it decides, and what it keeps. */
     MT_HEAD_PAUSE_MS       = 1000,    /* a longer gap between two steps is the head's own pause: not the nodes' silence */
     MT_HEAD_TICK_MS        = 250,     /* it is stepped at least so often */
