@@ -22,16 +22,16 @@ extern "C" {
 
 /* ---- search space -------------------------------------------------------------------------------------------------- */
 
-/* One parameter. `low` and `high` are both included. Values of choices are texts; one that reads as a number is a number in
+/* One parameter. Values of choices are texts; one that reads as a number is a number in
  * JSON and for manta_trial_f64 and _i64. */
 enum manta_param_kind {
     MANTA_PARAM_END,
-    MANTA_PARAM_UNIFORM,     /* a real number in [low, high]; step > 0: low + k * step only */
-    MANTA_PARAM_LOG_UNIFORM, /* the same, its logarithm uniform; low > 0. step > 0: rounded to a multiple of it */
+    MANTA_PARAM_UNIFORM,     /* a real number, low <= x < high; step > 0: low + k * step <= high */
+    MANTA_PARAM_LOG_UNIFORM, /* the same, its logarithm uniform; low > 0 */
     MANTA_PARAM_NORMAL,      /* mean `low`, standard deviation `high`; step > 0: rounded to a multiple of it */
     MANTA_PARAM_LOG_NORMAL,  /* exp of the same */
-    MANTA_PARAM_INT,         /* a whole number in [low, high]; step > 0: low + k * step only */
-    MANTA_PARAM_LOG_INT,     /* the same, its logarithm uniform; low >= 1 */
+    MANTA_PARAM_INT,         /* a whole number, low <= x <= high; step > 0: low + k * step only */
+    MANTA_PARAM_LOG_INT,     /* the same, its logarithm uniform; low >= 1; no step */
     MANTA_PARAM_CHOICE,      /* one of `values`, without order */
     MANTA_PARAM_ORDINAL,     /* one of `values`, which have this order */
     MANTA_PARAM_GRID,        /* each of `values`: all combinations of all grids, whatever the others draw */
@@ -42,7 +42,7 @@ typedef struct manta_param {
     const char        *name; /* 1 to 63 of A-Z a-z 0-9 . _ - */
     double             low, high, step;
     const char *const *values; /* ended by NULL */
-    const char        *when;   /* it exists only where this holds: "optimizer == adam", "layers >= 2", joined by "and" */
+    const char        *when;   /* it exists only where this holds: "optimizer == adam", "layers in (2, 3)" */
 } manta_param;
 
 /* MANTA_SPACE(MANTA_LOGUNIFORM("lr", 1e-5, 1e-1), MANTA_INT("width", 16, 512, .when = "model == mlp")) */
@@ -157,11 +157,11 @@ typedef struct manta_sweep_opts {
     double             time_s;  /* no trial is begun after so long, over all runs; those under way are stopped */
     int                concurrency; /* trials at a time; 0: as many as the cluster has room for */
     const manta_param *space;
-    const char *const *constraints; /* each must hold: "width * depth <= 4096"; ended by NULL; may be NULL */
+    const char *const *constraints; /* each must hold: "2*width + depth <= 4096" (linear); ended by NULL; may be NULL */
     const char        *sampler;     /* random (default), grid, sobol, tpe, cmaes, gp; "exec:PROGRAM ARGS": ask and tell over
                                        its standard input and output, docs/design/sweeps.md */
     const char        *sampler_opts; /* "name=value,..." */
-    const char        *scheduler;   /* fifo (default), median, asha, asha-promote, hyperband, pbt */
+    const char        *scheduler;   /* fifo (default), median, asha, asha_promote, hyperband, pbt */
     const char        *scheduler_opts;
     const char        *stop;        /* stoppers, "name=value,...": see docs/design/sweeps.md */
     const char *const *points;      /* JSON objects, tried first; ended by NULL; may be NULL */
