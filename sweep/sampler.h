@@ -20,7 +20,7 @@
  *   RANDOM   each parameter from its own distribution
  *   GRID     every combination once, then EEND: choices, ints, steps, `points` of continuous parameters
  *   SOBOL    Sobol sequence (Joe and Kuo 2008), scrambled (Owen, by hashing) unless `plain`
- *   TPE      tree of Parzen estimators: Optuna's definition, or Hyperopt's
+ *   TPE      tree of Parzen estimators: Optuna's definition, its or Hyperopt's defaults
  *   CMAES    CMA-ES (Hansen); numbers only: parameters with choices, and conditional ones, are drawn as RANDOM does
  *   GP       Gaussian process, Matern 5/2 with a length scale each, log expected improvement
  *
@@ -55,7 +55,7 @@ struct swp_sampler_opts {
     /* TPE, CMAES, GP: this many finished trials are drawn at random first. 0: 10 (TPE, GP), 20 (TPE of Hyperopt), 1 (CMAES). */
     uint32_t startup;
     /* TPE */
-    bool     hyperopt;      /* Hyperopt's definition instead of Optuna's */
+    bool     hyperopt;      /* Hyperopt's defaults: fewer good ones, and what the next two say */
     bool     independent;   /* one model a parameter; else one over all together (Optuna's multivariate, default since 5) */
     bool     no_liar;       /* running trials are not counted; else as bad ones (Optuna's constant_liar, default since 5) */
     uint32_t candidates;    /* drawn from the good ones' model, 0: 24 */
@@ -81,6 +81,11 @@ struct swp_outcome {
     double step;  /* of PRUNED: how far it came; one that came further is better */
 };
 
+/* Reads "tpe" or "tpe,startup=20,independent": a name, then options as they are called above (without `first` and `maximize`).
+ * What is not named is zero. EINVAL with *out_problem: an unknown name or option, a value that is no number. */
+MT_MUST_USE mt_status swp_sampler_opts_parse(const char *text, struct swp_sampler_opts *out_opts,
+                                             struct swp_problem *out_problem);
+
 struct swp_sampler;
 
 /* The space must outlive the sampler. EINVAL with *out_problem: an option makes no sense, a first point is not of the space, grid
@@ -91,6 +96,9 @@ void swp_sampler_free(struct swp_sampler *sampler);
 
 /* How many trials this sampler has points for (GRID: first points included); UINT64_MAX: no end. */
 uint64_t swp_sampler_trials(const struct swp_sampler *sampler);
+
+/* Whether results change what is suggested: then suggesting far ahead makes worse points. */
+bool swp_sampler_is_adaptive(const struct swp_sampler *sampler);
 
 /* EEND: every combination of the grid was given. EUNSCHEDULABLE: no point met the constraints in MT_SWEEP_DRAWS_MAX draws. EEXIST:
  * this trial has a point already. ENOMEM. After an error nothing has changed. */

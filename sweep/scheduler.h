@@ -2,8 +2,8 @@
  *
  * scheduler.h - which trial goes on: a state machine without I/O, clock or thread.
  *
- * The state is a function of the sequence of events (add, report, resume, pause, cloned, end, supply); asking (next) changes nothing. A replay
- * of the events reproduces every decision.
+ * The state is a function of the sequence of events (add, report, resume, pause, cloned, end, supply); asking (next) changes
+ * nothing. A replay of the events reproduces every decision.
  *
  *   add(trial, point)       a new trial starts running
  *   report(trial, t, value) -> CONTINUE | STOP | PAUSE               t: steps or seconds, whichever the sweep counts in
@@ -98,6 +98,11 @@ struct swp_action {
     struct swp_point point; /* CLONE */
 };
 
+/* Reads "asha" or "asha,max_t=100,eta=3": a name, then options as they are called above (without `maximize`; factors as
+ * factor_up and factor_down). What is not named is zero. EINVAL with *out_problem: an unknown name or option, no number. */
+MT_MUST_USE mt_status swp_scheduler_opts_parse(const char *text, struct swp_scheduler_opts *out_opts,
+                                               struct swp_problem *out_problem);
+
 struct swp_scheduler;
 
 /* The space must outlive the scheduler; only PBT looks into it. EINVAL with *out_problem: an option makes no sense. ENOMEM. */
@@ -113,6 +118,9 @@ MT_MUST_USE mt_status swp_scheduler_add(struct swp_scheduler *scheduler, uint64_
  * as the worst. ENOENT: no such trial is running; EINVAL: t is NaN, infinite or negative; ENOMEM. */
 MT_MUST_USE mt_status swp_scheduler_report(struct swp_scheduler *scheduler, uint64_t trial, double t, double value,
                                            struct swp_verdict *out_verdict);
+/* A report of this running trial with a t below this gives CONTINUE for sure, so its trial need not wait for the answer; it
+ * must be told all the same, in its order. INFINITY: none ever gives anything else. */
+double swp_scheduler_next_t(const struct swp_scheduler *scheduler, uint64_t trial);
 /* What to do now; `has_place` false: only what needs none (DROP, CLONE, WAIT). Changes nothing: the same again until an event. */
 struct swp_action swp_scheduler_next(const struct swp_scheduler *scheduler, bool has_place);
 /* ENOENT: no such trial is paused. */

@@ -11,7 +11,8 @@
  *   LOG_UNIFORM    the same, uniform in log x; low > 0                    drawn in log x, then the nearest of those
  *   NORMAL         mean, sd; every number                                 the nearest multiple of step
  *   LOG_NORMAL     exp of such a number; > 0                              the nearest multiple of step, 0 included
- *   INT, LOG_INT   low, low + step, ... <= high; both ends included (step 0 is 1; LOG_INT has low >= 1 and step 1)
+ *   INT, LOG_INT   low, low + step, ... <= high; both ends included (step 0 is 1; LOG_INT has low >= 1 and step 1, and is uniform
+ *                  in the logarithm of [low - 1/2, high + 1/2])
  *   CATEGORICAL    one of the choices, which have no order
  *   ORDINAL        one of the choices, in their order: near ones are alike
  *   GRID           each of the choices in turn: see sampler.h
@@ -129,6 +130,8 @@ uint32_t swp_space_count(const struct swp_space *space);
 const struct swp_param *swp_space_param(const struct swp_space *space, uint32_t index);
 /* Index of the parameter of this name; -1 where there is none. */
 int swp_space_find(const struct swp_space *space, const char *name);
+/* Index of the parameter that this one is conditional on; -1: it is always active. */
+int swp_space_parent(const struct swp_space *space, uint32_t index);
 /* Combinations of the GRID parameters; 1 without any. */
 uint64_t swp_space_grid_size(const struct swp_space *space);
 
@@ -136,8 +139,8 @@ uint64_t swp_space_grid_size(const struct swp_space *space);
 MT_MUST_USE mt_status swp_space_to_json(const struct swp_space *space, mt_buf *out);
 /* Makes a space of what swp_space_to_json wrote. ECORRUPT or EINVAL with *out_problem, ENOMEM. */
 MT_MUST_USE mt_status swp_space_from_json(mt_view json, struct swp_space **out_space, struct swp_problem *out_problem);
-/* Of the canonical JSON: equal for equal spaces. */
-uint64_t swp_space_fingerprint(const struct swp_space *space);
+/* Of the canonical JSON: equal for equal spaces. ENOMEM. */
+MT_MUST_USE mt_status swp_space_fingerprint(const struct swp_space *space, uint64_t *out);
 /* Appends one line for people for each parameter or constraint that was added, removed or changed; nothing where the
  * fingerprints are equal. ENOMEM. */
 MT_MUST_USE mt_status swp_space_diff(const struct swp_space *before, const struct swp_space *now, mt_buf *out);
@@ -179,6 +182,8 @@ MT_MUST_USE mt_status swp_point_from_json(const struct swp_space *space, mt_view
 double swp_param_draw(const struct swp_param *param, mt_rng *rng);
 /* Where u in [0, 1) lies in the parameter's distribution: its inverse cumulative distribution, onto steps and choices. */
 double swp_param_at(const struct swp_param *param, double u);
+/* The value of the parameter that lies nearest to x: within bounds, on a step, an index of a choice. */
+double swp_param_snap(const struct swp_param *param, double x);
 /* Number of values that a discrete parameter has; 0: it is continuous. */
 uint64_t swp_param_values(const struct swp_param *param);
 /* Draws every parameter but GRID ones (which keep what stands in *point), prunes, and draws again until the constraints are met.
