@@ -11,7 +11,7 @@
 
 static mt_status corrupt(struct swp_driver *d, const struct swp_record *r, const char *why)
 {
-    snprintf(d->text, sizeof d->text, "the journal's record %llu, of trial %lld, does not fit: %s", (unsigned long long)r->seq,
+    snprintf(d->text, sizeof d->text, "the journal's record %llu, of trial %lld, does not fit: %.400s", (unsigned long long)r->seq,
              (long long)r->trial, why);
     return mt_error(MT_ECORRUPT, 0, "replay the journal");
 }

@@ -103,7 +103,7 @@ static mt_status sys_fail(struct swp_journal *j, const char *path, const char *s
 /* Makes the folder, and those above it that are missing. */
 static mt_status folder_make(struct swp_journal *j, const char *path)
 {
-    char part[MT_PATH_BYTES_MAX];
+    char part[MT_PATH_BYTES_MAX + 16];
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = part + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
         *slash = 0;

@@ -147,6 +147,8 @@ enum mt_limit {
     MT_SWEEP_LINE_BYTES      = 4096,        /* a longer line of a command holds no metrics */
     MT_SWEEP_TERM_MS         = 5000,        /* from SIGTERM to SIGKILL of a command that is stopped */
     MT_SWEEP_NAME_BYTES_MAX  = 64,          /* of a sweep; its end included */
+    MT_SWEEP_ASK_MS          = 60 * 1000,   /* for the answer of a sampler that is another program */
+    MT_SWEEP_ASK_LEAVE_MS    = 2000,        /* from the end of its input to SIGKILL */
     MT_SWEEP_JSON_BYTES_MAX  = 4 * 1024 * 1024, /* of a space */
 
     /* Head: what it decides, and what it keeps. */
