@@ -11,6 +11,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+enum { OPTIONS_SIZE = 1024 };
+
 manta_status swp_fail(manta_error *e, manta_status code, const char *format, ...)
 {
     va_list args;
@@ -93,6 +95,7 @@ static manta_status sampler_take(struct swp_plan *plan, const manta_sweep_opts *
     struct swp_sampler_opts sampler = {.maximize = o->mode == MANTA_MAX};
     struct swp_problem      problem = {0};
     const char             *name = o->sampler ? o->sampler : "random";
+    char                    text[OPTIONS_SIZE];
     mt_status               st;
     if (strncmp(name, "exec:", 5) == 0) {
         st = swp_ask_new(name + 5, plan->space, sampler.maximize, o->seed, &plan->ask, &problem);
@@ -102,12 +105,11 @@ static manta_status sampler_take(struct swp_plan *plan, const manta_sweep_opts *
             plan->config.source = swp_ask_source(plan->ask);
         return st.code ? refuse(e, st, "sampler", &problem) : MANTA_OK;
     }
-    if (!swp_sampler_parse(name, &sampler.kind))
-        return swp_fail(e, MANTA_EINVAL, "sampler: there is no \"%.60s\"; there are random, grid, sobol, tpe, cmaes, gp, and "
-                        "exec:PROGRAM", name);
-    st = swp_plan_sampler(o->sampler_opts, &sampler, &problem);
+    snprintf(text, sizeof text, "%.500s,%.500s", name, o->sampler_opts ? o->sampler_opts : "");
+    st = swp_sampler_opts_parse(text, &sampler, &problem);
     if (st.code)
-        return refuse(e, st, "sampler_opts", &problem);
+        return refuse(e, st, "sampler", &problem);
+    sampler.maximize = o->mode == MANTA_MAX;
     manta_status code = points_take(plan, o, &sampler, e);
     if (code != MANTA_OK)
         return code;
@@ -116,7 +118,7 @@ static manta_status sampler_take(struct swp_plan *plan, const manta_sweep_opts *
         return refuse(e, st, "sampler", &problem);
     plan->config.source = swp_source_of(plan->sampler);
     plan->config.points = swp_sampler_trials(plan->sampler);
-    plan->config.is_adaptive = sampler.kind == SWP_SAMPLER_TPE || sampler.kind == SWP_SAMPLER_CMAES || sampler.kind == SWP_SAMPLER_GP;
+    plan->config.is_adaptive = swp_sampler_is_adaptive(plan->sampler);
     return MANTA_OK;
 }
 
@@ -124,13 +126,12 @@ static manta_status scheduler_take(struct swp_plan *plan, const manta_sweep_opts
 {
     struct swp_scheduler_opts scheduler = {.maximize = o->mode == MANTA_MAX};
     struct swp_problem        problem = {0};
-    const char               *name = o->scheduler ? o->scheduler : "fifo";
-    if (!swp_scheduler_parse(name, &scheduler.kind))
-        return swp_fail(e, MANTA_EINVAL, "scheduler: there is no \"%.60s\"; there are fifo, median, asha, asha_promote, hyperband, "
-                        "pbt", name);
-    mt_status st = swp_plan_scheduler(o->scheduler_opts, &scheduler, &problem);
+    char                      text[OPTIONS_SIZE];
+    snprintf(text, sizeof text, "%.500s,%.500s", o->scheduler ? o->scheduler : "fifo", o->scheduler_opts ? o->scheduler_opts : "");
+    mt_status st = swp_scheduler_opts_parse(text, &scheduler, &problem);
     if (st.code)
-        return refuse(e, st, "scheduler_opts", &problem);
+        return refuse(e, st, "scheduler", &problem);
+    scheduler.maximize = o->mode == MANTA_MAX;
     st = swp_scheduler_new(&scheduler, plan->space, o->seed, &plan->scheduler, &problem);
     if (st.code)
         return refuse(e, st, "scheduler", &problem);

@@ -38,9 +38,7 @@ mt_status swp_plan_space(const manta_param *params, const char *const *constrain
 /* A text as a literal: true, false, null and numbers are such, all else is a text, which is borrowed. */
 struct swp_literal swp_plan_literal(const char *text);
 
-/* plan_text.c: options that stand in texts. EINVAL with a text that names the option. */
-mt_status swp_plan_sampler(const char *text, struct swp_sampler_opts *out, struct swp_problem *problem);
-mt_status swp_plan_scheduler(const char *text, struct swp_scheduler_opts *out, struct swp_problem *problem);
+/* plan_text.c: rules to stop by. EINVAL with a text that names the option. */
 mt_status swp_plan_stops(const char *text, bool maximize, struct swp_stopper **out, struct swp_problem *problem);
 
 /* FOLDER of a sweep. EINVAL: the name. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_text.c - options of samplers, schedulers and stoppers that stand in texts: "name=value,...", against tables of what there is.
+ * plan_text.c - rules to stop by, as they stand in a text: "steps=100; trial_plateau=0.01 window=5; all".
  */
 #include "sweep/plan.h"
 
@@ -16,19 +16,6 @@ struct option {
     enum type   type;
     size_t      offset;
 };
-
-#define SAMPLER(name, type) {#name, type, offsetof(struct swp_sampler_opts, name)}
-static const struct option sampler_options[] = {
-    SAMPLER(startup, U32), SAMPLER(hyperopt, BOOL), SAMPLER(independent, BOOL), SAMPLER(no_liar, BOOL), SAMPLER(candidates, U32),
-    SAMPLER(prior_weight, REAL), SAMPLER(sigma0, REAL), SAMPLER(population, U32), SAMPLER(plain, BOOL), {NULL, U32, 0}};
-
-#define SCHEDULER(name, type) {#name, type, offsetof(struct swp_scheduler_opts, name)}
-static const struct option scheduler_options[] = {
-    SCHEDULER(max_t, REAL), SCHEDULER(grace, REAL), SCHEDULER(eta, REAL), SCHEDULER(brackets, U32), SCHEDULER(min_samples, U32),
-    SCHEDULER(min_slice, REAL), SCHEDULER(pauses, BOOL), SCHEDULER(runs_on, BOOL), SCHEDULER(population, U32),
-    SCHEDULER(interval, REAL), SCHEDULER(burn_in, REAL), SCHEDULER(quantile, REAL), SCHEDULER(resample, REAL),
-    {"factor_up", REAL, offsetof(struct swp_scheduler_opts, factors[0])},
-    {"factor_down", REAL, offsetof(struct swp_scheduler_opts, factors[1])}, SCHEDULER(in_step, BOOL), {NULL, U32, 0}};
 
 #define STOP(name, type) {#name, type, offsetof(struct swp_stop, name)}
 static const struct option stop_options[] = {STOP(limit, REAL),     STOP(value, REAL), STOP(worse, BOOL), STOP(tolerance, REAL),
@@ -94,29 +81,6 @@ static char *piece_next(char **rest, const char *at)
     for (char *end = piece + strlen(piece); end > piece && (end[-1] == ' ' || end[-1] == '\t');)
         *--end = 0;
     return piece;
-}
-
-static mt_status options_read(const struct option *options, const char *of, const char *text, void *out, struct swp_problem *problem)
-{
-    char  copy[TEXT_MAX], *rest = copy, *piece;
-    if (!text)
-        return mt_ok();
-    if (strlen(text) >= sizeof copy)
-        return refuse(problem, of, "the options of the %s are too long", of);
-    memcpy(copy, text, strlen(text) + 1);
-    while ((piece = piece_next(&rest, ",")))
-        MT_TRY(option_set(options, of, piece, out, problem));
-    return mt_ok();
-}
-
-mt_status swp_plan_sampler(const char *text, struct swp_sampler_opts *out, struct swp_problem *problem)
-{
-    return options_read(sampler_options, "sampler", text, out, problem);
-}
-
-mt_status swp_plan_scheduler(const char *text, struct swp_scheduler_opts *out, struct swp_problem *problem)
-{
-    return options_read(scheduler_options, "scheduler", text, out, problem);
 }
 
 /* "KIND[=NUMBER] [NAME=VALUE ...]" */

@@ -21,8 +21,6 @@
  *   GRID     every combination once, then EEND: choices, ints, steps, `points` of continuous parameters
  *   SOBOL    Sobol sequence (Joe and Kuo 2008), scrambled (Owen, by hashing) unless `plain`
  *   TPE      tree of Parzen estimators: Optuna's definition, its or Hyperopt's defaults
- *   CMAES    CMA-ES (Hansen); numbers only: parameters with choices, and conditional ones, are drawn as RANDOM does
- *   GP       Gaussian process, Matern 5/2 with a length scale each, log expected improvement
  *
  * Thread: one at a time. No call blocks.
  */
@@ -33,12 +31,10 @@
 
 /* X(name, text) */
 #define SWP_SAMPLERS(X) \
-    X(RANDOM, "random") \
-    X(GRID, "grid")     \
-    X(SOBOL, "sobol")   \
-    X(TPE, "tpe")       \
-    X(CMAES, "cmaes")   \
-    X(GP, "gp")
+    X(RANDOM, random)   \
+    X(GRID, grid)       \
+    X(SOBOL, sobol)     \
+    X(TPE, tpe)
 
 enum swp_sampler_kind {
 #define X(name, text) SWP_SAMPLER_##name,
@@ -52,7 +48,7 @@ bool swp_sampler_parse(const char *text, enum swp_sampler_kind *out_kind);
 struct swp_sampler_opts {
     enum swp_sampler_kind kind;
     bool maximize; /* else the smallest value is the best */
-    /* TPE, CMAES, GP: this many finished trials are drawn at random first. 0: 10 (TPE, GP), 20 (TPE of Hyperopt), 1 (CMAES). */
+    /* TPE: this many finished trials are drawn at random first. 0: 10, or Hyperopt's 20. */
     uint32_t startup;
     /* TPE */
     bool     hyperopt;      /* Hyperopt's defaults: fewer good ones, and what the next two say */
@@ -60,9 +56,6 @@ struct swp_sampler_opts {
     bool     no_liar;       /* running trials are not counted; else as bad ones (Optuna's constant_liar, default since 5) */
     uint32_t candidates;    /* drawn from the good ones' model, 0: 24 */
     double   prior_weight;  /* 0: 1 */
-    /* CMAES */
-    double   sigma0;        /* in parts of the range; 0: 1/6 */
-    uint32_t population;    /* 0: 4 + floor(3 ln n) */
     /* SOBOL */
     bool     plain;         /* not scrambled: point 0 is the corner */
     /* Points to be tried first; copied. */
