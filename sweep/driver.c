@@ -322,7 +322,8 @@ static mt_status on_event(struct swp_driver *d, const struct swp_event *ev)
     case SWP_EV_FINISHED:
         return is_fresh(d, ev) ? on_finished(d, ev) : mt_ok();
     case SWP_EV_RETURNED:
-        d->slots[ev->slot].is_returning = false;
+        if (ev->trial < 0) /* that was all */
+            d->slots[ev->slot].is_returning = false;
         if (!is_fresh(d, ev))
             return mt_ok();
         slot_drop(d, ev->trial);
