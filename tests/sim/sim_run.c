@@ -370,12 +370,15 @@ static void run_compute(struct sim_proc *p, bool children_ok, int64_t children)
 static void note_awaited(struct sim_proc *p, struct own_ref *ref)
 {
     struct sim_run *r = &p->run;
-    if (ref && !r->is_probed)
-        own_wait_begin(&p->own, &r->wait, ref, "run");
-    else if (!ref && r->is_probed)
+    if (r->is_probed && r->wait.ref != ref) {
         own_wait_end(&p->own, &r->wait);
-    r->wait.ref = ref;
-    r->is_probed = ref != NULL;
+        r->is_probed = false;
+    }
+    if (ref && !r->is_probed) {
+        own_wait_begin(&p->own, &r->wait, ref, "run");
+        r->wait.probed_ns -= sim_between(p->s, 0, MT_DEADLOCK_PROBE_MS * SIM_MS); /* no wait is too young to be right about */
+        r->is_probed = true;
+    }
     if (ref && r->wait.is_deadlocked) /* nothing here waits in a circle */
         sim_fail(p->s, "a waiter was told of a deadlock: %s", r->wait.failure.message);
 }
@@ -438,9 +441,9 @@ static bool run_report(struct sim_proc *p)
 {
     struct sim_run     *r = &p->run;
     struct lane_value   head = {.type = 'l', .size = 8};
-    uint8_t             good[sizeof head + sizeof r->place + sizeof r->kept];
+    struct lane_failure failure = {.pid = p->pid, .node = p->own.node, .held_size = mt_id_is_zero(r->kept) ? 0 : sizeof r->kept};
+    uint8_t             good[sizeof head + sizeof r->place + sizeof r->kept], bad[sizeof failure + sizeof r->kept];
     size_t              size = sizeof head;
-    struct lane_failure bad = {.pid = p->pid, .node = p->own.node};
     uint64_t            took = p->s->now - r->began;
     if (r->argument)
         sim_read_end(r->argument);
@@ -456,7 +459,9 @@ static bool run_report(struct sim_proc *p)
         memcpy(good + size, &r->kept, sizeof r->kept);
         size += sizeof r->kept;
     }
-    if (r->code ? !wrk_done(&p->wrk, LANE_DONE_ERROR, r->code, 7, &bad, sizeof bad, p->s->now, took)
+    memcpy(bad, &failure, sizeof failure);
+    memcpy(bad + sizeof failure, &r->kept, sizeof r->kept);
+    if (r->code ? !wrk_done(&p->wrk, LANE_DONE_ERROR, r->code, 7, bad, sizeof failure + failure.held_size, p->s->now, took)
                 : !wrk_done(&p->wrk, 0, MT_OK, 0, good, size, p->s->now, took))
         return false;
     r->is_active = false;
