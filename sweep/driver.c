@@ -271,6 +271,16 @@ static mt_status on_control(struct swp_driver *d, const struct swp_event *ev)
                                                      .decision = SWP_STOP});
 }
 
+/* Rules about time, for trials that report nothing just now. */
+static mt_status time_look(struct swp_driver *d, const struct swp_slot *slot)
+{
+    enum swp_stop_what what = swp_stopper_tick(d->config.stopper, (double)(d->now_ns - slot->began_ns) * 1e-9, seconds(d));
+    d->wants_over = d->wants_over || what == SWP_STOP_SWEEP;
+    if (what == SWP_STOP_NOTHING || trial_at(d, slot->queue[0])->verdict == SWP_STOP)
+        return mt_ok();
+    return on_control(d, &(struct swp_event){.kind = SWP_EV_CONTROL, .code = SWP_CONTROL_STOP_TRIAL, .step = slot->queue[0]});
+}
+
 static mt_status on_tick(struct swp_driver *d)
 {
     for (int i = 0; i < d->config.slots; i++) {
@@ -281,6 +291,8 @@ static mt_status on_tick(struct swp_driver *d)
             MT_TRY(slot_kill(d, i, "it ran past its deadline (trial_timeout_s) and was killed"));
         else if (d->config.silent_s > 0 && (double)(d->now_ns - slot->heard_ns) > d->config.silent_s * 1e9)
             MT_TRY(slot_kill(d, i, "it reported nothing for too long (silent_timeout_s) and was killed"));
+        else if (d->config.stopper)
+            MT_TRY(time_look(d, slot));
     }
     return mt_ok();
 }
@@ -356,7 +368,7 @@ static int64_t capacity(const struct swp_driver *d)
 {
     const struct swp_driver_config *c = &d->config;
     if (swp_scheduler_needs_saves(c->scheduler))
-        return d->up;
+        return c->slots;
     return c->slots + (c->is_adaptive ? 1 + c->slots / 4 : MT_SWEEP_STOCK);
 }
 

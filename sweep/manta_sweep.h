@@ -160,10 +160,10 @@ typedef struct manta_sweep_opts {
     const char *const *constraints; /* each must hold: "2*width + depth <= 4096" (linear); ended by NULL; may be NULL */
     const char        *sampler;     /* random (default), grid, sobol, tpe, cmaes, gp; "exec:PROGRAM ARGS": ask and tell over
                                        its standard input and output, docs/design/sweeps.md */
-    const char        *sampler_opts; /* "name=value,..." */
+    const char        *sampler_opts; /* "startup=20,independent": docs/design/sweeps.md */
     const char        *scheduler;   /* fifo (default), median, asha, asha_promote, hyperband, pbt */
     const char        *scheduler_opts;
-    const char        *stop;        /* stoppers, "name=value,...": see docs/design/sweeps.md */
+    const char        *stop;        /* rules to stop by, "steps,limit=100; trial_plateau,window=6": docs/design/sweeps.md */
     const char *const *points;      /* JSON objects, tried first; ended by NULL; may be NULL */
     const char *const *warm_start;  /* names of sweeps whose results the sampler is told first */
     double             cpus;        /* of a trial; 0: 1; -1: none */
@@ -220,6 +220,51 @@ enum {
 /* Leaves a word for the driver of a sweep, which heeds it within half a second, or when it is resumed (a STOP is then
  * forgotten). Any process that can write the folder. ENOENT: no such sweep; EINVAL; ESYS. */
 MANTA_API manta_status manta_sweep_tell(const char *storage, const char *name, int what, int64_t value, manta_error *e);
+
+/* One trial as its journal has it. */
+typedef struct manta_sweep_trial {
+    int64_t     number;
+    const char *state; /* "open" (waits or runs), "completed", "stopped" (early), "failed", "dropped" (never begun) */
+    bool        has_value;
+    double      value; /* the metric's newest */
+    int64_t     step, reports, retries;
+    double      drawn_s, ended_s; /* seconds of the sweep; ended_s 0: it has not */
+    const char *params; /* JSON */
+    const char *why;    /* it failed, with the end of its log; NULL */
+} manta_sweep_trial;
+typedef struct manta_sweep_report {
+    int64_t     trial, step;
+    double      at_s, value;
+    const char *metric; /* another than the sweep's; NULL: the sweep's */
+} manta_sweep_report;
+typedef struct manta_sweep_view {
+    const char *name, *metric, *mode, *sampler, *scheduler, *seed, *trial, *space; /* space: JSON */
+    int64_t     wanted; /* trials; 0: no limit */
+    bool        is_running;
+    double      seconds;
+    int64_t     drivers; /* that began or resumed it */
+    int64_t     completed, stopped, failed, retried;
+    const manta_sweep_trial  *trials;
+    int64_t     count, best; /* best: number of a trial; -1: none */
+    const manta_sweep_report *reports; /* in the order in which they came */
+    int64_t     report_count;
+} manta_sweep_view;
+
+/* Reads a sweep, running or not; freed with manta_sweep_view_free. NULL: *e says why (ENOENT, ECORRUPT, ENOMEM, ESYS). */
+MANTA_API manta_sweep_view *manta_sweep_look(const char *storage, const char *name, manta_error *e);
+MANTA_API void              manta_sweep_view_free(manta_sweep_view *view);
+/* Calls `fn` with the name of each sweep there is, in alphabetical order, until it returns nonzero. Returns how many. */
+MANTA_API int manta_sweep_names(const char *storage, int (*fn)(void *user, const char *name), void *user);
+/* Writes it: "csv" (a line a trial, a column a parameter), "jsonl" (a line a trial, with its reports), "html" (a page in one
+ * file: parallel coordinates, history, slices). EINVAL: another format; EDISK_FULL, ESYS. */
+MANTA_API manta_status manta_sweep_export(const manta_sweep_view *view, const char *format, FILE *to, manta_error *e);
+
+typedef struct manta_sweep_weight {
+    char   name[64];
+    double weight; /* share of the metric's variance between values (or eighths of the range) of this parameter; they sum to 1 */
+} manta_sweep_weight;
+/* How much each parameter matters, the most important first; returns how many, at most `max`. 0: fewer than 4 results. */
+MANTA_API int manta_sweep_importance(const manta_sweep_view *view, manta_sweep_weight *out, int max);
 
 #ifdef __cplusplus
 }

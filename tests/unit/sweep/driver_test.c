@@ -393,7 +393,7 @@ static void hyperband(void **state)
 static void pbt(void **state)
 {
     (void)state;
-    faults("random", "pbt,interval=2,population=6", false, false);
+    faults("random", "pbt,interval=2", false, false);
 }
 
 int main(void)
