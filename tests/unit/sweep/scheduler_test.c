@@ -437,7 +437,8 @@ static void whole_sweeps_end_and_replay_the_same(void **state)
 {
     (void)state;
     static const char *const texts[] = {"fifo,max_t=30", "median,grace=3,max_t=30", "median,grace=3,max_t=30,pauses",
-                                        "asha,max_t=27,eta=3", "asha_promote,max_t=27,eta=3", "hyperband,max_t=27", "pbt,interval=5,max_t=30",
+                                        "asha,max_t=27,eta=3", "asha_promote,max_t=27,eta=3", "hyperband,max_t=27",
+                                        "pbt,interval=5,max_t=30",
                                         "pbt,interval=5,max_t=30,in_step", "asha,max_t=27,eta=3,brackets=2"};
     for (unsigned i = 0; i < COUNT(texts); i++)
         assert_int_equal(play(texts[i], false), play(texts[i], true));
