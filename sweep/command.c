@@ -83,7 +83,8 @@ static mt_status word_put(struct command *c, const char *name, size_t size, mt_b
         MT_TRY(file_make(c));
         return mt_buf_printf(out, "%s", c->file);
     }
-    swp_trial_fault(c->t, true, "its command has {%.*s}, which is no parameter of this trial: %.300s", (int)size, name, c->t->params);
+    swp_trial_fault(c->t, true, "its command has {%.*s}, which is no parameter of this trial: %.300s", (int)size,
+                    name, c->t->params);
     return mt_error(MT_EINVAL, 0, "replace a parameter");
 }
 

@@ -38,7 +38,8 @@ static mt_status members(const char *json_text, member_fn fn, void *user)
         if (st.code == 0)
             st = mt_buf_terminate(&plain);
         if (st.code == 0)
-            st = fn(user, (const char *)name.data, (const char *)(literal.kind == SWP_LITERAL_TEXT ? text.data : plain.data), &literal);
+            st = fn(user, (const char *)name.data,
+                    (const char *)(literal.kind == SWP_LITERAL_TEXT ? text.data : plain.data), &literal);
     }
     mt_buf_fini(&name);
     mt_buf_fini(&text);

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum job_kind { JOB_RECORD, JOB_SAVE, JOB_PUBLISH, JOB_CLONE, JOB_HEEDED };
+enum job_kind { JOB_RECORD, JOB_SAVE, JOB_PUBLISH, JOB_CLONE, JOB_DROP, JOB_HEEDED };
 struct job {
     enum job_kind     kind;
     uint32_t          run;
@@ -122,7 +122,8 @@ static mt_status lock(struct swp_journal *j)
         return sys_fail(j, path, "open the lock");
     if (flock(j->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return mt_ok();
-    snprintf(j->text, sizeof j->text, "another driver runs this sweep, in %.300s: stop it, or give this one another name", j->folder);
+    snprintf(j->text, sizeof j->text,
+             "another driver runs this sweep, in %.300s: stop it, or give this one another name", j->folder);
     return mt_error(MT_EEXIST, 0, "lock the sweep");
 }
 
@@ -309,6 +310,8 @@ static mt_status files_publish(struct swp_journal *j, const job_vec *jobs)
         struct swp_copied copy = {job->trial, false};
         if (job->kind == JOB_PUBLISH)
             swp_state_publish(j->folder, job->trial, job->run);
+        if (job->kind == JOB_DROP)
+            swp_state_drop(j->folder, job->trial, job->run);
         if (job->kind != JOB_CLONE)
             continue;
         copy.is_done = swp_state_clone(j->folder, job->trial, job->from).code == 0;
@@ -430,7 +433,8 @@ mt_status swp_journal_push(struct swp_journal *j, const struct swp_record *take_
 
 mt_status swp_journal_save(struct swp_journal *j, int64_t trial, uint32_t run_number, int64_t step, mt_buf *take_bytes)
 {
-    return push(j, (struct job){.kind = JOB_SAVE, .trial = trial, .run = run_number, .from = step, .bytes = mt_buf_move(take_bytes)});
+    return push(j, (struct job){.kind = JOB_SAVE, .trial = trial, .run = run_number, .from = step,
+                                .bytes = mt_buf_move(take_bytes)});
 }
 
 mt_status swp_journal_publish(struct swp_journal *j, int64_t trial, uint32_t run_number)
@@ -441,6 +445,11 @@ mt_status swp_journal_publish(struct swp_journal *j, int64_t trial, uint32_t run
 mt_status swp_journal_clone(struct swp_journal *j, int64_t trial, int64_t from)
 {
     return push(j, (struct job){.kind = JOB_CLONE, .trial = trial, .from = from});
+}
+
+mt_status swp_journal_drop(struct swp_journal *j, int64_t trial, uint32_t run_number)
+{
+    return push(j, (struct job){.kind = JOB_DROP, .trial = trial, .run = run_number});
 }
 
 mt_status swp_journal_heeded(struct swp_journal *j, int64_t id)

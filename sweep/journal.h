@@ -51,6 +51,9 @@ MT_MUST_USE mt_status swp_journal_save(struct swp_journal *j, int64_t trial, uin
 MT_MUST_USE mt_status swp_journal_publish(struct swp_journal *j, int64_t trial, uint32_t run);
 MT_MUST_USE mt_status swp_journal_clone(struct swp_journal *j, int64_t trial, int64_t from);
 
+/* What the trial has saved is wanted no more. */
+MT_MUST_USE mt_status swp_journal_drop(struct swp_journal *j, int64_t trial, uint32_t run);
+
 struct swp_word {
     int64_t id, value;
     int     what;

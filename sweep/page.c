@@ -10,7 +10,8 @@
 
 static const char head[] =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'\">"
     "<meta name=\"viewport\" content=\"width=device-width\"><title>Manta sweep</title><style>"
     "body{font:14px system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em;color:#222;background:#fff}"
     "h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}svg{width:100%;display:block;background:#fafafa;border:1px solid #ddd}"

@@ -52,6 +52,15 @@ static mt_status start(struct run *r, const struct swp_order *o)
     return st;
 }
 
+static mt_status record_do(struct run *r, const struct swp_order *o)
+{
+    bool is_end = o->record.kind == SWP_REC_END;
+    MT_TRY(swp_journal_push(r->journal, &o->record));
+    if (!is_end || !r->has_states || swp_scheduler_needs_saves(r->plan.scheduler)) /* whose trials may be copied after their end */
+        return mt_ok();
+    return swp_journal_drop(r->journal, o->trial, r->driver.trials.data[o->trial].run);
+}
+
 static mt_status order_do(struct run *r, struct swp_order *o)
 {
     switch (o->kind) {
@@ -69,7 +78,7 @@ static mt_status order_do(struct run *r, struct swp_order *o)
     case SWP_ORDER_RETURN:
         return swp_crew_write(&r->crew, o->slot, &(struct swp_wire){.kind = SWP_WIRE_RETURN});
     case SWP_ORDER_RECORD:
-        return swp_journal_push(r->journal, &o->record);
+        return record_do(r, o);
     case SWP_ORDER_PUBLISH:
         return swp_journal_publish(r->journal, o->trial, o->run);
     case SWP_ORDER_CLONE:
@@ -118,7 +127,8 @@ static mt_status words_look(struct run *r)
 {
     for (size_t i = 0; i < r->news.words.count; i++) {
         const struct swp_word *word = &r->news.words.data[i];
-        MT_TRY(step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = swp_now_ns(), .code = word->what, .step = word->value}));
+        MT_TRY(step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = swp_now_ns(), .code = word->what,
+                                           .step = word->value}));
         MT_TRY(swp_journal_heeded(r->journal, word->id));
     }
     return mt_ok();

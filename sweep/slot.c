@@ -117,7 +117,8 @@ static manta_status slot_new(manta_ctx *c, void **self, int argc, const manta_ar
     if (slot->entry || slot->setup.argv)
         return MANTA_OK;
     slot_free(slot);
-    return manta_fail(c, MANTA_ENOFUNC, "there is no trial \"%s\": MANTA_TRIAL registers it, in the program that runs the sweep", name);
+    return manta_fail(c, MANTA_ENOFUNC,
+                      "there is no trial \"%s\": MANTA_TRIAL registers it, in the program that runs the sweep", name);
 }
 
 /* ---- what is said ---- */

@@ -153,9 +153,11 @@ mt_status swp_state_read(const char *folder, int64_t trial, int64_t *out_step, m
     return st;
 }
 
-void swp_state_drop(const char *folder, int64_t trial)
+void swp_state_drop(const char *folder, int64_t trial, uint32_t run)
 {
     char path[NAME_SIZE];
     name_of(path, folder, trial);
+    unlink(path);
+    aside_of(path, folder, trial, run);
     unlink(path);
 }

@@ -21,6 +21,7 @@ void swp_state_publish(const char *folder, int64_t trial, uint32_t run);
 MT_MUST_USE mt_status swp_state_clone(const char *folder, int64_t trial, int64_t from);
 /* Appends the bytes and tells their step. ENOENT: there is none; ECORRUPT, ENOMEM, ESYS. */
 MT_MUST_USE mt_status swp_state_read(const char *folder, int64_t trial, int64_t *out_step, mt_buf *out);
-void swp_state_drop(const char *folder, int64_t trial);
+/* Removes the trial's state, and what its last run has left aside. */
+void swp_state_drop(const char *folder, int64_t trial, uint32_t run);
 
 #endif

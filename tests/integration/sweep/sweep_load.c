@@ -22,7 +22,8 @@ static void ledger_write(const char *what, manta_trial *t)
     if (!path || !path[0])
         return;
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-    int n = snprintf(line, sizeof line, "%s %lld %d %d\n", what, (long long)manta_trial_number(t), manta_trial_attempt(t), (int)getpid());
+    int n = snprintf(line, sizeof line, "%s %lld %d %d\n", what, (long long)manta_trial_number(t),
+                     manta_trial_attempt(t), (int)getpid());
     if (fd < 0 || write(fd, line, (size_t)n) != n)
         abort();
     close(fd);
@@ -106,7 +107,8 @@ int main(int argc, char **argv)
     if (manta_init(&argc, &argv, &init, &e))
         return manta_perror(&e);
     manta_sweep_opts o = {.name = argv[1], .metric = "loss", .trials = (int64_t)number(argc, argv, "trials", 100),
-                          .concurrency = (int)number(argc, argv, "concurrency", 2), .sampler = word(argc, argv, "sampler", "random"),
+                          .concurrency = (int)number(argc, argv, "concurrency", 2), .sampler = word(argc, argv,
+                                                                                                    "sampler", "random"),
                           .scheduler = word(argc, argv, "scheduler", "fifo"), .scheduler_opts = word(argc, argv, "options", NULL),
                           .sampler_opts = word(argc, argv, "sampler_options", NULL), .stop = word(argc, argv, "stop", NULL),
                           .seed = (uint64_t)number(argc, argv, "seed", 1), .ordered = number(argc, argv, "ordered", 0) > 0,
@@ -115,8 +117,8 @@ int main(int argc, char **argv)
     manta_status code = manta_sweep_run(word(argc, argv, "trial", "noop"), &o, &r, &e);
     if (code != MANTA_OK)
         return manta_perror(&e);
-    printf("{\"best\":%.17g,\"best_trial\":%lld,\"trials\":%lld,\"completed\":%lld,\"stopped\":%lld,\"failed\":%lld,\"retried\":%lld,"
-           "\"before\":%lld,\"reports\":%lld,\"seconds\":%.4f,\"params\":%s}\n",
+    printf("{\"best\":%.17g,\"best_trial\":%lld,\"trials\":%lld,\"completed\":%lld,\"stopped\":%lld,\"failed\":%lld,"
+           "\"retried\":%lld,\"before\":%lld,\"reports\":%lld,\"seconds\":%.4f,\"params\":%s}\n",
            r.best, (long long)r.best_trial, (long long)r.trials, (long long)r.completed, (long long)r.stopped, (long long)r.failed,
            (long long)r.retried, (long long)r.finished_before, (long long)r.reports, r.seconds, r.params_json);
     return manta_shutdown();
