@@ -7,6 +7,7 @@
  */
 #include "sgd/fit.h"
 
+#include "sgd/detach.h"
 #include "sgd/group.h"
 
 #include <limits.h>
@@ -457,7 +458,7 @@ static manta_status fit_run(struct sgd_fit *fit, manta_error *e)
     return code;
 }
 
-manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e)
+manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e)
 {
     static const manta_sgd_opts defaults;
     manta_error                 error = {0};

@@ -2,8 +2,10 @@
  *
  * model.h - what a trainer knows of a model: a table of named parameters in one flat buffer, and operations.
  *
- * The trainer owns the buffers of parameters and gradients; a model owns its table and its workspace. A
- * model's gradient of given parameters and a given batch must be the same bits each time, in each process.
+ * The trainer owns the buffers of parameters and gradients, which lie where the model's kernels work: in the host's memory,
+ * or in a device's (device.h makes a model of the host's out of one). Batches and metrics are the host's always. A model
+ * owns its table and its workspace. A model's gradient of given parameters and a given batch must be the same bits each
+ * time, in each process.
  */
 #ifndef SGD_MODEL_H
 #define SGD_MODEL_H

@@ -113,6 +113,9 @@ static inline size_t sgd_trainer_slot(const struct sgd_model *model)
     return model->params.floats + SGD_METRICS + model->extra_metrics + 1;
 }
 
+/* Memory for a state, in huge pages where it is large and there are any; free() it. NULL: there is none. */
+struct sgd_state *sgd_state_allocate(size_t size);
+
 /* Points the trainer to a state (of state_size bytes) of the caller's. */
 void sgd_trainer_attach(struct sgd_trainer *trainer, struct sgd_state *state);
 

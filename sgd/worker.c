@@ -37,6 +37,7 @@ struct worker {
     struct sgd_ready    ready;
     uint64_t            saved_step; /* of the newest checkpoint that this worker wrote or loaded */
     int64_t             saved_ns;   /* when that was, or the training began */
+    bool                is_save_due; /* one was, and the last still ran */
     double              sums[SGD_VALUES]; /* of the metrics since the last line of progress */
     uint32_t            steps;
     char                text[SGD_OPERATOR_TEXT]; /* why the operator could not be opened */
@@ -276,11 +277,13 @@ static void checkpoint_maybe(struct task *t, bool best)
 
     if (sgd_saver_take(&w->saver, best, &saved, &result))
         saved_note(t, saved, result);
-    bool is_due = best || (run->every_steps && step % run->every_steps == 0);
+    bool is_due = best || w->is_save_due || (run->every_steps && step % run->every_steps == 0);
     if (run->every_s > 0 && (double)(sgd_now_ns() - w->saved_ns) >= run->every_s * 1e9)
         is_due = true;
-    if (is_due && sgd_saver_offer(&w->saver, &w->trainer, save_generation(t)))
-        w->saved_ns = sgd_now_ns();
+    if (!is_due)
+        return;
+    w->is_save_due = !sgd_saver_offer(&w->saver, &w->trainer, save_generation(t));
+    w->saved_ns = w->is_save_due ? w->saved_ns : sgd_now_ns();
 }
 
 static void progress(struct task *t, const struct sgd_result *result)
@@ -334,6 +337,8 @@ static mt_status steps(struct task *t)
     bool is_first = true;
 
     w->saved_ns = w->saved_ns ? w->saved_ns : sgd_now_ns();
+    if (t->rank == 0 && w->run.folder[0])
+        sgd_saver_start(&w->saver);
     for (;;) {
         struct sgd_result result;
         if (sgd_trainer_is_open(&w->trainer))

@@ -46,6 +46,7 @@ static const struct key keys[] = {
     KEY(run, validate_epochs, INT, 1),
     KEY(run, patience, INT, 0),
     KEY(run, min_delta, REAL, 0),
+    KEY(run, detached, BOOL, 0),
     KEY(failure, max_failures, INT, -1),
     KEY(failure, backoff_s, REAL, 0),
     KEY(checkpoint, every_s, REAL, 0),
