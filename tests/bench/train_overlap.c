@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train_overlap.c - how much of the communication between two nodes is hidden behind backward: two processes, each the one member of
- * its node, train a small GPT-2 with senders paced to 200 MB/s, with the sum after the gradients and beside them.
+ * train_overlap.c - how much of the communication between two nodes is hidden behind backward: two processes, each the one member
+ * of its node, train a small GPT-2 with senders paced to 200 MB/s, with the sum after the gradients and beside them.
  *
  * Owns: its processes and their shared memory.
  */
