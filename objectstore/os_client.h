@@ -93,8 +93,10 @@ MT_MUST_USE mt_status os_client_verify(const void *data, uint64_t size);
 /* The place is free again: allocated but not published; or published with an id of this process, and no ref of it ever
  * left. If this process itself still pins it, when that pin goes. (An object that was published for another owner is
  * the raylet's to free: when that owner has died, its writer sends CTL_OBJECT_DEAD.) EINVAL: no such place. EAGAIN: the
- * raylet has taken the place (the value is on disk): send CTL_OBJECT_DEAD, and the place comes back by CTL_SPACE_BACK. */
-MT_MUST_USE mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t offset);
+ * raylet has taken the place (the value is on disk): send CTL_OBJECT_DEAD, and the place comes back by CTL_SPACE_BACK,
+ * or has come back already and holds another object, which stays: `generation` is that of the value to be freed. */
+MT_MUST_USE mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t offset,
+                                     uint32_t generation);
 
 /* The raylet handed a place back (CTL_SPACE_BACK). EPROTO: no such place, or it is free already. */
 MT_MUST_USE mt_status os_client_space_back(struct os_client *client, uint32_t segment, uint64_t offset);

@@ -173,7 +173,7 @@ static void pull_leaves_way(struct pull *pull)
 
 static void place_give_back(struct pull *pull)
 {
-    (void)os_client_free(&pull->local->client, pull->place.segment, pull->place.offset).code;
+    (void)os_client_free(&pull->local->client, pull->place.segment, pull->place.offset, pull->place.generation).code;
     pull->data = NULL;
 }
 

@@ -47,7 +47,7 @@ static void read_work(struct io_job *job)
 
 static void place_give_back(struct spilled *v)
 {
-    (void)os_client_free(&v->local->client, v->place.segment, v->place.offset).code;
+    (void)os_client_free(&v->local->client, v->place.segment, v->place.offset, v->place.generation).code;
     v->data = NULL;
 }
 

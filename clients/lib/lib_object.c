@@ -220,7 +220,7 @@ void lib_store_unpin(const struct lane_ref *ref)
  * else ever heard of it. */
 void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped)
 {
-    if (!escaped && os_client_free(&lib.store, place->segment, place->offset).code == 0)
+    if (!escaped && os_client_free(&lib.store, place->segment, place->offset, place->generation).code == 0)
         return;
     own_send(own, CTL_OBJECT_DEAD, own_id_next(own), place, sizeof *place);
 }
@@ -295,7 +295,7 @@ manta_ref *lib_put(const void *data, size_t size, char type)
         if (ref)
             publish(ref, place, to, size, type);
         else
-            (void)os_client_free(&lib.store, place.segment, place.offset).code;
+            (void)os_client_free(&lib.store, place.segment, place.offset, place.generation).code;
     }
     if (!ref)
         ref = (struct own_ref *)failed(&e);
@@ -358,7 +358,7 @@ void manta_drop(manta_buffer *buffer)
         return;
     lib_lock();
     if (lib.role != LIB_OVER)
-        (void)os_client_free(&lib.store, u->place.segment, u->place.offset).code;
+        (void)os_client_free(&lib.store, u->place.segment, u->place.offset, u->place.generation).code;
     lib_unlock();
     free(u);
     memset(buffer, 0, sizeof *buffer);

@@ -449,7 +449,7 @@ static void value_drop(manta_ctx *c)
     if (c->results > 1 || c->ahead || !c->has_value || !(c->flags & LANE_VALUE_SHARED))
         return;
     memcpy(&wire, c->bytes + sizeof(struct lane_value), sizeof wire);
-    (void)os_client_free(&lib.store, wire.segment, wire.offset).code;
+    (void)os_client_free(&lib.store, wire.segment, wire.offset, wire.generation).code;
     c->has_value = false;
 }
 

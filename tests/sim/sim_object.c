@@ -154,7 +154,7 @@ static void free_place(struct own *own, const struct lane_ref *place, bool escap
         v->is_dropped = true;
         p->s->counters.value_freed++;
     }
-    if (!escaped && os_client_free(&p->objects.client, place->segment, place->offset).code == 0) {
+    if (!escaped && os_client_free(&p->objects.client, place->segment, place->offset, place->generation).code == 0) {
         p->s->counters.value_freed_here++;
         return;
     }
