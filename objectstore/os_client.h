@@ -31,8 +31,8 @@ struct os_place {
     uint32_t generation; /* goes into the ref */
     uint64_t offset;     /* of the header; the value follows at + OS_HEADER_SIZE */
     uint64_t cold;       /* bytes from the value's start that may have no pages yet; 0: all is warm */
-    uint64_t sum;        /* of a copy: what its source says of the value, ... */
-    bool     is_summed;  /* ... if it says so; alloc leaves both 0 */
+    uint64_t sum;        /* of the value, where that is known: of a copy by its source */
+    bool     is_summed;  /* it is published with that sum; alloc leaves both 0 */
 };
 
 struct os_own;    /* a segment this process writes */
@@ -86,6 +86,11 @@ MT_MUST_USE mt_status os_client_alloc(struct os_client *client, uint64_t size, s
 void os_client_publish(const struct os_client *client, struct os_place place, void *data, mt_id id,
                        uint32_t owner_node, uint64_t size, uint8_t type, struct lane_ref *out_ref);
 
+/* Whether a pinned value has a sum: its header, which the pin has just read, says so. */
+static inline bool os_client_is_summed(const void *data)
+{
+    return ((const struct os_object *)data - 1)->flags & OS_OBJECT_SUMMED;
+}
 /* A pinned value of `size` bytes is what was published, as far as its sum can tell: ECORRUPT else; always true without one.
  * Reads all of it; any thread. */
 MT_MUST_USE mt_status os_client_verify(const void *data, uint64_t size);

@@ -61,10 +61,10 @@ enum rlt_event_kind {
     RLT_EV_TICK = 1,      /* time has passed */
     RLT_EV_ACCEPTED,      /* a process of our uid connected: conn, pid */
     RLT_EV_SOCKET,        /* a whole message on a unix socket: conn, record, payload, fd (or -1) */
-    RLT_EV_CLOSED,        /* the socket ended or broke the rules: conn */
+    RLT_EV_CLOSED,        /* the socket ended or broke the rules: conn; text (or NULL): what the node lacked for the process */
     RLT_EV_EXITED,        /* the process behind conn ended: status if the shell reaped it (has_status) */
     RLT_EV_SPAWNED,       /* answer to SPAWN_ZYGOTE: conn, pid (< 0: -errno) */
-    RLT_EV_LANE_FAILED,   /* LANE_NEW found no memory: lane */
+    RLT_EV_LANE_FAILED,   /* LANE_NEW found no memory: lane, text (which call, why; or NULL) */
     RLT_EV_REGION_FAILED, /* REGION_NEW found no memory: number */
 
     /* from the switch */
@@ -91,7 +91,7 @@ enum rlt_event_kind {
     RLT_EV_PROGRAM_BYTES, /* answer to PROGRAM_READ: job, node, number (offset), bytes; total (whole size), sha256 */
     RLT_EV_PROGRAM_READY, /* PROGRAM_WRITE had the last byte and the hash is right: job, fd; else fd < 0, text */
 
-    RLT_EV_PROGRAM_SENT,  /* answer to PROGRAM_SEND: record.id, total (size), sha256; or refused, text */
+    RLT_EV_PROGRAM_SENT,  /* answer to PROGRAM_SEND: record.id, number, total (size), sha256; or refused, text */
 
     RLT_EV_ENV_MADE, /* answer to ENV_MAKE: number, text (the folder), or refused and text (which step, why) */
 
@@ -181,7 +181,8 @@ enum rlt_action_kind {
     RLT_A_PROGRAM_READ,  /* job (or number of an environment), fd, number (offset), node (comes back): answered by
                             PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes. total: not 0: sha256 is known, it is this */
     RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
-    RLT_A_PROGRAM_SEND,  /* job, fd (borrowed), record.id: to the head, unless that has it; answered by PROGRAM_SENT */
+    RLT_A_PROGRAM_SEND,  /* job, fd (borrowed), record.id, number; total and sha256, if known: to the head, unless that has it;
+                            answered by PROGRAM_SENT */
     RLT_A_PROGRAM_DROP,  /* job: what was written of it is not wanted any more */
 
     RLT_A_ENV_MAKE, /* number, fd (archive, borrowed until ENV_MADE), total, sha256: unpack it, unless that is done */

@@ -147,11 +147,17 @@ static bool is_whole(const struct rlt_env *env)
     return env->is_defined && (env->archive >= 0 || !env->def.archive_size);
 }
 
+const struct rlt_env *rlt_env_whole(const struct rlt *r, const struct rlt_job *base, uint64_t key)
+{
+    const struct rlt_env *env = env_find(r, base, key);
+    return env && is_whole(env) ? env : NULL;
+}
+
 static void env_go(struct rlt *r, struct rlt_env *env)
 {
     struct rlt_job *job = env->workers;
     bool            has_files = env->def.archive_size != 0;
-    if (!job || job->hello || job->is_ending || job->start_failures >= MT_RLT_START_FAILURES_MAX)
+    if (!job || job->hello || job->is_ending || rlt_job_is_broken(r, job))
         return;
     if (!is_whole(env)) {
         if (!env->is_wanted)

@@ -34,6 +34,8 @@ static void asked_free(struct rlt *r, struct rlt_asked *asked)
     rlt_list_out(&asked->in_all);
     if (asked->actor)
         manta__v1__actor_request__free_unpacked(asked->actor, NULL);
+    if (asked->values >= 0)
+        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = asked->values;
     free(asked);
 }
 
@@ -311,6 +313,7 @@ struct rlt_asked *rlt_head_asked(struct rlt *r, struct rlt_proc *p, mt_id id, ui
     asked->conn = p->conn;
     asked->op = op;
     asked->is_held = is_held;
+    asked->values = -1;
     asked->since = r->now;
     rlt_list_init(&asked->in_all);
     rlt_list_append(&r->head.all_asked, &asked->in_all);

@@ -122,8 +122,6 @@ static bool take_shared(struct arguments *a, manta_arg *to, char type, const uin
         return lib_error(e, MANTA_EPROTO, "a place that is not one"), false;
     memcpy(&ref, bytes, sizeof ref);
     declares = ref.flags & LANE_REF_DECLARES;
-    if (ref.job != lib.own.job)
-        return lib_error(e, MANTA_EWRONGJOB, "an argument is a value of another job"), false;
     lib_lock();
     if (lib_store_pin(&ref, &data, lib_deadline(MT_LIB_PULL_MS), e)) {
         lib_unlock();
@@ -204,12 +202,6 @@ static bool take_argument(struct arguments *a, char wanted, const struct lane_va
         to->y.size = value->size;
         return true;
     case 'r': case 'A':
-        if (type == 'r' && value->size == sizeof(struct lane_ref)) {
-            struct lane_ref wire;
-            memcpy(&wire, bytes, sizeof wire);
-            if (wire.job != lib.own.job)
-                return lib_error(e, MANTA_EWRONGJOB, "argument %d is a reference of another job", a->count + 1), false;
-        }
         if (take_handle(a, to, type, bytes, value->size))
             return true;
         break;

@@ -92,6 +92,7 @@ struct own_actor_wire {
     char     name[CTL_NAME_SIZE]; /* of the type */
 };
 
+enum { OWN_CALL_RETRIES_MAX = 0xfffffe };
 enum { OWN_ACTOR_ANY_ORDER = 1, OWN_ACTOR_DETACHED = 2 };
 
 #endif

@@ -200,6 +200,7 @@ struct own_lane {
     uint32_t             unpublished;
     uint64_t             kill_ns;     /* its worker is to be killed then (UINT64_MAX: it was); 0: not */
     uint64_t             progress_ns; /* when a completion last came, or the lane was idle */
+    uint64_t             looked_ns;   /* when own_lane_look last read the claims */
     uint64_t             worker;
     uint32_t             node;
     int32_t              pid;
@@ -593,6 +594,7 @@ mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *me
 bool      own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task); /* false: full */
 void      own_lane_publish(struct own *own, struct own_lane *lane);
 void      own_lane_poll(struct own *own, struct own_lane *lane);
+void      own_lane_look(struct own *own, struct own_lane *lane); /* where nothing moves: do its claims make sense? */
 /* What LANE_DONE says of a task that has left its slot. */
 mt_status own_task_outcome(struct own *own, struct own_lane *lane, struct own_task *task, const struct lane_record *record,
                            const uint8_t *payload, size_t size);

@@ -495,6 +495,33 @@ static void sums(void)
     manta_free(r), manta_free(result);
 }
 
+/* The same for one value, put or made in place, in a job that has no sums. */
+static void sums_of_some(void)
+{
+    static char    bytes[200000];
+    manta_put_opts opts = {.checksum = true};
+    manta_error    e;
+    manta_view     view;
+    manta_buffer   buffer;
+    CHECK_CODE(manta_create_with(sizeof bytes, &opts, &buffer, &e), MANTA_OK, &e);
+    memset(buffer.data, 0, sizeof bytes);
+    manta_ref *refs[] = {manta_put_with(bytes, sizeof bytes, &opts), manta_seal(&buffer)};
+    for (int i = 0; i < 2; i++) {
+        CHECK_I64(manta_call("sum_of", NULL, MANTA_ARGS(manta_ref_arg(refs[i]))), 0);
+        flip(refs[i], 77777);
+        CHECK_CODE(manta_get(refs[i], TEST_WAIT_MS, &view, &e), MANTA_ECORRUPT, &e);
+        CHECK_FAILS(manta_call("sum_of", NULL, MANTA_ARGS(manta_ref_arg(refs[i]))), MANTA_ECORRUPT, &e);
+        manta_free(refs[i]);
+    }
+    manta_ref *small = manta_put_with("small", 6, &opts), *plain = manta_put_with(bytes, sizeof bytes, NULL);
+    CHECK_CODE(manta_get(small, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_STR((const char *)view.data, "small");
+    manta_release(&view);
+    flip(plain, 1);
+    CHECK_I64(manta_call("sum_of", NULL, MANTA_ARGS(manta_ref_arg(plain))), 1);
+    manta_free(small), manta_free(plain);
+}
+
 /* Who has not asked for sums pays for none, and is not told. */
 static void no_sums(void)
 {
@@ -522,6 +549,7 @@ static const struct test_case cases[] = {
     {"full", full, {.num_cpus = 1, .store_memory = 32 << 20, .spill_dir = "none"}, false, 0},
     {"regions", regions, TWO_CPUS},
     {"sums", sums, {.num_cpus = 2, .checksum = true}, false, 0},
+    {"sums_of_some", sums_of_some, {.num_cpus = 2}, false, 0},
     {"no_sums", no_sums, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };

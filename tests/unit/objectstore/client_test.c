@@ -174,9 +174,6 @@ static void hostile_refs(void **state)
         expect_code(os_client_pin(&reader->client, &ref, &data), MT_EOBJ_LOST);
     }
     ref = good;
-    ref.job++;
-    expect_code(os_client_pin(&reader->client, &ref, &data), MT_EWRONGJOB);
-    ref = good;
     ref.node++;
     expect_code(os_client_pin(&reader->client, &ref, &data), MT_EINVAL);
     ref = good;
