@@ -149,6 +149,7 @@ struct rlt_class {
     uint64_t          version;
     uint32_t          wanted;
     uint32_t          held; /* STARTING (asked of another node, too) and ACTIVE */
+    uint32_t          asked_alone; /* the node that was asked last while the head was away */
     uint32_t          placed_here; /* leases that the head has answered with this node */
     uint64_t          waiting_since;
     bool              is_refused; /* answered with CTL_UNSCHEDULABLE at this level */
@@ -318,6 +319,7 @@ struct rlt {
     struct rlt_timer  short_over; /* runs: memory is short, or was a moment ago, and nothing is granted */
     struct rlt_timer  slice;
     struct rlt_class  guest;      /* what a class of another node waits for here, by the head's word: only its `def` ... */
+    struct rlt_timer  alone;      /* the head is away, and classes wait */
     struct rlt_timer  guest_over; /* ... as long as this runs */
     struct rlt_ledger ledger;
     uint64_t          next_conn, next_lease, next_token;
@@ -427,6 +429,11 @@ void rlt_worker_blocked(struct rlt *r, struct rlt_proc *worker, bool is_blocked)
 
 /* schedule.c */
 void rlt_schedule(struct rlt *r);
+bool rlt_node_could_ever(const struct rlt_node *n, const struct rlt_class *c);
+static inline uint32_t rlt_class_lacks(const struct rlt_class *c)
+{
+    return c->wanted > c->held ? c->wanted - c->held : 0;
+}
 
 /* caller.c */
 void rlt_caller_want(struct rlt *r, struct rlt_proc *caller, mt_id request, const struct ctl_lane_want *want);
@@ -458,6 +465,11 @@ void rlt_object_dead(struct rlt *r, struct rlt_proc *p, const struct lane_record
 void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_object_owner_gone(struct rlt *r, const struct rlt_proc *owner);
 void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l); /* its worker writes no more for its owner */
+
+/* alone.c */
+void rlt_alone_init(struct rlt *r);
+bool rlt_is_alone(const struct rlt *r); /* there is a head, and it is away */
+void rlt_alone_arm(struct rlt *r); /* while the head is away and classes wait: other nodes are asked soon */
 
 /* names.c */
 void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);

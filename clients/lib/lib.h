@@ -204,6 +204,7 @@ mt_status lib_socket_send(int fd, uint16_t kind, mt_id id, const void *payload, 
                           size_t more_size, int fd_to_pass);
 void     *lib_map(int fd, size_t size, bool writable); /* closes fd; NULL on failure */
 void      lib_socket_drain(void);
+void      lib_socket_take(void); /* the same, whatever the park page says */
 void      lib_unmap_lane(void *lane);
 
 /* ---- lib_private.c ---- */
@@ -461,7 +462,7 @@ struct manta_ctx {
     uint8_t         flags; /* LANE_VALUE_... */
     char            type;
     uint32_t        size;
-    uint8_t         bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + 64];
+    uint8_t         bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + MANTA_ARGS_MAX * sizeof(mt_id)]; /* and refs that stay */
 };
 
 #endif

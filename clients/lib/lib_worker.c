@@ -578,10 +578,10 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
     if (a.pinned_count || a.ref_count || a.actor_count) {
         uint8_t held[MANTA_ARGS_MAX * sizeof(mt_id)];
         size_t  held_size = give_back_arguments(&a, held);
-        if (code == MANTA_OK && (bytes == c->many || size + held_size <= sizeof c->bytes)) {
-            memcpy(bytes + size, held, held_size);
-            size += held_size;
-        }
+        memcpy(bytes + size, held, held_size);
+        size += held_size;
+        if (code != MANTA_OK)
+            memcpy(bytes + offsetof(struct lane_failure, held_size), &(uint32_t){(uint32_t)held_size}, sizeof(uint32_t));
     }
     user_code = code != MANTA_OK ? c->failure.user_code : 0;
     took = *now - begin;

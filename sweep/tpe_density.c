@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tpe_density.c - Parzen estimators: weights, widths and densities of the good and of the other rows.
+ *
+ * As Optuna defines them. Weights: the newest 25 rows of a set count fully, older ones in a ramp from 1/n; the prior has
+ * prior_weight. Joint model: deviation 0.2 n^(-1/(d + 4)) of the range for all. One axis: the larger gap to a neighbour. Both
+ * are kept between range / min(100, n + 2) and the range. Numeric kernels are cut at the bounds; discrete values have the
+ * probability of the interval of a step around them. A category has 1 + a where it was seen and a elsewhere, a = prior_weight /
+ * (n + 1), normalised.
+ *
+ * Owns: nothing; works in the model's scratch memory. Thread: one at a time.
+ */
+#include "sweep/normal.h"
+#include "sweep/tpe.h"
+
+#include <math.h>
+
+#define SQRT_HALF 0.70710678118654752440
+#define INV_SQRT_2PI 0.39894228040143267794
+#define NORMAL_PRIOR_SD (1.0 / 6) /* six deviations of a normal parameter are its range */
+enum { FULL_WEIGHTS = 25 };
+
+double swp_tpe_unit(const struct swp_tpe_axis *axis, double value)
+{
+    if (axis->is_category)
+        return value;
+    return ((axis->is_log ? log(fmax(value, 0x1p-1000)) : value) - axis->low) / axis->range;
+}
+
+double swp_tpe_value(const struct swp_tpe_axis *axis, double unit)
+{
+    double scaled = axis->low + unit * axis->range;
+    return axis->is_category ? unit : axis->is_log ? exp(scaled) : scaled;
+}
+
+/* The interval of units around a discrete value. */
+static void edges(const struct swp_tpe_axis *axis, double unit, double *low, double *high)
+{
+    double half = 0.5 * axis->step, value = swp_tpe_value(axis, unit);
+    *low = axis->is_log ? swp_tpe_unit(axis, value - half) : unit - half / axis->range;
+    *high = axis->is_log ? swp_tpe_unit(axis, value + half) : unit + half / axis->range;
+}
+
+static double prior_density(const struct swp_tpe_axis *axis, double unit)
+{
+    double low, high, x = unit - 0.5;
+    if (axis->is_category)
+        return 1.0 / axis->choices;
+    if (!axis->is_bounded)
+        return swp_normal_density(x / NORMAL_PRIOR_SD) / NORMAL_PRIOR_SD;
+    double mass = swp_normal_below(0.5) - swp_normal_below(-0.5);
+    if (axis->step == 0)
+        return swp_normal_density(x) / mass;
+    edges(axis, unit, &low, &high);
+    return (swp_normal_below(high - 0.5) - swp_normal_below(low - 0.5)) / mass;
+}
+
+/* ---- which rows, and how much they count ---- */
+
+void swp_tpe_mark(struct swp_sampler *s)
+{
+    struct swp_tpe *m = s->model;
+    double n = (double)m->best.count, good = s->opts.hyperopt ? ceil(0.25 * sqrt(n)) : ceil(0.1 * n);
+    m->good_count = (uint32_t)fmin(good, SWP_TPE_GOOD_MAX);
+    for (uint32_t i = 0; i < m->good_count; i++)
+        m->is_good[m->best.data[i]] = 1;
+}
+
+void swp_tpe_unmark(struct swp_sampler *s)
+{
+    struct swp_tpe *m = s->model;
+    for (uint32_t i = 0; i < m->good_count; i++)
+        m->is_good[m->best.data[i]] = 0;
+}
+
+static bool counts(const struct swp_sampler *s, const struct swp_tpe_axis *axis, bool good, size_t row)
+{
+    const struct swp_tpe *m = s->model;
+    enum swp_row_state state = s->rows.data[row].state;
+    bool is_in = state == SWP_ROW_RUNNING ? !good && !s->opts.no_liar : state != SWP_ROW_FAILED && m->is_good[row] == good;
+    return is_in && (!axis || !isnan(axis->units[row]));
+}
+
+/* Weights of the set by row into `weight` (others 0), together with the prior's of sum 1; how many there are. */
+static size_t weigh(const struct swp_sampler *s, const struct swp_tpe_axis *axis, bool good, double *weight, double *out_prior)
+{
+    size_t rows = s->rows.count, n = 0, rank = 0;
+    double sum = 0;
+    for (size_t i = 0; i < rows; i++) {
+        bool is_in = counts(s, axis, good, i);
+        weight[i] = is_in;
+        n += is_in;
+    }
+    size_t ramp = n > FULL_WEIGHTS ? n - FULL_WEIGHTS : 0;
+    for (size_t i = 0; i < rows; i++) {
+        if (weight[i] == 0)
+            continue;
+        if (rank < ramp)
+            weight[i] = ramp == 1 ? 1.0 / (double)n : 1.0 / (double)n + (1 - 1.0 / (double)n) * (double)rank / (double)(ramp - 1);
+        sum += weight[i];
+        rank++;
+    }
+    double total = n ? sum + s->opts.prior_weight : 1;
+    for (size_t i = 0; i < rows; i++)
+        weight[i] /= total;
+    *out_prior = n ? s->opts.prior_weight / total : 1;
+    return n;
+}
+
+static size_t padded(size_t n)
+{
+    return (n + SWP_TPE_LANES - 1) / SWP_TPE_LANES * SWP_TPE_LANES;
+}
+
+static double least_width(size_t kernels)
+{
+    return 1 / fmin(100, (double)kernels + 2);
+}
+
+/* ---- the joint model ---- */
+
+static void finish_joint(struct swp_tpe *m, struct swp_tpe_set *set)
+{
+    double n = (double)set->kernels, wide = 0.2 * pow(fmax(n, 1), -1.0 / (m->joint_count + 4));
+    double inv = 1 / fmin(fmax(wide, least_width(set->kernels)), 1);
+    set->scale = 1;
+    for (size_t i = 0; i < set->n; i++)
+        set->inv[i] = inv;
+    for (uint32_t d = 0; d < m->joint_count; d++) {
+        const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
+        if (axis->is_category)
+            continue;
+        if (axis->is_bounded)
+            m->loops->cut(set->units[d], set->inv, set->weight, set->n);
+        if (axis->step > 0)
+            continue;
+        set->scale *= inv * INV_SQRT_2PI;
+        for (size_t i = 0; i < set->n; i++)
+            set->scaled[d][i] = set->units[d][i] * (inv * SQRT_HALF);
+    }
+}
+
+/* The columns of the good rows are copied together: they are few. */
+static void gather_good(struct swp_sampler *s, struct swp_tpe_set *good)
+{
+    struct swp_tpe *m = s->model;
+    double *room = m->good;
+    *good = (struct swp_tpe_set){.weight = room, .inv = room + SWP_TPE_GOOD_ROOM, .kernels = m->good_count};
+    room += 2 * SWP_TPE_GOOD_ROOM;
+    good->n = padded(m->good_count);
+    double total = m->good_count ? m->good_count + s->opts.prior_weight : 1;
+    good->prior = m->good_count ? s->opts.prior_weight / total : 1;
+    for (size_t i = 0; i < good->n; i++)
+        good->weight[i] = i < m->good_count ? 1 / total : 0;
+    for (uint32_t d = 0; d < m->joint_count; d++, room += 2 * SWP_TPE_GOOD_ROOM) {
+        for (size_t i = 0; i < good->n; i++)
+            room[i] = i < m->good_count ? m->axes[m->joint[d]].units[m->best.data[i]] : 0;
+        good->units[d] = room;
+        good->scaled[d] = room + SWP_TPE_GOOD_ROOM;
+    }
+}
+
+void swp_tpe_joint_sets(struct swp_sampler *s, struct swp_tpe_set *out_good, struct swp_tpe_set *out_rest)
+{
+    struct swp_tpe *m = s->model;
+    struct swp_tpe_set *rest = out_rest;
+    *rest = (struct swp_tpe_set){.weight = m->weight, .inv = m->inv, .n = padded(s->rows.count)};
+    rest->kernels = weigh(s, NULL, false, m->weight, &rest->prior);
+    for (size_t i = s->rows.count; i < rest->n; i++)
+        m->weight[i] = 0;
+    for (uint32_t d = 0; d < m->joint_count; d++) {
+        rest->units[d] = m->axes[m->joint[d]].units;
+        rest->scaled[d] = m->axes[m->joint[d]].scaled;
+    }
+    finish_joint(m, rest);
+    gather_good(s, out_good);
+    finish_joint(m, out_good);
+}
+
+/* Factors of the kernels that are no plain Gaussians: weights with them, in scratch memory, or the set's own without. */
+static const double *special_weights(struct swp_sampler *s, const struct swp_tpe_set *set, const double *candidate)
+{
+    struct swp_tpe *m = s->model;
+    double a = s->opts.prior_weight / (double)(set->kernels + 1), low, high;
+    const double *weight = set->weight;
+    for (uint32_t d = 0; d < m->joint_count; d++) {
+        const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
+        if (!axis->is_category && axis->step == 0)
+            continue;
+        if (weight == set->weight)
+            weight = memcpy(m->temp, set->weight, set->n * sizeof *m->temp);
+        if (axis->is_category) {
+            double all = 1 + a * axis->choices, hit = (1 + a) / all, miss = a / all;
+            for (size_t i = 0; i < set->n; i++)
+                m->temp[i] *= set->units[d][i] == candidate[d] ? hit : miss;
+        } else {
+            edges(axis, candidate[d], &low, &high);
+            m->loops->step(set->units[d], set->inv, low, high, m->temp, set->n);
+        }
+    }
+    return weight;
+}
+
+double swp_tpe_joint_density(struct swp_sampler *s, const struct swp_tpe_set *set, const double *candidate)
+{
+    struct swp_tpe *m = s->model;
+    const double *columns[MT_SWEEP_PARAMS_MAX];
+    double at[MT_SWEEP_PARAMS_MAX], prior = set->prior;
+    uint32_t plain = 0;
+    for (uint32_t d = 0; d < m->joint_count; d++) {
+        const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
+        prior *= prior_density(axis, candidate[d]);
+        if (axis->is_category || axis->step > 0)
+            continue;
+        columns[plain] = set->scaled[d];
+        at[plain++] = candidate[d] * (set->n ? set->inv[0] * SQRT_HALF : 0);
+    }
+    return set->scale * m->loops->mix(columns, at, plain, special_weights(s, set, candidate), set->n) + prior;
+}
+
+/* ---- one axis ---- */
+
+/* Probability of each choice: an average over kernels, so sums by choice will do. */
+static void fill_shares(const struct swp_sampler *s, const struct swp_tpe_axis *axis, const double *weight, double *shares,
+                        struct swp_tpe_set *set)
+{
+    double a = s->opts.prior_weight / (double)(set->kernels + 1), all = 1 + a * axis->choices, sum = 0;
+    set->shares = shares;
+    memset(shares, 0, axis->choices * sizeof *shares);
+    for (size_t i = 0; i < s->rows.count; i++)
+        if (weight[i] > 0) {
+            shares[(uint32_t)axis->units[i]] += weight[i] / all;
+            sum += weight[i];
+        }
+    for (uint32_t c = 0; c < axis->choices; c++)
+        shares[c] += sum * a / all + set->prior / axis->choices;
+}
+
+/* Widths by the gaps between neighbours; at the ends by the inner gap, where there is one. */
+static void fill_widths(const struct swp_tpe_axis *axis, const struct swp_tpe_set *set)
+{
+    const double *x = set->units[0];
+    size_t n = set->kernels;
+    double ends[2] = {axis->is_bounded ? 0 : -INFINITY, axis->is_bounded ? 1 : INFINITY};
+    for (size_t i = 0; i < n; i++) {
+        double left = x[i] - (i ? x[i - 1] : ends[0]), right = (i + 1 < n ? x[i + 1] : ends[1]) - x[i];
+        double gap = n > 1 && i == 0 ? right : n > 1 && i == n - 1 ? left : fmax(left, right);
+        set->inv[i] = 1 / fmin(fmax(gap, least_width(n)), 1);
+    }
+}
+
+static void fill_axis(struct swp_sampler *s, const struct swp_tpe_axis *axis, bool good, double *units, double *shares,
+                      struct swp_tpe_set *set)
+{
+    struct swp_tpe *m = s->model;
+    size_t n = 0;
+    double *by_row = m->temp;
+    set->kernels = weigh(s, axis, good, by_row, &set->prior);
+    set->units[0] = units;
+    set->scale = 1;
+    set->n = padded(set->kernels);
+    if (axis->is_category) {
+        fill_shares(s, axis, by_row, shares, set);
+        return;
+    }
+    for (size_t k = 0; k < axis->sorted.count; k++) {
+        uint32_t row = axis->sorted.data[k];
+        if (by_row[row] > 0)
+            units[n] = axis->units[row], set->weight[n++] = by_row[row];
+    }
+    for (; n < set->n; n++)
+        units[n] = set->weight[n] = 0, set->inv[n] = 1;
+    fill_widths(axis, set);
+    if (axis->is_bounded)
+        m->loops->cut(units, set->inv, set->weight, set->n);
+    for (size_t i = 0; i < set->kernels && axis->step == 0; i++)
+        set->weight[i] *= set->inv[i] * INV_SQRT_2PI;
+}
+
+void swp_tpe_axis_sets(struct swp_sampler *s, const struct swp_tpe_axis *axis, struct swp_tpe_set *out_good,
+                       struct swp_tpe_set *out_rest)
+{
+    struct swp_tpe *m = s->model;
+    double *room = m->good;
+    *out_good = (struct swp_tpe_set){.weight = room, .inv = room + SWP_TPE_GOOD_ROOM};
+    *out_rest = (struct swp_tpe_set){.weight = m->weight, .inv = m->inv};
+    fill_axis(s, axis, true, room + 2 * SWP_TPE_GOOD_ROOM, m->shares[0], out_good);
+    fill_axis(s, axis, false, m->units, m->shares[1], out_rest);
+}
+
+double swp_tpe_axis_density(struct swp_sampler *s, const struct swp_tpe_axis *axis, const struct swp_tpe_set *set, double unit)
+{
+    struct swp_tpe *m = s->model;
+    double low, high, sum = 0;
+    if (axis->is_category)
+        return set->shares[(uint32_t)unit];
+    if (axis->step == 0)
+        return m->loops->mix_one(set->units[0], set->inv, unit, set->weight, set->n) + set->prior * prior_density(axis, unit);
+    edges(axis, unit, &low, &high);
+    memcpy(m->temp, set->weight, set->n * sizeof *m->temp);
+    m->loops->step(set->units[0], set->inv, low, high, m->temp, set->n);
+    for (size_t i = 0; i < set->n; i++)
+        sum += m->temp[i];
+    return sum + set->prior * prior_density(axis, unit);
+}
+
+/* ---- scores ---- */
+
+double swp_tpe_joint_score(struct swp_sampler *s, const struct swp_point *point)
+{
+    struct swp_tpe *m = s->model;
+    struct swp_tpe_set good, rest;
+    double candidate[MT_SWEEP_PARAMS_MAX];
+    for (uint32_t d = 0; d < m->joint_count; d++)
+        candidate[d] = swp_tpe_unit(&m->axes[m->joint[d]], point->values[m->axes[m->joint[d]].param]);
+    swp_tpe_mark(s);
+    swp_tpe_joint_sets(s, &good, &rest);
+    swp_tpe_unmark(s);
+    return log(swp_tpe_joint_density(s, &good, candidate)) - log(swp_tpe_joint_density(s, &rest, candidate));
+}
+
+double swp_tpe_axis_score(struct swp_sampler *s, uint32_t index, double value)
+{
+    struct swp_tpe *m = s->model;
+    const struct swp_tpe_axis *axis = &m->axes[index];
+    struct swp_tpe_set good, rest;
+    double unit = swp_tpe_unit(axis, value);
+    swp_tpe_mark(s);
+    swp_tpe_axis_sets(s, axis, &good, &rest);
+    swp_tpe_unmark(s);
+    return log(swp_tpe_axis_density(s, axis, &good, unit)) - log(swp_tpe_axis_density(s, axis, &rest, unit));
+}
