@@ -188,7 +188,12 @@ void sh_fork(struct sh *sh, const struct rlt_action *a)
     struct sh_conn  *zygote = sh_conn_find(sh, a->peer), *c = NULL;
     struct rlt_event e;
     int              child = -1;
-    if (zygote && !socket_pair(sh, a->conn, &c, &child).code) {
+    mt_status        st = zygote ? socket_pair(sh, a->conn, &c, &child) : mt_ok();
+    if (st.code) {
+        sh_lacks(sh, a->conn, st);
+        return;
+    }
+    if (zygote) {
         int output = sh_output_open(sh, a->conn), fds[2] = {child, output};
         sh_conn_send(zygote, a, fds, output < 0 ? 1 : 2);
         close(child);

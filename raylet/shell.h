@@ -146,6 +146,7 @@ void sh_step(struct sh *sh, struct rlt_event *event);
 MT_MUST_USE mt_status sh_random(struct sh *sh, uint64_t *out); /* a process number, or so: nobody can guess it */
 void *sh_keep(struct sh *sh, size_t size); /* until all that follows from the present step is done; NULL: no memory */
 void sh_event(struct rlt_event *event, enum rlt_event_kind kind); /* zeroed, fd -1 */
+void sh_lacks(struct sh *sh, uint64_t conn, mt_status st); /* the node has not what the process of conn needs: it ends */
 mt_status sh_run(struct sh *sh);                                  /* until told to leave; cleans up */
 
 /* rlt_conn.c */
