@@ -373,7 +373,7 @@ MANTA_API manta_status manta_map(const char *name, const manta_task_opts *opts, 
 /* ---- refs inside values ---------------------------------------------------------------------------------------- */
 
 /* A value that declares the refs which it is about: whoever holds it holds them. Bytes inside a value keep nothing alive,
- * declared refs do. As manta_put; the refs stay the caller's. EINVAL: one is NULL or of another job. */
+ * declared refs do. As manta_put; the refs stay the caller's. EINVAL: one is NULL. */
 MANTA_API manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs, size_t count);
 /* The same as a task's or method's only result; at most once. */
 MANTA_API manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, manta_ref *const *refs,
