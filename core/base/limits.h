@@ -93,6 +93,7 @@ enum mt_limit {
     MT_COLL_BUCKET_BYTES       = 4 * 1024 * 1024, /* small tensors that are sent as one */
     MT_COLL_QUEUE_MAX          = 1024,      /* asynchronous collectives of one member that are not finished */
     MT_COLL_ASK_MS             = 100,       /* a member that waits on TCP asks this often whether its group was aborted */
+    MT_NCCL_ABORT_MS           = 5000,      /* a communicator of NCCL that takes longer to end hangs, and is left behind */
     MT_COLL_STRANGERS_MAX      = 32,        /* connections that have not shown a group's secret */
     MT_TENSOR_DIMS_MAX         = 8,
     MT_TENSORS_MAX             = 16384,     /* of one model or file */
