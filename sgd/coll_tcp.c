@@ -133,7 +133,7 @@ static mt_status outside_look(void *user)
 
 /* ---- moving bytes ---- */
 
-enum { PACED_BYTES = 64 * 1024 };
+enum { PACED_BYTES = 256 * 1024, PACED_LATE_NS = 2000000 };
 
 /* How much may be sent now. */
 static size_t pace_allows(const struct coll_tcp *g, size_t size)
@@ -150,7 +150,8 @@ static void pace_count(struct coll_tcp *g, size_t sent)
     uint64_t now = (uint64_t)sgd_now_ns();
     if (g->config.pace == 0 || sent == 0)
         return;
-    g->paced_ns = (g->paced_ns > now ? g->paced_ns : now) + sent * UINT64_C(1000000000) / g->config.pace;
+    uint64_t from = g->paced_ns + PACED_LATE_NS > now ? g->paced_ns : now; /* who slept too long may catch up */
+    g->paced_ns = from + sent * UINT64_C(1000000000) / g->config.pace;
 }
 
 static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_any, bool *is_sent, bool *is_received)
@@ -229,7 +230,7 @@ static mt_status flows_run(struct coll_tcp *g, struct coll_flow *flows, uint32_t
         if (moved) {
             looks = 0;
             until = 0;
-        } else if (looks < LOOKS_MAX) {
+        } else if (looks < LOOKS_MAX && !g->config.is_crowded) {
             sched_yield();
         } else {
             until = until ? until : (uint64_t)sgd_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;

@@ -26,6 +26,7 @@ struct coll_tcp_config {
     const unsigned char *secret;        /* COLL_SECRET_BYTES */
     struct coll_door    *door;   /* open, and kept open; NULL: one is opened for this generation */
     uint64_t             pace;   /* bytes a second that are sent at most; 0: any number */
+    bool                 is_crowded; /* other threads of the members need the cores: waits sleep at once */
     int                  ask_ms; /* how often `is_aborted` is asked; 0: MT_COLL_ASK_MS */
     /* Asked now and then while a call waits: true, the generation was aborted by somebody outside. NULL: nobody is asked. */
     bool (*is_aborted)(void *user, enum mt_code *reason, uint32_t *rank);

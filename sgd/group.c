@@ -138,7 +138,7 @@ static mt_status tcp_join(struct sgd_group *group, const struct sgd_group_config
     struct coll_tcp_config c = {.group = group->net.group, .generation = config->generation, .rank = group->net.node,
                                 .members = group->net.nodes, .wait_limit_ms = config->wait_limit_ms, .name = "training",
                                 .secret = group->net.secret, .is_aborted = is_over_here, .user = group,
-                                .ask_ms = MT_GROUP_ASK_MS, .door = config->door, .pace = config->pace};
+                                .ask_ms = MT_GROUP_ASK_MS, .door = config->door, .pace = config->pace, .is_crowded = true};
     uint16_t port;
     MT_TRY(coll_tcp_open(&group->tcp, &c, &port));
     mt_status st = coll_tcp_join(&group->tcp, group->net.ports);

@@ -8,6 +8,7 @@
 
 #include "sgd/coll_tcp_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ struct sum {
     uint32_t                before[MT_GROUP_MEMBERS_MAX + 1]; /* pieces of all nodes before this one */
     struct part             stack[2 * SGD_PIECES_MAX];
     float                  *packed, *out, *theirs;
+    uint64_t                shape;
     size_t                  stride; /* of packed pieces */
 };
 
@@ -78,10 +80,15 @@ static size_t lines_of(size_t floats)
     return (floats + LINE - 1) / LINE * LINE;
 }
 
-/* Where this node's slice of a piece stands. */
+/* Where this node's slice of a piece stands; of a first one, its sender's shape stands a line before. */
 static float *piece_at(const struct sum *s, uint32_t node, uint32_t index)
 {
-    return s->theirs + (s->before[node] + index) * lines_of(slice_floats(s, s->group->net.node));
+    return s->theirs + (s->before[node] + index) * lines_of(slice_floats(s, s->group->net.node)) + (node + 1) * LINE;
+}
+
+static float *head_at(const struct sum *s, uint32_t node)
+{
+    return piece_at(s, node, 0) - LINE;
 }
 
 static mt_status sum_begin(struct sum *s)
@@ -95,7 +102,7 @@ static mt_status sum_begin(struct sum *s)
     }
     s->stride = lines_of(s->floats);
     size_t mine = s->counts[group->net.node], slice = lines_of(slice_floats(s, group->net.node));
-    size_t floats = (mine + 1) * s->stride + s->before[group->net.nodes] * slice;
+    size_t floats = (mine + 1) * s->stride + s->before[group->net.nodes] * slice + group->net.nodes * LINE;
     if (floats > group->scratch_floats) {
         free(group->scratch);
         group->scratch_floats = 0;
@@ -127,9 +134,13 @@ static void unpack(struct sum *s)
     float        part = 1.0f / (float)s->group->plan.vranks, *sum = s->group->sum;
     const float *from = s->out;
     size_t       mean = s->group->plan.mean_floats;
-    for (size_t i = 0; i < s->count; i++)
-        for (size_t at = s->ranges[i].begin; at < s->ranges[i].end; at++, from++)
-            sum[at] = at < mean ? *from * part : *from;
+    for (size_t i = 0; i < s->count; i++) {
+        size_t at = s->ranges[i].begin, end = s->ranges[i].end, until = mean < end ? mean : end;
+        for (; at < until; at++)
+            sum[at] = *from++ * part;
+        for (; at < end; at++)
+            sum[at] = *from++;
+    }
 }
 
 /* Everybody's i-th piece: to each other node its slice of mine, from each my slice of its. */
@@ -139,19 +150,35 @@ static mt_status pieces_exchange(struct sum *s, uint32_t index)
     struct coll_flow  flows[MT_GROUP_MEMBERS_MAX];
     uint32_t          count = 0, me = group->net.node;
     const float      *mine = index < s->counts[me] ? s->packed + index * s->stride : NULL;
+    uint64_t          head[LINE * sizeof(float) / sizeof(uint64_t)] = {s->shape};
+    size_t            head_floats = index == 0 ? LINE : 0;
     for (uint32_t n = 0; n < group->net.nodes; n++) {
         if (n == me)
             continue;
         struct coll_flow *f = &flows[count++];
         *f = (struct coll_flow){.peer = n};
+        f->out[0] = head, f->out_size[0] = head_floats * sizeof(float);
         if (mine)
-            f->out[0] = mine + slice_at(s, n), f->out_size[0] = slice_floats(s, n) * sizeof(float);
+            f->out[1] = mine + slice_at(s, n), f->out_size[1] = slice_floats(s, n) * sizeof(float);
         if (index < s->counts[n])
-            f->in = piece_at(s, n, index), f->in_size = slice_floats(s, me) * sizeof(float);
+            f->in = piece_at(s, n, index) - head_floats, f->in_size = (head_floats + slice_floats(s, me)) * sizeof(float);
     }
     if (mine)
         memcpy(piece_at(s, me, index), mine + slice_at(s, me), slice_floats(s, me) * sizeof(float));
     return coll_tcp_move(&group->tcp, flows, count);
+}
+
+/* All nodes sum the same ranges. */
+static mt_status heads_compare(struct sum *s)
+{
+    struct coll_tcp *tcp = &s->group->tcp;
+    for (uint32_t n = 0; n < s->group->net.nodes; n++) {
+        if (n == s->group->net.node || memcmp(head_at(s, n), &s->shape, sizeof s->shape) == 0)
+            continue;
+        snprintf(tcp->text, sizeof tcp->text, "node %u and node %u sum other parts of the gradient", s->group->net.node, n);
+        return coll_tcp_end_with(tcp, n);
+    }
+    return mt_ok();
 }
 
 /* left + right, into right's place. */
@@ -203,16 +230,16 @@ static mt_status slices_gather(struct sum *s)
 mt_status sgd_group_sum_nodes(struct sgd_group *group, const struct k_ops *ops, const struct sgd_range *ranges, size_t count,
                               uint64_t shape)
 {
-    struct sum       s = {.group = group, .ops = ops, .ranges = ranges, .count = count};
-    struct coll_call call = {.kind = COLL_BARRIER, .shape = shape};
-    uint32_t         rounds = 0;
+    struct sum s = {.group = group, .ops = ops, .ranges = ranges, .count = count, .shape = shape};
+    uint32_t   rounds = 0;
     MT_TRY(sum_begin(&s));
-    MT_TRY(coll_tcp_run(&group->tcp, &call));
+    MT_TRY(coll_tcp_alive(&group->tcp));
     pack(&s);
     for (uint32_t n = 0; n < group->net.nodes; n++)
         rounds = s.counts[n] > rounds ? s.counts[n] : rounds;
     for (uint32_t i = 0; i < rounds; i++)
         MT_TRY(pieces_exchange(&s, i));
+    MT_TRY(heads_compare(&s));
     MT_TRY(pieces_join(&s));
     MT_TRY(slices_gather(&s));
     unpack(&s);

@@ -3,7 +3,7 @@
  * train_main.c - manta-bench-train: how soon training goes on after a SIGKILL, phase by phase; and what it learns.
  *
  *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-s] [-o table|json]
- *                                                           -c: the collectives only; -s: checkpoints only
+ *                                                           -c: collectives and `overlap` only; -s: checkpoints only
  *
  * Trains on Fashion-MNIST and kills workers in the middle, n times in each of several ways: one worker, whose place a new
  * process takes; one, for which a spare is ready; all of them, so that the state comes from a checkpoint; one stopped
@@ -16,6 +16,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/train_coll.h"
 #include "tests/bench/train_byhand.h"
+#include "tests/bench/train_overlap.h"
 #include "tests/bench/train_save.h"
 
 #include <manta_sgd.h>
@@ -246,8 +247,10 @@ int main(int argc, char **argv)
     opts.scaling.max_workers = workers;
 
     bench_print_head(&bench);
-    if (!is_saves)
+    if (!is_saves) {
         bench_collectives(&bench);
+        bench_overlap(&bench);
+    }
     if (is_collectives) {
         manta_shutdown();
         return bench.failures ? 1 : 0;

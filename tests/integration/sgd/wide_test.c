@@ -18,7 +18,7 @@
 
 enum { INPUTS = 700, RECORDS = 640, BATCH = 64, EPOCHS = 30, PATH_SIZE = 400, EPOCH_STEPS = RECORDS / BATCH };
 /* Parameters of a model that is summed in buckets while its gradient is computed, in parts. */
-enum { MANY = 270000, PART = 70000 };
+enum { MANY = 530000, PART = 140000 };
 
 /* ---- the operator ---- */
 struct plane {

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train_overlap.c - how much of the communication between two nodes is hidden behind backward: two processes, each the one member of
+ * its node, train a small GPT-2 with senders paced to 200 MB/s, with the sum after the gradients and beside them.
+ *
+ * Owns: its processes and their shared memory.
+ */
+#include "tests/bench/train_overlap.h"
+
+#include "sgd/gpt2.h"
+#include "sgd/trainer_local.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NODES = 2, WARM = 2, STEPS = 8, MICRO = 4, CONTEXT = 256, RECORDS = 512, PACE = 200 * 1000 * 1000 };
+
+/* Of one way to do it, by rank 0: seconds of a step, and of the work in it. */
+struct timing {
+    double step_s, work_s;
+};
+
+struct run {
+    struct sgd_group_net net;
+    struct coll_door     doors[NODES];
+    struct sgd_dataset   train;
+    const struct k_ops  *ops;
+    void                *regions[NODES];
+    size_t               region_size;
+    uint32_t             generation;
+    bool                 is_lockstep;
+    struct timing       *timing; /* shared */
+};
+
+static mt_status steps_run(struct run *r, struct sgd_trainer *trainer, struct sgd_group *group)
+{
+    struct sgd_result result;
+    uint64_t          begun = 0, work = 0;
+    sgd_trainer_begin(trainer);
+    for (int i = 0; i < WARM + STEPS; i++) {
+        if (i == WARM) {
+            MT_TRY(sgd_group_barrier(group));
+            begun = bench_now_ns();
+            work = trainer->work_ns;
+        }
+        MT_TRY(sgd_train_step(trainer, group, &result));
+    }
+    if (group->rank == 0)
+        *r->timing = (struct timing){(double)(bench_now_ns() - begun) * 1e-9 / STEPS,
+                                     (double)(trainer->work_ns - work) * 1e-9 / STEPS};
+    return sgd_group_barrier(group);
+}
+
+static mt_status trainer_make(struct run *r, struct sgd_trainer *trainer)
+{
+    struct sgd_gpt2_config    model = {.ops = r->ops, .shape.context = CONTEXT, .batch_max = MICRO};
+    struct sgd_trainer_config config = {.ops = r->ops, .train = &r->train, .seed = 1, .vranks = NODES, .micro_batch = MICRO,
+                                        .epochs = 1000, .optimizer.rate = 1e-4f};
+    MT_TRY(sgd_gpt2_new(&model, &config.model));
+    return sgd_trainer_init(trainer, &config);
+}
+
+static mt_status member(struct run *r, uint32_t node)
+{
+    struct sgd_trainer trainer;
+    struct sgd_group   group;
+    r->net.node = node;
+    MT_TRY(trainer_make(r, &trainer));
+    trainer.is_lockstep = r->is_lockstep;
+    struct sgd_group_config config = {.region = r->regions[node], .region_size = r->region_size,
+                                      .plan = sgd_trainer_plan(&trainer), .generation = r->generation, .rank = node,
+                                      .members = NODES, .net = &r->net, .door = &r->doors[node], .pace = PACE};
+    config.plan.is_wide = true;
+    MT_TRY(sgd_group_join(&group, &config));
+    mt_status st = steps_run(r, &trainer, &group);
+    sgd_group_leave(&group);
+    return st;
+}
+
+/* Both nodes as processes; false: it could not be measured. */
+static bool measure(struct run *r, bool is_lockstep, struct timing *out)
+{
+    int  status;
+    bool ok = true;
+    r->generation++;
+    r->is_lockstep = is_lockstep;
+    fflush(NULL);
+    pid_t pids[NODES];
+    for (uint32_t node = 0; node < NODES; node++) {
+        pids[node] = fork();
+        if (pids[node] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            mt_status st = member(r, node);
+            if (st.code)
+                fprintf(stderr, "manta-bench-train: overlap: %s\n", st.what ? st.what : mt_code_text(st.code));
+            _exit(st.code != 0);
+        }
+        ok = ok && pids[node] > 0;
+    }
+    for (uint32_t node = 0; node < NODES; node++)
+        ok = pids[node] > 0 && waitpid(pids[node], &status, 0) == pids[node] && status == 0 && ok;
+    *out = *r->timing;
+    return ok;
+}
+
+static void *shared(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static mt_status run_init(struct run *r, uint8_t *records)
+{
+    struct sgd_trainer trainer;
+    for (size_t i = 0; i < (size_t)RECORDS * (CONTEXT + 1); i++)
+        records[i] = (uint8_t)(i * 2654435761u >> 13);
+    MT_TRY(k_ops_choose(&(struct k_config){.kind = K_CPU}, &r->ops));
+    MT_TRY(sgd_dataset_borrow(records, NULL, RECORDS, CONTEXT + 1, &r->train));
+    MT_TRY(trainer_make(r, &trainer)); /* only to learn the plan */
+    struct sgd_group_plan plan = sgd_trainer_plan(&trainer);
+    sgd_trainer_fini(&trainer);
+    plan.is_wide = true;
+    MT_TRY(sgd_group_region_size(&plan, &r->region_size));
+    r->net = (struct sgd_group_net){.nodes = NODES, .first = {0, 1, 2}, .group = 1, .secret = "paced"};
+    r->timing = shared(sizeof *r->timing);
+    for (int n = 0; n < NODES; n++) {
+        MT_TRY(coll_door_open(&r->doors[n], &(struct coll_hello){.group = 1}, &r->net.ports[n]));
+        r->regions[n] = shared(r->region_size);
+        if (!r->regions[n] || !r->timing)
+            return mt_error(MT_ENOMEM, 0, "no memory");
+    }
+    return mt_ok();
+}
+
+static void rows_print(struct bench *b, const struct timing *lockstep, const struct timing *beside)
+{
+    double           wait_s = lockstep->step_s - lockstep->work_s, hidden = (lockstep->step_s - beside->step_s) / wait_s;
+    struct bench_row row = {.id = "overlap", .unit = "%", .n = STEPS, .floor = FLOOR_NONE, .value = hidden * 100};
+    bench_print_row(b, &row);
+    row = (struct bench_row){.id = "overlap.communication", .unit = "ms", .n = STEPS, .floor = FLOOR_NONE, .value = wait_s * 1e3};
+    bench_print_row(b, &row);
+    row.id = "overlap.work", row.value = lockstep->work_s * 1e3;
+    bench_print_row(b, &row);
+    row.id = "overlap.step", row.value = beside->step_s * 1e3;
+    bench_print_row(b, &row);
+}
+
+void bench_overlap(struct bench *b)
+{
+    static struct run r; /* ends with the program */
+    struct timing     lockstep, beside;
+    uint8_t          *records = malloc((size_t)RECORDS * (CONTEXT + 1));
+    mt_status         st = records ? run_init(&r, records) : mt_error(MT_ENOMEM, 0, "no memory");
+    if (st.code != MT_OK || !measure(&r, true, &lockstep) || !measure(&r, false, &beside)) {
+        fprintf(stderr, "manta-bench-train: overlap could not be measured\n");
+        b->failures++;
+        return;
+    }
+    rows_print(b, &lockstep, &beside);
+}
