@@ -11,23 +11,21 @@
 #include <manta.h>
 
 #include <math.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { SHARDS = 2, SLICE = 16, WIDTH = SHARDS * SLICE, WORKERS_MAX = 8, STALENESS = 3, BATCH = 32, LIMIT_MS = 30000 };
+enum { SHARDS = 2, SLICE = 16, WIDTH = SHARDS * SLICE, WORKERS_MAX = 8, STALENESS = 3, BATCH = 32 };
+enum { LIMIT_MS = 30000, AHEAD_US = 500 };
 static const float RATE = 0.1f;
 
 /* ---- a shard ---- */
 
 typedef struct {
-    float           values[SLICE];
-    int64_t         clocks[WORKERS_MAX]; /* pushes of each worker so far */
-    int             workers;
-    pthread_mutex_t lock;
-    pthread_cond_t  moved;
+    float   values[SLICE];
+    int64_t clocks[WORKERS_MAX]; /* pushes of each worker so far */
+    int     workers;
 } shard;
 
 static manta_status shard_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
@@ -39,8 +37,6 @@ static manta_status shard_new(manta_ctx *c, void **self, int argc, const manta_a
         return manta_fail(c, 1, "a shard serves 1 to %d workers", WORKERS_MAX);
     }
     s->workers = (int)argv[0].l;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->moved, NULL);
     return MANTA_OK;
 }
 
@@ -52,18 +48,13 @@ static int64_t slowest(const shard *s)
     return least;
 }
 
-/* (clock) > values: waits while the caller is too far ahead. */
+/* (clock) > values; nothing while the caller is too far ahead: it asks again. */
 static manta_status shard_pull(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     shard *s = self;
-    float  values[SLICE];
+    bool   is_ahead = argv[0].l > slowest(s) + STALENESS;
     (void)argc;
-    pthread_mutex_lock(&s->lock);
-    while (argv[0].l > slowest(s) + STALENESS)
-        pthread_cond_wait(&s->moved, &s->lock);
-    memcpy(values, s->values, sizeof values);
-    pthread_mutex_unlock(&s->lock);
-    return manta_return_bytes(c, values, sizeof values);
+    return manta_return_bytes(c, s->values, is_ahead ? 0 : sizeof s->values);
 }
 
 /* (worker, clock, gradient) > the worker's clock now. */
@@ -76,16 +67,12 @@ static manta_status shard_push(manta_ctx *c, void *self, int argc, const manta_a
     if (w < 0 || w >= s->workers || argv[2].y.size != sizeof gradient)
         return manta_fail(c, 1, "push of worker %lld with %zu bytes", (long long)w, argv[2].y.size);
     memcpy(gradient, argv[2].y.data, sizeof gradient);
-    pthread_mutex_lock(&s->lock);
     if (argv[1].l == s->clocks[w]) { /* else it was here before */
         for (int i = 0; i < SLICE; i++)
             s->values[i] -= RATE * gradient[i];
         s->clocks[w]++;
-        pthread_cond_broadcast(&s->moved);
     }
-    int64_t clock = s->clocks[w];
-    pthread_mutex_unlock(&s->lock);
-    return manta_return_i64(c, clock);
+    return manta_return_i64(c, s->clocks[w]);
 }
 
 /* (worker) > its clock. */
@@ -93,10 +80,7 @@ static manta_status shard_clock(manta_ctx *c, void *self, int argc, const manta_
 {
     shard *s = self;
     (void)argc;
-    pthread_mutex_lock(&s->lock);
-    int64_t clock = argv[0].l >= 0 && argv[0].l < s->workers ? s->clocks[argv[0].l] : -1;
-    pthread_mutex_unlock(&s->lock);
-    return manta_return_i64(c, clock);
+    return manta_return_i64(c, argv[0].l >= 0 && argv[0].l < s->workers ? s->clocks[argv[0].l] : -1);
 }
 MANTA_ACTOR(shard, "l", shard_new, free, {"pull", "l>y", shard_pull}, {"push", "lly>l", shard_push},
             {"clock", "l>l", shard_clock});
@@ -130,21 +114,35 @@ static void gradient_of(int64_t worker, int64_t clock, const float *values, floa
     }
 }
 
+/* A shard's values; false in *out_here: not yet. */
+static manta_status pull(const manta_arg *from, int64_t clock, float *values, bool *out_here, manta_error *e)
+{
+    manta_view   view;
+    manta_ref   *ref = manta_actor_call(from->A, "pull", MANTA_ARGS(manta_i64(clock)));
+    manta_status code = manta_get(ref, LIMIT_MS, &view, e);
+    manta_free(ref);
+    if (code != MANTA_OK)
+        return code;
+    *out_here = view.size == SLICE * sizeof *values;
+    if (*out_here)
+        memcpy(values, view.data, view.size);
+    manta_release(&view);
+    return MANTA_OK;
+}
+
 static manta_status pull_all(const manta_arg *shards, int64_t clock, float *values, manta_error *e)
 {
-    manta_ref   *refs[SHARDS];
-    manta_status code = MANTA_OK;
-    for (int s = 0; s < SHARDS; s++)
-        refs[s] = manta_actor_call(shards[s].A, "pull", MANTA_ARGS(manta_i64(clock)));
     for (int s = 0; s < SHARDS; s++) {
-        manta_view view;
-        if (code == MANTA_OK && (code = manta_get(refs[s], LIMIT_MS, &view, e)) == MANTA_OK) {
-            memcpy(values + s * SLICE, view.data, SLICE * sizeof *values);
-            manta_release(&view);
+        bool is_here = false;
+        while (!is_here) {
+            manta_status code = pull(&shards[s], clock, values + s * SLICE, &is_here, e);
+            if (code != MANTA_OK)
+                return code;
+            if (!is_here)
+                usleep(AHEAD_US); /* the slowest worker is on its way, or being made again */
         }
-        manta_free(refs[s]);
     }
-    return code;
+    return MANTA_OK;
 }
 
 static manta_status push_all(const manta_arg *shards, int64_t worker, int64_t clock, const float *gradient, manta_error *e)
@@ -209,9 +207,8 @@ static int run(int workers, int64_t steps, bool kills)
     manta_ref  *refs[WORKERS_MAX];
     manta_error e;
     float       values[WIDTH], far = 0;
-    manta_actor_opts opts = {.max_concurrency = 2 * WORKERS_MAX}; /* a pull may wait while others push */
     for (int s = 0; s < SHARDS; s++)
-        shards[s] = manta_actor_arg(manta_actor_new("shard", &opts, MANTA_ARGS(manta_i64(workers))));
+        shards[s] = manta_actor_arg(manta_actor_new("shard", NULL, MANTA_ARGS(manta_i64(workers))));
     for (int w = 0; w < workers; w++)
         refs[w] = manta_call("work", &(manta_task_opts){.num_cpus = 0.1}, /* they wait more than they compute */
                              MANTA_ARGS(manta_i64(w), manta_i64(steps), manta_bool(kills && w == 0), shards[0], shards[1]));

@@ -69,7 +69,8 @@ def line_of(folder, rank, seen, first):
                 if line and line["pid"] not in seen and line["first"] == first:
                     return line
         time.sleep(0.02)
-    sys.exit("peers_torchrun.py: torchrun's workers did not come back within 60 s")
+    said = (folder / "said").read_text()[-2000:]
+    sys.exit(f"peers_torchrun.py: torchrun's workers did not come back within 60 s; it said last:\n{said}")
 
 
 def measure(kills):
@@ -77,9 +78,8 @@ def measure(kills):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", str(kills + 1),
-                   "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--monitor-interval", "0.1", __file__,
-                   "--worker", name]
-        run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   "--standalone", "--monitor-interval", "0.1", __file__, "--worker", name]
+        run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=open(folder / "said", "w"),
                                env={**os.environ, "OMP_NUM_THREADS": "1"})
         try:
             seen = set()

@@ -100,7 +100,8 @@ manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opt
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: name it in setup, and once", path ? path : "");
     if (!path && opts->format != MANTA_IDX && opts->format != MANTA_TOKENS)
         return manta_sgd_fail(t, MANTA_EINVAL, "data: no path");
-    if ((opts->format == MANTA_RECORDS || opts->format == MANTA_TOKENS) && (opts->record <= 0 || opts->record > UINT32_MAX || opts->skip < 0))
+    bool has_size = opts->format == MANTA_RECORDS || opts->format == MANTA_TOKENS;
+    if (has_size && (opts->record <= 0 || opts->record > UINT32_MAX || opts->skip < 0))
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: records of %lld after %lld others", path ? path : "",
                               (long long)opts->record, (long long)opts->skip);
     mt_status st = source_load(t, path, opts, where, &loaded);
