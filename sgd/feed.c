@@ -20,7 +20,7 @@ mt_status sgd_feed_init(struct sgd_feed *feed, const struct sgd_sampler *sampler
 
     if (!memory)
         return mt_error(MT_ENOMEM, 0, "records of the next steps");
-    *feed = (struct sgd_feed){.sampler = *sampler, .set = set, .memory = memory};
+    *feed = (struct sgd_feed){.sampler = *sampler, .set = set, .memory = memory, .last = sampler->vranks};
     for (int i = 0; i < SGD_FEED_PLACES; i++) { /* all records, all labels, all indices: each begins on a cache line */
         feed->places[i].records = memory + (size_t)i * records;
         feed->places[i].labels = memory + SGD_FEED_PLACES * records + (size_t)i * labels;
@@ -55,15 +55,15 @@ static void fill(const struct sgd_feed *feed, const struct sgd_feed_at *at, cons
 
 static void advance(const struct sgd_feed *feed, struct sgd_feed_at *at)
 {
-    if (++at->v < at->last)
+    if (++at->v < feed->last)
         return;
-    at->v = at->first;
+    at->v = feed->first;
     at->samples += sgd_sampler_step_size(&feed->sampler);
 }
 
 static bool is_same(const struct sgd_feed_at *a, const struct sgd_feed_at *b)
 {
-    return a->samples == b->samples && a->v == b->v && a->first == b->first && a->last == b->last;
+    return a->samples == b->samples && a->v == b->v;
 }
 
 /* Fills places as they become free. What was begun in an earlier round does not count. */
@@ -89,6 +89,17 @@ static void *feed_main(void *arg)
     }
     pthread_mutex_unlock(&feed->lock);
     return NULL;
+}
+
+void sgd_feed_share(struct sgd_feed *feed, uint32_t first, uint32_t last)
+{
+    pthread_mutex_lock(&feed->lock);
+    if (feed->first != first || feed->last != last) {
+        feed->first = first;
+        feed->last = last;
+        feed->next_take.v = UINT32_MAX; /* whatever is taken next begins anew */
+    }
+    pthread_mutex_unlock(&feed->lock);
 }
 
 /* The lock is held. The place that is in use stays out of the new round's way: it is the one before its first. */

@@ -23,10 +23,10 @@ struct sgd_portion {
     uint64_t *indices;
 };
 
-/* Where in the run: the step that begins at sample `samples`, a virtual rank of first <= v < last. */
+/* Where in the run: the step that begins at sample `samples`, a virtual rank. */
 struct sgd_feed_at {
     uint64_t samples;
-    uint32_t v, first, last;
+    uint32_t v;
 };
 
 struct sgd_feed {
@@ -40,6 +40,7 @@ struct sgd_feed {
     pthread_mutex_t           lock; /* of all below */
     pthread_cond_t            changed;
     bool                      is_ending;
+    uint32_t                  first, last; /* virtual ranks of this member */
     uint32_t                  round;   /* one more when the thread must begin anew */
     uint32_t                  taken, ready; /* of this round: places handed out, and filled */
     struct sgd_feed_at        next_take, next_fill;
@@ -48,6 +49,10 @@ struct sgd_feed {
 /* ENOMEM. Sampler and set are kept until sgd_feed_fini. */
 MT_MUST_USE mt_status sgd_feed_init(struct sgd_feed *feed, const struct sgd_sampler *sampler, const struct sgd_dataset *set);
 void sgd_feed_fini(struct sgd_feed *feed);
+
+/* Which virtual ranks first <= v < last are taken in each step, in this order; all, unless told. What is taken otherwise comes
+ * all the same, after a wait. */
+void sgd_feed_share(struct sgd_feed *feed, uint32_t first, uint32_t last);
 
 /* The records of a micro-batch, until the next take. */
 const struct sgd_portion *sgd_feed_take(struct sgd_feed *feed, const struct sgd_feed_at *at);

@@ -129,6 +129,11 @@ MANTA_API bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_data
  * workers. EINVAL: a name that was not made known; EAGAIN: more than MANTA_SGD_METRICS_MAX. */
 MANTA_API manta_status manta_sgd_metric(manta_sgd *t, const char *name, double value);
 
+/* In train_batch: elements first .. first + count - 1 (0: to the end) of a parameter's gradient have their last value in this
+ * batch. `gradient` is what manta_sgd_param was given. Between nodes the sum of what is ready goes on beside the rest of the
+ * work; who says nothing loses only that. Each batch must say the same, in the same order. EINVAL: no such parameter or element. */
+MANTA_API manta_status manta_sgd_ready(manta_sgd *t, float *const *gradient, int64_t first, int64_t count);
+
 /* An error of the operator's own: returns `code` (ETASK where it is 0) for it to return; the text reaches whoever called
  * manta_sgd_fit. */
 MANTA_API manta_status manta_sgd_fail(manta_sgd *t, manta_status code, const char *format, ...)
@@ -276,7 +281,9 @@ typedef struct manta_sgd_result {
  * "cnn", a convolutional network (conv 32 and 64 of 3x3, max 2x2, a dense layer, the classes) for square pictures; config:
  * data and classes as for mlp, dense (128), dropout (0; rate before each of the last two layers). One epoch gives 0.887.
  * "gpt2", a language model; config: data (a text or token file; default the text of Debian's package bible-kjv-text), context,
- * layers, width, heads, vocabulary.
+ * layers, width, heads, vocabulary. All of them: device ("cpu"; "cuda" or "cuda:N": the gradients are made on that NVIDIA GPU of
+ * those that CUDA_VISIBLE_DEVICES leaves; EUNSUPPORTED says what is missing where there is none), precision ("float32";
+ * "tf32": products on a GPU's tensor cores; "bfloat16": gpt2, parameters and their sums in float32).
  *
  * EINVAL: an option out of range, no such operator, or checkpoints of another model or seed; ENOENT: no data, or no folder for
  * storage; ECORRUPT: damaged data; EEXIST: another driver trains under this name; EWORKER_DIED: more deaths than

@@ -101,6 +101,7 @@ mt_status sgd_trainer_init(struct sgd_trainer *trainer, const struct sgd_trainer
 
 void sgd_trainer_fini(struct sgd_trainer *trainer)
 {
+    sgd_overlap_free(trainer->overlap);
     free(trainer->state);
     sgd_feed_fini(&trainer->feed);
     free(trainer->cut);

@@ -28,6 +28,7 @@
 #include "sgd/feed.h"
 #include "sgd/model.h"
 #include "sgd/optimizer.h"
+#include "sgd/overlap.h"
 #include "sgd/sampler.h"
 
 /* Zero means the default. The same in all workers: the group compares a fingerprint of it. */
@@ -85,6 +86,9 @@ struct sgd_trainer {
     bool                      wants_stop; /* this worker asks all to stop after the next step */
     char                      fault[SGD_FAULT_BYTES]; /* of the last ETASK or EINVAL: what, in which step and virtual rank */
     bool                      is_culprit;             /* it came from this worker's own virtual ranks */
+    bool                      gave_up;                /* its own failure has ended the generation */
+    struct sgd_overlap       *overlap;    /* sums between nodes while gradients are computed; NULL: not yet */
+    bool                      is_lockstep; /* sums only when all gradients are there, also between nodes */
     uint64_t                  work_ns; /* spent on gradients, in all */
     void (*beat)(void *user); /* called between pieces of work, to show life; NULL: nobody looks */
     void                     *beat_user;

@@ -461,12 +461,13 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     t.w->trainer.beat = pulse_beat;
     t.w->trainer.beat_user = t.pulse;
     t.w->trainer.fault[0] = 0;
-    t.w->trainer.is_culprit = false;
+    t.w->trainer.is_culprit = t.w->trainer.gave_up = false;
     mt_status st = generation_run(&t, &out);
     if (st.code != 0) {
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
         bool has_fault = t.w->trainer.fault[0] != 0;
-        out.is_culprit = has_fault ? t.w->trainer.is_culprit : coll_shm_why(group).generation < t.generation;
+        bool was_first = t.w->trainer.gave_up || coll_shm_why(group).generation < t.generation;
+        out.is_culprit = has_fault ? t.w->trainer.is_culprit : was_first;
         /* Where the reason is this worker's own, the others must not wait for it. */
         sgd_group_abort(group, t.generation, (enum mt_code)st.code, t.rank);
         out.code = st.code;

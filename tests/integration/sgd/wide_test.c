@@ -16,18 +16,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INPUTS = 700, RECORDS = 640, BATCH = 64, EPOCHS = 30, PATH_SIZE = 400, STEPS = RECORDS / BATCH * EPOCHS };
+enum { INPUTS = 700, RECORDS = 640, BATCH = 64, EPOCHS = 30, PATH_SIZE = 400, EPOCH_STEPS = RECORDS / BATCH };
+/* Parameters of a model that is summed in buckets while its gradient is computed, in parts. */
+enum { MANY = 270000, PART = 70000 };
 
 /* ---- the operator ---- */
 struct plane {
     float   *w, *g;
-    int64_t  n, home, slow_us;
+    int64_t  n, home, slow_us, bad_step;
 };
 
 static manta_status plane_setup(manta_sgd *t, void **self)
 {
     struct plane *m = *self = manta_sgd_alloc(t, sizeof *m);
-    m->n = INPUTS;
+    m->n = manta_sgd_conf_i64(t, "n", INPUTS);
+    m->bad_step = manta_sgd_conf_i64(t, "bad_step", -1);
     m->home = manta_sgd_conf_i64(t, "home", 0);
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
     manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
@@ -38,15 +41,22 @@ static manta_status plane_setup(manta_sgd *t, void **self)
 
 static manta_status plane_batch(manta_sgd *t, void *self, const manta_batch *b)
 {
-    const struct plane *m = self;
-    const float        *x = b->data;
-    double              loss = 0;
-    for (int64_t r = 0; r < b->count; r++, x += INPUTS)
-        for (int64_t i = 0; i < m->n; i++) {
-            float error = m->w[i] - x[i];
-            m->g[i] += 2 * error / (float)b->count;
-            loss += (double)(error * error);
-        }
+    struct plane *m = self;
+    const float  *x = b->data;
+    double        loss = 0;
+    for (int64_t end = m->n, begin; end > 0; end = begin) { /* as a backward pass does: the last part first */
+        begin = end > PART ? end - PART : 0;
+        for (int64_t r = 0; r < b->count; r++)
+            for (int64_t i = begin; i < end; i++) {
+                float error = m->w[i] - x[r * INPUTS + i % INPUTS];
+                m->g[i] += 2 * error / (float)b->count;
+                loss += (double)(error * error);
+            }
+        if (manta_sgd_ready(t, &m->g, begin, end - begin))
+            return MANTA_EINVAL;
+        if (manta_sgd_step(t) == m->bad_step && begin == 0 && manta_node() != m->home)
+            return manta_sgd_fail(t, MANTA_ETASK, "step %lld went wrong", (long long)manta_sgd_step(t));
+    }
     if (m->slow_us)
         usleep((useconds_t)m->slow_us);
     manta_sgd_metric(t, "loss", loss / (double)b->count);
@@ -63,6 +73,7 @@ struct follow {
     int64_t kill_at;     /* step; 0: never */
     bool    kill_node;   /* else the worker of the last rank */
     int     lost, resized;
+    int     epochs, many, bad_step; /* 0: as usual */
 };
 
 static void data_make(struct follow *f)
@@ -109,24 +120,31 @@ static int on_event(void *user, const manta_sgd_event *event)
     return 0;
 }
 
-static manta_sgd_result run(struct follow *f, manta_sgd_opts opts, int slow_us)
+static manta_status run_for(struct follow *f, manta_sgd_opts opts, int slow_us, manta_sgd_result *r, manta_error *e)
 {
-    char             home[32], slow[32], data[PATH_SIZE + 8];
-    const char      *config[] = {home, slow, data, NULL};
-    manta_sgd_result r;
-    manta_error      e;
+    char        home[32], slow[32], many[32], bad[32], data[PATH_SIZE + 8];
+    const char *config[] = {home, slow, many, bad, data, NULL};
+    snprintf(many, sizeof many, "n=%d", f->many ? f->many : INPUTS);
+    snprintf(bad, sizeof bad, "bad_step=%d", f->bad_step ? f->bad_step : -1);
     snprintf(home, sizeof home, "home=%u", manta_node());
     snprintf(slow, sizeof slow, "slow_us=%d", slow_us);
     snprintf(data, sizeof data, "data=%s", f->data);
-    opts.run.epochs = EPOCHS;
+    opts.run.epochs = f->epochs ? f->epochs : EPOCHS;
     opts.run.batch = BATCH;
-    opts.run.log_steps = 10;
+    opts.run.log_steps = f->many ? 2 : 10;
     opts.optimizer.lr = 0.01;
     opts.config = config;
     opts.on_event = on_event;
     opts.user = f;
-    CHECK_CODE(manta_sgd_fit("plane", &opts, &r, &e), MANTA_OK, &e);
-    CHECK_EQ(r.steps, STEPS);
+    return manta_sgd_fit("plane", &opts, r, e);
+}
+
+static manta_sgd_result run(struct follow *f, manta_sgd_opts opts, int slow_us)
+{
+    manta_sgd_result r;
+    manta_error      e;
+    CHECK_CODE(run_for(f, opts, slow_us, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.steps, EPOCH_STEPS * (f->epochs ? f->epochs : EPOCHS));
     return r;
 }
 
@@ -196,6 +214,27 @@ static void wide_node_killed(void)
     stop(&n, &f);
 }
 
+/* Sums go on beside the work: with the same bits, through a death, and an error in the middle ends it with its text. */
+static void wide_overlap(void)
+{
+    struct nodes     n;
+    struct follow    f;
+    manta_error      e;
+    manta_sgd_result r;
+    start(&n, &f, 2);
+    f.epochs = 2, f.many = MANY;
+    uint64_t       want = alone(&f).weights;
+    manta_sgd_opts opts = {.scaling = {.min_workers = 3, .max_workers = 3, .cpus = 1, .nodes = 2}, .failure.max_failures = 3};
+    CHECK_EQ(run(&f, opts, 0).weights, want);
+    f.kill_at = 4;
+    CHECK_EQ(run(&f, opts, 0).weights, want);
+    CHECK_EQ(f.lost, 1);
+    f.bad_step = 5;
+    CHECK_CODE(run_for(&f, opts, 0, &r, &e), MANTA_ETASK, &e);
+    CHECK_SAYS(e.message, "step 5 went wrong");
+    stop(&n, &f);
+}
+
 static void wide_bad(void)
 {
     manta_error    e;
@@ -210,6 +249,7 @@ static const struct test_case cases[] = {
     {"wide_same_bits", wide_same_bits, {0}, true, 0},
     {"wide_worker_killed", wide_worker_killed, {0}, true, 0},
     {"wide_node_killed", wide_node_killed, {0}, true, 0},
+    {"wide_overlap", wide_overlap, {0}, true, 0},
     {"wide_bad", wide_bad, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };

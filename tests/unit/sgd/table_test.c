@@ -173,9 +173,10 @@ static void the_feed_gives_what_the_sampler_says(void **state)
         for (int step = 0; step < 400; step++) {
             uint32_t first = step / 50 % 2 ? 1 : 0, last = step / 100 % 2 ? 2 : VRANKS; /* other shares of the ranks */
             samples = step % 37 == 36 ? samples - VRANKS * MICRO : samples;             /* a step is repeated */
+            sgd_feed_share(&feed, first, last);
             for (uint32_t v = first; v < last; v++) {
                 uint64_t wanted[MICRO];
-                const struct sgd_portion *got = sgd_feed_take(&feed, &(struct sgd_feed_at){samples, v, first, last});
+                const struct sgd_portion *got = sgd_feed_take(&feed, &(struct sgd_feed_at){samples, v});
                 sgd_sampler_batch(&sampler, samples, v, wanted);
                 assert_memory_equal(got->indices, wanted, sizeof wanted);
                 for (int i = 0; i < MICRO; i++)
