@@ -101,6 +101,7 @@ enum mt_limit {
     MT_TENSOR_HEADER_BYTES_MAX = 100 * 1000 * 1000, /* safetensors' own limit */
     MT_MANIFEST_BYTES_MAX      = 8 * 1024 * 1024,
     MT_FILE_STEP_BYTES         = 1024 * 1024, /* asked of one read or write */
+    MT_CHECKPOINT_PIECE_BYTES  = 4 * 1024 * 1024, /* of it that is read between two signs of life */
     MT_FILE_DIRECT_BYTES       = 32 * 1024 * 1024, /* a checkpoint from this size on goes past the page cache */
     MT_CHECKPOINTS_KEPT        = 2,         /* unless set */
     MT_CHECKPOINTS_MAX         = 4096,      /* in one folder */
@@ -118,7 +119,8 @@ enum mt_limit {
                                                look and a replacement it is back within 1 s */
     MT_TRAIN_JOIN_MS           = 3000,      /* the same before the first step of a generation */
     MT_TRAIN_FIRST_MS          = 60 * 1000, /* the same before the run's first: who knows how long its steps take */
-    MT_TRAIN_SILENT_MS         = 60 * 1000, /* for so long a worker may read or write a checkpoint, while all wait */
+    MT_TRAIN_SILENT_MS         = 60 * 1000, /* for so long a worker may write the last checkpoint, while all wait */
+    MT_TRAIN_READ_MS           = 5 * 1000,  /* for so long it may read at a piece of one without a sign of life */
     MT_TRAIN_WINDOW_MS         = 5000,      /* over which the slowest worker is compared with the others */
     MT_TRAIN_BACKOFF_MS        = 100,       /* after a second failure without a step in between, unless set; then doubled */
     MT_TRAIN_BACKOFF_MAX_MS    = 10 * 1000,
