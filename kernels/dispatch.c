@@ -4,11 +4,14 @@
  *
  * Owns: nothing that changes. Thread: any.
  */
+#include "kernels/half.h"
 #include "kernels/k_private.h"
 
 #define TABLE(title, gemm_entry, v, t)                                                                       \
     {                                                                                                        \
-        .name = title, .gemm = gemm_entry, .unpack = k_unpack_##v, .bias_add = k_bias_add_##v,               \
+        .name = title, .half = &k_half_reference, .alloc = k_alloc_cpu, .release = k_release_cpu,            \
+        .copy = k_copy_cpu, .clear = k_clear_cpu, .wait = k_wait_cpu, .gemm = gemm_entry,                    \
+        .unpack = k_unpack_##v, .bias_add = k_bias_add_##v,               \
         .bias_grad = k_bias_grad_##v, .relu_forward = k_relu_forward_##v,                                    \
         .relu_backward = k_relu_backward_##v, .xent_forward = k_xent_forward_##v,                            \
         .xent_backward = k_xent_backward_##v, .axpy = k_axpy_##v, .sgd_update = k_sgd_update_##v,            \
@@ -70,6 +73,8 @@ static const struct k_ops *ops_cpu(bool no_tiles)
 
 mt_status k_ops_choose(const struct k_config *config, const struct k_ops **out_ops)
 {
+    if (config->kind == K_CUDA)
+        return k_cuda_choose(config, out_ops);
     if (config->kind != K_CPU && config->kind != K_REFERENCE)
         return mt_error(MT_EINVAL, 0, "choose kernels: no such kind");
     if (config->blas_threads < 0)

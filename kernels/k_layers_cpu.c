@@ -250,6 +250,14 @@ static void ENTRY(xent_row)(const float *logits, float *probs, float *loss, size
     *loss = logf(total) - score;
 }
 
+static float is_right(const float *logits, size_t classes, float answer)
+{
+    bool right = true;
+    for (size_t c = 0; c < classes; c++)
+        right &= !(logits[c] > answer);
+    return right ? 1.0f : 0.0f;
+}
+
 static size_t label_of(const struct k_xent *xent, size_t row)
 {
     return xent->labels ? xent->labels[row] : (size_t)xent->targets[row];
@@ -258,9 +266,13 @@ static size_t label_of(const struct k_xent *xent, size_t row)
 mt_status ENTRY(k_xent_forward)(struct k_stream *stream, const struct k_xent *xent)
 {
     (void)stream;
-    for (size_t r = 0; r < xent->rows; r++)
-        ENTRY(xent_row)(xent->logits + r * xent->classes, xent->probs + r * xent->classes, xent->losses + r,
-                        xent->classes, label_of(xent, r));
+    for (size_t r = 0; r < xent->rows; r++) {
+        const float *logits = xent->logits + r * xent->classes;
+        size_t label = label_of(xent, r);
+        if (xent->right)
+            xent->right[r] = is_right(logits, xent->classes, logits[label]);
+        ENTRY(xent_row)(logits, xent->probs + r * xent->classes, xent->losses + r, xent->classes, label);
+    }
     return mt_ok();
 }
 

@@ -14,6 +14,16 @@ void k_blas_set_threads(int threads);
 /* Whether this CPU has bf16 tiles and the kernel lets this process use them; asks it to. */
 bool k_amx_is_usable(void);
 
+/* k_memory.c: the entries for memory of tables on the CPU. */
+mt_status k_alloc_cpu(size_t size, void **out);
+void k_release_cpu(void *memory);
+mt_status k_copy_cpu(struct k_stream *stream, void *to, const void *from, size_t size);
+mt_status k_clear_cpu(struct k_stream *stream, void *to, size_t size);
+mt_status k_wait_cpu(struct k_stream *stream);
+
+/* cuda_door.c */
+mt_status k_cuda_choose(const struct k_config *config, const struct k_ops **out_ops);
+
 enum { K_TABLES_MAX = 5 };
 /* All tables that run on this CPU, for tests; the first is the reference. Returns how many. */
 size_t k_ops_all(const struct k_ops *out[K_TABLES_MAX]);

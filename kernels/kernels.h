@@ -80,6 +80,7 @@ struct k_xent {
     float          scale;
     size_t         rows, classes;
     const int32_t *targets; /* rows: where there may be more classes than a byte holds */
+    float         *right;   /* rows: forward writes 1 where no score is above the label's, else 0; NULL: not wanted */
 };
 
 /* Rows are brought to mean 0 and variance 1, then scaled and shifted column by column. */
@@ -137,8 +138,22 @@ struct k_pool {
     float       *dx; /* backward writes: all of it goes to the first of the largest */
 };
 
+struct k_half_ops; /* half.h */
+
 struct k_ops {
-    const char *name; /* which code: "reference", "cblas+avx2", "amx+avx512", ... */
+    const char *name; /* which code: "reference", "cblas+avx2", "amx+avx512", "cuda", ... */
+    bool        is_device; /* buffers of the entries are the device's; whole batches in a call are what is fast */
+    const struct k_half_ops *half; /* the same arithmetic on bfloat16 (half.h); NULL: there is none */
+
+    /* Memory for the entries' buffers, zeroed, aligned to 64 bytes. ENOMEM. These two may block. */
+    mt_status (*alloc)(size_t size, void **out);
+    void (*release)(void *memory);
+    /* Between buffers of the entries and the caller's own memory, in any direction. On a device the caller's memory is
+     * borrowed until `wait`. */
+    mt_status (*copy)(struct k_stream *stream, void *to, const void *from, size_t size);
+    mt_status (*clear)(struct k_stream *stream, void *to, size_t size);
+    /* Blocks until all that was asked of the stream is done. EDEVICE: something of it failed, then or before. */
+    mt_status (*wait)(struct k_stream *stream);
 
     mt_status (*gemm)(struct k_stream *stream, const struct k_gemm *gemm);
     /* out[i] = in[i] * scale + shift: bytes of a picture to the network's input. */
@@ -163,7 +178,8 @@ struct k_ops {
     mt_status (*tree_sum)(struct k_stream *stream, const float *const *in, size_t inputs, size_t count,
                           float *out);
     mt_status (*adamw_update)(struct k_stream *stream, const struct k_adamw *adamw);
-    /* Sum of squares in double: the square of a gradient's norm; not finite where an element is not. */
+    /* Sum of squares in double: the square of a gradient's norm; not finite where an element is not. Waits; `out` is the
+     * caller's. */
     mt_status (*sum_squares)(struct k_stream *stream, const float *x, size_t count, double *out);
     /* Clears elements with probability `rate` and scales the others by 1 / (1 - rate), in place: activations in the
      * forward pass, then their gradient with the same key. Which ones depends on key and index only. */
@@ -190,17 +206,28 @@ size_t k_attention_work(const struct k_attention *attention);
 enum k_kind {
     K_CPU,       /* the fastest that this CPU has; the width of its vectors does not change the bits */
     K_REFERENCE, /* naive loops: what the others are compared with */
+    K_CUDA,      /* an NVIDIA GPU; the plugin libmanta_cuda.so is opened on first use */
 };
 
 struct k_config {
     enum k_kind kind;
     int         blas_threads; /* 0: one. More than one gives up the promise about result bits */
     bool        no_tiles;     /* products by the BLAS library even where the CPU has bf16 tiles (AMX) */
+    int         device;       /* K_CUDA: which of those that CUDA_VISIBLE_DEVICES leaves */
+    bool        tf32;         /* K_CUDA: products of float32 by tensor cores, which read 10 bits of each factor's 23 */
 };
 
 /* Chooses the table, and sets the number of BLAS threads of this process (call it before any entry, from one
- * thread). The table lives for ever. EINVAL for a kind that does not exist. */
+ * thread). The table lives for ever; a process has one device. EINVAL for a kind that does not exist. K_CUDA:
+ * EUNSUPPORTED where this build has no CUDA part, or its libraries, a driver or such a device are not there; EDEVICE;
+ * k_cuda_text says more. */
 MT_MUST_USE mt_status k_ops_choose(const struct k_config *config, const struct k_ops **out_ops);
+
+/* Whether K_CUDA could be chosen, without touching a device: the plugin's file, and a driver with at least one GPU.
+ * EUNSUPPORTED: k_cuda_text says what is missing. */
+MT_MUST_USE mt_status k_cuda_probe(void);
+/* One line about the last choice or probe of CUDA in this process: what was found, or what is missing and what to do. */
+const char *k_cuda_text(void);
 
 /* The core type for which the BLAS library chose its code ("SkylakeX"); for logs and checkpoint manifests. */
 const char *k_blas_core(void);

@@ -347,11 +347,15 @@ mt_status os_place_free(struct os_client *client, struct os_own *own, uint64_t o
     return mt_ok();
 }
 
-mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t offset)
+mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t offset, uint32_t generation)
 {
     struct os_mapped *mapped = os_find_mapped(client, segment);
     if (!mapped || !mapped->own)
         return mt_error(MT_EINVAL, 0, "object store: free in a segment that is not ours");
+    if (offset >= mapped->size || offset % OS_UNIT != 0)
+        return mt_error(MT_EINVAL, 0, "object store: free of a place that is not in use");
+    if (shm_load32_acquire(&mapped->generations[offset / OS_UNIT]) != generation)
+        return taken(); /* and perhaps handed back since, and in use again */
     struct os_held *held = os_find_held(client, os_place_word(segment, offset));
     if (held) {
         held->free_later = true;

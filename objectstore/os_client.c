@@ -219,8 +219,6 @@ static mt_status pin_first(struct os_client *client, struct os_mapped *mapped, c
 
 mt_status os_client_pin(struct os_client *client, const struct lane_ref *ref, const void **out_data)
 {
-    if (ref->job != client->job)
-        return mt_error(MT_EWRONGJOB, 0, "object store: pin");
     if (ref->node != client->node)
         return mt_error(MT_EINVAL, 0, "object store: the object is on another node");
     struct os_mapped *mapped = os_find_mapped(client, ref->segment);

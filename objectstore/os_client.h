@@ -31,8 +31,8 @@ struct os_place {
     uint32_t generation; /* goes into the ref */
     uint64_t offset;     /* of the header; the value follows at + OS_HEADER_SIZE */
     uint64_t cold;       /* bytes from the value's start that may have no pages yet; 0: all is warm */
-    uint64_t sum;        /* of a copy: what its source says of the value, ... */
-    bool     is_summed;  /* ... if it says so; alloc leaves both 0 */
+    uint64_t sum;        /* of the value, where that is known: of a copy by its source */
+    bool     is_summed;  /* it is published with that sum; alloc leaves both 0 */
 };
 
 struct os_own;    /* a segment this process writes */
@@ -86,6 +86,11 @@ MT_MUST_USE mt_status os_client_alloc(struct os_client *client, uint64_t size, s
 void os_client_publish(const struct os_client *client, struct os_place place, void *data, mt_id id,
                        uint32_t owner_node, uint64_t size, uint8_t type, struct lane_ref *out_ref);
 
+/* Whether a pinned value has a sum: its header, which the pin has just read, says so. */
+static inline bool os_client_is_summed(const void *data)
+{
+    return ((const struct os_object *)data - 1)->flags & OS_OBJECT_SUMMED;
+}
 /* A pinned value of `size` bytes is what was published, as far as its sum can tell: ECORRUPT else; always true without one.
  * Reads all of it; any thread. */
 MT_MUST_USE mt_status os_client_verify(const void *data, uint64_t size);
@@ -93,8 +98,10 @@ MT_MUST_USE mt_status os_client_verify(const void *data, uint64_t size);
 /* The place is free again: allocated but not published; or published with an id of this process, and no ref of it ever
  * left. If this process itself still pins it, when that pin goes. (An object that was published for another owner is
  * the raylet's to free: when that owner has died, its writer sends CTL_OBJECT_DEAD.) EINVAL: no such place. EAGAIN: the
- * raylet has taken the place (the value is on disk): send CTL_OBJECT_DEAD, and the place comes back by CTL_SPACE_BACK. */
-MT_MUST_USE mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t offset);
+ * raylet has taken the place (the value is on disk): send CTL_OBJECT_DEAD, and the place comes back by CTL_SPACE_BACK,
+ * or has come back already and holds another object, which stays: `generation` is that of the value to be freed. */
+MT_MUST_USE mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t offset,
+                                     uint32_t generation);
 
 /* The raylet handed a place back (CTL_SPACE_BACK). EPROTO: no such place, or it is free already. */
 MT_MUST_USE mt_status os_client_space_back(struct os_client *client, uint32_t segment, uint64_t offset);

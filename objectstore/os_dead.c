@@ -81,6 +81,12 @@ mt_status os_store_dead(struct os_store *store, uint64_t from, const struct lane
     return os_object_kill(store, segment, ref->offset, false);
 }
 
+bool os_store_outlives(const struct os_store *store, mt_id id, uint32_t owner_node, uint32_t job, uint32_t node)
+{
+    const struct os_process *owner = os_store_find_process(store, id.process);
+    return owner ? owner->job != job : owner_node != node;
+}
+
 /* --- walking
  * ---------------------------------------------------------------------------------------------------- */
 
@@ -90,6 +96,9 @@ static mt_status walk_object(struct os_store *store, struct os_segment *segment,
     struct os_object object;
     if (!os_object_read(segment, offset, &object))
         return mt_ok();
+    if (walk->is_over && (!os_store_outlives(store, object.id, object.owner_node, segment->job, walk->node) ||
+                          os_store_is_copy(store, object.id, os_place_word(segment->number, offset))))
+        return walk->is_look ? mt_ok() : os_object_kill(store, segment, offset, false);
     if ((walk->owner && object.id.process == walk->owner) ||
         (walk->owner_node && object.owner_node == walk->owner_node))
         return os_object_kill(store, segment, offset, false);
@@ -227,6 +236,7 @@ mt_status os_store_tick(struct os_store *store, int64_t now_ms, struct os_action
     MT_TRY(sweep_list(store, &store->pinned, actions));
     MT_TRY(sweep_list(store, &store->fresh, actions));
     MT_TRY(os_store_unwithhold(store, actions));
+    MT_TRY(os_store_close_over(store, actions));
     return close_cold(store, actions);
 }
 

@@ -2,7 +2,7 @@
  *
  * os_layout.h - what stands where in a segment, in its page of generations and in a pin table.
  *
- * A segment is written by one process and read by any other of its job. It is a row of chunks:
+ * A segment is written by one process and read by any other of its user. It is a row of chunks:
  *
  *   chunk 0..k-1              chunk k ...
  *   +-------------------------+---------------------+-----------+------------------------------+------

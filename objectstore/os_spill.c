@@ -68,7 +68,7 @@ static bool pinned_gather(struct search *s)
     return true;
 }
 
-static bool is_copy(const struct os_store *store, mt_id id, uint64_t place)
+bool os_store_is_copy(const struct os_store *store, mt_id id, uint64_t place)
 {
     struct lane_ref copy;
     return store->copy_count > 0 && os_store_copy_find(store, id, &copy).code == MT_OK &&
@@ -83,7 +83,7 @@ static void consider(struct search *s, const struct os_segment *segment, uint64_
         return;
     s->living++;
     if (!wanted || s->count == s->max || s->bytes >= s->goal || mt_id_is_zero(object.id) ||
-        mt_map_find(&s->store->victims, mt_map_key(place)) || is_copy(s->store, object.id, place) ||
+        mt_map_find(&s->store->victims, mt_map_key(place)) || os_store_is_copy(s->store, object.id, place) ||
         bsearch(&place, s->pinned, s->pinned_count, sizeof place, by_word) ||
         mt_map_put_num(&s->store->victims, mt_map_key(place), 1).code)
         return;

@@ -82,16 +82,41 @@ mt_status os_store_node_gone(struct os_store *store, uint32_t owner_node)
     return owners_gone(store, 0, owner_node);
 }
 
-mt_status os_store_job_gone(struct os_store *store, uint32_t job, struct os_actions *actions)
+mt_status os_store_close_over(struct os_store *store, struct os_actions *actions)
 {
-    MT_TRY(os_actions_reserve(actions, store->segment_count));
-    os_store_copies_forget(store, 0, 0, job);
     for (struct os_segment *segment = store->first, *next; segment; segment = next) {
         next = segment->next;
-        if (segment->job == job)
+        if (segment->is_over && os_segment_is_warm(segment))
             MT_TRY(os_store_close(store, segment, actions));
     }
-    return mt_ok(); /* its places on the dead lists find no segment at the next sweep */
+    return mt_ok();
+}
+
+/* The segment stays as long as a process of another job owns or reads something in it. */
+static mt_status segment_over(struct os_store *store, struct os_segment *segment, uint32_t node, struct os_actions *actions)
+{
+    struct os_walk look = {.is_over = true, .is_look = true, .node = node}, walk = {.is_over = true, .node = node};
+    MT_TRY(os_segment_walk(store, segment, &look));
+    if (look.found == 0 && !segment->is_shared)
+        return os_store_close(store, segment, actions); /* its places on the dead lists find no segment at the next sweep */
+    segment->writer = 0;
+    MT_TRY(os_segment_walk(store, segment, &walk));
+    segment->objects = walk.found;
+    segment->is_over = true;
+    return mt_ok();
+}
+
+mt_status os_store_job_gone(struct os_store *store, uint32_t job, uint32_t node, struct os_actions *actions)
+{
+    MT_TRY(os_actions_reserve(actions, store->segment_count));
+    for (struct os_segment *segment = store->first, *next; segment; segment = next) {
+        next = segment->next;
+        if (segment->job == job && !segment->is_over)
+            MT_TRY(segment_over(store, segment, node, actions));
+    }
+    os_store_copies_forget(store, 0, 0, job);
+    MT_TRY(os_store_sweep(store, actions));
+    return os_store_close_over(store, actions);
 }
 
 /* --- grants
@@ -103,8 +128,8 @@ static struct os_segment *find_warm(const struct os_store *store, uint32_t job, 
 {
     struct os_segment *best = NULL;
     for (struct os_segment *segment = store->first; segment; segment = segment->next)
-        if (segment->job == job && os_segment_is_warm(segment) && segment->withheld == 0 && segment->size >= size_min &&
-            segment->size <= size_max && (!best || segment->size < best->size))
+        if (segment->job == job && !segment->is_over && os_segment_is_warm(segment) && segment->withheld == 0 &&
+            segment->size >= size_min && segment->size <= size_max && (!best || segment->size < best->size))
             best = segment;
     return best;
 }

@@ -32,6 +32,7 @@
 enum {
     OS_TEXT_SIZE = 256, /* of the reason of ESTORE_FULL */
 };
+#define OS_JOB_NODE UINT32_MAX /* the raylet itself: what it keeps for jobs that have no process here */
 
 struct os_store;
 
@@ -113,8 +114,12 @@ MT_MUST_USE mt_status os_store_owner_gone(struct os_store *store, uint64_t owner
 /* The same for every owner on a node. */
 MT_MUST_USE mt_status os_store_node_gone(struct os_store *store, uint32_t owner_node);
 
-/* Every process of the job has gone: its segments are closed. ENOMEM: call again. */
-MT_MUST_USE mt_status os_store_job_gone(struct os_store *store, uint32_t job, struct os_actions *actions);
+/* Every process of the job has gone: its segments are closed, but for those in which a process of another job owns a value
+ * or reads one: these when that is over. `node` is this one. ENOMEM: call again. */
+MT_MUST_USE mt_status os_store_job_gone(struct os_store *store, uint32_t job, uint32_t node, struct os_actions *actions);
+/* Whether a value in memory of `job` is still somebody's when that job has ended on this node: its owner lives here in another
+ * job, or on another node, which will say when it has gone. */
+bool os_store_outlives(const struct os_store *store, mt_id id, uint32_t owner_node, uint32_t job, uint32_t node);
 
 /* --- segments ----------------------------------------------------------------------------------------------- */
 
@@ -135,7 +140,7 @@ MT_MUST_USE mt_status os_store_want(struct os_store *store, uint64_t process, ui
  * On failure the backing stays the shell's. */
 MT_MUST_USE mt_status os_store_add_segment(struct os_store *store, uint64_t process, uint64_t size,
                                            const struct os_backing *backing, uint32_t *out_segment);
-/* Process `process` wants to read `segment`. ENOENT; EWRONGJOB. */
+/* Process `process`, of whatever job, wants to read `segment`. ENOENT. */
 MT_MUST_USE mt_status os_store_segment(const struct os_store *store, uint64_t process, uint32_t segment,
                                        struct os_segment_view *out);
 /* Walks all segments: the one after `after` (0: the first) in the store's order. False at the end. */

@@ -33,6 +33,8 @@ struct os_segment {
     uint32_t           dead;    /* places on the dead lists */
     int64_t            idle_since_ms; /* of a warm one */
     uint64_t           withheld; /* bytes of taken places whose pages are gone */
+    bool               is_shared;  /* a process of another job may read it */
+    bool               is_over;    /* its job has ended: closed when nothing lives in it, and nobody reads */
     bool               is_thinned; /* something was taken from it since its writer was last asked for it */
     struct os_backing  backing;
 };
@@ -116,9 +118,17 @@ struct os_walk {
     uint64_t owner;      /* not 0: its objects die */
     uint32_t owner_node; /* not 0: the objects of all owners there die */
     uint32_t found;      /* objects that stay */
+    bool     is_over;    /* the segment's job has ended: what does not outlive it dies ... */
+    bool     is_look;    /* ... or is only told from what does, by `found` */
+    uint32_t node;       /* of this store, with is_over */
 };
 /* Reads every object header of a segment whose writer may be dead, alive or hostile. ENOMEM: call again. */
 mt_status os_segment_walk(struct os_store *store, struct os_segment *segment, struct os_walk *walk);
+
+/* Closes what its job has left, where nothing lives or is read any more. */
+mt_status os_store_close_over(struct os_store *store, struct os_actions *actions);
+/* Whether the place holds a copy of a value of another node, or of the disk. */
+bool os_store_is_copy(const struct os_store *store, mt_id id, uint64_t place);
 
 /* Copies of dead owners are forgotten; their places are found by the walk. */
 void os_store_copies_forget(struct os_store *store, uint64_t owner, uint32_t owner_node, uint32_t job);

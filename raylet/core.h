@@ -91,7 +91,7 @@ enum rlt_event_kind {
     RLT_EV_PROGRAM_BYTES, /* answer to PROGRAM_READ: job, node, number (offset), bytes; total (whole size), sha256 */
     RLT_EV_PROGRAM_READY, /* PROGRAM_WRITE had the last byte and the hash is right: job, fd; else fd < 0, text */
 
-    RLT_EV_PROGRAM_SENT,  /* answer to PROGRAM_SEND: record.id, total (size), sha256; or refused, text */
+    RLT_EV_PROGRAM_SENT,  /* answer to PROGRAM_SEND: record.id, number, total (size), sha256; or refused, text */
 
     RLT_EV_ENV_MADE, /* answer to ENV_MAKE: number, text (the folder), or refused and text (which step, why) */
 
@@ -181,7 +181,8 @@ enum rlt_action_kind {
     RLT_A_PROGRAM_READ,  /* job (or number of an environment), fd, number (offset), node (comes back): answered by
                             PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes. total: not 0: sha256 is known, it is this */
     RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
-    RLT_A_PROGRAM_SEND,  /* job, fd (borrowed), record.id: to the head, unless that has it; answered by PROGRAM_SENT */
+    RLT_A_PROGRAM_SEND,  /* job, fd (borrowed), record.id, number; total and sha256, if known: to the head, unless that has it;
+                            answered by PROGRAM_SENT */
     RLT_A_PROGRAM_DROP,  /* job: what was written of it is not wanted any more */
 
     RLT_A_ENV_MAKE, /* number, fd (archive, borrowed until ENV_MADE), total, sha256: unpack it, unless that is done */
@@ -322,7 +323,7 @@ struct rlt_stats {
     uint32_t processes, workers, idle_workers, starting_workers, jobs;
     uint32_t leases, lanes, monitors, regions;
     uint32_t peers;
-    uint64_t grants, recalls, ended, worker_deaths, memory_stops, bounced, refused_grants, replayed_frames, fenced;
+    uint64_t grants, recalls, ended, worker_deaths, memory_stops, bounced, refused_grants, granted_alone, replayed_frames, fenced;
     int64_t  total[MT_RLT_RESOURCES_MAX], free[MT_RLT_RESOURCES_MAX], leased[MT_RLT_RESOURCES_MAX];
     uint32_t resource_count;
 };

@@ -5,8 +5,9 @@
  * Owns: nothing; what waits for the head stands in struct rlt_asked. Thread: the logic loop only.
  *
  * The head keeps a detached actor as a job whose driver, the warden, is the creator's own program. So the program goes
- * to the head first (PROGRAM_SEND), by its SHA-256 as those of submitted jobs do, and then the job, with the arguments
- * and the environment that the creator's driver was started with.
+ * to the head first (PROGRAM_SEND), by its SHA-256 as those of submitted jobs do, and with it what is too large for the
+ * request: values, files of its runtime environment. Then the job, with the arguments and the environment that the
+ * creator's driver was started with.
  */
 #include "raylet/state.h"
 
@@ -93,15 +94,57 @@ static void spec_fill(const struct ctl_detached *d, Manta__V1__JobSpec *spec, ch
     spec->retries = d->restarts < 0 ? UINT32_MAX : (uint32_t)d->restarts;
 }
 
-static Manta__V1__ActorRequest *request_make(mt_id id, const struct ctl_detached *d, const uint8_t *create,
-                                             const struct strings *strings)
+/* What the warden gets in its environment: the library's bytes, then the definition of its runtime environment. */
+static uint8_t *create_make(struct rlt *r, const struct ctl_detached *d, const uint8_t *bytes, const struct rlt_env *env,
+                            size_t *out_size)
+{
+    size_t   more = env ? sizeof env->def + env->def.strings_size : 0;
+    uint8_t *all = rlt_keep(r->out, NULL, d->size + more + 1);
+    memcpy(all, bytes, d->size);
+    if (env)
+        memcpy(all + d->size, &env->def, sizeof env->def);
+    if (env && env->def.strings_size)
+        memcpy(all + d->size + sizeof env->def, env->strings, env->def.strings_size);
+    *out_size = d->size + more;
+    return all;
+}
+
+struct actor_file {
+    Manta__V1__JobFile file;
+    uint8_t            sum[32];
+};
+static Manta__V1__JobFile *file_fill(struct actor_file *f, const char *path, uint32_t mode, const uint8_t *sum)
+{
+    manta__v1__job_file__init(&f->file);
+    memset(f->sum, 0, sizeof f->sum);
+    if (sum)
+        memcpy(f->sum, sum, sizeof f->sum);
+    f->file.path = (char *)(uintptr_t)path;
+    f->file.mode = mode;
+    f->file.sha256 = (ProtobufCBinaryData){sizeof f->sum, f->sum};
+    return &f->file;
+}
+
+static void actor_fill(const struct ctl_detached *d, Manta__V1__DetachedActor *actor)
+{
+    actor->space = (char *)(uintptr_t)d->name.space;
+    actor->name = (char *)(uintptr_t)d->name.name;
+    actor->type = (char *)(uintptr_t)d->name.type;
+    actor->process = d->name.actor.process;
+    actor->counter = d->name.actor.counter_index;
+    actor->strict = d->is_strict;
+}
+
+/* Its files stand in the order in which they are uploaded. */
+static Manta__V1__ActorRequest *request_make(struct rlt *r, mt_id id, const struct ctl_detached *d, const uint8_t *create,
+                                             const struct strings *strings, const struct rlt_env *env)
 {
     Manta__V1__ActorRequest  request = MANTA__V1__ACTOR_REQUEST__INIT;
     Manta__V1__JobSpec       spec = MANTA__V1__JOB_SPEC__INIT;
     Manta__V1__DetachedActor actor = MANTA__V1__DETACHED_ACTOR__INIT;
-    Manta__V1__JobFile       program = MANTA__V1__JOB_FILE__INIT, *files[] = {&program};
+    struct actor_file        program, values, archive;
+    Manta__V1__JobFile      *files[3];
     char                     job[CTL_NAME_SIZE], label[2 * CTL_NAME_SIZE], name[NODE_TEXT_MAX + 1], first[NODE_TEXT_MAX + 3];
-    uint8_t                  sum[32] = {0};
     char                   **argv = rlt_calloc(((size_t)strings->argc + 1) * sizeof *argv);
 
     spec_fill(d, &spec, job, label, sizeof label);
@@ -113,21 +156,19 @@ static Manta__V1__ActorRequest *request_make(mt_id id, const struct ctl_detached
     spec.n_argv = strings->argc ? strings->argc : 1;
     spec.env = strings->items + strings->argc;
     spec.n_env = strings->envc;
-    program.path = name;
-    program.mode = 0755;
-    program.sha256 = (ProtobufCBinaryData){sizeof sum, sum};
     spec.files = files;
-    spec.n_files = 1;
-    actor.space = (char *)(uintptr_t)d->name.space;
-    actor.name = (char *)(uintptr_t)d->name.name;
-    actor.type = (char *)(uintptr_t)d->name.type;
-    actor.process = request.actor_process = d->name.actor.process;
-    actor.counter = request.actor_counter = d->name.actor.counter_index;
-    actor.strict = d->is_strict;
-    actor.create = (ProtobufCBinaryData){d->size, (uint8_t *)(uintptr_t)create};
+    files[spec.n_files++] = file_fill(&program, name, 0755, NULL);
+    if (d->values_size)
+        files[spec.n_files++] = file_fill(&values, CTL_VALUES_FILE, 0600, d->values_sha256);
+    if (env && env->def.archive_size)
+        files[spec.n_files++] = file_fill(&archive, CTL_ENV_FILE, 0600, env->def.sha256);
+    actor_fill(d, &actor);
+    actor.create.data = create_make(r, d, create, env, &actor.create.len);
     spec.actor = &actor;
     request.id_process = id.process;
     request.id_counter = id.counter_index;
+    request.actor_process = actor.process;
+    request.actor_counter = actor.counter;
     request.verb = CTL_ACTOR_NEW;
     request.spec = &spec;
     Manta__V1__ActorRequest *copy = request_copy(&request);
@@ -135,25 +176,57 @@ static Manta__V1__ActorRequest *request_make(mt_id id, const struct ctl_detached
     return copy;
 }
 
-static void detach_new(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_detached *d, const uint8_t *create)
+/* Takes the descriptor. */
+static void detach_new(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_detached *d, const uint8_t *create,
+                       int take_fd)
 {
-    struct rlt_job   *job = p->job ? rlt_job_base(p->job) : NULL;
-    struct strings    strings;
-    struct rlt_asked *asked;
-    if (p->job && p->job->env) {
-        rlt_down_reply(r->out, p->conn, id, MT_EUNSUPPORTED, "a detached actor can't be made in a runtime environment");
-        return;
-    }
-    if (!job || !strings_take(job, &strings)) {
+    struct rlt_job       *job = p->job ? rlt_job_base(p->job) : NULL;
+    uint64_t              key = d->env ? d->env : p->job && p->job->env ? p->job->env->key : 0;
+    const struct rlt_env *env = job && key ? rlt_env_whole(r, job, key) : NULL;
+    struct strings        strings = {0};
+    struct rlt_asked     *asked = NULL;
+    if (key && !env)
+        rlt_down_reply(r->out, p->conn, id, MT_EENV, "the runtime environment of the actor is not known here");
+    else if (!job || !strings_take(job, &strings))
         rlt_down_reply(r->out, p->conn, id, MT_EAGAIN, "the program of this job is not here yet");
-        return;
+    else
+        asked = rlt_head_asked(r, p, id, CTL_OP_ACTOR_NEW, true);
+    if (asked) {
+        asked->actor = request_make(r, id, d, create, &strings, env);
+        asked->values = take_fd;
+        asked->env = key;
+    } else if (take_fd >= 0) {
+        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = take_fd;
     }
-    asked = rlt_head_asked(r, p, id, CTL_OP_ACTOR_NEW, true);
-    if (asked)
-        asked->actor = request_make(id, d, create, &strings);
     free(strings.items);
     if (asked && r->head.is_registered)
         rlt_detach_go(r, asked);
+}
+
+static void upload(struct rlt *r, const struct rlt_asked *asked, uint64_t job, int fd, const Manta__V1__JobFile *known,
+                   uint64_t size)
+{
+    struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_SEND);
+    a->job = job;
+    a->fd = fd;
+    a->number = asked->uploaded;
+    a->total = size;
+    if (size)
+        memcpy(a->sha256, known->sha256.data, sizeof a->sha256);
+    a->record.id = asked->id;
+}
+
+/* The next of its files. */
+static void upload_next(struct rlt *r, const struct rlt_asked *asked, const struct rlt_job *job)
+{
+    const Manta__V1__JobFile *file = asked->actor->spec->files[asked->uploaded];
+    const struct rlt_env     *env = asked->env ? rlt_env_whole(r, job, asked->env) : NULL;
+    if (asked->uploaded == 0)
+        upload(r, asked, job->job, job->program, file, 0);
+    else if (asked->uploaded == 1 && asked->values >= 0)
+        upload(r, asked, 0, asked->values, file, 1);
+    else if (env)
+        upload(r, asked, 0, env->archive, file, env->def.archive_size);
 }
 
 void rlt_detach_go(struct rlt *r, struct rlt_asked *asked)
@@ -162,50 +235,62 @@ void rlt_detach_go(struct rlt *r, struct rlt_asked *asked)
     struct rlt_job  *job = p && p->job ? rlt_job_base(p->job) : NULL;
     if (!asked->is_held || asked->op != CTL_OP_ACTOR_NEW || !job || job->program < 0)
         return; /* where its process is gone: given up when its time is over */
-    struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_SEND);
-    a->job = job->job;
-    a->fd = job->program;
-    a->record.id = asked->id;
+    upload_next(r, asked, job);
 }
 
 void rlt_detach_uploaded(struct rlt *r, const struct rlt_event *e)
 {
     struct rlt_asked *asked = mt_map_ptr(&r->head.asked, e->record.id);
-    if (!asked || asked->op != CTL_OP_ACTOR_NEW || !asked->is_held)
-        return; /* given up meanwhile */
+    if (!asked || asked->op != CTL_OP_ACTOR_NEW || !asked->is_held || e->number != asked->uploaded)
+        return; /* given up meanwhile, or told twice: once by each of two heads */
     if (e->refused) {
         if (r->head.is_registered) /* else it is tried again with the next head */
             rlt_head_ask_failed(r, asked, MT_ECONN, e->text);
         return;
     }
-    Manta__V1__JobFile *program = asked->actor->spec->files[0];
-    program->size = e->total;
-    memcpy(program->sha256.data, e->sha256, program->sha256.len);
-    rlt_head_ask_go(r, asked);
+    Manta__V1__JobFile *file = asked->actor->spec->files[asked->uploaded++];
+    file->size = e->total;
+    memcpy(file->sha256.data, e->sha256, file->sha256.len);
+    if (asked->uploaded < asked->actor->spec->n_files)
+        rlt_detach_go(r, asked);
+    else
+        rlt_head_ask_go(r, asked);
 }
 
 /* ---- from the processes ---- */
 
-void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload)
+static void detach_asked(struct rlt *r, struct rlt_proc *p, mt_id id, const uint8_t *payload, size_t size, int take_fd)
 {
-    size_t              size = record->length - LANE_RECORD_SIZE - sizeof(struct ctl_request);
-    struct ctl_request  request;
     struct ctl_detached d;
-    struct ctl_actor    actor;
+    memcpy(&d, payload, sizeof d);
+    d.name.space[CTL_NAME_SIZE - 1] = d.name.name[CTL_NAME_SIZE - 1] = d.name.type[CTL_NAME_SIZE - 1] = 0;
+    if (d.size <= size - sizeof d && (take_fd >= 0) == (d.values_size != 0)) {
+        detach_new(r, p, id, &d, payload + sizeof d, take_fd);
+        return;
+    }
+    rlt_down_reply(r->out, p->conn, id, MT_EINVAL, "a detached actor's arguments run past their record");
+    if (take_fd >= 0)
+        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = take_fd;
+}
+
+void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload, int take_fd)
+{
+    size_t             size = record->length - LANE_RECORD_SIZE - sizeof(struct ctl_request);
+    struct ctl_request request;
+    struct ctl_actor   actor;
     memcpy(&request, payload, sizeof request);
     payload += sizeof request;
+    if (r->config.has_head && request.op == CTL_OP_ACTOR_NEW && size >= sizeof(struct ctl_detached)) {
+        detach_asked(r, p, record->id, payload, size, take_fd);
+        return;
+    }
+    if (take_fd >= 0)
+        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = take_fd;
     if (!r->config.has_head) {
         rlt_down_reply(r->out, p->conn, record->id, MT_EUNSUPPORTED, "a detached actor needs a cluster with a head");
     } else if (request.op == CTL_OP_ACTOR && size >= sizeof actor) {
         memcpy(&actor, payload, sizeof actor);
         rlt_actor_ask(r, p, record->id, &actor);
-    } else if (request.op == CTL_OP_ACTOR_NEW && size >= sizeof d) {
-        memcpy(&d, payload, sizeof d);
-        d.name.space[CTL_NAME_SIZE - 1] = d.name.name[CTL_NAME_SIZE - 1] = d.name.type[CTL_NAME_SIZE - 1] = 0;
-        if (d.size <= size - sizeof d)
-            detach_new(r, p, record->id, &d, payload + sizeof d);
-        else
-            rlt_down_reply(r->out, p->conn, record->id, MT_EINVAL, "a detached actor's arguments run past their record");
     } else {
         rlt_down_reply(r->out, p->conn, record->id, MT_EINVAL, "a request that is cut short");
     }

@@ -147,6 +147,12 @@ static bool is_whole(const struct rlt_env *env)
     return env->is_defined && (env->archive >= 0 || !env->def.archive_size);
 }
 
+const struct rlt_env *rlt_env_whole(const struct rlt *r, const struct rlt_job *base, uint64_t key)
+{
+    const struct rlt_env *env = env_find(r, base, key);
+    return env && is_whole(env) ? env : NULL;
+}
+
 static void env_go(struct rlt *r, struct rlt_env *env)
 {
     struct rlt_job *job = env->workers;

@@ -34,6 +34,8 @@ static void asked_free(struct rlt *r, struct rlt_asked *asked)
     rlt_list_out(&asked->in_all);
     if (asked->actor)
         manta__v1__actor_request__free_unpacked(asked->actor, NULL);
+    if (asked->values >= 0)
+        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = asked->values;
     free(asked);
 }
 
@@ -160,11 +162,6 @@ static void hash_in(uint64_t *hash, uint64_t value)
     *hash ^= *hash >> 29;
 }
 
-static uint32_t class_lacks(const struct rlt_class *c)
-{
-    return c->wanted > c->held ? c->wanted - c->held : 0;
-}
-
 static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
 {
     uint64_t hash = 1;
@@ -177,7 +174,7 @@ static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
         const struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         hash_in(&hash, c->owner->process);
         hash_in(&hash, c->def.class_id);
-        hash_in(&hash, c->version << 20 | class_lacks(c));
+        hash_in(&hash, c->version << 20 | rlt_class_lacks(c));
         hash_in(&hash, c->held > 0);
         ++*out_wants;
     }
@@ -191,7 +188,7 @@ static Manta__V1__Want *want_make(struct rlt *r, const struct rlt_class *c)
     w->owner = c->owner->process;
     w->class_id = c->def.class_id;
     w->version = c->version;
-    w->wanted = class_lacks(c);
+    w->wanted = rlt_class_lacks(c);
     w->held = c->held;
     w->policy = c->def.policy;
     w->node = c->def.node;
@@ -316,6 +313,7 @@ struct rlt_asked *rlt_head_asked(struct rlt *r, struct rlt_proc *p, mt_id id, ui
     asked->conn = p->conn;
     asked->op = op;
     asked->is_held = is_held;
+    asked->values = -1;
     asked->since = r->now;
     rlt_list_init(&asked->in_all);
     rlt_list_append(&r->head.all_asked, &asked->in_all);
@@ -393,7 +391,7 @@ static struct rlt_class *class_of(const struct rlt *r, uint64_t owner, uint32_t 
 {
     struct rlt_proc  *p = rlt_proc_of_process(r, owner);
     struct rlt_class *c = p ? rlt_class_find(p, class_id) : NULL;
-    return c && c->version == version && class_lacks(c) ? c : NULL;
+    return c && c->version == version && rlt_class_lacks(c) ? c : NULL;
 }
 
 static void placed(struct rlt *r, const Manta__V1__Place *place)
@@ -403,7 +401,7 @@ static void placed(struct rlt *r, const Manta__V1__Place *place)
         if (!c)
             return; /* an answer to a level that is no more */
         if (place->nodes[i] == r->node) {
-            c->placed_here = c->placed_here < class_lacks(c) ? c->placed_here + 1 : class_lacks(c);
+            c->placed_here = c->placed_here < rlt_class_lacks(c) ? c->placed_here + 1 : rlt_class_lacks(c);
             r->is_dirty = true;
         } else {
             rlt_remote_request(r, c, place->nodes[i]);
@@ -483,6 +481,7 @@ void rlt_head_event(struct rlt *r, const struct rlt_event *e)
         break;
     case RLT_EV_HEAD_DOWN:
         r->head.is_up = r->head.is_registered = false;
+        r->is_dirty = true;
         rlt_timer_clear(r, &r->head.report);
         break;
     default:

@@ -93,7 +93,7 @@ void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *re
     if (request.op == CTL_OP_NODES) {
         rlt_nodes_reply(r, p, record->id, request.after);
     } else if (request.op == CTL_OP_ACTOR_NEW || request.op == CTL_OP_ACTOR) {
-        rlt_detach(r, p, record, payload);
+        rlt_detach(r, p, record, payload, -1);
     } else if (request.op < CTL_OP_NAME_PUT || request.op > CTL_OP_NAME_DELETE ||
                record->length < LANE_RECORD_SIZE + sizeof request + sizeof name) {
         rlt_down_reply(r->out, p->conn, record->id, MT_EINVAL, "no such request");

@@ -198,6 +198,9 @@ void rlt_proc_socket(struct rlt *r, const struct rlt_event *e)
     } else if (e->record.kind == CTL_ENV && p->state == PROC_ALIVE && size >= sizeof(struct ctl_env)) {
         rlt_env_define(r, p, e);
         took_fd = true;
+    } else if (e->record.kind == CTL_DETACH && p->state == PROC_ALIVE && size >= sizeof(struct ctl_request)) {
+        rlt_detach(r, p, &e->record, e->payload, e->fd);
+        took_fd = true;
     } else if (e->record.kind == CTL_ZYGOTE_FAILED && p->job && p == p->job->zygote && size >= sizeof(struct ctl_reply)) {
         struct ctl_reply why;
         memcpy(&why, e->payload, sizeof why);

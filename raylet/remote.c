@@ -108,6 +108,7 @@ static void lease_ok(struct rlt *r, struct rlt_peer *p, const struct peer_lease_
     l->granted_at = r->now;
     l->has_lane = true;
     r->stats.grants++;
+    r->stats.granted_alone += l->class && rlt_is_alone(r);
     lane_open(r, l, RLT_SIDE_WORKER);
     rlt_grant_fill(r, l, &grant);
     grant.flags |= CTL_GRANT_REMOTE;

@@ -87,7 +87,7 @@ static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, s
     struct os_local *local = sh_store_local(p->sh, ref->job);
     mt_status        st;
     if (!local)
-        return mt_error(MT_EOBJ_LOST, 0, "no process of that job was here");
+        return mt_error(MT_ENOMEM, 0, "to serve a value");
     *held = *ref;
     st = os_local_pin(local, ref, out_data);
     if (st.code == MT_EOBJ_LOST || st.code == MT_ENOENT) { /* it may be on disk */
@@ -173,7 +173,7 @@ static void pull_leaves_way(struct pull *pull)
 
 static void place_give_back(struct pull *pull)
 {
-    (void)os_client_free(&pull->local->client, pull->place.segment, pull->place.offset).code;
+    (void)os_client_free(&pull->local->client, pull->place.segment, pull->place.offset, pull->place.generation).code;
     pull->data = NULL;
 }
 
@@ -410,9 +410,7 @@ void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, cons
     struct lane_ref  here = *ref;
     struct pull     *pull;
     mt_status        st = mt_ok();
-    if (ref->job != c->job)
-        st = mt_error(MT_EWRONGJOB, 0, "the value is of another job");
-    else if (mt_id_is_zero(ref->id))
+    if (mt_id_is_zero(ref->id))
         st = mt_error(MT_EINVAL, 0, "a value without an id");
     else if (ref->node == sh->node)
         sh_spill_get(sh, c, request, ref);
@@ -440,15 +438,44 @@ void sh_pulls_node_lost(struct sh *sh, uint32_t node)
     source_forget(s);
 }
 
+void sh_pulls_job_unserve(struct sh *sh, uint32_t job)
+{
+    if (sh->pulls)
+        os_transfer_job_gone(&sh->pulls->transfer, job);
+}
+
+/* Whether a process of another job waits for it. */
+static bool is_wanted_beside(const struct pull *pull, uint32_t job)
+{
+    for (size_t i = 0; i < pull->waiters.count; i++) {
+        const struct sh_conn *c = sh_conn_find(pull->pulls->sh, pull->waiters.data[i].conn);
+        if (c && c->process && c->job != job)
+            return true;
+    }
+    return false;
+}
+
+/* From its first byte, into memory that is not of a job which is over. */
+static void pull_again(struct pull *pull)
+{
+    if (!pull->is_under_way)
+        return;
+    os_fetch_cancel(&pull->fetch);
+    place_give_back(pull);
+    pull_leaves_way(pull);
+    rlt_list_prepend(&pull->source->queue, &pull->in_source);
+}
+
 void sh_pulls_job_over(struct sh *sh, uint32_t job)
 {
     struct sh_pulls *p = sh->pulls;
     if (!p)
         return;
-    os_transfer_job_gone(&p->transfer, job);
     MT_MAP_EACH(&p->all, entry) {
         struct pull *pull = entry->value.ptr;
-        if (pull->ref.job == job)
+        if (pull->ref.job == job && is_wanted_beside(pull, job))
+            pull_again(pull);
+        else if (pull->ref.job == job)
             pull_cancel(pull, mt_error(MT_ECANCELLED, 0, "its job is over"));
     }
     MT_MAP_EACH(&p->sources, entry)

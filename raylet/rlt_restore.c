@@ -47,7 +47,7 @@ static void read_work(struct io_job *job)
 
 static void place_give_back(struct spilled *v)
 {
-    (void)os_client_free(&v->local->client, v->place.segment, v->place.offset).code;
+    (void)os_client_free(&v->local->client, v->place.segment, v->place.offset, v->place.generation).code;
     v->data = NULL;
 }
 
@@ -221,4 +221,38 @@ bool sh_spill_shed(struct sh *sh, uint64_t bytes)
     if (shed)
         sh_store_settle(sh);
     return shed > 0;
+}
+
+/* ---- for people who look ---- */
+
+static int by_place(const void *a, const void *b)
+{
+    const struct os_seen *x = a, *y = b;
+    uint64_t              p = os_place_word(x->segment, x->offset), q = os_place_word(y->segment, y->offset);
+    return p < q ? -1 : p > q;
+}
+
+uint32_t sh_spill_look(const struct sh *sh, uint64_t after, struct os_seen *out, uint32_t room)
+{
+    const struct sh_spill *s = sh->spill;
+    uint32_t               count = 0, all = s ? (uint32_t)s->all.count : 0;
+    struct os_seen        *seen = all ? calloc(all, sizeof *seen) : NULL;
+    if (!seen)
+        return 0;
+    MT_MAP_EACH(&s->all, entry) {
+        const struct lane_ref *ref = &((const struct spilled *)entry->value.ptr)->ref;
+        if (os_place_word(ref->segment, ref->offset) > after)
+            seen[count++] = (struct os_seen){.id = ref->id, .size = ref->size, .offset = ref->offset, .segment = ref->segment,
+                                             .job = ref->job, .owner_node = ref->owner_node, .type = ref->type};
+    }
+    qsort(seen, count, sizeof *seen, by_place);
+    count = count < room ? count : room;
+    memcpy(out, seen, count * sizeof *out);
+    free(seen);
+    return count;
+}
+
+uint64_t sh_spill_bytes(const struct sh *sh)
+{
+    return sh->spill ? sh->spill->bytes : 0;
 }

@@ -411,7 +411,7 @@ bool sh_spill_job_over(struct sh *sh, uint32_t job)
         return true;
     MT_MAP_EACH(&sh->spill->all, entry) {
         struct spilled *v = entry->value.ptr;
-        if (v->ref.job == job)
+        if (v->ref.job == job && !os_store_outlives(sh_store_of(sh), v->ref.id, v->ref.owner_node, job, sh->node))
             spilled_die(v);
     }
     return sh->spill->reads == 0; /* a thread may still write into the job's segments */

@@ -176,17 +176,36 @@ struct os_store *sh_store_of(const struct sh *sh)
 
 /* ---- this raylet as a process of a job ---- */
 
+static struct job *job_get(struct sh_store *s, uint32_t number)
+{
+    struct job *job = mt_map_ptr(&s->jobs, mt_map_key(number));
+    if (job)
+        return job;
+    job = calloc(1, sizeof *job);
+    if (!job || mt_map_put_ptr(&s->jobs, mt_map_key(number), job).code) {
+        free(job);
+        return NULL;
+    }
+    return job;
+}
+
 struct os_local *sh_store_local(struct sh *sh, uint32_t job)
 {
     struct sh_store *s = sh->store;
     struct job      *found = mt_map_ptr(&s->jobs, mt_map_key(job));
     uint64_t         process;
-    if (!found)
-        return NULL; /* a job that never had a process here has neither objects nor readers */
-    if (found->has_local)
+    uint32_t         node, epoch;
+    rlt_self(sh->core, &node, &epoch);
+    if (!found || found->is_over) { /* a process of another job has or wants a value of it */
+        job = OS_JOB_NODE;
+        found = job_get(s, job);
+    }
+    if (found && found->has_local) {
+        found->local.client.node = node; /* a raylet that was given up has a new number */
         return &found->local;
-    if (sh_random(sh, &process).code ||
-        os_local_open(&found->local, s->store, process, sh->node, job).code)
+    }
+    if (!found || sh_random(sh, &process).code ||
+        os_local_open(&found->local, s->store, process, node, job).code)
         return NULL;
     found->has_local = true;
     return &found->local;
@@ -225,16 +244,18 @@ static void job_end(struct sh_store *s, uint32_t number)
     struct job *job = mt_map_ptr(&s->jobs, mt_map_key(number));
     if (!job)
         return;
-    sh_pulls_job_over(s->sh, number);
-    if (!sh_spill_job_over(s->sh, number)) {
+    if (!job->is_over) {
+        sh_pulls_job_unserve(s->sh, number);
         job->is_over = true;
-        return;
+        sh_pulls_job_over(s->sh, number);
     }
+    if (!sh_spill_job_over(s->sh, number))
+        return;
     if (job->has_local && os_local_close(&job->local).code)
         mt_log(MT_LOG_WARN, "store_local_close", "");
     mt_map_remove(&s->jobs, mt_map_key(number));
     free(job);
-    if (os_store_job_gone(s->store, number, &s->actions).code)
+    if (os_store_job_gone(s->store, number, s->sh->node, &s->actions).code)
         mt_log(MT_LOG_WARN, "store_job_gone", "");
     carry_out(s);
 }
@@ -419,14 +440,8 @@ bool sh_store_record(struct sh *sh, const struct rlt_event *e)
 mt_status sh_store_welcome(struct sh_conn *c, uint64_t process, uint32_t job)
 {
     struct sh_store *s = c->sh->store;
-    struct job      *known = mt_map_ptr(&s->jobs, mt_map_key(job));
-    if (!known) {
-        known = calloc(1, sizeof *known);
-        if (!known || mt_map_put_ptr(&s->jobs, mt_map_key(job), known).code) {
-            free(known);
-            return mt_error(MT_ENOMEM, 0, "a job in the object store");
-        }
-    }
+    if (!job_get(s, job))
+        return mt_error(MT_ENOMEM, 0, "a job in the object store");
     MT_TRY(os_store_add_process(s->store, process, job, c->pins));
     c->process = process;
     c->job = job;

@@ -51,6 +51,7 @@ struct sh_switcher {
     struct sh_order  *orders, **orders_end;
     atomic_bool       want_stop;
     atomic_uint       events_under_way;
+    atomic_uint       crowd; /* what the park page is to say: any process may have written over it */
 };
 
 /* ---- to the loop ------------------------------------------------------------------------------------------------- */
@@ -144,6 +145,7 @@ static void *switcher_main(void *arg)
             sched_yield();
         } else {
             uint32_t bell = lane_park_prepare(s->park);
+            shm_store32(&s->park->crowd, atomic_load_explicit(&s->crowd, memory_order_relaxed));
             if (atomic_load(&s->want_stop) || switcher_has_orders(s) || sw_has_work(s->sw))
                 lane_park_cancel(s->park);
             else
@@ -204,6 +206,7 @@ void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane)
 
 void sh_switcher_crowd(struct sh *sh, const struct rlt_action *a)
 {
+    atomic_store_explicit(&sh->switcher->crowd, a->flags, memory_order_relaxed);
     shm_store32(&sh->switcher->park->crowd, a->flags);
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { DISK_STAGE = OS_SEGMENT_MAX + 1 /* of a list of objects: what is in memory has been told */ };
 enum { OBJECTS_PER_PAGE = 2048, WORKERS_PER_PAGE = 256 };
 
 /* ---- processes ----------------------------------------------------------------------------------------------------- */
@@ -168,7 +169,7 @@ mt_status sh_tell_node(struct sh *sh, struct sh_page *page)
     struct os_stats  store;
     struct rlt_stats stats;
     uint64_t         events = 0, lost = 0;
-    char             cells[8][24];
+    char             cells[9][24];
     os_store_stats(sh_store_of(sh), &store);
     rlt_stats(sh->core, &stats);
     for (size_t i = 0; i < sh->rings.count; i++) {
@@ -178,9 +179,9 @@ mt_status sh_tell_node(struct sh *sh, struct sh_page *page)
         lost += begun < ring->capacity ? 0 : begun - ring->capacity;
     }
     const uint64_t values[] = {sh->node, store.bytes_reserved - store.bytes_warm, store.bytes_max, store.segments, stats.workers,
-                               events, lost, sh->options.job_bytes};
+                               events, lost, sh->options.job_bytes, sh_spill_bytes(sh)};
     const char    *row[LANE_LOOK_COLUMNS] = {0};
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 9; i++) {
         snprintf(cells[i], sizeof cells[i], "%" PRIu64, values[i]);
         row[i] = cells[i];
     }
@@ -209,7 +210,7 @@ static void note_pin(void *user, struct os_seen *object, uint64_t process)
         snprintf(object->pinned_by + at, sizeof object->pinned_by - at, ",...");
 }
 
-static mt_status object_row(struct sh *sh, struct sh_page *page, const struct os_seen *o)
+static mt_status object_row(struct sh *sh, struct sh_page *page, const struct os_seen *o, bool is_on_disk)
 {
     char            id[MT_ID_TEXT_SIZE], size[24], owner[20], owner_pid[12], node[12], writer[12], pins[12];
     struct lane_ref copy;
@@ -222,7 +223,8 @@ static mt_status object_row(struct sh *sh, struct sh_page *page, const struct os
     snprintf(writer, sizeof writer, "%d", writer_here);
     snprintf(pins, sizeof pins, "%u", o->pins);
     const char *cells[LANE_LOOK_COLUMNS] = {mt_id_text(o->id, id), size, owner, owner_here ? owner_pid : NULL, node,
-                                            writer_here ? writer : NULL, pins, o->pinned_by, is_copy ? "copy" : "value"};
+                                            writer_here ? writer : NULL, pins, o->pinned_by,
+                                            is_on_disk ? "spilled" : is_copy ? "copy" : "value"};
     return lane_look_row(page->look, cells, &page->rows, &page->count);
 }
 
@@ -234,12 +236,21 @@ mt_status sh_tell_objects(struct sh *sh, struct sh_page *page)
     mt_status         st = mt_ok();
     if (!listed)
         return mt_error(MT_ENOMEM, 0, "list of objects");
-    count = os_store_look(sh_store_of(sh), &segment, &page->at[1], listed, room);
-    page->at[0] = segment;
-    page->has_more = segment != 0;
-    os_store_pins_of(sh_store_of(sh), listed, count, note_pin, sh);
+    bool is_on_disk = segment == DISK_STAGE;
+    if (is_on_disk) {
+        count = sh_spill_look(sh, page->at[1], listed, room);
+        page->has_more = count == room;
+        if (count)
+            page->at[1] = os_place_word(listed[count - 1].segment, listed[count - 1].offset);
+    } else {
+        count = os_store_look(sh_store_of(sh), &segment, &page->at[1], listed, room);
+        page->at[0] = segment ? segment : DISK_STAGE;
+        page->at[1] = segment ? page->at[1] : 0;
+        page->has_more = segment || sh_spill_bytes(sh);
+        os_store_pins_of(sh_store_of(sh), listed, count, note_pin, sh);
+    }
     for (uint32_t i = 0; i < count && st.code == 0; i++)
-        st = object_row(sh, page, &listed[i]);
+        st = object_row(sh, page, &listed[i], is_on_disk);
     free(listed);
     return st;
 }

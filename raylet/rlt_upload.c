@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rlt_upload.c - a job's program to the head, where wardens of detached actors get it: by its SHA-256, and only if the
- * head does not have it.
+ * rlt_upload.c - files of detached actors to the head, where their wardens get them: the program, large values, an
+ * environment. By SHA-256, and only if the head does not have it.
  *
  * Owns: every struct sh_program_upload and its copy of the descriptor. Thread: the loop.
  *
@@ -26,6 +26,7 @@ struct sh_program_upload {
     struct sh_program_upload *next;
     struct sh                *sh;
     mt_id                     id; /* of the request that it is for */
+    uint64_t                  number; /* which of its files */
     int                       fd;
     uint64_t                  size, sent;
     bool                      is_read; /* all of it is on the stream */
@@ -59,6 +60,7 @@ static void upload_end(struct sh_program_upload *u, const char *why)
     struct rlt_event e;
     sh_event(&e, RLT_EV_PROGRAM_SENT);
     e.record.id = u->id;
+    e.number = u->number;
     e.total = u->size;
     e.refused = why != NULL;
     e.text = why;
@@ -101,7 +103,7 @@ static void put_drained(struct rpc_stream_handler *handler, struct rpc_stream *s
     (void)stream;
     struct sh_program_upload *u = mt_container_of(handler, struct sh_program_upload, handler);
     if (!u->is_read && !upload_pump(u))
-        upload_end(u, "the program of this job can't be read");
+        upload_end(u, "a file of the actor can't be read");
 }
 
 static void put_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
@@ -120,7 +122,7 @@ static void put_closed(struct rpc_stream_handler *handler, struct rpc_stream *st
 {
     struct sh_program_upload *u = mt_container_of(handler, struct sh_program_upload, handler);
     (void)stream, (void)result;
-    upload_end(u, u->is_answered && u->code == MT_OK ? NULL : "the head did not take the program of this job");
+    upload_end(u, u->is_answered && u->code == MT_OK ? NULL : "the head did not take a file of the actor");
 }
 
 static void upload_put(struct sh_program_upload *u)
@@ -131,7 +133,7 @@ static void upload_put(struct sh_program_upload *u)
         u->stream = NULL;
         upload_end(u, "the head can't be reached");
     } else if (!upload_pump(u)) {
-        upload_end(u, "the program of this job can't be read");
+        upload_end(u, "a file of the actor can't be read");
     }
 }
 
@@ -186,13 +188,14 @@ void sh_upload(struct sh *sh, const struct rlt_action *a)
         abort();
     u->sh = sh;
     u->id = a->record.id;
+    u->number = a->number;
     u->next = sh->uploads;
     sh->uploads = u;
     u->fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 3); /* the job may end first */
-    sum = u->fd >= 0 && fstat(u->fd, &st) == 0 && st.st_size > 0 ? sh_program_hash(sh, a->job, u->fd, (uint64_t)st.st_size)
-                                                                 : NULL;
+    sum = u->fd < 0 || fstat(u->fd, &st) < 0 || st.st_size <= 0 ? NULL
+          : a->total ? a->sha256 : sh_program_hash(sh, a->job, u->fd, (uint64_t)st.st_size);
     if (!sum) {
-        upload_end(u, "the program of this job can't be read");
+        upload_end(u, "a file of the actor can't be read");
         return;
     }
     u->size = (uint64_t)st.st_size;

@@ -26,7 +26,7 @@ static bool has_other_nodes(const struct rlt *r)
     return false;
 }
 
-static bool node_could_ever(const struct rlt_node *n, const struct rlt_class *c)
+bool rlt_node_could_ever(const struct rlt_node *n, const struct rlt_class *c)
 {
     if (!mt_selector_match(c->def.labels, n->labels))
         return false;
@@ -52,7 +52,7 @@ static bool is_for_this_node(const struct rlt *r, const struct rlt_class *c)
     if (c->def.policy == CTL_NODE)
         return c->def.node == r->node;
     if (c->def.policy == CTL_NODE_SOFT) /* there if it lives and could ever, else anywhere */
-        return c->def.node == r->node || !wanted || wanted->state != 1 || !node_could_ever(wanted, c);
+        return c->def.node == r->node || !wanted || wanted->state != 1 || !rlt_node_could_ever(wanted, c);
     if (c->def.policy == CTL_SPREAD) /* over all nodes: the head counts, where there is one */
         return !r->head.is_registered || c->placed_here || !has_other_nodes(r);
     return true;
@@ -315,5 +315,6 @@ void rlt_schedule(struct rlt *r)
         ;
     if (has_guest(r) || !rlt_list_is_empty(&r->waiting))
         recall_round(r);
+    rlt_alone_arm(r);
     r->is_dirty = false;
 }

@@ -301,6 +301,9 @@ void sh_spill_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* eithe
 bool sh_spill_job_over(struct sh *sh, uint32_t job); /* false: a thread is still at it; ask again */
 bool sh_spill_keeps(struct sh *sh, const struct os_action *close); /* true: the segment is closed later */
 bool sh_spill_shed(struct sh *sh, uint64_t bytes); /* gives copies of that many bytes up; false: there are none */
+/* Values on disk by place (os_place_word), those after `after`, at most `room`. */
+uint32_t sh_spill_look(const struct sh *sh, uint64_t after, struct os_seen *out, uint32_t room);
+uint64_t sh_spill_bytes(const struct sh *sh); /* on disk, as they are stored there */
 void sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
 /* The copy of a value here, for another node. EAGAIN: it is being read from disk. EOBJ_LOST. */
 MT_MUST_USE mt_status sh_spill_serve(struct sh *sh, const struct lane_ref *ref, struct lane_ref *here);
@@ -316,6 +319,7 @@ bool sh_pull_was_served(struct sh *sh, mt_id id); /* and forgets it: the object 
 void sh_pulls_registered(struct sh *sh);
 void sh_pulls_node_lost(struct sh *sh, uint32_t node);
 void sh_pulls_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* what it owned is not remembered as fetched any more */
+void sh_pulls_job_unserve(struct sh *sh, uint32_t job); /* its values are not sent any more through what it has here */
 void sh_pulls_job_over(struct sh *sh, uint32_t job);
 void sh_pulls_shed(struct sh *sh); /* gives every copy up that is not being read */
 void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);

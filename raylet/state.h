@@ -149,6 +149,7 @@ struct rlt_class {
     uint64_t          version;
     uint32_t          wanted;
     uint32_t          held; /* STARTING (asked of another node, too) and ACTIVE */
+    uint32_t          asked_alone; /* the node that was asked last while the head was away */
     uint32_t          placed_here; /* leases that the head has answered with this node */
     uint64_t          waiting_since;
     bool              is_refused; /* answered with CTL_UNSCHEDULABLE at this level */
@@ -244,7 +245,10 @@ struct rlt_asked {
     uint32_t        op;
     struct ctl_name name;
     Manta__V1__ActorRequest *actor; /* of CTL_OP_ACTOR_...; NULL: a name */
-    bool            is_held;        /* not said yet: its program is on its way to the head */
+    bool            is_held;        /* not said yet: its files are on their way to the head */
+    uint32_t        uploaded;       /* of them, so many are there: the program, then its values, then its environment */
+    int             values;         /* -1: none */
+    uint64_t        env;            /* key; 0: none */
     uint64_t        since;
     struct rlt_list in_all; /* oldest first */
 };
@@ -315,6 +319,7 @@ struct rlt {
     struct rlt_timer  short_over; /* runs: memory is short, or was a moment ago, and nothing is granted */
     struct rlt_timer  slice;
     struct rlt_class  guest;      /* what a class of another node waits for here, by the head's word: only its `def` ... */
+    struct rlt_timer  alone;      /* the head is away, and classes wait */
     struct rlt_timer  guest_over; /* ... as long as this runs */
     struct rlt_ledger ledger;
     uint64_t          next_conn, next_lease, next_token;
@@ -386,6 +391,8 @@ void rlt_job_fail(struct rlt *r, struct rlt_job *job, int32_t code, const char *
 
 /* env.c */
 void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e); /* takes e->fd */
+/* An environment whose definition and files are here; NULL: none of that key. Lives as long as the job. */
+const struct rlt_env *rlt_env_whole(const struct rlt *r, const struct rlt_job *base, uint64_t key);
 /* The workers of a job's environment; from: who can tell what it is, 0: a process of this node has said so. NULL: it is
  * not known, or there are too many. */
 struct rlt_job *rlt_env_workers(struct rlt *r, struct rlt_job *base, uint64_t key, uint32_t from);
@@ -422,6 +429,11 @@ void rlt_worker_blocked(struct rlt *r, struct rlt_proc *worker, bool is_blocked)
 
 /* schedule.c */
 void rlt_schedule(struct rlt *r);
+bool rlt_node_could_ever(const struct rlt_node *n, const struct rlt_class *c);
+static inline uint32_t rlt_class_lacks(const struct rlt_class *c)
+{
+    return c->wanted > c->held ? c->wanted - c->held : 0;
+}
 
 /* caller.c */
 void rlt_caller_want(struct rlt *r, struct rlt_proc *caller, mt_id request, const struct ctl_lane_want *want);
@@ -454,6 +466,11 @@ void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_reco
 void rlt_object_owner_gone(struct rlt *r, const struct rlt_proc *owner);
 void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l); /* its worker writes no more for its owner */
 
+/* alone.c */
+void rlt_alone_init(struct rlt *r);
+bool rlt_is_alone(const struct rlt *r); /* there is a head, and it is away */
+void rlt_alone_arm(struct rlt *r); /* while the head is away and classes wait: other nodes are asked soon */
+
 /* names.c */
 void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_names_process_gone(struct rlt *r, uint64_t process);
@@ -485,7 +502,7 @@ void rlt_strict_report(struct rlt *r, Manta__V1__Report *report);
 void rlt_strict_extend(struct rlt *r, const Manta__V1__Extend *extend);
 
 /* detach.c: detached actors */
-void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload, int take_fd);
 void rlt_detach_go(struct rlt *r, struct rlt_asked *asked); /* there is a head: its program may be sent there */
 void rlt_detach_uploaded(struct rlt *r, const struct rlt_event *e);
 void rlt_actor_ask(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_actor *actor);

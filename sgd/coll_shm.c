@@ -18,8 +18,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* OF_MESSAGE, in place of a mail's number: two members disagree on a message. */
-enum { PAGE = 4096, OF_MESSAGE = 0xff, LOOKS_MAX = 200, HEAP_SIZE_SHIFT_MAX = 46 };
+/* In place of a mail's number: two members disagree on a message; nobody disagrees. */
+enum { OF_MESSAGE = 0xff, OF_NOBODY = 0xfe };
+enum { PAGE = 4096, LOOKS_MAX = 200, HEAP_SIZE_SHIFT_MAX = 46 };
 
 /* ---- layout ---- */
 
@@ -30,11 +31,12 @@ struct layout {
 static struct layout layout_of(const struct coll_shm_plan *plan)
 {
     struct layout l;
-    size_t        members = plan->members_max;
+    size_t        members = plan->members_max, rings = plan->is_bare ? 0 : COLL_RING * (size_t)MT_COLL_CHUNK_BYTES;
+    size_t        pipes = plan->is_bare ? 0 : members * members * sizeof(struct coll_pipe);
     l.rings = (sizeof(struct coll_shared) + members * COLL_MAILS * sizeof(struct coll_mail) + PAGE - 1) / PAGE * PAGE;
-    l.results = l.rings + members * COLL_RING * MT_COLL_CHUNK_BYTES;
-    l.pipes = l.results + COLL_RING * (size_t)MT_COLL_CHUNK_BYTES;
-    l.heap = (l.pipes + members * members * sizeof(struct coll_pipe) + PAGE - 1) / PAGE * PAGE;
+    l.results = l.rings + members * rings;
+    l.pipes = l.results + rings;
+    l.heap = (l.pipes + pipes + PAGE - 1) / PAGE * PAGE;
     l.end = l.heap + (plan->heap_size + PAGE - 1) / PAGE * PAGE;
     return l;
 }
@@ -49,13 +51,14 @@ mt_status coll_shm_size(const struct coll_shm_plan *plan, size_t *out_size)
 
 static uint64_t layout_word(const struct coll_shm_plan *plan)
 {
-    return (uint64_t)plan->members_max << 48 | ((plan->heap_size + PAGE - 1) / PAGE + 1);
+    return (uint64_t)plan->members_max << 48 | (uint64_t)plan->is_bare << 47 | ((plan->heap_size + PAGE - 1) / PAGE + 1);
 }
 
 void coll_shm_lay(void *region, const struct coll_shm_plan *plan)
 {
     struct coll_shared *shared = region;
-    atomic_store(&shared->layout, layout_word(plan));
+    uint64_t            none = 0;
+    atomic_compare_exchange_strong(&shared->layout, &none, layout_word(plan));
 }
 
 char *coll_ring_of(const struct coll_shm *g, uint32_t rank, uint32_t chunk)
@@ -91,6 +94,11 @@ uint64_t coll_heap_offset(const struct coll_shm *g, const void *data, size_t siz
     return at;
 }
 
+void *coll_shm_heap(const struct coll_shm *g)
+{
+    return (char *)g->shared + layout_of(&g->plan).heap;
+}
+
 void *coll_shm_alloc(struct coll_shm *g, size_t size)
 {
     uint64_t share;
@@ -112,7 +120,8 @@ static void park_wake(struct coll_shared *shared, uint32_t rank)
 
 void coll_wake_all(struct coll_shared *shared)
 {
-    for (uint32_t rank = 0; rank < MT_GROUP_MEMBERS_MAX; rank++)
+    uint64_t members = atomic_load(&shared->layout) >> 48; /* 0: nobody has been here yet */
+    for (uint32_t rank = 0; rank < members && rank < MT_GROUP_MEMBERS_MAX; rank++)
         park_wake(shared, rank);
 }
 
@@ -128,7 +137,25 @@ static void abort_set(struct coll_shared *shared, uint64_t word)
 void coll_shm_abort(void *region, uint32_t generation, enum mt_code reason, uint32_t rank)
 {
     MT_ASSERT(generation != 0 && reason != MT_OK);
-    abort_set(region, (uint64_t)generation << 32 | (uint64_t)(reason & 0xff) << 24 | (rank & 0xff) << 16);
+    abort_set(region, (uint64_t)generation << 32 | (uint64_t)(reason & 0xff) << 24 | (rank & 0xff) << 16 | OF_NOBODY);
+}
+
+struct coll_abort coll_shm_why(const void *region)
+{
+    uint64_t word = atomic_load(&((struct coll_shared *)(uintptr_t)region)->abort);
+    return (struct coll_abort){(uint32_t)(word >> 32), (int32_t)(word >> 24 & 0xff), (uint32_t)(word >> 16 & 0xff)};
+}
+
+uint64_t coll_shm_arrived(const void *region, uint32_t rank)
+{
+    const struct coll_mail *mails = (const struct coll_mail *)((const struct coll_shared *)region + 1);
+    uint64_t                last = 0;
+    MT_ASSERT(rank < MT_GROUP_MEMBERS_MAX);
+    for (uint32_t i = 0; i < COLL_MAILS; i++) {
+        uint64_t word = atomic_load((coll_word *)&mails[(size_t)rank * COLL_MAILS + i].arrived);
+        last = word > last ? word : last;
+    }
+    return last;
 }
 
 void coll_shm_died(void *region, uint32_t generation, uint32_t rank)
@@ -158,7 +185,7 @@ static mt_status aborted(struct coll_shm *g, uint64_t word)
     char     who[32] = "a member";
     if (a < MT_GROUP_MEMBERS_MAX)
         snprintf(who, sizeof who, "rank %u", a);
-    if (reason != MT_EINVAL)
+    if (reason != MT_EINVAL || number == OF_NOBODY)
         return coll_over(g->text, g->name, (enum mt_code)reason, who);
     if (number == OF_MESSAGE && a < g->members && b < g->members)
         coll_message_explain(g, a, b);
@@ -218,10 +245,15 @@ static void pidfds_open(struct coll_shm *g)
 
 static void sleepers_wake(struct coll_shm *g)
 {
-    uint64_t mine = 1ull << g->rank, mask = atomic_load(&g->shared->sleepers) & ~mine;
-    if (MT_LIKELY(mask == 0))
+    uint64_t all = atomic_load(&g->shared->sleepers) & ~(1ull << g->rank), mask = 0;
+    if (MT_LIKELY(all == 0))
         return;
-    mask &= atomic_fetch_and(&g->shared->sleepers, ~mask);
+    for (; all; all &= all - 1) {
+        uint32_t wants = atomic_load(&g->shared->entries[__builtin_ctzll(all)].waits_for);
+        if (wants == g->rank || wants >= MT_GROUP_MEMBERS_MAX)
+            mask |= all & -all;
+    }
+    mask &= mask ? atomic_fetch_and(&g->shared->sleepers, ~mask) : 0;
     for (; mask; mask &= mask - 1)
         park_wake(g->shared, (uint32_t)__builtin_ctzll(mask));
 }
@@ -245,11 +277,12 @@ static mt_status timed_out(struct coll_shm *g, uint32_t rank)
     return coll_over(g->text, g->name, MT_ETIMEDOUT, who);
 }
 
-static void idle_sleep(struct coll_shm *g, struct coll_idle *idle)
+static void idle_sleep(struct coll_shm *g, struct coll_idle *idle, uint32_t rank)
 {
     struct coll_entry *entry = &g->shared->entries[g->rank];
     if (!idle->is_announced) { /* and look once more */
         idle->parked = atomic_load(&entry->park);
+        atomic_store(&entry->waits_for, idle->is_for_one ? rank : MT_GROUP_MEMBERS_MAX);
         atomic_fetch_or(&g->shared->sleepers, 1ull << g->rank);
         idle->is_announced = true;
         return;
@@ -265,7 +298,7 @@ mt_status coll_idle(struct coll_shm *g, struct coll_idle *idle, uint32_t rank, b
 {
     if (!is_deaf)
         MT_TRY(coll_alive(g));
-    if (idle->looks++ < LOOKS_MAX) {
+    if (idle->looks++ < g->looks_max) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #endif
@@ -278,13 +311,13 @@ mt_status coll_idle(struct coll_shm *g, struct coll_idle *idle, uint32_t rank, b
     if (now - idle->start_ns < g->spin_ns)
         sched_yield();
     else
-        idle_sleep(g, idle);
+        idle_sleep(g, idle, rank);
     return mt_ok();
 }
 
 void coll_idle_end(struct coll_shm *g, const struct coll_idle *idle)
 {
-    if (idle->looks <= LOOKS_MAX)
+    if (idle->looks <= g->looks_max)
         return;
     g->spin_ns = idle->has_slept ? g->spin_ns / 2 : g->spin_ns * 2;
     g->spin_ns = g->spin_ns < MT_SPIN_NS_MIN ? MT_SPIN_NS_MIN : g->spin_ns > MT_SPIN_NS_MAX ? MT_SPIN_NS_MAX : g->spin_ns;
@@ -292,7 +325,7 @@ void coll_idle_end(struct coll_shm *g, const struct coll_idle *idle)
 
 mt_status coll_wait(struct coll_shm *g, const coll_word *word, uint32_t want, uint32_t rank)
 {
-    struct coll_idle idle = {0};
+    struct coll_idle idle = {.is_for_one = true};
     while (!coll_reached(g, word, want)) {
         if (atomic_load(word) >> 32 > g->generation)
             return fenced(g);
@@ -327,6 +360,13 @@ mt_status coll_arrive(struct coll_shm *g, const struct coll_call *call, const vo
         if (!coll_head_equals(&coll_mail_of(g, 0, sequence)->head, &coll_mail_of(g, rank, sequence)->head))
             return coll_disagree(g, 0, rank, sequence);
     return mt_ok();
+}
+
+mt_status coll_shm_arrive(struct coll_shm *g, const struct coll_call *call)
+{
+    if (atomic_load(&g->shared->formed) >> 32 > g->generation)
+        return fenced(g);
+    return coll_arrive(g, call, NULL, 0);
 }
 
 /* ---- join ---- */
@@ -398,6 +438,7 @@ mt_status coll_shm_join(struct coll_shm *g, const struct coll_shm_config *config
                            .loops = coll_loops_choose(NULL),
                            .plan = config->plan,
                            .spin_ns = MT_SPIN_NS_MAX,
+                           .looks_max = config->is_crowded ? 0 : LOOKS_MAX,
                            .wait_limit_ms = config->wait_limit_ms ? config->wait_limit_ms : MT_COLL_WAIT_MS};
     for (uint32_t r = 0; r < MT_GROUP_MEMBERS_MAX; r++)
         g->pidfds[r] = -1;

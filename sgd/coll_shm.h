@@ -8,7 +8,7 @@
  *   |        |       | decision| each member | each member    | of each member  | ring    | ordered pair   |      |
  *   +--------+-------+---------+-------------+----------------+-----------------+---------+----------------+------+
  *
- * As in group.h, every word that says something carries the generation it was written in, so there is nothing to clear
+ * Every word that says something carries the generation it was written in, so there is nothing to clear
  * or to repair, whatever the dead left behind; a generation is formed only once each member of the last one is dead or
  * has come back from its calls. Members are numbered anew in each generation.
  *
@@ -40,6 +40,7 @@ struct coll_shared;
 struct coll_shm_plan {
     uint32_t members_max; /* 1 to MT_GROUP_MEMBERS_MAX */
     uint64_t heap_size;   /* of all members together, for buffers that need no staging */
+    bool     is_bare;     /* no rings, no pipes: for members that call coll_shm_arrive only, and share the heap as they like */
 };
 
 struct coll_shm_config {
@@ -50,6 +51,7 @@ struct coll_shm_config {
     uint32_t             rank, members; /* rank < members <= members_max */
     uint32_t             wait_limit_ms; /* 0: MT_COLL_WAIT_MS */
     const char          *name;          /* for error texts; copied */
+    bool                 is_crowded;    /* there may be fewer cores than members: waits yield from the first look on */
 };
 
 enum { COLL_MAILS = 4 };
@@ -63,7 +65,7 @@ struct coll_shm {
     uint32_t                 sequence;        /* calls begun in this generation */
     uint32_t                 chunks, reduced; /* staged and reduced in this generation */
     uint32_t                 round;           /* of decisions */
-    uint32_t                 wait_limit_ms, spin_ns;
+    uint32_t                 wait_limit_ms, spin_ns, looks_max;
     uint64_t                 mail_words[COLL_MAILS]; /* what this member wrote last into its own words: nobody else may have */
     uint32_t                 sent[MT_GROUP_MEMBERS_MAX], taken[MT_GROUP_MEMBERS_MAX]; /* chunks to and from each */
     int                      pidfds[MT_GROUP_MEMBERS_MAX]; /* -1: not known */
@@ -86,6 +88,10 @@ MT_MUST_USE mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uin
 /* Any call of coll.h. Blocks. */
 MT_MUST_USE mt_status coll_shm_run(struct coll_shm *g, const struct coll_call *call);
 
+/* What every call begins with, alone, also where there is one member: tells the head of `call`, waits until all members have
+ * arrived, and compares. What was written to the heap before is visible after it. */
+MT_MUST_USE mt_status coll_shm_arrive(struct coll_shm *g, const struct coll_call *call);
+
 /* A message to one member and one from another, at the same time. The receiver's type and count must be the sender's: else
  * everyone gets EINVAL. */
 MT_MUST_USE mt_status coll_shm_exchange(struct coll_shm *g, const struct coll_message *send,
@@ -102,16 +108,27 @@ MT_MUST_USE mt_status coll_shm_decide(struct coll_shm *g, uint64_t flags, struct
 /* `size` bytes of this member's share of the heap, aligned to 64; they are its own until the generation ends. NULL: the
  * share is used up. */
 void *coll_shm_alloc(struct coll_shm *g, size_t size);
+/* The whole heap, aligned to pages. */
+void *coll_shm_heap(const struct coll_shm *g);
 
 /* ---- by anybody who maps the region, member or not; never block ---- */
 
-/* Cuts a new region. */
+/* Cuts a new region; one that is cut already stays as it is. */
 void coll_shm_lay(void *region, const struct coll_shm_plan *plan);
 /* Ends a generation: members that wait return at once. The first abort of a generation stands. `rank`: whom it is about;
  * MT_GROUP_MEMBERS_MAX where that is not known. */
 void coll_shm_abort(void *region, uint32_t generation, enum mt_code reason, uint32_t rank);
 /* A member is dead. Ends the generation too. */
 void coll_shm_died(void *region, uint32_t generation, uint32_t rank);
+/* Why a generation ended: the last one that was aborted. */
+struct coll_abort {
+    uint32_t generation; /* 0: none was ever */
+    int32_t  reason;     /* enum mt_code */
+    uint32_t rank;       /* whom it is about */
+};
+struct coll_abort coll_shm_why(const void *region);
+/* The last call that a rank has arrived in, of whatever generation: grows. */
+uint64_t coll_shm_arrived(const void *region, uint32_t rank);
 /* The latest generation that anybody has joined; 0: none. Its number of members, and the rank of a process in it
  * (MT_GROUP_MEMBERS_MAX: none). */
 uint32_t coll_shm_generation(const void *region, uint32_t *out_members);

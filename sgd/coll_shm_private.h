@@ -25,6 +25,7 @@ struct coll_entry {
     _Alignas(64) coll_word staged;  /* chunks that this member has put into its ring */
     _Alignas(64) coll_word reduced; /* chunks of which its slice is in the results ring */
     _Alignas(64) _Atomic uint32_t park; /* slept on */
+    _Atomic uint32_t waits_for;         /* set before it sleeps: whose word it needs; MT_GROUP_MEMBERS_MAX: anybody's */
     /* Written before the generation's first arrival. */
     _Alignas(64) coll_word joined; /* generation << 32 | pid */
     _Atomic uint64_t pid_space; /* which numbering of processes the pid is of */
@@ -81,6 +82,7 @@ struct coll_idle {
     uint32_t looks;
     uint64_t start_ns;
     uint32_t parked;
+    bool     is_for_one; /* only that rank's word can end the wait: nobody else need wake this member */
     bool     is_announced, has_slept;
 };
 /* Between two looks of a wait for `rank`: polls, yields or sleeps a little. An error ends the wait. With `is_deaf` aborts

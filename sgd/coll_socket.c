@@ -45,8 +45,8 @@ mt_status coll_door_open(struct coll_door *door, const struct coll_hello *mine, 
     struct sockaddr_in at = loopback(0);
     socklen_t          size = sizeof at;
 
-    *door = (struct coll_door){.mine = *mine};
-    door->mine.magic = MAGIC;
+    memset(door, 0, sizeof *door);
+    coll_door_await(door, mine);
     door->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (door->listener < 0)
         return mt_error(MT_ESYS, errno, "group: open a listener");
@@ -59,6 +59,12 @@ mt_status coll_door_open(struct coll_door *door, const struct coll_hello *mine, 
     }
     *out_port = ntohs(at.sin_port);
     return mt_ok();
+}
+
+void coll_door_await(struct coll_door *door, const struct coll_hello *mine)
+{
+    door->mine = *mine;
+    door->mine.magic = MAGIC;
 }
 
 void coll_door_close(struct coll_door *door)
@@ -154,14 +160,15 @@ mt_status coll_door_accept(struct coll_door *door, int wait_ms, int *out_fd, uin
 
 /* ---- the dialler's side ---- */
 
-static mt_status wait_for(int fd, short events, uint64_t until_ns)
+static mt_status wait_for(int fd, short events, const struct coll_patience *patience, uint64_t until_ns)
 {
     struct pollfd p = {.fd = fd, .events = events};
     for (;;) {
-        uint64_t now = sgd_now_ns();
-        if (now >= until_ns)
+        if ((uint64_t)sgd_now_ns() >= until_ns)
             return mt_error(MT_ETIMEDOUT, 0, "group: a member does not answer");
-        int n = poll(&p, 1, (int)((until_ns - now) / 1000000 + 1));
+        if (patience->look)
+            MT_TRY(patience->look(patience->user));
+        int n = poll(&p, 1, patience->each_ms);
         if (n > 0)
             return mt_ok();
         if (n < 0 && errno != EINTR)
@@ -169,8 +176,9 @@ static mt_status wait_for(int fd, short events, uint64_t until_ns)
     }
 }
 
-static mt_status greet(int fd, const struct coll_hello *hello, uint64_t until_ns)
+static mt_status greet(int fd, const struct coll_hello *hello, const struct coll_patience *patience)
 {
+    uint64_t          until_ns = sgd_now_ns() + (uint64_t)patience->wait_ms * 1000000u;
     struct coll_hello mine = *hello;
     int               sys = 0;
     socklen_t         size = sizeof sys;
@@ -178,18 +186,18 @@ static mt_status greet(int fd, const struct coll_hello *hello, uint64_t until_ns
     size_t            moved = 0;
 
     mine.magic = MAGIC;
-    MT_TRY(wait_for(fd, POLLOUT, until_ns));
+    MT_TRY(wait_for(fd, POLLOUT, patience, until_ns));
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &sys, &size) != 0 || sys != 0)
         return mt_error(MT_ECONN, sys, "group: connect to a member");
     /* 64 bytes into an empty buffer go at once or not at all. */
     if (send(fd, &mine, sizeof mine, MSG_NOSIGNAL) != (ssize_t)sizeof mine)
         return mt_error(MT_ECONN, errno, "group: greet a member");
-    MT_TRY(wait_for(fd, POLLIN, until_ns));
+    MT_TRY(wait_for(fd, POLLIN, patience, until_ns));
     MT_TRY(coll_socket_receive(fd, &welcome, 1, &moved));
     return moved == 1 && welcome == WELCOME ? mt_ok() : mt_error(MT_EAUTH, 0, "group: a member refused the connection");
 }
 
-mt_status coll_socket_dial(uint16_t port, const struct coll_hello *hello, int wait_ms, int *out_fd)
+mt_status coll_socket_dial(uint16_t port, const struct coll_hello *hello, const struct coll_patience *patience, int *out_fd)
 {
     struct sockaddr_in to = loopback(port);
     int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -199,7 +207,7 @@ mt_status coll_socket_dial(uint16_t port, const struct coll_hello *hello, int wa
     if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0 && errno != EINPROGRESS)
         st = mt_error(MT_ECONN, errno, "group: connect to a member");
     if (st.code == MT_OK)
-        st = greet(fd, hello, sgd_now_ns() + (uint64_t)wait_ms * 1000000u);
+        st = greet(fd, hello, patience);
     if (st.code != MT_OK) {
         close(fd);
         return st;

@@ -5,7 +5,7 @@
  *
  * The dialler's first bytes are a hello of 64 bytes; the listener compares the secret in constant time, then group,
  * generation and rank, and answers with one byte. Whoever shows anything else, or nothing in time, is closed unanswered. A
- * listener lives only as long as a generation is being joined.
+ * listener lives only as long as a generation is being joined, or as long as a trainer's worker, which answers nobody in between.
  *
  * Thread: one at a time per struct. Errors: ESYS, ECONN, EAUTH, ETIMEDOUT, EPROTO.
  */
@@ -43,11 +43,20 @@ struct coll_door {
 /* A listener on 127.0.0.1 and its port. */
 MT_MUST_USE mt_status coll_door_open(struct coll_door *door, const struct coll_hello *mine, uint16_t *out_port);
 void                  coll_door_close(struct coll_door *door);
+/* From now on other members are let in. */
+void coll_door_await(struct coll_door *door, const struct coll_hello *mine);
 /* Waits at most wait_ms for one that has shown the secret; *out_fd < 0: none did. The caller owns it then. */
 MT_MUST_USE mt_status coll_door_accept(struct coll_door *door, int wait_ms, int *out_fd, uint32_t *out_rank,
                                        uint32_t *out_channel);
+/* How long something is awaited; `look` (or NULL) is asked every `each_ms`: an error ends the wait. */
+struct coll_patience {
+    int wait_ms, each_ms;
+    mt_status (*look)(void *user);
+    void *user;
+};
 /* A connection to a member's port, accepted by it. */
-MT_MUST_USE mt_status coll_socket_dial(uint16_t port, const struct coll_hello *hello, int wait_ms, int *out_fd);
+MT_MUST_USE mt_status coll_socket_dial(uint16_t port, const struct coll_hello *hello, const struct coll_patience *patience,
+                                       int *out_fd);
 
 /* Moves what it can without waiting; *out_moved bytes. ECONN: the other side is gone. */
 MT_MUST_USE mt_status coll_socket_send(int fd, const void *data, size_t size, size_t *out_moved);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { LOOKS_MAX = 30, GRACE_MS = 1000 };
 
@@ -50,6 +51,11 @@ mt_status coll_tcp_end(struct coll_tcp *g, enum mt_code reason, uint32_t rank)
     g->over = coll_over(g->text, g->name, reason, who);
     farewell_send(g, reason, rank);
     return g->over;
+}
+
+void coll_tcp_give_up(struct coll_tcp *g, enum mt_code reason)
+{
+    (void)coll_tcp_end(g, reason, MT_GROUP_MEMBERS_MAX).code;
 }
 
 mt_status coll_tcp_end_with(struct coll_tcp *g, uint32_t rank)
@@ -103,7 +109,38 @@ mt_status coll_tcp_alive(struct coll_tcp *g)
     return g->over;
 }
 
+/* OK as long as nobody outside has ended the generation. */
+static mt_status outside_look(void *user)
+{
+    struct coll_tcp *g = user;
+    enum mt_code     reason = MT_ECANCELLED;
+    uint32_t         about = MT_GROUP_MEMBERS_MAX;
+    if (g->config.is_aborted && g->config.is_aborted(g->config.user, &reason, &about))
+        return coll_tcp_end(g, reason, about);
+    return coll_tcp_alive(g);
+}
+
 /* ---- moving bytes ---- */
+
+enum { PACED_BYTES = 64 * 1024 };
+
+/* How much may be sent now. */
+static size_t pace_allows(const struct coll_tcp *g, size_t size)
+{
+    if (MT_LIKELY(g->config.pace == 0))
+        return size;
+    if ((uint64_t)sgd_now_ns() < g->paced_ns)
+        return 0;
+    return size < PACED_BYTES ? size : PACED_BYTES;
+}
+
+static void pace_count(struct coll_tcp *g, size_t sent)
+{
+    uint64_t now = (uint64_t)sgd_now_ns();
+    if (g->config.pace == 0 || sent == 0)
+        return;
+    g->paced_ns = (g->paced_ns > now ? g->paced_ns : now) + sent * UINT64_C(1000000000) / g->config.pace;
+}
 
 static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_any, bool *is_sent, bool *is_received)
 {
@@ -112,8 +149,10 @@ static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_
     if (f->out_done < out_total) {
         int    piece = f->out_done >= f->out_size[0];
         size_t done = f->out_done - (piece ? f->out_size[0] : 0);
-        if (coll_socket_send(fd, (const char *)f->out[piece] + done, f->out_size[piece] - done, &moved).code != MT_OK)
+        size_t size = pace_allows(g, f->out_size[piece] - done);
+        if (size && coll_socket_send(fd, (const char *)f->out[piece] + done, size, &moved).code != MT_OK)
             return lost(g, f->peer);
+        pace_count(g, moved);
         f->out_done += moved;
         *moved_any = *moved_any || moved;
     }
@@ -128,14 +167,21 @@ static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_
     return mt_ok();
 }
 
+/* Until the next bytes may go. */
+static void pause_paced(const struct coll_tcp *g)
+{
+    uint64_t        now = (uint64_t)sgd_now_ns();
+    struct timespec t = {0, g->paced_ns > now ? (long)(g->paced_ns - now) : 0};
+    t.tv_nsec = t.tv_nsec > 1000000 ? 1000000 : t.tv_nsec;
+    nanosleep(&t, NULL);
+}
+
 /* Sleeps until a connection can go on, or a control connection speaks. */
 static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, uint32_t count, uint64_t until_ns)
 {
     struct pollfd p[2 * MT_GROUP_MEMBERS_MAX];
     nfds_t        n = 0;
     uint32_t      late = flows[0].peer;
-    enum mt_code  reason = MT_ECANCELLED;
-    uint32_t      about = MT_GROUP_MEMBERS_MAX;
 
     for (uint32_t r = 0; r < g->config.members; r++)
         p[n++] = (struct pollfd){.fd = g->peers[r].fds[COLL_CONTROL], .events = POLLIN};
@@ -147,16 +193,17 @@ static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, u
         p[n++] = (struct pollfd){.fd = g->peers[late].fds[COLL_DATA],
                                  .events = (short)((sends ? POLLOUT : 0) | (takes ? POLLIN : 0))};
     }
-    if (poll(p, n, MT_COLL_ASK_MS) < 0 && errno != EINTR)
+    bool is_paced = g->config.pace && g->paced_ns > (uint64_t)sgd_now_ns();
+    if (is_paced)
+        pause_paced(g);
+    if (poll(p, n, is_paced ? 0 : g->config.ask_ms) < 0 && errno != EINTR)
         return mt_error(MT_ESYS, errno, "group: wait for members");
     for (uint32_t r = 0; r < g->config.members; r++)
         if (p[r].revents)
             MT_TRY(control_read(g, r));
     if ((uint64_t)sgd_now_ns() >= until_ns)
         return coll_tcp_end(g, MT_ETIMEDOUT, late);
-    if (g->config.is_aborted && g->config.is_aborted(g->config.user, &reason, &about))
-        return coll_tcp_end(g, reason, about);
-    return coll_tcp_alive(g);
+    return outside_look(g);
 }
 
 static mt_status flows_run(struct coll_tcp *g, struct coll_flow *flows, uint32_t count, bool is_in_only)
@@ -200,34 +247,39 @@ mt_status coll_tcp_open(struct coll_tcp *g, const struct coll_tcp_config *config
         g->peers[r].fds[COLL_DATA] = g->peers[r].fds[COLL_CONTROL] = -1;
     snprintf(g->name, sizeof g->name, "%s", config->name ? config->name : "");
     g->config.wait_limit_ms = config->wait_limit_ms ? config->wait_limit_ms : MT_COLL_WAIT_MS;
+    g->config.ask_ms = config->ask_ms ? config->ask_ms : MT_COLL_ASK_MS;
     if (config->members == 0 || config->members > MT_GROUP_MEMBERS_MAX || config->rank >= config->members)
         return mt_error(MT_EINVAL, 0, "group: rank or number of members out of range");
     g->scratch = aligned_alloc(64, (size_t)config->members * MT_COLL_CHUNK_BYTES);
     if (!g->scratch)
         return mt_error(MT_ENOMEM, 0, "group: no memory for chunks");
     struct coll_hello mine = hello_of(g, config->members - 1, 0);
-    return coll_door_open(&g->door, &mine, out_port);
+    if (!config->door)
+        return coll_door_open(&g->door, &mine, out_port);
+    coll_door_await(config->door, &mine);
+    return mt_ok();
 }
 
 static mt_status dial_all(struct coll_tcp *g, const uint16_t *ports)
 {
+    struct coll_patience patience = {(int)g->config.wait_limit_ms, g->config.ask_ms, outside_look, g};
     for (uint32_t r = 0; r < g->config.rank; r++)
         for (uint32_t channel = 0; channel < COLL_CHANNELS; channel++) {
             struct coll_hello hello = hello_of(g, g->config.rank, channel);
-            MT_TRY(coll_socket_dial(ports[r], &hello, (int)g->config.wait_limit_ms, &g->peers[r].fds[channel]));
+            MT_TRY(coll_socket_dial(ports[r], &hello, &patience, &g->peers[r].fds[channel]));
         }
     return mt_ok();
 }
 
 static mt_status accept_all(struct coll_tcp *g)
 {
+    struct coll_door *door = g->config.door ? g->config.door : &g->door;
     uint32_t missing = COLL_CHANNELS * (g->config.members - 1 - g->config.rank);
     uint64_t until = sgd_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
     while (missing > 0) {
         int          fd;
-        uint32_t     rank, channel, about = MT_GROUP_MEMBERS_MAX;
-        enum mt_code reason = MT_ECANCELLED;
-        MT_TRY(coll_door_accept(&g->door, MT_COLL_ASK_MS, &fd, &rank, &channel));
+        uint32_t     rank, channel;
+        MT_TRY(coll_door_accept(door, g->config.ask_ms, &fd, &rank, &channel));
         if (fd >= 0 && (rank <= g->config.rank || g->peers[rank].fds[channel] >= 0)) {
             coll_socket_close(fd);
         } else if (fd >= 0) {
@@ -237,8 +289,8 @@ static mt_status accept_all(struct coll_tcp *g)
             for (rank = g->config.rank + 1; g->peers[rank].fds[COLL_CONTROL] >= 0 && rank + 1 < g->config.members;)
                 rank++;
             return coll_tcp_end(g, MT_ETIMEDOUT, rank);
-        } else if (g->config.is_aborted && g->config.is_aborted(g->config.user, &reason, &about)) {
-            return coll_tcp_end(g, reason, about);
+        } else {
+            MT_TRY(outside_look(g));
         }
     }
     return mt_ok();

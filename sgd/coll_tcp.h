@@ -24,6 +24,9 @@ struct coll_tcp_config {
     uint32_t             wait_limit_ms; /* 0: MT_COLL_WAIT_MS */
     const char          *name;          /* for error texts; copied */
     const unsigned char *secret;        /* COLL_SECRET_BYTES */
+    struct coll_door    *door;   /* open, and kept open; NULL: one is opened for this generation */
+    uint64_t             pace;   /* bytes a second that are sent at most; 0: any number */
+    int                  ask_ms; /* how often `is_aborted` is asked; 0: MT_COLL_ASK_MS */
     /* Asked now and then while a call waits: true, the generation was aborted by somebody outside. NULL: nobody is asked. */
     bool (*is_aborted)(void *user, enum mt_code *reason, uint32_t *rank);
     void *user;
@@ -36,11 +39,12 @@ struct coll_peer {
 struct coll_tcp {
     struct coll_tcp_config   config;
     const struct coll_loops *loops;
-    struct coll_door         door;
+    struct coll_door         door; /* where the configuration brings none */
     struct coll_peer         peers[MT_GROUP_MEMBERS_MAX];
     uint64_t                 dead; /* bit r: rank r has closed its connections without a word */
     _Atomic bool             is_cancelled; /* by this process, from any thread */
     mt_status                over; /* why the generation ended */
+    uint64_t                 paced_ns; /* nothing is sent before */
     char                    *scratch; /* a chunk of every member */
     char                     name[COLL_NAME_BYTES];
     char                     text[COLL_TEXT_BYTES]; /* of the last error */
@@ -50,6 +54,8 @@ struct coll_tcp {
 MT_MUST_USE mt_status coll_tcp_open(struct coll_tcp *g, const struct coll_tcp_config *config, uint16_t *out_port);
 /* Connects with all others, by the ports of their listeners (in the order of ranks), and waits for them. */
 MT_MUST_USE mt_status coll_tcp_join(struct coll_tcp *g, const uint16_t *ports);
+/* Ends the generation, and tells the others why. */
+void coll_tcp_give_up(struct coll_tcp *g, enum mt_code reason);
 void coll_tcp_fini(struct coll_tcp *g);
 
 MT_MUST_USE mt_status coll_tcp_run(struct coll_tcp *g, const struct coll_call *call);

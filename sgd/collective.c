@@ -1,35 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collective.c - reduce, broadcast and agreement, made of barriers and plain copies.
+ * collective.c - reduce, broadcast and agreement, made of arrivals and plain copies; between nodes, by their leaders.
  *
- * Owns: nothing. Thread: one per struct sgd_group.
+ * Owns: nothing. Thread: the group's.
  */
 #include "sgd/collective.h"
 
-#include "sgd/group_private.h"
+#include "sgd/group_wide.h"
 
 #include <string.h>
 
-/* Two barriers: slots are complete before anybody adds; the sum is complete before anybody reads it. A third
- * is not needed: the next sum is written only after the next reduction's first barrier, which a member enters
- * when it is done with this one. */
-mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops, const float **out_sum)
+/* ---- sums ---- */
+
+/* What this member adds of a part: whole lines. */
+struct share {
+    size_t begin, end;
+};
+
+static struct share share_of(const struct sgd_group *group, size_t begin, size_t end)
+{
+    size_t lines = (end - begin + 15) / 16, rank = group->shm.rank, members = group->shm.members;
+    struct share share = {begin + lines * rank / members * 16, begin + lines * (rank + 1) / members * 16};
+    share.end = share.end < end ? share.end : end;
+    share.begin = share.begin < end ? share.begin : end;
+    return share;
+}
+
+static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, uint32_t first, uint32_t count,
+                           const struct share *share, float *out)
 {
     const float *in[MT_VRANKS_MAX];
-    size_t lines = group->stride / 16;
-    size_t begin = lines * group->rank / group->members * 16,
-           end = lines * (group->rank + 1) / group->members * 16;
+    for (uint32_t v = 0; v < count; v++)
+        in[v] = sgd_group_slot(group, first + v) + share->begin;
+    return ops->tree_sum(NULL, in, count, share->end - share->begin, out + share->begin);
+}
 
-    MT_TRY(sgd_group_barrier(group));
-    for (uint32_t v = 0; v < group->plan.vranks; v++)
-        in[v] = sgd_group_slot(group, v) + begin;
-    MT_TRY(ops->tree_sum(NULL, in, group->plan.vranks, end - begin, group->sum + begin));
+static mt_status sum_here(struct sgd_group *group, const struct k_ops *ops, size_t begin, size_t end)
+{
+    struct share share = share_of(group, begin, end);
+    MT_TRY(slots_add(group, ops, 0, group->plan.vranks, &share, group->sum));
     float part = 1.0f / (float)group->plan.vranks;
-    for (size_t i = begin; i < end && i < group->plan.mean_floats; i++)
+    for (size_t i = share.begin; i < share.end && i < group->plan.mean_floats; i++)
         group->sum[i] *= part;
-    MT_TRY(sgd_group_barrier(group));
+    return mt_ok();
+}
+
+/* The members of this node add its pieces; then its leader has the rest to do. */
+static mt_status sum_wide(struct sgd_group *group, const struct k_ops *ops, size_t begin, size_t end)
+{
+    struct sgd_piece pieces[SGD_PIECES_MAX];
+    uint32_t         count = sgd_group_pieces(group, group->net.node, pieces);
+    struct share     share = share_of(group, begin, end);
+    for (uint32_t i = 0; i < count; i++)
+        if (pieces[i].level)
+            MT_TRY(slots_add(group, ops, pieces[i].first, 1u << pieces[i].level, &share,
+                             sgd_group_partial(group, &pieces[i], i)));
+    MT_TRY(sgd_group_meet(group));
+    return group->is_leader ? sgd_group_led(group, sgd_group_sum_nodes(group, ops, begin, end)) : mt_ok();
+}
+
+/* Slots are complete before anybody adds; the sum is complete before anybody reads it. One more meeting is not needed: the
+ * next sum is written only after the next reduction's first one, which a member enters when it is done with this. */
+mt_status sgd_group_reduce_part(struct sgd_group *group, const struct k_ops *ops, size_t begin, size_t end)
+{
+    MT_TRY(sgd_group_meet(group));
+    MT_TRY(group->is_wide ? sum_wide(group, ops, begin, end) : sum_here(group, ops, begin, end));
+    return sgd_group_meet(group);
+}
+
+mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops, const float **out_sum)
+{
+    MT_TRY(sgd_group_reduce_part(group, ops, 0, group->plan.slot_floats));
     *out_sum = group->sum;
     return mt_ok();
+}
+
+/* ---- broadcast ---- */
+
+static uint32_t node_of(const struct sgd_group *group, uint32_t rank)
+{
+    uint32_t node = 0;
+    while (group->is_wide && rank >= group->net.first[node + 1])
+        node++;
+    return node;
+}
+
+/* A chunk that stands in the slots of the root's node, into those of the others. */
+static mt_status chunk_pass(struct sgd_group *group, uint32_t root, size_t size)
+{
+    struct coll_call call = {.kind = COLL_BROADCAST, .type = COLL_U8, .root = node_of(group, root), .count = size,
+                             .in = group->slots, .out = group->slots};
+    if (group->is_leader)
+        MT_TRY(sgd_group_led(group, coll_tcp_run(&group->tcp, &call)));
+    return sgd_group_meet(group);
 }
 
 mt_status sgd_group_broadcast(struct sgd_group *group, uint32_t root, void *data, size_t size)
@@ -43,16 +106,47 @@ mt_status sgd_group_broadcast(struct sgd_group *group, uint32_t root, void *data
     for (size_t done = 0; done < size;) {
         size_t chunk = size - done < chunk_max ? size - done : chunk_max;
         /* Also tells that everybody is done with the chunk before. */
-        MT_TRY(sgd_group_barrier(group));
+        MT_TRY(sgd_group_meet(group));
         if (is_root)
             memcpy(group->slots, p + done, chunk);
-        MT_TRY(sgd_group_barrier(group));
+        MT_TRY(sgd_group_meet(group));
+        if (group->is_wide)
+            MT_TRY(chunk_pass(group, root, chunk));
         if (!is_root && p)
             memcpy(p + done, group->slots, chunk);
         done += chunk;
     }
     /* So that the slots may be written again. */
-    return sgd_group_barrier(group);
+    return sgd_group_meet(group);
+}
+
+/* ---- agreement ---- */
+
+/* The votes of all nodes into this one's. */
+static mt_status votes_gather(struct sgd_group *group)
+{
+    uint64_t         mine[MT_GROUP_MEMBERS_MAX], all[MT_GROUP_MEMBERS_MAX][MT_GROUP_MEMBERS_MAX];
+    struct coll_call call = {.kind = COLL_ALL_GATHER, .type = COLL_I64, .count = MT_GROUP_MEMBERS_MAX, .in = mine, .out = all};
+    memcpy(mine, group->votes, sizeof mine);
+    MT_TRY(coll_tcp_run(&group->tcp, &call));
+    for (uint32_t rank = 0; rank < group->members; rank++)
+        group->votes[rank] = all[node_of(group, rank)][rank];
+    return mt_ok();
+}
+
+static void vote_count(uint64_t vote, uint32_t rank, struct sgd_agreement *result)
+{
+    if (vote == 0) {
+        result->is_equal = false;
+        return;
+    }
+    if (!result->has_state || vote - 1 < result->step_min)
+        result->step_min = vote - 1;
+    if (!result->has_state || vote - 1 > result->step_max) {
+        result->step_max = vote - 1;
+        result->root = rank;
+    }
+    result->has_state = true;
 }
 
 mt_status sgd_group_agree(struct sgd_group *group, bool has_state, uint64_t step,
@@ -61,25 +155,17 @@ mt_status sgd_group_agree(struct sgd_group *group, bool has_state, uint64_t step
     struct sgd_agreement result = {.is_equal = true};
 
     MT_ASSERT(step != UINT64_MAX);
-    sgd_group_vote_set(group, has_state ? step + 1 : 0);
-    MT_TRY(sgd_group_barrier(group));
-    for (uint32_t rank = 0; rank < group->members; rank++) {
-        uint64_t vote = sgd_group_vote_get(group, rank);
-        if (vote == 0) {
-            result.is_equal = false;
-            continue;
-        }
-        if (!result.has_state || vote - 1 < result.step_min)
-            result.step_min = vote - 1;
-        if (!result.has_state || vote - 1 > result.step_max) {
-            result.step_max = vote - 1;
-            result.root = rank;
-        }
-        result.has_state = true;
-    }
+    group->votes[group->rank] = has_state ? step + 1 : 0;
+    MT_TRY(sgd_group_meet(group));
+    if (group->is_leader)
+        MT_TRY(sgd_group_led(group, votes_gather(group)));
+    if (group->is_wide)
+        MT_TRY(sgd_group_meet(group));
+    for (uint32_t rank = 0; rank < group->members; rank++)
+        vote_count(group->votes[rank], rank, &result);
     result.is_equal = result.is_equal && result.step_min == result.step_max;
     /* So that nobody votes again before all have read. */
-    MT_TRY(sgd_group_barrier(group));
+    MT_TRY(sgd_group_meet(group));
     *out_agreement = result;
     return mt_ok();
 }

@@ -10,11 +10,14 @@
 
 /* Adds the slots of all virtual ranks in one fixed binary tree and gives the sum (plan.slot_floats; the first
  * plan.mean_floats of them are divided by the number of virtual ranks), in shared memory, readable until this member's next
- * collective call. Member r adds the r-th slice of every slot: the tree is over virtual ranks, so the bits do not depend on
- * how many members share the work. Each member has written its slots before; it may write them again as soon as this
- * returns. */
+ * collective call. The tree is over virtual ranks, so the bits do not depend on how many members share the work, nor on which
+ * nodes they are: each node sends the others the sums of complete subtrees. Each member has written its slots before; it may
+ * write them again as soon as this returns. */
 MT_MUST_USE mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops,
                                        const float **out_sum);
+/* The same for a part of every slot: group->sum from `begin` to `end`, both whole lines of 16 floats (`end` may be the slot's
+ * end). */
+MT_MUST_USE mt_status sgd_group_reduce_part(struct sgd_group *group, const struct k_ops *ops, size_t begin, size_t end);
 
 /* Copies `size` bytes from `root`'s `data` to everybody's, through the slots (whose contents are lost). A member
  * other than the root that has no need of them passes NULL. After an error the others' data may be partly

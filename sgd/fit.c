@@ -184,7 +184,7 @@ static void pulses_read(struct sgd_fit *fit, struct sgd_pulse_seen *seen)
         const struct sgd_pulse *pulse = sgd_board_pulse(board, r);
         const struct sgd_hand  *hand = sgd_crew_of_rank(&fit->crew, (int)r);
         bool                    is_back = !hand || !hand->train;
-        seen[r] = (struct sgd_pulse_seen){.arrived = is_back ? UINT64_MAX : sgd_group_arrived(group_of(fit), r),
+        seen[r] = (struct sgd_pulse_seen){.arrived = is_back ? UINT64_MAX : coll_shm_arrived(group_of(fit), r),
                                           .beats = atomic_load(&pulse->beats), .steps = atomic_load(&pulse->steps),
                                           .step_ns = atomic_load(&pulse->step_ns), .work_ns = atomic_load(&pulse->work_ns),
                                           .silent_ms = atomic_load(&pulse->silent_ms)};
@@ -329,7 +329,7 @@ static manta_status verdict(struct sgd_fit *fit, bool *out_again, manta_error *e
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
         if (hand->has_outcome && hand->outcome.is_finisher)
             return done(fit, &hand->outcome, e);
-    bool is_resize = !fit->has_death && sgd_group_why(group_of(fit)).reason == MT_EAGAIN;
+    bool is_resize = !fit->has_death && coll_shm_why(group_of(fit)).reason == MT_EAGAIN;
     fit->failures += !is_resize;
     fit->in_a_row = is_resize || fit->is_going ? !is_resize : fit->in_a_row + 1;
     fit->has_death = false; /* it is counted */

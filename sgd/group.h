@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * group.h - workers that compute together over a region of shared memory that all of them map writable.
+ * group.h - workers that compute together: over a region of shared memory on each node, and TCP between the nodes.
  *
- * The region is handed in by the caller, zeroed when new; the group keeps no other shared state and owns
- * nothing.
+ * Generations, aborts, deaths and waiting are those of coll_shm.h, whose region this is; the group only says what lies in its
+ * heap:
  *
- *   0         64        128      192         192 + 64 x 64   + stride
- *   +---------+---------+--------+-----------+---------------+---------------------------------
- *   | layout  | abort   | bell   | members   | sum           | slots, one per virtual rank
- *   +---------+---------+--------+-----------+---------------+---------------------------------
+ *   0          4096
+ *   +----------+-------+---------------------------------+---------------------------------------------+
+ *   | votes    | sum   | slots, one for each virtual rank | partial sums, of a group over several nodes |
+ *   +----------+-------+---------------------------------+---------------------------------------------+
  *
- * A group lives in generations, numbered from 1. Every word of a member carries the generation it was written
- * in, so a new generation finds nothing to clear or repair, whatever the dead left behind:
- *
- *   (none) --join g, all of g arrive--> ACTIVE g --somebody aborts g--> ABORTED g --join h > g--> ACTIVE h
+ * Members are numbered node by node. The first of each node, its leader, is also a member of a group over TCP (coll_tcp.h) of
+ * which each node is one; the others wait for it in the region. What ends a generation on one node, it tells there, and what
+ * it hears there it tells its region.
  *
  * Two rules for whoever forms generations: numbers only grow, and a new generation is formed only once each
  * member of the last one is dead or has come back from its aborted call. (A straggler that is still inside a
@@ -24,17 +23,13 @@
  *
  * Errors of every collective: the reason of the abort (MT_EWORKER_DIED, ...) as soon as anybody has aborted
  * the generation; EFENCED where a later generation exists; ETIMEDOUT. After any of them the generation is
- * over. Blocking: yields for a short adaptive time, then sleeps on a futex. Thread: one per struct sgd_group.
+ * over. Thread: one at a time per struct sgd_group.
  */
 #ifndef SGD_GROUP_H
 #define SGD_GROUP_H
 
-#include "core/base/limits.h"
-#include "core/base/status.h"
-
-#include <stdbool.h>
-
-struct sgd_group_shared;
+#include "sgd/coll_shm.h"
+#include "sgd/coll_tcp.h"
 
 /* What all members must agree on. */
 struct sgd_group_plan {
@@ -42,34 +37,43 @@ struct sgd_group_plan {
     size_t   slot_floats; /* what one virtual rank contributes */
     size_t   mean_floats; /* of these, so many from the first are averaged, the others added */
     uint64_t fingerprint; /* of everything else that must be equal (seed, schedule, ...): compared at join */
+    bool     is_wide;     /* the region has room for the sums of a group over several nodes */
+};
+
+/* The nodes of a group that has several. */
+struct sgd_group_net {
+    uint32_t nodes, node; /* how many; which of them is this member's */
+    uint8_t  first[MT_GROUP_MEMBERS_MAX + 1]; /* rank of each node's first member, its leader; then the number of members */
+    uint16_t ports[MT_GROUP_MEMBERS_MAX];     /* of each leader's door */
+    uint64_t group;
+    unsigned char secret[COLL_SECRET_BYTES];
 };
 
 struct sgd_group_config {
-    void                 *region; /* kept as long as the group is used; 64-byte aligned */
+    void                 *region; /* kept as long as the group is used; 64-byte aligned; zeroed when new */
     size_t                region_size;
     struct sgd_group_plan plan;
     uint32_t              generation;    /* > 0 */
     uint32_t              rank, members; /* rank < members <= min(MT_GROUP_MEMBERS_MAX, vranks) */
     uint32_t              wait_limit_ms; /* 0: MT_GROUP_WAIT_MS */
+    const struct sgd_group_net *net;     /* NULL: all are on this node. Else the region is that of this node's members */
+    struct coll_door           *door;    /* of this member, open; with `net` */
+    uint64_t              pace;          /* bytes a second that a leader sends at most; 0: as many as it can */
 };
 
-/* One process's view; a plain value. */
+/* One process's view. */
 struct sgd_group {
-    struct sgd_group_shared *shared;
-    float                   *sum, *slots;
-    struct sgd_group_plan    plan;
-    size_t                   stride; /* floats from slot to slot: whole cache lines */
-    uint32_t                 generation, rank, members;
-    uint32_t                 sequence; /* barriers passed or entered in this generation */
-    uint32_t                 wait_limit_ms;
-    uint32_t                 spin_ns; /* how long the next wait polls before it sleeps */
-};
-
-/* Why a generation ended. */
-struct sgd_abort {
-    uint32_t generation; /* 0: none was ever aborted */
-    int32_t  reason;     /* enum mt_code */
-    uint32_t rank;       /* whom it is about */
+    struct coll_shm       shm; /* its members: those of this node */
+    struct coll_tcp       tcp; /* a leader's, of several nodes */
+    struct sgd_group_net  net;
+    float                *sum, *slots, *partials;
+    uint64_t             *votes;
+    struct sgd_group_plan plan;
+    size_t                stride; /* floats from slot to slot: whole cache lines */
+    uint32_t              generation, rank, members;
+    float                *scratch; /* a leader's: what the others send it */
+    size_t                scratch_floats;
+    bool                  is_wide, is_leader; /* of several nodes */
 };
 
 /* Bytes of a region for a plan. EINVAL for a plan without or with too many virtual ranks, or too large. */
@@ -77,22 +81,25 @@ MT_MUST_USE mt_status sgd_group_region_size(const struct sgd_group_plan *plan, s
 
 /* Joins a generation and waits until all its members have. EINVAL where the arguments are out of range, the
  * region is too small or laid out for another plan, or members disagree on plan or size (then all of them get
- * it). */
+ * it). Also after an error the struct is given back with sgd_group_leave. */
 MT_MUST_USE mt_status sgd_group_join(struct sgd_group *group, const struct sgd_group_config *config);
+/* Does not wait. Where the generation was aborted on this node, the others learn it. */
+void sgd_group_leave(struct sgd_group *group);
 
-/* Ends a generation for everybody: members in a collective return at once with `reason`, later ones when they
- * call. The first abort of a generation stands; one for an earlier generation does nothing. Callable by any
- * process that maps the region, member or not, also before anyone has joined. Never blocks. */
-void sgd_group_abort(void *region, uint32_t generation, enum mt_code reason, uint32_t rank);
-
-/* The last abort of any generation. */
-struct sgd_abort sgd_group_why(const void *region);
-
-/* The last barrier that a member has entered, of whatever generation; grows. Callable by any process that maps the region. */
-uint64_t sgd_group_arrived(const void *region, uint32_t rank);
+/* Ends a generation for everybody on this node (and, by their leader, on the others): members in a collective return at once
+ * with `reason`, later ones when they call. The first abort of a generation stands; one for an earlier generation does
+ * nothing. Callable by any process that maps the region, member or not, also before anyone has joined. Never blocks. */
+static inline void sgd_group_abort(void *region, uint32_t generation, enum mt_code reason, uint32_t rank)
+{
+    coll_shm_abort(region, generation, reason, rank);
+}
 
 /* Returns when all members have called it. */
 MT_MUST_USE mt_status sgd_group_barrier(struct sgd_group *group);
+/* The same for the members of this node. */
+MT_MUST_USE mt_status sgd_group_meet(struct sgd_group *group);
+/* What the leader's part came to: where that is an error, the generation ends here as well. */
+mt_status sgd_group_led(struct sgd_group *group, mt_status st);
 
 /* The virtual ranks of a member: first <= vrank < last. */
 void sgd_group_vranks(const struct sgd_group *group, uint32_t *out_first, uint32_t *out_last);

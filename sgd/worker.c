@@ -426,13 +426,14 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     if (st.code != 0) {
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
         bool has_fault = t.w->trainer.fault[0] != 0;
-        out.is_culprit = has_fault ? t.w->trainer.is_culprit : sgd_group_why(group).generation < t.generation;
+        out.is_culprit = has_fault ? t.w->trainer.is_culprit : coll_shm_why(group).generation < t.generation;
         /* Where the reason is this worker's own, the others must not wait for it. */
         sgd_group_abort(group, t.generation, (enum mt_code)st.code, t.rank);
         out.code = st.code;
         out.sys = st.sys;
         snprintf(out.text, sizeof out.text, "%s", has_fault ? t.w->trainer.fault : sgd_status_text(st, text));
     }
+    sgd_group_leave(&t.group);
     out.step = t.w->trainer.has_state ? t.w->trainer.state->step : 0;
     return manta_return_bytes(c, &out, sizeof out);
 }

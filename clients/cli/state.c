@@ -303,6 +303,10 @@ static void memory_totals(const manta_rows *rows, const manta_rows *nodes)
                strtod(cli_cell(nodes, i, "store_used"), NULL) / 1048576,
                strtod(cli_cell(nodes, i, "store_total"), NULL) / 1048576, cli_cell(nodes, i, "segments"));
     for (size_t i = 0; nodes && i < nodes->count; i++)
+        if (strtod(cli_cell(nodes, i, "on_disk"), NULL) > 0)
+            printf(" Node %s has %.1f MiB on disk.", cli_cell(nodes, i, "node"),
+                   strtod(cli_cell(nodes, i, "on_disk"), NULL) / 1048576);
+    for (size_t i = 0; nodes && i < nodes->count; i++)
         if (strtod(cli_cell(nodes, i, "job_quota"), NULL) > 0)
             printf(" Each job may have %.1f MiB of node %s.", strtod(cli_cell(nodes, i, "job_quota"), NULL) / 1048576,
                    cli_cell(nodes, i, "node"));

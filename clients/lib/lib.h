@@ -204,6 +204,7 @@ mt_status lib_socket_send(int fd, uint16_t kind, mt_id id, const void *payload, 
                           size_t more_size, int fd_to_pass);
 void     *lib_map(int fd, size_t size, bool writable); /* closes fd; NULL on failure */
 void      lib_socket_drain(void);
+void      lib_socket_take(void); /* the same, whatever the park page says */
 void      lib_unmap_lane(void *lane);
 
 /* ---- lib_private.c ---- */
@@ -231,6 +232,11 @@ MT_NORETURN void lib_pool_serve(manta_ctx *c, const uint32_t *limits, uint32_t c
 
 /* ---- lib_registry.c ---- */
 uint64_t            lib_hash(const char *name);
+/* How often something is tried again, from an option of the user's: < 0 is without limit. */
+static inline int32_t lib_tries(int asked, int32_t when_zero)
+{
+    return asked == 0 ? when_zero : asked == MANTA_WITHOUT_LIMIT ? -1 : asked < 0 ? 0 : asked;
+}
 manta_entry        *lib_entry_find(const char *name);
 manta_entry        *lib_entry_of_hash(uint64_t hash);
 manta_actor_type   *lib_actor_type_find(const char *name);
@@ -242,14 +248,22 @@ const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t ha
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
 void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);
 
-/* ---- lib_detached.c ---- */
+/* ---- lib_detached.c, lib_warden.c ---- */
 #define LIB_WARDEN "MANTA_WARDEN" /* in the environment of a warden: restarts so far, then what it is to make, as hex */
 bool  lib_is_warden(void);
 char *lib_warden_text(void); /* takes it out of the environment; malloc; NULL: this process is no warden */
 MT_NORETURN void lib_warden_serve(char *take_text);
 /* Under the lock, which is released meanwhile: hands the actor over to the head. NULL, and *f. */
 struct own_actor *lib_detach(const manta_actor_type *type, const struct own_class_spec *spec, const manta_actor_opts *o,
-                             const struct own_call *call, struct own_failure *f);
+                             const struct own_call *call, const manta_view *views, struct own_failure *f);
+/* Outside the lock; blocks until the references among the arguments have their values: `args` has those in their place where
+ * the signature wants a value, and `views` has all of them. NULL: *e. lib_carried_drop either way. */
+struct lib_carried {
+    manta_arg  args[MANTA_ARGS_MAX];
+    manta_view views[MANTA_ARGS_MAX];
+};
+const manta_arg *lib_carry(struct lib_carried *c, const char *signature, int argc, const manta_arg *argv, manta_error *e);
+void lib_carried_drop(struct lib_carried *c);
 
 /* ---- lib_env.c, lib_pack.c: outside the lock ---- */
 struct manta_env { /* what manta_env_new gives */
@@ -447,7 +461,7 @@ struct manta_ctx {
     uint8_t         flags; /* LANE_VALUE_... */
     char            type;
     uint32_t        size;
-    uint8_t         bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + 64];
+    uint8_t         bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + MANTA_ARGS_MAX * sizeof(mt_id)]; /* and refs that stay */
 };
 
 #endif

@@ -104,6 +104,12 @@ static bool check_lifetime(const manta_actor_type *type, const manta_actor_opts 
                         o->save_every, OWN_CREATE_SAVE_MAX);
         return false;
     }
+    if (o->max_restarts < MANTA_NO_RETRY || o->max_task_retries < MANTA_NO_RETRY || o->max_task_retries > OWN_CALL_RETRIES_MAX) {
+        own_failure_set(f, MT_EINVAL, "actor %s: max_restarts %d, max_task_retries %d: they are 0 (none) or more (calls: up to "
+                        "%d), MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY", type->name, o->max_restarts, o->max_task_retries,
+                        OWN_CALL_RETRIES_MAX);
+        return false;
+    }
     return true;
 }
 
@@ -113,10 +119,12 @@ static bool name_is_settled(void *arg)
     return actor->is_named || actor->state == OWN_ACTOR_DEAD;
 }
 
-static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv);
+static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv,
+                              const manta_view *views);
 
 /* Finds the name or makes the actor, until one of them holds: another process may do the same. */
-static manta_actor *get_or_make(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv)
+static manta_actor *get_or_make(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv,
+                                const manta_view *views)
 {
     int64_t deadline = lib_deadline(MT_LIB_REQUEST_MS);
     for (;;) {
@@ -125,7 +133,7 @@ static manta_actor *get_or_make(const char *name, const manta_actor_opts *opts, 
         manta_actor      *found = manta_actor_find_in(opts->name_space, opts->name, MT_LIB_REQUEST_MS, &e);
         if (found)
             return found;
-        actor = (struct own_actor *)actor_new(name, opts, argc, argv);
+        actor = (struct own_actor *)actor_new(name, opts, argc, argv, views);
         if (!actor || e.code != MANTA_ENOENT)
             return (manta_actor *)actor;
         lib_lock();
@@ -138,22 +146,52 @@ static manta_actor *get_or_make(const char *name, const manta_actor_opts *opts, 
     }
 }
 
+static manta_actor *new_or_found(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv,
+                                 const manta_view *views)
+{
+    if (opts && opts->get_if_exists && opts->name && lib.role != LIB_NONE && lib_actor_type_find(name))
+        return get_or_make(name, opts, argc, argv, views);
+    return actor_new(name, opts, argc, argv, views);
+}
+
+/* Its references go along as values: they and what this process has in the store die with it. */
+static manta_actor *detached_new(const manta_actor_type *type, const manta_actor_opts *opts, int argc, const manta_arg *argv)
+{
+    struct lib_carried carried;
+    struct own_failure f;
+    manta_actor       *actor;
+    manta_error        e;
+    const manta_arg   *args = lib_carry(&carried, type->signature, argc, argv, &e);
+    if (args || !argc) {
+        actor = new_or_found(type->name, opts, argc, args, carried.views);
+    } else {
+        own_failure_set(&f, e.code, "actor %s: %s", type->name, e.message);
+        lib_lock();
+        actor = dead_actor(type->name, &f);
+        lib_unlock();
+    }
+    lib_carried_drop(&carried);
+    return actor;
+}
+
 manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv)
 {
     manta_actor_type  *type = name ? lib_actor_type_find(name) : NULL;
     struct lib_spilled spilled = {.count = 0};
     manta_actor       *actor;
-    if (type && lib.role != LIB_NONE && !(opts && opts->detached)) /* values in the store are this process's */
+    bool               is_usable = type && lib.role != LIB_NONE;
+    if (is_usable && opts && opts->detached && !lib.inlined)
+        return detached_new(type, opts, argc, argv);
+    if (is_usable)
         argv = lib_spill(&spilled, type->signature, argc, argv);
-    if (opts && opts->get_if_exists && opts->name && type && lib.role != LIB_NONE)
-        actor = get_or_make(name, opts, argc, argv);
-    else
-        actor = actor_new(name, opts, argc, argv);
+    actor = new_or_found(name, opts, argc, argv, NULL);
     lib_spilled_drop(&spilled);
     return actor;
 }
 
-static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv)
+/* `views`: values of the references, for a detached one. */
+static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv,
+                              const manta_view *views)
 {
     manta_actor_type     *type = name ? lib_actor_type_find(name) : NULL;
     struct own_class_spec spec;
@@ -185,11 +223,12 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
         lib_helper_start();
         bool is_detached = opts && opts->detached && !lib.inlined;
         if (is_detached)
-            actor = lib_detach(type, &spec, opts, &call, &f);
+            actor = lib_detach(type, &spec, opts, &call, views, &f);
         else
             actor = own_actor_new(&lib.own, &spec, opts && opts->name_space ? opts->name_space : lib.name_space,
                               opts ? opts->name : NULL,
-                              opts ? opts->max_restarts : 0, opts ? opts->max_task_retries : 0, &call);
+                              opts ? lib_tries(opts->max_restarts, 0) : 0,
+                              opts ? lib_tries(opts->max_task_retries, 0) : 0, &call);
         if (!actor && !is_detached)
             own_failure_set(&f, MT_ENOMEM, "no memory for an actor");
         if (actor && opts) {

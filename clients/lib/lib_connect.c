@@ -248,6 +248,7 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     lib.own.wall_ns = events_are_off() ? 0 : lib_wall_ns();
     lib.own.free_place = lib_free_place;
     wrk_init(&lib.wrk, lib.welcome.epoch);
+    lib.own.wrk = &lib.wrk;
     for (int attempt = 0; own_prepare(&lib.own).code || lib_prepare().code; attempt++)
         if (attempt == PREPARE_ATTEMPTS)
             return mt_error(MT_ENOMEM, 0, "memory set aside for what may not fail");
@@ -298,6 +299,11 @@ void lib_socket_drain(void)
     if (count == lib.socket_seen)
         return;
     lib.socket_seen = count;
+    lib_socket_take();
+}
+
+void lib_socket_take(void)
+{
     for (;;) {
         struct lane_record record;
         uint8_t            bytes[LANE_RECORD_MAX];

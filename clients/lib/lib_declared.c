@@ -130,7 +130,7 @@ manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs,
         wire.flags |= LANE_REF_DECLARES;
         own_ref_set_place(&lib.own, ref, &wire);
     } else {
-        (void)os_client_free(&lib.store, place.segment, place.offset).code;
+        (void)os_client_free(&lib.store, place.segment, place.offset, place.generation).code;
         if (ref)
             own_ref_drop(&lib.own, ref);
         ref = NULL;

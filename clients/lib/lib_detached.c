@@ -1,229 +1,226 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lib_detached.c - detached actors: handing one over to the head, and the warden that the head starts for it.
+ * lib_detached.c - detached actors: handing one over to the head.
  *
- * Owns:   nothing outside of its calls. Thread: any under the owner lock; a warden's main one.
+ * Owns:   nothing outside of its calls. Thread: any under the owner lock.
  *
- * The creator writes down what own_actor_new would need, values and all. The head keeps that, starts this very program
- * again on some node, and there manta_init finds it in the environment, makes the actor, and waits for its end.
+ * The creator writes down what own_actor_new would need, values and all, those of its references too. The head keeps that and
+ * starts this very program again on some node, where lib_warden.c makes the actor. What is more than a record holds goes
+ * as a file, as the program itself does.
  */
 #include "clients/lib/lib.h"
+#include "clients/lib/detached.h"
+#include "core/base/sha256.h"
 
-#include <signal.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-enum { DETACHED_VERSION = 1, DETACHED_VALUES_MAX = 12 * 1024 };
-
-/* What the head keeps for the warden; then argc values as in a record: lane_value, bytes, padding to 8. */
-struct detached {
-    uint32_t            version;
-    uint32_t            flags, policy, node; /* of the class */
-    uint32_t            resource_count;
-    struct ctl_resource resources[CTL_RESOURCES];
-    uint32_t            create_options;
-    int32_t             restarts;
-    uint32_t            argc;
-    struct ctl_name     name; /* its actor is the id */
-};
-
-/* ---- the creator ---- */
-
-static bool values_put(mt_buf *out, const struct own_call *call, struct own_failure *f)
+/* A reference among the arguments: its value goes along, since it dies with its owner. */
+static manta_status carry(struct own_ref *ref, manta_view *out, int number, manta_error *e)
 {
-    static const uint8_t zeros[8];
-    size_t               from = out->size;
-    mt_status            st = mt_ok();
-    for (int i = 0; i < call->argc && st.code == 0; i++) {
-        const struct own_arg       *arg = &call->args[i];
-        const struct own_actor_wire *handle = arg->data;
-        struct lane_value           value = {.type = (uint8_t)arg->type, .size = (uint32_t)arg->size};
-        if (arg->ref || arg->type == 'r' || (arg->type == 'A' && !(handle->options & OWN_ACTOR_DETACHED))) {
-            own_failure_set(f, MT_EINVAL, "actor %s: argument %d belongs to this process, and a detached actor outlives it: "
-                            "pass a value (or a detached actor)", call->name, i + 1);
-            return false;
-        }
-        if (arg->size > DETACHED_VALUES_MAX || out->size - from > DETACHED_VALUES_MAX - arg->size) {
-            own_failure_set(f, MT_EINVAL, "actor %s: the arguments of a detached actor have at most %d bytes in all", call->name,
-                            DETACHED_VALUES_MAX);
-            return false;
-        }
-        st = mt_buf_append(out, &value, sizeof value);
-        if (st.code == 0)
-            st = mt_buf_append(out, arg->data ? arg->data : zeros, arg->size);
-        if (st.code == 0)
-            st = mt_buf_append(out, zeros, -arg->size & 7);
-    }
-    if (st.code)
-        own_failure_set(f, MT_ENOMEM, "no memory for an actor");
-    return st.code == 0;
+    const struct own_extra *extra;
+    struct lane_ref         place = {.flags = 0};
+    manta_status            code = manta_get((manta_ref *)ref, MT_LIB_DETACH_MS, out, e);
+    if (code)
+        return code;
+    lib_lock();
+    (void)lib_view_ref(out, &place);
+    extra = own_extra_of(&lib.own, ref);
+    if (place.flags & LANE_REF_DECLARES || (extra && extra->declared_count))
+        code = lib_error(e, MANTA_EINVAL, "argument %d declares references, which die with their owners, and a detached actor "
+                         "outlives them", number);
+    lib_unlock();
+    return code;
 }
 
-/* ctl_request, ctl_detached, struct detached, values. */
-static bool request_make(mt_buf *out, const struct own_class_spec *spec, const manta_actor_opts *o, const struct own_call *call,
-                         struct own_failure *f)
+/* An argument of the value itself. */
+static manta_arg arg_of(const manta_view *view)
 {
-    struct ctl_request  request = {.op = CTL_OP_ACTOR_NEW};
-    struct ctl_detached wire = {.restarts = o->max_restarts, .is_strict = o->strict};
-    struct detached     d = {.version = DETACHED_VERSION, .flags = spec->flags, .policy = spec->policy, .node = spec->node,
-                             .resource_count = spec->resource_count, .create_options = call->create_options,
-                             .restarts = o->max_restarts, .argc = (uint32_t)call->argc};
-    memcpy(d.resources, spec->resources, sizeof d.resources);
-    d.name.actor = own_id_next(&lib.own);
-    snprintf(d.name.space, sizeof d.name.space, "%s", o->name_space ? o->name_space : lib.name_space);
-    snprintf(d.name.name, sizeof d.name.name, "%s", o->name);
-    snprintf(d.name.type, sizeof d.name.type, "%s", spec->name);
-    wire.name = d.name;
-    if (mt_buf_append(out, &request, sizeof request).code || mt_buf_append(out, &wire, sizeof wire).code ||
-        mt_buf_append(out, &d, sizeof d).code) {
-        own_failure_set(f, MT_ENOMEM, "no memory for an actor");
-        return false;
+    manta_arg arg = {.type = view->type};
+    if (arg.type == 's' || arg.type == 'y')
+        arg.y = (manta_bytes){view->data, view->size};
+    else if (arg.type == 'b')
+        memcpy(&arg.b, view->data, sizeof arg.b);
+    else if (view->size == sizeof arg.l)
+        memcpy(&arg.l, view->data, sizeof arg.l);
+    return arg;
+}
+
+const manta_arg *lib_carry(struct lib_carried *c, const char *signature, int argc, const manta_arg *argv, manta_error *e)
+{
+    memset(c->views, 0, sizeof c->views);
+    if (!argv || argc < 0 || argc > MANTA_ARGS_MAX)
+        return argv; /* refused further on */
+    for (int i = 0; i < argc; i++) {
+        char wanted = *signature;
+        bool is_any = !wanted || wanted == '>' || wanted == '@' || wanted == '*';
+        signature += !is_any;
+        c->args[i] = argv[i];
+        if (argv[i].type != 'r' || !argv[i].r)
+            continue;
+        if (carry((struct own_ref *)argv[i].r, &c->views[i], i + 1, e))
+            return NULL;
+        if (wanted != 'r' && !is_any)
+            c->args[i] = arg_of(&c->views[i]);
     }
-    if (!values_put(out, call, f))
-        return false;
-    wire.size = (uint32_t)(out->size - sizeof request - sizeof wire);
-    memcpy(out->data + sizeof request, &wire, sizeof wire);
+    return c->args;
+}
+
+void lib_carried_drop(struct lib_carried *c)
+{
+    for (int i = 0; i < MANTA_ARGS_MAX; i++)
+        manta_release(&c->views[i]);
+}
+
+static mt_status value_put(mt_buf *out, const struct lane_value *head, const void *bytes)
+{
+    static const uint8_t zeros[8];
+    MT_TRY(mt_buf_append(out, head, sizeof *head));
+    MT_TRY(mt_buf_append(out, bytes ? bytes : zeros, head->size));
+    return mt_buf_append(out, zeros, -(size_t)head->size & 7);
+}
+
+static bool values_put(mt_buf *out, const struct own_call *call, const manta_view *views, struct own_failure *f)
+{
+    const size_t max = (size_t)MT_ENV_MIB_MAX << 20;
+    for (int i = 0; i < call->argc; i++) {
+        const struct own_arg        *arg = &call->args[i];
+        const struct own_actor_wire *handle = arg->data;
+        struct lane_value            value = {.type = (uint8_t)arg->type, .size = (uint32_t)arg->size};
+        const void                  *bytes = arg->data;
+        size_t                       size = arg->size;
+        if (arg->type == 'A' && !(handle->options & OWN_ACTOR_DETACHED)) {
+            own_failure_set(f, MT_EINVAL, "actor %s: the actor of argument %d ends with its creator, which a detached actor "
+                            "outlives: pass a detached one", call->name, i + 1);
+            return false;
+        }
+        if (arg->type == 'r') {
+            bytes = views[i].data;
+            size = views[i].size + (views[i].type == 's');
+            value.flags = (uint8_t)views[i].type;
+            value.size = (uint32_t)size;
+        }
+        if (size > max || out->size > max - size) {
+            own_failure_set(f, MT_EINVAL, "actor %s: the arguments of a detached actor have at most %d MiB in all", call->name,
+                            MT_ENV_MIB_MAX);
+            return false;
+        }
+        if (value_put(out, &value, bytes).code) {
+            own_failure_set(f, MT_ENOMEM, "no memory for an actor");
+            return false;
+        }
+    }
     return true;
 }
 
-static struct own_actor *handle_new(const mt_buf *sent, const manta_actor_type *type, const manta_actor_opts *o)
+/* Its descriptor, or -1 with errno set. */
+static int file_of(const mt_buf *bytes)
 {
-    struct ctl_detached   d;
-    struct own_actor_wire wire = {.type = type->hash,
-                                  .options = (uint32_t)o->max_task_retries << 8 | OWN_ACTOR_DETACHED |
+    int    fd = memfd_create("manta-values", MFD_CLOEXEC);
+    size_t at = 0;
+    while (fd >= 0 && at < bytes->size) {
+        ssize_t n = write(fd, bytes->data + at, bytes->size - at);
+        if (n > 0) {
+            at += (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            close(fd);
+            return -1;
+        }
+    }
+    return fd;
+}
+
+static void describe(struct detached *d, const struct own_class_spec *spec, const manta_actor_opts *o, const struct own_call *call)
+{
+    *d = (struct detached){.version = DETACHED_VERSION, .flags = spec->flags, .policy = spec->policy, .node = spec->node,
+                           .resource_count = spec->resource_count, .create_options = call->create_options,
+                           .restarts = lib_tries(o->max_restarts, 0), .argc = (uint32_t)call->argc};
+    memcpy(d->resources, spec->resources, sizeof d->resources);
+    snprintf(d->labels, sizeof d->labels, "%s", spec->labels ? spec->labels : "");
+    d->name.actor = own_id_next(&lib.own);
+    snprintf(d->name.space, sizeof d->name.space, "%s", o->name_space ? o->name_space : lib.name_space);
+    snprintf(d->name.name, sizeof d->name.name, "%s", o->name);
+    snprintf(d->name.type, sizeof d->name.type, "%s", spec->name);
+}
+
+/* What is sent, and the file that goes along; -1: none. */
+struct handover {
+    struct detached d;
+    mt_buf          head; /* ctl_request, ctl_detached, struct detached, and the values that are not apart */
+    int             fd;
+};
+
+static bool handover_make(struct handover *h, const struct own_class_spec *spec, const manta_actor_opts *o,
+                          const struct own_call *call, const manta_view *views, struct own_failure *f)
+{
+    struct ctl_request  request = {.op = CTL_OP_ACTOR_NEW};
+    struct ctl_detached wire = {.restarts = lib_tries(o->max_restarts, 0), .is_strict = o->strict, .env = spec->env};
+    mt_buf              values = {0};
+    mt_sha256           sha;
+    bool                is_made = values_put(&values, call, views, f);
+    describe(&h->d, spec, o, call);
+    h->d.is_apart = values.size > DETACHED_HERE_MAX;
+    wire.name = h->d.name;
+    if (is_made && h->d.is_apart) {
+        wire.values_size = values.size;
+        mt_sha256_init(&sha);
+        mt_sha256_add(&sha, values.data, values.size);
+        mt_sha256_end(&sha, wire.values_sha256);
+        is_made = (h->fd = file_of(&values)) >= 0;
+        values.size = 0;
+        if (!is_made)
+            own_failure_set(f, MT_ENOMEM, "no memory for the arguments of an actor: %s", strerrordesc_np(errno));
+    }
+    wire.size = (uint32_t)(sizeof h->d + values.size);
+    if (is_made && (mt_buf_append(&h->head, &request, sizeof request).code || mt_buf_append(&h->head, &wire, sizeof wire).code ||
+                    mt_buf_append(&h->head, &h->d, sizeof h->d).code ||
+                    mt_buf_append(&h->head, values.data, values.size).code)) {
+        own_failure_set(f, MT_ENOMEM, "no memory for an actor");
+        is_made = false;
+    }
+    mt_buf_fini(&values);
+    return is_made;
+}
+
+static struct own_actor *handle_new(const struct detached *d, const manta_actor_type *type, const manta_actor_opts *o)
+{
+    struct own_actor_wire wire = {.id = d->name.actor, .type = type->hash,
+                                  .options = (uint32_t)lib_tries(o->max_task_retries, 0) << 8 | OWN_ACTOR_DETACHED |
                                              (o->allow_out_of_order ? OWN_ACTOR_ANY_ORDER : 0)};
-    memcpy(&d, sent->data + sizeof(struct ctl_request), sizeof d);
-    wire.id = d.name.actor;
-    memcpy(wire.name, d.name.type, sizeof wire.name);
+    memcpy(wire.name, d->name.type, sizeof wire.name);
     struct own_actor *actor = own_actor_borrow(&lib.own, &wire);
     if (actor)
         actor->is_named = true;
     return actor;
 }
 
-struct own_actor *lib_detach(const manta_actor_type *type, const struct own_class_spec *spec, const manta_actor_opts *o,
-                             const struct own_call *call, struct own_failure *f)
+static manta_status handover_send(struct handover *h, struct lib_request *request, manta_error *e)
 {
-    mt_buf              sent = {0};
+    if (h->fd < 0)
+        return lib_call(request, CTL_REQUEST, h->head.data, h->head.size, MT_LIB_DETACH_MS, e);
+    return lib_call_socket(request, CTL_DETACH, h->head.data, h->head.size, NULL, 0, h->fd, MT_LIB_DETACH_MS, e);
+}
+
+struct own_actor *lib_detach(const manta_actor_type *type, const struct own_class_spec *spec, const manta_actor_opts *o,
+                             const struct own_call *call, const manta_view *views, struct own_failure *f)
+{
+    struct handover     h = {.fd = -1};
     struct lib_request *request = malloc(sizeof *request);
     struct own_actor   *actor = NULL;
     manta_error         e;
     if (!request) {
         own_failure_set(f, MT_ENOMEM, "no memory for an actor");
-    } else if (spec->env) {
-        own_failure_set(f, MT_EUNSUPPORTED, "actor %s: a detached actor has no runtime environment", call->name);
-    } else if (request_make(&sent, spec, o, call, f)) {
-        if (lib_call(request, CTL_REQUEST, sent.data, sent.size, MT_LIB_DETACH_MS, &e))
+    } else if (handover_make(&h, spec, o, call, views, f)) {
+        if (handover_send(&h, request, &e))
             own_failure_set(f, e.code, "%s", e.message);
-        else if (!(actor = handle_new(&sent, type, o)))
+        else if (!(actor = handle_new(&h.d, type, o)))
             own_failure_set(f, MT_ENOMEM, "no memory for an actor handle");
     }
-    mt_buf_fini(&sent);
+    if (h.fd >= 0)
+        close(h.fd);
+    mt_buf_fini(&h.head);
     free(request);
     return actor;
-}
-
-/* ---- the warden ---- */
-
-bool lib_is_warden(void)
-{
-    return lib.is_warden;
-}
-
-char *lib_warden_text(void)
-{
-    const char *text = getenv(LIB_WARDEN);
-    char       *copy = text ? strdup(text) : NULL;
-    lib.is_warden = copy != NULL;
-    unsetenv(LIB_WARDEN);
-    if (copy)
-        unsetenv("MANTA_ROLE");
-    return copy;
-}
-
-static bool bytes_of_hex(const char *hex, mt_buf *out)
-{
-    size_t size = strlen(hex);
-    if (size % 2 || mt_buf_reserve(out, size / 2 + 8).code)
-        return false;
-    for (; *hex; hex += 2) {
-        char     pair[3] = {hex[0], hex[1], 0}, *end;
-        uint8_t  byte = (uint8_t)strtoul(pair, &end, 16);
-        if (*end || mt_buf_append(out, &byte, 1).code)
-            return false;
-    }
-    return true;
-}
-
-static bool values_get(mt_reader *in, uint32_t argc, struct own_arg *args)
-{
-    for (uint32_t i = 0; i < argc; i++) {
-        struct lane_value value;
-        mt_view           head = mt_reader_bytes(in, sizeof value), bytes;
-        if (!head.data)
-            return false;
-        memcpy(&value, head.data, sizeof value);
-        bytes = mt_reader_bytes(in, value.size);
-        (void)mt_reader_bytes(in, -(size_t)value.size & 7);
-        args[i] = (struct own_arg){.type = (char)value.type, .data = bytes.data, .size = value.size};
-    }
-    return !in->failed;
-}
-
-/* Makes the actor. NULL: what stands in the environment is not of this version of the library. */
-static struct own_actor *warden_make(const struct detached *d, uint32_t restarts, mt_reader *in)
-{
-    struct own_arg        args[MANTA_ARGS_MAX];
-    struct own_class_spec spec = {.name = d->name.type, .group = lib_hash(d->name.type), .flags = d->flags, .policy = d->policy,
-                                  .node = d->node, .resource_count = d->resource_count};
-    struct own_warden     warden = {.actor = d->name.actor, .restarts = restarts};
-    manta_actor_type     *type = lib_actor_type_find(d->name.type);
-    struct own_call       call = {.argc = (int)d->argc, .args = args, .function = spec.group, .name = type ? type->name : "?",
-                                  .create_options = d->create_options, .warden = &warden};
-    int32_t               left = d->restarts < 0 ? -1 : restarts < (uint32_t)d->restarts ? d->restarts - (int32_t)restarts : 0;
-    memcpy(spec.resources, d->resources, sizeof spec.resources);
-    if (!values_get(in, d->argc, args))
-        return NULL;
-    return own_actor_new(&lib.own, &spec, d->name.space, d->name.name, left, 0, &call);
-}
-
-static struct own_actor *warden_read(const char *text, mt_buf *bytes)
-{
-    struct detached d;
-    char           *hex;
-    uint32_t        restarts = (uint32_t)strtoul(text, &hex, 10);
-    if (*hex != ' ' || !bytes_of_hex(hex + 1, bytes) || bytes->size < sizeof d)
-        return NULL;
-    memcpy(&d, bytes->data, sizeof d);
-    if (d.version != DETACHED_VERSION || d.argc > MANTA_ARGS_MAX || d.resource_count > CTL_RESOURCES)
-        return NULL;
-    d.name.space[CTL_NAME_SIZE - 1] = d.name.name[CTL_NAME_SIZE - 1] = d.name.type[CTL_NAME_SIZE - 1] = 0;
-    mt_reader in = mt_reader_of(mt_view_of(bytes->data + sizeof d, bytes->size - sizeof d));
-    return warden_make(&d, restarts, &in);
-}
-
-static bool is_over(void *arg)
-{
-    const struct own_actor *actor = arg;
-    return actor->state == OWN_ACTOR_DEAD || lib.broken;
-}
-
-void lib_warden_serve(char *take_text)
-{
-    mt_buf            bytes = {0};
-    struct own_actor *actor;
-    signal(SIGTERM, SIG_DFL); /* the program's own handler is for its drivers: a warden has nothing to put in order */
-    lib_lock();
-    actor = warden_read(take_text, &bytes);
-    free(take_text);
-    if (actor) {
-        lib_helper_start();
-        lib_act();
-        lib_wait(is_over, actor, INT64_MAX); /* until it is dead for good, and the head has been told why */
-        lib_act();
-    }
-    lib_unlock();
-    mt_buf_fini(&bytes);
-    manta_shutdown();
-    _exit(actor ? 0 : 1);
 }

@@ -5,6 +5,7 @@
  * Owns:   the mappings of segments. Thread: any; the public calls take the owner lock.
  */
 #include "clients/lib/lib.h"
+#include "objectstore/os_sum.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -158,7 +159,7 @@ static manta_status verify(const struct lane_ref *ref, const void *data, manta_e
     return lib_error_status(e, st);
 }
 
-manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
+static manta_status pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
 {
     const struct lane_ref asked = *ref;
     bool                  must_ask = ref->node != lib.own.node;
@@ -173,7 +174,7 @@ manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t dead
         }
         st = os_client_pin(&lib.store, ref, data);
         if (st.code == MT_OK)
-            return lib.store.is_summing ? verify(ref, *data, e) : MANTA_OK;
+            return os_client_is_summed(*data) ? verify(ref, *data, e) : MANTA_OK;
         code = lib_error_status(e, st);
         if (st.code == MT_ENOENT)
             code = segment_map(CTL_SEGMENT_MAP, ref->segment, 0, false, e);
@@ -183,6 +184,31 @@ manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t dead
     }
     return lib_error(e, MANTA_EOBJ_LOST, "the value was moved %d times while it was to be read: the object store is too small",
                      PIN_ATTEMPTS);
+}
+
+static bool is_doubt_over(void *arg)
+{
+    return ((const struct own_doubt *)arg)->is_over;
+}
+
+/* The value is not there. Whoever only borrows it is to hear if that is because its owner has died. */
+static manta_status lost(const struct lane_ref *ref, int64_t deadline_ns, manta_error *e)
+{
+    struct own_doubt doubt;
+    int64_t          limit = lib_deadline(MT_LIB_REQUEST_MS);
+    own_doubt_begin(&lib.own, &doubt, ref->id, ref->owner_node);
+    lib_act();
+    lib_wait(is_doubt_over, &doubt, deadline_ns < limit ? deadline_ns : limit);
+    own_doubt_end(&lib.own, &doubt);
+    return doubt.why.code ? lib_error_failure(e, &doubt.why, ref->id) : MANTA_EOBJ_LOST;
+}
+
+manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
+{
+    const struct lane_ref asked = *ref;
+    manta_status          code = pin(ref, data, deadline_ns, e);
+    bool                  is_ours = asked.id.process == lib.own.process;
+    return code == MANTA_EOBJ_LOST && !is_ours && lib_may_wait() ? lost(&asked, deadline_ns, e) : code;
 }
 
 void lib_store_unpin(const struct lane_ref *ref)
@@ -195,7 +221,7 @@ void lib_store_unpin(const struct lane_ref *ref)
  * else ever heard of it. */
 void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped)
 {
-    if (!escaped && os_client_free(&lib.store, place->segment, place->offset).code == 0)
+    if (!escaped && os_client_free(&lib.store, place->segment, place->offset, place->generation).code == 0)
         return;
     own_send(own, CTL_OBJECT_DEAD, own_id_next(own), place, sizeof *place);
 }
@@ -215,6 +241,8 @@ void lib_space_back(const struct ctl_space *space)
 }
 
 /* ---- putting ---- */
+
+static manta_ref *put(const void *data, size_t size, char type, bool with_sum);
 
 static struct own_ref *new_value(manta_error *e)
 {
@@ -238,12 +266,29 @@ static void publish(struct own_ref *ref, struct os_place place, void *data, size
     own_ref_set_place(&lib.own, ref, &wire);
 }
 
+/* Without the lock, which a GiB would hold for 0.1 s. */
+static void place_sum(struct os_place *place, const void *data, size_t size)
+{
+    place->sum = os_sum(data, size);
+    place->is_summed = true;
+}
+
 manta_ref *manta_put(const void *data, size_t size)
 {
-    return lib_put(data, size, 'y');
+    return put(data, size, 'y', false);
+}
+
+manta_ref *manta_put_with(const void *data, size_t size, const manta_put_opts *opts)
+{
+    return put(data, size, 'y', opts && opts->checksum);
 }
 
 manta_ref *lib_put(const void *data, size_t size, char type)
+{
+    return put(data, size, type, false);
+}
+
+static manta_ref *put(const void *data, size_t size, char type, bool with_sum)
 {
     manta_error     e;
     struct own_ref *ref = NULL;
@@ -265,12 +310,14 @@ manta_ref *lib_put(const void *data, size_t size, char type)
         lib_unlock(); /* the copy may take long; the place is ours alone */
         lib_store_warm(&place, to);
         os_copy(to, data, size);
+        if (with_sum)
+            place_sum(&place, to, size);
         lib_lock();
         ref = new_value(&e);
         if (ref)
             publish(ref, place, to, size, type);
         else
-            (void)os_client_free(&lib.store, place.segment, place.offset).code;
+            (void)os_client_free(&lib.store, place.segment, place.offset, place.generation).code;
     }
     if (!ref)
         ref = (struct own_ref *)failed(&e);
@@ -280,9 +327,15 @@ manta_ref *lib_put(const void *data, size_t size, char type)
 
 struct unsealed {
     struct os_place place;
+    bool            with_sum;
 };
 
 manta_status manta_create(size_t size, manta_buffer *out, manta_error *e)
+{
+    return manta_create_with(size, NULL, out, e);
+}
+
+manta_status manta_create_with(size_t size, const manta_put_opts *opts, manta_buffer *out, manta_error *e)
 {
     struct unsealed *u;
     manta_status     code;
@@ -302,6 +355,7 @@ manta_status manta_create(size_t size, manta_buffer *out, manta_error *e)
         out->data = NULL;
         return code;
     }
+    u->with_sum = opts && opts->checksum;
     lib_store_warm(&u->place, out->data);
     out->size = size;
     out->hold = u;
@@ -313,6 +367,8 @@ manta_ref *manta_seal(manta_buffer *buffer)
     struct unsealed *u = buffer->hold;
     manta_error      e;
     struct own_ref  *ref = NULL;
+    if (u && u->with_sum)
+        place_sum(&u->place, buffer->data, buffer->size);
     lib_lock();
     if (!u)
         lib_error(&e, MANTA_EINVAL, "manta_seal of a buffer that was sealed or dropped before");
@@ -333,7 +389,7 @@ void manta_drop(manta_buffer *buffer)
         return;
     lib_lock();
     if (lib.role != LIB_OVER)
-        (void)os_client_free(&lib.store, u->place.segment, u->place.offset).code;
+        (void)os_client_free(&lib.store, u->place.segment, u->place.offset, u->place.generation).code;
     lib_unlock();
     free(u);
     memset(buffer, 0, sizeof *buffer);

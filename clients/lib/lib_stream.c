@@ -315,7 +315,8 @@ manta_status manta_yield(manta_ctx *c, manta_arg item)
             code = MANTA_ECANCELLED;
     if (lib.wrk.out.wake_count || lib.wrk.out.up.size)
         lib_act();
-    lib_unlock();
     c->yielded += code == MANTA_OK;
+    lib.own.run.items = c->yielded;
+    lib_unlock();
     return code;
 }

@@ -228,11 +228,14 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
 /* How the task is run, rather than where. */
 static bool call_options(struct own_call *call, const manta_task_opts *o, struct own_failure *f)
 {
-    call->retries = o->max_retries == 0 ? 3 : o->max_retries < 0 ? 0 : o->max_retries;
+    call->retries = lib_tries(o->max_retries, 3);
     call->retry_on_error = o->retry_on_error;
     call->priority = (int8_t)o->priority;
     call->limits = (struct lane_limits){(uint32_t)o->timeout_ms, (uint32_t)o->max_calls};
-    if (o->priority < -OWN_PRIORITY_MAX || o->priority > OWN_PRIORITY_MAX)
+    if (o->max_retries < MANTA_NO_RETRY)
+        own_failure_set(f, MT_EINVAL, "%s: max_retries %d: it is 0 (3 of them) or more, MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY",
+                        call->name, o->max_retries);
+    else if (o->priority < -OWN_PRIORITY_MAX || o->priority > OWN_PRIORITY_MAX)
         own_failure_set(f, MT_EINVAL, "%s: priority %d is not within -%d and %d", call->name, o->priority,
                         OWN_PRIORITY_MAX, OWN_PRIORITY_MAX);
     else if (o->timeout_ms < 0 || o->timeout_ms > UINT32_MAX)

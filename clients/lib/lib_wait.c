@@ -34,7 +34,8 @@ int64_t lib_deadline(int64_t timeout_ms)
     return (int64_t)lib_now_ns() + timeout_ms * 1000000;
 }
 
-/* A raylet that died can't ring: its socket says so. */
+/* A raylet that died can't ring: its socket says so. And what stands in the socket is taken even if the count in the park page
+ * does not tell of it: a peer that writes over that page can have put back the count that we saw last. */
 static void check_raylet(void)
 {
     struct pollfd p = {.fd = lib.socket, .events = POLLIN};
@@ -43,6 +44,8 @@ static void check_raylet(void)
         return;
     if (p.revents & (POLLHUP | POLLERR) || recv(lib.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
         lib_break(MT_ECONN, "the raylet of this node is gone");
+    else
+        lib_socket_take();
 }
 
 static void tick(uint64_t now)

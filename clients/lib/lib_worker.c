@@ -122,8 +122,6 @@ static bool take_shared(struct arguments *a, manta_arg *to, char type, const uin
         return lib_error(e, MANTA_EPROTO, "a place that is not one"), false;
     memcpy(&ref, bytes, sizeof ref);
     declares = ref.flags & LANE_REF_DECLARES;
-    if (ref.job != lib.own.job)
-        return lib_error(e, MANTA_EWRONGJOB, "an argument is a value of another job"), false;
     lib_lock();
     if (lib_store_pin(&ref, &data, lib_deadline(MT_LIB_PULL_MS), e)) {
         lib_unlock();
@@ -204,12 +202,6 @@ static bool take_argument(struct arguments *a, char wanted, const struct lane_va
         to->y.size = value->size;
         return true;
     case 'r': case 'A':
-        if (type == 'r' && value->size == sizeof(struct lane_ref)) {
-            struct lane_ref wire;
-            memcpy(&wire, bytes, sizeof wire);
-            if (wire.job != lib.own.job)
-                return lib_error(e, MANTA_EWRONGJOB, "argument %d is a reference of another job", a->count + 1), false;
-        }
         if (take_handle(a, to, type, bytes, value->size))
             return true;
         break;
@@ -449,7 +441,7 @@ static void value_drop(manta_ctx *c)
     if (c->results > 1 || c->ahead || !c->has_value || !(c->flags & LANE_VALUE_SHARED))
         return;
     memcpy(&wire, c->bytes + sizeof(struct lane_value), sizeof wire);
-    (void)os_client_free(&lib.store, wire.segment, wire.offset).code;
+    (void)os_client_free(&lib.store, wire.segment, wire.offset, wire.generation).code;
     c->has_value = false;
 }
 
@@ -586,10 +578,10 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
     if (a.pinned_count || a.ref_count || a.actor_count) {
         uint8_t held[MANTA_ARGS_MAX * sizeof(mt_id)];
         size_t  held_size = give_back_arguments(&a, held);
-        if (code == MANTA_OK && (bytes == c->many || size + held_size <= sizeof c->bytes)) {
-            memcpy(bytes + size, held, held_size);
-            size += held_size;
-        }
+        memcpy(bytes + size, held, held_size);
+        size += held_size;
+        if (code != MANTA_OK)
+            memcpy(bytes + offsetof(struct lane_failure, held_size), &(uint32_t){(uint32_t)held_size}, sizeof(uint32_t));
     }
     user_code = code != MANTA_OK ? c->failure.user_code : 0;
     took = *now - begin;

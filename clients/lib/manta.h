@@ -23,7 +23,8 @@
 extern "C" {
 #endif
 
-enum { MANTA_NO_RETRY = -1 }; /* max_retries, max_restarts: 0 means the default */
+/* For max_retries, max_task_retries and max_restarts, where 0 means the default. A smaller number is EINVAL. */
+enum { MANTA_WITHOUT_LIMIT = -1, MANTA_NO_RETRY = -2 };
 enum { MANTA_ARGS_MAX = 16, MANTA_RETURNS_MAX = 128, MANTA_INLINE_MAX = 4096 };
 
 typedef struct manta_ref   manta_ref;   /* a value that is there, or will be */
@@ -193,7 +194,8 @@ typedef struct manta_task_opts {
     int64_t               memory; /* bytes, for placement */
     const manta_resource *resources;
     int                   resource_count;
-    int                   max_retries;    /* after a system failure; 0: 3; MANTA_NO_RETRY: none */
+    int                   max_retries;    /* after a system failure; 0: 3; MANTA_NO_RETRY: none; MANTA_WITHOUT_LIMIT: until
+                                             it succeeds, fails for another reason, or is cancelled */
     bool                  retry_on_error; /* also when the function itself reports an error */
     bool                  spread;         /* over the nodes, instead of packing */
     uint32_t              node;           /* only there; 0: anywhere */
@@ -231,7 +233,7 @@ MANTA_API manta_status manta_return_bytes(manta_ctx *c, const void *data, size_t
 /* Reports an error of the user's own: `user_code` and the text reach whoever gets the result. Returns MANTA_ETASK. */
 MANTA_API manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* From 0: how often this task was started before, or this actor. */
+/* From 0: how often this task was started before, or this actor. After 65,535 a task counts from 1 again. */
 MANTA_API int manta_attempt(const manta_ctx *c);
 /* What the running task or method is, and where: for logs, and for finding it by `manta list tasks`. Fills *out; does not
  * block. */
@@ -286,6 +288,12 @@ MANTA_API int manta_wait(manta_ref *const *refs, size_t count, size_t want, int6
  * waits while values that nobody reads go to disk: 10 s at most without any getting free. What is larger than the store
  * fails at once. */
 MANTA_API manta_ref *manta_put(const void *data, size_t size);
+/* The same, and how it is kept; opts may be NULL. */
+typedef struct manta_put_opts {
+    bool checksum; /* a value of more than MANTA_INLINE_MAX carries the XXH3 of its bytes, and each get of it compares them,
+                      as manta_init_opts.checksum does for all values of a job: ECORRUPT where they have changed */
+} manta_put_opts;
+MANTA_API manta_ref *manta_put_with(const void *data, size_t size, const manta_put_opts *opts);
 /* Writes in place: room in shared memory (waits and fails as manta_put), then seal makes it a value, or drop gives it back. */
 typedef struct manta_buffer {
     void  *data;
@@ -293,6 +301,7 @@ typedef struct manta_buffer {
     void  *hold; /* the library's */
 } manta_buffer;
 MANTA_API manta_status manta_create(size_t size, manta_buffer *out, manta_error *e);
+MANTA_API manta_status manta_create_with(size_t size, const manta_put_opts *opts, manta_buffer *out, manta_error *e);
 MANTA_API manta_ref   *manta_seal(manta_buffer *buffer);
 MANTA_API void         manta_drop(manta_buffer *buffer);
 
@@ -432,8 +441,9 @@ typedef struct manta_actor_opts {
     const manta_resource *resources;
     int                   resource_count;
     const char           *name;            /* found by manta_actor_find; NULL: unnamed */
-    int                   max_restarts;    /* 0: none; -1: without limit */
-    int                   max_task_retries; /* of calls in flight when it dies; 0: none */
+    int                   max_restarts;    /* 0: none; MANTA_WITHOUT_LIMIT */
+    int                   max_task_retries; /* of calls in flight when it dies; 0: none; at most 16,777,214, or
+                                               MANTA_WITHOUT_LIMIT */
     bool                  spread;
     uint32_t              node;
     bool                  node_soft;
@@ -458,9 +468,10 @@ typedef struct manta_actor_opts {
  * With opts->detached (and a name) it is the cluster's: any later driver finds it by its name, it is restarted as its
  * max_restarts say, also on another node when its own dies, and it ends by manta_actor_kill without `restart`, by its own
  * will (manta_actor_end, manta_actor_exit), by `manta actor kill`, or with the cluster; a private cluster ends with its
- * driver. Then the call blocks until the cluster has stored it, 60 s at most (the first time the program is uploaded). The
- * arguments are values, 12 KiB in all; no references, which would die with their owner (EINVAL), handles only of detached
- * actors, no runtime environment (EUNSUPPORTED). A call on the handle fails with EEXIST where the name is taken. What the
+ * driver. Then the call blocks until the cluster has stored it, 60 s at most (the first time the program is uploaded). Of
+ * references among the arguments the values go along (what they make is waited for), and the actor's references name copies
+ * that live as long as it; at most 500 MiB in all. EINVAL: a value that declares references, a handle of an actor that is not
+ * detached. A call on the handle fails with EEXIST where the name is taken. What the
  * actor prints is in `manta job logs` of the job that the cluster keeps for it. A snapshot (save) outlives the actor's
  * process, not its node. */
 MANTA_API manta_actor *manta_actor_new(const char *type, const manta_actor_opts *opts, int argc, const manta_arg *argv);

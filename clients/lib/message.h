@@ -23,7 +23,7 @@ enum own_subject {
     OWN_MSG_FREE = 30,    /* own_msg_ref, to the owner: the value is to go now, whoever holds the ref */
     OWN_MSG_TAKE = 11,    /* own_msg_ref, to the owner: that process takes the refs that the value declares */
     OWN_MSG_TAKEN = 12,   /* own_msg_ref: the answer: their owners have been told */
-    OWN_MSG_PROBE = 33,    /* own_msg_probe: to who runs what is waited for, or (with a ref) to the owner of a value */
+    OWN_MSG_PROBE = 33,    /* own_msg_probe: to who runs what is waited for, or to the owner of a value */
 };
 
 struct own_msg_ref {
@@ -41,13 +41,15 @@ struct own_msg_value {
 enum { OWN_VALUE_INLINE = 1, OWN_VALUE_PLACE = 2, OWN_VALUE_FAILURE = 3 };
 
 /* Looks for a cycle of waiters (own_probe.c). */
+#define OWN_PROBE_ANY UINT64_MAX
 struct own_msg_probe {
     uint64_t sender, number; /* a wait of that process */
     uint64_t newest;         /* process of the wait that began last of those met, ... */
     uint64_t newest_ns;      /* ... and when */
-    mt_id    ref;            /* not zero: the receiver owns this value; it is to follow who makes it */
+    mt_id    about;          /* the task or call that the receiver is believed to run; to_owner: a value of the receiver's */
+    uint64_t items;          /* of a generator: so many have come from it; else OWN_PROBE_ANY */
     uint32_t hops;
-    uint32_t reserved;
+    uint32_t to_owner;       /* it is to follow who makes the value */
     char     path[512];      /* who waits for whom, for people */
 };
 
@@ -90,6 +92,7 @@ struct own_actor_wire {
     char     name[CTL_NAME_SIZE]; /* of the type */
 };
 
+enum { OWN_CALL_RETRIES_MAX = 0xfffffe };
 enum { OWN_ACTOR_ANY_ORDER = 1, OWN_ACTOR_DETACHED = 2 };
 
 #endif

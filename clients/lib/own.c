@@ -417,9 +417,11 @@ void own_tick(struct own *own, uint64_t now_ns)
     for (size_t i = 0; i < own->class_list.count; i++)
         own_class_tick(own, own->class_list.data[i]);
     own_actor_tick(own);
-    for (size_t i = 0; i < own->lanes.count; i++)
+    for (size_t i = 0; i < own->lanes.count; i++) {
+        own_lane_look(own, own->lanes.data[i]);
         if (own->lanes.data[i]->kill_ns)
             own_cancel_tick(own, own->lanes.data[i]);
+    }
     own_probe_tick(own);
     own_flush(own);
 }

@@ -200,6 +200,7 @@ struct own_lane {
     uint32_t             unpublished;
     uint64_t             kill_ns;     /* its worker is to be killed then (UINT64_MAX: it was); 0: not */
     uint64_t             progress_ns; /* when a completion last came, or the lane was idle */
+    uint64_t             looked_ns;   /* when own_lane_look last read the claims */
     uint64_t             worker;
     uint32_t             node;
     int32_t              pid;
@@ -319,6 +320,13 @@ struct own_borrow { /* another process holds a ref of ours */
     mt_id    ref;
     uint64_t process;
 };
+/* A value of another process's is not where it should be: is its owner gone? On the stack of whoever wants to know. */
+struct own_doubt {
+    struct own_doubt  *next;
+    mt_id              ref;
+    bool               is_over;
+    struct own_failure why; /* then: of the owner's death; code 0: it lives */
+};
 struct own_monitor {
     mt_id    id;
     mt_id    actor; /* whose worker it watches; zero: an owner, a borrower, or a node */
@@ -344,6 +352,7 @@ struct own_request { /* of an actor, to the raylet or the head */
 struct own_run {
     mt_id    id;
     uint32_t number; /* from 1 */
+    uint64_t items;  /* a generator: that it has yielded */
 };
 /* A run that waits while the process runs another task. On the stack of the thread that runs both. */
 struct own_outer_run {
@@ -369,6 +378,7 @@ struct own {
     struct own_failure no_memory; /* stands for a failure that could not be kept */
     uint32_t run_count; /* the last number of a run */
     struct own_outer_run *outer_runs; /* innermost first */
+    struct wrk *wrk; /* of the same process, which knows what stands behind the run; NULL: none. The shell sets it */
     uint64_t completed; /* refs that became ready: waiters compare it */
     uint32_t outstanding; /* tasks not finished */
     uint64_t queued_bytes;
@@ -389,6 +399,7 @@ struct own {
     MT_VEC(struct own_lane *) lanes;
     mt_map   extras;     /* id of a ref with OWN_REF_EXTRA -> own_extra */
     struct own_stream *streams;
+    struct own_doubt  *doubts;
     struct own_ref  *free_refs;
     struct own_task *free_tasks;
     void            *free_blobs; /* of OWN_BLOB_MEDIUM bytes, linked by their first word */
@@ -541,7 +552,10 @@ void      own_task_set_failed(struct own *own, struct own_task *task, const stru
 mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own_task *task, const uint8_t *payload,
                               size_t size);
 /* The same payload, of a task whose result nobody will have: what lies in the store is given back. */
-void      own_task_drop_values(struct own *own, const struct own_task *task, const uint8_t *payload, size_t size);
+void      own_task_drop_values(struct own *own, const struct own_lane *lane, const struct own_task *task, const uint8_t *payload,
+                               size_t size);
+/* Ids of refs that the worker of that lane still holds after a run, however that ended: behind values and failures. */
+void      own_note_held(struct own *own, const struct own_lane *lane, const uint8_t *ids, size_t size);
 /* The payload of LANE_REFS. */
 mt_status own_task_declares(struct own *own, struct own_task *task, const uint8_t *payload, size_t size);
 
@@ -580,6 +594,7 @@ mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *me
 bool      own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task); /* false: full */
 void      own_lane_publish(struct own *own, struct own_lane *lane);
 void      own_lane_poll(struct own *own, struct own_lane *lane);
+void      own_lane_look(struct own *own, struct own_lane *lane); /* where nothing moves: do its claims make sense? */
 /* What LANE_DONE says of a task that has left its slot. */
 mt_status own_task_outcome(struct own *own, struct own_lane *lane, struct own_task *task, const struct lane_record *record,
                            const uint8_t *payload, size_t size);
@@ -655,6 +670,9 @@ mt_id own_monitor_new(struct own *own, uint64_t process, uint32_t node, mt_id ac
 void  own_monitor_end(struct own *own, mt_id monitor);
 void  own_message(struct own *own, const struct ctl_message *from, const uint8_t *bytes, size_t size);
 void  own_bounced(struct own *own, const struct ctl_bounce *bounce);
+/* Asks the owner of that value, on that node, and is over when it answers or is known to be dead. The two are a pair. */
+void  own_doubt_begin(struct own *own, struct own_doubt *doubt, mt_id ref, uint32_t node);
+void  own_doubt_end(struct own *own, const struct own_doubt *doubt);
 void  own_died(struct own *own, mt_id monitor, const struct ctl_death *death);
 mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind);
 void  own_ref_tell(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);
@@ -706,6 +724,7 @@ static inline void own_run_begin(struct own *own, mt_id id)
 {
     own->run.id = id;
     own->run.number = ++own->run_count;
+    own->run.items = 0;
     own->run_submits = false;
 }
 static inline void own_run_end(struct own *own)

@@ -140,15 +140,18 @@ static void task_back(struct own *own, struct own_task *task)
 
 /* ---- outcomes ---- */
 
-static void failure_of_record(const struct own_task *task, const struct lane_record *record,
-                              const uint8_t *payload, size_t size, struct own_failure *out)
+static void failure_of_record(struct own *own, const struct own_lane *lane, const struct own_task *task,
+                              const struct lane_record *record, const uint8_t *payload, size_t size, struct own_failure *out)
 {
     struct lane_failure head = {0};
-    size_t text, where;
+    size_t text, where, held;
     memset(out, 0, sizeof *out);
     if (size >= sizeof head)
         shm_read(&head, payload, sizeof head);
     text = size >= sizeof head ? size - sizeof head : 0;
+    held = head.held_size < text ? head.held_size : text;
+    text -= held;
+    own_note_held(own, lane, payload + size - held, held);
     where = head.where_size < text ? head.where_size : text;
     out->code = (int32_t)(uint32_t)record->aux;
     out->user_code = (int32_t)(record->aux >> 32);
@@ -186,7 +189,7 @@ static mt_status done_with_value(struct own *own, struct own_lane *lane, struct 
     struct own_failure failure;
     mt_status          st;
     if (MT_UNLIKELY(task->cancel)) {
-        own_task_drop_values(own, task, payload, size);
+        own_task_drop_values(own, lane, task, payload, size);
         own_cancel_done(own, task);
         return mt_ok();
     }
@@ -208,7 +211,7 @@ mt_status own_task_outcome(struct own *own, struct own_lane *lane, struct own_ta
     struct own_failure failure;
     if (!(record->flags & LANE_DONE_ERROR))
         return done_with_value(own, lane, task, payload, size);
-    failure_of_record(task, record, payload, size, &failure);
+    failure_of_record(own, lane, task, record, payload, size, &failure);
     done_with_error(own, task, &failure);
     return mt_ok();
 }
@@ -245,12 +248,49 @@ static mt_status lane_outcome(struct own *own, struct own_lane *lane, const stru
     return own_task_outcome(own, lane, task, record, payload, size);
 }
 
-/* A worker that breaks the protocol is as good as dead: the raylet is asked to make it so. */
+/* A worker that breaks the protocol is as good as dead: the raylet is asked to make it so, or the actor's owner. */
 static void lane_break(struct own *own, struct own_lane *lane)
 {
     struct ctl_lease message = {.lease = lane->lease};
     lane->is_broken = true;
-    own_send(own, CTL_KILL, own_id_next(own), &message, sizeof message);
+    if (lane->actor && !lane->actor->is_mine)
+        own_actor_kill(own, lane->actor, true);
+    else
+        own_send(own, CTL_KILL, own_id_next(own), &message, sizeof message);
+}
+
+/* Whether the worker can have left this claim of a task that is under way: not one that no protocol writes there, nor one that
+ * says that it has not begun behind the last record that the worker has read. */
+static bool claim_makes_sense(const struct own_lane *lane, const struct own_task *task, bool is_all_read)
+{
+    uint64_t word = shm_load64(&lane->claims[task->sequence & (LANE_SLOTS - 1)]);
+    enum lane_claim_state state = lane_claim_state_of(word);
+    if (word != lane_claim_word(task->sequence, task->attempt, state) || state == LANE_FREE || state > LANE_DONE_CLAIM)
+        return false;
+    return state != LANE_PENDING || !is_all_read;
+}
+
+/* A task that wrote over the lane it came by may have lost those behind it, and live on: nobody would ever speak of them. */
+void own_lane_look(struct own *own, struct own_lane *lane)
+{
+    uint64_t since = lane->looked_ns > lane->progress_ns ? lane->looked_ns : lane->progress_ns;
+    uint32_t left = lane->inflight;
+    if (MT_LIKELY(!left || own->now_ns < since + MT_LIB_CLAIMS_NS) || lane->is_broken)
+        return;
+    lane->looked_ns = own->now_ns;
+    /* Calls of an actor may wait in its process after they were read. */
+    bool is_all_read = !lane->actor && lane->forward.published == lane->forward.head &&
+                       shm_load64_acquire(&lane_header_of(lane->memory)->forward.tail) == lane->forward.head;
+    for (uint64_t back = 1; back <= LANE_SLOTS && back < lane->next_sequence && left; back++) {
+        const struct own_task *task = lane->tasks[(lane->next_sequence - back) & (LANE_SLOTS - 1)];
+        if (!task)
+            continue;
+        left--;
+        if (!claim_makes_sense(lane, task, is_all_read)) {
+            lane_break(own, lane);
+            return;
+        }
+    }
 }
 
 void own_lane_poll(struct own *own, struct own_lane *lane)
@@ -344,12 +384,12 @@ static void failure_of_death(struct own *own, const struct own_task *task, const
 static void settle_slot(struct own *own, struct own_lane *lane, struct own_task *task,
                         const struct ctl_ended *why)
 {
-    uint32_t              slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
-    enum lane_claim_state state = lane_claim_state_of(shm_load64_acquire(&lane->claims[slot]));
-    struct own_failure    failure;
+    shm_u64           *slot = &lane->claims[task->sequence & (LANE_SLOTS - 1)];
+    bool               has_not_run = lane_claim_has_not_run(slot, task->sequence, task->attempt);
+    struct own_failure failure;
 
     own_lane_clear(lane, task);
-    if ((state != LANE_RUNNING && state != LANE_DONE_CLAIM) || MT_PLANT(MT_PLANT_RAN_IS_NOT_RUN)) {
+    if (has_not_run || MT_PLANT(MT_PLANT_RAN_IS_NOT_RUN)) {
         task_back(own, task);
         return;
     }

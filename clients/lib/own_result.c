@@ -95,8 +95,7 @@ void own_task_set_failed(struct own *own, struct own_task *task, const struct ow
 
 /* ---- they come ---- */
 
-/* Refs that the worker still holds after the task: ids behind the values. */
-static void note_held(struct own *own, struct own_lane *lane, const uint8_t *at, size_t size)
+void own_note_held(struct own *own, const struct own_lane *lane, const uint8_t *at, size_t size)
 {
     for (; size >= sizeof(mt_id); at += sizeof(mt_id), size -= sizeof(mt_id)) {
         mt_id           id;
@@ -160,7 +159,7 @@ mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own
         MT_TRY(value_read(payload + at, size - at, &value, &padded));
     }
     at += padded;
-    note_held(own, lane, payload + at, size - at);
+    own_note_held(own, lane, payload + at, size - at);
     if (MT_LIKELY(!task->results)) {
         value_set(own, task->ref, &value, payload + sizeof value);
         return mt_ok();
@@ -180,22 +179,24 @@ mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own
     return mt_ok();
 }
 
-void own_task_drop_values(struct own *own, const struct own_task *task, const uint8_t *payload, size_t size)
+void own_task_drop_values(struct own *own, const struct own_lane *lane, const struct own_task *task, const uint8_t *payload,
+                          size_t size)
 {
     uint32_t count = task->results ? task->results->count : 1;
-    for (uint32_t i = 0; i < count && own->free_place; i++) {
+    for (uint32_t i = 0; i < count && size; i++) {
         struct lane_value value;
         struct lane_ref   place;
         size_t            padded;
         if (value_read(payload, size, &value, &padded).code)
             return;
-        if (value.flags & LANE_VALUE_SHARED) {
+        if (value.flags & LANE_VALUE_SHARED && own->free_place) {
             shm_read(&place, payload + sizeof value, sizeof place);
             own->free_place(own, &place, true);
         }
         payload += padded;
         size -= padded;
     }
+    own_note_held(own, lane, payload, size);
 }
 
 mt_status own_task_declares(struct own *own, struct own_task *task, const uint8_t *payload, size_t size)

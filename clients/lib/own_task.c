@@ -453,13 +453,13 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
         own_cancel_done(own, task);
         return;
     }
-    if (task->retries_left == 0 || task->attempt == UINT16_MAX) {
+    if (task->retries_left == 0 || (task->retries_left > 0 && task->attempt == UINT16_MAX)) {
         own_task_fail(own, task, why);
         return;
     }
     if (task->retries_left > 0 && !MT_PLANT(MT_PLANT_RETRY_UNCOUNTED))
         task->retries_left--;
-    task->attempt++;
+    task->attempt = (uint16_t)(task->attempt == UINT16_MAX ? 1 : task->attempt + 1); /* 0: it never ran */
     if (task->results)
         own_results_again(own, task);
     task->state = OWN_QUEUED;

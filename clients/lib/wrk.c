@@ -366,6 +366,24 @@ uint64_t wrk_used(const struct wrk_run *run)
     return lane_credit_of(run->lane->memory, run->record.slot, run->record.sequence);
 }
 
+bool wrk_call_stands(const struct wrk *wrk, mt_id call)
+{
+    for (size_t i = 0; i < wrk->lanes.count; i++) {
+        struct lane_consumer ahead = wrk->lanes.data[i]->forward;
+        struct lane_record   record;
+        const uint8_t       *payload;
+        bool                 found;
+        for (uint32_t n = 0; n < LANE_SLOTS; n++) {
+            if (lane_ring_peek(&ahead, &record, &payload, &found).code || !found || record.kind == LANE_TASK)
+                break;
+            if (mt_id_equal(record.id, call))
+                return true;
+            lane_ring_consume(&ahead);
+        }
+    }
+    return false;
+}
+
 void wrk_block(struct wrk *wrk)
 {
     if (wrk->is_blocked || (!wrk->running && !wrk->calls_running))

@@ -85,6 +85,7 @@ enum mt_limit {
     MT_VRANKS_MAX              = 1024,      /* virtual ranks of one run: inputs of one sum */
     MT_GROUP_WAIT_MS           = 60 * 1000, /* backstop of a collective; a death is told by an abort, at once */
     MT_GROUP_SLEEP_MS          = 50,        /* a sleeper looks again this often, should its waker have died */
+    MT_GROUP_ASK_MS            = 2,         /* a trainer that waits for other nodes looks so often whether its own has given up */
     MT_COLL_WAIT_MS            = 60 * 1000, /* backstop of a public collective, unless its group sets another */
     MT_COLL_MAIL_BYTES         = 64 * 1024, /* what travels with the call itself, through shared memory */
     MT_COLL_CHUNK_BYTES        = 256 * 1024, /* what is larger travels in chunks of this size */
@@ -208,6 +209,7 @@ enum mt_limit {
     MT_RLT_PEER_RESEND_MS = 1000,    /* without an acknowledgement that moves */
     MT_RLT_STREAMS_MAX = 4096,
     MT_RLT_ASKED_MAX = 4096,         /* requests to the head that wait for its answer */
+    MT_RLT_ALONE_MS = 100, /* the head is away: between two nodes that a waiting class asks by itself */
     MT_RLT_ASKED_MS = 30000,         /* ... at most so long, head away or not */
     MT_RLT_NODES_REPLY_MAX = 16,     /* nodes in one answer to CTL_OP_NODES */
     MT_RLT_RESOURCES_MAX = 16,       /* kinds on one node */
@@ -265,6 +267,7 @@ enum mt_limit {
     MT_LIB_YIELDED_NS = 2000,            /* a yield that takes less let nobody in, though somebody wanted */
     MT_LIB_BLOCK_NS = 50 * 1000,         /* a task that waits longer gives its CPU back */
     MT_LIB_TICK_NS = 1000 * 1000,
+    MT_LIB_CLAIMS_NS = 500 * 1000 * 1000, /* between two looks at the claims of a lane on which nothing moves */
     MT_LIB_SLEEP_NS = 500 * 1000 * 1000, /* a sleeper looks around at least so often */
     MT_LIB_ACTIVE_NS = 50 * 1000 * 1000, /* the helper ticks for so long after the last call */
     MT_LIB_REQUEST_MS = 10 * 1000,       /* an answer of the raylet or the head */

@@ -36,6 +36,7 @@ enum mt_plant_number {
     MT_PLANT_COPY_STAYS = 25,      /* a copy of another node's value outlives it */
     MT_PLANT_PULL_SHORT = 26,      /* a value whose fetch broke off counts as fetched */
     MT_PLANT_HOLD_UNTOLD = 27,     /* an owner does not note that a worker kept a ref after its task */
+    MT_PLANT_PROBE_BELIEVED = 28,  /* whoever waits hands a probe on, also where what it follows has ended */
 };
 
 #ifdef MANTA_PLANTS

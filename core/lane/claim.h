@@ -66,6 +66,14 @@ static inline bool lane_claim_take(shm_u64 *slot, uint64_t sequence, uint32_t at
     }
     return shm_cas64(slot, pending, taken);
 }
+/* After the end of the worker, or of the lease: whether the task of the slot has not run. What only a process that writes over
+ * its shared memory can have left there proves nothing: the task may have run, and done that. */
+static inline bool lane_claim_has_not_run(const shm_u64 *slot, uint64_t sequence, uint32_t attempt)
+{
+    uint64_t word = shm_load64_acquire((shm_u64 *)slot);
+    return word == lane_claim_word(sequence, attempt, LANE_PENDING) ||
+           word == lane_claim_word(sequence, attempt, LANE_RETURNED_CLAIM);
+}
 /* Worker: the task it claimed is finished. Its record is in the ring, perhaps not yet published: who finds DONE after the
  * worker's death finds the whole record behind what was published. */
 static inline void lane_claim_finish(shm_u64 *slot, uint64_t sequence, uint32_t attempt)

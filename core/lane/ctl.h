@@ -93,6 +93,8 @@ enum ctl_kind {
     CTL_LOOKED = 127,     /* ring    up    lane_looked, then rows; id of the question */
     CTL_ENV = 133,        /* socket  up    ctl_env, then strings; fd: archive of its files, if it has any: defines a
                                            runtime environment of the job; answered by CTL_REPLY in the ring */
+    CTL_DETACH = 180,     /* socket  up    ctl_request (CTL_OP_ACTOR_NEW), ctl_detached, its bytes; fd: values that are too large
+                                           for those; answered by CTL_REPLY in the ring */
     CTL_ZYGOTE_FAILED = 134, /* socket up  from a zygote or a new worker: ctl_reply: why it cannot serve; it leaves */
 };
 
@@ -283,12 +285,18 @@ struct ctl_name {
 };
 enum { CTL_NAME_DETACHED = 1 };
 
+/* In the folder of a detached actor's job: large values, and the archive of its runtime environment. */
+#define CTL_VALUES_FILE "manta-values"
+#define CTL_ENV_FILE "manta-env"
 struct ctl_detached {
     struct ctl_name name; /* owner: none */
     int32_t         restarts; /* < 0: without limit */
     uint32_t        size;
     uint32_t        is_strict;
     uint32_t        reserved;
+    uint64_t        env;         /* key of a runtime environment; 0: that of the creator itself */
+    uint64_t        values_size; /* of CTL_DETACH's file; 0: there is none */
+    uint8_t         values_sha256[32];
 };
 enum ctl_actor_verb {
     CTL_ACTOR_NEW = 1,       /* between raylet and head only */

@@ -22,7 +22,8 @@
     X(WORKERS, "workers", "process", "pid", "role", "state", "node", "job", "running", "finished", "rss", "program")    \
     X(DEMANDS, "demands", "owner", "pid", "node", "name", "resources", "wanted", "held", "why")                         \
     X(OBJECTS, "objects", "object", "size", "owner", "owner_pid", "node", "writer_pid", "pins", "pinned_by", "kind")    \
-    X(NODE, "node", "node", "store_used", "store_total", "segments", "workers", "events", "events_lost", "job_quota")   \
+    X(NODE, "node", "node", "store_used", "store_total", "segments", "workers", "events", "events_lost", "job_quota", \
+      "on_disk")   \
     X(STACKS, "stacks", "node", "pid", "role", "running", "state", "waits_in", "stack")
 
 enum lane_look_kind {

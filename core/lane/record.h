@@ -121,12 +121,12 @@ struct lane_call_head {
 };
 enum { LANE_STREAM = 1 << 30, LANE_AHEAD_MAX = 2048, LANE_RESULTS_MAX = 128 };
 
-/* Payload of LANE_DONE with LANE_DONE_ERROR; text follows, not NUL-terminated, to the record's end. */
+/* Payload of LANE_DONE with LANE_DONE_ERROR; text follows, not NUL-terminated, then ids of refs to the record's end. */
 struct lane_failure {
     int32_t  pid;
     uint32_t node;
     uint32_t where_size; /* of "file:line" or a symbol, first in the text; the message is the rest */
-    uint32_t reserved;
+    uint32_t held_size; /* of the ids of refs that the worker still holds, 16 bytes each */
 };
 
 #endif

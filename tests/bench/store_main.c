@@ -158,7 +158,7 @@ static void put_small(struct bench *b)
         double start = now();
         for (int i = 0; i < SMALL_COUNT; i++) {
             put(b, value, SMALL, &refs[0]);
-            must(os_client_free(&b->writer, refs[0].segment, refs[0].offset), "free");
+            must(os_client_free(&b->writer, refs[0].segment, refs[0].offset, refs[0].generation), "free");
         }
         samples_add(&local, SMALL_COUNT / (now() - start));
         start = now();

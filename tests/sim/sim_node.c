@@ -80,6 +80,7 @@ static void count_stats(struct sim_node *n)
     c->lease_granted += now.grants - old->grants;
     c->lease_recalled += now.recalls - old->recalls;
     c->lease_ended += now.ended - old->ended;
+    c->lease_alone += now.granted_alone - old->granted_alone;
     c->bounced += now.bounced - old->bounced;
     c->fenced += now.fenced - old->fenced;
     c->frame_replayed += now.replayed_frames - old->replayed_frames;

@@ -40,6 +40,7 @@ bool sim_stream_yield(struct sim_proc *p)
             sim_proc_step(p))
             return false;
         p->s->counters.stream_again += r->yielded++ == 0 && r->run.record.attempt > 0;
+        p->own.run.items = r->yielded;
     }
     return r->yielded == items_of(r->x);
 }

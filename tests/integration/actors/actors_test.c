@@ -300,6 +300,26 @@ static void call_retries(void)
     manta_actor_free(a);
 }
 
+static void call_retries_without_limit(void)
+{
+    manta_actor_opts opts = {.max_restarts = MANTA_WITHOUT_LIMIT, .max_task_retries = MANTA_WITHOUT_LIMIT};
+    manta_actor     *a = counter_start(0, 0, &opts);
+    CHECK_I64(die(a, SIGKILL, 12), 12);
+    manta_actor_free(a);
+}
+
+static void bad_retries(void)
+{
+    static const manta_actor_opts bad[] = {{.max_restarts = -3}, {.max_task_retries = -3}, {.max_task_retries = 0xffffff}};
+    manta_error e;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        manta_actor *a = counter_start(0, 0, &bad[i]);
+        CHECK_FAILS(add(a, 1), MANTA_EINVAL, &e);
+        CHECK_SAYS(e.message, bad[i].max_restarts ? "max_restarts -3" : "max_task_retries");
+        manta_actor_free(a);
+    }
+}
+
 static void freed(void)
 {
     uint64_t           number;
@@ -560,6 +580,8 @@ static const struct test_case cases[] = {
     {"restart", restart, TWO_CPUS},
     {"restart_without_limit", restart_without_limit, TWO_CPUS},
     {"call_retries", call_retries, TWO_CPUS},
+    {"call_retries_without_limit", call_retries_without_limit, TWO_CPUS},
+    {"bad_retries", bad_retries, TWO_CPUS},
     {"freed", freed, TWO_CPUS},
     {"watch", watch, TWO_CPUS},
     {"watch_while_waiting", watch_while_waiting, TWO_CPUS},

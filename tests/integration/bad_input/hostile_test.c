@@ -176,7 +176,8 @@ static manta_status stubborn_mask(manta_ctx *c, void *self, int argc, const mant
     (void)self, (void)argc;
     return manta_return_i64(c, mask_all(argv[0].l));
 }
-MANTA_ACTOR(stubborn, "", stubborn_new, NULL, {"mask", "l>l", stubborn_mask});
+static manta_status stubborn_write(manta_ctx *c, void *self, int argc, const manta_arg *argv);
+MANTA_ACTOR(stubborn, "", stubborn_new, NULL, {"mask", "l>l", stubborn_mask}, {"write", "l>l", stubborn_write});
 
 static void signal_masks(void)
 {
@@ -208,24 +209,34 @@ static void scribble(uint8_t *at, size_t size, uint64_t how, uint64_t *seed)
         at[i] = how % 4 == 0 ? 0xff : how % 4 == 1 ? 0 : (uint8_t)(*seed >> 33);
     }
 }
-MANTA_TASK(int64_t, write_over, (int64_t, how), (int64_t, part))
+/* The mappings that the process shares with others and may write, of those whose name has `named` in it. */
+static int shared_mappings(const char *named, uint8_t **from, size_t *sizes, int max)
 {
-    char     line[512], perms[8], name[256];
-    FILE    *maps = fopen("/proc/self/maps", "re");
-    uint64_t seed = (uint64_t)how * 2654435761u + 1;
-    int64_t  count = 0;
-    unsigned long from[256], to[256];
-    while (maps && count < 256 && fgets(line, sizeof line, maps)) {
+    char  line[512], perms[8], name[256];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    int   count = 0;
+    unsigned long begin, end;
+    while (maps && count < max && fgets(line, sizeof line, maps)) {
         name[0] = 0;
-        if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &from[count], &to[count], perms, name) >= 4 && perms[1] == 'w' &&
-            perms[3] == 's' && strstr(name, "memfd"))
-            count++;
+        if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &begin, &end, perms, name) < 4 || perms[1] != 'w' ||
+            perms[3] != 's' || !strstr(name, "memfd") || !strstr(name, named))
+            continue;
+        from[count] = (uint8_t *)begin;
+        sizes[count++] = end - begin;
     }
     if (maps)
         fclose(maps);
-    for (int64_t i = 0; i < count; i++)
+    return count;
+}
+MANTA_TASK(int64_t, write_over, (int64_t, how), (int64_t, part))
+{
+    uint8_t *from[256];
+    size_t   sizes[256];
+    uint64_t seed = (uint64_t)how * 2654435761u + 1;
+    int      count = shared_mappings("memfd", from, sizes, 256);
+    for (int i = 0; i < count; i++)
         if (part < 0 || part == i)
-            scribble((uint8_t *)from[i], to[i] - from[i], (uint64_t)how, &seed);
+            scribble(from[i], sizes[i], (uint64_t)how, &seed);
     return count;
 }
 
@@ -263,6 +274,110 @@ static void written_over_in_part(void)
             overwritten(how, part);
 }
 
+/* A value, or the typed error of what its worker did; never a wait to the limit. */
+static void settled(manta_ref *take_ref, int how, int part)
+{
+    manta_error  e;
+    int64_t      x;
+    manta_status code = manta_get_i64(take_ref, TEST_WAIT_MS, &x, &e);
+    if (code == MANTA_ETIMEDOUT || code == MANTA_EINTERNAL)
+        test_fail(__FILE__, __LINE__, "how %d, part %d: code %d: %s", how, part, code, e.message);
+    manta_free(take_ref);
+}
+
+/* Into the claims of the lane only, or into what its ring carries, where other tasks stand behind it: the worker lives on, and
+ * none of them waits for ever. */
+MANTA_TASK(int64_t, write_into_lane, (int64_t, how), (int64_t, at), (int64_t, size))
+{
+    uint8_t *from[64];
+    size_t   sizes[64];
+    uint64_t seed = (uint64_t)how * 2654435761u + 1;
+    int      count = size ? shared_mappings("manta-lane", from, sizes, 64) : 0;
+    test_sleep_ms(size ? 20 : 0); /* what stands behind has been sent */
+    for (int i = 0; i < count; i++)
+        scribble(from[i] + at, (size_t)size, (uint64_t)how, &seed);
+    return count;
+}
+static void queued_behind(void)
+{
+    enum { BEHIND = 30, CLAIMS_AT = 4096, RING_AT = 12288, PAGE = 4096 };
+    for (int how = 0; how < 4; how++)
+        for (int at = CLAIMS_AT; at <= RING_AT; at += RING_AT - CLAIMS_AT) {
+            manta_ref *refs[1 + BEHIND];
+            for (int i = 0; i <= BEHIND; i++)
+                refs[i] = write_into_lane_remote(&once, how, at, i ? 0 : PAGE);
+            for (int i = 0; i <= BEHIND; i++)
+                settled(refs[i], how, at);
+        }
+    still_fine();
+}
+
+/* For a while, again and again, into the pages in which processes sleep and count what came by their sockets. */
+MANTA_TASK(int64_t, hold_parks, (uint64_t, number), (int64_t, ms))
+{
+    struct test_board *board = test_board_map(number);
+    uint8_t           *from[64];
+    size_t             sizes[64];
+    int64_t            end = test_now_ms() + ms;
+    int                count = shared_mappings("manta-park", from, sizes, 64);
+    atomic_store(&board->words[0], 1);
+    while (test_now_ms() < end)
+        for (int i = 0; i < count; i++)
+            memset(from[i], 0xff, sizes[i]);
+    return count;
+}
+static void parks_held(void)
+{
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_ref         *held = hold_parks_remote(&once, number, 300);
+    CHECK(test_board_wait(&board->words[0], 1));
+    for (int i = 1; i <= 20; i++) { /* each a class of its own, whose lease comes by the socket */
+        manta_task_opts opts = {.num_cpus = 1.0 / (1 + i)};
+        CHECK_I64(add_remote(&opts, i, 1), i + 1);
+    }
+    settled(held, 0, 0);
+    still_fine();
+}
+
+/* An actor that harms itself under the calls of a borrower, who has a lane of its own to it. */
+static manta_status stubborn_write(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc;
+    return manta_return_i64(c, write_over(argv[0].l, -1));
+}
+static manta_status borrow(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    manta_error e;
+    int64_t     x, times = 0;
+    (void)argc;
+    for (int i = 0; i < 3; i++) {
+        manta_ref   *ref = manta_actor_call(argv[0].A, i ? "mask" : "write", MANTA_ARGS(manta_i64(i ? 3 : argv[1].l)));
+        manta_status code = manta_get_i64(ref, TEST_WAIT_MS, &x, &e);
+        manta_free(ref);
+        if (code == MANTA_ETIMEDOUT || code == MANTA_EINTERNAL)
+            return manta_fail(c, 0, "call %d: %s", i, e.message), code;
+        times += code == MANTA_OK;
+    }
+    return manta_return_i64(c, times);
+}
+MANTA_REGISTER(borrow, "Al>l");
+
+static void borrowers_actor(void)
+{
+    manta_error e;
+    int64_t     x;
+    for (int how = 0; how < 12; how++) {
+        manta_actor *a = manta_actor_new("stubborn", &(manta_actor_opts){.max_restarts = 1}, MANTA_NO_ARGS);
+        manta_ref   *ref = manta_call("borrow", NULL, MANTA_ARGS(manta_actor_arg(a), manta_i64(how)));
+        if (manta_get_i64(ref, 4 * TEST_WAIT_MS, &x, &e))
+            test_fail(__FILE__, __LINE__, "how %d: %s", how, e.message);
+        manta_free(ref);
+        manta_actor_free(a);
+    }
+    still_fine();
+}
+
 #define TWO_CPUS {.num_cpus = 2}, false, 0
 int main(int argc, char **argv)
 {
@@ -273,6 +388,9 @@ int main(int argc, char **argv)
         {"signal_masks", signal_masks, TWO_CPUS},
         {"written_over", written_over, TWO_CPUS},
         {"written_over_in_part", written_over_in_part, TWO_CPUS},
+        {"queued_behind", queued_behind, TWO_CPUS},
+        {"parks_held", parks_held, TWO_CPUS},
+        {"borrowers_actor", borrowers_actor, TWO_CPUS},
         {0},
     };
     return test_main(argc, argv, cases);

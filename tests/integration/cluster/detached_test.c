@@ -46,8 +46,91 @@ static manta_status till_page(manta_ctx *c, void *self, int argc, const manta_ar
     free(data);
     return code;
 }
+/* Whether the bytes are what nodes_fill makes of `seed`; what came by reference is read here. */
+static manta_status till_weigh(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc;
+    return manta_return_i64(c, nodes_is_filled(argv[0].y.data, argv[0].y.size, argv[1].l) ? (int64_t)argv[0].y.size : -1);
+}
+static manta_status till_weigh_ref(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    manta_view   view;
+    manta_error  e;
+    int64_t      size = -1;
+    (void)self, (void)argc;
+    if (manta_get(argv[0].r, TEST_WAIT_MS, &view, &e))
+        return manta_fail(c, e.code, "%s", e.message);
+    if (nodes_is_filled(view.data, view.size, argv[1].l))
+        size = (int64_t)view.size;
+    manta_release(&view);
+    return manta_return_i64(c, size);
+}
 MANTA_ACTOR(till, "ls", till_new, free, {"add", "l>l", till_add}, {"pid", ">l", till_pid}, {"node", ">l", till_node},
-            {"page", "l>y", till_page});
+            {"page", "l>y", till_page}, {"weigh", "yl>l", till_weigh}, {"weigh_ref", "rl>l", till_weigh_ref});
+static manta_status fails(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc, (void)argv;
+    return manta_fail(c, 3, "nothing to give");
+}
+MANTA_REGISTER(fails, ">s");
+static manta_status make_page(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    return till_page(c, NULL, argc, argv);
+}
+MANTA_REGISTER(make_page, "l>y");
+
+/* ---- a keeper: it is made of values, one of them by reference, and an environment ---- */
+struct keeper {
+    manta_ref *ref;
+    int64_t    sum;
+};
+static manta_status keeper_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    struct keeper *k = *self = calloc(1, sizeof *k);
+    (void)c, (void)argc;
+    k->ref = manta_dup(argv[0].r);
+    k->sum = nodes_is_filled(argv[1].y.data, argv[1].y.size, 5) ? (int64_t)argv[1].y.size : -1;
+    return MANTA_OK;
+}
+static void keeper_free(void *self)
+{
+    manta_free(((struct keeper *)self)->ref);
+    free(self);
+}
+static manta_status keeper_sum(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct keeper *k = self;
+    manta_view     view;
+    manta_error    e;
+    (void)argc, (void)argv;
+    if (manta_get(k->ref, TEST_WAIT_MS, &view, &e))
+        return manta_fail(c, e.code, "%s", e.message);
+    int64_t size = nodes_is_filled(view.data, view.size, 9) ? (int64_t)view.size : -1;
+    manta_release(&view);
+    return manta_return_i64(c, k->sum + size);
+}
+static manta_status keeper_pid(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc, (void)argv;
+    return manta_return_i64(c, getpid());
+}
+static manta_status keeper_told(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    const char *word = getenv("KEEPER");
+    FILE       *file = fopen("word.txt", "r");
+    char        text[100] = "", both[200];
+    (void)self, (void)argc, (void)argv;
+    if (file) {
+        if (!fgets(text, sizeof text, file))
+            text[0] = 0;
+        fclose(file);
+    }
+    snprintf(both, sizeof both, "%s %s", word ? word : "none", text);
+    return manta_return_str(c, both);
+}
+MANTA_ACTOR(keeper, "ryA", keeper_new, keeper_free, {"sum", ">l", keeper_sum}, {"pid", ">l", keeper_pid},
+            {"told", ">s", keeper_told});
+
 /* Calls a till by its handle, from a task. */
 static manta_status through(manta_ctx *c, int argc, const manta_arg *argv)
 {
@@ -165,7 +248,143 @@ static void taker(void) /* on another node: finds it, with its state */
     manta_shutdown();
 }
 
+/* Large values both ways, by value and by reference, to and from an actor of another job, on node `node`. */
+static void exchange(manta_actor *a)
+{
+    enum { LARGE = 300 * 1000 };
+    manta_error e;
+    manta_view  view;
+    char       *data = malloc(LARGE);
+    nodes_fill(data, LARGE, 9);
+    manta_ref *put = manta_put(data, LARGE);
+    CHECK_I64(manta_actor_call(a, "weigh", MANTA_ARGS(manta_data((manta_bytes){data, LARGE}), manta_i64(9))), LARGE);
+    CHECK_I64(manta_actor_call(a, "weigh", MANTA_ARGS(manta_ref_arg(put), manta_i64(9))), LARGE);
+    CHECK_I64(manta_actor_call(a, "weigh_ref", MANTA_ARGS(manta_ref_arg(put), manta_i64(9))), LARGE);
+    manta_free(put);
+    manta_ref *page = manta_actor_call(a, "page", MANTA_ARGS(manta_i64(LARGE)));
+    CHECK_I64(manta_actor_call(a, "weigh", MANTA_ARGS(manta_ref_arg(page), manta_i64(5))), LARGE);
+    CHECK_CODE(manta_get(page, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK(view.size == LARGE && nodes_is_filled(view.data, view.size, 5));
+    manta_release(&view);
+    manta_free(page);
+    free(data);
+}
+static void trader(void)
+{
+    join(1);
+    manta_actor *a = find("bank");
+    exchange(a);
+    manta_actor_free(a);
+    manta_shutdown();
+}
+
+/* Makes a keeper of large values, one of them still to come, in an environment of its own, and leaves. */
+static void keeper_maker(void)
+{
+    enum { LARGE = 2 * 1000 * 1000 };
+    manta_error e;
+    join(0);
+    char *data = malloc(LARGE);
+    nodes_fill(data, LARGE, 9);
+    char folder[] = "/tmp/manta-keeper-XXXXXX", path[200];
+    CHECK(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/word.txt", folder);
+    FILE *file = fopen(path, "w");
+    CHECK(file && fputs("written", file) >= 0 && fclose(file) == 0);
+    const char       *vars[] = {"KEEPER=said", NULL};
+    manta_runtime_env described = {.env_vars = vars, .working_dir = folder};
+    manta_env        *env = manta_env_new(&described, &e);
+    CHECK(env);
+    unlink(path);
+    rmdir(folder);
+    manta_ref       *put = manta_put(data, LARGE), *page = manta_call("make_page", NULL, MANTA_ARGS(manta_i64(LARGE)));
+    manta_actor     *friend = till("friend", &(manta_actor_opts){0}, 0);
+    manta_actor_opts opts = {.detached = true, .name = "keeper", .max_restarts = MANTA_WITHOUT_LIMIT, .env = env};
+    manta_actor     *a = manta_actor_new("keeper", &opts,
+                                         MANTA_ARGS(manta_ref_arg(put), manta_ref_arg(page), manta_actor_arg(friend)));
+    CHECK_I64(manta_actor_call(a, "sum", MANTA_NO_ARGS), 2 * LARGE);
+    manta_actor_free(a);
+    manta_actor_free(friend);
+    manta_free(put);
+    manta_free(page);
+    manta_env_free(env);
+    free(data);
+    manta_shutdown();
+}
+
 /* ---- cases ---- */
+
+static void keeper_says(manta_actor *a, const char *wanted)
+{
+    manta_view  view;
+    manta_error e;
+    manta_ref  *ref = manta_actor_call(a, "told", MANTA_NO_ARGS);
+    CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_STR((const char *)view.data, wanted);
+    manta_release(&view);
+    manta_free(ref);
+}
+
+/* What it was made of is there for each of its restarts, its creator long gone; also with another warden. */
+static void detached_made_of_much(void)
+{
+    struct nodes n;
+    manta_error  e;
+    nodes_start(&n, 2, "2");
+    run_self("keeper_maker");
+    manta_actor *a = find("keeper"), *friend = find("friend");
+    keeper_says(a, "said written");
+    for (int i = 0; i < 2; i++) {
+        int64_t sum = 0, limit = test_now_ms() + TEST_WAIT_MS;
+        int     pid = (int)test_i64(manta_actor_call(a, "pid", MANTA_NO_ARGS), __FILE__, __LINE__);
+        manta_actor_kill(friend, false); /* then the keeper's warden is the only one */
+        while (i == 1 && strstr(cli("list", "actors", NULL), "friend"))
+            test_sleep_ms(5);
+        CHECK_EQ(kill(i ? warden_pid() : pid, SIGKILL), 0);
+        CHECK(test_gone(pid));
+        while (sum != 4 * 1000 * 1000 && test_now_ms() < limit) {
+            manta_ref *ref = manta_actor_call(a, "sum", MANTA_NO_ARGS);
+            (void)manta_get_i64(ref, TEST_WAIT_MS, &sum, &e);
+            manta_free(ref);
+        }
+        CHECK_EQ(sum, 4 * 1000 * 1000);
+        keeper_says(a, "said written");
+    }
+    manta_actor_kill(a, false);
+    manta_actor_free(a);
+    manta_actor_free(friend);
+    nodes_stop(&n);
+}
+
+/* What the actor has given stays its taker's when the actor, and with it its job, is gone. */
+static void detached_values(void)
+{
+    enum { LARGE = 3 * 1000 * 1000 };
+    struct nodes n;
+    manta_error  e;
+    manta_view   view, late;
+    nodes_start(&n, 2, "2");
+    run_self("maker");
+    run_self("trader");
+    manta_actor *a = find("bank");
+    exchange(a);
+    manta_ref *page = manta_actor_call(a, "page", MANTA_ARGS(manta_i64(LARGE)));
+    manta_ref *unread = manta_actor_call(a, "page", MANTA_ARGS(manta_i64(LARGE)));
+    CHECK_CODE(manta_get(page, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_EQ(manta_wait(&unread, 1, 1, TEST_WAIT_MS, NULL, &e), 1);
+    manta_actor_kill(a, false);
+    while (strstr(cli("job", "list", NULL), "running"))
+        test_sleep_ms(20);
+    CHECK(nodes_is_filled(view.data, view.size, 5));
+    CHECK_CODE(manta_get(unread, TEST_WAIT_MS, &late, &e), MANTA_OK, &e);
+    CHECK(late.size == LARGE && nodes_is_filled(late.data, late.size, 5));
+    manta_release(&late);
+    manta_release(&view);
+    manta_free(page);
+    manta_free(unread);
+    manta_actor_free(a);
+    nodes_stop(&n);
+}
 
 static void detached(void)
 {
@@ -278,22 +497,21 @@ static void detached_wrong(void)
     CHECK_FAILS(add(manta_actor_new("till", &nameless, MANTA_ARGS(manta_i64(1), manta_str("x"))), 1), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "without a name");
     manta_actor_opts named = {.detached = true, .name = "wrong"};
-    manta_ref       *ref = manta_put("x", 2);
-    CHECK_FAILS(add(manta_actor_new("till", &named, MANTA_ARGS(manta_i64(1), manta_ref_arg(ref))), 1), MANTA_EINVAL, &e);
-    CHECK_SAYS(e.message, "argument 2 belongs to this process");
-    manta_free(ref);
-    char *large = calloc(1, 20001);
-    memset(large, 'x', 20000);
-    CHECK_FAILS(add(manta_actor_new("till", &named, MANTA_ARGS(manta_i64(1), manta_str(large))), 1), MANTA_EINVAL, &e);
-    CHECK_SAYS(e.message, "12288 bytes");
-    free(large);
-    const char       *vars[] = {"A=B", NULL};
-    manta_runtime_env env = {.env_vars = vars};
-    manta_env        *made = manta_env_new(&env, &e);
-    CHECK(made);
-    named.env = made;
-    CHECK_FAILS(add(manta_actor_new("till", &named, MANTA_ARGS(manta_i64(1), manta_str("x"))), 1), MANTA_EUNSUPPORTED, &e);
-    manta_env_free(made);
+    manta_ref   *x = manta_put("x", 2), *declaring = manta_put_refs("y", 2, &x, 1);
+    manta_actor *brief = manta_actor_new("till", NULL, MANTA_ARGS(manta_i64(1), manta_str("z")));
+    CHECK_FAILS(add(manta_actor_new("till", &named, MANTA_ARGS(manta_i64(1), manta_ref_arg(declaring))), 1), MANTA_EINVAL, &e);
+    CHECK_SAYS(e.message, "argument 2 declares references");
+    CHECK_FAILS(add(manta_actor_new("till", &named, MANTA_ARGS(manta_i64(1), manta_ref_arg(x))), 1), MANTA_ETYPE, &e);
+    CHECK_FAILS(add(manta_actor_new("keeper", &named, MANTA_ARGS(manta_ref_arg(x), manta_ref_arg(x), manta_actor_arg(brief))), 1),
+                MANTA_EINVAL, &e);
+    CHECK_SAYS(e.message, "pass a detached one");
+    manta_ref *lost = manta_call("fails", NULL, MANTA_NO_ARGS);
+    CHECK_FAILS(add(manta_actor_new("till", &named, MANTA_ARGS(manta_i64(1), manta_ref_arg(lost))), 1), MANTA_ETASK, &e);
+    CHECK_SAYS(e.message, "nothing to give");
+    manta_free(lost);
+    manta_actor_free(brief);
+    manta_free(declaring);
+    manta_free(x);
     not_found("wrong");
     manta_actor *debt = till("debt", &(manta_actor_opts){0}, -1);
     CHECK_FAILS(add(debt, 1), MANTA_EACTOR_DIED, &e);
@@ -345,6 +563,8 @@ static void detached_private(void)
 #define OWN_INIT {0}, true, 0
 static const struct test_case cases[] = {
     {"detached", detached, OWN_INIT},
+    {"detached_values", detached_values, OWN_INIT},
+    {"detached_made_of_much", detached_made_of_much, OWN_INIT},
     {"detached_restarts", detached_restarts, OWN_INIT},
     {"detached_head_dies", detached_head_dies, OWN_INIT},
     {"detached_node_dies", detached_node_dies, OWN_INIT},
@@ -354,6 +574,8 @@ static const struct test_case cases[] = {
     {NULL, NULL, {0}, false, 0},
     {"maker", maker, OWN_INIT}, /* started by the others only */
     {"taker", taker, OWN_INIT},
+    {"trader", trader, OWN_INIT},
+    {"keeper_maker", keeper_maker, OWN_INIT},
 };
 
 int main(int argc, char **argv)

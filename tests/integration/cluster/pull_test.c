@@ -317,6 +317,42 @@ static void pull_spilled(void)
     nodes_stop(&n);
 }
 
+/* Lines of `manta list objects` that say `kind`. */
+static int count_listed(const char *kind)
+{
+    static char said[64 * 1024];
+    char        path[5000], folder[300], word[40];
+    char       *argv[] = {path, "list", "objects", "--address", folder, "--output=json", NULL};
+    int         count = 0;
+    snprintf(path, sizeof path, "%s/manta", test_bin());
+    snprintf(folder, sizeof folder, "%s/manta/c", getenv("XDG_RUNTIME_DIR"));
+    CHECK_EQ(test_program(argv, said, sizeof said), 0);
+    snprintf(word, sizeof word, "\"%s\"", kind);
+    for (const char *at = said; (at = strstr(at, word)); at++)
+        count++;
+    return count;
+}
+
+/* What only the disk has is listed too: nothing that lives is missing. */
+static void pull_spilled_seen(void)
+{
+    enum { COUNT = 12, IN_MEMORY_MAX = 6 };
+    struct nodes n;
+    manta_ref   *puts[COUNT];
+    nodes_start_spilling(&n, 1, "2", 48);
+    for (int i = 0; i < COUNT; i++)
+        puts[i] = put_filled(8 * MIB, i);
+    CHECK(count_listed("spilled") >= COUNT - IN_MEMORY_MAX);
+    CHECK_EQ(count_listed("spilled") + count_listed("value"), COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        check_filled(puts[i], 8 * MIB, i);
+        manta_free(puts[i]);
+    }
+    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; count_listed("spilled");)
+        CHECK(test_now_ms() < limit);
+    nodes_stop(&n);
+}
+
 /* ---- deaths ---- */
 
 /* What an owner on another node had here dies with it: else its fourth successor would find no room. */
@@ -664,6 +700,7 @@ static const struct test_case cases[] = {
     {"pull_unread", pull_unread, OWN_INIT},
     {"pull_full", pull_full, OWN_INIT},
     {"pull_spilled", pull_spilled, OWN_INIT},
+    {"pull_spilled_seen", pull_spilled_seen, OWN_INIT},
     {"pull_owner_dies", pull_owner_dies, OWN_INIT},
     {"pull_maker_dies", pull_maker_dies, OWN_INIT},
     {"pull_source_killed", pull_source_killed, OWN_INIT},

@@ -196,6 +196,35 @@ static manta_status keep_it(manta_ctx *c, void *self, int argc, const manta_arg 
     kept = manta_dup(argv[0].r);
     return manta_return_i64(c, 1);
 }
+/* That the call fails does not take back what the actor keeps. */
+static manta_status keep_and_fail(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc;
+    kept = manta_dup(argv[0].r);
+    return manta_fail(c, 5, "kept all the same");
+}
+/* Nor that nobody waits for it any more. */
+static manta_status keep_cancelled(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct test_board *board = test_board_map((uint64_t)argv[1].l);
+    board->words[0] = 1;
+    while (!manta_is_cancelled(c))
+        usleep(1000);
+    return keep_it(c, self, argc, argv);
+}
+/* A value of our own, that another keeper keeps as well. */
+static manta_status lend_it(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    int64_t     pid = getpid(), ok = 0;
+    manta_error e;
+    (void)self, (void)argc;
+    kept = put_filled(5000, 1);
+    manta_ref *call = manta_actor_call(argv[0].A, "keep", MANTA_ARGS(manta_ref_arg(kept)));
+    if (manta_get_i64(call, TEST_WAIT_MS, &ok, &e) != MANTA_OK)
+        return manta_fail(c, e.code, "%s", e.message);
+    manta_free(call);
+    return manta_return_i64(c, pid);
+}
 static manta_status kept_size(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     manta_error e;
@@ -219,7 +248,9 @@ static manta_status keeper_new(manta_ctx *c, void **self, int argc, const manta_
     (void)c, (void)self, (void)argc, (void)argv;
     return MANTA_OK;
 }
-MANTA_ACTOR(keeper, "", keeper_new, NULL, {"keep", "r>l", keep_it}, {"size", "l>l", kept_size}, {"drop", ">l", drop_it});
+MANTA_ACTOR(keeper, "", keeper_new, NULL, {"keep", "r>l", keep_it}, {"keep_and_fail", "rl>l", keep_and_fail},
+            {"keep_cancelled", "rl>l", keep_cancelled}, {"lend", "A>l", lend_it},
+            {"size", "l>l", kept_size}, {"drop", ">l", drop_it});
 
 static void borrowed(void)
 {
@@ -235,6 +266,57 @@ static void borrowed(void)
         CHECK_I64(manta_actor_call(a, "drop", MANTA_NO_ARGS), 1);
     }
     manta_actor_free(a);
+}
+
+/* The same where the call that brought the ref fails, or is cancelled. */
+static void borrowed_by_failures(void)
+{
+    static const struct {
+        const char  *method;
+        manta_status code;
+    } calls[] = {{"keep_and_fail", MANTA_ETASK}, {"keep_cancelled", MANTA_ECANCELLED}};
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_actor       *a = manta_actor_new("keeper", NULL, MANTA_NO_ARGS);
+    for (size_t i = 0; i < 2; i++) {
+        manta_ref  *ref = put_filled(5000, i);
+        manta_ref  *call = manta_actor_call(a, calls[i].method, MANTA_ARGS(manta_ref_arg(ref), manta_i64((int64_t)number)));
+        manta_error e;
+        int64_t     x;
+        if (calls[i].code == MANTA_ECANCELLED) {
+            CHECK(test_board_wait(&board->words[0], 1));
+            CHECK_CODE(manta_cancel(call, NULL, &e), MANTA_OK, &e);
+        }
+        CHECK_CODE(manta_get_i64(call, TEST_WAIT_MS, &x, &e), calls[i].code, &e);
+        manta_free(call);
+        manta_free(ref);
+        for (uint64_t k = 0; k < 20; k++)
+            manta_free(put_filled(5000, 50 + k));
+        CHECK_I64(manta_actor_call(a, "size", MANTA_ARGS(manta_i64((int64_t)i))), 5000);
+        CHECK_I64(manta_actor_call(a, "drop", MANTA_NO_ARGS), 1);
+    }
+    manta_actor_free(a);
+}
+
+/* Whoever has the place of a value hears that its owner has died, as one does who still waits for it. */
+static void owner_dies(void)
+{
+    manta_actor *owner = manta_actor_new("keeper", NULL, MANTA_NO_ARGS);
+    manta_actor *borrower = manta_actor_new("keeper", NULL, MANTA_NO_ARGS);
+    manta_error  e;
+    int64_t      x, pid = test_i64(manta_actor_call(owner, "lend", MANTA_ARGS(manta_actor_arg(borrower))), __FILE__, __LINE__);
+    manta_status code = MANTA_OK;
+    CHECK_EQ(kill((pid_t)pid, SIGKILL), 0);
+    for (int i = 0; i < 10000 && code == MANTA_OK; i++) { /* until the raylet has heard of the death as well */
+        manta_ref *size = manta_actor_call(borrower, "size", MANTA_ARGS(manta_i64(1)));
+        code = manta_get_i64(size, TEST_WAIT_MS, &x, &e);
+        manta_free(size);
+    }
+    CHECK_EQ(code, MANTA_ETASK);
+    CHECK_EQ(e.user_code, MANTA_EOWNER_DIED);
+    CHECK_SAYS(e.message, "owned");
+    manta_actor_free(owner);
+    manta_actor_free(borrower);
 }
 
 /* ---- deaths ---- */
@@ -413,6 +495,33 @@ static void sums(void)
     manta_free(r), manta_free(result);
 }
 
+/* The same for one value, put or made in place, in a job that has no sums. */
+static void sums_of_some(void)
+{
+    static char    bytes[200000];
+    manta_put_opts opts = {.checksum = true};
+    manta_error    e;
+    manta_view     view;
+    manta_buffer   buffer;
+    CHECK_CODE(manta_create_with(sizeof bytes, &opts, &buffer, &e), MANTA_OK, &e);
+    memset(buffer.data, 0, sizeof bytes);
+    manta_ref *refs[] = {manta_put_with(bytes, sizeof bytes, &opts), manta_seal(&buffer)};
+    for (int i = 0; i < 2; i++) {
+        CHECK_I64(manta_call("sum_of", NULL, MANTA_ARGS(manta_ref_arg(refs[i]))), 0);
+        flip(refs[i], 77777);
+        CHECK_CODE(manta_get(refs[i], TEST_WAIT_MS, &view, &e), MANTA_ECORRUPT, &e);
+        CHECK_FAILS(manta_call("sum_of", NULL, MANTA_ARGS(manta_ref_arg(refs[i]))), MANTA_ECORRUPT, &e);
+        manta_free(refs[i]);
+    }
+    manta_ref *small = manta_put_with("small", 6, &opts), *plain = manta_put_with(bytes, sizeof bytes, NULL);
+    CHECK_CODE(manta_get(small, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_STR((const char *)view.data, "small");
+    manta_release(&view);
+    flip(plain, 1);
+    CHECK_I64(manta_call("sum_of", NULL, MANTA_ARGS(manta_ref_arg(plain))), 1);
+    manta_free(small), manta_free(plain);
+}
+
 /* Who has not asked for sums pays for none, and is not told. */
 static void no_sums(void)
 {
@@ -432,12 +541,15 @@ static const struct test_case cases[] = {
     {"results", results, TWO_CPUS},
     {"many_readers", many_readers, TWO_CPUS},
     {"borrowed", borrowed, TWO_CPUS},
+    {"borrowed_by_failures", borrowed_by_failures, TWO_CPUS},
+    {"owner_dies", owner_dies, TWO_CPUS},
     {"writer_dies", writer_dies, {.num_cpus = 1}, false, 0},
     {"reader_dies", reader_dies, {.num_cpus = 1, .store_memory = 64 << 20}, false, 0},
     {"reuse", reuse, {.num_cpus = 1, .store_memory = 64 << 20}, false, 0},
     {"full", full, {.num_cpus = 1, .store_memory = 32 << 20, .spill_dir = "none"}, false, 0},
     {"regions", regions, TWO_CPUS},
     {"sums", sums, {.num_cpus = 2, .checksum = true}, false, 0},
+    {"sums_of_some", sums_of_some, {.num_cpus = 2}, false, 0},
     {"no_sums", no_sums, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };

@@ -106,6 +106,30 @@ static void small(void)
 {
     there_and_back(10 * KIB, 12000, 1);
 }
+/* What is freed while it is on disk takes along nobody who lives at its old place by now. */
+static void freed_on_disk(void)
+{
+    enum { COUNT = 3000 };
+    static manta_ref *old[COUNT], *young[COUNT], *more[COUNT];
+    for (uint64_t i = 0; i < COUNT; i++)
+        old[i] = put_filled(10 * KIB, i);
+    for (uint64_t i = 0; i < COUNT; i++)
+        young[i] = put_filled(10 * KIB, COUNT + i);
+    CHECK(spill_files() > 0);
+    for (uint64_t i = 0; i < COUNT; i++)
+        manta_free(old[i]);
+    for (uint64_t i = 0; i < COUNT; i++)
+        more[i] = put_filled(10 * KIB, 2 * COUNT + i);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        check_filled(young[i], 10 * KIB, COUNT + i);
+        check_filled(more[i], 10 * KIB, 2 * COUNT + i);
+    }
+    for (uint64_t i = 0; i < COUNT; i++) {
+        manta_free(young[i]);
+        manta_free(more[i]);
+    }
+    no_spill_files_soon();
+}
 static void mixed(void)
 {
     enum { COUNT = 400 };
@@ -400,6 +424,7 @@ static const struct test_case cases[] = {
     {"spill_large", large, SMALL_STORE, false, 0},
     {"spill_huge_values", huge_values, {.num_cpus = 2, .store_memory = 96 << 20}, false, 0},
     {"spill_small", small, {.num_cpus = 2, .store_memory = 32 << 20}, false, 0},
+    {"spill_freed_on_disk", freed_on_disk, {.num_cpus = 2, .store_memory = 32 << 20}, false, 0},
     {"spill_mixed", mixed, {.num_cpus = 2, .store_memory = 16 << 20}, false, 0},
     {"spill_results", results, SMALL_STORE, false, 0},
     {"spill_views_stay", views_stay, SMALL_STORE, false, 0},

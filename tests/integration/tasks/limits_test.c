@@ -7,6 +7,7 @@
 #include "tests/integration/cancel/functions.h"
 #include "tests/integration/harness.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -328,6 +329,47 @@ static void visible_subset(void)
 }
 
 /* ---- bad input ---- */
+/* Fails of its own, or dies, until it was run `argv[1]` times. */
+static manta_status runs_late(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    static struct test_board *board; /* mapped once: it runs very often */
+    board = board ? board : test_board_map(argv[0].u);
+    int64_t ran = ++board->words[RAN];
+    (void)argc;
+    if (ran >= argv[1].l)
+        return manta_return_i64(c, ran);
+    if (argv[2].l)
+        raise(SIGKILL);
+    return manta_fail(c, 7, "run %lld is too early", (long long)ran);
+}
+MANTA_REGISTER(runs_late, "ull>l");
+
+/* More often than an attempt has numbers; and where the worker dies each time. */
+static void retries_without_limit(void)
+{
+    enum { MANY = 66000, DEATHS = 12 };
+    manta_task_opts    opts = {.retry_on_error = true, .max_retries = MANTA_WITHOUT_LIMIT};
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    CHECK_I64(manta_call("runs_late", &opts, MANTA_ARGS(manta_u64(number), manta_i64(MANY), manta_i64(0))), MANY);
+    board->words[RAN] = 0;
+    opts.retry_on_error = false;
+    CHECK_I64(manta_call("runs_late", &opts, MANTA_ARGS(manta_u64(number), manta_i64(DEATHS), manta_i64(1))), DEATHS);
+}
+
+/* Only a cancel ends what would be tried for ever. */
+static void retries_cancelled(void)
+{
+    manta_task_opts    opts = {.retry_on_error = true, .max_retries = MANTA_WITHOUT_LIMIT};
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_error        e;
+    manta_ref         *ref = manta_call("runs_late", &opts, MANTA_ARGS(manta_u64(number), manta_i64(INT64_MAX), manta_i64(0)));
+    CHECK(test_board_wait(&board->words[RAN], 100));
+    CHECK_CODE(manta_cancel(ref, NULL, &e), MANTA_OK, &e);
+    CHECK_FAILS(ref, MANTA_ECANCELLED, &e);
+}
+
 static void bad_limits(void)
 {
     static const struct {
@@ -336,6 +378,7 @@ static void bad_limits(void)
     } bad[] = {
         {{.priority = 101}, "priority 101"},   {{.priority = -101}, "-100 and 100"}, {{.priority = 1 << 30}, "priority"},
         {{.timeout_ms = -1}, "timeout_ms of -1"}, {{.timeout_ms = INT64_MAX}, "timeout_ms"}, {{.max_calls = -2}, "max_calls -2"},
+        {{.max_retries = -3}, "max_retries -3"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         manta_error e;
@@ -357,6 +400,8 @@ int main(int argc, char **argv)
         {"priority_late", priority_late, {.num_cpus = 1}, false, 0},
         {"priority_many", priority_many, {.num_cpus = 2}, false, 0},
         {"retries_counted", retries_counted, {.num_cpus = 1}, false, 0},
+        {"retries_without_limit", retries_without_limit, {.num_cpus = 1}, false, 0},
+        {"retries_cancelled", retries_cancelled, {.num_cpus = 1}, false, 0},
         {"max_calls", max_calls, {.num_cpus = 1}, false, 0},
         {"max_calls_waits", max_calls_waits, {.num_cpus = 2}, false, 0},
         {"visible_devices", visible_devices, {.num_cpus = 2, .num_gpus = 2}, false, 0},

@@ -114,7 +114,7 @@ static int64_t value(manta_ref *take_ref)
 /* Two CPUs and a GPU: 20 finished, 2 failed, one runs, one waits for its argument, one for the GPU, and an actor. */
 static void mixed(char **words)
 {
-    const manta_task_opts gpu = {.num_gpus = 1, .no_cpu = true}, once = {.max_retries = -1};
+    const manta_task_opts gpu = {.num_gpus = 1, .no_cpu = true}, once = {.max_retries = MANTA_NO_RETRY};
     manta_error           e;
     manta_view            view;
     for (int64_t i = 0; i < 20; i++)

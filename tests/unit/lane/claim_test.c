@@ -47,6 +47,23 @@ static void the_word_keeps_forty_bits_of_sequence(void **state)
     assert_int_equal(lane_claim_word(3, 0x1ffff, LANE_PENDING), lane_claim_word(3, 0xffff, LANE_PENDING));
 }
 
+static void only_what_the_protocol_leaves_proves_that_it_has_not_run(void **state)
+{
+    (void)state;
+    shm_u64 slot = {0};
+    assert_false(lane_claim_has_not_run(&slot, 7, 2)); /* written over with zeros */
+    lane_claim_set(&slot, 7, 2);
+    assert_true(lane_claim_has_not_run(&slot, 7, 2));
+    assert_false(lane_claim_has_not_run(&slot, 7, 1));
+    assert_true(lane_claim_take(&slot, 7, 2, LANE_RETURNED_CLAIM));
+    assert_true(lane_claim_has_not_run(&slot, 7, 2));
+    lane_claim_set(&slot, 7, 2);
+    assert_true(lane_claim_take(&slot, 7, 2, LANE_RUNNING));
+    assert_false(lane_claim_has_not_run(&slot, 7, 2));
+    shm_store64(&slot, UINT64_MAX);
+    assert_false(lane_claim_has_not_run(&slot, 7, 2));
+}
+
 struct race {
     shm_u64           slots[RACE_ROUNDS];
     shm_u32           wins[RACE_ROUNDS];
@@ -95,6 +112,7 @@ int main(void)
         cmocka_unit_test(a_pending_slot_is_taken_once),
         cmocka_unit_test(another_sequence_or_attempt_takes_nothing),
         cmocka_unit_test(the_word_keeps_forty_bits_of_sequence),
+        cmocka_unit_test(only_what_the_protocol_leaves_proves_that_it_has_not_run),
         cmocka_unit_test(worker_owner_and_recall_have_one_winner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

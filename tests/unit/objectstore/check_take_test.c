@@ -119,7 +119,7 @@ static void writer(struct model *m)
     for (int v = 0; v < VALUES; v++) {
         if (v > 0)
             put(m, v);
-        m->freed[v] = os_client_free(&m->writer, m->ref[v].segment, m->ref[v].offset);
+        m->freed[v] = os_client_free(&m->writer, m->ref[v].segment, m->ref[v].offset, m->ref[v].generation);
         check_require(m->freed[v].code == MT_OK || m->freed[v].code == MT_EAGAIN, "a free is refused");
         if (m->freed[v].code)
             shm_store32_release(&m->told[v], 1);

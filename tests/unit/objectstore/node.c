@@ -201,7 +201,8 @@ mt_status node_put(struct node *node, struct node_client *c, uint64_t owner, uin
     for (uint64_t i = 0; i < size; i++)
         ((uint8_t *)data)[i] = (uint8_t)(seed + i);
     uint64_t counter = c->process << 24 | ++c->counter; /* ids of one owner, made here by several clients */
-    os_client_publish(&c->client, place, data, mt_id_make(owner, counter, 1), NODE_NUMBER, size, 'b', ref);
+    os_client_publish(&c->client, place, data, mt_id_make(owner, counter, 1),
+                      node->owner_node ? node->owner_node : NODE_NUMBER, size, 'b', ref);
     return mt_ok();
 }
 

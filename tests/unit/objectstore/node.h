@@ -27,6 +27,7 @@ struct node {
     struct os_headroom   room; /* limit 0: not passed on */
     char                 text[OS_TEXT_SIZE];
     uint64_t             space_backs, closes;
+    uint32_t             owner_node; /* of what node_put makes; 0: this one */
     struct node_mapping *mappings;
 };
 

@@ -122,7 +122,7 @@ static void who_frees_and_who_takes(void **state)
     struct node_client *c = node_add(&n, 1, NODE_JOB);
     expect_ok(node_put(&n, c, 1, MIB, 1, &a));
     assert_int_equal(victims(&n, MIB, got), 1);
-    expect_ok(os_client_free(&c->client, a.segment, a.offset)); /* its writer was faster */
+    expect_ok(os_client_free(&c->client, a.segment, a.offset, a.generation)); /* its writer was faster */
     assert_int_equal(os_store_take(n.store, &got[0]).code, MT_ENOENT);
     assert_int_equal(victims(&n, MIB, got), 0);
     expect_ok(node_put(&n, c, 1, MIB, 2, &b));
@@ -131,9 +131,38 @@ static void who_frees_and_who_takes(void **state)
     assert_true(os_store_lives(n.store, &b));                     /* ... which lives on */
     assert_int_equal(victims(&n, MIB, got), 1);
     expect_ok(os_store_take(n.store, &got[0])); /* the raylet was faster */
-    assert_int_equal(os_client_free(&c->client, b.segment, b.offset).code, MT_EAGAIN);
+    assert_int_equal(os_client_free(&c->client, b.segment, b.offset, b.generation).code, MT_EAGAIN);
     expect_ok(os_store_dead(n.store, 1, &b)); /* what the writer then says */
     node_close(&n);
+}
+
+/* The place of a value on disk is in use again when the value is freed: who lives there now stays. */
+static void freed_after_its_place_was_reused(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {MIB, 1000};
+    for (int i = 0; i < 2; i++) {
+        struct node     n;
+        struct lane_ref a, b, got[MOST];
+        const void     *data;
+        node_open(&n, 16 * MIB);
+        struct node_client *c = node_add(&n, 1, NODE_JOB);
+        expect_ok(node_put(&n, c, 1, sizes[i], 1, &a));
+        assert_int_equal(victims(&n, sizes[i], got), 1);
+        expect_ok(os_store_take(n.store, &got[0]));
+        expect_ok(os_store_sweep(n.store, &n.actions));
+        expect_ok(os_store_tick(n.store, 0, &n.actions));
+        node_act(&n);
+        expect_ok(node_put(&n, c, 1, sizes[i], 2, &b));
+        assert_int_equal(b.offset, a.offset);
+        assert_int_equal(os_client_free(&c->client, a.segment, a.offset, a.generation).code, MT_EAGAIN);
+        expect_ok(node_pin(&n, c, &b, &data));
+        assert_int_equal(os_client_free(&c->client, a.segment, a.offset, a.generation).code, MT_EAGAIN);
+        expect_ok(os_client_unpin(&c->client, &b));
+        assert_true(os_store_lives(n.store, &b));
+        expect_ok(os_client_free(&c->client, b.segment, b.offset, b.generation));
+        node_close(&n);
+    }
 }
 
 /* A free that waits for the writer's own pin meets a place that was taken. */
@@ -148,7 +177,7 @@ static void freed_under_its_own_pin(void **state)
     expect_ok(node_put(&n, c, 1, MIB, 1, &ref));
     assert_int_equal(victims(&n, MIB, got), 1);
     expect_ok(node_pin(&n, c, &ref, &data));
-    expect_ok(os_client_free(&c->client, ref.segment, ref.offset));
+    expect_ok(os_client_free(&c->client, ref.segment, ref.offset, ref.generation));
     expect_ok(os_store_take(n.store, &got[0]));
     assert_int_equal(os_client_unpin(&c->client, &ref).code, MT_EAGAIN);
     node_close(&n);
@@ -324,6 +353,7 @@ int main(void)
         cmocka_unit_test(nothing_pinned_or_unfinished_and_no_copy),
         cmocka_unit_test(taken_under_a_pin),
         cmocka_unit_test(who_frees_and_who_takes),
+        cmocka_unit_test(freed_after_its_place_was_reused),
         cmocka_unit_test(freed_under_its_own_pin),
         cmocka_unit_test(room_for_another),
         cmocka_unit_test(listed),

@@ -215,27 +215,89 @@ static void owner_dies(void **state)
     node_close(&n);
 }
 
+/* A job's memory is its own, but what is in it may be read by all, and outlives it where others own or read it. */
 static void jobs_are_apart(void **state)
 {
     (void)state;
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *a = node_add(&n, 1, 1), *b = node_add(&n, 2, 2);
-    struct lane_ref ref, forged;
+    struct lane_ref ref, other;
     const void *data;
     expect_ok(node_put(&n, a, 1, 5000, 1, &ref));
-    expect_code(node_pin(&n, b, &ref, &data), MT_EWRONGJOB);
-    forged = ref;
-    forged.job = 2;
-    expect_code(node_pin(&n, b, &forged, &data), MT_EWRONGJOB); /* the raylet gives no descriptor */
+    expect_ok(node_pin(&n, b, &ref, &data));
+    node_expect(data, 5000, 1);
+    expect_ok(os_client_unpin(&b->client, &ref));
     node_kill(&n, a);
     assert_int_equal(stats_of(&n).warm, 1);
-    expect_ok(node_put(&n, b, 2, 5000, 2, &forged));
-    assert_true(forged.segment != ref.segment); /* warm, but another job's */
-    expect_ok(os_store_job_gone(n.store, 1, &n.actions));
+    expect_ok(node_put(&n, b, 2, 5000, 2, &other));
+    assert_true(other.segment != ref.segment); /* warm, but another job's */
+    expect_ok(os_store_job_gone(n.store, 1, NODE_NUMBER, &n.actions));
     node_act(&n);
     assert_int_equal(stats_of(&n).segments, 1);
     expect_ok(os_store_dead(n.store, 1, &ref)); /* late news of the dead job */
+    node_close(&n);
+}
+
+static void job_gone(struct node *n, uint32_t job)
+{
+    expect_ok(os_store_job_gone(n->store, job, NODE_NUMBER, &n->actions));
+    node_act(n);
+}
+
+/* Results that a process of job 1 wrote for owners of job 2, here and on another node: theirs until they say so. */
+static void values_outlive_their_job(void **state)
+{
+    (void)state;
+    struct node n;
+    node_open(&n, 64 * MIB);
+    struct node_client *worker = node_add(&n, 1, 1), *owner = node_add(&n, 2, 2);
+    struct lane_ref mine, theirs, far;
+    const void *data;
+    expect_ok(node_put(&n, worker, 1, 5000, 1, &mine));
+    expect_ok(node_put(&n, worker, 2, 5000, 2, &theirs));
+    n.owner_node = NODE_NUMBER + 1;
+    expect_ok(node_put(&n, worker, 77, 5000, 3, &far));
+    n.owner_node = 0;
+    node_kill(&n, worker);
+    job_gone(&n, 1);
+    assert_int_equal(stats_of(&n).segments, 1);
+    expect_ok(node_pin(&n, owner, &theirs, &data));
+    node_expect(data, 5000, 2);
+    expect_ok(os_client_unpin(&owner->client, &theirs));
+    expect_code(node_pin(&n, owner, &mine, &data), MT_EOBJ_LOST);
+    expect_ok(os_store_dead(n.store, 2, &theirs));
+    node_sweep(&n);
+    expect_ok(os_store_tick(n.store, 1, &n.actions));
+    node_act(&n);
+    assert_int_equal(stats_of(&n).segments, 1);
+    expect_ok(os_store_owner_gone(n.store, 77));
+    node_sweep(&n);
+    expect_ok(os_store_tick(n.store, 2, &n.actions));
+    node_act(&n);
+    assert_int_equal(stats_of(&n).segments, 0);
+    node_close(&n);
+}
+
+/* What a process of another job reads when its owner's job ends stays as it is until it has been read. */
+static void read_while_its_job_ends(void **state)
+{
+    (void)state;
+    struct node n;
+    node_open(&n, 64 * MIB);
+    struct node_client *writer = node_add(&n, 1, 1), *reader = node_add(&n, 2, 2);
+    struct lane_ref ref;
+    const void *data;
+    expect_ok(node_put(&n, writer, 1, 5000, 1, &ref));
+    expect_ok(node_pin(&n, reader, &ref, &data));
+    node_kill(&n, writer);
+    job_gone(&n, 1);
+    assert_int_equal(stats_of(&n).segments, 1);
+    node_expect(data, 5000, 1);
+    expect_ok(os_client_unpin(&reader->client, &ref));
+    expect_ok(os_store_tick(n.store, 1, &n.actions));
+    node_act(&n);
+    assert_int_equal(stats_of(&n).segments, 0);
     node_close(&n);
 }
 
@@ -504,7 +566,8 @@ int main(void)
         cmocka_unit_test(who_may_say_dead),
         cmocka_unit_test(writer_dies),
         cmocka_unit_test(owner_dies),
-        cmocka_unit_test(jobs_are_apart),
+        cmocka_unit_test(jobs_are_apart), cmocka_unit_test(values_outlive_their_job),
+        cmocka_unit_test(read_while_its_job_ends),
         cmocka_unit_test(sizes_grow_up_to_the_limit),
         cmocka_unit_test(cgroup_figures_bound_growth),
         cmocka_unit_test(cold_warm_segments_are_closed),

@@ -331,6 +331,35 @@ static void a_dead_node_ends_all_that_was_bound_to_it(void **state)
     assert_int_equal(call(lane, TASK_DOUBLE, 5), 10);
 }
 
+/* Nodes that have met go on without the head, and nothing is held twice when it is back. */
+static void leases_are_had_without_the_head(void **state)
+{
+    struct fixture *f = *state;
+    struct client *c = &f->c, d;
+    struct ctl_grant g;
+    int status;
+    define_class(c, 1, "gold", 0);
+    demand(c, 1, 1);
+    assert_int_equal(call(grant(c, &g), TASK_DOUBLE, 3), 6); /* there is a link */
+    demand(c, 1, 0);
+    assert_int_equal(ended(c)->code, MT_OK);
+    kill(f->head, SIGKILL);
+    assert_int_equal(waitpid(f->head, &status, 0), f->head);
+    demand(c, 1, 1);
+    assert_int_equal(call(grant(c, &g), TASK_DOUBLE, 4), 8);
+    demand(c, 1, 2);
+    assert_int_equal(call(grant(c, &g), TASK_DOUBLE, 5), 10);
+    demand(c, 1, 1);
+    assert_int_equal(ended(c)->code, MT_OK);
+    start_head(f);
+    assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, CTL_VERSION), 0);
+    define_class(&d, 1, "gold", 0);
+    demand(&d, 1, 1);
+    assert_int_equal(call(grant(&d, &g), TASK_DOUBLE, 6), 12); /* there are two, and `c` has one */
+    client_close(&d);
+    wait_for_nodes(c, 2);
+}
+
 static void an_owner_that_dies_gives_back_what_it_held_there(void **state)
 {
     struct fixture *f = *state;
@@ -439,6 +468,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_actor_there_is_called_from_here, setup, teardown),
         cmocka_unit_test_setup_teardown(messages_go_from_node_to_node, setup, teardown),
         cmocka_unit_test_setup_teardown(a_dead_node_ends_all_that_was_bound_to_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(leases_are_had_without_the_head, setup, teardown),
         cmocka_unit_test_setup_teardown(an_owner_that_dies_gives_back_what_it_held_there, setup, teardown),
         cmocka_unit_test_setup_teardown(pauses_leave_no_connections, setup, teardown),
         cmocka_unit_test_setup_teardown(how_fast, setup, teardown),

@@ -355,8 +355,8 @@ static void bad_arguments(void **state)
     assert_int_equal(coll_crew_join(&crew, &g, 0, 0, 1).code, MT_EINVAL);
     assert_int_equal(coll_crew_join(&crew, &g, 1, 1, 1).code, MT_EINVAL);
     assert_int_equal(coll_crew_join(&crew, &g, 1, 0, 9).code, MT_EINVAL);
-    assert_int_equal(coll_shm_size(&(struct coll_shm_plan){0, 0}, &size).code, MT_EINVAL);
-    assert_int_equal(coll_shm_size(&(struct coll_shm_plan){65, 0}, &size).code, MT_EINVAL);
+    assert_int_equal(coll_shm_size(&(struct coll_shm_plan){.members_max = 0, .heap_size = 0}, &size).code, MT_EINVAL);
+    assert_int_equal(coll_shm_size(&(struct coll_shm_plan){.members_max = 65, .heap_size = 0}, &size).code, MT_EINVAL);
     crew.plan.members_max = 7; /* of another group */
     assert_int_equal(coll_crew_join(&crew, &g, 1, 0, 1).code, MT_EINVAL);
     crew.plan.members_max = COLL_CREW_MAX;

@@ -312,9 +312,10 @@ static void nobody_answers(void **state)
     uint16_t          port;
     int               fd = listener_that_refuses(&port), mine;
     struct coll_hello hello = {.group = 7};
-    assert_int_equal(coll_socket_dial(port, &hello, 100, &mine).code, MT_ETIMEDOUT);
+    struct coll_patience patience = {.wait_ms = 100, .each_ms = 20};
+    assert_int_equal(coll_socket_dial(port, &hello, &patience, &mine).code, MT_ETIMEDOUT);
     close(fd);
-    assert_int_equal(coll_socket_dial(port, &hello, 100, &mine).code, MT_ECONN);
+    assert_int_equal(coll_socket_dial(port, &hello, &patience, &mine).code, MT_ECONN);
 }
 
 int main(void)

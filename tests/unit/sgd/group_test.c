@@ -189,7 +189,7 @@ static void survivors_return_and_go_on_with_a_replacement(void **state)
         for (uint32_t rank = 0; rank < MEMBERS; rank++)
             if (rank != VICTIM)
                 assert_int_equal(crew_report(&crew, rank), MT_EWORKER_DIED);
-        struct sgd_abort why = sgd_group_why(crew.region);
+        struct coll_abort why = coll_shm_why(crew.region);
         assert_int_equal(why.generation, 1);
         assert_int_equal(why.reason, MT_EWORKER_DIED);
         assert_int_equal(why.rank, VICTIM);
@@ -276,7 +276,7 @@ static void who_never_comes_is_not_awaited_for_ever(void **state)
         assert_int_equal(crew_report(&crew, rank), MT_ETIMEDOUT);
         crew_dismiss(&crew, rank);
     }
-    assert_int_equal(sgd_group_why(crew.region).rank, 2); /* who did not come */
+    assert_int_equal(coll_shm_why(crew.region).rank, 2); /* who did not come */
     crew_fini(&crew);
 }
 

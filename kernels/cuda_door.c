@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cuda_door.c - finds and opens the CUDA plugin, and says what is missing where it can't.
+ *
+ * Owns:   one record per process: the opened table and the last text. The plugin stays until the process ends, since its
+ *         table and its texts must.
+ * Thread: any; opening is under a lock.
+ */
+#include "kernels/cuda_plugin.h"
+#include "kernels/k_private.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define PLUGIN_NAME "libmanta_cuda.so"
+
+static struct {
+    pthread_mutex_t     lock;
+    const struct k_ops *ops; /* of the device that this process has; NULL: none yet */
+    int                 device;
+    bool                tf32;
+    char                text[K_CUDA_TEXT];
+} door = {.lock = PTHREAD_MUTEX_INITIALIZER, .text = "CUDA was not asked for"};
+
+static mt_status missing(const char *what, const char *detail)
+{
+    snprintf(door.text, sizeof door.text, "no GPU: %s%s%.200s", what, detail ? ": " : "", detail ? detail : "");
+    return mt_error(MT_EUNSUPPORTED, 0, door.text);
+}
+
+#ifdef MANTA_CUDA_BUILT
+/* MANTA_CUDA_PLUGIN, else beside the library or program that this code is in, else in the lib folder next to it. */
+static mt_status plugin_find(char path[PATH_MAX])
+{
+    const char *asked = getenv("MANTA_CUDA_PLUGIN");
+    Dl_info     own;
+    char        folder[PATH_MAX];
+
+    if (asked && asked[0]) {
+        snprintf(path, PATH_MAX, "%s", asked);
+        return access(path, R_OK) == 0 ? mt_ok() : missing("MANTA_CUDA_PLUGIN names a file that can't be read", asked);
+    }
+    if (!dladdr((void *)(uintptr_t)&k_cuda_probe, &own) || !own.dli_fname || !realpath(own.dli_fname, folder))
+        return missing("the folder of the CUDA plugin is not known; set MANTA_CUDA_PLUGIN to " PLUGIN_NAME, NULL);
+    char *slash = strrchr(folder, '/');
+    *slash = 0;
+    static const char *const places[] = {"/" PLUGIN_NAME, "/../lib/" PLUGIN_NAME};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (strlen(folder) + strlen(places[i]) >= PATH_MAX)
+            continue;
+        memcpy(path, folder, strlen(folder));
+        memcpy(path + strlen(folder), places[i], strlen(places[i]) + 1);
+        if (access(path, R_OK) == 0)
+            return mt_ok();
+    }
+    return missing("the CUDA plugin " PLUGIN_NAME " is not installed beside the library; set MANTA_CUDA_PLUGIN to it", folder);
+}
+
+/* The driver's library, and how many GPUs it shows. Neither makes a context. */
+static mt_status driver_look(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!driver)
+        return missing("the NVIDIA driver's library libcuda.so.1 is not there", NULL);
+    int (*begin)(unsigned) = (int (*)(unsigned))(uintptr_t)dlsym(driver, "cuInit");
+    int (*count)(int *) = (int (*)(int *))(uintptr_t)dlsym(driver, "cuDeviceGetCount");
+    int devices = 0, code = begin && count ? begin(0) : -1;
+    if (code == 0)
+        code = count(&devices);
+    char number[32];
+    snprintf(number, sizeof number, "CUresult %d", code);
+    if (code != 0)
+        return missing("the NVIDIA driver does not start", number);
+    if (devices == 0)
+        return missing("the NVIDIA driver shows no device (is CUDA_VISIBLE_DEVICES empty?)", NULL);
+    return mt_ok();
+}
+
+static mt_status probe(char path[PATH_MAX])
+{
+    MT_TRY(driver_look());
+    return plugin_find(path);
+}
+
+static mt_status open_plugin(const struct k_config *config)
+{
+    char path[PATH_MAX];
+    MT_TRY(probe(path));
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return missing("the CUDA plugin can't be loaded", dlerror());
+    const struct k_cuda_plugin *plugin = dlsym(library, K_CUDA_SYMBOL);
+    if (!plugin || plugin->abi != K_CUDA_ABI || plugin->ops_size != sizeof(struct k_ops))
+        return missing("the CUDA plugin is of another build", path);
+    MT_TRY(plugin->open(config->device, config->tf32, &door.ops, door.text));
+    door.device = config->device;
+    door.tf32 = config->tf32;
+    return mt_ok();
+}
+
+static mt_status choose(const struct k_config *config)
+{
+    if (!door.ops)
+        return open_plugin(config);
+    if (door.device != config->device || door.tf32 != config->tf32)
+        return mt_error(MT_EINVAL, 0, "choose kernels: this process has another device or precision already");
+    return mt_ok();
+}
+#else
+#define NOT_BUILT "this build has no CUDA part (nvcc was not found when it was configured, or MANTA_CUDA is OFF)"
+
+static mt_status probe(char *path)
+{
+    (void)path;
+    return missing(NOT_BUILT, NULL);
+}
+
+static mt_status choose(const struct k_config *config)
+{
+    (void)config;
+    return missing(NOT_BUILT, NULL);
+}
+#endif
+
+mt_status k_cuda_probe(void)
+{
+    char path[PATH_MAX];
+    pthread_mutex_lock(&door.lock);
+    mt_status st = probe(path);
+    if (st.code == 0 && !door.ops)
+        snprintf(door.text, sizeof door.text, "an NVIDIA driver with a GPU, and the CUDA plugin");
+    pthread_mutex_unlock(&door.lock);
+    return st;
+}
+
+mt_status k_cuda_choose(const struct k_config *config, const struct k_ops **out_ops)
+{
+    if (config->device < 0)
+        return mt_error(MT_EINVAL, 0, "choose kernels: negative number of a device");
+    pthread_mutex_lock(&door.lock);
+    mt_status st = choose(config);
+    *out_ops = st.code == 0 ? door.ops : *out_ops;
+    pthread_mutex_unlock(&door.lock);
+    return st;
+}
+
+const char *k_cuda_text(void)
+{
+    return door.text;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * alone.c - leases on other nodes while the head is away: the nodes that this one has a link with are asked in turn.
+ *
+ * Owns: nothing of its own. Thread: the logic loop only.
+ * Always: nobody is asked while the head is there, and each class asks one node at a time: a node may refuse (it is the
+ * authority for itself), and then the next one is asked.
+ */
+#include "raylet/state.h"
+
+bool rlt_is_alone(const struct rlt *r)
+{
+    return r->config.has_head && r->head.is_ready && !r->head.is_registered && !r->is_stopping;
+}
+
+static bool has_link(const struct rlt *r, uint32_t node)
+{
+    const struct rlt_peer *p = mt_map_ptr(&r->peers, mt_map_key(node));
+    return p && p->stream;
+}
+
+static bool may_serve(const struct rlt *r, const struct rlt_node *n, const struct rlt_class *c)
+{
+    if (c->def.flags & CTL_CLASS_STRICT) /* may not run without the head's word */
+        return false;
+    if (n->node == r->node || n->state != 1 || !has_link(r, n->node) || !rlt_node_could_ever(n, c))
+        return false;
+    return n->node == c->def.node || c->def.policy == CTL_HYBRID || c->def.policy == CTL_SPREAD;
+}
+
+/* The next node by number after the one that was asked last; 0: there is none. */
+static uint32_t next_node(const struct rlt *r, const struct rlt_class *c)
+{
+    uint32_t after = 0, first = 0;
+    MT_MAP_EACH(&r->nodes, entry) {
+        const struct rlt_node *n = entry->value.ptr;
+        if (!may_serve(r, n, c))
+            continue;
+        first = first == 0 || n->node < first ? n->node : first;
+        if (n->node > c->asked_alone && (after == 0 || n->node < after))
+            after = n->node;
+    }
+    return after ? after : first;
+}
+
+void rlt_alone_arm(struct rlt *r)
+{
+    if (rlt_is_alone(r) && !rlt_list_is_empty(&r->waiting) && !mt_heap_holds(&r->alone.node))
+        rlt_timer_set(r, &r->alone, r->now + MT_RLT_ALONE_MS * RLT_MS);
+}
+
+static void alone_fire(struct rlt *r, struct rlt_timer *t)
+{
+    (void)t;
+    if (!rlt_is_alone(r))
+        return;
+    RLT_LIST_EACH(&r->waiting, link) {
+        struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
+        uint32_t          node = rlt_class_lacks(c) ? next_node(r, c) : 0;
+        if (node == 0)
+            continue;
+        c->asked_alone = node;
+        rlt_remote_request(r, c, node);
+    }
+    rlt_alone_arm(r);
+}
+
+void rlt_alone_init(struct rlt *r)
+{
+    r->alone.fire = alone_fire;
+}
