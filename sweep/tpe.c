@@ -41,7 +41,7 @@ static mt_status tpe_init(struct swp_sampler *s, struct swp_problem *out_problem
             m->joint[m->joint_count++] = m->axis_count;
         m->axis_count++;
     }
-    m->good = calloc((size_t)(m->joint_count + 2) * 2 * SWP_TPE_GOOD_ROOM, sizeof *m->good);
+    m->good = calloc((size_t)(2 * m->joint_count + 3) * SWP_TPE_GOOD_ROOM, sizeof *m->good);
     m->shares[0] = calloc(choices_max, sizeof(double));
     m->shares[1] = calloc(choices_max, sizeof(double));
     return m->good && m->shares[0] && m->shares[1] ? mt_ok() : mt_error(MT_ENOMEM, 0, "sweep: TPE");

@@ -29,6 +29,7 @@ struct swp_tpe_set {
     double       *scaled[MT_SWEEP_PARAMS_MAX]; /* joint model only */
     double       *weight; /* with all factors that don't depend on the candidate */
     double       *inv;    /* 1 / deviation */
+    double       *squares; /* joint model only: sum of scaled^2 */
     double       *shares; /* one axis, a category: probability of each choice */
     double        prior;  /* weight of the prior's kernel */
     double        scale;  /* factor of the sum over kernels */

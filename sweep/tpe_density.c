@@ -17,6 +17,7 @@
 
 #define SQRT_HALF 0.70710678118654752440
 #define INV_SQRT_2PI 0.39894228040143267794
+#define PRIOR_MASS 0.38292492254802620728 /* P(-1/2 < X < 1/2): of the prior between the bounds */
 #define NORMAL_PRIOR_SD (1.0 / 6) /* six deviations of a normal parameter are its range */
 enum { FULL_WEIGHTS = 25 };
 
@@ -35,11 +36,10 @@ static double prior_density(const struct swp_tpe_axis *axis, double unit)
         return 1.0 / axis->a.choices;
     if (!axis->a.is_bounded)
         return swp_normal_density(x / NORMAL_PRIOR_SD) / NORMAL_PRIOR_SD;
-    double mass = swp_normal_below(0.5) - swp_normal_below(-0.5);
     if (axis->a.step == 0)
-        return swp_normal_density(x) / mass;
+        return swp_normal_density(x) / PRIOR_MASS;
     edges(axis, unit, &low, &high);
-    return (swp_normal_below(high - 0.5) - swp_normal_below(low - 0.5)) / mass;
+    return (swp_normal_below(high - 0.5) - swp_normal_below(low - 0.5)) / PRIOR_MASS;
 }
 
 /* ---- which rows, and how much they count ---- */
@@ -111,8 +111,10 @@ static void finish_joint(struct swp_tpe *m, struct swp_tpe_set *set)
     double n = (double)set->kernels, wide = 0.2 * pow(fmax(n, 1), -1.0 / (m->joint_count + 4));
     double inv = 1 / fmin(fmax(wide, least_width(set->kernels)), 1);
     set->scale = 1;
-    for (size_t i = 0; i < set->n; i++)
+    for (size_t i = 0; i < set->n; i++) {
         set->inv[i] = inv;
+        set->squares[i] = 0;
+    }
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
         if (axis->a.is_category)
@@ -122,8 +124,10 @@ static void finish_joint(struct swp_tpe *m, struct swp_tpe_set *set)
         if (axis->a.step > 0)
             continue;
         set->scale *= inv * INV_SQRT_2PI;
-        for (size_t i = 0; i < set->n; i++)
+        for (size_t i = 0; i < set->n; i++) {
             set->scaled[d][i] = set->units[d][i] * (inv * SQRT_HALF);
+            set->squares[i] += set->scaled[d][i] * set->scaled[d][i];
+        }
     }
 }
 
@@ -132,8 +136,9 @@ static void gather_good(struct swp_sampler *s, struct swp_tpe_set *good)
 {
     struct swp_tpe *m = s->model;
     double *room = m->good;
-    *good = (struct swp_tpe_set){.weight = room, .inv = room + SWP_TPE_GOOD_ROOM, .kernels = m->good_count};
-    room += 2 * SWP_TPE_GOOD_ROOM;
+    *good = (struct swp_tpe_set){.weight = room, .inv = room + SWP_TPE_GOOD_ROOM, .squares = room + 2 * SWP_TPE_GOOD_ROOM,
+                                 .kernels = m->good_count};
+    room += 3 * SWP_TPE_GOOD_ROOM;
     good->n = padded(m->good_count);
     double total = m->good_count ? m->good_count + s->opts.prior_weight : 1;
     good->prior = m->good_count ? s->opts.prior_weight / total : 1;
@@ -151,7 +156,8 @@ void swp_tpe_joint_sets(struct swp_sampler *s, struct swp_tpe_set *out_good, str
 {
     struct swp_tpe *m = s->model;
     struct swp_tpe_set *rest = out_rest;
-    *rest = (struct swp_tpe_set){.weight = m->weight, .inv = m->inv, .n = padded(s->rows.count)};
+    *rest = (struct swp_tpe_set){.weight = m->weight, .inv = m->inv, .squares = m->units,
+                                 .n = padded(s->rows.count)};
     rest->kernels = weigh(s, NULL, false, m->weight, &rest->prior);
     for (size_t i = s->rows.count; i < rest->n; i++)
         m->weight[i] = 0;
@@ -193,16 +199,24 @@ double swp_tpe_joint_density(struct swp_sampler *s, const struct swp_tpe_set *se
     struct swp_tpe *m = s->model;
     const double *columns[MT_SWEEP_PARAMS_MAX];
     double at[MT_SWEEP_PARAMS_MAX], prior = set->prior;
+    double far = 0; /* of the plain axes from the middle: their priors are one Gaussian */
     uint32_t plain = 0;
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
-        prior *= prior_density(axis, candidate[d]);
-        if (axis->a.is_category || axis->a.step > 0)
+        bool is_plain = !axis->a.is_category && axis->a.step == 0;
+        if (is_plain && axis->a.is_bounded) {
+            far += (candidate[d] - 0.5) * (candidate[d] - 0.5);
+            prior *= INV_SQRT_2PI / PRIOR_MASS;
+        } else {
+            prior *= prior_density(axis, candidate[d]);
+        }
+        if (!is_plain)
             continue;
         columns[plain] = set->scaled[d];
         at[plain++] = candidate[d] * (set->n ? set->inv[0] * SQRT_HALF : 0);
     }
-    return set->scale * m->loops->mix(columns, at, plain, special_weights(s, set, candidate), set->n) + prior;
+    const double *weight = special_weights(s, set, candidate);
+    return set->scale * m->loops->mix(columns, set->squares, at, plain, weight, set->n) + prior * exp(-0.5 * far);
 }
 
 /* ---- one axis ---- */
