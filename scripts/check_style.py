@@ -52,14 +52,15 @@ SEAMS = {
     ("core/lane/shm.h", "tests/unit/lane/check.h"),  # the test build's scheduling points (docs/ARCHITECTURE.md)
 }
 
-# Header of a library -> (where it may be included, in how many files at most).
+# Header of a library -> (where it may be included, in how many files at most; ONE_EACH: one in each of these folders).
 MANY = 1000
+ONE_EACH = -1
 DOORS = {
     r"uv\.h": ("core/io/", MANY),
     r"grpc/.*": ("core/rpc/", MANY),
     r"protobuf-c/.*": ("core/proto/|core/rpc/", MANY),
     r"openssl/.*": ("core/io/", MANY),
-    r"sqlite3\.h": ("scheduler/head/|sweep/", 2),
+    r"sqlite3\.h": ("scheduler/head/|sweep/", ONE_EACH),
     r"hiredis/.*": ("scheduler/head/", 1),
     r"microhttpd\.h": ("scheduler/head/", 1),
     r"jemalloc/.*": ("core/|scheduler/|raylet/", 1),
@@ -239,8 +240,11 @@ def check_doors(tree):
             elif name not in behind[door]:
                 behind[door].append(name)
     for door, names in behind.items():
-        for name in names[DOORS[door][1] :]:
-            tree.report(name, 1, f"<{door}> is included in {names[0]} already: one door per library")
+        where, most = DOORS[door]
+        groups = [[name for name in names if name.startswith(folder)] for folder in where.split("|")] if most == ONE_EACH else [names]
+        for group in groups:
+            for name in group[1 if most == ONE_EACH else most :]:
+                tree.report(name, 1, f"<{door}> is included in {group[0]} already: one door per library")
 
 
 def check_sizes(tree):

@@ -406,6 +406,7 @@ mt_status swp_journal_start(struct swp_journal *j)
     MT_TRY(prepare(j, insert, &j->insert));
     MT_TRY(prepare(j, "SELECT id, what, value FROM control WHERE id > ?1 ORDER BY id", &j->words));
     MT_TRY(prepare(j, "DELETE FROM control WHERE id <= ?1", &j->heeded));
+    MT_TRY(words_read(j)); /* what was left while nobody ran the sweep is heeded first */
     if (pthread_create(&j->thread, NULL, thread_run, j) != 0)
         return fail(j, SQLITE_NOMEM, "start a thread");
     j->has_thread = true;

@@ -78,7 +78,8 @@ def files():
     assert "Parallel coordinates" in text and "http" not in re.sub(r"http-equiv|http://www.w3.org/2000/svg", "", text)
     json.loads(re.search(r'application/json">(.*?)</script>', text, re.S)[1])
     manta("trials", "small", 9)
-    assert "9 trials" in manta("resume", "small", "--quiet")
+    text = manta("resume", "small", "--quiet")
+    assert "9 trials" in text, text
     manta("stop", "nobody", status=1)
 
 
