@@ -77,6 +77,8 @@ def files():
     text = page.read_text()
     assert "Parallel coordinates" in text and "http" not in re.sub(r"http-equiv|http://www.w3.org/2000/svg", "", text)
     json.loads(re.search(r'application/json">(.*?)</script>', text, re.S)[1])
+    manta("export", "small", "tensorboard", pathlib.Path(BASE, "events"))
+    assert len(list(pathlib.Path(BASE, "events").glob("trial-*/events.out.tfevents.*"))) == 6
     manta("trials", "small", 9)
     text = manta("resume", "small", "--quiet")
     assert "9 trials" in text, text
