@@ -20,36 +20,23 @@
 #define NORMAL_PRIOR_SD (1.0 / 6) /* six deviations of a normal parameter are its range */
 enum { FULL_WEIGHTS = 25 };
 
-double swp_tpe_unit(const struct swp_tpe_axis *axis, double value)
-{
-    if (axis->is_category)
-        return value;
-    return ((axis->is_log ? log(fmax(value, 0x1p-1000)) : value) - axis->low) / axis->range;
-}
-
-double swp_tpe_value(const struct swp_tpe_axis *axis, double unit)
-{
-    double scaled = axis->low + unit * axis->range;
-    return axis->is_category ? unit : axis->is_log ? exp(scaled) : scaled;
-}
-
 /* The interval of units around a discrete value. */
 static void edges(const struct swp_tpe_axis *axis, double unit, double *low, double *high)
 {
-    double half = 0.5 * axis->step, value = swp_tpe_value(axis, unit);
-    *low = axis->is_log ? swp_tpe_unit(axis, value - half) : unit - half / axis->range;
-    *high = axis->is_log ? swp_tpe_unit(axis, value + half) : unit + half / axis->range;
+    double half = 0.5 * axis->a.step, value = swp_axis_value(&axis->a, unit);
+    *low = axis->a.is_log ? swp_axis_unit(&axis->a, value - half) : unit - half / axis->a.range;
+    *high = axis->a.is_log ? swp_axis_unit(&axis->a, value + half) : unit + half / axis->a.range;
 }
 
 static double prior_density(const struct swp_tpe_axis *axis, double unit)
 {
     double low, high, x = unit - 0.5;
-    if (axis->is_category)
-        return 1.0 / axis->choices;
-    if (!axis->is_bounded)
+    if (axis->a.is_category)
+        return 1.0 / axis->a.choices;
+    if (!axis->a.is_bounded)
         return swp_normal_density(x / NORMAL_PRIOR_SD) / NORMAL_PRIOR_SD;
     double mass = swp_normal_below(0.5) - swp_normal_below(-0.5);
-    if (axis->step == 0)
+    if (axis->a.step == 0)
         return swp_normal_density(x) / mass;
     edges(axis, unit, &low, &high);
     return (swp_normal_below(high - 0.5) - swp_normal_below(low - 0.5)) / mass;
@@ -128,11 +115,11 @@ static void finish_joint(struct swp_tpe *m, struct swp_tpe_set *set)
         set->inv[i] = inv;
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
-        if (axis->is_category)
+        if (axis->a.is_category)
             continue;
-        if (axis->is_bounded)
+        if (axis->a.is_bounded)
             m->loops->cut(set->units[d], set->inv, set->weight, set->n);
-        if (axis->step > 0)
+        if (axis->a.step > 0)
             continue;
         set->scale *= inv * INV_SQRT_2PI;
         for (size_t i = 0; i < set->n; i++)
@@ -185,12 +172,12 @@ static const double *special_weights(struct swp_sampler *s, const struct swp_tpe
     const double *weight = set->weight;
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
-        if (!axis->is_category && axis->step == 0)
+        if (!axis->a.is_category && axis->a.step == 0)
             continue;
         if (weight == set->weight)
             weight = memcpy(m->temp, set->weight, set->n * sizeof *m->temp);
-        if (axis->is_category) {
-            double all = 1 + a * axis->choices, hit = (1 + a) / all, miss = a / all;
+        if (axis->a.is_category) {
+            double all = 1 + a * axis->a.choices, hit = (1 + a) / all, miss = a / all;
             for (size_t i = 0; i < set->n; i++)
                 m->temp[i] *= set->units[d][i] == candidate[d] ? hit : miss;
         } else {
@@ -210,7 +197,7 @@ double swp_tpe_joint_density(struct swp_sampler *s, const struct swp_tpe_set *se
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
         prior *= prior_density(axis, candidate[d]);
-        if (axis->is_category || axis->step > 0)
+        if (axis->a.is_category || axis->a.step > 0)
             continue;
         columns[plain] = set->scaled[d];
         at[plain++] = candidate[d] * (set->n ? set->inv[0] * SQRT_HALF : 0);
@@ -224,16 +211,16 @@ double swp_tpe_joint_density(struct swp_sampler *s, const struct swp_tpe_set *se
 static void fill_shares(const struct swp_sampler *s, const struct swp_tpe_axis *axis, const double *weight, double *shares,
                         struct swp_tpe_set *set)
 {
-    double a = s->opts.prior_weight / (double)(set->kernels + 1), all = 1 + a * axis->choices, sum = 0;
+    double a = s->opts.prior_weight / (double)(set->kernels + 1), all = 1 + a * axis->a.choices, sum = 0;
     set->shares = shares;
-    memset(shares, 0, axis->choices * sizeof *shares);
+    memset(shares, 0, axis->a.choices * sizeof *shares);
     for (size_t i = 0; i < s->rows.count; i++)
         if (weight[i] > 0) {
             shares[(uint32_t)axis->units[i]] += weight[i] / all;
             sum += weight[i];
         }
-    for (uint32_t c = 0; c < axis->choices; c++)
-        shares[c] += sum * a / all + set->prior / axis->choices;
+    for (uint32_t c = 0; c < axis->a.choices; c++)
+        shares[c] += sum * a / all + set->prior / axis->a.choices;
 }
 
 /* Widths by the gaps between neighbours; at the ends by the inner gap, where there is one. */
@@ -241,7 +228,7 @@ static void fill_widths(const struct swp_tpe_axis *axis, const struct swp_tpe_se
 {
     const double *x = set->units[0];
     size_t n = set->kernels;
-    double ends[2] = {axis->is_bounded ? 0 : -INFINITY, axis->is_bounded ? 1 : INFINITY};
+    double ends[2] = {axis->a.is_bounded ? 0 : -INFINITY, axis->a.is_bounded ? 1 : INFINITY};
     for (size_t i = 0; i < n; i++) {
         double left = x[i] - (i ? x[i - 1] : ends[0]), right = (i + 1 < n ? x[i + 1] : ends[1]) - x[i];
         double gap = n > 1 && i == 0 ? right : n > 1 && i == n - 1 ? left : fmax(left, right);
@@ -259,7 +246,7 @@ static void fill_axis(struct swp_sampler *s, const struct swp_tpe_axis *axis, bo
     set->units[0] = units;
     set->scale = 1;
     set->n = padded(set->kernels);
-    if (axis->is_category) {
+    if (axis->a.is_category) {
         fill_shares(s, axis, by_row, shares, set);
         return;
     }
@@ -271,9 +258,9 @@ static void fill_axis(struct swp_sampler *s, const struct swp_tpe_axis *axis, bo
     for (; n < set->n; n++)
         units[n] = set->weight[n] = 0, set->inv[n] = 1;
     fill_widths(axis, set);
-    if (axis->is_bounded)
+    if (axis->a.is_bounded)
         m->loops->cut(units, set->inv, set->weight, set->n);
-    for (size_t i = 0; i < set->kernels && axis->step == 0; i++)
+    for (size_t i = 0; i < set->kernels && axis->a.step == 0; i++)
         set->weight[i] *= set->inv[i] * INV_SQRT_2PI;
 }
 
@@ -292,9 +279,9 @@ double swp_tpe_axis_density(struct swp_sampler *s, const struct swp_tpe_axis *ax
 {
     struct swp_tpe *m = s->model;
     double low, high, sum = 0;
-    if (axis->is_category)
+    if (axis->a.is_category)
         return set->shares[(uint32_t)unit];
-    if (axis->step == 0)
+    if (axis->a.step == 0)
         return m->loops->mix_one(set->units[0], set->inv, unit, set->weight, set->n) + set->prior * prior_density(axis, unit);
     edges(axis, unit, &low, &high);
     memcpy(m->temp, set->weight, set->n * sizeof *m->temp);
@@ -312,7 +299,7 @@ double swp_tpe_joint_score(struct swp_sampler *s, const struct swp_point *point)
     struct swp_tpe_set good, rest;
     double candidate[MT_SWEEP_PARAMS_MAX];
     for (uint32_t d = 0; d < m->joint_count; d++)
-        candidate[d] = swp_tpe_unit(&m->axes[m->joint[d]], point->values[m->axes[m->joint[d]].param]);
+        candidate[d] = swp_axis_unit(&m->axes[m->joint[d]].a, point->values[m->axes[m->joint[d]].a.param]);
     swp_tpe_mark(s);
     swp_tpe_joint_sets(s, &good, &rest);
     swp_tpe_unmark(s);
@@ -324,7 +311,7 @@ double swp_tpe_axis_score(struct swp_sampler *s, uint32_t index, double value)
     struct swp_tpe *m = s->model;
     const struct swp_tpe_axis *axis = &m->axes[index];
     struct swp_tpe_set good, rest;
-    double unit = swp_tpe_unit(axis, value);
+    double unit = swp_axis_unit(&axis->a, value);
     swp_tpe_mark(s);
     swp_tpe_axis_sets(s, axis, &good, &rest);
     swp_tpe_unmark(s);
