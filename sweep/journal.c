@@ -143,7 +143,10 @@ static mt_status database_open(struct swp_journal *j, bool create)
         return fail(j, rc, "open");
     sqlite3_busy_timeout(j->db, MT_SWEEP_BUSY_MS);
     MT_TRY(run(j, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;", "open"));
-    return create ? run(j, schema, "make its tables") : mt_ok();
+    if (!create)
+        return mt_ok();
+    MT_TRY(run(j, schema, "make its tables"));
+    return run(j, "BEGIN IMMEDIATE", "begin"); /* what the sweep is, in one transaction, which swp_journal_start ends */
 }
 
 static mt_status open_all(struct swp_journal *j, bool create, bool is_reader)
@@ -402,7 +405,7 @@ static void *thread_run(void *user)
 mt_status swp_journal_start(struct swp_journal *j)
 {
     static const char insert[] = "INSERT INTO event(seq, kind, trial, at, step, value, code, text) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)";
-    MT_TRY(run(j, "DELETE FROM control WHERE what = 1", "begin")); /* a STOP was for the driver before */
+    MT_TRY(run(j, "DELETE FROM control WHERE what = 1; COMMIT", "begin")); /* a STOP was for the driver before */
     MT_TRY(prepare(j, insert, &j->insert));
     MT_TRY(prepare(j, "SELECT id, what, value FROM control WHERE id > ?1 ORDER BY id", &j->words));
     MT_TRY(prepare(j, "DELETE FROM control WHERE id <= ?1", &j->heeded));
