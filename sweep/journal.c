@@ -74,10 +74,9 @@ static mt_status fail(struct swp_journal *j, int rc, const char *step)
     int sys = j->db ? sqlite3_system_errno(j->db) : 0;
     bool    is_write = j->db && sqlite3_extended_errcode(j->db) == SQLITE_IOERR_WRITE; /* a quota, or a limit of file sizes */
     int32_t code = is_write ? MT_EDISK_FULL : code_of(rc);
-    const char *advice = code == MT_EDISK_FULL ? "; the disk is full, or takes no more: make room and resume, what is in the journal "
-                                                 "is kept" : "";
+    const char *advice = "; the disk is full, or takes no more: make room and resume, what is in the journal is kept";
     snprintf(j->text, sizeof j->text, "%.300s/journal.db: %s: %s%s", j->folder, step, j->db ? sqlite3_errmsg(j->db) : "no memory",
-             advice);
+             code == MT_EDISK_FULL ? advice : "");
     return mt_error(code, sys, "use the sweep's journal");
 }
 
