@@ -453,7 +453,8 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     if (st.code != 0) {
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
         bool has_fault = t.w->trainer.fault[0] != 0;
-        out.is_culprit = has_fault ? t.w->trainer.is_culprit : t.w->trainer.gave_up || coll_shm_why(group).generation < t.generation;
+        bool was_first = t.w->trainer.gave_up || coll_shm_why(group).generation < t.generation;
+        out.is_culprit = has_fault ? t.w->trainer.is_culprit : was_first;
         /* Where the reason is this worker's own, the others must not wait for it. */
         sgd_group_abort(group, t.generation, (enum mt_code)st.code, t.rank);
         out.code = st.code;
