@@ -8,15 +8,12 @@
  */
 #include "kernels/cuda_plugin.h"
 #include "kernels/k_private.h"
+#include "kernels/plugin.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#define PLUGIN_NAME "libmanta_cuda.so"
 
 static struct {
     pthread_mutex_t     lock;
@@ -28,37 +25,12 @@ static struct {
 
 static mt_status missing(const char *what, const char *detail)
 {
-    snprintf(door.text, sizeof door.text, "no GPU: %s%s%.200s", what, detail ? ": " : "", detail ? detail : "");
+    snprintf(door.text, sizeof door.text, "no GPU: %.300s%s%.60s", what, detail ? ": " : "", detail ? detail : "");
     return mt_error(MT_EUNSUPPORTED, 0, door.text);
 }
 
 #ifdef MANTA_CUDA_BUILT
-/* MANTA_CUDA_PLUGIN, else beside the library or program that this code is in, else in the lib folder next to it. */
-static mt_status plugin_find(char path[PATH_MAX])
-{
-    const char *asked = getenv("MANTA_CUDA_PLUGIN");
-    Dl_info     own;
-    char        folder[PATH_MAX];
-
-    if (asked && asked[0]) {
-        snprintf(path, PATH_MAX, "%s", asked);
-        return access(path, R_OK) == 0 ? mt_ok() : missing("MANTA_CUDA_PLUGIN names a file that can't be read", asked);
-    }
-    if (!dladdr((void *)(uintptr_t)&k_cuda_probe, &own) || !own.dli_fname || !realpath(own.dli_fname, folder))
-        return missing("the folder of the CUDA plugin is not known; set MANTA_CUDA_PLUGIN to " PLUGIN_NAME, NULL);
-    char *slash = strrchr(folder, '/');
-    *slash = 0;
-    static const char *const places[] = {"/" PLUGIN_NAME, "/../lib/" PLUGIN_NAME};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (strlen(folder) + strlen(places[i]) >= PATH_MAX)
-            continue;
-        memcpy(path, folder, strlen(folder));
-        memcpy(path + strlen(folder), places[i], strlen(places[i]) + 1);
-        if (access(path, R_OK) == 0)
-            return mt_ok();
-    }
-    return missing("the CUDA plugin " PLUGIN_NAME " is not installed beside the library; set MANTA_CUDA_PLUGIN to it", folder);
-}
+#define PLUGIN_NAME "libmanta_cuda.so"
 
 /* The driver's library, and how many GPUs it shows. Neither makes a context. */
 static mt_status driver_look(void)
@@ -82,19 +54,22 @@ static mt_status driver_look(void)
 
 static mt_status probe(char path[PATH_MAX])
 {
+    char why[K_PLUGIN_TEXT];
     MT_TRY(driver_look());
-    return plugin_find(path);
+    mt_status st = k_plugin_find(PLUGIN_NAME, "MANTA_CUDA_PLUGIN", path, why);
+    return st.code == 0 ? st : missing(why, NULL);
 }
 
 static mt_status open_plugin(const struct k_config *config)
 {
     char path[PATH_MAX];
     MT_TRY(probe(path));
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        return missing("the CUDA plugin can't be loaded", dlerror());
-    const struct k_cuda_plugin *plugin = dlsym(library, K_CUDA_SYMBOL);
-    if (!plugin || plugin->abi != K_CUDA_ABI || plugin->ops_size != sizeof(struct k_ops))
+    char        why[K_PLUGIN_TEXT];
+    const void *symbol;
+    if (k_plugin_open(path, K_CUDA_SYMBOL, &symbol, why).code != 0)
+        return missing(why, NULL);
+    const struct k_cuda_plugin *plugin = symbol;
+    if ( plugin->abi != K_CUDA_ABI || plugin->ops_size != sizeof(struct k_ops))
         return missing("the CUDA plugin is of another build", path);
     MT_TRY(plugin->open(config->device, config->tf32, &door.ops, door.text));
     door.device = config->device;

@@ -52,14 +52,14 @@ SEAMS = {
     ("core/lane/shm.h", "tests/unit/lane/check.h"),  # the test build's scheduling points (docs/ARCHITECTURE.md)
 }
 
-# Header of a library -> (where it may be included, in how many files at most).
+# Header of a library -> (where it may be included, in how many files of one folder at most).
 MANY = 1000
 DOORS = {
     r"uv\.h": ("core/io/", MANY),
     r"grpc/.*": ("core/rpc/", MANY),
     r"protobuf-c/.*": ("core/proto/|core/rpc/", MANY),
     r"openssl/.*": ("core/io/", MANY),
-    r"sqlite3\.h": ("scheduler/head/|sweep/", 2),
+    r"sqlite3\.h": ("scheduler/head/|sweep/", 1),
     r"hiredis/.*": ("scheduler/head/", 1),
     r"microhttpd\.h": ("scheduler/head/", 1),
     r"jemalloc/.*": ("core/|scheduler/|raylet/", 1),
@@ -224,7 +224,7 @@ def check_layers(tree):
 
 
 def check_doors(tree):
-    behind = {pattern: [] for pattern in DOORS}
+    behind = {}  # (header, folder) -> the files that include it
     for name in tree.sources:
         if name.startswith("tests/"):
             continue
@@ -236,11 +236,11 @@ def check_doors(tree):
                 tree.report(name, number, f"<{path}> has no door: name one in scripts/check_style.py")
             elif not re.match(DOORS[door][0], name):
                 tree.report(name, number, f"<{path}> may be included only in {DOORS[door][0]}")
-            elif name not in behind[door]:
-                behind[door].append(name)
-    for door, names in behind.items():
+            elif name not in (files := behind.setdefault((door, name.rpartition("/")[0]), [])):
+                files.append(name)
+    for (door, _), names in behind.items():
         for name in names[DOORS[door][1] :]:
-            tree.report(name, 1, f"<{door}> is included in {names[0]} already: one door per library")
+            tree.report(name, 1, f"<{door}> is included in {names[0]} already: one door per library and folder")
 
 
 def check_sizes(tree):

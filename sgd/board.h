@@ -45,6 +45,7 @@ struct sgd_note {
     uint64_t step;      /* completed */
     int64_t  time_ns;   /* CLOCK_MONOTONIC; set by sgd_board_post */
     int64_t  synced_ns; /* GOING: when everybody had the state */
+    float    data_wait; /* STEP: share of the time since the last one in which this worker waited for records */
     float    values[SGD_NOTE_VALUES]; /* STEP, CLOSED: loss, accuracy, the operator's own */
     char     text[SGD_NOTE_TEXT];
 };

@@ -72,6 +72,14 @@ MT_MUST_USE mt_status sgd_checkpoint_save(const char *folder, const struct sgd_k
 MT_MUST_USE mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpoint *out_checkpoint,
                                           struct sgd_checkpoint_report *report);
 
+/* The same, with a sign of life after each piece that was read (MT_CHECKPOINT_PIECE_BYTES of a file, or a tensor compared). */
+struct sgd_beat {
+    void (*beat)(void *user); /* NULL: nobody looks */
+    void  *user;
+};
+MT_MUST_USE mt_status sgd_checkpoint_load_with(const char *folder, struct sgd_checkpoint *out_checkpoint,
+                                               struct sgd_checkpoint_report *report, const struct sgd_beat *life);
+
 /* The tensor of that name, or NULL. */
 const struct sgd_tensor *sgd_checkpoint_find(const struct sgd_checkpoint *checkpoint, const char *name);
 

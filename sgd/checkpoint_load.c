@@ -32,11 +32,21 @@ static mt_status manifest_check(int dir, const struct sgd_safetensors *file, uin
     return mt_ok();
 }
 
-/* Reads all tensors at once into one block, and compares the checksum of each. */
-static mt_status tensors_read(struct sgd_safetensors *file, const uint64_t *sums, unsigned char *bytes,
-                              char *out_damaged)
+static void beat(const struct sgd_beat *life)
 {
-    MT_TRY(sgd_safetensors_read(file, 0, bytes, file->data_size));
+    if (life->beat)
+        life->beat(life->user);
+}
+
+/* Reads all tensors into one block, and compares the checksum of each. */
+static mt_status tensors_read(struct sgd_safetensors *file, const uint64_t *sums, unsigned char *bytes,
+                              char *out_damaged, const struct sgd_beat *life)
+{
+    for (uint64_t at = 0; at < file->data_size; at += MT_CHECKPOINT_PIECE_BYTES) {
+        uint64_t left = file->data_size - at;
+        MT_TRY(sgd_safetensors_read(file, at, bytes + at, left < MT_CHECKPOINT_PIECE_BYTES ? left : MT_CHECKPOINT_PIECE_BYTES));
+        beat(life);
+    }
     for (size_t i = 0; i < file->count; i++) {
         struct sgd_tensor *tensor = &file->tensors[i];
         tensor->data = bytes + tensor->begin;
@@ -44,11 +54,13 @@ static mt_status tensors_read(struct sgd_safetensors *file, const uint64_t *sums
             memcpy(out_damaged, tensor->name, sizeof tensor->name);
             return mt_error(MT_ECORRUPT, 0, "checkpoint: a tensor's checksum differs");
         }
+        beat(life);
     }
     return mt_ok();
 }
 
-static mt_status open_checkpoint_read(int dir, struct sgd_checkpoint *checkpoint, char *out_damaged)
+static mt_status open_checkpoint_read(int dir, struct sgd_checkpoint *checkpoint, char *out_damaged,
+                                      const struct sgd_beat *life)
 {
     struct sgd_safetensors file;
     unsigned char *bytes = NULL;
@@ -63,7 +75,7 @@ static mt_status open_checkpoint_read(int dir, struct sgd_checkpoint *checkpoint
         goto done;
     }
     MT_TRY_GOTO(st, manifest_check(dir, &file, sums, &checkpoint->meta), done);
-    MT_TRY_GOTO(st, tensors_read(&file, sums, bytes, out_damaged), done);
+    MT_TRY_GOTO(st, tensors_read(&file, sums, bytes, out_damaged, life), done);
     checkpoint->bytes = bytes, bytes = NULL;
     checkpoint->tensors = file.tensors, file.tensors = NULL;
     checkpoint->count = file.count;
@@ -75,14 +87,14 @@ done:
 }
 
 static mt_status checkpoint_read(int dir, uint64_t step, struct sgd_checkpoint *out_checkpoint,
-                                 char *out_damaged)
+                                 char *out_damaged, const struct sgd_beat *life)
 {
     struct sgd_checkpoint checkpoint = {0};
     int fd;
 
     sgd_checkpoint_name(step, checkpoint.name);
     MT_TRY(sgd_file_open_dir(dir, checkpoint.name, &fd));
-    mt_status st = open_checkpoint_read(fd, &checkpoint, out_damaged);
+    mt_status st = open_checkpoint_read(fd, &checkpoint, out_damaged, life);
     close(fd);
     if (st.code == 0 && checkpoint.meta.step != step) {
         sgd_checkpoint_fini(&checkpoint);
@@ -106,6 +118,12 @@ static void report_add(struct sgd_checkpoint_report *report, uint64_t step, mt_s
 mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpoint *out_checkpoint,
                               struct sgd_checkpoint_report *report)
 {
+    return sgd_checkpoint_load_with(folder, out_checkpoint, report, &(struct sgd_beat){.beat = NULL});
+}
+
+mt_status sgd_checkpoint_load_with(const char *folder, struct sgd_checkpoint *out_checkpoint,
+                                   struct sgd_checkpoint_report *report, const struct sgd_beat *life)
+{
     uint64_t *steps = NULL;
     size_t count = 0;
     int dir;
@@ -117,7 +135,7 @@ mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpoint *out_che
     st = mt_error(MT_ENOENT, 0, "load checkpoint: there is none that is valid");
     for (size_t i = 0; i < count; i++) {
         char damaged[MT_NAME_BYTES_MAX] = "";
-        mt_status why = checkpoint_read(dir, steps[i], out_checkpoint, damaged);
+        mt_status why = checkpoint_read(dir, steps[i], out_checkpoint, damaged, life);
         if (why.code == 0 || why.code == MT_ENOMEM) {
             st = why;
             break;

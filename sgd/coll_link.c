@@ -210,6 +210,12 @@ manta_status coll_link_run(struct coll_link *link, const struct coll_call *call)
                            : took(link, coll_shm_run(&link->shm, call), link->shm.text);
 }
 
+manta_status coll_link_look(struct coll_link *link)
+{
+    return link->id.is_tcp ? took(link, coll_tcp_look(&link->tcp), link->tcp.text)
+                           : took(link, coll_shm_look(&link->shm), link->shm.text);
+}
+
 manta_status coll_link_exchange(struct coll_link *link, const struct coll_message *send, const struct coll_message *receive)
 {
     return link->id.is_tcp ? took(link, coll_tcp_exchange(&link->tcp, send, receive), link->tcp.text)

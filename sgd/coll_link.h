@@ -30,8 +30,13 @@ manta_status coll_link_move(struct coll_link *link, uint32_t generation, uint32_
 manta_status coll_link_run(struct coll_link *link, const struct coll_call *call);
 manta_status coll_link_exchange(struct coll_link *link, const struct coll_message *send, const struct coll_message *receive);
 manta_status coll_link_decide(struct coll_link *link, uint64_t flags, struct coll_decision *out);
+/* For a member that waits for a device: whether the generation goes on. Does not block. */
+manta_status coll_link_look(struct coll_link *link);
 void         coll_link_abort(struct coll_link *link);
 /* The last error in words, into *e (which may be NULL); gives `code` back. */
 manta_status coll_link_fail(const struct coll_link *link, manta_status code, manta_error *e);
+
+/* coll_member.c: a member's link, once what it has started is done. */
+struct coll_link *coll_member_link(manta_coll *coll);
 
 #endif

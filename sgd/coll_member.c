@@ -23,6 +23,11 @@ static struct coll_link *link_take(manta_coll *coll)
     return &coll->link;
 }
 
+struct coll_link *coll_member_link(manta_coll *coll)
+{
+    return link_take(coll);
+}
+
 /* ---- membership ---- */
 
 static manta_status join(manta_coll *coll, const manta_coll_id *bytes, int rank, manta_error *e)

@@ -225,6 +225,12 @@ void coll_look_for_dead(struct coll_shm *g)
     }
 }
 
+mt_status coll_shm_look(struct coll_shm *g)
+{
+    coll_look_for_dead(g);
+    return coll_alive(g);
+}
+
 /* Opens descriptors of those that have none; a process that is gone already is dead. */
 static void pidfds_open(struct coll_shm *g)
 {

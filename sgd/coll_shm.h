@@ -85,6 +85,8 @@ void coll_shm_fini(struct coll_shm *g);
 MT_MUST_USE mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uint32_t rank, uint32_t members,
                                     const int8_t *from);
 
+/* For a member that waits for something else: looks for dead members; not OK once the generation is over. Does not block. */
+MT_MUST_USE mt_status coll_shm_look(struct coll_shm *g);
 /* Any call of coll.h. Blocks. */
 MT_MUST_USE mt_status coll_shm_run(struct coll_shm *g, const struct coll_call *call);
 

@@ -109,6 +109,17 @@ mt_status coll_tcp_alive(struct coll_tcp *g)
     return g->over;
 }
 
+mt_status coll_tcp_look(struct coll_tcp *g)
+{
+    MT_TRY(coll_tcp_alive(g));
+    for (uint32_t rank = 0; rank < g->config.members; rank++) {
+        struct pollfd p = {.fd = rank == g->config.rank ? -1 : g->peers[rank].fds[COLL_CONTROL], .events = POLLIN};
+        if (p.fd >= 0 && poll(&p, 1, 0) == 1)
+            MT_TRY(control_read(g, rank));
+    }
+    return mt_ok();
+}
+
 /* OK as long as nobody outside has ended the generation. */
 static mt_status outside_look(void *user)
 {

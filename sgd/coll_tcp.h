@@ -59,6 +59,8 @@ MT_MUST_USE mt_status coll_tcp_join(struct coll_tcp *g, const uint16_t *ports);
 void coll_tcp_give_up(struct coll_tcp *g, enum mt_code reason);
 void coll_tcp_fini(struct coll_tcp *g);
 
+/* For a member that waits for something else: reads what others say of the end of the generation. Does not block. */
+MT_MUST_USE mt_status coll_tcp_look(struct coll_tcp *g);
 MT_MUST_USE mt_status coll_tcp_run(struct coll_tcp *g, const struct coll_call *call);
 MT_MUST_USE mt_status coll_tcp_exchange(struct coll_tcp *g, const struct coll_message *send,
                                         const struct coll_message *receive);

@@ -116,6 +116,7 @@ static void note_metrics(struct sgd_fit *fit, const struct sgd_note *note, manta
     event->loss = values[0];
     event->accuracy = values[1];
     event->samples_per_s = is_step ? samples_rate(fit, note) : 0;
+    event->data_wait = is_step ? (double)note->data_wait : 0;
     event->names = names;
     event->values = values;
     event->metrics = (int)op->names_count;

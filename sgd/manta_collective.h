@@ -205,6 +205,49 @@ MANTA_API manta_status manta_coll_receive(manta_coll *coll, void *data, size_t c
 MANTA_API manta_status manta_coll_send_receive(manta_coll *coll, const void *out, size_t out_count, int to, void *in,
                                                size_t in_count, int from, manta_coll_type type, manta_error *e);
 
+/* ---- on GPUs ------------------------------------------------------------------------------------------------------- */
+
+/* A member's communicator of NCCL, beside its manta_coll, which stays the group: by it members meet, compare what they are
+ * about to do, learn of deaths and aborts, and agree. Every member has one GPU, or shares one (then each process needs
+ * NCCL_HOSTID set to a value of its own). NCCL is a plugin (libmanta_nccl.so) that is opened by the first join. Results have
+ * the same bits each time for the same number of members; they are not those of the CPU's tree. */
+typedef struct manta_coll_gpu manta_coll_gpu;
+
+typedef struct manta_coll_gpu_opts {
+    int   device;    /* of those that CUDA_VISIBLE_DEVICES leaves */
+    void *nccl_comm; /* an ncclComm_t of the caller's for the very same members, used instead of a new one and not freed */
+    int64_t timeout_ms; /* longest wait; 0: 60 s */
+} manta_coll_gpu_opts;
+
+/* All members of the generation call it, with options that are zero or NULL for the defaults. NULL: *e says why
+ * (EUNSUPPORTED: no plugin, no NCCL or no GPU here, and the text what is missing; EINVAL: nccl_comm is of another rank or
+ * size; EDEVICE; as manta_coll_barrier). A member that fails ends the generation for all. */
+MANTA_API manta_coll_gpu *manta_coll_gpu_join(manta_coll *coll, const manta_coll_gpu_opts *opts, manta_error *e);
+/* Ends what is under way. Does not touch the group. NULL is allowed. */
+MANTA_API void manta_coll_gpu_leave(manta_coll_gpu *gpu);
+/* After manta_coll_shrink or manta_coll_regroup: a communicator for the generation that the group is in now. `alive` is what
+ * manta_coll_agree gave for the former generation, where this one has its survivors in their order; else 0, and NCCL begins
+ * anew. As manta_coll_gpu_join; after an error there is none until the next call of this. */
+MANTA_API manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_error *e);
+
+/* Calls on buffers in the GPU's memory, as their namesakes above. `stream` is a cudaStream_t; NULL: one of the communicator's
+ * own. They compare the call with the other members' (EINVAL, in all, names two and what differs), put it on the stream and
+ * return; buffers belong to it until manta_coll_gpu_wait, or whatever else waits for the stream. */
+MANTA_API manta_status manta_coll_gpu_all_reduce(manta_coll_gpu *gpu, const void *in, void *out, size_t count,
+                                                 manta_coll_type type, manta_coll_op op, void *stream, manta_error *e);
+MANTA_API manta_status manta_coll_gpu_reduce_scatter(manta_coll_gpu *gpu, const void *in, void *out, size_t count,
+                                                     manta_coll_type type, manta_coll_op op, void *stream, manta_error *e);
+MANTA_API manta_status manta_coll_gpu_all_gather(manta_coll_gpu *gpu, const void *in, void *out, size_t count,
+                                                 manta_coll_type type, void *stream, manta_error *e);
+MANTA_API manta_status manta_coll_gpu_broadcast(manta_coll_gpu *gpu, void *data, size_t count, manta_coll_type type, int root,
+                                                void *stream, manta_error *e);
+MANTA_API manta_status manta_coll_gpu_all_to_all(manta_coll_gpu *gpu, const void *in, void *out, size_t count,
+                                                 manta_coll_type type, void *stream, manta_error *e);
+/* Waits until all that was put on the stream is done. A death, an abort or the limit ends the wait, the communicator and what
+ * is under way at once: the error says who and why, and buffers that results go to hold anything. Keep what a step began
+ * with until this has returned. */
+MANTA_API manta_status manta_coll_gpu_wait(manta_coll_gpu *gpu, void *stream, manta_error *e);
+
 #ifdef __cplusplus
 }
 #endif

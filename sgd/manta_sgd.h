@@ -92,21 +92,29 @@ MANTA_API const char *manta_sgd_conf_str(manta_sgd *t, const char *name, const c
 MANTA_API manta_status manta_sgd_param(manta_sgd *t, const char *name, int type, int ndim, const int64_t *shape,
                                        float **value, float **gradient);
 
-enum { MANTA_RECORDS, MANTA_IDX, MANTA_TOKENS };
+enum { MANTA_RECORDS, MANTA_IDX, MANTA_TOKENS, MANTA_CSV, MANTA_NPY };
 
 typedef struct manta_data_opts {
     int     format;   /* MANTA_RECORDS: a file of records of one size. MANTA_IDX: a folder with the four files of MNIST; NULL as
                          path: Fashion-MNIST where Debian's package dataset-fashion-mnist puts it. MANTA_TOKENS: a text (each
                          byte a token) or a token file of llm.c, the last tenth of it to validate with; NULL as path: the text
-                         of Debian's package bible-kjv-text. A record is a window of tokens, and the one after it */
+                         of Debian's package bible-kjv-text. A record is a window of tokens, and the one after it.
+                         MANTA_CSV: a line a record, of numbers with commas between them, as float32; a first line of words is
+                         a head. MANTA_NPY: an array of NumPy, little-endian, C order; a record is what stands at one place of
+                         its first axis */
     int64_t record;   /* MANTA_RECORDS: bytes of one; MANTA_TOKENS: tokens of a window; may not be 0 */
     int64_t skip;     /* MANTA_RECORDS: bytes before the first one */
     bool    shuffle;  /* each epoch in an order of its own, by the run's seed; else as they stand there */
     bool    validate; /* it is what validate_batch gets */
+    int         label;   /* MANTA_CSV: the column with the label, counted from 1; -1: the last; 0: there is none */
+    const char *labels;  /* MANTA_NPY: the array of the labels, whole numbers; NULL: there are none */
+    int         classes; /* MANTA_CSV, MANTA_NPY: labels are less, or the data is damaged; 0: less than 256 */
 } manta_data_opts;
 
-/* In setup: names the data, once to train with and once at most to validate with. A file of records is mapped, not read: it
- * may be larger than memory and must not change. ENOENT; ECORRUPT: not whole records, a damaged file; EINVAL; ENOMEM; ESYS. */
+/* In setup: names the data, once to train with and once at most to validate with. A file of records or an array is mapped, not
+ * read: it may be larger than memory and must not change; a thread of the worker's own reads ahead. ENOENT; ECORRUPT: not whole
+ * records, a damaged file, a label out of range (the message says which line, or which byte); EUNSUPPORTED; EINVAL; ENOMEM;
+ * ESYS. */
 MANTA_API manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opts *opts);
 
 typedef struct manta_data_info {

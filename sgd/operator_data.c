@@ -5,8 +5,10 @@
  * Owns: the operator's sources. Thread: the operator's.
  */
 #include "sgd/operator.h"
+#include "sgd/table.h"
 #include "sgd/tokens.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Where a source's records begin in lent data, and whether all of it is there. */
@@ -54,6 +56,35 @@ static mt_status tokens_load(manta_sgd *t, const char *path, int which, uint32_t
     return st;
 }
 
+static mt_status csv_load(manta_sgd *t, const char *path, int which, const manta_data_opts *opts, char *where,
+                          struct sgd_source *source)
+{
+    source->is_lent = true;
+    return t->lent ? lent_take(t, which, source)
+                   : sgd_csv_load(path, opts->label, opts->classes > 0 ? (uint32_t)opts->classes : 0, where, &source->set);
+}
+
+/* The data of one format; an error says in `where` at which place of the file, if it knows. */
+static mt_status source_load(manta_sgd *t, const char *path, const manta_data_opts *opts, char where[SGD_WHERE_BYTES],
+                             struct sgd_source *source)
+{
+    int which = opts->validate ? 1 : 0;
+    switch (opts->format) {
+    case MANTA_RECORDS:
+        return sgd_dataset_map(path, (uint64_t)opts->record, (uint64_t)opts->skip, &source->set);
+    case MANTA_IDX:
+        return idx_load(t, path, which, source);
+    case MANTA_TOKENS:
+        return tokens_load(t, path, which, (uint32_t)opts->record, source);
+    case MANTA_CSV:
+        return csv_load(t, path, which, opts, where, source);
+    case MANTA_NPY:
+        return sgd_npy_map(path, opts->labels, opts->classes > 0 ? (uint32_t)opts->classes : 0, where, &source->set);
+    default:
+        return mt_error(MT_EINVAL, 0, "data: unknown format");
+    }
+}
+
 static const char *default_path(int format)
 {
     return format == MANTA_IDX ? SGD_FASHION_MNIST_DIR : SGD_BIBLE_PATH;
@@ -63,23 +94,20 @@ manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opt
 {
     int                which = opts->validate ? 1 : 0;
     struct sgd_source *source = &t->sources[which], loaded = {.is_there = true, .in_order = !opts->shuffle};
-    mt_status          st = mt_error(MT_EINVAL, 0, "data: unknown format");
+    char               where[SGD_WHERE_BYTES] = "", of[MT_PATH_BYTES_MAX + SGD_WHERE_BYTES];
 
     if (!t->is_in_setup || source->is_there)
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: name it in setup, and once", path ? path : "");
-    if (!path && opts->format == MANTA_RECORDS)
+    if (!path && opts->format != MANTA_IDX && opts->format != MANTA_TOKENS)
         return manta_sgd_fail(t, MANTA_EINVAL, "data: no path");
-    if (opts->format != MANTA_IDX && (opts->record <= 0 || opts->record > UINT32_MAX || opts->skip < 0))
+    bool has_size = opts->format == MANTA_RECORDS || opts->format == MANTA_TOKENS;
+    if (has_size && (opts->record <= 0 || opts->record > UINT32_MAX || opts->skip < 0))
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: records of %lld after %lld others", path ? path : "",
                               (long long)opts->record, (long long)opts->skip);
-    if (opts->format == MANTA_RECORDS)
-        st = sgd_dataset_map(path, (uint64_t)opts->record, (uint64_t)opts->skip, &loaded.set);
-    else if (opts->format == MANTA_IDX)
-        st = idx_load(t, path, which, &loaded);
-    else if (opts->format == MANTA_TOKENS)
-        st = tokens_load(t, path, which, (uint32_t)opts->record, &loaded);
+    mt_status st = source_load(t, path, opts, where, &loaded);
+    snprintf(of, sizeof of, "%s%s%s", path ? path : default_path(opts->format), where[0] ? ", " : "", where);
     if (st.code != 0)
-        return sgd_operator_fault(t, st, path ? path : default_path(opts->format));
+        return sgd_operator_fault(t, st, of);
     *source = loaded;
     return MANTA_OK;
 }

@@ -26,14 +26,15 @@ mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_
     const struct sgd_dataset *train = trainer->config.train;
     uint32_t micro = trainer->config.micro_batch;
     uint64_t samples = trainer->state->samples;
-    struct sgd_batch batch = {.records = trainer->records, .labels = train->labels ? trainer->labels : NULL,
-                              .count = micro, .record_size = train->record_size, .indices = trainer->indices};
+    struct sgd_batch batch = {.count = micro, .record_size = train->record_size};
 
     MT_ASSERT(trainer->has_state);
     for (uint32_t v = first; v < last; v++) {
         float *slot = slots[v - first], *metrics = slot + model->params.floats;
-        sgd_sampler_batch(&trainer->sampler, samples, v, trainer->indices);
-        sgd_dataset_gather(train, trainer->indices, micro, trainer->records, trainer->labels);
+        const struct sgd_portion *portion = sgd_feed_take(&trainer->feed, &(struct sgd_feed_at){samples, v});
+        batch.records = portion->records;
+        batch.labels = train->labels ? portion->labels : NULL;
+        batch.indices = portion->indices;
         batch.sample = samples + (uint64_t)v * micro;
         batch.key = sgd_sampler_key(&trainer->sampler, batch.sample);
         MT_TRY(model->ops->gradient(model, trainer->params, &batch, 1.0f / (float)micro, slot, metrics));
@@ -198,6 +199,7 @@ mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, s
     uint32_t first, last;
 
     sgd_group_vranks(group, &first, &last);
+    sgd_feed_share(&trainer->feed, first, last);
     for (uint32_t v = first; v < last; v++)
         slots[v - first] = sgd_group_slot(group, v);
     MT_TRY(compute_and_reduce(trainer, group, first, last, slots));

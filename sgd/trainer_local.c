@@ -60,18 +60,15 @@ struct sgd_state *sgd_state_allocate(size_t size)
 
 static mt_status buffers_allocate(struct sgd_trainer *trainer)
 {
-    size_t floats = floats_padded(trainer), micro = trainer->config.micro_batch;
+    size_t floats = floats_padded(trainer);
     uint32_t moments = sgd_optimizer_moments(&trainer->config.optimizer);
 
     trainer->state_size = sizeof(struct sgd_state) + (1 + moments) * floats * sizeof(float);
     trainer->state = sgd_state_allocate(trainer->state_size);
-    trainer->records = malloc(micro * trainer->config.model->record_size);
-    trainer->labels = malloc(micro);
-    trainer->indices = malloc(micro * sizeof *trainer->indices);
     trainer->cut = trainer->config.optimizer.clip_norm > 0 ? malloc(floats * sizeof(float)) : NULL;
-    if (!trainer->state || !trainer->records || !trainer->labels || !trainer->indices ||
-        (trainer->config.optimizer.clip_norm > 0 && !trainer->cut))
+    if (!trainer->state || (trainer->config.optimizer.clip_norm > 0 && !trainer->cut))
         return mt_error(MT_ENOMEM, 0, "trainer");
+    MT_TRY(sgd_feed_init(&trainer->feed, &trainer->sampler, trainer->config.train));
     memset(trainer->state, 0, trainer->state_size);
     sgd_trainer_attach(trainer, trainer->state);
     return mt_ok();
@@ -106,9 +103,7 @@ void sgd_trainer_fini(struct sgd_trainer *trainer)
 {
     sgd_overlap_free(trainer->overlap);
     free(trainer->state);
-    free(trainer->records);
-    free(trainer->labels);
-    free(trainer->indices);
+    sgd_feed_fini(&trainer->feed);
     free(trainer->cut);
     memset(trainer, 0, sizeof *trainer);
 }

@@ -25,6 +25,7 @@
 
 #include "sgd/checkpoint.h"
 #include "sgd/collective.h"
+#include "sgd/feed.h"
 #include "sgd/model.h"
 #include "sgd/optimizer.h"
 #include "sgd/overlap.h"
@@ -92,8 +93,7 @@ struct sgd_trainer {
     void (*beat)(void *user); /* called between pieces of work, to show life; NULL: nobody looks */
     void                     *beat_user;
     size_t                    state_size;
-    uint8_t                  *records, *labels; /* of one micro-batch */
-    uint64_t                 *indices;
+    struct sgd_feed           feed; /* records of the micro-batches */
 };
 
 /* What a step or an evaluation did, over all workers. */

@@ -108,7 +108,8 @@ uint64_t sgd_watch_look(struct sgd_watch *watch, int64_t now_ns, const struct sg
         else if (gap > limit / 4)
             watch->of[m].changed_ns += gap; /* we did not look ourselves: nothing is known of this time */
         *seen = pulses[m];
-        if (pulses[m].arrived == behind && now_ns - watch->of[m].changed_ns > limit + pulses[m].silent_ms * MS)
+        int64_t its = pulses[m].silent_ms ? pulses[m].silent_ms * MS : limit;
+        if (pulses[m].arrived == behind && now_ns - watch->of[m].changed_ns > its)
             hung |= UINT64_C(1) << m;
     }
     *out_straggler = straggler_find(watch, now_ns, pulses);

@@ -24,7 +24,7 @@ struct sgd_pulse_seen {
     uint64_t steps;    /* that it has completed in all */
     uint64_t step_ns;  /* that the last one took, with its waits */
     uint64_t work_ns;  /* time it has spent in its own share of all */
-    uint32_t silent_ms; /* for so long it may show nothing just now, besides the limit */
+    uint32_t silent_ms; /* for so long it may show nothing just now, in place of the limit; 0: that holds */
 };
 
 enum { SGD_WATCH_STEPS = 31 };

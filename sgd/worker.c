@@ -37,6 +37,8 @@ struct worker {
     struct sgd_ready    ready;
     uint64_t            saved_step; /* of the newest checkpoint that this worker wrote or loaded */
     int64_t             saved_ns;   /* when that was, or the training began */
+    int64_t             reported_ns; /* when the last report of progress was, and how long records had been waited for */
+    uint64_t            reported_wait_ns;
     bool                is_save_due; /* one was, and the last still ran */
     double              sums[SGD_VALUES]; /* of the metrics since the last line of progress */
     uint32_t            steps;
@@ -222,7 +224,7 @@ static mt_status state_make(struct task *t)
     struct sgd_note note = {.kind = SGD_NOTE_BEGUN};
     mt_status st = mt_error(MT_ENOENT, 0, NULL);
 
-    pulse_silent(t, MT_TRAIN_SILENT_MS);
+    pulse_silent(t, MT_TRAIN_READ_MS);
     if (w->run.folder[0])
         st = sgd_trainer_resume(&w->trainer, w->run.folder, &report);
     pulse_silent(t, 0);
@@ -286,6 +288,16 @@ static void checkpoint_maybe(struct task *t, bool best)
     w->saved_ns = w->is_save_due ? w->saved_ns : sgd_now_ns();
 }
 
+/* Of the time since the last report, or since the training began here. */
+static float wait_share(struct worker *w)
+{
+    int64_t  now = sgd_now_ns(), spent = now - w->reported_ns;
+    uint64_t waited = w->trainer.feed.waited_ns - w->reported_wait_ns;
+    w->reported_ns = now;
+    w->reported_wait_ns = w->trainer.feed.waited_ns;
+    return spent > 0 ? (float)((double)waited / (double)spent) : 0;
+}
+
 static void progress(struct task *t, const struct sgd_result *result)
 {
     struct worker *w = t->w;
@@ -293,7 +305,7 @@ static void progress(struct task *t, const struct sgd_result *result)
         w->sums[i] += (double)result->values[i];
     w->steps++;
     if (w->trainer.state->step % w->run.log_steps == 0) {
-        struct sgd_note note = {.kind = SGD_NOTE_STEP};
+        struct sgd_note note = {.kind = SGD_NOTE_STEP, .data_wait = wait_share(w)};
         for (int i = 0; i < SGD_VALUES; i++)
             note.values[i] = (float)(w->sums[i] / w->steps);
         post(t, &note);
@@ -337,6 +349,7 @@ static mt_status steps(struct task *t)
     bool is_first = true;
 
     w->saved_ns = w->saved_ns ? w->saved_ns : sgd_now_ns();
+    (void)wait_share(w);
     if (t->rank == 0 && w->run.folder[0])
         sgd_saver_start(&w->saver);
     for (;;) {
@@ -453,8 +466,8 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     if (st.code != 0) {
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
         bool has_fault = t.w->trainer.fault[0] != 0;
-        out.is_culprit = has_fault ? t.w->trainer.is_culprit
-                                   : t.w->trainer.gave_up || coll_shm_why(group).generation < t.generation;
+        bool was_first = t.w->trainer.gave_up || coll_shm_why(group).generation < t.generation;
+        out.is_culprit = has_fault ? t.w->trainer.is_culprit : was_first;
         /* Where the reason is this worker's own, the others must not wait for it. */
         sgd_group_abort(group, t.generation, (enum mt_code)st.code, t.rank);
         out.code = st.code;

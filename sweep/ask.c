@@ -114,7 +114,7 @@ static mt_status answer_read(struct swp_ask *a, const char *line, struct swp_poi
 static mt_status suggest(void *self, uint64_t trial, struct swp_point *out_point)
 {
     struct swp_ask *a = self;
-    size_t          size;
+    size_t          size = 0;
     for (int i = 0; i < MT_SWEEP_PARAMS_MAX; i++)
         out_point->values[i] = 0.0 / 0.0;
     MT_TRY(mt_buf_printf(&a->out, "{\"suggest\":%" PRIu64 "}", trial));

@@ -178,9 +178,17 @@ static bool is_fresh(const struct swp_driver *d, const struct swp_event *ev)
     return t->state == SWP_TRIAL_RUNNING && t->run == ev->run && t->slot == ev->slot;
 }
 
+/* From which step on a report may be answered by something else than CONTINUE. */
+static int64_t ask_from(const struct swp_driver *d, int64_t number)
+{
+    double t = d->config.has_limits ? 0 : ceil(swp_scheduler_next_t(d->config.scheduler, (uint64_t)number));
+    return t < 0x1p62 ? (int64_t)t : INT64_MAX;
+}
+
 static mt_status answer(struct swp_driver *d, const struct swp_event *ev, enum swp_decision decision)
 {
     struct swp_order o = {.kind = SWP_ORDER_ANSWER, .slot = ev->slot, .trial = ev->trial, .run = ev->run, .decision = decision};
+    o.ask_from = ask_from(d, ev->trial);
     if (decision == SWP_CONTINUE)
         return ev->wants_answer ? order(d, &o) : mt_ok();
     return order_when_durable(d, &o);
@@ -469,13 +477,17 @@ static mt_status start(struct swp_driver *d, int index, int64_t number)
     t->run = ++d->runs;
     t->has_saved = false;
     d->running++;
-    return order(d, &(struct swp_order){.kind = SWP_ORDER_START, .slot = index, .trial = number, .run = t->run});
+    return order(d, &(struct swp_order){.kind = SWP_ORDER_START, .slot = index, .trial = number, .run = t->run,
+                                        .ask_from = ask_from(d, number)});
 }
 
 /* Fills the slots evenly: none gets a second trial before each has one. */
 static mt_status dispatch(struct swp_driver *d)
 {
     int deepest = depth(d);
+    for (int i = 0; i < d->config.slots; i++)
+        if (d->slots[i].is_returning)
+            deepest = 1; /* what comes back is shared out when all of it is here */
     for (int level = 0; level < deepest; level++)
         for (int i = 0; i < d->config.slots; i++) {
             struct swp_slot *slot = &d->slots[i];
@@ -620,7 +632,7 @@ struct swp_source swp_source_of(struct swp_sampler *sampler)
 
 mt_status swp_driver_init(struct swp_driver *d, const struct swp_driver_config *config)
 {
-    *d = (struct swp_driver){.config = *config, .best_trial = -1};
+    *d = (struct swp_driver){.config = *config, .asked_limit = config->limit, .best_trial = -1};
     d->slots = calloc((size_t)config->slots, sizeof *d->slots);
     return d->slots ? mt_ok() : mt_error(MT_ENOMEM, 0, "make the slots");
 }
@@ -668,6 +680,7 @@ mt_status swp_driver_open(struct swp_driver *d, int64_t now_ns)
         if (t->state == SWP_TRIAL_WAITING)
             MT_TRY(mt_vec_push(&d->ready, (int64_t)i));
     }
-    MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_OPEN, .trial = -1}, NULL));
-    return advance(d);
+    if (d->asked_limit > d->config.limit) /* the user's newest word is more than what was asked for from outside before */
+        d->config.limit = d->asked_limit;
+    return record(d, (struct swp_record){.kind = SWP_REC_OPEN, .trial = -1}, NULL);
 }

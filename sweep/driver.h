@@ -107,6 +107,7 @@ struct swp_order {
     int64_t             trial, from;
     uint32_t            run;
     enum swp_decision   decision;
+    int64_t             ask_from; /* START, ANSWER: reports from this step on wait for an answer */
     struct swp_record   record;
 };
 
@@ -149,7 +150,7 @@ struct swp_driver_config {
     struct swp_source       source;
     struct swp_scheduler   *scheduler; /* borrowed, as all here */
     struct swp_stopper     *stopper;   /* NULL: none */
-    bool     maximize, is_adaptive, is_ordered, is_fifo; /* is_adaptive: points depend on results */
+    bool     maximize, is_adaptive, is_ordered; /* is_adaptive: points depend on results */
     bool     has_limits;  /* trial or sweep stoppers, so that reports matter */
     uint64_t limit;       /* trials; UINT64_MAX: none */
     uint64_t points;      /* that the source has */
@@ -172,7 +173,7 @@ struct swp_driver {
     size_t   held_head;
     MT_VEC(struct swp_order) orders; /* for the shell, which takes them and empties it */
     struct swp_slot *slots;
-    uint64_t seq, durable, told;
+    uint64_t seq, durable, told, asked_limit;
     uint32_t runs;
     double   base_s;        /* of former drivers */
     int64_t  opened_ns, now_ns;
@@ -194,7 +195,7 @@ void swp_driver_fini(struct swp_driver *d);
 
 /* A record of the journal. ECORRUPT, with d->text: it does not fit to those before. ENOMEM. */
 MT_MUST_USE mt_status swp_driver_replay(struct swp_driver *d, const struct swp_record *record);
-/* All was replayed: the sweep goes on. Orders are in d->orders. ENOMEM. */
+/* All was replayed: the sweep goes on, with the next event. ENOMEM. */
 MT_MUST_USE mt_status swp_driver_open(struct swp_driver *d, int64_t now_ns);
 /* One event; then what it leads to is in d->orders. A failure ends the sweep: ENOMEM, EINTERNAL. */
 MT_MUST_USE mt_status swp_driver_step(struct swp_driver *d, const struct swp_event *event);

@@ -72,9 +72,11 @@ static int32_t code_of(int rc)
 static mt_status fail(struct swp_journal *j, int rc, const char *step)
 {
     int sys = j->db ? sqlite3_system_errno(j->db) : 0;
-    int32_t code = sys == ENOSPC || sys == EDQUOT || sys == EFBIG ? MT_EDISK_FULL : code_of(rc);
+    bool    is_write = j->db && sqlite3_extended_errcode(j->db) == SQLITE_IOERR_WRITE; /* a quota, or a limit of file sizes */
+    int32_t code = is_write ? MT_EDISK_FULL : code_of(rc);
+    const char *advice = "; the disk is full, or takes no more: make room and resume, what is in the journal is kept";
     snprintf(j->text, sizeof j->text, "%.300s/journal.db: %s: %s%s", j->folder, step, j->db ? sqlite3_errmsg(j->db) : "no memory",
-             code == MT_EDISK_FULL ? "; the disk is full: make room and resume, what is in the journal is kept" : "");
+             code == MT_EDISK_FULL ? advice : "");
     return mt_error(code, sys, "use the sweep's journal");
 }
 
@@ -143,7 +145,10 @@ static mt_status database_open(struct swp_journal *j, bool create)
         return fail(j, rc, "open");
     sqlite3_busy_timeout(j->db, MT_SWEEP_BUSY_MS);
     MT_TRY(run(j, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;", "open"));
-    return create ? run(j, schema, "make its tables") : mt_ok();
+    if (!create)
+        return mt_ok();
+    MT_TRY(run(j, schema, "make its tables"));
+    return run(j, "BEGIN IMMEDIATE", "begin"); /* what the sweep is, in one transaction, which swp_journal_start ends */
 }
 
 static mt_status open_all(struct swp_journal *j, bool create, bool is_reader)
@@ -402,10 +407,11 @@ static void *thread_run(void *user)
 mt_status swp_journal_start(struct swp_journal *j)
 {
     static const char insert[] = "INSERT INTO event(seq, kind, trial, at, step, value, code, text) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)";
-    MT_TRY(run(j, "DELETE FROM control WHERE what = 1", "begin")); /* a STOP was for the driver before */
+    MT_TRY(run(j, "DELETE FROM control WHERE what = 1; COMMIT", "begin")); /* a STOP was for the driver before */
     MT_TRY(prepare(j, insert, &j->insert));
     MT_TRY(prepare(j, "SELECT id, what, value FROM control WHERE id > ?1 ORDER BY id", &j->words));
     MT_TRY(prepare(j, "DELETE FROM control WHERE id <= ?1", &j->heeded));
+    MT_TRY(words_read(j)); /* what was left while nobody ran the sweep is heeded first */
     if (pthread_create(&j->thread, NULL, thread_run, j) != 0)
         return fail(j, SQLITE_NOMEM, "start a thread");
     j->has_thread = true;

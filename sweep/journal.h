@@ -36,7 +36,7 @@ const char *swp_journal_text(const struct swp_journal *j);
 
 /* Appends the value of a setting, ended by a NUL that is not counted; nothing where there is none. */
 MT_MUST_USE mt_status swp_journal_get(struct swp_journal *j, const char *key, mt_buf *out);
-/* Sets it; durable with the first record. */
+/* Sets it; durable when swp_journal_start returns, gone where the journal is closed before. */
 MT_MUST_USE mt_status swp_journal_set(struct swp_journal *j, const char *key, const char *value);
 /* All records in order; `fn`'s first failure ends it and is returned. */
 typedef mt_status (*swp_journal_fn)(void *user, const struct swp_record *record);

@@ -138,7 +138,6 @@ static manta_status scheduler_take(struct swp_plan *plan, const manta_sweep_opts
     st = o->stop && o->stop[0] ? swp_plan_stops(o->stop, scheduler.maximize, &plan->stopper, &problem) : mt_ok();
     if (st.code)
         return refuse(e, st, "stop", &problem);
-    plan->config.is_fifo = scheduler.kind == SWP_SCHEDULER_FIFO && scheduler.max_t <= 0;
     plan->config.has_limits = plan->stopper != NULL;
     return MANTA_OK;
 }

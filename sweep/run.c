@@ -23,7 +23,6 @@ struct run {
     struct swp_driver       driver;
     struct swp_crew         crew;
     struct swp_news         news;
-    bool     is_asked;   /* reports wait for an answer */
     bool     has_states; /* some trial may have one on the disk */
     bool     is_done, is_broken;
     int64_t  began_ns, ticked_ns, shown_ns;
@@ -40,7 +39,8 @@ static mt_status start(struct run *r, const struct swp_order *o)
     struct swp_wire m = {.kind = SWP_WIRE_START,
                          .trial = o->trial,
                          .run = o->run,
-                         .flags = t->failures << 1 | (uint32_t)r->is_asked,
+                         .flags = t->failures,
+                         .ask_from = o->ask_from,
                          .number = mt_rng_next(&rng),
                          .text = mt_view_text(t->params)};
     if (r->has_states && swp_state_read(r->plan.folder, o->trial, &m.step, &state).code == 0)
@@ -74,7 +74,7 @@ static mt_status order_do(struct run *r, struct swp_order *o)
         return start(r, o);
     case SWP_ORDER_ANSWER:
         return swp_crew_write(&r->crew, o->slot, &(struct swp_wire){.kind = SWP_WIRE_ANSWER, .trial = o->trial, .run = o->run,
-                                                                   .flags = (uint32_t)o->decision});
+                                                                   .flags = (uint32_t)o->decision, .ask_from = o->ask_from});
     case SWP_ORDER_RETURN:
         return swp_crew_write(&r->crew, o->slot, &(struct swp_wire){.kind = SWP_WIRE_RETURN});
     case SWP_ORDER_RECORD:
@@ -192,7 +192,7 @@ static void progress_show(struct run *r, int64_t now_ns, bool is_last)
 
 static mt_status loop(struct run *r)
 {
-    mt_status st = orders_do(r);
+    mt_status st = mt_ok();
     while (st.code == 0 && !r->is_done) {
         bool waits = swp_driver_waits_for_disk(&r->driver);
         swp_crew_send(&r->crew);
@@ -289,6 +289,10 @@ static manta_status sweep(struct run *r, manta_sweep_result *out, manta_error *e
     if (st.code == 0)
         st = swp_driver_open(&r->driver, swp_now_ns());
     if (st.code == 0)
+        st = news_look(r);
+    if (st.code == 0)
+        st = step(r, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = swp_now_ns(), .trial = -1});
+    if (st.code == 0)
         st = loop(r);
     progress_show(r, swp_now_ns(), true);
     if (st.code == 0)
@@ -318,7 +322,6 @@ manta_status manta_sweep_run(const char *trial, const manta_sweep_opts *opts, ma
     manta_status code = swp_plan_make(&r->plan, trial, r->opts, e);
     if (code == MANTA_OK) {
         r->plan.config.slots = r->opts->concurrency ? r->opts->concurrency : swp_crew_room(r->opts);
-        r->is_asked = !r->plan.config.is_fifo || r->plan.config.has_limits;
         code = journal_take(r, e);
     }
     if (code == MANTA_OK)

@@ -46,8 +46,8 @@ mt_status swp_sampler_opts_parse(const char *text, struct swp_sampler_opts *out_
         {"startup", SWP_OPTION_COUNT, &o.startup},       {"hyperopt", SWP_OPTION_FLAG, &o.hyperopt},
         {"independent", SWP_OPTION_FLAG, &o.independent}, {"no_liar", SWP_OPTION_FLAG, &o.no_liar},
         {"candidates", SWP_OPTION_COUNT, &o.candidates}, {"prior_weight", SWP_OPTION_REAL, &o.prior_weight},
-        {"plain", SWP_OPTION_FLAG, &o.plain},
-        {0},
+        {"sigma0", SWP_OPTION_REAL, &o.sigma0},          {"population", SWP_OPTION_COUNT, &o.population},
+        {"plain", SWP_OPTION_FLAG, &o.plain},            {0},
     };
     char name[MT_NAME_BYTES_MAX];
     MT_TRY(swp_options_parse(text, options, name, out_problem));
@@ -67,12 +67,17 @@ static mt_status check_options(struct swp_sampler_opts *o, struct swp_problem *o
         return swp_refuse(out, "prior_weight", "prior_weight must be a positive number");
     if (o->candidates > MT_SWEEP_CANDIDATES_MAX)
         return swp_refuse(out, "candidates", "candidates may be %d at most", MT_SWEEP_CANDIDATES_MAX);
+    if (!(o->sigma0 >= 0) || o->sigma0 > 10)
+        return swp_refuse(out, "sigma0", "sigma0 is in parts of the range: 0 to 10");
+    if (o->population == 1 || o->population > MT_SWEEP_POPULATION_MAX)
+        return swp_refuse(out, "population", "population must be 2 to %d", MT_SWEEP_POPULATION_MAX);
+    o->sigma0 = o->sigma0 == 0 ? 1.0 / 6 : o->sigma0;
     if (o->hyperopt)
         o->independent = o->no_liar = true;
     o->prior_weight = o->prior_weight == 0 ? 1 : o->prior_weight;
     o->candidates = o->candidates ? o->candidates : 24;
     if (o->startup == 0)
-        o->startup = o->hyperopt ? 20 : 10;
+        o->startup = o->kind == SWP_SAMPLER_CMAES ? 1 : o->hyperopt ? 20 : 10;
     return mt_ok();
 }
 
@@ -220,7 +225,7 @@ mt_status swp_sampler_tell(struct swp_sampler *s, uint64_t trial, const struct s
 mt_status swp_sampler_know(struct swp_sampler *s, const struct swp_point *point, const struct swp_outcome *outcome)
 {
     struct swp_problem ignored;
-    struct swp_row row = {.state = SWP_ROW_RUNNING};
+    struct swp_row row = {.state = SWP_ROW_RUNNING, .is_known = true};
     MT_TRY(swp_point_check(s->space, point, &ignored));
     MT_TRY(add_row(s, point, &row));
     settle(s, (uint32_t)(s->rows.count - 1), outcome);

@@ -21,6 +21,8 @@
  *   GRID     every combination once, then EEND: choices, ints, steps, `points` of continuous parameters
  *   SOBOL    Sobol sequence (Joe and Kuo 2008), scrambled (Owen, by hashing) unless `plain`
  *   TPE      tree of Parzen estimators: Optuna's definition, its or Hyperopt's defaults
+ *   CMAES    CMA-ES (Hansen, arXiv 1604.00772), with negative weights; of numbers that are always active: other parameters are
+ *            drawn as RANDOM does
  *
  * Thread: one at a time. No call blocks.
  */
@@ -34,7 +36,8 @@
     X(RANDOM, random)   \
     X(GRID, grid)       \
     X(SOBOL, sobol)     \
-    X(TPE, tpe)
+    X(TPE, tpe)         \
+    X(CMAES, cmaes)
 
 enum swp_sampler_kind {
 #define X(name, text) SWP_SAMPLER_##name,
@@ -48,7 +51,7 @@ bool swp_sampler_parse(const char *text, enum swp_sampler_kind *out_kind);
 struct swp_sampler_opts {
     enum swp_sampler_kind kind;
     bool maximize; /* else the smallest value is the best */
-    /* TPE: this many finished trials are drawn at random first. 0: 10, or Hyperopt's 20. */
+    /* TPE, CMAES: this many finished trials are drawn at random first. 0: 10 (TPE), 20 (Hyperopt's TPE), 1 (CMAES). */
     uint32_t startup;
     /* TPE */
     bool     hyperopt;      /* Hyperopt's defaults: fewer good ones, and what the next two say */
@@ -56,6 +59,9 @@ struct swp_sampler_opts {
     bool     no_liar;       /* running trials are not counted; else as bad ones (Optuna's constant_liar, default since 5) */
     uint32_t candidates;    /* drawn from the good ones' model, 0: 24 */
     double   prior_weight;  /* 0: 1 */
+    /* CMAES */
+    double   sigma0;        /* first deviation in parts of the range; 0: 1/6 */
+    uint32_t population;    /* 0: 4 + floor(3 ln n) */
     /* SOBOL */
     bool     plain;         /* not scrambled: point 0 is the corner */
     /* Points to be tried first; copied. */

@@ -17,6 +17,7 @@ struct swp_row {
     double value; /* the smaller the better, whatever the mode; of COMPLETE and PRUNED */
     double step;  /* of PRUNED */
     enum swp_row_state state;
+    bool   is_known; /* from elsewhere: no trial of this sweep */
 };
 
 struct swp_method {

@@ -249,11 +249,30 @@ static void todo_compact(struct swp_slot_side *slot)
     slot->todo_head = 0;
 }
 
+/* A trial that is to stop before it has begun goes back. */
+static void todo_stop(struct swp_slot_side *slot, const struct swp_wire *m)
+{
+    for (size_t i = slot->todo_head; i < slot->todo.count; i++) {
+        struct swp_wire back = {.kind = SWP_WIRE_RETURNED, .trial = m->trial, .run = m->run};
+        if (slot->todo.data[i].trial != m->trial || slot->todo.data[i].run != m->run || !say_locked(slot, &back))
+            continue;
+        free((void *)slot->todo.data[i].text.data);
+        mt_vec_remove(&slot->todo, i);
+        slot->is_urgent = true;
+        pthread_cond_signal(&slot->news_come);
+        return;
+    }
+}
+
 static void answer_take(struct swp_slot_side *slot, const struct swp_wire *m)
 {
-    if (m->trial != slot->trial || m->run != slot->run)
+    if (m->trial != slot->trial || m->run != slot->run) {
+        if (m->flags != 0)
+            todo_stop(slot, m);
         return;
+    }
     slot->has_answer = true;
+    slot->ask_from = m->ask_from;
     slot->is_stopped = slot->is_stopped || m->flags != 0;
     pthread_cond_broadcast(&slot->answered);
     pthread_cond_broadcast(&slot->room);
@@ -262,7 +281,8 @@ static void answer_take(struct swp_slot_side *slot, const struct swp_wire *m)
 static void todo_return(struct swp_slot_side *slot)
 {
     struct swp_wire none = {.kind = SWP_WIRE_RETURNED, .trial = -1};
-    for (; slot->todo_head < slot->todo.count; slot->todo.count--) {
+    size_t          kept = slot->trial < 0; /* it would have been begun next */
+    for (; slot->todo_head + kept < slot->todo.count; slot->todo.count--) {
         const struct swp_wire *last = &slot->todo.data[slot->todo.count - 1];
         struct swp_wire m = {.kind = SWP_WIRE_RETURNED, .trial = last->trial, .run = last->run};
         if (!say_locked(slot, &m))
@@ -365,8 +385,7 @@ static void trial_run(struct swp_slot_side *slot, const struct swp_wire *m)
     t->slot = slot;
     t->number = m->trial;
     t->run = m->run;
-    t->attempt = (int)(m->flags >> 1);
-    t->is_asked = m->flags & 1;
+    t->attempt = (int)m->flags;
     t->seed = m->number;
     t->params = (char *)m->text.data;
     t->state = m->bytes;
@@ -397,6 +416,7 @@ static manta_status slot_run(manta_ctx *c, void *self, int argc, const manta_arg
         struct swp_wire m = slot->todo.data[slot->todo_head++];
         slot->trial = m.trial;
         slot->run = m.run;
+        slot->ask_from = m.ask_from;
         slot->is_stopped = slot->has_answer = false;
         pthread_mutex_unlock(&slot->mutex);
         trial_run(slot, &m);

@@ -21,30 +21,6 @@ enum { TRIES_MAX = 32 }; /* rounds of candidates before constraints send a sugge
 
 /* ---- the model ---- */
 
-static void axis_init(const struct swp_sampler *s, struct swp_tpe_axis *axis, uint32_t param)
-{
-    const struct swp_param *p = swp_space_param(s->space, param);
-    bool is_normal = p->kind == SWP_NORMAL || p->kind == SWP_LOG_NORMAL;
-    *axis = (struct swp_tpe_axis){.param = param, .is_category = p->kind == SWP_CATEGORICAL, .is_bounded = !is_normal,
-                                  .choices = p->choice_count};
-    axis->is_joint = !s->opts.independent && swp_space_parent(s->space, param) < 0;
-    axis->is_log = p->kind == SWP_LOG_UNIFORM || p->kind == SWP_LOG_INT || p->kind == SWP_LOG_NORMAL;
-    if (is_normal) {
-        axis->low = p->mean - 3 * p->sd;
-        axis->range = 6 * p->sd;
-        return;
-    }
-    bool is_index = p->kind == SWP_ORDINAL;
-    double low = is_index ? 0 : p->low, high = is_index ? p->choice_count - 1 : p->high;
-    axis->step = is_index ? 1 : p->step;
-    low -= 0.5 * axis->step;
-    high += 0.5 * axis->step;
-    if (axis->is_log && low <= 0) /* a step that reaches down to 0 */
-        low = 0.5 * p->low;
-    axis->low = axis->is_log ? log(low) : low;
-    axis->range = (axis->is_log ? log(high) : high) - axis->low;
-}
-
 static mt_status tpe_init(struct swp_sampler *s, struct swp_problem *out_problem)
 {
     (void)out_problem;
@@ -54,19 +30,18 @@ static mt_status tpe_init(struct swp_sampler *s, struct swp_problem *out_problem
         return mt_error(MT_ENOMEM, 0, "sweep: TPE");
     m->loops = swp_tpe_loops_best();
     for (uint32_t i = 0; i < count; i++) {
-        enum swp_kind kind = swp_space_param(s->space, i)->kind;
-        m->axis_of[i] = -1;
-        if (kind == SWP_GRID || kind == SWP_CONSTANT)
-            continue;
         struct swp_tpe_axis *axis = &m->axes[m->axis_count];
-        axis_init(s, axis, i);
+        m->axis_of[i] = -1;
+        if (!swp_axis_init(&axis->a, s->space, i))
+            continue;
+        axis->is_joint = !s->opts.independent && swp_space_parent(s->space, i) < 0;
         m->axis_of[i] = (int)m->axis_count;
-        choices_max = axis->choices > choices_max ? axis->choices : choices_max;
+        choices_max = axis->a.choices > choices_max ? axis->a.choices : choices_max;
         if (axis->is_joint)
             m->joint[m->joint_count++] = m->axis_count;
         m->axis_count++;
     }
-    m->good = calloc((size_t)(m->joint_count + 2) * 2 * SWP_TPE_GOOD_ROOM, sizeof *m->good);
+    m->good = calloc((size_t)(2 * m->joint_count + 3) * SWP_TPE_GOOD_ROOM, sizeof *m->good);
     m->shares[0] = calloc(choices_max, sizeof(double));
     m->shares[1] = calloc(choices_max, sizeof(double));
     return m->good && m->shares[0] && m->shares[1] ? mt_ok() : mt_error(MT_ENOMEM, 0, "sweep: TPE");
@@ -109,7 +84,7 @@ static mt_status make_room(struct swp_tpe *m, size_t rows)
 {
     MT_TRY(mt_vec_reserve(&m->best, rows - m->best.count));
     for (uint32_t i = 0; i < m->axis_count; i++)
-        if (!m->axes[i].is_joint && !m->axes[i].is_category)
+        if (!m->axes[i].is_joint && !m->axes[i].a.is_category)
             MT_TRY(mt_vec_reserve(&m->axes[i].sorted, 1));
     if (rows <= m->capacity)
         return mt_ok();
@@ -119,7 +94,7 @@ static mt_status make_room(struct swp_tpe *m, size_t rows)
                 grow(&m->units, from, to, sizeof(double));
     for (uint32_t i = 0; done && i < m->axis_count; i++)
         done = grow(&m->axes[i].units, from, to, sizeof(double)) &&
-               (!m->axes[i].is_joint || m->axes[i].is_category || grow(&m->axes[i].scaled, from, to, sizeof(double)));
+               (!m->axes[i].is_joint || m->axes[i].a.is_category || grow(&m->axes[i].scaled, from, to, sizeof(double)));
     if (!done)
         return mt_error(MT_ENOMEM, 0, "sweep: TPE");
     m->capacity = to;
@@ -151,9 +126,9 @@ static mt_status tpe_added(struct swp_sampler *s, uint32_t row, const struct swp
     MT_TRY(make_room(m, row + 1));
     for (uint32_t i = 0; i < m->axis_count; i++) {
         struct swp_tpe_axis *axis = &m->axes[i];
-        bool has = swp_point_has(point, axis->param);
-        axis->units[row] = has ? swp_tpe_unit(axis, point->values[axis->param]) : NAN;
-        if (has && !axis->is_joint && !axis->is_category)
+        bool has = swp_point_has(point, axis->a.param);
+        axis->units[row] = has ? swp_axis_unit(&axis->a, point->values[axis->a.param]) : NAN;
+        if (has && !axis->is_joint && !axis->a.is_category)
             sort_in(axis, row);
     }
     return mt_ok();
@@ -192,27 +167,27 @@ static void tpe_told(struct swp_sampler *s, uint32_t row)
 static double draw_number(const struct swp_sampler *s, const struct swp_tpe_axis *axis, double mean, double inv, mt_rng *rng,
                           double *unit)
 {
-    const struct swp_param *p = swp_space_param(s->space, axis->param);
+    const struct swp_param *p = swp_space_param(s->space, axis->a.param);
     double u = swp_rng_real(rng) + 0x1p-54, x;
     if (isnan(mean)) {
         mean = 0.5;
-        inv = axis->is_bounded ? 1 : 6;
+        inv = axis->a.is_bounded ? 1 : 6;
     }
-    if (axis->is_bounded)
+    if (axis->a.is_bounded)
         x = mean + swp_normal_cut_quantile(u, -mean * inv, (1 - mean) * inv) / inv;
     else
         x = mean + swp_normal_quantile(u) / inv;
-    double value = swp_param_snap(p, swp_tpe_value(axis, x));
-    *unit = swp_tpe_unit(axis, value);
+    double value = swp_param_snap(p, swp_axis_value(&axis->a, x));
+    *unit = swp_axis_unit(&axis->a, value);
     return value;
 }
 
 static double draw_category(const struct swp_tpe_axis *axis, double seen, double a, mt_rng *rng)
 {
     if (isnan(seen))
-        return (double)mt_rng_below(rng, axis->choices);
-    double u = swp_rng_real(rng) * (1 + a * axis->choices); /* the seen one's own part first */
-    return u < 1 ? seen : fmin(floor((u - 1) / a), axis->choices - 1);
+        return (double)mt_rng_below(rng, axis->a.choices);
+    double u = swp_rng_real(rng) * (1 + a * axis->a.choices); /* the seen one's own part first */
+    return u < 1 ? seen : fmin(floor((u - 1) / a), axis->a.choices - 1);
 }
 
 /* Which kernel of the good ones: all weigh the same but the prior's. SIZE_MAX: that one. */
@@ -231,8 +206,8 @@ static void draw_joint(const struct swp_sampler *s, const struct swp_tpe_set *go
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
         double at = kernel == SIZE_MAX ? NAN : good->units[d][kernel];
-        double *value = &point->values[axis->param];
-        if (axis->is_category)
+        double *value = &point->values[axis->a.param];
+        if (axis->a.is_category)
             *value = candidate[d] = draw_category(axis, at, a, rng);
         else
             *value = draw_number(s, axis, at, kernel == SIZE_MAX ? 0 : good->inv[kernel], rng, &candidate[d]);
@@ -269,10 +244,10 @@ static double choose_one(struct swp_sampler *s, const struct swp_tpe_axis *axis,
     swp_tpe_axis_sets(s, axis, &good, &rest);
     for (uint32_t i = 0; i < s->opts.candidates; i++) {
         double value;
-        if (axis->is_category) {
+        if (axis->a.is_category) {
             double u = swp_rng_real(rng);
             uint32_t c = 0;
-            while (c + 1 < axis->choices && u >= good.shares[c])
+            while (c + 1 < axis->a.choices && u >= good.shares[c])
                 u -= good.shares[c++];
             value = unit = c;
         } else {

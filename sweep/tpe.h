@@ -2,10 +2,6 @@
  *
  * tpe.h - the model of the TPE sampler: tpe.c keeps it and chooses, tpe_density.c computes densities.
  *
- * An axis is a parameter as TPE sees it: in logarithm where its kind says so, in units of its range (widened by half a step on
- * both sides where it is discrete), so that its bounds are 0 and 1. A normal parameter has no bounds; six deviations count as its
- * range. Choices without an order are categories.
- *
  * Kernels stand at the values of rows: the best ones ("good", at most 25) and all others ("rest"), and one more in each set, the
  * prior: as wide as the range. The joint model is one over all axes that are always active; an axis that is conditional (or, with
  * `independent`, each axis) has a model by itself, of the rows in which it is active.
@@ -13,17 +9,15 @@
 #ifndef SWP_TPE_H
 #define SWP_TPE_H
 
+#include "sweep/axis.h"
 #include "sweep/sampler_private.h"
 #include "sweep/tpe_loops.h"
 
 enum { SWP_TPE_GOOD_MAX = 25, SWP_TPE_GOOD_ROOM = 32 /* a multiple of the lanes */ };
 
 struct swp_tpe_axis {
-    uint32_t param;
-    bool     is_category, is_bounded, is_log, is_joint;
-    double   low, range; /* in the model's scale; unit = (scale(value) - low) / range */
-    double   step;       /* of the value; 0: continuous */
-    uint32_t choices;
+    struct swp_axis a;
+    bool     is_joint;
     double  *units;      /* by row: its value in units (a category: its index); NaN: not active */
     double  *scaled;     /* scratch by row: units over sqrt(2) deviations */
     MT_VEC(uint32_t) sorted; /* rows in which it is active, by value; only where it is numeric and not joint */
@@ -35,6 +29,7 @@ struct swp_tpe_set {
     double       *scaled[MT_SWEEP_PARAMS_MAX]; /* joint model only */
     double       *weight; /* with all factors that don't depend on the candidate */
     double       *inv;    /* 1 / deviation */
+    double       *squares; /* joint model only: sum of scaled^2 */
     double       *shares; /* one axis, a category: probability of each choice */
     double        prior;  /* weight of the prior's kernel */
     double        scale;  /* factor of the sum over kernels */
@@ -56,9 +51,6 @@ struct swp_tpe {
     size_t    capacity;    /* of what is by row; a multiple of the lanes */
     uint32_t  good_count;
 };
-
-double swp_tpe_unit(const struct swp_tpe_axis *axis, double value);
-double swp_tpe_value(const struct swp_tpe_axis *axis, double unit);
 
 /* Marks the good rows in is_good; swp_tpe_unmark undoes it. The functions below need the marks. */
 void swp_tpe_mark(struct swp_sampler *s);

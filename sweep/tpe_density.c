@@ -17,42 +17,29 @@
 
 #define SQRT_HALF 0.70710678118654752440
 #define INV_SQRT_2PI 0.39894228040143267794
+#define PRIOR_MASS 0.38292492254802620728 /* P(-1/2 < X < 1/2): of the prior between the bounds */
 #define NORMAL_PRIOR_SD (1.0 / 6) /* six deviations of a normal parameter are its range */
 enum { FULL_WEIGHTS = 25 };
-
-double swp_tpe_unit(const struct swp_tpe_axis *axis, double value)
-{
-    if (axis->is_category)
-        return value;
-    return ((axis->is_log ? log(fmax(value, 0x1p-1000)) : value) - axis->low) / axis->range;
-}
-
-double swp_tpe_value(const struct swp_tpe_axis *axis, double unit)
-{
-    double scaled = axis->low + unit * axis->range;
-    return axis->is_category ? unit : axis->is_log ? exp(scaled) : scaled;
-}
 
 /* The interval of units around a discrete value. */
 static void edges(const struct swp_tpe_axis *axis, double unit, double *low, double *high)
 {
-    double half = 0.5 * axis->step, value = swp_tpe_value(axis, unit);
-    *low = axis->is_log ? swp_tpe_unit(axis, value - half) : unit - half / axis->range;
-    *high = axis->is_log ? swp_tpe_unit(axis, value + half) : unit + half / axis->range;
+    double half = 0.5 * axis->a.step, value = swp_axis_value(&axis->a, unit);
+    *low = axis->a.is_log ? swp_axis_unit(&axis->a, value - half) : unit - half / axis->a.range;
+    *high = axis->a.is_log ? swp_axis_unit(&axis->a, value + half) : unit + half / axis->a.range;
 }
 
 static double prior_density(const struct swp_tpe_axis *axis, double unit)
 {
     double low, high, x = unit - 0.5;
-    if (axis->is_category)
-        return 1.0 / axis->choices;
-    if (!axis->is_bounded)
+    if (axis->a.is_category)
+        return 1.0 / axis->a.choices;
+    if (!axis->a.is_bounded)
         return swp_normal_density(x / NORMAL_PRIOR_SD) / NORMAL_PRIOR_SD;
-    double mass = swp_normal_below(0.5) - swp_normal_below(-0.5);
-    if (axis->step == 0)
-        return swp_normal_density(x) / mass;
+    if (axis->a.step == 0)
+        return swp_normal_density(x) / PRIOR_MASS;
     edges(axis, unit, &low, &high);
-    return (swp_normal_below(high - 0.5) - swp_normal_below(low - 0.5)) / mass;
+    return (swp_normal_below(high - 0.5) - swp_normal_below(low - 0.5)) / PRIOR_MASS;
 }
 
 /* ---- which rows, and how much they count ---- */
@@ -124,19 +111,23 @@ static void finish_joint(struct swp_tpe *m, struct swp_tpe_set *set)
     double n = (double)set->kernels, wide = 0.2 * pow(fmax(n, 1), -1.0 / (m->joint_count + 4));
     double inv = 1 / fmin(fmax(wide, least_width(set->kernels)), 1);
     set->scale = 1;
-    for (size_t i = 0; i < set->n; i++)
+    for (size_t i = 0; i < set->n; i++) {
         set->inv[i] = inv;
+        set->squares[i] = 0;
+    }
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
-        if (axis->is_category)
+        if (axis->a.is_category)
             continue;
-        if (axis->is_bounded)
+        if (axis->a.is_bounded)
             m->loops->cut(set->units[d], set->inv, set->weight, set->n);
-        if (axis->step > 0)
+        if (axis->a.step > 0)
             continue;
         set->scale *= inv * INV_SQRT_2PI;
-        for (size_t i = 0; i < set->n; i++)
+        for (size_t i = 0; i < set->n; i++) {
             set->scaled[d][i] = set->units[d][i] * (inv * SQRT_HALF);
+            set->squares[i] += set->scaled[d][i] * set->scaled[d][i];
+        }
     }
 }
 
@@ -145,8 +136,9 @@ static void gather_good(struct swp_sampler *s, struct swp_tpe_set *good)
 {
     struct swp_tpe *m = s->model;
     double *room = m->good;
-    *good = (struct swp_tpe_set){.weight = room, .inv = room + SWP_TPE_GOOD_ROOM, .kernels = m->good_count};
-    room += 2 * SWP_TPE_GOOD_ROOM;
+    *good = (struct swp_tpe_set){.weight = room, .inv = room + SWP_TPE_GOOD_ROOM, .squares = room + 2 * SWP_TPE_GOOD_ROOM,
+                                 .kernels = m->good_count};
+    room += 3 * SWP_TPE_GOOD_ROOM;
     good->n = padded(m->good_count);
     double total = m->good_count ? m->good_count + s->opts.prior_weight : 1;
     good->prior = m->good_count ? s->opts.prior_weight / total : 1;
@@ -164,7 +156,8 @@ void swp_tpe_joint_sets(struct swp_sampler *s, struct swp_tpe_set *out_good, str
 {
     struct swp_tpe *m = s->model;
     struct swp_tpe_set *rest = out_rest;
-    *rest = (struct swp_tpe_set){.weight = m->weight, .inv = m->inv, .n = padded(s->rows.count)};
+    *rest = (struct swp_tpe_set){.weight = m->weight, .inv = m->inv, .squares = m->units,
+                                 .n = padded(s->rows.count)};
     rest->kernels = weigh(s, NULL, false, m->weight, &rest->prior);
     for (size_t i = s->rows.count; i < rest->n; i++)
         m->weight[i] = 0;
@@ -185,12 +178,12 @@ static const double *special_weights(struct swp_sampler *s, const struct swp_tpe
     const double *weight = set->weight;
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
-        if (!axis->is_category && axis->step == 0)
+        if (!axis->a.is_category && axis->a.step == 0)
             continue;
         if (weight == set->weight)
             weight = memcpy(m->temp, set->weight, set->n * sizeof *m->temp);
-        if (axis->is_category) {
-            double all = 1 + a * axis->choices, hit = (1 + a) / all, miss = a / all;
+        if (axis->a.is_category) {
+            double all = 1 + a * axis->a.choices, hit = (1 + a) / all, miss = a / all;
             for (size_t i = 0; i < set->n; i++)
                 m->temp[i] *= set->units[d][i] == candidate[d] ? hit : miss;
         } else {
@@ -206,16 +199,24 @@ double swp_tpe_joint_density(struct swp_sampler *s, const struct swp_tpe_set *se
     struct swp_tpe *m = s->model;
     const double *columns[MT_SWEEP_PARAMS_MAX];
     double at[MT_SWEEP_PARAMS_MAX], prior = set->prior;
+    double far = 0; /* of the plain axes from the middle: their priors are one Gaussian */
     uint32_t plain = 0;
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
-        prior *= prior_density(axis, candidate[d]);
-        if (axis->is_category || axis->step > 0)
+        bool is_plain = !axis->a.is_category && axis->a.step == 0;
+        if (is_plain && axis->a.is_bounded) {
+            far += (candidate[d] - 0.5) * (candidate[d] - 0.5);
+            prior *= INV_SQRT_2PI / PRIOR_MASS;
+        } else {
+            prior *= prior_density(axis, candidate[d]);
+        }
+        if (!is_plain)
             continue;
         columns[plain] = set->scaled[d];
         at[plain++] = candidate[d] * (set->n ? set->inv[0] * SQRT_HALF : 0);
     }
-    return set->scale * m->loops->mix(columns, at, plain, special_weights(s, set, candidate), set->n) + prior;
+    const double *weight = special_weights(s, set, candidate);
+    return set->scale * m->loops->mix(columns, set->squares, at, plain, weight, set->n) + prior * exp(-0.5 * far);
 }
 
 /* ---- one axis ---- */
@@ -224,16 +225,16 @@ double swp_tpe_joint_density(struct swp_sampler *s, const struct swp_tpe_set *se
 static void fill_shares(const struct swp_sampler *s, const struct swp_tpe_axis *axis, const double *weight, double *shares,
                         struct swp_tpe_set *set)
 {
-    double a = s->opts.prior_weight / (double)(set->kernels + 1), all = 1 + a * axis->choices, sum = 0;
+    double a = s->opts.prior_weight / (double)(set->kernels + 1), all = 1 + a * axis->a.choices, sum = 0;
     set->shares = shares;
-    memset(shares, 0, axis->choices * sizeof *shares);
+    memset(shares, 0, axis->a.choices * sizeof *shares);
     for (size_t i = 0; i < s->rows.count; i++)
         if (weight[i] > 0) {
             shares[(uint32_t)axis->units[i]] += weight[i] / all;
             sum += weight[i];
         }
-    for (uint32_t c = 0; c < axis->choices; c++)
-        shares[c] += sum * a / all + set->prior / axis->choices;
+    for (uint32_t c = 0; c < axis->a.choices; c++)
+        shares[c] += sum * a / all + set->prior / axis->a.choices;
 }
 
 /* Widths by the gaps between neighbours; at the ends by the inner gap, where there is one. */
@@ -241,7 +242,7 @@ static void fill_widths(const struct swp_tpe_axis *axis, const struct swp_tpe_se
 {
     const double *x = set->units[0];
     size_t n = set->kernels;
-    double ends[2] = {axis->is_bounded ? 0 : -INFINITY, axis->is_bounded ? 1 : INFINITY};
+    double ends[2] = {axis->a.is_bounded ? 0 : -INFINITY, axis->a.is_bounded ? 1 : INFINITY};
     for (size_t i = 0; i < n; i++) {
         double left = x[i] - (i ? x[i - 1] : ends[0]), right = (i + 1 < n ? x[i + 1] : ends[1]) - x[i];
         double gap = n > 1 && i == 0 ? right : n > 1 && i == n - 1 ? left : fmax(left, right);
@@ -259,7 +260,7 @@ static void fill_axis(struct swp_sampler *s, const struct swp_tpe_axis *axis, bo
     set->units[0] = units;
     set->scale = 1;
     set->n = padded(set->kernels);
-    if (axis->is_category) {
+    if (axis->a.is_category) {
         fill_shares(s, axis, by_row, shares, set);
         return;
     }
@@ -271,9 +272,9 @@ static void fill_axis(struct swp_sampler *s, const struct swp_tpe_axis *axis, bo
     for (; n < set->n; n++)
         units[n] = set->weight[n] = 0, set->inv[n] = 1;
     fill_widths(axis, set);
-    if (axis->is_bounded)
+    if (axis->a.is_bounded)
         m->loops->cut(units, set->inv, set->weight, set->n);
-    for (size_t i = 0; i < set->kernels && axis->step == 0; i++)
+    for (size_t i = 0; i < set->kernels && axis->a.step == 0; i++)
         set->weight[i] *= set->inv[i] * INV_SQRT_2PI;
 }
 
@@ -292,9 +293,9 @@ double swp_tpe_axis_density(struct swp_sampler *s, const struct swp_tpe_axis *ax
 {
     struct swp_tpe *m = s->model;
     double low, high, sum = 0;
-    if (axis->is_category)
+    if (axis->a.is_category)
         return set->shares[(uint32_t)unit];
-    if (axis->step == 0)
+    if (axis->a.step == 0)
         return m->loops->mix_one(set->units[0], set->inv, unit, set->weight, set->n) + set->prior * prior_density(axis, unit);
     edges(axis, unit, &low, &high);
     memcpy(m->temp, set->weight, set->n * sizeof *m->temp);
@@ -312,7 +313,7 @@ double swp_tpe_joint_score(struct swp_sampler *s, const struct swp_point *point)
     struct swp_tpe_set good, rest;
     double candidate[MT_SWEEP_PARAMS_MAX];
     for (uint32_t d = 0; d < m->joint_count; d++)
-        candidate[d] = swp_tpe_unit(&m->axes[m->joint[d]], point->values[m->axes[m->joint[d]].param]);
+        candidate[d] = swp_axis_unit(&m->axes[m->joint[d]].a, point->values[m->axes[m->joint[d]].a.param]);
     swp_tpe_mark(s);
     swp_tpe_joint_sets(s, &good, &rest);
     swp_tpe_unmark(s);
@@ -324,7 +325,7 @@ double swp_tpe_axis_score(struct swp_sampler *s, uint32_t index, double value)
     struct swp_tpe *m = s->model;
     const struct swp_tpe_axis *axis = &m->axes[index];
     struct swp_tpe_set good, rest;
-    double unit = swp_tpe_unit(axis, value);
+    double unit = swp_axis_unit(&axis->a, value);
     swp_tpe_mark(s);
     swp_tpe_axis_sets(s, axis, &good, &rest);
     swp_tpe_unmark(s);

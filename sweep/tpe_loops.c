@@ -8,6 +8,8 @@
 const struct swp_tpe_loops *swp_tpe_loops_best(void)
 {
 #if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+        return &swp_tpe_loops_avx512;
     if (__builtin_cpu_supports("avx2"))
         return &swp_tpe_loops_avx2;
 #endif

@@ -2,7 +2,7 @@
  *
  * tpe_loops.h - the loops over all kernels of a Parzen estimator, built for each instruction set with the same bits.
  *
- * Vectors have four lanes in every build and nothing is contracted, so a sweep goes on with the same draws on another machine.
+ * Vectors have eight lanes in every build and nothing is contracted, so a sweep goes on with the same draws on another machine.
  * Lengths are multiples of SWP_TPE_LANES; what pads an array has weight 0. Coordinates are in units of the range: 0 to 1.
  * Pure functions; any thread.
  */
@@ -19,13 +19,14 @@ struct swp_tpe_loops {
     void (*cut)(const double *x, const double *inv, double *weight, size_t n);
     /* weight[i] *= P(low < X < high), for a short interval: relative error 1e-5 where that matters. */
     void (*step)(const double *x, const double *inv, double low, double high, double *weight, size_t n);
-    /* Sum of weight[i] exp(-sum over d of (x[d][i] - at[d])^2); within 1e-10. */
-    double (*mix)(const double *const *x, const double *at, uint32_t dims, const double *weight, size_t n);
+    /* Sum of weight[i] exp(-sum over d of (x[d][i] - at[d])^2), squares[i] being the sum of x[d][i]^2; within 1e-10. */
+    double (*mix)(const double *const *x, const double *squares, const double *at, uint32_t dims, const double *weight,
+                  size_t n);
     /* Sum of weight[i] exp(-((x[i] - at) inv[i])^2 / 2); within 1e-10. */
     double (*mix_one)(const double *x, const double *inv, double at, const double *weight, size_t n);
 };
 
-extern const struct swp_tpe_loops swp_tpe_loops_plain, swp_tpe_loops_avx2;
+extern const struct swp_tpe_loops swp_tpe_loops_plain, swp_tpe_loops_avx2, swp_tpe_loops_avx512;
 /* The best that this machine has. */
 const struct swp_tpe_loops *swp_tpe_loops_best(void);
 

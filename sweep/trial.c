@@ -140,20 +140,26 @@ static void answer_wait(struct swp_slot_side *slot)
 int manta_trial_report(manta_trial *t, int64_t step, const char *metric, double value)
 {
     struct swp_slot_side *slot = t->slot;
-    bool is_it = metric && strcmp(metric, slot->setup.metric) == 0, is_asked = is_it && t->is_asked;
-    struct swp_wire m = {.kind = SWP_WIRE_REPORT, .trial = t->number, .run = t->run, .step = step, .flags = is_asked};
+    bool is_it = metric && strcmp(metric, slot->setup.metric) == 0, is_asked = false;
+    struct swp_wire m = {.kind = SWP_WIRE_REPORT, .trial = t->number, .run = t->run, .step = step};
     memcpy(&m.number, &value, sizeof value);
+    if (step < 0) {
+        swp_trial_fault(t, true, "it reports step %" PRId64 ": steps begin at 0", step);
+        return MANTA_STOP;
+    }
     if (is_it)
         t->has_reported = true;
     else
         snprintf(t->other, sizeof t->other, "%s", metric ? metric : "");
     if (!is_it)
         m.text = mt_view_text(t->other);
-    if (is_asked) {
+    if (is_it) {
         pthread_mutex_lock(&slot->mutex);
+        is_asked = step >= slot->ask_from;
         slot->has_answer = false;
         pthread_mutex_unlock(&slot->mutex);
     }
+    m.flags = is_asked;
     swp_slot_say(slot, &m, is_asked);
     if (is_asked)
         answer_wait(slot);

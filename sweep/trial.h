@@ -45,6 +45,7 @@ struct swp_slot_side {
     int64_t          trial; /* that runs; -1 */
     uint32_t         run;
     bool             has_answer, is_stopped;
+    int64_t          ask_from; /* reports of this step and later ones wait for an answer */
     struct swp_setup setup;
     char            *setup_text;
     manta_ref       *data;
@@ -64,7 +65,6 @@ struct manta_trial {
     uint32_t run;
     int      attempt;
     uint64_t seed;
-    bool     is_asked; /* reports wait for an answer */
     char    *params;
     MT_VEC(struct swp_value) values;
     mt_view  state;

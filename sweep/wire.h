@@ -14,8 +14,8 @@
 #include "core/base/limits.h"
 
 enum swp_wire_kind {
-    SWP_WIRE_START = 1, /* trial, run; number: seed; flags: attempt << 1 | is_asked; text: parameters; step, bytes: state */
-    SWP_WIRE_ANSWER,    /* trial, run; flags: enum swp_decision */
+    SWP_WIRE_START = 1, /* trial, run; number: seed; flags: attempt; text: parameters; step, bytes: state; ask_from */
+    SWP_WIRE_ANSWER,    /* trial, run; flags: enum swp_decision; ask_from */
     SWP_WIRE_RETURN,
     SWP_WIRE_REPORT,    /* trial, run, step; number: bits of the value; flags: wants an answer; text: other metric or "" */
     SWP_WIRE_SAVED,     /* trial, run, step, bytes */
@@ -26,7 +26,7 @@ enum swp_wire_kind {
 struct swp_wire {
     uint8_t  kind;
     uint32_t run, flags;
-    int64_t  trial, step;
+    int64_t  trial, step, ask_from; /* ask_from: a report of this step or a later one waits for its answer */
     uint64_t number;
     mt_view  text, bytes; /* borrowed */
 };
@@ -39,6 +39,7 @@ static inline mt_status swp_wire_put(mt_buf *buf, const struct swp_wire *m)
     mt_writer_u32(&w, m->flags);
     mt_writer_u64(&w, (uint64_t)m->trial);
     mt_writer_u64(&w, (uint64_t)m->step);
+    mt_writer_u64(&w, (uint64_t)m->ask_from);
     mt_writer_u64(&w, m->number);
     mt_writer_blob(&w, m->text);
     mt_writer_u64(&w, m->bytes.size);
@@ -56,6 +57,7 @@ static inline bool swp_wire_take(mt_reader *r, struct swp_wire *out)
     out->flags = mt_reader_u32(r);
     out->trial = (int64_t)mt_reader_u64(r);
     out->step = (int64_t)mt_reader_u64(r);
+    out->ask_from = (int64_t)mt_reader_u64(r);
     out->number = mt_reader_u64(r);
     out->text = mt_reader_blob(r, UINT32_MAX);
     out->bytes = mt_reader_bytes(r, mt_reader_u64(r));

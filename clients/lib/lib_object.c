@@ -182,7 +182,7 @@ static manta_status pin(struct lane_ref *ref, const void **data, int64_t deadlin
             return code;
         must_ask = code == MANTA_EOBJ_LOST; /* it is on disk; or the copy went between the answer and the pin */
     }
-    return lib_error(e, MANTA_EOBJ_LOST, "the value was moved %d times while it was to be read: the object store is too small",
+    return lib_error(e, MANTA_ESTORE_FULL, "the value was moved %d times while it was to be read: the object store is too small",
                      PIN_ATTEMPTS);
 }
 

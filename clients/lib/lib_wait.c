@@ -57,15 +57,20 @@ static void tick(uint64_t now)
     own_spread(&lib.own);
     lib_store_trim(now);
     lib_act();
+    if (now - lib.checked_ns < MT_LIB_SLEEP_NS)
+        return;
+    lib.checked_ns = now; /* here and not after a sleep: a program that polls keeps its helper from sleeping */
+    check_raylet();
 }
 
 /* Sleeps in the park page until something comes, at most until the deadline. Nothing may have come since `bell`: what
- * the caller waits for, in memory that the pump does not look at, is looked at once more. */
+ * the caller waits for, in memory that the pump does not look at, is looked at once more. The helper (no `ready`) is not the one
+ * whom the end of the run concerns: it would come back at once, again and again, with the lock that the run needs to end. */
 static void park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
 {
     int64_t  limit = MT_LIB_SLEEP_NS;
     uint32_t bell = lane_park_prepare(lib.park);
-    if (lib_pump() || lib.broken || lib_run_is_over() || (ready && ready(arg))) {
+    if (lib_pump() || lib.broken || (ready && (lib_run_is_over() || ready(arg)))) {
         lane_park_cancel(lib.park);
         return;
     }
@@ -80,10 +85,6 @@ static void park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
     /* Both the helper and a leader may sleep here: one that leaves must not call the other awake. */
     if (!lib.is_led || pthread_equal(lib.leader, pthread_self()))
         lane_park_cancel(lib.park);
-    if (now - lib.checked_ns >= MT_LIB_SLEEP_NS) {
-        lib.checked_ns = now;
-        check_raylet();
-    }
 }
 
 static void follow(int64_t deadline_ns)

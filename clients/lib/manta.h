@@ -272,7 +272,8 @@ MANTA_API bool manta_is_cancelled(const manta_ctx *c);
 
 /* Waits for the value, at most timeout_ms (ETIMEDOUT; 0 asks without waiting). The view is released with
  * manta_release; the ref stays the caller's. Blocks; inside a task the CPU is given back meanwhile.
- * The error of the task comes out here: ETASK, EWORKER_DIED, EACTOR_DIED, EOWNER_DIED, EOBJ_LOST, EUNSCHEDULABLE... */
+ * The error of the task comes out here: ETASK, EWORKER_DIED, EACTOR_DIED, EOWNER_DIED, EOBJ_LOST, ESTORE_FULL (no room
+ * for a copy of a value that is elsewhere), EUNSCHEDULABLE... */
 MANTA_API manta_status manta_get(manta_ref *ref, int64_t timeout_ms, manta_view *out, manta_error *e);
 MANTA_API void         manta_release(manta_view *view);
 /* The same for scalars; ETYPE where the value is of another type. */
@@ -372,7 +373,7 @@ MANTA_API manta_status manta_map(const char *name, const manta_task_opts *opts, 
 /* ---- refs inside values ---------------------------------------------------------------------------------------- */
 
 /* A value that declares the refs which it is about: whoever holds it holds them. Bytes inside a value keep nothing alive,
- * declared refs do. As manta_put; the refs stay the caller's. EINVAL: one is NULL or of another job. */
+ * declared refs do. As manta_put; the refs stay the caller's. EINVAL: one is NULL. */
 MANTA_API manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs, size_t count);
 /* The same as a task's or method's only result; at most once. */
 MANTA_API manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, manta_ref *const *refs,

@@ -448,6 +448,19 @@ public:
         check(manta_get(ref_, timeout_ms, &v, &e), e);
         return view(v);
     }
+    /* Takes the task or call back, or asks it to stop (manta_is_cancelled): get throws `cancelled` then. With `force` the worker of
+     * a task that runs is killed. Does not block. False: it had finished, and nothing changed. */
+    bool cancel(bool force = false, bool recursive = false) const
+    {
+        manta_error       e;
+        manta_cancel_opts opts{};
+        opts.force = force;
+        opts.recursive = recursive;
+        manta_status code = manta_cancel(ref_, &opts, &e);
+        if (code != MANTA_ENOENT)
+            check(code, e);
+        return code == MANTA_OK;
+    }
     /* Whether get would not wait: the value, or its error, is there. */
     bool ready() const
     {

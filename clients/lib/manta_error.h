@@ -25,7 +25,7 @@ enum {
     MANTA_ETYPE = 2,          /* argument count or type does not match the signature */
     MANTA_ENOFUNC = 3,        /* no such remote function or actor; the message lists near names */
     MANTA_EUNSCHEDULABLE = 4, /* no node can ever satisfy the request; the message says which resource */
-    MANTA_EWRONGJOB = 5,      /* the reference belongs to another job */
+    MANTA_EWRONGJOB = 5,      /* the value is in the store of a job of another user (--job-users) */
     MANTA_ENOENT = 6,
     MANTA_EEXIST = 7,
     MANTA_ETASK = 8, /* the user's function reported an error: see user_code */

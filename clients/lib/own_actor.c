@@ -645,9 +645,9 @@ void own_actor_tick(struct own *own)
         struct own_actor *actor = entry->value.ptr;
         if (actor->is_strict)
             own_strict_tick(own, actor);
+        if (own_actor_has_queued(actor) || (actor->holds && actor->is_detached && !actor->owner))
+            own_actor_pump(own, actor);
         if (actor->holds == 0)
             actor_release(own, actor);
-        else if (own_actor_has_queued(actor) || (actor->is_detached && !actor->owner))
-            own_actor_pump(own, actor);
     }
 }

@@ -93,6 +93,7 @@ enum mt_limit {
     MT_COLL_BUCKET_BYTES       = 4 * 1024 * 1024, /* small tensors that are sent as one */
     MT_COLL_QUEUE_MAX          = 1024,      /* asynchronous collectives of one member that are not finished */
     MT_COLL_ASK_MS             = 100,       /* a member that waits on TCP asks this often whether its group was aborted */
+    MT_NCCL_ABORT_MS           = 5000,      /* a communicator of NCCL that takes longer to end hangs, and is left behind */
     MT_COLL_STRANGERS_MAX      = 32,        /* connections that have not shown a group's secret */
     MT_TENSOR_DIMS_MAX         = 8,
     MT_TENSORS_MAX             = 16384,     /* of one model or file */
@@ -100,6 +101,7 @@ enum mt_limit {
     MT_TENSOR_HEADER_BYTES_MAX = 100 * 1000 * 1000, /* safetensors' own limit */
     MT_MANIFEST_BYTES_MAX      = 8 * 1024 * 1024,
     MT_FILE_STEP_BYTES         = 1024 * 1024, /* asked of one read or write */
+    MT_CHECKPOINT_PIECE_BYTES  = 4 * 1024 * 1024, /* of it that is read between two signs of life */
     MT_FILE_DIRECT_BYTES       = 32 * 1024 * 1024, /* a checkpoint from this size on goes past the page cache */
     MT_CHECKPOINTS_KEPT        = 2,         /* unless set */
     MT_CHECKPOINTS_MAX         = 4096,      /* in one folder */
@@ -117,7 +119,8 @@ enum mt_limit {
                                                look and a replacement it is back within 1 s */
     MT_TRAIN_JOIN_MS           = 3000,      /* the same before the first step of a generation */
     MT_TRAIN_FIRST_MS          = 60 * 1000, /* the same before the run's first: who knows how long its steps take */
-    MT_TRAIN_SILENT_MS         = 60 * 1000, /* for so long a worker may read or write a checkpoint, while all wait */
+    MT_TRAIN_SILENT_MS         = 60 * 1000, /* for so long a worker may write the last checkpoint, while all wait */
+    MT_TRAIN_READ_MS           = 5 * 1000,  /* for so long it may read at a piece of one without a sign of life */
     MT_TRAIN_WINDOW_MS         = 5000,      /* over which the slowest worker is compared with the others */
     MT_TRAIN_BACKOFF_MS        = 100,       /* after a second failure without a step in between, unless set; then doubled */
     MT_TRAIN_BACKOFF_MAX_MS    = 10 * 1000,
@@ -141,8 +144,8 @@ enum mt_limit {
     MT_SWEEP_DRAWS_MAX       = 10 * 1000,   /* points drawn in vain before constraints are called contradictory */
     MT_SWEEP_GRID_MAX        = 10 * 1000 * 1000, /* combinations */
     MT_SWEEP_CANDIDATES_MAX  = 1024,        /* of one suggestion by TPE */
-    MT_SWEEP_WINDOW_MAX      = 4096,        /* values that a plateau looks at */
     MT_SWEEP_POPULATION_MAX  = 65536,       /* of a generation */
+    MT_SWEEP_WINDOW_MAX      = 4096,        /* values that a plateau looks at */
     MT_SWEEP_AHEAD_MAX       = 64,          /* trials that one slot has, the one that runs included */
     MT_SWEEP_STOCK           = 1024,        /* points drawn ahead, where they don't depend on results */
     MT_SWEEP_SLOTS_MAX       = 4096,

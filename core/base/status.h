@@ -20,7 +20,7 @@
     X(ETYPE, 2, "argument count or type does not match the signature")                               \
     X(ENOFUNC, 3, "no such remote function or actor")                                                \
     X(EUNSCHEDULABLE, 4, "no node can ever satisfy the request")                                     \
-    X(EWRONGJOB, 5, "the reference belongs to another job")                                          \
+    X(EWRONGJOB, 5, "the value belongs to a job of another user")                                    \
     X(ENOENT, 6, "not found")                                                                        \
     X(EEXIST, 7, "already exists")                                                                   \
     X(ETASK, 8, "the user's function reported an error")                                             \

@@ -2,8 +2,8 @@
  *
  * train_main.c - manta-bench-train: how soon training goes on after a SIGKILL, phase by phase; and what it learns.
  *
- *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-s] [-o table|json]
- *                                                           -c: collectives and `overlap` only; -s: checkpoints only
+ *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-s] [-r] [-o table|json]
+ *                       -c: collectives and `overlap` only; -s: checkpoints only; -r: recovery of one worker only
  *
  * Trains on Fashion-MNIST and kills workers in the middle, n times in each of several ways: one worker, whose place a new
  * process takes; one, for which a spare is ready; all of them, so that the state comes from a checkpoint; one stopped
@@ -196,6 +196,13 @@ static struct killing all = {.id = "recover_all"};
 static struct killing hung = {.id = "replace_hung", .together = 1, .signal = SIGSTOP};
 static struct killing half = {.id = "half_loss", .workers = 8, .together = 4, .min_workers = 4};
 
+static int recovery(const manta_sgd_opts *opts, int workers, int kills)
+{
+    one.workers = spare.workers = workers;
+    one.left = spare.left = kills;
+    return measure(&bench, &one, opts, 0, NULL) | measure(&bench, &spare, opts, 1, NULL);
+}
+
 static int run(const manta_sgd_opts *opts, int workers, int kills, const char *storage)
 {
     int failed = 0;
@@ -222,11 +229,11 @@ int main(int argc, char **argv)
     manta_error    e;
     manta_sgd_opts opts = {.run = {.epochs = 8, .batch = BATCH, .log_steps = 50}, .failure.max_failures = -1, .on_event = on_event};
     int            workers = 2, kills = 30;
-    bool           is_collectives = false, is_saves = false;
+    bool           is_collectives = false, is_saves = false, is_recovery = false;
 
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
-    for (int o; (o = getopt(argc, argv, "n:w:e:cso:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "n:w:e:csro:")) != -1;) {
         if (o == 'n')
             kills = (int)strtol(optarg, NULL, 10);
         else if (o == 'w')
@@ -237,17 +244,19 @@ int main(int argc, char **argv)
             is_collectives = true;
         else if (o == 's')
             is_saves = true;
+        else if (o == 'r')
+            is_recovery = true;
         else if (o == 'o' && strcmp(optarg, "json") == 0)
             bench.options.output = BENCH_JSON;
         else if (o != 'o')
-            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c] [-s] [-o table|json]\n", argv[0]), 2;
+            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c] [-s] [-r] [-o table|json]\n", argv[0]), 2;
     }
     workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
     kills = kills > KILLS_MAX ? KILLS_MAX : kills;
     opts.scaling.max_workers = workers;
 
     bench_print_head(&bench);
-    if (!is_saves) {
+    if (!is_saves && !is_recovery) {
         bench_collectives(&bench);
         bench_overlap(&bench);
     }
@@ -258,8 +267,8 @@ int main(int argc, char **argv)
     char storage[] = "/tmp/manta-train-XXXXXX";
     if (!mkdtemp(storage))
         return perror(storage), 1;
-    int failed = bench_checkpoints(&bench, workers, storage);
-    if (!is_saves)
+    int failed = is_recovery ? recovery(&opts, workers, kills) : bench_checkpoints(&bench, workers, storage);
+    if (!is_saves && !is_recovery)
         failed |= run(&opts, workers, kills, storage);
     nftw(storage, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
     manta_shutdown();

@@ -295,7 +295,7 @@ bool sim_read_go(struct sim_reading *r)
                 continue;
         }
         if (r->attempts == PIN_ATTEMPTS) {
-            read_over(r, MT_EOBJ_LOST);
+            read_over(r, MT_ESTORE_FULL);
             continue;
         }
         if (r->must_ask) {

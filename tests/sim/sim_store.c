@@ -208,7 +208,8 @@ void sim_store_check_empty(struct sim *s, const struct sim_node *n)
 {
     struct os_stats stats;
     os_store_stats(sh_store_of(n->sh), &stats);
-    SIM_REQUIRE(s, stats.segments == 0 && stats.processes == 0 && stats.copies == 0 && n->memory_bytes == 0,
+    /* The raylet itself stays one of its processes once it has served, or fetched, a value of a job that is not here. */
+    SIM_REQUIRE(s, stats.segments == 0 && stats.processes <= 1 && stats.copies == 0 && n->memory_bytes == 0,
                 "I6: the store of node %d keeps %u segments, %u processes, %u copies, %llu bytes", n->index, stats.segments,
                 stats.processes, stats.copies, (unsigned long long)n->memory_bytes);
     SIM_REQUIRE(s, n->sh->spill->files == 0 && n->sh->spill->bytes == 0, "I6: node %d keeps %u spill files", n->index,

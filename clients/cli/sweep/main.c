@@ -8,6 +8,7 @@
  * Thread: the main one.
  */
 #include "clients/cli/sweep/file.h"
+#include "clients/cli/train/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,7 +32,7 @@ static int usage(FILE *to, int status)
                 "       manta sweep show NAME              how it stands, and its best trials\n"
                 "       manta sweep best NAME              the best trial's parameters, as JSON\n"
                 "       manta sweep importance NAME        how much each parameter matters\n"
-                "       manta sweep export NAME csv|jsonl|html [FILE]\n"
+                "       manta sweep export NAME csv|jsonl|html [FILE], or tensorboard FOLDER\n"
                 "       manta sweep stop NAME [TRIAL]      the sweep, which can be resumed, or one trial, for good\n"
                 "       manta sweep pause|go NAME\n"
                 "       manta sweep trials NAME N          how many trials there are to be in all\n"
@@ -262,6 +263,30 @@ static int importance(const manta_sweep_view *v)
     return 0;
 }
 
+/* A folder of events for each trial, as `manta train` writes them; its name says the parameters. */
+static int tensorboard(const manta_sweep_view *v, const char *folder)
+{
+    char path[PATH_SIZE];
+    if (mkdir(folder, 0755) != 0 && errno != EEXIST) {
+        fprintf(stderr, "manta sweep: %s: %s\n", folder, strerror(errno));
+        return 1;
+    }
+    for (int64_t i = 0; i < v->count; i++) {
+        snprintf(path, sizeof path, "%.3800s/trial-%" PRId64, folder, i);
+        FILE *file = train_events_open(path);
+        bool  ok = file != NULL;
+        for (int64_t k = 0; k < v->report_count && ok; k++)
+            if (v->reports[k].trial == i)
+                ok = train_events_scalar(file, 0, v->reports[k].step, v->reports[k].metric ? v->reports[k].metric : v->metric,
+                                         v->reports[k].value);
+        if (file && fclose(file) != 0)
+            ok = false;
+        if (!ok)
+            return failed("the disk refuses the events");
+    }
+    return 0;
+}
+
 static int export(const manta_sweep_view *v, const char *format, const char *path)
 {
     manta_error e;
@@ -293,7 +318,8 @@ static int look(const struct words *w)
     else if (strcmp(verb, "importance") == 0)
         status = importance(v);
     else
-        status = w->count > 2 ? export(v, w->rest[2], w->rest[3]) : usage(stderr, 2);
+        status = w->count == 4 && strcmp(w->rest[2], "tensorboard") == 0 ? tensorboard(v, w->rest[3]) :
+                 w->count > 2 ? export(v, w->rest[2], w->rest[3]) : usage(stderr, 2);
     manta_sweep_view_free(v);
     return status;
 }

@@ -103,8 +103,9 @@ static void bar_draw(struct train_log *log, const manta_sgd_event *event)
     for (int i = 0; i < BAR_WIDTH; i++)
         bar[i] = i < full ? '#' : '.';
     bar[BAR_WIDTH] = 0;
-    printf("\r[%s] %lld/%lld  loss %.4f  %.0f samples/s  %d workers  ETA %d:%02d\033[K", bar, (long long)event->step,
-           (long long)event->steps, event->loss, event->samples_per_s, event->workers, left / 60, left % 60);
+    printf("\r[%s] %lld/%lld  loss %.4f  %.0f samples/s  data %.0f %%  %d workers  ETA %d:%02d\033[K", bar,
+           (long long)event->step, (long long)event->steps, event->loss, event->samples_per_s, event->data_wait * 100,
+           event->workers, left / 60, left % 60);
     log->has_bar = true;
 }
 

@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FIRST = 70000, LAST = 70009, LARGE = 300 * 1000 };
-#define USERS "70000-70009"
+enum { FIRST = 70000, LAST = 70999, LARGE = 300 * 1000 };
+#define USERS "70000-70999"
 
 /* ---- what a job sees ---- */
 MANTA_TASK(int64_t, whoami, (int64_t, groups))
@@ -184,7 +184,7 @@ static void users_submitted(void)
     int status = test_program(argv, said, sizeof said);
     if (status != 0)
         test_fail(__FILE__, __LINE__, "exit status %d: %s", status, said);
-    CHECK_SAYS(said, "driver and worker are user 7000");
+    CHECK_SAYS(said, "driver and worker are user 70");
     nodes_stop(&n);
 }
 

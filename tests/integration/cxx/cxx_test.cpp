@@ -8,7 +8,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <memory>
+#include <string>
 #include <unistd.h>
 
 #define CHECK(cond)                                                                  \
@@ -79,6 +81,19 @@ static double unregistered(double x)
 {
     return x;
 }
+
+/* Runs until it is asked to stop; the file says that it runs. It has submitted something, so there is a helper thread beside it,
+ * which sleeps by then: that one once kept the lock for ever. */
+static std::int64_t until_cancelled(manta_ctx *c, std::string_view file)
+{
+    manta::submit<scale>(1.0, 2).get(WAIT_MS);
+    usleep(100 * 1000);
+    close(open(std::string(file).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    while (!manta_is_cancelled(c))
+        usleep(1000);
+    return 1;
+}
+MANTA_FUNCTION(until_cancelled);
 
 class counter {
 public:
@@ -153,7 +168,6 @@ static void errors()
     CHECK(thrown<manta::bad_request>([] { manta::submit<small>(~0ull); }).code() == MANTA_ETYPE); /* not cut to -1 */
     thrown<manta::task_failed>([] { manta::submit<small>(std::int64_t(1) << 40).get(WAIT_MS); });
     CHECK(manta::submit<small>(200).get(WAIT_MS) == 200);
-    thrown<manta::timed_out>([] { manta::put("x", 1), manta::submit<nested>(0).get(0); });
     thrown<manta::error>([] { manta::find<counter>("nobody"); });
 }
 
@@ -173,6 +187,35 @@ static void actors()
     CHECK(std::strstr(thrown<manta::error>([&] { bad.call<&counter::value>().get(WAIT_MS); }).what(), "below zero"));
     auto wrong = manta::start<counter>("text");
     CHECK(thrown<manta::error>([&] { wrong.call<&counter::value>().get(WAIT_MS); }).code() == MANTA_ETYPE);
+}
+
+/* ---- cancel ---- */
+
+static bool comes(const std::string &file)
+{
+    for (int i = 0; i < WAIT_MS && access(file.c_str(), F_OK) != 0; i++)
+        usleep(1000);
+    return unlink(file.c_str()) == 0;
+}
+
+static void cancels()
+{
+    std::string name = "/tmp/manta-cxx-" + std::to_string(getpid()) + "-";
+    for (int i = 0; i < 6; i++) {
+        std::string file = name + std::to_string(i);
+        auto        running = manta::submit<until_cancelled>(file);
+        if (i % 2) { /* else it may not have begun */
+            CHECK(comes(file));
+            thrown<manta::timed_out>([&] { running.get(0); });
+        }
+        CHECK(running.cancel(i == 5));
+        thrown<manta::cancelled>([&] { running.get(WAIT_MS); });
+        CHECK(!running.cancel());
+        unlink(file.c_str());
+    }
+    auto done = manta::submit<scale>(1.0, 1);
+    CHECK(done.get(WAIT_MS) == 1.0 && !done.cancel());
+    CHECK(thrown<manta::error>([] { manta::ref<double>().cancel(); }).code() == MANTA_EINVAL);
 }
 
 /* ---- generators, groups ---- */
@@ -239,6 +282,7 @@ int main(int argc, char **argv)
         values();
         errors();
         actors();
+        cancels();
         groups();
         generators();
     } catch (const manta::error &e) {

@@ -255,6 +255,27 @@ static void sums_across_actors(void)
     team_end(&t);
 }
 
+/* GPUs are asked for where NCCL can't be had: the error says what is missing, and the group goes on. */
+static void no_nccl(void)
+{
+    manta_error       e;
+    manta_coll_id     id;
+    float             x = 2;
+    manta_coll_group *group = manta_coll_group_new(&(manta_coll_opts){.size = 1}, &e);
+    CHECK(group);
+    manta_coll_group_id(group, &id);
+    manta_coll *coll = manta_coll_join(&id, 0, &e);
+    CHECK(coll);
+    setenv("MANTA_NCCL_PLUGIN", "/nowhere/libmanta_nccl.so", 1);
+    CHECK(!manta_coll_gpu_join(coll, NULL, &e));
+    CHECK_EQ(e.code, MANTA_EUNSUPPORTED);
+    CHECK(strstr(e.message, "no NCCL: "));
+    CHECK_CODE(manta_coll_all_reduce(coll, &x, &x, 1, MANTA_COLL_F32, MANTA_COLL_SUM, &e), MANTA_OK, &e);
+    manta_coll_gpu_leave(NULL);
+    manta_coll_leave(coll);
+    manta_coll_group_free(group);
+}
+
 static void driver_is_a_member(void)
 {
     manta_error       e;
@@ -477,6 +498,7 @@ static void bad_groups(void)
 static const struct test_case cases[] = {
     {"sums_across_actors", sums_across_actors, FOUR_CPUS},
     {"driver_is_a_member", driver_is_a_member, FOUR_CPUS},
+    {"no_nccl", no_nccl, FOUR_CPUS},
     {"started_and_bundled", started_and_bundled, FOUR_CPUS},
     {"members_disagree", members_disagree, FOUR_CPUS},
     {"a_member_killed", a_member_killed, FOUR_CPUS},

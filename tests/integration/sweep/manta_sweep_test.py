@@ -77,9 +77,39 @@ def files():
     text = page.read_text()
     assert "Parallel coordinates" in text and "http" not in re.sub(r"http-equiv|http://www.w3.org/2000/svg", "", text)
     json.loads(re.search(r'application/json">(.*?)</script>', text, re.S)[1])
+    manta("export", "small", "tensorboard", pathlib.Path(BASE, "events"))
+    assert len(list(pathlib.Path(BASE, "events").glob("trial-*/events.out.tfevents.*"))) == 6
     manta("trials", "small", 9)
-    assert "9 trials" in manta("resume", "small", "--quiet")
+    text = manta("resume", "small", "--quiet")
+    assert "9 trials" in text, text
     manta("stop", "nobody", status=1)
+
+
+SAMPLER = """import json, sys
+space = json.loads(sys.stdin.readline())
+told = 0
+for line in sys.stdin:
+    word = json.loads(line)
+    told += "tell" in word or "restore" in word
+    if "suggest" in word:
+        n = word["suggest"]
+        answer = {"end": True} if n == 7 else {"params": {"x": n / 10 + told / 1000, "kind": "a", "fixed": 3}}
+        print(json.dumps(answer) if n != 99 else "what?", flush=True)
+"""
+
+
+def ask():
+    """Another program as sampler: it ends the sweep after 7 trials, and is told of them when it is started again."""
+    sampler = write("sampler.py", SAMPLER)
+    path = write("ask.yaml", SMALL.replace("trials: 6", "trials: 5").replace("name: small", f"name: ask\nsampler: \"exec:python3 {sampler}\""))
+    assert "5 completed" in manta(path, "--quiet")
+    assert "7 trials" in manta(write("ask.yaml", path.read_text().replace("trials: 5", "trials: 50")), "--quiet")
+    xs = sorted(json.loads(line)["params"]["x"] for line in manta("export", "ask", "jsonl").splitlines())
+    assert [int(x * 10 + 1e-9) for x in xs] == list(range(7)) and xs[-1] > 0.6, xs
+    nowhere = path.read_text().replace("name: ask", "name: lost").replace("exec:python3", "exec:/nowhere/python3")
+    assert "no such program" in manta(write("lost.yaml", nowhere), status=1)
+    mute = path.read_text().replace("name: ask", "name: mute").replace(str(sampler), "-c pass")
+    assert "the program that samples" in manta(write("mute.yaml", mute), status=1)
 
 
 def bad_files():
@@ -99,6 +129,6 @@ def bad_files():
 
 os.makedirs(BASE + "/run", mode=0o700)
 try:
-    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "bad_files": bad_files}[CASE]()
+    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "ask": ask, "bad_files": bad_files}[CASE]()
 finally:
     shutil.rmtree(BASE, ignore_errors=True)

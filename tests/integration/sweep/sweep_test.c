@@ -4,11 +4,13 @@
  */
 #include <manta_sweep.h>
 
+#include "tests/integration/cluster/nodes.h"
 #include "tests/integration/harness.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -450,6 +452,81 @@ static void two_of_one_name(void)
     storage_clear();
 }
 
+/* ---- a disk that is full, a node and a head that die ---- */
+
+static void full_disk(void)
+{
+    struct rlimit      before, small;
+    manta_error        e;
+    manta_sweep_result r;
+    storage_make();
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = (struct rlimit){512 * 1024, before.rlim_max};
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0); /* no file of this process grows beyond */
+    manta_sweep_opts o = options(20000);
+    CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_EDISK_FULL, &e);
+    CHECK_SAYS(e.message, "disk is full");
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    o.trials = 3000;
+    CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_OK, &e); /* what was in the journal is kept */
+    CHECK_EQ(r.completed, r.trials);
+    CHECK(r.trials >= 3000);
+    storage_clear();
+}
+
+struct victims {
+    struct nodes *nodes;
+    int           struck;
+};
+
+static int strike(void *user, const manta_sweep_progress *p)
+{
+    struct victims *v = user;
+    if (p->completed >= 2 && v->struck == 0) {
+        v->struck = 1;
+        nodes_kill(&v->nodes->raylets[1]);
+    } else if (p->completed >= 8 && v->struck == 1) {
+        v->struck = 2;
+        nodes_kill(&v->nodes->head);
+    }
+    return 0;
+}
+
+static manta_status slow(manta_trial *t)
+{
+    int64_t i = 0;
+    for (manta_trial_load(t, &i, sizeof i); i < 10;) {
+        test_sleep_ms(20);
+        i++;
+        manta_trial_save(t, i, &i, sizeof i);
+        manta_trial_report(t, i, "loss", bowl(t));
+    }
+    return MANTA_OK;
+}
+MANTA_TRIAL(slow);
+
+/* Two raylets; one dies, later the head: the sweep goes on, and each trial has all its reports once. */
+static void a_node_and_the_head_die(void)
+{
+    struct nodes       n;
+    manta_error        e;
+    manta_sweep_result r;
+    nodes_start(&n, 2, "2");
+    storage_make();
+    struct victims   v = {&n, 0};
+    manta_sweep_opts o = options(14);
+    o.concurrency = 4;
+    o.progress = strike;
+    o.user = &v;
+    CHECK_CODE(manta_sweep_run("slow", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 14);
+    CHECK_EQ(r.reports, 140);
+    CHECK_EQ(v.struck, 2);
+    storage_clear();
+    nodes_stop(&n);
+}
+
 #define TWO_CPUS {.num_cpus = 2}, false, 0
 static const struct test_case cases[] = {
     {"finds_and_resumes", finds_and_resumes, TWO_CPUS},
@@ -463,6 +540,8 @@ static const struct test_case cases[] = {
     {"bad_trials", bad_trials, TWO_CPUS},
     {"another_space", another_space, TWO_CPUS},
     {"two_of_one_name", two_of_one_name, TWO_CPUS},
+    {"full_disk", full_disk, TWO_CPUS},
+    {"a_node_and_the_head_die", a_node_and_the_head_die, {0}, true, 0},
     {NULL, NULL, {0}, false, 0},
 };
 

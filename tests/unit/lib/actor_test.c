@@ -4,6 +4,8 @@
  */
 #include "clients/lib/own.h"
 
+#include "core/base/limits.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -75,10 +77,53 @@ static void the_end_of_a_lease_too_many_is_no_second_death(void **state)
     end(actor);
 }
 
+/* The head has said that the lost lease is void. */
+static void void_is_granted(void)
+{
+    struct ctl_reply reply = {.code = MT_OK};
+    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + sizeof reply), .kind = CTL_REPLY};
+    assert_int_equal(own.requests.count, 1);
+    MT_MAP_EACH(&own.requests, entry)
+        record.id = entry->key;
+    assert_int_equal(own_control(&own, &record, (const uint8_t *)&reply, NULL, NULL).code, MT_OK);
+}
+
+/* A strict actor's node is lost, and its handle dropped while a call waits: it is made again when its time has come. */
+static void a_dropped_strict_actor_goes_on_with_its_calls(void **state)
+{
+    (void)state;
+    struct own_class_spec spec = {.name = "a", .flags = CTL_CLASS_ACTOR | CTL_CLASS_STRICT};
+    struct own_call       call = {.name = "a", .function = 1};
+    own_init(&own, PROCESS, 1, 1, 1);
+    struct own_actor *actor = own_actor_new(&own, &spec, "", NULL, 1, 0, &call);
+    call = (struct own_call){.name = "m", .function = 2, .kind = LANE_CALL, .actor = actor};
+    struct own_ref *result = own_submit(&own, &call);
+    own_actor_drop(&own, actor);
+    granted(0);
+    assert_int_equal(actor->lane->inflight, 1); /* create */
+    ended(0, MT_ENODE_DIED);
+    assert_int_equal(actor->state, OWN_ACTOR_RESTARTING);
+    void_is_granted();
+    granted(1);
+    assert_int_equal(actor->lane->inflight, 0); /* the former one may still run */
+    own_tick(&own, own.now_ns + MT_STRICT_WAIT_MS * UINT64_C(1000000));
+    assert_int_equal(actor->lane->inflight, 1);
+    ended(1, MT_EWORKER_DIED);
+    assert_int_equal(result->state, OWN_REF_FAILED);
+    own_ref_drop(&own, result);
+    own_actor_tick(&own);
+    own_fini(&own);
+    for (int i = 0; i < LANES; i++) {
+        free(lanes[i]);
+        lanes[i] = NULL;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_a_lease_too_many_is_no_second_death),
+        cmocka_unit_test(a_dropped_strict_actor_goes_on_with_its_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

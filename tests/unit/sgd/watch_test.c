@@ -96,7 +96,7 @@ static void what_is_announced_may_take_long(void **state)
     assert_int_equal(work(2, 0, 2000, 50), 0);
     pulses[0].silent_ms = 5000;
     pulses[1].arrived++;
-    assert_int_equal(work(2, 1, 5900, 50), 0);
+    assert_int_equal(work(2, 1, 4900, 50), 0);
     assert_int_equal(work(2, 1, 300, 50), 1);
 }
 
