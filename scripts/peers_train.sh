@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers_train.sh - all-reduce of Manta beside Open MPI's and torch's gloo, its models beside torch's, and its recovery beside
-# torchrun's, on this machine, in one run; `peers.sh --train` calls it.
+# peers_train.sh - all-reduce of Manta beside Open MPI's and torch's gloo, and its models beside torch's, on this machine, in
+# one run; `peers.sh --train` calls it.
 #
 # Open MPI comes from Debian (openmpi-bin, libopenmpi-dev; installed here where we are root), torch as CPU wheel from its own
 # index, else as PyPI has it (with 4 GB of CUDA), in build/peers/train. A peer that can't be had is named and left out. Two
@@ -60,8 +60,3 @@ if "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null || "$venv/bin/pip" in
 else
     missing "torch's models (torch or numpy could not be installed from PyPI)"
 fi
-
-# vs_torchrun: the same kill, phase by phase; our rows recover* of `manta bench --train` beside it.
-echo "recovery:"
-build/release/bin/manta-bench-train -r -n 20 -e 4 -o json
-"$venv/bin/python" scripts/peers_torchrun.py 5 || missing "torchrun (its run failed)"
