@@ -7,7 +7,7 @@
  * part each. Every sum is made by one warp in one order. This is the entry for exactness and for any head of up to 256;
  * the fast one is k_attention_half.cu.
  */
-#include "kernels/k_cuda.h"
+#include "kernels/k_cuda.cuh"
 
 enum { WARPS = 4, PARTS_MAX = 8 }; /* 32 * PARTS_MAX: the widest head */
 

@@ -10,7 +10,7 @@
  *
  * Exponentials are to the base 2: scores times scale * log2(e).
  */
-#include "kernels/k_tensor.h"
+#include "kernels/k_tensor.cuh"
 
 enum { TILE = 64, TILE_BYTES = TILE * K_TILE_ROW, BLOCKS = TILE / 8, STEPS = K_TILE_WIDE / 16, WIDE = 128 };
 

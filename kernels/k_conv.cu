@@ -5,7 +5,7 @@
  *
  * Owns nothing. Backward gathers instead of scattering: each element of dx is summed by one thread, in one order.
  */
-#include "kernels/k_cuda.h"
+#include "kernels/k_cuda.cuh"
 
 enum { THREADS = 256 };
 

@@ -8,7 +8,7 @@
  * The library thinks in columns. A row-major c = a b is its column-major c' = b' a', so the factors are swapped and the
  * sizes with them; nothing is transposed that the caller does not transpose.
  */
-#include "kernels/k_gemm_cuda.h"
+#include "kernels/k_gemm_cuda.cuh"
 
 #include <cublasLt.h>
 #include <pthread.h>

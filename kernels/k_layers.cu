@@ -6,7 +6,7 @@
  * by a fixed number of blocks into scratch memory and then by one, so that their bits do not depend on timing. The float32
  * entries and those of half.h are one code: templates over the element's type.
  */
-#include "kernels/k_cuda.h"
+#include "kernels/k_cuda.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 

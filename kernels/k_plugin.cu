@@ -6,8 +6,8 @@
  * Thread: opening is under cuda_door.c's lock.
  */
 #include "kernels/cuda_plugin.h"
-#include "kernels/k_cuda_table.h"
-#include "kernels/k_gemm_cuda.h"
+#include "kernels/k_cuda_table.cuh"
+#include "kernels/k_gemm_cuda.cuh"
 
 #include <stdio.h>
 

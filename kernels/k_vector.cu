@@ -6,7 +6,7 @@
  * number depends on sizes and device only, so the bits of a result do not depend on timing. Multiplications and additions
  * may be contracted, so the last bits differ from the CPU's.
  */
-#include "kernels/k_cuda.h"
+#include "kernels/k_cuda.cuh"
 
 enum { THREADS = 256 };
 

@@ -145,7 +145,7 @@ struct k_ops {
     bool        is_device; /* buffers of the entries are the device's; whole batches in a call are what is fast */
     const struct k_half_ops *half; /* the same arithmetic on bfloat16 (half.h); NULL: there is none */
 
-    /* Memory for the entries' buffers, zeroed, aligned to 64 bytes. ENOMEM. These two may block. */
+    /* Memory for the entries' buffers, zeroed, aligned to 16 bytes. ENOMEM. These two may block. */
     mt_status (*alloc)(size_t size, void **out);
     void (*release)(void *memory);
     /* Between buffers of the entries and the caller's own memory, in any direction. On a device the caller's memory is

@@ -8,6 +8,7 @@
  */
 #include "sgd/manta_sgd.h"
 #include "sgd/cnn.h"
+#include "sgd/device.h"
 #include "sgd/gpt2.h"
 #include "sgd/mlp.h"
 #include "sgd/sampler.h"
@@ -21,10 +22,16 @@ struct builtin {
     struct sgd_model *model;
     float           **values, **gradients; /* the pointers that manta_sgd_param keeps */
     int               classes;
+    manta_sgd        *in; /* whose this is */
 };
 
 typedef manta_status data_fn(manta_sgd *t, manta_data_info *out);
-typedef manta_status make_fn(manta_sgd *t, const manta_data_info *data, const struct k_ops *ops,
+/* Where the arithmetic runs, and on what. */
+struct place {
+    const struct k_ops *ops;
+    bool                is_half;
+};
+typedef manta_status make_fn(manta_sgd *t, const manta_data_info *data, const struct place *place,
                              struct sgd_model **out_model);
 
 /* ---- any model ---- */
@@ -75,18 +82,87 @@ static manta_status params_name(manta_sgd *t, struct builtin *b)
     return MANTA_OK;
 }
 
+/* config device: "cpu", "cuda" or "cuda:N". */
+static manta_status device_read(manta_sgd *t, struct k_config *out)
+{
+    const char *text = manta_sgd_conf_str(t, "device", "cpu");
+    char       *end = NULL;
+    *out = (struct k_config){.kind = K_CPU};
+    if (strcmp(text, "cpu") == 0)
+        return MANTA_OK;
+    out->kind = K_CUDA;
+    if (strcmp(text, "cuda") == 0)
+        return MANTA_OK;
+    long device = strncmp(text, "cuda:", 5) == 0 ? strtol(text + 5, &end, 10) : -1;
+    out->device = (int)device;
+    if (device < 0 || device > INT16_MAX || end == text + 5 || *end)
+        return manta_sgd_fail(t, MANTA_EINVAL, "config device is \"%.60s\": cpu, cuda or cuda:NUMBER", text);
+    return MANTA_OK;
+}
+
+/* config precision: "float32", "tf32" (products on a GPU) or "bfloat16" (gpt2). */
+static manta_status precision_read(manta_sgd *t, struct k_config *config, bool *out_is_half)
+{
+    const char *text = manta_sgd_conf_str(t, "precision", "float32");
+    *out_is_half = strcmp(text, "bfloat16") == 0;
+    config->tf32 = strcmp(text, "tf32") == 0;
+    if (!*out_is_half && !config->tf32 && strcmp(text, "float32") != 0)
+        return manta_sgd_fail(t, MANTA_EINVAL, "config precision is \"%.60s\": float32, tf32 or bfloat16", text);
+    if (config->tf32 && config->kind != K_CUDA)
+        return manta_sgd_fail(t, MANTA_EINVAL, "config precision is tf32: that is for config device=cuda");
+    return MANTA_OK;
+}
+
+/* The driver computes nothing: it looks whether there is a GPU, and leaves it alone. */
+static manta_status place_find(manta_sgd *t, struct place *out)
+{
+    struct k_config config;
+    manta_status    code = device_read(t, &config);
+    if (code == MANTA_OK)
+        code = precision_read(t, &config, &out->is_half);
+    if (code != MANTA_OK)
+        return code;
+    mt_status st = mt_ok();
+    if (config.kind == K_CUDA && manta_sgd_is_driver(t)) {
+        st = k_cuda_probe();
+        config.kind = K_CPU;
+    }
+    if (st.code == 0)
+        st = k_ops_choose(&config, &out->ops);
+    return st.code == 0 ? MANTA_OK : fail(t, st);
+}
+
+/* What the trainer is to have: the model, or one that lends it the host's buffers. */
+static manta_status model_lend(manta_sgd *t, struct builtin *b, const struct place *place)
+{
+    if (!place->ops->is_device)
+        return MANTA_OK;
+    struct sgd_model *inner = b->model;
+    b->model = NULL;
+    mt_status st = sgd_device_new(inner, place->ops, &b->model);
+    return st.code == 0 ? MANTA_OK : fail(t, st);
+}
+
 static manta_status setup(manta_sgd *t, void **self, data_fn *data_name, make_fn *make)
 {
-    struct builtin     *b = *self = manta_sgd_alloc(t, sizeof *b);
-    const struct k_ops *ops;
-    manta_data_info     data;
+    struct builtin *b = *self = manta_sgd_alloc(t, sizeof *b);
+    struct place    place;
+    manta_data_info data;
     if (!b)
         return MANTA_ENOMEM;
-    mt_status    st = k_ops_choose(&(struct k_config){.kind = K_CPU}, &ops);
-    manta_status code = st.code ? fail(t, st) : data_name(t, &data);
+    manta_status code = place_find(t, &place);
     if (code == MANTA_OK)
-        code = make(t, &data, ops, &b->model);
+        code = data_name(t, &data);
+    if (code == MANTA_OK)
+        code = make(t, &data, &place, &b->model);
+    if (code == MANTA_OK)
+        code = model_lend(t, b, &place);
     return code == MANTA_OK ? params_name(t, b) : code;
+}
+
+static manta_status half_refuse(manta_sgd *t, const struct place *place)
+{
+    return place->is_half ? manta_sgd_fail(t, MANTA_EINVAL, "config precision is bfloat16: only gpt2 has that") : MANTA_OK;
 }
 
 /* The parameters were named in the model's order, so they lie as the model has them. */
@@ -112,11 +188,24 @@ static struct sgd_batch batch_of(const manta_batch *b)
                               .record_size = (uint32_t)b->record, .indices = b->numbers, .sample = b->sample};
 }
 
+/* The model's news of its flat buffer, as the parameter that it is part of. */
+static void part_ready(void *user, size_t begin, size_t end)
+{
+    struct builtin          *b = user;
+    const struct sgd_params *params = &b->model->params;
+    for (size_t i = 0; i < params->items_count; i++)
+        if (begin >= params->items[i].offset && end <= params->items[i].offset + params->items[i].count)
+            (void)manta_sgd_ready(b->in, &b->gradients[i], (int64_t)(begin - params->items[i].offset), (int64_t)(end - begin));
+}
+
 static manta_status train_batch(manta_sgd *t, void *self, const manta_batch *b)
 {
     struct builtin  *own = self;
     struct sgd_batch batch = batch_of(b);
     float            metrics[SGD_METRICS];
+    own->in = t;
+    own->model->ready = part_ready;
+    own->model->ready_user = own;
     batch.key = sgd_sampler_key(&(struct sgd_sampler){.seed = manta_sgd_seed(t)}, b->sample);
     return report(t, own->model->ops->gradient(own->model, own->values[0], &batch, 1.0f / (float)b->count,
                                                own->gradients[0], metrics), metrics);
@@ -165,12 +254,14 @@ static manta_status widths_read(manta_sgd *t, uint32_t hidden[MT_LAYERS_MAX - 1]
     return MANTA_OK;
 }
 
-static manta_status make_mlp(manta_sgd *t, const manta_data_info *data, const struct k_ops *ops,
+static manta_status make_mlp(manta_sgd *t, const manta_data_info *data, const struct place *place,
                              struct sgd_model **out_model)
 {
-    struct sgd_mlp_config config = {.ops = ops, .inputs = (uint32_t)data->record, .outputs = (uint32_t)data->classes,
+    struct sgd_mlp_config config = {.ops = place->ops, .inputs = (uint32_t)data->record, .outputs = (uint32_t)data->classes,
                                     .batch_max = (uint32_t)manta_sgd_batch_max(t)};
-    manta_status          code = widths_read(t, config.hidden);
+    manta_status          code = half_refuse(t, place);
+    if (code == MANTA_OK)
+        code = widths_read(t, config.hidden);
     if (code != MANTA_OK)
         return code;
     mt_status st = sgd_mlp_new(&config, out_model);
@@ -180,17 +271,19 @@ BUILTIN(mlp, pictures, EVALUATE_BATCH);
 
 /* ---- cnn ---- */
 
-static manta_status make_cnn(manta_sgd *t, const manta_data_info *data, const struct k_ops *ops,
+static manta_status make_cnn(manta_sgd *t, const manta_data_info *data, const struct place *place,
                              struct sgd_model **out_model)
 {
     uint32_t side = 1;
     while ((int64_t)side * side < data->record)
         side++;
     float                 dropout = (float)manta_sgd_conf_f64(t, "dropout", 0);
-    struct sgd_cnn_config config = {.ops = ops, .height = side, .width = side, .outputs = (uint32_t)data->classes,
+    struct sgd_cnn_config config = {.ops = place->ops, .height = side, .width = side, .outputs = (uint32_t)data->classes,
                                     .dense = (uint32_t)manta_sgd_conf_i64(t, "dense", 128),
                                     .dropout = {dropout, dropout},
                                     .batch_max = (uint32_t)manta_sgd_batch_max(t)};
+    if (half_refuse(t, place) != MANTA_OK)
+        return MANTA_EINVAL;
     if ((int64_t)side * side != data->record)
         return manta_sgd_fail(t, MANTA_EINVAL, "cnn: pictures of %lld bytes are not square", (long long)data->record);
     mt_status st = sgd_cnn_new(&config, out_model);
@@ -215,12 +308,12 @@ static manta_status text(manta_sgd *t, manta_data_info *out)
     return code;
 }
 
-static manta_status make_gpt2(manta_sgd *t, const manta_data_info *data, const struct k_ops *ops,
+static manta_status make_gpt2(manta_sgd *t, const manta_data_info *data, const struct place *place,
                               struct sgd_model **out_model)
 {
     uint32_t context = (uint32_t)manta_sgd_conf_i64(t, "context", GPT2_CONTEXT);
     uint32_t token_bytes = (uint32_t)(data->record / (context + 1));
-    struct sgd_gpt2_config config = {.ops = ops,
+    struct sgd_gpt2_config config = {.ops = place->ops,
                                      .shape = {.layers = (uint32_t)manta_sgd_conf_i64(t, "layers", 6),
                                                .width = (uint32_t)manta_sgd_conf_i64(t, "width", 256),
                                                .heads = (uint32_t)manta_sgd_conf_i64(t, "heads", 8),
@@ -229,7 +322,7 @@ static manta_status make_gpt2(manta_sgd *t, const manta_data_info *data, const s
                                                                                           token_bytes == 1 ? 256 : 50257)},
                                      .token_bytes = token_bytes,
                                      .batch_max = (uint32_t)manta_sgd_batch_max(t)};
-    mt_status st = sgd_gpt2_new(&config, out_model);
+    mt_status st = place->is_half ? sgd_gpt2_half_new(&config, out_model) : sgd_gpt2_new(&config, out_model);
     return st.code ? fail(t, st) : MANTA_OK;
 }
 BUILTIN(gpt2, text, 0);

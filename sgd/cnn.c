@@ -27,6 +27,7 @@ struct cnn {
     size_t              weight[2], bias[2]; /* of the convolutions, in the flat buffer */
     struct sgd_linear   fc[2];
     size_t              input_floats, conv_floats[2]; /* of one picture */
+    struct sgd_stage    stage;
     float              *work; /* everything below points into it */
     float              *input, *act[2]; /* per picture: records, after ReLU, before the maximum */
     float              *pooled, *dropped; /* per picture: after ReLU; with dropout, of its own only where there is any */
@@ -54,11 +55,17 @@ static void cnn_init(struct sgd_model *model, uint64_t seed, float *params)
     }
 }
 
-/* ---- one picture ---- */
+/* ---- pictures: one at a time, on a device as many as there are ---- */
 
-static struct k_conv conv_of(const struct cnn *cnn, int i, const float *params, const float *x, float *y)
+static uint32_t together(const struct cnn *cnn, uint32_t count)
+{
+    return cnn->ops->is_device ? count : 1;
+}
+
+static struct k_conv conv_of(const struct cnn *cnn, int i, const float *params, const float *x, float *y, uint32_t pictures)
 {
     struct k_conv conv = cnn->conv[i];
+    conv.batch = pictures;
     conv.x = x;
     conv.y = y;
     conv.weight = params + cnn->weight[i];
@@ -73,8 +80,8 @@ static size_t place(uint32_t picture, bool is_kept)
     return is_kept ? picture : 0;
 }
 
-static mt_status picture_forward(struct cnn *cnn, const float *params, const struct sgd_batch *batch, uint32_t i,
-                                 bool is_kept)
+static mt_status pictures_forward(struct cnn *cnn, const float *params, const struct sgd_batch *batch, uint32_t i,
+                                  uint32_t pictures, bool is_kept)
 {
     const struct k_ops *ops = cnn->ops;
     size_t at = place(i, is_kept);
@@ -83,25 +90,28 @@ static mt_status picture_forward(struct cnn *cnn, const float *params, const str
 
     for (int c = 0; c < 2; c++)
         act[c] = cnn->act[c] + at * cnn->conv_floats[c];
-    MT_TRY(ops->unpack(NULL, batch->records + (size_t)i * batch->record_size, input, batch->record_size, cnn->scale,
-                       cnn->shift));
-    struct k_conv first = conv_of(cnn, 0, params, input, act[0]), second = conv_of(cnn, 1, params, act[0], act[1]);
+    MT_TRY(ops->unpack(NULL, batch->records + (size_t)i * batch->record_size, input, (size_t)pictures * batch->record_size,
+                       cnn->scale, cnn->shift));
+    struct k_conv first = conv_of(cnn, 0, params, input, act[0], pictures);
+    struct k_conv second = conv_of(cnn, 1, params, act[0], act[1], pictures);
     MT_TRY(ops->conv_forward(NULL, &first));
-    MT_TRY(ops->relu_forward(NULL, act[0], cnn->conv_floats[0]));
+    MT_TRY(ops->relu_forward(NULL, act[0], pictures * cnn->conv_floats[0]));
     MT_TRY(ops->conv_forward(NULL, &second));
+    pool.batch = pictures;
     pool.x = act[1];
     pool.y = cnn->pooled + (size_t)i * cnn->fc[0].in;
     return ops->pool_forward(NULL, &pool);
 }
 
-static mt_status picture_backward(struct cnn *cnn, const float *params, uint32_t i, float *grads)
+static mt_status pictures_backward(struct cnn *cnn, const float *params, uint32_t i, uint32_t pictures, float *grads)
 {
     const struct k_ops *ops = cnn->ops;
     float *act[2] = {cnn->act[0] + i * cnn->conv_floats[0], cnn->act[1] + i * cnn->conv_floats[1]};
-    struct k_conv first = conv_of(cnn, 0, params, cnn->input + i * cnn->input_floats, act[0]);
-    struct k_conv second = conv_of(cnn, 1, params, act[0], act[1]);
+    struct k_conv first = conv_of(cnn, 0, params, cnn->input + i * cnn->input_floats, act[0], pictures);
+    struct k_conv second = conv_of(cnn, 1, params, act[0], act[1], pictures);
     struct k_pool pool = cnn->pool;
 
+    pool.batch = pictures;
     pool.x = act[1];
     pool.y = cnn->pooled + (size_t)i * cnn->fc[0].in;
     pool.dy = cnn->dpooled + (size_t)i * cnn->fc[0].in;
@@ -113,7 +123,7 @@ static mt_status picture_backward(struct cnn *cnn, const float *params, uint32_t
     second.dbias = grads + cnn->bias[1];
     second.adds = i > 0;
     MT_TRY(ops->conv_backward(NULL, &second));
-    MT_TRY(ops->relu_backward(NULL, act[0], cnn->dact[0], cnn->conv_floats[0]));
+    MT_TRY(ops->relu_backward(NULL, act[0], cnn->dact[0], pictures * cnn->conv_floats[0]));
     first.dy = cnn->dact[0];
     first.dweight = grads + cnn->weight[0];
     first.dbias = grads + cnn->bias[0];
@@ -142,11 +152,11 @@ static mt_status forward(struct cnn *cnn, const float *params, const struct sgd_
 
     size_t pooled = (size_t)n * cnn->fc[0].in;
 
-    for (uint32_t i = 0; i < n; i++)
-        MT_TRY(picture_forward(cnn, params, batch, i, is_kept));
+    for (uint32_t i = 0, step = together(cnn, n); i < n; i += step)
+        MT_TRY(pictures_forward(cnn, params, batch, i, step, is_kept));
     MT_TRY(ops->relu_forward(NULL, cnn->pooled, pooled));
     if (cnn->dropped != cnn->pooled)
-        memcpy(cnn->dropped, cnn->pooled, pooled * sizeof(float));
+        MT_TRY(ops->copy(NULL, cnn->dropped, cnn->pooled, pooled * sizeof(float)));
     MT_TRY(drop(cnn, cnn->dropped, n, 0, batch->key));
     MT_TRY(sgd_linear_forward(&cnn->fc[0], ops, params, cnn->dropped, n, cnn->hidden));
     MT_TRY(ops->relu_forward(NULL, cnn->hidden, (size_t)n * cnn->fc[0].out));
@@ -163,13 +173,15 @@ static mt_status backward(struct cnn *cnn, const float *params, const struct sgd
     uint32_t n = batch->count;
 
     MT_TRY(sgd_linear_backward(&cnn->fc[1], ops, params, cnn->hidden, cnn->dlogits, n, cnn->dhidden, grads));
+    sgd_linear_ready(&cnn->fc[1], &cnn->model);
     MT_TRY(drop(cnn, cnn->dhidden, n, 1, batch->key));
     MT_TRY(ops->relu_backward(NULL, cnn->hidden, cnn->dhidden, (size_t)n * cnn->fc[0].out));
     MT_TRY(sgd_linear_backward(&cnn->fc[0], ops, params, cnn->dropped, cnn->dhidden, n, cnn->dpooled, grads));
+    sgd_linear_ready(&cnn->fc[0], &cnn->model);
     MT_TRY(drop(cnn, cnn->dpooled, n, 0, batch->key));
     MT_TRY(ops->relu_backward(NULL, cnn->pooled, cnn->dpooled, (size_t)n * cnn->fc[0].in));
-    for (uint32_t i = 0; i < n; i++)
-        MT_TRY(picture_backward(cnn, params, i, grads));
+    for (uint32_t i = 0, step = together(cnn, n); i < n; i += step)
+        MT_TRY(pictures_backward(cnn, params, i, step, grads));
     return mt_ok();
 }
 
@@ -177,27 +189,29 @@ static mt_status cnn_gradient(struct sgd_model *model, const float *params, cons
                               float *grads, float metrics[SGD_METRICS])
 {
     struct cnn *cnn = cnn_of(model);
+    struct sgd_batch in;
     struct k_xent xent;
 
     MT_TRY(sgd_batch_check(model, batch, cnn->fc[1].out));
-    MT_TRY(forward(cnn, params, batch, true, &xent));
+    MT_TRY(sgd_stage_in(&cnn->stage, batch, &in));
+    MT_TRY(forward(cnn, params, &in, true, &xent));
     xent.scale = scale;
     MT_TRY(cnn->ops->xent_backward(NULL, &xent));
-    MT_TRY(backward(cnn, params, batch, grads));
-    sgd_class_metrics(&xent, metrics);
-    return mt_ok();
+    MT_TRY(backward(cnn, params, &in, grads));
+    return sgd_class_metrics(&cnn->stage, &xent, batch->labels, metrics);
 }
 
 static mt_status cnn_evaluate(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
                               float metrics[SGD_METRICS])
 {
     struct cnn *cnn = cnn_of(model);
+    struct sgd_batch in;
     struct k_xent xent;
 
     MT_TRY(sgd_batch_check(model, batch, cnn->fc[1].out));
-    MT_TRY(forward(cnn, params, batch, false, &xent));
-    sgd_class_metrics(&xent, metrics);
-    return mt_ok();
+    MT_TRY(sgd_stage_in(&cnn->stage, batch, &in));
+    MT_TRY(forward(cnn, params, &in, false, &xent));
+    return sgd_class_metrics(&cnn->stage, &xent, batch->labels, metrics);
 }
 
 /* ---- begin and end ---- */
@@ -206,7 +220,9 @@ static void cnn_free(struct sgd_model *model)
 {
     struct cnn *cnn = cnn_of(model);
     sgd_params_fini(&model->params);
-    free(cnn->work);
+    if (cnn->work)
+        cnn->ops->release(cnn->work);
+    sgd_stage_fini(&cnn->stage);
     free(cnn);
 }
 
@@ -234,7 +250,7 @@ static mt_status params_add(struct cnn *cnn, uint32_t dense, uint32_t outputs)
     return sgd_linear_add(&cnn->model.params, "fc2", dense, outputs, &cnn->fc[1]);
 }
 
-/* One allocation, cut into buffers; its pages cost nothing until they are touched. */
+/* One allocation, cut into buffers. */
 static mt_status work_allocate(struct cnn *cnn)
 {
     size_t n = cnn->model.batch_max, cols[2] = {k_conv_work(&cnn->conv[0]), k_conv_work(&cnn->conv[1])};
@@ -253,16 +269,15 @@ static mt_status work_allocate(struct cnn *cnn)
                    {&cnn->dlogits, n * cnn->fc[1].out},
                    {&cnn->dhidden, n * cnn->fc[0].out},
                    {&cnn->dpooled, n * cnn->fc[0].in},
-                   {&cnn->dact[0], cnn->conv_floats[0]},
-                   {&cnn->dact[1], cnn->conv_floats[1]},
+                   {&cnn->dact[0], together(cnn, cnn->model.batch_max) * cnn->conv_floats[0]},
+                   {&cnn->dact[1], together(cnn, cnn->model.batch_max) * cnn->conv_floats[1]},
                    {&cnn->cols, cols[0] > cols[1] ? cols[0] : cols[1]}};
     size_t floats = 0;
 
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         floats += buffers[i].floats;
-    cnn->work = calloc(floats, sizeof *cnn->work);
-    if (!cnn->work)
-        return mt_error(MT_ENOMEM, 0, "model: workspace");
+    MT_TRY(sgd_stage_init(&cnn->stage, cnn->ops, cnn->model.batch_max, cnn->model.record_size, cnn->fc[1].out));
+    MT_TRY(cnn->ops->alloc(floats * sizeof *cnn->work, (void **)&cnn->work));
     float *next = cnn->work;
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         *buffers[i].at = next, next += buffers[i].floats;

@@ -29,16 +29,15 @@ struct layer_work {
 };
 
 struct gpt2 {
-    struct sgd_model      model;
+    GPT2_BASE;
     const struct k_ops   *ops;
-    struct sgd_gpt2_shape shape;
-    uint32_t              token_bytes;
-    size_t                at[GPT2_TENSORS]; /* in the flat buffer */
     struct layer_work    *layers;
-    int32_t              *tokens, *targets; /* a row */
+    int32_t              *tokens, *targets; /* a row; the host's, and */
+    int32_t              *in;               /* where the entries read them: the tokens of all rows, then the targets */
+    float                *out;              /* losses and right answers of a block, for the host; NULL: it can read them */
     float                *work; /* everything below points into it */
     float                *x_out, *lnf, *lnf_mean, *lnf_rstd; /* after the last layer */
-    float                *scores, *losses;
+    float                *scores, *losses, *right;
     float                *dx, *dwide, *dnorm, *attention; /* gradients: of x; 4 C wide; C wide; scratch */
     size_t                scores_rows;
 };
@@ -50,7 +49,7 @@ static struct gpt2 *gpt2_of(struct sgd_model *model)
 
 struct sgd_gpt2_shape sgd_gpt2_shape_of(const struct sgd_model *model)
 {
-    return mt_container_of(model, const struct gpt2, model)->shape;
+    return mt_container_of(model, const struct gpt2_base, model)->shape;
 }
 
 /* The part of a layer in a tensor: rows x cols floats of it. */
@@ -62,9 +61,9 @@ static struct sgd_linear linear_of(const struct gpt2 *gpt2, enum gpt2_tensor wei
 }
 
 /* Normal values of deviation 0.02, less in what is added to x, since each layer adds twice. */
-static void gpt2_init(struct sgd_model *model, uint64_t seed, float *params)
+void sgd_gpt2_init(struct sgd_model *model, uint64_t seed, float *params)
 {
-    struct gpt2 *gpt2 = gpt2_of(model);
+    const struct gpt2_base *gpt2 = mt_container_of(model, const struct gpt2_base, model);
     memset(params, 0, model->params.floats * sizeof *params);
     for (size_t t = 0; t < GPT2_TENSORS; t++) {
         const struct sgd_param *item = &model->params.items[t];
@@ -87,27 +86,47 @@ static int32_t token_at(const uint8_t *window, size_t i, uint32_t bytes)
     return bytes == 1 ? window[i] : window[2 * i] | window[2 * i + 1] << 8;
 }
 
-static mt_status tokens_take(struct gpt2 *gpt2, const struct sgd_batch *batch)
+static size_t rows_max(const struct gpt2 *gpt2)
 {
-    size_t time = gpt2->shape.context;
+    return (size_t)gpt2->model.batch_max * gpt2->shape.context;
+}
 
-    if (batch->count == 0 || batch->count > gpt2->model.batch_max)
+static mt_status tokens_lend(struct gpt2 *gpt2, size_t rows)
+{
+    const struct k_ops *ops = gpt2->ops;
+    if (!ops->is_device)
+        return mt_ok();
+    MT_TRY(ops->copy(NULL, gpt2->in, gpt2->tokens, rows * sizeof *gpt2->in));
+    return ops->copy(NULL, gpt2->in + rows_max(gpt2), gpt2->targets, rows * sizeof *gpt2->in);
+}
+
+mt_status sgd_gpt2_tokens(const struct gpt2_base *base, const struct sgd_batch *batch, int32_t *tokens, int32_t *targets)
+{
+    size_t time = base->shape.context;
+
+    if (batch->count == 0 || batch->count > base->model.batch_max)
         return mt_error(MT_EINVAL, 0, "model: number of records in the batch");
-    if (batch->record_size != gpt2->model.record_size)
+    if (batch->record_size != base->model.record_size)
         return mt_error(MT_EINVAL, 0, "model: size of a record");
     for (size_t b = 0; b < batch->count; b++) {
         const uint8_t *window = batch->records + b * batch->record_size;
         for (size_t i = 0; i <= time; i++) {
-            int32_t token = token_at(window, i, gpt2->token_bytes);
-            if ((uint32_t)token >= gpt2->shape.vocabulary)
+            int32_t token = token_at(window, i, base->token_bytes);
+            if ((uint32_t)token >= base->shape.vocabulary)
                 return mt_error(MT_EINVAL, 0, "model: token outside of the vocabulary");
             if (i < time)
-                gpt2->tokens[b * time + i] = token;
+                tokens[b * time + i] = token;
             if (i > 0)
-                gpt2->targets[b * time + i - 1] = token;
+                targets[b * time + i - 1] = token;
         }
     }
     return mt_ok();
+}
+
+static mt_status tokens_take(struct gpt2 *gpt2, const struct sgd_batch *batch)
+{
+    MT_TRY(sgd_gpt2_tokens(mt_container_of(&gpt2->model, struct gpt2_base, model), batch, gpt2->tokens, gpt2->targets));
+    return tokens_lend(gpt2, batch->count * (size_t)gpt2->shape.context);
 }
 
 /* ---- layers ---- */
@@ -179,17 +198,21 @@ static mt_status layer_backward(struct gpt2 *gpt2, const float *params, uint32_t
     float *dx = gpt2->dx, *dwide = gpt2->dwide, *dnorm = gpt2->dnorm;
 
     MT_TRY(sgd_linear_backward(&p.fcproj, ops, params, w->gelu, dx, rows, dwide, grads));
+    sgd_linear_ready(&p.fcproj, &gpt2->model);
     MT_TRY(ops->gelu_backward(NULL, w->fc, dwide, rows * 4 * c));
     MT_TRY(sgd_linear_backward(&p.fc, ops, params, w->ln2, dwide, rows, dnorm, grads));
+    sgd_linear_ready(&p.fc, &gpt2->model);
     p.ln2.dy = p.ln2.dx = dnorm;
     p.ln2.dweight = grads + gpt2->at[LN2W] + (size_t)l * c, p.ln2.dbias = grads + gpt2->at[LN2B] + (size_t)l * c;
     MT_TRY(ops->layernorm_backward(NULL, &p.ln2));
     MT_TRY(ops->axpy(NULL, 1.0f, dnorm, dx, rows * c));
 
     MT_TRY(sgd_linear_backward(&p.attproj, ops, params, w->att, dx, rows, dnorm, grads));
+    sgd_linear_ready(&p.attproj, &gpt2->model);
     p.attention.dout = dnorm, p.attention.dqkv = dwide;
     MT_TRY(ops->attention_backward(NULL, &p.attention));
     MT_TRY(sgd_linear_backward(&p.qkv, ops, params, w->ln1, dwide, rows, dnorm, grads));
+    sgd_linear_ready(&p.qkv, &gpt2->model);
     p.ln1.dy = p.ln1.dx = dnorm;
     p.ln1.dweight = grads + gpt2->at[LN1W] + (size_t)l * c, p.ln1.dbias = grads + gpt2->at[LN1B] + (size_t)l * c;
     MT_TRY(ops->layernorm_backward(NULL, &p.ln1));
@@ -200,25 +223,29 @@ static mt_status layer_backward(struct gpt2 *gpt2, const float *params, uint32_t
 
 static struct k_embed embed_of(const struct gpt2 *gpt2, const float *params, size_t rows, float *out)
 {
-    return (struct k_embed){.tokens = gpt2->tokens, .token = params + gpt2->at[WTE], .position = params + gpt2->at[WPE],
+    return (struct k_embed){.tokens = gpt2->in, .token = params + gpt2->at[WTE], .position = params + gpt2->at[WPE],
                             .out = out, .rows = rows, .time = gpt2->shape.context, .cols = gpt2->shape.width};
 }
 
 /* Losses and right answers of one block of rows, whose scores stand in gpt2->scores. */
 static mt_status block_losses(struct gpt2 *gpt2, struct k_xent *xent, float metrics[SGD_METRICS])
 {
-    float right = 0.0f, loss = 0.0f, time = (float)gpt2->shape.context;
+    const struct k_ops *ops = gpt2->ops;
+    const float        *losses = gpt2->losses, *rights = gpt2->right;
+    float               right = 0.0f, loss = 0.0f, time = (float)gpt2->shape.context;
 
-    for (size_t r = 0; r < xent->rows; r++) {
-        const float *scores = xent->logits + r * xent->classes, answer = scores[xent->targets[r]];
-        bool is_right = true;
-        for (size_t c = 0; c < xent->classes; c++)
-            is_right &= !(scores[c] > answer);
-        right += is_right ? 1.0f : 0.0f;
+    MT_TRY(ops->xent_forward(NULL, xent));
+    if (gpt2->out) {
+        MT_TRY(ops->copy(NULL, gpt2->out, losses, xent->rows * sizeof *losses));
+        MT_TRY(ops->copy(NULL, gpt2->out + gpt2->scores_rows, rights, xent->rows * sizeof *losses));
+        MT_TRY(ops->wait(NULL));
+        losses = gpt2->out;
+        rights = gpt2->out + gpt2->scores_rows;
     }
-    MT_TRY(gpt2->ops->xent_forward(NULL, xent));
-    for (size_t r = 0; r < xent->rows; r++)
-        loss += xent->losses[r];
+    for (size_t r = 0; r < xent->rows; r++) {
+        right += rights[r];
+        loss += losses[r];
+    }
     metrics[SGD_METRIC_LOSS] += loss / time;
     metrics[SGD_METRIC_CORRECT] += right / time;
     return mt_ok();
@@ -233,8 +260,8 @@ static mt_status head_block(struct gpt2 *gpt2, const float *params, size_t first
     int c = (int)gpt2->shape.width, v = (int)gpt2->shape.vocabulary;
     const float *x = gpt2->lnf + first * gpt2->shape.width, *wte = params + gpt2->at[WTE];
     struct k_gemm score = {.m = (int)rows, .n = v, .k = c, .b_transposed = true, .a = x, .b = wte, .c = gpt2->scores};
-    struct k_xent xent = {.logits = gpt2->scores, .targets = gpt2->targets + first, .probs = gpt2->scores,
-                          .losses = gpt2->losses, .grads = gpt2->scores, .scale = scale, .rows = rows,
+    struct k_xent xent = {.logits = gpt2->scores, .targets = gpt2->in + rows_max(gpt2) + first, .probs = gpt2->scores,
+                          .losses = gpt2->losses, .right = gpt2->right, .grads = gpt2->scores, .scale = scale, .rows = rows,
                           .classes = gpt2->shape.vocabulary};
 
     MT_TRY(ops->gemm(NULL, &score));
@@ -288,8 +315,8 @@ static mt_status backward(struct gpt2 *gpt2, const float *params, size_t rows, f
     MT_TRY(gpt2->ops->layernorm_backward(NULL, &lnf));
     for (uint32_t l = s->layers; l-- > 0;)
         MT_TRY(layer_backward(gpt2, params, l, rows, grads));
-    memset(grads + gpt2->at[WTE] + used, 0, (padded - used) * sizeof *grads);
-    memset(grads + gpt2->at[WPE], 0, (size_t)s->context * s->width * sizeof *grads);
+    MT_TRY(gpt2->ops->clear(NULL, grads + gpt2->at[WTE] + used, (padded - used) * sizeof *grads));
+    MT_TRY(gpt2->ops->clear(NULL, grads + gpt2->at[WPE], (size_t)s->context * s->width * sizeof *grads));
     embed.dout = gpt2->dx, embed.dtoken = grads + gpt2->at[WTE], embed.dposition = grads + gpt2->at[WPE];
     return gpt2->ops->embed_backward(NULL, &embed);
 }
@@ -325,13 +352,16 @@ static void gpt2_free(struct sgd_model *model)
     sgd_params_fini(&model->params);
     free(gpt2->layers);
     free(gpt2->tokens);
-    free(gpt2->targets);
-    free(gpt2->work);
+    free(gpt2->out);
+    if (gpt2->in && gpt2->ops->is_device)
+        gpt2->ops->release(gpt2->in);
+    if (gpt2->work)
+        gpt2->ops->release(gpt2->work);
     free(gpt2);
 }
 
 static const struct sgd_model_ops gpt2_model_ops = {
-    .init = gpt2_init, .gradient = gpt2_gradient, .evaluate = gpt2_evaluate, .free = gpt2_free};
+    .init = sgd_gpt2_init, .gradient = gpt2_gradient, .evaluate = gpt2_evaluate, .free = gpt2_free};
 
 /* A block to cut buffers from; without a base it only counts. */
 struct block {
@@ -363,8 +393,22 @@ static void work_cut(struct gpt2 *gpt2, struct block *b)
     gpt2->x_out = cut(b, wide), gpt2->lnf = cut(b, wide);
     gpt2->lnf_mean = cut(b, rows), gpt2->lnf_rstd = cut(b, rows);
     gpt2->scores = cut(b, gpt2->scores_rows * s->vocabulary), gpt2->losses = cut(b, gpt2->scores_rows);
+    gpt2->right = cut(b, gpt2->scores_rows);
     gpt2->dx = cut(b, wide), gpt2->dwide = cut(b, 4 * wide), gpt2->dnorm = cut(b, wide);
     gpt2->attention = cut(b, k_attention_work(&attention));
+}
+
+/* What host and device hand each other; on the CPU the host's buffers are both's. */
+static mt_status lent_allocate(struct gpt2 *gpt2, size_t rows)
+{
+    gpt2->in = gpt2->tokens;
+    if (!gpt2->ops->is_device)
+        return mt_ok();
+    gpt2->in = NULL;
+    gpt2->out = malloc(2 * gpt2->scores_rows * sizeof *gpt2->out);
+    if (!gpt2->out)
+        return mt_error(MT_ENOMEM, 0, "model: workspace");
+    return gpt2->ops->alloc(2 * rows * sizeof *gpt2->in, (void **)&gpt2->in);
 }
 
 static mt_status work_allocate(struct gpt2 *gpt2)
@@ -375,20 +419,20 @@ static mt_status work_allocate(struct gpt2 *gpt2)
     fit = fit < 64 ? 64 : fit;
     gpt2->scores_rows = fit < rows ? fit : rows;
     gpt2->layers = calloc(s->layers, sizeof *gpt2->layers);
-    gpt2->tokens = malloc(rows * sizeof *gpt2->tokens);
-    gpt2->targets = malloc(rows * sizeof *gpt2->targets);
-    if (!gpt2->layers || !gpt2->tokens || !gpt2->targets)
+    gpt2->tokens = malloc(2 * rows * sizeof *gpt2->tokens);
+    if (!gpt2->layers || !gpt2->tokens)
         return mt_error(MT_ENOMEM, 0, "model: workspace");
+    gpt2->targets = gpt2->tokens + rows;
+    MT_TRY(lent_allocate(gpt2, rows));
     struct block count = {0};
     work_cut(gpt2, &count);
-    struct block block = {.base = gpt2->work = calloc(count.used, sizeof *gpt2->work)};
-    if (!gpt2->work)
-        return mt_error(MT_ENOMEM, 0, "model: workspace");
+    MT_TRY(gpt2->ops->alloc(count.used * sizeof *gpt2->work, (void **)&gpt2->work));
+    struct block block = {.base = gpt2->work};
     work_cut(gpt2, &block);
     return mt_ok();
 }
 
-static mt_status params_add(struct gpt2 *gpt2)
+static mt_status params_add(struct gpt2_base *base)
 {
     static const char *const names[GPT2_TENSORS] = {
         "wte",      "wpe",  "ln1w", "ln1b", "qkvw", "qkvb",    "attprojw", "attprojb",
@@ -396,13 +440,13 @@ static mt_status params_add(struct gpt2 *gpt2)
     for (size_t t = 0; t < GPT2_TENSORS; t++) {
         uint32_t ndim;
         uint64_t shape[3];
-        sgd_gpt2_tensor_shape(&gpt2->shape, (enum gpt2_tensor)t, &ndim, shape);
-        MT_TRY(sgd_params_add(&gpt2->model.params, names[t], ndim, shape, &gpt2->at[t]));
+        sgd_gpt2_tensor_shape(&base->shape, (enum gpt2_tensor)t, &ndim, shape);
+        MT_TRY(sgd_params_add(&base->model.params, names[t], ndim, shape, &base->at[t]));
     }
     return mt_ok();
 }
 
-static mt_status gpt2_build(struct gpt2 *gpt2, const struct sgd_gpt2_config *config)
+mt_status sgd_gpt2_base_build(struct gpt2_base *base, const struct sgd_gpt2_config *config, const struct sgd_model_ops *ops)
 {
     struct sgd_gpt2_shape s = config->shape;
     s.layers = s.layers ? s.layers : 6;
@@ -411,14 +455,19 @@ static mt_status gpt2_build(struct gpt2 *gpt2, const struct sgd_gpt2_config *con
     s.context = s.context ? s.context : 256;
     s.vocabulary = s.vocabulary ? s.vocabulary : 256;
     MT_TRY(sgd_gpt2_shape_check(&s));
-    gpt2->ops = config->ops;
-    gpt2->shape = s;
-    gpt2->token_bytes = config->token_bytes ? config->token_bytes : s.vocabulary <= 256 ? 1 : 2;
-    gpt2->model = (struct sgd_model){.ops = &gpt2_model_ops, .batch_max = config->batch_max,
-                                     .record_size = (s.context + 1) * gpt2->token_bytes};
-    if (config->batch_max == 0 || config->batch_max > BATCH_MAX || gpt2->token_bytes > 2)
+    base->shape = s;
+    base->token_bytes = config->token_bytes ? config->token_bytes : s.vocabulary <= 256 ? 1 : 2;
+    base->model = (struct sgd_model){.ops = ops, .batch_max = config->batch_max,
+                                     .record_size = (s.context + 1) * base->token_bytes};
+    if (config->batch_max == 0 || config->batch_max > BATCH_MAX || base->token_bytes > 2)
         return mt_error(MT_EINVAL, 0, "model: records at once, or bytes of a token, out of range");
-    MT_TRY(params_add(gpt2));
+    return params_add(base);
+}
+
+static mt_status gpt2_build(struct gpt2 *gpt2, const struct sgd_gpt2_config *config)
+{
+    gpt2->ops = config->ops;
+    MT_TRY(sgd_gpt2_base_build(mt_container_of(&gpt2->model, struct gpt2_base, model), config, &gpt2_model_ops));
     return work_allocate(gpt2);
 }
 

@@ -30,6 +30,10 @@ struct sgd_gpt2_config {
 /* Makes a model; end it with model->ops->free. EINVAL for sizes out of range (heads must divide width), ENOMEM. */
 MT_MUST_USE mt_status sgd_gpt2_new(const struct sgd_gpt2_config *config, struct sgd_model **out_model);
 
+/* The same model on bfloat16 (kernels/half.h): float32 parameters and gradients, in the memory of config->ops, everything in
+ * between rounded. EINVAL also where the table has no such entries, heads are not 64 wide, or rows no multiple of 8. */
+MT_MUST_USE mt_status sgd_gpt2_half_new(const struct sgd_gpt2_config *config, struct sgd_model **out_model);
+
 /* Files of llm.c: 256 int32 (20240326; 3: float32, 5: bfloat16; context, vocabulary, layers, heads, width, padded
  * vocabulary), then the parameters. Calls block. ENOENT: no such file; ECORRUPT: not such a file, cut short, too long,
  * or of a shape that can't be; EINVAL: of another shape than the model's. */

@@ -28,6 +28,26 @@ enum gpt2_tensor {
     GPT2_TENSORS
 };
 
+/* What each of the two models of a GPT-2 begins with: gpt2.c's, and that of gpt2_half.c. */
+#define GPT2_BASE                     \
+    struct sgd_model      model;      \
+    struct sgd_gpt2_shape shape;      \
+    uint32_t              token_bytes; \
+    size_t                at[GPT2_TENSORS] /* in the flat buffer */
+
+struct gpt2_base {
+    GPT2_BASE;
+};
+
+/* Fills it from a configuration; sgd_params_fini in any case. EINVAL, ENOMEM. */
+MT_MUST_USE mt_status sgd_gpt2_base_build(struct gpt2_base *base, const struct sgd_gpt2_config *config,
+                                          const struct sgd_model_ops *ops);
+/* model->ops->init of both; `params` is the host's. */
+void sgd_gpt2_init(struct sgd_model *model, uint64_t seed, float *params);
+/* A batch's tokens, and what they are to tell, one for each row. EINVAL. */
+MT_MUST_USE mt_status sgd_gpt2_tokens(const struct gpt2_base *base, const struct sgd_batch *batch, int32_t *tokens,
+                                      int32_t *targets);
+
 /* The shape of a model that is a GPT-2. */
 struct sgd_gpt2_shape sgd_gpt2_shape_of(const struct sgd_model *model);
 /* EINVAL where no model has this shape. */

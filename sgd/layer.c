@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 mt_status sgd_linear_add(struct sgd_params *params, const char *name, uint32_t in, uint32_t out,
@@ -78,20 +79,65 @@ void sgd_init_normal(uint64_t seed, uint64_t stream, double deviation, float *ou
 
 /* ---- batches and metrics ---- */
 
-void sgd_class_metrics(const struct k_xent *xent, float metrics[SGD_METRICS])
+mt_status sgd_stage_init(struct sgd_stage *stage, const struct k_ops *ops, uint32_t batch_max, uint32_t record_size,
+                         uint32_t classes)
 {
-    float loss = 0.0f, correct = 0.0f;
+    *stage = (struct sgd_stage){.ops = ops, .records_max = (size_t)batch_max * record_size};
+    if (!ops->is_device)
+        return mt_ok();
+    stage->host = malloc((size_t)batch_max * (classes + 1) * sizeof *stage->host);
+    if (!stage->host)
+        return mt_error(MT_ENOMEM, 0, "model: workspace");
+    return ops->alloc(stage->records_max + batch_max, (void **)&stage->device);
+}
+
+void sgd_stage_fini(struct sgd_stage *stage)
+{
+    if (stage->device)
+        stage->ops->release(stage->device);
+    free(stage->host);
+}
+
+mt_status sgd_stage_in(struct sgd_stage *stage, const struct sgd_batch *batch, struct sgd_batch *out)
+{
+    const struct k_ops *ops = stage->ops;
+    *out = *batch;
+    if (!ops->is_device)
+        return mt_ok();
+    uint8_t *labels = stage->device + stage->records_max;
+    out->records = stage->device;
+    out->labels = labels;
+    MT_TRY(ops->copy(NULL, stage->device, batch->records, (size_t)batch->count * batch->record_size));
+    return ops->copy(NULL, labels, batch->labels, batch->count);
+}
+
+mt_status sgd_class_metrics(struct sgd_stage *stage, const struct k_xent *xent, const uint8_t *labels,
+                            float metrics[SGD_METRICS])
+{
+    const struct k_ops *ops = stage->ops;
+    const float        *scores = xent->logits, *losses = xent->losses;
+    float               loss = 0.0f, correct = 0.0f;
+    size_t              count = xent->rows * xent->classes;
+
+    if (ops->is_device) {
+        MT_TRY(ops->copy(NULL, stage->host, scores, count * sizeof *scores));
+        MT_TRY(ops->copy(NULL, stage->host + count, losses, xent->rows * sizeof *losses));
+        MT_TRY(ops->wait(NULL));
+        scores = stage->host;
+        losses = stage->host + count;
+    }
     for (size_t r = 0; r < xent->rows; r++) {
-        const float *logits = xent->logits + r * xent->classes;
-        size_t best = 0, label = xent->labels ? xent->labels[r] : (size_t)xent->targets[r];
+        const float *logits = scores + r * xent->classes;
+        size_t best = 0;
         for (size_t c = 1; c < xent->classes; c++)
             best = logits[c] > logits[best] ? c : best;
-        loss += xent->losses[r];
-        correct += best == label ? 1.0f : 0.0f;
+        loss += losses[r];
+        correct += best == labels[r] ? 1.0f : 0.0f;
     }
     metrics[SGD_METRIC_LOSS] = loss;
     metrics[SGD_METRIC_CORRECT] = correct;
     metrics[SGD_METRIC_SAMPLES] = (float)xent->rows;
+    return mt_ok();
 }
 
 mt_status sgd_batch_check(const struct sgd_model *model, const struct sgd_batch *batch, uint32_t classes)

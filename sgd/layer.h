@@ -24,14 +24,37 @@ MT_MUST_USE mt_status sgd_linear_forward(const struct sgd_linear *linear, const 
 MT_MUST_USE mt_status sgd_linear_backward(const struct sgd_linear *linear, const struct k_ops *ops, const float *params,
                                           const float *x, const float *dy, size_t rows, float *dx, float *grads);
 
+/* The layer's part of the gradient is final. */
+static inline void sgd_linear_ready(const struct sgd_linear *linear, const struct sgd_model *model)
+{
+    sgd_model_ready(model, linear->weight, (size_t)linear->in * linear->out);
+    sgd_model_ready(model, linear->bias, linear->out);
+}
+
 /* Fills with uniform values in +-bound. `stream` numbers the tensors of a model: each draws from a generator of its own,
  * so that adding one does not change the others. */
 void sgd_init_uniform(uint64_t seed, uint64_t stream, double bound, float *out, size_t count);
 /* The same with normal values of this deviation. */
 void sgd_init_normal(uint64_t seed, uint64_t stream, double deviation, float *out, size_t count);
 
-/* Adds up the losses and counts the rows whose label has the largest score. Call it before the scores are overwritten. */
-void sgd_class_metrics(const struct k_xent *xent, float metrics[SGD_METRICS]);
+/* Between a batch, which lies in the host's memory, and entries that may work in a device's. On the CPU it has nothing. */
+struct sgd_stage {
+    const struct k_ops *ops;
+    uint8_t            *device; /* a batch's records, then its labels */
+    float              *host;   /* its scores, then its losses */
+    size_t              records_max;
+};
+
+/* EDEVICE, ENOMEM; sgd_stage_fini in any case. */
+MT_MUST_USE mt_status sgd_stage_init(struct sgd_stage *stage, const struct k_ops *ops, uint32_t batch_max,
+                                     uint32_t record_size, uint32_t classes);
+void sgd_stage_fini(struct sgd_stage *stage);
+/* The batch as the entries can read it, until the next call. */
+MT_MUST_USE mt_status sgd_stage_in(struct sgd_stage *stage, const struct sgd_batch *batch, struct sgd_batch *out);
+/* Adds up the losses and counts the rows whose label has the largest score. Call it before the scores are overwritten; it
+ * waits. `labels` are the host's. */
+MT_MUST_USE mt_status sgd_class_metrics(struct sgd_stage *stage, const struct k_xent *xent, const uint8_t *labels,
+                                        float metrics[SGD_METRICS]);
 
 /* What a caller may get wrong: a data set that is not the model's, too many records at once, a label out of range. */
 MT_MUST_USE mt_status sgd_batch_check(const struct sgd_model *model, const struct sgd_batch *batch, uint32_t classes);

@@ -25,6 +25,7 @@ struct mlp {
     float scale, shift; /* byte -> input */
     uint32_t layers_count;
     struct sgd_linear layers[MT_LAYERS_MAX];
+    struct sgd_stage stage;
     float *work; /* everything below points into it */
     float *act[MT_LAYERS_MAX + 1];
     float *delta[MT_LAYERS_MAX + 1]; /* gradient of act[i]; none for act[0] */
@@ -82,6 +83,7 @@ static mt_status backward(struct mlp *mlp, const float *params, const struct sgd
         const struct sgd_linear *layer = &mlp->layers[l];
         MT_TRY(sgd_linear_backward(layer, ops, params, mlp->act[l], mlp->delta[l + 1], n, l ? mlp->delta[l] : NULL,
                                    grads));
+        sgd_linear_ready(layer, &mlp->model);
         if (l == 0)
             break;
         MT_TRY(ops->relu_backward(NULL, mlp->act[l], mlp->delta[l], (size_t)n * layer->in));
@@ -98,34 +100,38 @@ static mt_status mlp_gradient(struct sgd_model *model, const float *params, cons
                               float scale, float *grads, float metrics[SGD_METRICS])
 {
     struct mlp *mlp = mlp_of(model);
+    struct sgd_batch in;
     struct k_xent xent;
 
     MT_TRY(sgd_batch_check(model, batch, classes_of(mlp)));
-    MT_TRY(forward(mlp, params, batch, &xent));
+    MT_TRY(sgd_stage_in(&mlp->stage, batch, &in));
+    MT_TRY(forward(mlp, params, &in, &xent));
     xent.scale = scale;
     MT_TRY(mlp->ops->xent_backward(NULL, &xent));
-    MT_TRY(backward(mlp, params, batch, grads));
-    sgd_class_metrics(&xent, metrics);
-    return mt_ok();
+    MT_TRY(backward(mlp, params, &in, grads));
+    return sgd_class_metrics(&mlp->stage, &xent, batch->labels, metrics);
 }
 
 static mt_status mlp_evaluate(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
                               float metrics[SGD_METRICS])
 {
     struct mlp *mlp = mlp_of(model);
+    struct sgd_batch in;
     struct k_xent xent;
 
     MT_TRY(sgd_batch_check(model, batch, classes_of(mlp)));
-    MT_TRY(forward(mlp, params, batch, &xent));
-    sgd_class_metrics(&xent, metrics);
-    return mt_ok();
+    MT_TRY(sgd_stage_in(&mlp->stage, batch, &in));
+    MT_TRY(forward(mlp, params, &in, &xent));
+    return sgd_class_metrics(&mlp->stage, &xent, batch->labels, metrics);
 }
 
 static void mlp_free(struct sgd_model *model)
 {
     struct mlp *mlp = mlp_of(model);
     sgd_params_fini(&model->params);
-    free(mlp->work);
+    if (mlp->work)
+        mlp->ops->release(mlp->work);
+    sgd_stage_fini(&mlp->stage);
     free(mlp);
 }
 
@@ -150,9 +156,8 @@ static mt_status work_allocate(struct mlp *mlp)
     size_t classes = mlp->layers[mlp->layers_count - 1].out;
     for (uint32_t l = 0; l < mlp->layers_count; l++)
         floats += 2 * n * mlp->layers[l].out;
-    mlp->work = calloc(floats + n * classes + n, sizeof *mlp->work);
-    if (!mlp->work)
-        return mt_error(MT_ENOMEM, 0, "model: workspace");
+    MT_TRY(sgd_stage_init(&mlp->stage, mlp->ops, mlp->model.batch_max, mlp->model.record_size, (uint32_t)classes));
+    MT_TRY(mlp->ops->alloc((floats + n * classes + n) * sizeof *mlp->work, (void **)&mlp->work));
     float *next = mlp->work;
     mlp->act[0] = next, next += n * mlp->layers[0].in;
     for (uint32_t l = 0; l < mlp->layers_count; l++) {

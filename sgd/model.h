@@ -2,8 +2,10 @@
  *
  * model.h - what a trainer knows of a model: a table of named parameters in one flat buffer, and operations.
  *
- * The trainer owns the buffers of parameters and gradients; a model owns its table and its workspace. A
- * model's gradient of given parameters and a given batch must be the same bits each time, in each process.
+ * The trainer owns the buffers of parameters and gradients, which lie where the model's kernels work: in the host's memory,
+ * or in a device's (device.h makes a model of the host's out of one). Batches and metrics are the host's always. A model
+ * owns its table and its workspace. A model's gradient of given parameters and a given batch must be the same bits each
+ * time, in each process.
  */
 #ifndef SGD_MODEL_H
 #define SGD_MODEL_H
@@ -58,6 +60,16 @@ struct sgd_model {
     uint32_t                    batch_max;   /* records in one call */
     uint32_t                    record_size; /* that it takes */
     uint32_t                    extra_metrics; /* that its metrics have after SGD_METRICS; sums over samples as those */
+    /* Told in the middle of `gradient`: floats `begin` to `end` of grads are final. NULL: nobody asks. */
+    void (*ready)(void *user, size_t begin, size_t end);
+    void *ready_user;
 };
+
+/* For models: a part of the gradient has its last value. In each batch the same parts in the same order. */
+static inline void sgd_model_ready(const struct sgd_model *model, size_t begin, size_t count)
+{
+    if (model->ready)
+        model->ready(model->ready_user, begin, begin + count);
+}
 
 #endif

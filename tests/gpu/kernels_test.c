@@ -534,7 +534,7 @@ static void half_attention(void)
     half_attention_of(1, 3, 1);
     half_attention_of(1, 64, 1);
     half_attention_of(2, 75, 2);
-    half_attention_of(1, 200, 1);
+    half_attention_of(1, 140, 1);
 }
 
 static void half_cross_entropy(void)

@@ -4,7 +4,7 @@
  *
  * Products are the reference's: cuBLASLt is not ours to test. Owns: the scratch memory. Thread: one.
  */
-#include "kernels/k_cuda_table.h"
+#include "kernels/k_cuda_table.cuh"
 
 extern "C" {
 #include "kernels/k_private.h"

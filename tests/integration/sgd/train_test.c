@@ -543,6 +543,25 @@ static void bad_options(void)
     data_clear();
 }
 
+/* A GPU is asked for where the driver shows none, or where there is no driver at all. */
+static void no_gpu(void)
+{
+    manta_error    e;
+    data_make();
+    manta_sgd_opts opts = options(1, 1);
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    opts.config = (const char *const[]){"device=cuda", NULL};
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EUNSUPPORTED, &e);
+    CHECK_SAYS(e.message, "no GPU: ");
+    opts.config = (const char *const[]){"device=gpu", NULL};
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EINVAL, &e);
+    CHECK_SAYS(e.message, "config device is \"gpu\"");
+    opts.config = (const char *const[]){data_config, "precision=bfloat16", NULL};
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EINVAL, &e);
+    CHECK_SAYS(e.message, "only gpt2");
+    data_clear();
+}
+
 /* ---- a full disk ---- */
 static void text_put(const char *path, const char *text)
 {
@@ -619,6 +638,7 @@ static const struct test_case cases[] = {
     {"no_data", no_data, TWO_CPUS},
     {"too_many_failures", too_many_failures, TWO_CPUS},
     {"bad_options", bad_options, TWO_CPUS},
+    {"no_gpu", no_gpu, TWO_CPUS},
     {"full_disk", full_disk, {0}, true, 0},
     {NULL, NULL, {0}, false, 0},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * k_cuda.h - what the .cu files of this folder share: launches, sums over warps and blocks, bfloat16 eight at a time,
+ * k_cuda.cuh - what the .cu files of this folder share: launches, sums over warps and blocks, bfloat16 eight at a time,
  * the tensor cores' instructions, and the entries from which k_plugin.cu builds its tables.
  *
  * The same files are compiled by g++ against tests/gpu/emulator, which runs each thread of a block as a fibre: so every

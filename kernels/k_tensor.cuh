@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * k_tensor.h - the instructions of the tensor cores and of asynchronous copies that k_attention_half.cu is written in, and
+ * k_tensor.cuh - the instructions of the tensor cores and of asynchronous copies that k_attention_half.cu is written in, and
  * how a tile of 64 halves a row lies in shared memory.
  *
  * A row is 128 bytes, eight pieces of 16. Piece p of row r lies at place p ^ (r & 7): so the eight rows that an ldmatrix
@@ -15,7 +15,7 @@
 #ifndef K_TENSOR_H
 #define K_TENSOR_H
 
-#include "kernels/k_cuda.h"
+#include "kernels/k_cuda.cuh"
 
 enum { K_TILE_WIDE = 64, K_TILE_ROW = 128 /* bytes */ };
 

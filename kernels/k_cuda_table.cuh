@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * k_cuda_table.h - the tables of the GPU's entries, but for memory: for the plugin and for tests/gpu/emulator.
+ * k_cuda_table.cuh - the tables of the GPU's entries, but for memory: for the plugin and for tests/gpu/emulator.
  */
 #ifndef K_CUDA_TABLE_H
 #define K_CUDA_TABLE_H
 
-#include "kernels/k_cuda.h"
+#include "kernels/k_cuda.cuh"
 
 static inline struct k_half_ops k_half_table_cuda(void)
 {
