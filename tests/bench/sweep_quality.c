@@ -163,7 +163,7 @@ static void fail(const char *what)
 static struct swp_space *space_of(const struct function *f)
 {
     struct swp_param params[DIMS_MAX] = {{0}};
-    char names[DIMS_MAX][8];
+    char names[DIMS_MAX][16];
     struct swp_problem problem = {{0}, {0}};
     struct swp_space *space;
     for (int i = 0; i < f->dims; i++) {
