@@ -62,7 +62,9 @@ SWP_SCHEDULERS(X)
 
 static inline struct swp_action swp_action_of(enum swp_action_kind kind, uint64_t trial)
 {
-    return (struct swp_action){.kind = kind, .trial = trial};
+    struct swp_action action = {.kind = kind};
+    action.trial = trial;
+    return action;
 }
 /* START where there is a place and supply, else WAIT. */
 static inline struct swp_action swp_start_or_wait(const struct swp_scheduler *s, bool has_place)

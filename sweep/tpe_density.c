@@ -79,17 +79,18 @@ static size_t weigh(const struct swp_sampler *s, const struct swp_tpe_axis *axis
         n += is_in;
     }
     size_t ramp = n > FULL_WEIGHTS ? n - FULL_WEIGHTS : 0;
+    double start = ramp ? 1.0 / (double)n : 1, slope = ramp > 1 ? (1 - start) / (double)(ramp - 1) : 0;
     for (size_t i = 0; i < rows; i++) {
         if (weight[i] == 0)
             continue;
         if (rank < ramp)
-            weight[i] = ramp == 1 ? 1.0 / (double)n : 1.0 / (double)n + (1 - 1.0 / (double)n) * (double)rank / (double)(ramp - 1);
+            weight[i] = start + slope * (double)rank;
         sum += weight[i];
         rank++;
     }
-    double total = n ? sum + s->opts.prior_weight : 1;
+    double total = n ? sum + s->opts.prior_weight : 1, share = 1 / total;
     for (size_t i = 0; i < rows; i++)
-        weight[i] /= total;
+        weight[i] *= share;
     *out_prior = n ? s->opts.prior_weight / total : 1;
     return n;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tpe_loops_avx512.c - the loops for machines with AVX-512 (elsewhere built as plain ones). Thread: any.
+ * tpe_loops_avx512.c - tpe_loops.c once more, for machines with AVX-512. Owns nothing. Thread: any.
  */
-#define LOOPS swp_tpe_loops_avx512
-#include "sweep/tpe_loops_body.h"
+#if defined(__x86_64__)
+#define SWP_TPE_LOOPS swp_tpe_loops_avx512
+#include "sweep/tpe_loops.c"
+#endif

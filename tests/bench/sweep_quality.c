@@ -44,7 +44,8 @@ static double hartmann3(const double *x, int n)
 
 static double hartmann6(const double *x, int n)
 {
-    static const double a[24] = {10, 3, 17, 3.5, 1.7, 8, 0.05, 10, 17, 0.1, 8, 14, 3, 3.5, 1.7, 10, 17, 8, 17, 8, 0.05, 10, 0.1, 14};
+    static const double a[24] = {10, 3,   17,  3.5, 1.7, 8, 0.05, 10, 17,   0.1, 8,   14,
+                                 3,  3.5, 1.7, 10,  17,  8, 17,   8,  0.05, 10,  0.1, 14};
     static const double p[24] = {1312, 1696, 5569, 124,  8283, 5886, 2329, 4135, 8307, 3736, 1004, 9991,
                                  2348, 1451, 3522, 2883, 3047, 6650, 4047, 8828, 8732, 5743, 1091, 381};
     return hartmann(a, p, x, n);
@@ -162,7 +163,7 @@ static void fail(const char *what)
 static struct swp_space *space_of(const struct function *f)
 {
     struct swp_param params[DIMS_MAX] = {{0}};
-    char names[DIMS_MAX][8];
+    char names[DIMS_MAX][16];
     struct swp_problem problem = {{0}, {0}};
     struct swp_space *space;
     for (int i = 0; i < f->dims; i++) {

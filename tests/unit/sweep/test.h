@@ -53,7 +53,7 @@ static inline struct swp_space *space_of(const struct swp_param *params, uint32_
 static inline struct swp_space *cube(uint32_t dims, double low, double high)
 {
     struct swp_param params[MT_SWEEP_PARAMS_MAX] = {{0}};
-    char names[MT_SWEEP_PARAMS_MAX][8];
+    char names[MT_SWEEP_PARAMS_MAX][16];
     for (uint32_t i = 0; i < dims; i++) {
         snprintf(names[i], sizeof names[i], "x%u", i);
         params[i] = (struct swp_param){.name = names[i], .kind = SWP_UNIFORM, .low = low, .high = high};
