@@ -42,6 +42,7 @@ struct os_store_config {
     uint64_t segment_first;     /* 0: 1 MiB; each further segment of a process is twice as large ... */
     uint64_t segment_max;       /* 0: 256 MiB; ... up to here, or what one object needs */
     uint32_t node;
+    bool     jobs_apart;        /* no process of one job gets a segment of another: they have different users */
 };
 
 /* What the shell made for one segment. Descriptors are the shell's until OS_CLOSE returns them. */
@@ -140,7 +141,7 @@ MT_MUST_USE mt_status os_store_want(struct os_store *store, uint64_t process, ui
  * On failure the backing stays the shell's. */
 MT_MUST_USE mt_status os_store_add_segment(struct os_store *store, uint64_t process, uint64_t size,
                                            const struct os_backing *backing, uint32_t *out_segment);
-/* Process `process`, of whatever job, wants to read `segment`. ENOENT. */
+/* Process `process`, of whatever job unless jobs are apart, wants to read `segment`. ENOENT; EWRONGJOB. */
 MT_MUST_USE mt_status os_store_segment(const struct os_store *store, uint64_t process, uint32_t segment,
                                        struct os_segment_view *out);
 /* Walks all segments: the one after `after` (0: the first) in the store's order. False at the end. */

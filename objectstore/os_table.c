@@ -99,6 +99,8 @@ mt_status os_store_segment(const struct os_store *store, uint64_t process, uint3
     struct os_segment *found = os_store_find_segment(store, segment);
     if (!reader || !found)
         return mt_error(MT_ENOENT, 0, "object store: no such segment");
+    if (found->job != reader->job && store->config.jobs_apart && reader->job != OS_JOB_NODE)
+        return mt_error(MT_EWRONGJOB, 0, "its segment belongs to a job of another user");
     if (found->job != reader->job)
         found->is_shared = true;
     view_of(found, out);

@@ -285,6 +285,7 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
         break;
     case RLT_EV_CLOSED:
         p->is_closed = true;
+        rlt_pool_lacks(p, e->text);
         rlt_proc_gone(r, p);
         break;
     case RLT_EV_EXITED:
@@ -312,17 +313,19 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
     }
 }
 
-static void lane_failed(struct rlt *r, uint64_t lane)
+static void lane_failed(struct rlt *r, uint64_t lane, const char *why)
 {
     struct rlt_lease *l = mt_map_ptr(&r->leases, mt_map_key(lane));
     struct ctl_ended  end = {.lease = lane, .code = MT_ENOMEM, .node = r->node};
     if (!l)
         return;
-    snprintf(end.text, sizeof end.text, "no memory for the lane of a lease on node %u", r->node);
+    why = why ? why : "no memory";
+    snprintf(end.text, sizeof end.text, "no lane for a lease on node %u: %.300s", r->node, why);
     l->has_lane = false; /* nobody was told of it, so nobody is told of its end */
     if (l->kind == LEASE_CALLER && l->owner)
         rlt_down_reply(r->out, l->owner->conn, l->request, MT_ENOMEM, end.text);
     if (l->worker && l->kind != LEASE_CALLER) {
+        rlt_pool_lacks(l->worker, why);
         rlt_proc_gone(r, l->worker); /* it waits for a lane that will not come */
         return;
     }
@@ -373,7 +376,7 @@ static void handle(struct rlt *r, const struct rlt_event *e)
         rlt_message_undelivered(r, e);
         break;
     case RLT_EV_LANE_FAILED:
-        lane_failed(r, e->lane);
+        lane_failed(r, e->lane, e->text);
         break;
     case RLT_EV_REGION_FAILED:
         rlt_region_failed(r, (uint32_t)e->number);

@@ -157,7 +157,7 @@ static void env_go(struct rlt *r, struct rlt_env *env)
 {
     struct rlt_job *job = env->workers;
     bool            has_files = env->def.archive_size != 0;
-    if (!job || job->hello || job->is_ending || job->start_failures >= MT_RLT_START_FAILURES_MAX)
+    if (!job || job->hello || job->is_ending || rlt_job_is_broken(r, job))
         return;
     if (!is_whole(env)) {
         if (!env->is_wanted)

@@ -314,6 +314,7 @@ void rlt_lease_drained(struct rlt *r, struct rlt_proc *worker, uint64_t id)
     struct ctl_ended  end = {.lease = id, .code = MT_OK, .pid = worker->pid, .node = r->node};
     if (!l || l->worker != worker || l->state == LEASE_DRAINED)
         return;
+    worker->job->lack_count = 0;
     if (l->kind == LEASE_CALLER || !worker->was_dirty) {
         rlt_lease_end(r, l, &end);
         return;

@@ -52,8 +52,8 @@ static const char *host_of(const char *program, char *path, size_t size)
     return path;
 }
 
-/* manta-raylet --run PARENT PROGRAM ARGUMENT...: how the raylet starts the driver of a submitted job, which must die
- * with it. Returns only when the program cannot be run. */
+/* manta-raylet [--run-as UID GID SOCKET | --run] PARENT PROGRAM ARGUMENT...: how the raylet starts the driver of a submitted
+ * job, which must die with it. Returns only when the program cannot be run. */
 static int run_program(char **argv)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -78,6 +78,12 @@ int main(int argc, char **argv)
     uint32_t         limit;
     if (argc > 3 && strcmp(argv[1], "--run") == 0)
         return run_program(argv + 2);
+    if (argc > 6 && strcmp(argv[1], "--run-as") == 0) {
+        int status = sh_users_enter(argv + 2);
+        return status ? status : run_program(argv + 5);
+    }
+    if (argc > 4 && strcmp(argv[1], "--as") == 0)
+        return sh_users_run_zygote(argv + 2);
     mt_status        st = io_fill_standard_fds();
     if (st.code)
         return 1;

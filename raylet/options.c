@@ -7,6 +7,7 @@
 #include "core/base/labels.h"
 
 #include <getopt.h>
+#include <pwd.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ static const char usage[] =
     "  --memory BYTES         for tasks that ask for memory; default: 80% of the machine's\n"
     "  --store-memory BYTES   limit of the object store; default: 30% of the machine's\n"
     "  --job-memory BYTES     of the object store for one job; default: all of it\n"
+    "  --job-users NAME|A-B   users that jobs run under (root only): one for all, or a range of uids, one for each job\n"
     "  --spill-dir DIR|none   where values go that have no room; default: $TMPDIR, else /var/tmp\n"
     "  --spill-bytes BYTES    most of them there; default: what the disk has\n"
     "  --resources K=V,...    resources of your own\n"
@@ -42,14 +44,14 @@ enum option_number {
     OPT_DIR = 1, OPT_NAME, OPT_HEAD, OPT_HEAD_FILE, OPT_TOKEN, OPT_LISTEN, OPT_CPUS, OPT_GPUS, OPT_MEMORY, OPT_STORE,
     OPT_JOB_MEMORY,
     OPT_SPILL_DIR, OPT_SPILL_BYTES, OPT_RESOURCES, OPT_IDLE, OPT_DRIVER_FD, OPT_READY_FD, OPT_HELP,
-    OPT_WORKERS, OPT_BLOCKED, OPT_LABELS,
+    OPT_WORKERS, OPT_BLOCKED, OPT_LABELS, OPT_JOB_USERS,
 };
 
 static const struct option option_table[] = {
     {"dir", 1, NULL, OPT_DIR},           {"node-name", 1, NULL, OPT_NAME},       {"head", 1, NULL, OPT_HEAD},
     {"head-file", 1, NULL, OPT_HEAD_FILE}, {"token-file", 1, NULL, OPT_TOKEN},   {"listen", 1, NULL, OPT_LISTEN},
     {"num-cpus", 1, NULL, OPT_CPUS},     {"num-gpus", 1, NULL, OPT_GPUS},        {"memory", 1, NULL, OPT_MEMORY},
-    {"store-memory", 1, NULL, OPT_STORE}, {"job-memory", 1, NULL, OPT_JOB_MEMORY},
+    {"store-memory", 1, NULL, OPT_STORE}, {"job-memory", 1, NULL, OPT_JOB_MEMORY}, {"job-users", 1, NULL, OPT_JOB_USERS},
     {"resources", 1, NULL, OPT_RESOURCES}, {"idle-workers", 1, NULL, OPT_IDLE},
     {"spill-dir", 1, NULL, OPT_SPILL_DIR}, {"spill-bytes", 1, NULL, OPT_SPILL_BYTES},
     {"labels", 1, NULL, OPT_LABELS}, {"max-workers", 1, NULL, OPT_WORKERS}, {"max-blocked-workers", 1, NULL, OPT_BLOCKED},
@@ -94,6 +96,31 @@ static bool number(const char *text, double least, double most, double *out)
     return end != text && !*end && *out >= least && *out <= most;
 }
 
+/* "nobody", "70000" or "70000-70999"; never root. */
+static mt_status users_read(const char *text, struct rlt_users *out)
+{
+    const struct passwd *user = getpwnam(text);
+    char                *end;
+    unsigned long        first = strtoul(text, &end, 10), last = first;
+    if (geteuid() != 0) {
+        fputs("manta-raylet: --job-users: only root can run jobs as somebody else\n", stderr);
+        return mt_error(MT_EAUTH, 0, "users");
+    }
+    if (user && user->pw_uid) {
+        *out = (struct rlt_users){user->pw_uid, 1, user->pw_gid, true};
+        return mt_ok();
+    }
+    if (end != text && *end == '-' && end[1] >= '0' && end[1] <= '9')
+        last = strtoul(end + 1, &end, 10);
+    if (end == text || *end || first == 0 || last < first || last >= UINT32_MAX || last - first >= MT_RLT_USERS_MAX) {
+        fprintf(stderr, "manta-raylet: --job-users: a user other than root that this machine knows, a uid, or up to %d of them "
+                "as FIRST-LAST\n", MT_RLT_USERS_MAX);
+        return mt_error(MT_EINVAL, 0, "users");
+    }
+    *out = (struct rlt_users){.first = (uint32_t)first, .count = (uint32_t)(last - first) + 1};
+    return mt_ok();
+}
+
 struct amounts {
     double cpus, gpus, memory, store, job, spill, idle, workers, blocked;
 };
@@ -115,6 +142,7 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
     case OPT_MEMORY: good = number(value, 0, 1e15, &a->memory); break;
     case OPT_STORE: good = number(value, 1 << 20, 1e15, &a->store); break;
     case OPT_JOB_MEMORY: good = number(value, 1 << 20, 1e15, &a->job); break;
+    case OPT_JOB_USERS: return users_read(value, &o->users);
     case OPT_SPILL_DIR: o->spill_dir = strcmp(value, "none") ? value : ""; break;
     case OPT_SPILL_BYTES: good = number(value, 1, 1e18, &a->spill); break;
     case OPT_IDLE: good = number(value, 1, 4096, &a->idle); break;

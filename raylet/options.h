@@ -7,6 +7,13 @@
 
 #include "raylet/core.h"
 
+/* Of the processes of jobs. */
+struct rlt_users {
+    uint32_t first, count; /* uids; count 0: the raylet's own */
+    uint32_t gid;
+    bool     has_gid; /* else each has the gid of its own number */
+};
+
 struct rlt_options {
     const char *dir;         /* runtime folder: raylet.sock, jobs; NULL only with driver_fd */
     const char *node_name;   /* NULL: the machine's */
@@ -22,6 +29,7 @@ struct rlt_options {
     uint32_t    workers_max;
     uint64_t    store_bytes;
     uint64_t    job_bytes; /* of it for one job; 0: no limit of its own */
+    struct rlt_users users;
     const char *spill_dir;   /* "": nothing goes to disk */
     uint64_t    spill_bytes; /* most there; 0: what the disk has */
     uint32_t    resource_count;

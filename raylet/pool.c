@@ -8,7 +8,8 @@
  *
  * A job whose zygote or workers die MT_RLT_START_FAILURES_MAX times in a row before they greet, or leave so often because
  * they can't take over what they were given, is broken: its demands are
- * answered with what was seen, and nothing more is started for it.
+ * answered with what was seen, and nothing more is started for it. What the node lacks may be there later: after
+ * MT_RLT_LACKS_MAX such starts in a row those who wait are told, and MT_RLT_LACK_AGAIN_MS later others may try again.
  */
 #include "raylet/state.h"
 
@@ -154,6 +155,43 @@ static void start_failed(struct rlt *r, struct rlt_job *job, const char *what)
         rlt_job_break(r, job);
 }
 
+/* The node had no memory, descriptors or processes for it, so often in a row that those who wait are told. */
+static void start_lacked(struct rlt *r, struct rlt_job *job, const char *what)
+{
+    char text[CTL_TEXT_SIZE];
+    if (++job->lack_count < MT_RLT_LACKS_MAX || job->start_failures >= MT_RLT_START_FAILURES_MAX)
+        return;
+    job->is_passing = true;
+    job->failed_at = r->now;
+    snprintf(text, sizeof text, "no worker of job \"%s\" can be started on node %u (%s), %d times in a row: %.300s", job->name,
+             r->node, r->config.node_name, MT_RLT_LACKS_MAX, what);
+    rlt_job_fail(r, job, MT_ENOMEM, text);
+}
+
+void rlt_pool_lacks(struct rlt_proc *p, const char *what)
+{
+    if (!what || !p->job || p->role == CTL_DRIVER || p->crash)
+        return;
+    p->is_lacking = true;
+    p->crash = strdup(what);
+}
+
+bool rlt_job_is_broken(const struct rlt *r, struct rlt_job *job)
+{
+    if (job->start_failures < MT_RLT_START_FAILURES_MAX)
+        return false;
+    if (!job->is_passing || r->now - job->failed_at < MT_RLT_LACK_AGAIN_MS * RLT_MS)
+        return true;
+    job->is_passing = false;
+    job->start_failures = job->lack_count = 0;
+    return false;
+}
+
+static bool may_pass(int err)
+{
+    return err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE;
+}
+
 void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
 {
     zygote->pid = pid;
@@ -165,8 +203,12 @@ void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
     if (zygote->job) {
         char what[128];
         snprintf(what, sizeof what, "cannot start the program: %s", strerrordesc_np(-pid));
-        zygote->job->start_failures = MT_RLT_START_FAILURES_MAX; /* it will not be otherwise the next time */
-        start_failed(r, zygote->job, what);
+        if (may_pass(-pid)) {
+            rlt_pool_lacks(zygote, what);
+        } else {
+            zygote->job->start_failures = MT_RLT_START_FAILURES_MAX; /* it will not be otherwise the next time */
+            start_failed(r, zygote->job, what);
+        }
     }
     rlt_proc_gone(r, zygote);
 }
@@ -212,7 +254,7 @@ static void evict_one(struct rlt *r, const struct rlt_job *needy)
 void rlt_pool_balance(struct rlt *r, struct rlt_job *job)
 {
     uint32_t want = job->needy_count > job->forks_wanted ? job->needy_count : job->forks_wanted;
-    if (job->is_ending || job->start_failures >= MT_RLT_START_FAILURES_MAX)
+    if (job->is_ending || rlt_job_is_broken(r, job))
         return;
     if (!job->zygote) {
         zygote_start(r, job);
@@ -251,6 +293,9 @@ void rlt_pool_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_ev
         a->pid = forked.pid;
     }
     if (forked.pid <= 0) {
+        char what[128];
+        snprintf(what, sizeof what, "fork: %s", strerrordesc_np(-forked.pid));
+        rlt_pool_lacks(p, what);
         p->is_child = false; /* there is no process to report a status */
         rlt_proc_gone(r, p);
     } else if (p->state == PROC_DYING || p->job->is_ending) {
@@ -401,7 +446,7 @@ bool rlt_pool_has_zygote(const struct rlt_proc *worker)
  * had asked for some workers just then. */
 static bool is_bad_start(const struct rlt_job *job, const struct rlt_proc *p)
 {
-    if (job->is_ending || job->start_failures >= MT_RLT_START_FAILURES_MAX)
+    if (job->is_ending || job->start_failures >= MT_RLT_START_FAILURES_MAX || p->is_lacking)
         return false;
     return p == job->zygote ? p->process == 0 : !p->is_ready && rlt_pool_has_zygote(p);
 }
@@ -426,6 +471,8 @@ void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
         is_bad = true; /* each had greeted, so the job's count of failures began anew with each */
         job->start_failures = MT_RLT_START_FAILURES_MAX - 1;
     }
+    if (p->is_lacking && !job->is_ending)
+        start_lacked(r, job, p->crash ? p->crash : "no memory");
     if (is_bad) {
         rlt_proc_describe(r, p, text, sizeof text);
         start_failed(r, job, text);

@@ -190,7 +190,7 @@ static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *
     job = r->is_stopping ? NULL : job_of(r, p, req);
     if (!job || job->is_ending) {
         refuse(r, p->node, req->lease, MT_EAGAIN, "the job is not known here");
-    } else if (job->start_failures >= MT_RLT_START_FAILURES_MAX) {
+    } else if (rlt_job_is_broken(r, job)) {
         refuse(r, p->node, req->lease, job->failure_code, job->failure);
     } else if (!rlt_ledger_take(&r->ledger, req->def.resources, req->def.resource_count, &hold)) {
         refuse(r, p->node, req->lease, MT_EAGAIN, "no room");

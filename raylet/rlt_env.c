@@ -153,6 +153,8 @@ err_free:
 
 static const char *folder_start(struct sh_envs *envs, const struct rlt_action *a, struct sh_folder **out)
 {
+    if (envs->sh->options.users.count)
+        return "files of a runtime environment are root's, and the job runs as another user (--job-users)";
     struct sh_folder *f = calloc(1, sizeof *f);
     struct disk_job  *d = calloc(1, sizeof *d);
     char              hex[MT_SHA256_HEX_SIZE];

@@ -43,6 +43,7 @@ struct sh_job {
     ProtobufCMessage         *spec_copy;
     const Manta__V1__JobSpec *spec;
     char                      folder[JOB_PATH_SIZE / 2];
+    struct sh_user            user; /* of its driver and its workers here */
     size_t                    next_file;
     int                       file_fd; /* being fetched; -1: none */
     uint64_t                  file_size;
@@ -221,7 +222,7 @@ static mt_status warden_text(const struct sh_job *job, mt_buf *out)
 static char **environment_make(const struct sh_job *job, char (*own)[512], char *warden)
 {
     static const char *const ours[] = {"MANTA_FD", "MANTA_ROLE", "MANTA_JOB", "MANTA_ADDRESS", "MANTA_JOB_ID",
-                                       "MANTA_JOB_ATTEMPT", "MANTA_TOKEN", "MANTA_WARDEN"};
+                                       "MANTA_JOB_ATTEMPT", "MANTA_TOKEN", "MANTA_WARDEN", "MANTA_SOCKET"};
     size_t count = 0, n = 0;
     while (environ[count])
         count++;
@@ -248,26 +249,44 @@ static char **environment_make(const struct sh_job *job, char (*own)[512], char 
     return out;
 }
 
-/* manta-raylet --run PARENT argv...: sets PR_SET_PDEATHSIG, which posix_spawn cannot, and becomes the program. */
+/* manta-raylet --run PARENT argv...: sets PR_SET_PDEATHSIG, which posix_spawn cannot, and becomes the program; --run-as before
+ * that another user. `argv` has room; texts live as long as it is used. Returns 0 or an errno. */
+static int command_make(struct sh_job *job, char **argv, char (*texts)[16], char *socket, size_t socket_size)
+{
+    size_t n = 0;
+    argv[n++] = (char *)(uintptr_t)"manta-raylet";
+    argv[n++] = (char *)(uintptr_t)(job->sh->options.users.count ? "--run-as" : "--run");
+    if (job->sh->options.users.count) {
+        if (!sh_user_new(job->sh, &job->user))
+            return EUSERS;
+        snprintf(texts[1], sizeof texts[1], "%u", job->user.uid);
+        snprintf(texts[2], sizeof texts[2], "%u", job->user.gid);
+        snprintf(socket, socket_size, "%s/raylet.sock", job->sh->options.dir);
+        argv[n++] = texts[1];
+        argv[n++] = texts[2];
+        argv[n++] = socket;
+        rlt_tree_give(job->folder, job->user.uid, job->user.gid);
+    }
+    snprintf(texts[0], sizeof texts[0], "%d", getpid());
+    argv[n++] = texts[0];
+    memcpy(argv + n, job->spec->argv, job->spec->n_argv * sizeof *argv);
+    return 0;
+}
+
 static int spawn_driver(struct sh_job *job)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t          attributes;
     sigset_t                   none, defaults;
-    char                       own[3][512], parent[16];
+    char                       own[3][512], texts[3][16], socket[JOB_PATH_SIZE];
     size_t                     argc = job->spec->n_argv;
     mt_buf                     warden = {0};
     mt_status                  st = warden_text(job, &warden);
-    char                     **argv = calloc(argc + 4, sizeof *argv), **envp = environment_make(job, own, (char *)warden.data);
+    char                     **argv = calloc(argc + 7, sizeof *argv), **envp = environment_make(job, own, (char *)warden.data);
     int                        err = ENOMEM;
 
-    if (!argv || !envp || st.code)
+    if (!argv || !envp || st.code || (err = command_make(job, argv, texts, socket, sizeof socket)))
         goto out;
-    snprintf(parent, sizeof parent, "%d", getpid());
-    argv[0] = (char *)(uintptr_t)"manta-raylet";
-    argv[1] = (char *)(uintptr_t)"--run";
-    argv[2] = parent;
-    memcpy(argv + 3, job->spec->argv, argc * sizeof *argv);
     sigemptyset(&none);
     sigfillset(&defaults);
     posix_spawn_file_actions_init(&files);
@@ -418,6 +437,18 @@ void sh_job_reaped(struct sh *sh, pid_t pid, int status)
         io_timer_start(sh->loop, &job->timer, MT_RLT_JOB_LINGER_MS); /* or sooner: when the last writer has closed */
         return;
     }
+}
+
+bool sh_job_user(const struct sh *sh, pid_t driver, struct sh_user *out)
+{
+    MT_MAP_EACH(&sh->jobs, entry) {
+        const struct sh_job *job = entry->value.ptr;
+        if (job->pid != driver || driver <= 0 || !job->user.uid)
+            continue;
+        *out = job->user;
+        return true;
+    }
+    return false;
 }
 
 int sh_job_output(const struct sh *sh, pid_t driver)

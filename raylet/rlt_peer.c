@@ -359,7 +359,7 @@ void sh_program_write(struct sh *sh, const struct rlt_action *a)
     if (p->have < a->total)
         return;
     mt_sha256_end(&p->sha, sum);
-    if (memcmp(sum, a->sha256, sizeof sum) || fchmod(p->fd, 0500) < 0) {
+    if (memcmp(sum, a->sha256, sizeof sum) || fchmod(p->fd, sh->options.users.count ? 0555 : 0500) < 0) {
         program_over(sh, p, a->job, -1, "it is not what its SHA-256 says");
         return;
     }

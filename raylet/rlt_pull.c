@@ -410,7 +410,9 @@ void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, cons
     struct lane_ref  here = *ref;
     struct pull     *pull;
     mt_status        st = mt_ok();
-    if (mt_id_is_zero(ref->id))
+    if (ref->job != c->job && sh_jobs_are_apart(sh))
+        st = mt_error(MT_EWRONGJOB, 0, "the value is of a job of another user");
+    else if (mt_id_is_zero(ref->id))
         st = mt_error(MT_EINVAL, 0, "a value without an id");
     else if (ref->node == sh->node)
         sh_spill_get(sh, c, request, ref);

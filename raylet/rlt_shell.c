@@ -31,11 +31,31 @@ static void say_ready(struct sh *sh);
 
 /* ---- actions ------------------------------------------------------------------------------------------------------ */
 
+enum { LACK_TEXT_SIZE = 128 };
+
+/* Kept: the event may be stepped later. */
+static const char *lack_text(struct sh *sh, mt_status st)
+{
+    char *text = sh_keep(sh, LACK_TEXT_SIZE);
+    if (!text)
+        return "no memory";
+    snprintf(text, LACK_TEXT_SIZE, "%s%s%s", st.what, st.sys ? ": " : "", st.sys ? strerrordesc_np(st.sys) : "");
+    return text;
+}
+
+void sh_lacks(struct sh *sh, uint64_t conn, mt_status st)
+{
+    struct rlt_event e;
+    sh_event(&e, RLT_EV_CLOSED);
+    e.conn = conn;
+    e.text = lack_text(sh, st);
+    sh_step(sh, &e);
+}
+
 static void do_welcome(struct sh *sh, const struct rlt_action *a)
 {
     struct sh_conn    *c = sh_conn_find(sh, a->conn);
     struct ctl_welcome w;
-    struct rlt_event   e;
     if (!c)
         return;
     memcpy(&w, a->payload, sizeof w);
@@ -44,10 +64,11 @@ static void do_welcome(struct sh *sh, const struct rlt_action *a)
         return;
     }
     sh->node = w.node;
-    if (sh_memory_welcome(c).code || sh_store_welcome(c, a->number, w.job).code) {
-        sh_event(&e, RLT_EV_CLOSED);
-        e.conn = a->conn;
-        sh_step(sh, &e);
+    mt_status st = sh_memory_welcome(c);
+    if (!st.code)
+        st = sh_store_welcome(c, a->number, w.job);
+    if (st.code) {
+        sh_lacks(sh, a->conn, st);
         return;
     }
     int fds[CTL_FDS_MAX] = {c->lane_fd, c->park_fd, c->pins_fd, sh_switcher_park_fd(sh), -1};
@@ -94,6 +115,7 @@ static void memory_result(struct sh *sh, mt_status st, enum rlt_event_kind kind,
         return;
     mt_log_status(MT_LOG_WARN, "no_memory", st);
     sh_event(&e, kind);
+    e.text = lack_text(sh, st);
     e.lane = a->lane;
     e.number = a->number;
     sh_step(sh, &e);

@@ -17,8 +17,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CHILD_FD = 3 }; /* where a zygote finds its socket */
-
 /* The texts behind a ctl_hello as argv and environment. The core has checked that they add up. */
 struct program {
     char **argv;
@@ -61,8 +59,27 @@ static mt_status program_read(const uint8_t *bytes, size_t size, struct program 
     return mt_ok();
 }
 
-/* Returns 0 or an errno. */
-static int spawn(const char *path, const struct program *p, int child_fd, int output, pid_t *out_pid)
+/* The same program, but first this one, which gives root up. */
+static char **argv_as(const struct program *p, const struct sh_user *user, char (*texts)[16])
+{
+    size_t argc = 0;
+    while (p->argv[argc])
+        argc++;
+    char **argv = calloc(argc + 5, sizeof *argv);
+    if (!argv)
+        return NULL;
+    snprintf(texts[0], sizeof texts[0], "%u", user->uid);
+    snprintf(texts[1], sizeof texts[1], "%u", user->gid);
+    argv[0] = (char *)(uintptr_t)"manta-raylet";
+    argv[1] = (char *)(uintptr_t)"--as";
+    argv[2] = texts[0];
+    argv[3] = texts[1];
+    memcpy(argv + 4, p->argv, argc * sizeof *argv);
+    return argv;
+}
+
+/* Returns 0 or an errno. `program`: its descriptor, not below SH_PROGRAM_FD + 1; -1: `path` is the program. */
+static int spawn(const char *path, const struct program *p, char **argv, int child_fd, int output, int program, pid_t *out_pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t          attributes;
@@ -83,26 +100,28 @@ static int spawn(const char *path, const struct program *p, int child_fd, int ou
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     err = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     if (!err)
-        err = posix_spawn_file_actions_adddup2(&files, child_fd, CHILD_FD);
+        err = posix_spawn_file_actions_adddup2(&files, child_fd, SH_CHILD_FD);
     for (int fd = 1; !err && output >= 0 && fd <= 2; fd++)
         err = posix_spawn_file_actions_adddup2(&files, output, fd);
+    if (!err && program >= 0)
+        err = posix_spawn_file_actions_adddup2(&files, program, SH_PROGRAM_FD);
     if (!err && p->cwd[0] && access(p->cwd, X_OK) == 0) /* on another node than its driver it may not exist */
         err = posix_spawn_file_actions_addchdir_np(&files, p->cwd);
     if (!err)
-        err = posix_spawn(out_pid, path, &files, &attributes, p->argv, p->envp);
+        err = posix_spawn(out_pid, path, &files, &attributes, argv, p->envp);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attributes);
     return err;
 }
 
-/* A socket pair, the first end ours as `conn`, the second for a child. The second has a number above CHILD_FD, so that
+/* A socket pair, the first end ours as `conn`, the second for a child. The second has a number above SH_CHILD_FD, so that
  * dup2 in the child always makes a descriptor without close-on-exec. */
 static mt_status socket_pair(struct sh *sh, uint64_t conn, struct sh_conn **out_conn, int *out_child)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return mt_error(MT_ESYS, errno, "socketpair");
-    int child = fcntl(pair[1], F_DUPFD_CLOEXEC, CHILD_FD + 1);
+    int child = fcntl(pair[1], F_DUPFD_CLOEXEC, SH_CHILD_FD + 1);
     close(pair[1]);
     if (child < 0) {
         close(pair[0]);
@@ -116,20 +135,41 @@ static mt_status socket_pair(struct sh *sh, uint64_t conn, struct sh_conn **out_
     return st;
 }
 
+/* Under a user of the job's own, where there are such. Returns 0 or an errno. */
+static int spawn_as(struct sh *sh, const struct rlt_action *a, const struct program *p, int child, pid_t *out_pid)
+{
+    struct ctl_hello hello;
+    struct sh_user   user;
+    char             texts[2][16], path[64];
+    char           **argv;
+    int              output = sh_job_output(sh, a->pid), program, err;
+    /* A path through our own descriptor: the very file that the driver runs, even if its name means another now. */
+    snprintf(path, sizeof path, "/proc/self/fd/%d", a->fd);
+    if (!sh->options.users.count)
+        return spawn(path, p, p->argv, child, output, -1, out_pid);
+    memcpy(&hello, a->payload, sizeof hello);
+    if (!sh_user_of_job(sh, hello.job, a->pid, &user))
+        return EUSERS;
+    argv = argv_as(p, &user, texts);
+    program = fcntl(a->fd, F_DUPFD_CLOEXEC, SH_PROGRAM_FD + 1);
+    err = !argv ? ENOMEM : program < 0 ? errno : spawn("/proc/self/exe", p, argv, child, output, program, out_pid);
+    if (program >= 0)
+        close(program);
+    free(argv);
+    return err;
+}
+
 void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a)
 {
     struct program   program;
     struct sh_conn  *c = NULL;
     struct rlt_event e;
-    char             path[64];
     pid_t            pid = -1;
     int              child = -1, err = ENOMEM;
 
     if (program_read(a->payload, a->size, &program).code == 0) {
         mt_status st = socket_pair(sh, a->conn, &c, &child);
-        /* A path through our own descriptor: the very file that the driver runs, even if its name means another now. */
-        snprintf(path, sizeof path, "/proc/self/fd/%d", a->fd);
-        err = st.code ? st.sys : spawn(path, &program, child, sh_job_output(sh, a->pid), &pid);
+        err = st.code ? st.sys : spawn_as(sh, a, &program, child, &pid);
         if (!st.code)
             close(child);
         free(program.argv);
@@ -148,7 +188,12 @@ void sh_fork(struct sh *sh, const struct rlt_action *a)
     struct sh_conn  *zygote = sh_conn_find(sh, a->peer), *c = NULL;
     struct rlt_event e;
     int              child = -1;
-    if (zygote && !socket_pair(sh, a->conn, &c, &child).code) {
+    mt_status        st = zygote ? socket_pair(sh, a->conn, &c, &child) : mt_ok();
+    if (st.code) {
+        sh_lacks(sh, a->conn, st);
+        return;
+    }
+    if (zygote) {
         int output = sh_output_open(sh, a->conn), fds[2] = {child, output};
         sh_conn_send(zygote, a, fds, output < 0 ? 1 : 2);
         close(child);

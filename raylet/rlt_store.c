@@ -499,7 +499,8 @@ void sh_store_told(struct sh *sh, const struct rlt_action *a)
 
 mt_status sh_store_start(struct sh *sh)
 {
-    struct os_store_config config = {.bytes_max = sh->options.store_bytes, .job_bytes_max = sh->options.job_bytes};
+    struct os_store_config config = {.bytes_max = sh->options.store_bytes, .job_bytes_max = sh->options.job_bytes,
+                                     .jobs_apart = sh_jobs_are_apart(sh)};
     struct sh_store       *s = calloc(1, sizeof *s);
     mt_status              st;
     if (!s)

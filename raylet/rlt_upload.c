@@ -215,4 +215,5 @@ void sh_uploads_stop(struct sh *sh)
     MT_MAP_EACH(&sh->hashes, entry)
         free(entry->value.ptr);
     mt_map_fini(&sh->hashes);
+    mt_map_fini(&sh->users);
 }

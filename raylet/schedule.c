@@ -124,7 +124,7 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
         rlt_class_unschedulable(r, c, MT_EENV, text);
         return true;
     }
-    if (c->job->start_failures >= MT_RLT_START_FAILURES_MAX) {
+    if (rlt_job_is_broken(r, c->job)) {
         rlt_class_unschedulable(r, c, c->job->failure_code, c->job->failure);
         return true;
     }

@@ -96,6 +96,9 @@ struct rpc;
 struct rpc_channel;
 struct io_token;
 
+struct sh_user {
+    uint32_t uid, gid; /* uid 0: the raylet's own */
+};
 struct sh {
     struct rlt_options  options;
     struct io_loop     *loop;
@@ -130,6 +133,8 @@ struct sh {
     struct sh_quotas   *quotas; /* NULL until a job has had its quota */
     struct sh_program_upload *uploads; /* that are under way */
     uint64_t            next_job;
+    mt_map              users;  /* job, as its driver drew it -> uid */
+    uint32_t            next_user;
     char                job_folder[256]; /* "" until the first job */
     uint32_t            node; /* ours, as the last welcome said */
     mt_status           refused; /* why it leaves, where the cluster will not have it */
@@ -141,6 +146,7 @@ void sh_step(struct sh *sh, struct rlt_event *event);
 MT_MUST_USE mt_status sh_random(struct sh *sh, uint64_t *out); /* a process number, or so: nobody can guess it */
 void *sh_keep(struct sh *sh, size_t size); /* until all that follows from the present step is done; NULL: no memory */
 void sh_event(struct rlt_event *event, enum rlt_event_kind kind); /* zeroed, fd -1 */
+void sh_lacks(struct sh *sh, uint64_t conn, mt_status st); /* the node has not what the process of conn needs: it ends */
 mt_status sh_run(struct sh *sh);                                  /* until told to leave; cleans up */
 
 /* rlt_conn.c */
@@ -325,6 +331,21 @@ void sh_pulls_shed(struct sh *sh); /* gives every copy up that is not being read
 void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
 
 /* rlt_spawn.c */
+/* rlt_users.c, with --job-users: the user of a job's processes. False: all of a range are taken. */
+enum { SH_CHILD_FD = 3, SH_PROGRAM_FD = 4 }; /* in the child: its socket, the program to become */
+MT_MUST_USE bool sh_user_new(struct sh *sh, struct sh_user *out);
+MT_MUST_USE bool sh_user_of_job(struct sh *sh, uint64_t job, pid_t driver, struct sh_user *out);
+/* In the child, before it is the program: UID GID ARGV..., UID GID SOCKET. They return only when it can't be, the exit status;
+ * sh_users_enter returns 0 as that user. */
+int sh_users_run_zygote(char **argv);
+int sh_users_enter(char **argv);
+/* Of the submitted job with that driver. False: none, or it has none of its own. */
+bool sh_job_user(const struct sh *sh, pid_t driver, struct sh_user *out);
+/* Whether no job may read what another has in the store. */
+static inline bool sh_jobs_are_apart(const struct sh *sh)
+{
+    return sh->options.users.count > 1;
+}
 void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a);
 void sh_fork(struct sh *sh, const struct rlt_action *a);
 

@@ -57,6 +57,7 @@ struct rlt_proc {
     bool                has_remote; /* it has had leases on other nodes: what it owns may lie there */
     bool                is_leaving; /* CTL_SHUTDOWN was sent */
     bool                is_unable;  /* a worker that could not take over what it was given; `crash` says why */
+    bool                is_lacking; /* a zygote or worker for which the node had no memory or descriptors; `crash` says what */
     bool                is_keeper;  /* the driver that a private raylet is for: it ends with it, greeted or not */
     int32_t             status;
     char               *crash; /* what it wrote when it died; NULL: nothing */
@@ -110,7 +111,10 @@ struct rlt_job {
     uint32_t         lease_count; /* that name this job */
     uint32_t         start_failures;
     uint32_t         unable_count; /* workers that greeted and could not serve, since one last ended a lease */
-    int32_t          failure_code;           /* MT_EWORKER_DIED, MT_EENV */
+    uint32_t         lack_count;   /* starts for which this node lacked something, since a worker last ended a lease */
+    bool             is_passing;   /* what failed may be better later: at failed_at + MT_RLT_LACK_AGAIN_MS */
+    uint64_t         failed_at;
+    int32_t          failure_code;           /* MT_EWORKER_DIED, MT_EENV, MT_ENOMEM */
     char             failure[CTL_TEXT_SIZE]; /* of the last start */
     struct rlt_timer timer;                  /* spare worker, idle ones */
     uint64_t         program_total;          /* being fetched */
@@ -375,6 +379,8 @@ void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid);
 void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote);
 void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker); /* greeting and pid come in either order */
 void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker); /* it has no lease: gets one, or waits warm */
+void rlt_pool_lacks(struct rlt_proc *p, const char *what); /* its end follows; NULL: it lacked nothing */
+bool rlt_job_is_broken(const struct rlt *r, struct rlt_job *job); /* nothing is started for it (now) */
 void rlt_pool_tell_crowd(struct rlt *r); /* how many wait inside tasks, where that has changed */
 bool rlt_pool_has_zygote(const struct rlt_proc *worker); /* the one that forked it lives */
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p);       /* a zygote or worker ended */

@@ -6,6 +6,9 @@
  */
 #include "raylet/tree.h"
 
+#include "core/base/limits.h"
+
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -28,6 +31,35 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 void rlt_tree_remove(const char *path)
 {
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void give_in(int at, uint32_t uid, uint32_t gid, int depth)
+{
+    DIR           *folder = fdopendir(at); /* which owns it now */
+    struct dirent *entry;
+    while (folder && (entry = readdir(folder))) {
+        struct stat st;
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
+            fstatat(at, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        (void)!fchownat(at, entry->d_name, uid, gid, AT_SYMLINK_NOFOLLOW);
+        int next = S_ISDIR(st.st_mode) && depth ? openat(at, entry->d_name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        if (next >= 0)
+            give_in(next, uid, gid, depth - 1);
+    }
+    if (folder)
+        closedir(folder);
+    else
+        close(at);
+}
+
+void rlt_tree_give(const char *path, uint32_t uid, uint32_t gid)
+{
+    int at = open(path, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (at < 0)
+        return;
+    (void)!fchown(at, uid, gid);
+    give_in(at, uid, gid, MT_ENV_FOLDERS_DEEP_MAX);
 }
 
 /* The runtime folder, unless its file system runs no programs (/run on many machines). */

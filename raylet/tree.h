@@ -16,6 +16,8 @@
 MT_MUST_USE mt_status rlt_tree_base(const char *dir, const char *name, char *out, size_t size);
 /* A folder and all in it; links are not followed. */
 void rlt_tree_remove(const char *path);
+/* A folder and all in it become that user's; links are not followed. */
+void rlt_tree_give(const char *path, uint32_t uid, uint32_t gid);
 /* The folder below `folder` in which the last part of *path goes, made as needed; *path then is that part. < 0: errno. */
 int rlt_tree_parent(const char *folder, const char **path);
 /* A new file, for writing. < 0: errno. */

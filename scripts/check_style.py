@@ -59,7 +59,7 @@ DOORS = {
     r"grpc/.*": ("core/rpc/", MANY),
     r"protobuf-c/.*": ("core/proto/|core/rpc/", MANY),
     r"openssl/.*": ("core/io/", MANY),
-    r"sqlite3\.h": ("scheduler/head/", 1),
+    r"sqlite3\.h": ("scheduler/head/|sweep/", 2),
     r"hiredis/.*": ("scheduler/head/", 1),
     r"microhttpd\.h": ("scheduler/head/", 1),
     r"jemalloc/.*": ("core/|scheduler/|raylet/", 1),

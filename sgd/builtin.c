@@ -22,6 +22,7 @@ struct builtin {
     struct sgd_model *model;
     float           **values, **gradients; /* the pointers that manta_sgd_param keeps */
     int               classes;
+    manta_sgd        *in; /* whose this is */
 };
 
 typedef manta_status data_fn(manta_sgd *t, manta_data_info *out);
@@ -187,11 +188,24 @@ static struct sgd_batch batch_of(const manta_batch *b)
                               .record_size = (uint32_t)b->record, .indices = b->numbers, .sample = b->sample};
 }
 
+/* The model's news of its flat buffer, as the parameter that it is part of. */
+static void part_ready(void *user, size_t begin, size_t end)
+{
+    struct builtin          *b = user;
+    const struct sgd_params *params = &b->model->params;
+    for (size_t i = 0; i < params->items_count; i++)
+        if (begin >= params->items[i].offset && end <= params->items[i].offset + params->items[i].count)
+            (void)manta_sgd_ready(b->in, &b->gradients[i], (int64_t)(begin - params->items[i].offset), (int64_t)(end - begin));
+}
+
 static manta_status train_batch(manta_sgd *t, void *self, const manta_batch *b)
 {
     struct builtin  *own = self;
     struct sgd_batch batch = batch_of(b);
     float            metrics[SGD_METRICS];
+    own->in = t;
+    own->model->ready = part_ready;
+    own->model->ready_user = own;
     batch.key = sgd_sampler_key(&(struct sgd_sampler){.seed = manta_sgd_seed(t)}, b->sample);
     return report(t, own->model->ops->gradient(own->model, own->values[0], &batch, 1.0f / (float)b->count,
                                                own->gradients[0], metrics), metrics);

@@ -173,9 +173,11 @@ static mt_status backward(struct cnn *cnn, const float *params, const struct sgd
     uint32_t n = batch->count;
 
     MT_TRY(sgd_linear_backward(&cnn->fc[1], ops, params, cnn->hidden, cnn->dlogits, n, cnn->dhidden, grads));
+    sgd_linear_ready(&cnn->fc[1], &cnn->model);
     MT_TRY(drop(cnn, cnn->dhidden, n, 1, batch->key));
     MT_TRY(ops->relu_backward(NULL, cnn->hidden, cnn->dhidden, (size_t)n * cnn->fc[0].out));
     MT_TRY(sgd_linear_backward(&cnn->fc[0], ops, params, cnn->dropped, cnn->dhidden, n, cnn->dpooled, grads));
+    sgd_linear_ready(&cnn->fc[0], &cnn->model);
     MT_TRY(drop(cnn, cnn->dpooled, n, 0, batch->key));
     MT_TRY(ops->relu_backward(NULL, cnn->pooled, cnn->dpooled, (size_t)n * cnn->fc[0].in));
     for (uint32_t i = 0, step = together(cnn, n); i < n; i += step)

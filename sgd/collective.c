@@ -35,9 +35,9 @@ static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, uin
     return ops->tree_sum(NULL, in, count, share->end - share->begin, out + share->begin);
 }
 
-static mt_status sum_here(struct sgd_group *group, const struct k_ops *ops, size_t begin, size_t end)
+static mt_status sum_here(struct sgd_group *group, const struct k_ops *ops, struct sgd_range range)
 {
-    struct share share = share_of(group, begin, end);
+    struct share share = share_of(group, range.begin, range.end);
     MT_TRY(slots_add(group, ops, 0, group->plan.vranks, &share, group->sum));
     float part = 1.0f / (float)group->plan.vranks;
     for (size_t i = share.begin; i < share.end && i < group->plan.mean_floats; i++)
@@ -45,32 +45,46 @@ static mt_status sum_here(struct sgd_group *group, const struct k_ops *ops, size
     return mt_ok();
 }
 
-/* The members of this node add its pieces; then its leader has the rest to do. */
-static mt_status sum_wide(struct sgd_group *group, const struct k_ops *ops, size_t begin, size_t end)
+/* The members of a node of several add its pieces; then its leader has the rest to do. */
+static mt_status pieces_add(struct sgd_group *group, const struct k_ops *ops, struct sgd_range range)
 {
     struct sgd_piece pieces[SGD_PIECES_MAX];
     uint32_t         count = sgd_group_pieces(group, group->net.node, pieces);
-    struct share     share = share_of(group, begin, end);
+    struct share     share = share_of(group, range.begin, range.end);
     for (uint32_t i = 0; i < count; i++)
         if (pieces[i].level)
             MT_TRY(slots_add(group, ops, pieces[i].first, 1u << pieces[i].level, &share,
                              sgd_group_partial(group, &pieces[i], i)));
-    MT_TRY(sgd_group_meet(group));
-    return group->is_leader ? sgd_group_led(group, sgd_group_sum_nodes(group, ops, begin, end)) : mt_ok();
+    return mt_ok();
+}
+
+static uint64_t shape_of(const struct sgd_range *ranges, size_t count)
+{
+    uint64_t hash = count;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ ranges[i].begin * 31 ^ ranges[i].end) * 0x9e3779b97f4a7c15u;
+    return hash;
 }
 
 /* Slots are complete before anybody adds; the sum is complete before anybody reads it. One more meeting is not needed: the
  * next sum is written only after the next reduction's first one, which a member enters when it is done with this. */
-mt_status sgd_group_reduce_part(struct sgd_group *group, const struct k_ops *ops, size_t begin, size_t end)
+mt_status sgd_group_reduce_ranges(struct sgd_group *group, const struct k_ops *ops, const struct sgd_range *ranges, size_t count)
 {
-    MT_TRY(sgd_group_meet(group));
-    MT_TRY(group->is_wide ? sum_wide(group, ops, begin, end) : sum_here(group, ops, begin, end));
+    struct coll_call call = {.kind = COLL_BARRIER, .shape = shape_of(ranges, count)};
+    MT_TRY(coll_shm_arrive(&group->shm, &call));
+    for (size_t i = 0; i < count; i++)
+        MT_TRY(group->is_wide ? pieces_add(group, ops, ranges[i]) : sum_here(group, ops, ranges[i]));
+    if (group->is_wide)
+        MT_TRY(sgd_group_meet(group));
+    if (group->is_leader)
+        MT_TRY(sgd_group_led(group, sgd_group_sum_nodes(group, ops, ranges, count, call.shape)));
     return sgd_group_meet(group);
 }
 
 mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops, const float **out_sum)
 {
-    MT_TRY(sgd_group_reduce_part(group, ops, 0, group->plan.slot_floats));
+    struct sgd_range all = {0, group->plan.slot_floats};
+    MT_TRY(sgd_group_reduce_ranges(group, ops, &all, 1));
     *out_sum = group->sum;
     return mt_ok();
 }

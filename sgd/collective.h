@@ -15,9 +15,12 @@
  * write them again as soon as this returns. */
 MT_MUST_USE mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops,
                                        const float **out_sum);
-/* The same for a part of every slot: group->sum from `begin` to `end`, both whole lines of 16 floats (`end` may be the slot's
- * end). */
-MT_MUST_USE mt_status sgd_group_reduce_part(struct sgd_group *group, const struct k_ops *ops, size_t begin, size_t end);
+/* The same for some parts of every slot, the same in all members (else EINVAL): group->sum there. */
+struct sgd_range {
+    size_t begin, end; /* floats of a slot */
+};
+MT_MUST_USE mt_status sgd_group_reduce_ranges(struct sgd_group *group, const struct k_ops *ops, const struct sgd_range *ranges,
+                                              size_t count);
 
 /* Copies `size` bytes from `root`'s `data` to everybody's, through the slots (whose contents are lost). A member
  * other than the root that has no need of them passes NULL. After an error the others' data may be partly

@@ -10,31 +10,30 @@
 
 #include <string.h>
 
-struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew)
+struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, uint64_t region)
 {
     struct sgd_hand *hand = crew->hands;
     while (hand < crew->hands + SGD_HANDS_MAX && hand->state != SGD_HAND_FREE)
         hand++;
     if (hand == crew->hands + SGD_HANDS_MAX)
         return NULL;
-    /* The group's memory is this node's, so the workers are as well. */
-    manta_actor_opts opts = {.num_cpus = crew->cpus, .node = manta_node()};
-    *hand = (struct sgd_hand){.state = SGD_HAND_STARTING, .rank = SGD_NO_RANK, .told_rank = SGD_UNTOLD,
+    /* The region is that node's. */
+    manta_actor_opts opts = {.num_cpus = crew->cpus, .node = node};
+    *hand = (struct sgd_hand){.state = SGD_HAND_STARTING, .rank = SGD_NO_RANK, .place = place, .told_rank = SGD_UNTOLD,
                               .hired_ns = sgd_now_ns()};
     hand->actor = manta_actor_new(SGD_WORKER_TYPE, &opts,
                                   MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_str(crew->op),
-                                             crew->config, manta_ref_arg(crew->lent), manta_u64(crew->region),
+                                             crew->config, manta_ref_arg(crew->lent), manta_u64(region),
                                              manta_u64((uint64_t)(hand - crew->hands))));
     hand->ready = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS);
     return hand;
 }
 
-void sgd_crew_order(struct sgd_hand *hand, uint32_t generation, uint32_t members)
+void sgd_crew_order(struct sgd_hand *hand, const struct sgd_order *order)
 {
     MT_ASSERT(!hand->train && hand->rank != SGD_NO_RANK);
     hand->has_outcome = false;
-    hand->train = manta_actor_call(hand->actor, "train", MANTA_ARGS(manta_u64(generation),
-                                                                    manta_u64((uint64_t)hand->rank), manta_u64(members)));
+    hand->train = manta_actor_call(hand->actor, "train", MANTA_ARGS(manta_bytes_of(order, sizeof *order)));
 }
 
 /* ---- news ---- */
@@ -56,9 +55,11 @@ static manta_status answer_take(manta_ref **ref, void *out, size_t size, manta_e
     return code;
 }
 
-static bool is_death(manta_status code)
+/* Its node may have died with it, or before it was placed there. */
+static bool is_death(const struct sgd_hand *hand, manta_status code)
 {
-    return code == MANTA_EACTOR_DIED || code == MANTA_EWORKER_DIED;
+    return code == MANTA_EACTOR_DIED || code == MANTA_EWORKER_DIED || code == MANTA_ENODE_DIED ||
+           (hand->place != 0 && (code == MANTA_EUNSCHEDULABLE || code == MANTA_EOBJ_LOST || code == MANTA_ECONN));
 }
 
 typedef void tell_fn(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news news);
@@ -76,7 +77,7 @@ static void die(struct sgd_crew *crew, struct sgd_hand *hand, tell_fn *tell, con
 static manta_status take_ready(struct sgd_crew *crew, struct sgd_hand *hand, tell_fn *tell, manta_error *e)
 {
     manta_status code = answer_take(&hand->ready, &hand->info, sizeof hand->info, e);
-    if (is_death(code)) {
+    if (is_death(hand, code)) {
         die(crew, hand, tell, e);
         return MANTA_OK;
     }
@@ -91,7 +92,7 @@ static manta_status take_ready(struct sgd_crew *crew, struct sgd_hand *hand, tel
 static manta_status take_train(struct sgd_crew *crew, struct sgd_hand *hand, tell_fn *tell, manta_error *e)
 {
     manta_status code = answer_take(&hand->train, &hand->outcome, sizeof hand->outcome, e);
-    if (is_death(code)) {
+    if (is_death(hand, code)) {
         die(crew, hand, tell, e);
         return MANTA_OK;
     }
@@ -188,6 +189,25 @@ int sgd_crew_count(const struct sgd_crew *crew, int *out_ready)
     }
     *out_ready = ready;
     return count;
+}
+
+int sgd_crew_count_at(const struct sgd_crew *crew, int place)
+{
+    int count = 0;
+    for (const struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++)
+        count += (hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY) && hand->place == place;
+    return count;
+}
+
+void sgd_crew_unplaced_drop(struct sgd_crew *crew, int place)
+{
+    int64_t now = sgd_now_ns();
+    for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
+        if (hand->state != SGD_HAND_STARTING || hand->place == place || now - hand->hired_ns < MT_TRAIN_NODES_MS * 1000000ll)
+            continue;
+        manta_actor_kill(hand->actor, false);
+        sgd_crew_bury(hand);
+    }
 }
 
 /* ---- the end ---- */

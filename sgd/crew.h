@@ -24,6 +24,7 @@ struct sgd_hand {
     manta_ref          *ready; /* its answer is awaited; also of a ping */
     manta_ref          *train; /* the same of a generation */
     int                 rank;  /* SGD_NO_RANK: a spare */
+    int                 place; /* of the run's nodes */
     struct sgd_ready    info;  /* once READY */
     int64_t             hired_ns, pinged_ns;
     struct sgd_outcome  outcome; /* of its last `train` */
@@ -39,7 +40,6 @@ struct sgd_crew {
     const char           *op;  /* name of the operator */
     manta_arg             config;
     manta_ref            *lent;
-    uint64_t              region;
     double                cpus;
     struct sgd_hand       hands[SGD_HANDS_MAX];
 };
@@ -47,11 +47,12 @@ struct sgd_crew {
 /* What a look found. */
 enum sgd_news { SGD_NEWS_READY, SGD_NEWS_BACK, SGD_NEWS_DEAD };
 
-/* Starts a process, without a rank; NULL: no place is free (a bug of the caller's), or no memory. */
-struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew);
+/* Starts a process on a node, without a rank; NULL: no hand is free (a bug of the caller's), or no memory. `region`: of that
+ * node. */
+struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, uint64_t region);
 
 /* Gives a hand orders for a generation; its answer comes as SGD_NEWS_BACK. */
-void sgd_crew_order(struct sgd_hand *hand, uint32_t generation, uint32_t members);
+void sgd_crew_order(struct sgd_hand *hand, const struct sgd_order *order);
 
 /* Waits up to `wait_ms` until there is news of a hand, and calls `tell` for each. A failure that is not a death (a type
  * that does not exist, no node that could ever run it, an error of its creation) ends the look with its code in *e.
@@ -69,6 +70,10 @@ struct sgd_hand *sgd_crew_of_rank(struct sgd_crew *crew, int rank);
 struct sgd_hand *sgd_crew_spare(struct sgd_crew *crew);
 /* How many are there, READY or on their way; of these, how many are READY. */
 int sgd_crew_count(const struct sgd_crew *crew, int *out_ready);
+/* The same of one place. */
+int sgd_crew_count_at(const struct sgd_crew *crew, int place);
+/* Dismisses those on other places that wait for CPUs since long, so that they can be hired for this one. */
+void sgd_crew_unplaced_drop(struct sgd_crew *crew, int place);
 /* Kills a hand that hangs; its death is told as any other. */
 void sgd_crew_kill(struct sgd_hand *hand);
 

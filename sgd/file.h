@@ -23,6 +23,24 @@ MT_MUST_USE mt_status sgd_file_sync(int fd);
 MT_MUST_USE mt_status sgd_file_create(int dir, const char *name, int *out_fd);
 /* Opens a folder that is there. ENOENT where it is not. */
 MT_MUST_USE mt_status sgd_file_open_dir(int dir, const char *name, int *out_fd);
+
+/* A large file written past the page cache, where the file system has that: no second copy of the bytes in the kernel, no
+ * burst of write-back that takes the processors from those who train. Whole blocks go out unbuffered, the rest as usual. */
+struct sgd_stream {
+    int            fd;
+    unsigned char *block; /* SGD_STREAM_BYTES, aligned to a page */
+    size_t         used;
+    bool           is_direct;
+};
+enum { SGD_STREAM_BYTES = MT_FILE_STEP_BYTES };
+
+/* `size`: of all that will be written; little goes the usual way. `fd` stays the caller's. ENOMEM. */
+MT_MUST_USE mt_status sgd_stream_init(struct sgd_stream *stream, int fd, uint64_t size);
+MT_MUST_USE mt_status sgd_stream_write(struct sgd_stream *stream, const void *data, size_t size);
+/* Writes what is left. Ends the stream in any case; sgd_stream_drop ends it without. */
+MT_MUST_USE mt_status sgd_stream_end(struct sgd_stream *stream);
+void sgd_stream_drop(struct sgd_stream *stream);
+
 /* fsync and close: what a file owes before it may be called written. Closes in any case. */
 MT_MUST_USE mt_status sgd_file_finish(int fd);
 

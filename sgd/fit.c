@@ -7,22 +7,19 @@
  */
 #include "sgd/fit.h"
 
+#include "sgd/detach.h"
 #include "sgd/group.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void *group_of(const struct sgd_fit *fit)
-{
-    return (char *)fit->setup.region.data + SGD_BOARD_SIZE;
-}
 
 /* ---- a death ---- */
 
 static void generation_abort(struct sgd_fit *fit, enum mt_code reason, int rank)
 {
-    sgd_group_abort(group_of(fit), fit->generation, reason, rank < 0 ? 0 : (uint32_t)rank);
+    sgd_places_abort(&fit->places, fit->generation, reason, rank < 0 ? 0 : (uint32_t)rank);
     if (fit->aborted_ns == 0)
         fit->aborted_ns = sgd_now_ns();
 }
@@ -40,8 +37,10 @@ static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
     }
     fit->last_death = hand->death;
     fit->last_rank = hand->rank;
-    sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)), fit->last_words,
-                  sizeof fit->last_words);
+    fit->last_words[0] = 0;
+    if (hand->place == 0)
+        sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)),
+                      fit->last_words, sizeof fit->last_words);
     if (!hand->was_ready)
         fit->failed_starts++;
     sgd_fit_tell_lost(fit, hand);
@@ -55,7 +54,7 @@ static void on_news(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news 
     } else if (news == SGD_NEWS_READY) {
         fit->failed_starts = 0;
     } else if (hand->outcome.code != MANTA_OK && fit->aborted_ns == 0) {
-        fit->aborted_ns = sgd_now_ns(); /* it has told the others itself */
+        generation_abort(fit, (enum mt_code)hand->outcome.code, hand->rank); /* it has told the others of its node itself */
         fit->last_rank = hand->rank;
         sgd_fail(&fit->last_death, hand->outcome.code, "%s", hand->outcome.text);
     }
@@ -83,6 +82,46 @@ static manta_status give_up(struct sgd_fit *fit, manta_error *e)
 
 /* ---- who is there ---- */
 
+/* The open place with the fewest workers; NULL: one is being opened, and may be the better one. */
+static struct sgd_place *place_choose(struct sgd_fit *fit, int *out_index)
+{
+    int best = 0, fewest = INT_MAX;
+    for (int i = 0; i < SGD_PLACES_MAX; i++) {
+        const struct sgd_place *place = &fit->places.of[i];
+        int count = sgd_crew_count_at(&fit->crew, i);
+        if (place->state != SGD_PLACE_OPEN && place->state != SGD_PLACE_OPENING)
+            continue;
+        if (count < fewest)
+            best = i, fewest = count;
+    }
+    *out_index = best;
+    return fit->places.of[best].state == SGD_PLACE_OPEN ? &fit->places.of[best] : NULL;
+}
+
+static void note_take(void *user, struct sgd_note *note)
+{
+    sgd_fit_take_note(user, note);
+}
+
+/* Of the other nodes: what their posts say; who was on a lost one is lost; a new one takes those who wait for CPUs. */
+static void places_keep(struct sgd_fit *fit)
+{
+    if (fit->places.max == 1)
+        return;
+    (void)sgd_places_look_for(&fit->places);
+    uint64_t lost = sgd_places_look(&fit->places, note_take, fit);
+    for (int i = 1; i < SGD_PLACES_MAX; i++) {
+        struct sgd_place *place = &fit->places.of[i];
+        for (struct sgd_hand *hand = fit->crew.hands; lost >> i & 1 && hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+            if (hand->place == i && (hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY))
+                sgd_crew_kill(hand);
+        if (place->state == SGD_PLACE_LOST && sgd_crew_count_at(&fit->crew, i) == 0)
+            sgd_place_close(place);
+        if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0)
+            sgd_crew_unplaced_drop(&fit->crew, i);
+    }
+}
+
 /* Buries the dead and hires, until there are as many as there should be; spares when there is time for them. Workers that
  * can't be placed wait for their turn. */
 static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
@@ -94,9 +133,14 @@ static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
             sgd_crew_bury(hand);
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures + fit->has_death))
         return MANTA_OK; /* without them, or the run ends once all are back */
-    for (int count = sgd_crew_count(&fit->crew, &ready); count < wanted; count++)
-        if (!sgd_crew_hire(&fit->crew))
+    places_keep(fit);
+    for (int count = sgd_crew_count(&fit->crew, &ready), index; count < wanted; count++) {
+        const struct sgd_place *place = place_choose(fit, &index);
+        if (!place)
+            break;
+        if (!sgd_crew_hire(&fit->crew, index, place->node, place->region))
             return sgd_fail(e, MANTA_EINTERNAL, "no place for a worker");
+    }
     return MANTA_OK;
 }
 
@@ -152,7 +196,20 @@ static manta_status gather(struct sgd_fit *fit, manta_error *e)
     return code;
 }
 
-/* Ranks stay with those who have them, and have no gaps. */
+/* Members are numbered node by node; on a node they keep their order. */
+static void ranks_sort(struct sgd_fit *fit, int members)
+{
+    struct sgd_hand *by_rank[MT_GROUP_MEMBERS_MAX];
+    int              next = 0;
+    for (int rank = 0; rank < members; rank++)
+        by_rank[rank] = sgd_crew_of_rank(&fit->crew, rank);
+    for (int place = 0; place < SGD_PLACES_MAX; place++)
+        for (int rank = 0; rank < members; rank++)
+            if (by_rank[rank]->place == place)
+                by_rank[rank]->rank = next++;
+}
+
+/* Ranks stay with those who have them, as far as that goes, and have no gaps. */
 static int ranks_give(struct sgd_fit *fit)
 {
     int ready, members;
@@ -164,6 +221,7 @@ static int ranks_give(struct sgd_fit *fit)
     for (int rank = 0; rank < members; rank++)
         if (!sgd_crew_of_rank(&fit->crew, rank))
             sgd_crew_spare(&fit->crew)->rank = rank;
+    ranks_sort(fit, members);
     return members;
 }
 
@@ -179,16 +237,54 @@ static void places_tell(struct sgd_fit *fit)
 /* What the members show. Who is back from its call is not to be blamed for anything. */
 static void pulses_read(struct sgd_fit *fit, struct sgd_pulse_seen *seen)
 {
-    struct sgd_board *board = sgd_board_of(fit->setup.region.data);
     for (uint32_t r = 0; r < (uint32_t)fit->workers; r++) {
-        const struct sgd_pulse *pulse = sgd_board_pulse(board, r);
         const struct sgd_hand  *hand = sgd_crew_of_rank(&fit->crew, (int)r);
+        const struct sgd_place *place = hand ? &fit->places.of[hand->place] : NULL;
         bool                    is_back = !hand || !hand->train;
-        seen[r] = (struct sgd_pulse_seen){.arrived = is_back ? UINT64_MAX : coll_shm_arrived(group_of(fit), r),
-                                          .beats = atomic_load(&pulse->beats), .steps = atomic_load(&pulse->steps),
-                                          .step_ns = atomic_load(&pulse->step_ns), .work_ns = atomic_load(&pulse->work_ns),
-                                          .silent_ms = atomic_load(&pulse->silent_ms)};
+        seen[r] = (struct sgd_pulse_seen){.arrived = UINT64_MAX};
+        if (place && hand->place == 0)
+            seen[r] = sgd_place_pulse(fit->setup.region.data, r, r - place->first);
+        else if (place && r >= place->first && r < place->first + place->count)
+            seen[r] = place->seen[r - place->first];
+        if (is_back)
+            seen[r].arrived = UINT64_MAX;
     }
+}
+
+/* Which ranks are on which node, and by whom these nodes are reached. */
+static void net_fill(struct sgd_fit *fit)
+{
+    struct sgd_order     *order = &fit->order;
+    struct sgd_group_net *net = &order->net;
+    int                   last = -1;
+    *order = (struct sgd_order){.generation = fit->generation, .members = (uint32_t)fit->workers};
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        fit->places.of[i].count = 0;
+    for (uint32_t rank = 0; rank < (uint32_t)fit->workers; rank++) {
+        const struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, (int)rank);
+        struct sgd_place      *place = &fit->places.of[hand->place];
+        if (hand->place != last) {
+            last = hand->place;
+            place->first = rank;
+            net->ports[net->nodes] = (uint16_t)hand->info.port;
+            net->first[net->nodes++] = (uint8_t)rank;
+        }
+        place->count++;
+    }
+    net->first[net->nodes] = (uint8_t)fit->workers;
+    net->group = fit->setup.run.group;
+    memcpy(net->secret, fit->setup.run.secret, sizeof net->secret);
+    order->is_wide = net->nodes > 1;
+}
+
+static void order_give(struct sgd_fit *fit, int rank)
+{
+    struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, rank);
+    struct sgd_order order = fit->order;
+    order.rank = (uint32_t)rank;
+    while (order.rank >= order.net.first[order.net.node + 1])
+        order.net.node++;
+    sgd_crew_order(hand, &order);
 }
 
 static void orders_give(struct sgd_fit *fit)
@@ -197,10 +293,11 @@ static void orders_give(struct sgd_fit *fit)
     int                   before = fit->workers;
     fit->workers = ranks_give(fit);
     fit->generation++;
-    fit->is_going = fit->has_death = false;
+    fit->is_going = fit->has_death = fit->is_resize = false;
     fit->aborted_ns = 0;
+    net_fill(fit);
     for (int rank = 0; rank < fit->workers; rank++)
-        sgd_crew_order(sgd_crew_of_rank(&fit->crew, rank), fit->generation, (uint32_t)fit->workers);
+        order_give(fit, rank);
     fit->recovering.placed_ns = sgd_now_ns();
     pulses_read(fit, seen);
     sgd_watch_begin(&fit->watch, fit->recovering.placed_ns, (uint32_t)fit->workers, seen);
@@ -248,10 +345,12 @@ static void hung_kill(struct sgd_fit *fit)
 /* More can work than do: the generation ends at its present step, and the next one has them. */
 static void grow_maybe(struct sgd_fit *fit)
 {
-    if (fit->workers < fit->max && fit->is_going && sgd_crew_spare(&fit->crew))
+    if (fit->workers < fit->max && fit->is_going && sgd_crew_spare(&fit->crew)) {
+        fit->is_resize = true;
         generation_abort(fit, MT_EAGAIN, 0);
-    else if (fit->workers == fit->max)
+    } else if (fit->workers == fit->max) {
         places_tell(fit);
+    }
 }
 
 static bool is_anybody_out(const struct sgd_fit *fit)
@@ -329,7 +428,7 @@ static manta_status verdict(struct sgd_fit *fit, bool *out_again, manta_error *e
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
         if (hand->has_outcome && hand->outcome.is_finisher)
             return done(fit, &hand->outcome, e);
-    bool is_resize = !fit->has_death && coll_shm_why(group_of(fit)).reason == MT_EAGAIN;
+    bool is_resize = !fit->has_death && fit->is_resize;
     fit->failures += !is_resize;
     fit->in_a_row = is_resize || fit->is_going ? !is_resize : fit->in_a_row + 1;
     fit->has_death = false; /* it is counted */
@@ -359,7 +458,7 @@ static manta_status fit_run(struct sgd_fit *fit, manta_error *e)
     return code;
 }
 
-manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e)
+manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e)
 {
     static const manta_sgd_opts defaults;
     manta_error                 error = {0};
@@ -378,10 +477,11 @@ manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_s
     sgd_setup_workers(fit->opts, &fit->min, &fit->max);
     fit->crew = (struct sgd_crew){.run = &fit->setup.run, .op = name,
                                   .config = manta_bytes_of(fit->setup.config.data, fit->setup.config.size),
-                                  .lent = fit->setup.lent, .region = fit->setup.region.number,
-                                  .cpus = fit->opts->scaling.cpus};
+                                  .lent = fit->setup.lent, .cpus = fit->opts->scaling.cpus};
+    sgd_places_init(&fit->places, sgd_setup_nodes(fit->opts), &fit->setup.region, fit->opts->scaling.cpus);
     code = fit_run(fit, &error);
     sgd_crew_dismiss(&fit->crew);
+    sgd_places_fini(&fit->places);
     sgd_setup_fini(&fit->setup);
     fit->result.wall_s = (double)(sgd_now_ns() - start) * 1e-9;
     if (out_result)

@@ -19,6 +19,7 @@
 
 #include "sgd/board.h"
 #include "sgd/crew.h"
+#include "sgd/place.h"
 #include "sgd/setup.h"
 #include "sgd/watch.h"
 
@@ -35,11 +36,14 @@ struct sgd_fit {
     const manta_sgd_opts *opts;
     struct sgd_setup      setup;
     struct sgd_crew       crew;
+    struct sgd_places     places;
+    struct sgd_order      order;    /* of the present generation, but for the rank */
     int                   min, max; /* workers of a generation */
     int                   workers;  /* of the present one */
     uint32_t              generation;
     bool                  is_going;   /* this generation has made its first step */
     int64_t               aborted_ns; /* 0: this generation lives */
+    bool                  is_resize;  /* it is to end because more can work */
     bool                  has_death;  /* in this generation */
     int                   failures;   /* generations in which somebody died */
     int                   in_a_row;   /* of these, since a step was completed */
@@ -66,6 +70,8 @@ void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand);
 void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand);
 /* Reads the board and passes on what it says. */
 void sgd_fit_read_notes(struct sgd_fit *fit);
+/* One note, from whatever node. */
+void sgd_fit_take_note(struct sgd_fit *fit, struct sgd_note *note);
 /* Measures a recovery that has ended and says so; not yet, where a replacement has not said how it started. */
 void sgd_fit_close_recovery(struct sgd_fit *fit);
 

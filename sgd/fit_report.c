@@ -41,10 +41,11 @@ void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand)
 
 void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand)
 {
-    char            text[2 * SGD_TEXT_BYTES], last[SGD_TEXT_BYTES];
+    char            text[2 * SGD_TEXT_BYTES], last[SGD_TEXT_BYTES] = "";
     int             pid = hand->info.pid ? hand->info.pid : hand->death.pid;
     manta_sgd_event event = {.kind = MANTA_SGD_LOST, .rank = hand->rank, .pid = pid, .step = -1};
-    sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)), last, sizeof last);
+    if (hand->place == 0) /* what one printed elsewhere stayed there */
+        sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)), last, sizeof last);
     snprintf(text, sizeof text, "lost pid=%d rank=%d: %.180s%s%s", pid, hand->rank, hand->death.message,
              last[0] ? "; it printed last: " : "", last);
     emit(fit, &event, text);
@@ -166,14 +167,18 @@ static void note_going(struct sgd_fit *fit, const struct sgd_note *note)
     sgd_fit_close_recovery(fit);
 }
 
+void sgd_fit_take_note(struct sgd_fit *fit, struct sgd_note *note)
+{
+    if (note->kind == SGD_NOTE_GOING || note->kind == SGD_NOTE_STEP)
+        note_going(fit, note);
+    note_tell(fit, note);
+}
+
 void sgd_fit_read_notes(struct sgd_fit *fit)
 {
     struct sgd_note note;
-    while (sgd_board_next(sgd_board_of(fit->setup.region.data), &fit->cursor, &note)) {
-        if (note.kind == SGD_NOTE_GOING || note.kind == SGD_NOTE_STEP)
-            note_going(fit, &note);
-        note_tell(fit, &note);
-    }
+    while (sgd_board_next(sgd_board_of(fit->setup.region.data), &fit->cursor, &note))
+        sgd_fit_take_note(fit, &note);
     if (fit->recovering.is_going)
         sgd_fit_close_recovery(fit);
 }

@@ -198,17 +198,21 @@ static mt_status layer_backward(struct gpt2 *gpt2, const float *params, uint32_t
     float *dx = gpt2->dx, *dwide = gpt2->dwide, *dnorm = gpt2->dnorm;
 
     MT_TRY(sgd_linear_backward(&p.fcproj, ops, params, w->gelu, dx, rows, dwide, grads));
+    sgd_linear_ready(&p.fcproj, &gpt2->model);
     MT_TRY(ops->gelu_backward(NULL, w->fc, dwide, rows * 4 * c));
     MT_TRY(sgd_linear_backward(&p.fc, ops, params, w->ln2, dwide, rows, dnorm, grads));
+    sgd_linear_ready(&p.fc, &gpt2->model);
     p.ln2.dy = p.ln2.dx = dnorm;
     p.ln2.dweight = grads + gpt2->at[LN2W] + (size_t)l * c, p.ln2.dbias = grads + gpt2->at[LN2B] + (size_t)l * c;
     MT_TRY(ops->layernorm_backward(NULL, &p.ln2));
     MT_TRY(ops->axpy(NULL, 1.0f, dnorm, dx, rows * c));
 
     MT_TRY(sgd_linear_backward(&p.attproj, ops, params, w->att, dx, rows, dnorm, grads));
+    sgd_linear_ready(&p.attproj, &gpt2->model);
     p.attention.dout = dnorm, p.attention.dqkv = dwide;
     MT_TRY(ops->attention_backward(NULL, &p.attention));
     MT_TRY(sgd_linear_backward(&p.qkv, ops, params, w->ln1, dwide, rows, dnorm, grads));
+    sgd_linear_ready(&p.qkv, &gpt2->model);
     p.ln1.dy = p.ln1.dx = dnorm;
     p.ln1.dweight = grads + gpt2->at[LN1W] + (size_t)l * c, p.ln1.dbias = grads + gpt2->at[LN1B] + (size_t)l * c;
     MT_TRY(ops->layernorm_backward(NULL, &p.ln1));

@@ -46,22 +46,26 @@ struct part {
     float           *at;
 };
 
+/* The ranges of a sum stand one after the other in a leader's scratch: first what it sends of each of its pieces, then their
+ * sum, then what it gets from the others. */
 struct sum {
-    struct sgd_group   *group;
-    const struct k_ops *ops;
-    size_t              begin, end;
-    struct sgd_piece    pieces[MT_GROUP_MEMBERS_MAX][SGD_PIECES_MAX];
-    uint32_t            counts[MT_GROUP_MEMBERS_MAX];
-    uint32_t            before[MT_GROUP_MEMBERS_MAX + 1]; /* pieces of all nodes before this one */
-    struct part         stack[2 * SGD_PIECES_MAX];
+    struct sgd_group       *group;
+    const struct k_ops     *ops;
+    const struct sgd_range *ranges;
+    size_t                  count, floats; /* of all ranges */
+    struct sgd_piece        pieces[MT_GROUP_MEMBERS_MAX][SGD_PIECES_MAX];
+    uint32_t                counts[MT_GROUP_MEMBERS_MAX];
+    uint32_t                before[MT_GROUP_MEMBERS_MAX + 1]; /* pieces of all nodes before this one */
+    struct part             stack[2 * SGD_PIECES_MAX];
+    float                  *packed, *out, *theirs;
+    size_t                  stride; /* of packed pieces */
 };
 
 /* Of the sum's lines each node joins its share. */
 static size_t slice_at(const struct sum *s, uint32_t node)
 {
-    size_t lines = (s->end - s->begin + LINE - 1) / LINE;
-    size_t at = s->begin + lines * node / s->group->net.nodes * LINE;
-    return at < s->end ? at : s->end;
+    size_t lines = (s->floats + LINE - 1) / LINE, at = lines * node / s->group->net.nodes * LINE;
+    return at < s->floats ? at : s->floats;
 }
 
 static size_t slice_floats(const struct sum *s, uint32_t node)
@@ -69,35 +73,63 @@ static size_t slice_floats(const struct sum *s, uint32_t node)
     return slice_at(s, node + 1) - slice_at(s, node);
 }
 
-/* Where in the scratch this node's slice of a piece stands. */
-static float *scratch_at(const struct sum *s, uint32_t node, uint32_t index)
+static size_t lines_of(size_t floats)
 {
-    size_t stride = (slice_floats(s, s->group->net.node) + LINE - 1) / LINE * LINE;
-    return s->group->scratch + (s->before[node] + index) * stride;
+    return (floats + LINE - 1) / LINE * LINE;
 }
 
-static mt_status scratch_fit(struct sum *s)
+/* Where this node's slice of a piece stands. */
+static float *piece_at(const struct sum *s, uint32_t node, uint32_t index)
+{
+    return s->theirs + (s->before[node] + index) * lines_of(slice_floats(s, s->group->net.node));
+}
+
+static mt_status sum_begin(struct sum *s)
 {
     struct sgd_group *group = s->group;
-    size_t stride = (slice_floats(s, group->net.node) + LINE - 1) / LINE * LINE, floats = s->before[group->net.nodes] * stride;
-    if (floats <= group->scratch_floats)
-        return mt_ok();
-    free(group->scratch);
-    group->scratch_floats = 0;
-    group->scratch = aligned_alloc(64, floats * sizeof(float));
-    if (!group->scratch)
-        return mt_error(MT_ENOMEM, 0, "group: no memory for the other nodes' sums");
-    group->scratch_floats = floats;
+    for (size_t i = 0; i < s->count; i++)
+        s->floats += s->ranges[i].end - s->ranges[i].begin;
+    for (uint32_t n = 0; n < group->net.nodes; n++) {
+        s->counts[n] = sgd_group_pieces(group, n, s->pieces[n]);
+        s->before[n + 1] = s->before[n] + s->counts[n];
+    }
+    s->stride = lines_of(s->floats);
+    size_t mine = s->counts[group->net.node], slice = lines_of(slice_floats(s, group->net.node));
+    size_t floats = (mine + 1) * s->stride + s->before[group->net.nodes] * slice;
+    if (floats > group->scratch_floats) {
+        free(group->scratch);
+        group->scratch_floats = 0;
+        group->scratch = aligned_alloc(64, floats * sizeof(float));
+        if (!group->scratch)
+            return mt_error(MT_ENOMEM, 0, "group: no memory for the other nodes' sums");
+        group->scratch_floats = floats;
+    }
+    s->packed = group->scratch;
+    s->out = s->packed + mine * s->stride;
+    s->theirs = s->out + s->stride;
     return mt_ok();
 }
 
-static void sum_begin(struct sum *s)
+static void pack(struct sum *s)
 {
-    s->before[0] = 0;
-    for (uint32_t n = 0; n < s->group->net.nodes; n++) {
-        s->counts[n] = sgd_group_pieces(s->group, n, s->pieces[n]);
-        s->before[n + 1] = s->before[n] + s->counts[n];
+    struct sgd_group *group = s->group;
+    for (uint32_t p = 0; p < s->counts[group->net.node]; p++) {
+        const float *from = sgd_group_partial(group, &s->pieces[group->net.node][p], p);
+        float       *to = s->packed + p * s->stride;
+        for (size_t i = 0; i < s->count; i++)
+            to = mempcpy(to, from + s->ranges[i].begin, (s->ranges[i].end - s->ranges[i].begin) * sizeof(float));
     }
+}
+
+/* And makes means of what is to be averaged. */
+static void unpack(struct sum *s)
+{
+    float        part = 1.0f / (float)s->group->plan.vranks, *sum = s->group->sum;
+    const float *from = s->out;
+    size_t       mean = s->group->plan.mean_floats;
+    for (size_t i = 0; i < s->count; i++)
+        for (size_t at = s->ranges[i].begin; at < s->ranges[i].end; at++, from++)
+            sum[at] = at < mean ? *from * part : *from;
 }
 
 /* Everybody's i-th piece: to each other node its slice of mine, from each my slice of its. */
@@ -106,7 +138,7 @@ static mt_status pieces_exchange(struct sum *s, uint32_t index)
     struct sgd_group *group = s->group;
     struct coll_flow  flows[MT_GROUP_MEMBERS_MAX];
     uint32_t          count = 0, me = group->net.node;
-    const float      *mine = index < s->counts[me] ? sgd_group_partial(group, &s->pieces[me][index], index) : NULL;
+    const float      *mine = index < s->counts[me] ? s->packed + index * s->stride : NULL;
     for (uint32_t n = 0; n < group->net.nodes; n++) {
         if (n == me)
             continue;
@@ -115,10 +147,10 @@ static mt_status pieces_exchange(struct sum *s, uint32_t index)
         if (mine)
             f->out[0] = mine + slice_at(s, n), f->out_size[0] = slice_floats(s, n) * sizeof(float);
         if (index < s->counts[n])
-            f->in = scratch_at(s, n, index), f->in_size = slice_floats(s, me) * sizeof(float);
+            f->in = piece_at(s, n, index), f->in_size = slice_floats(s, me) * sizeof(float);
     }
     if (mine)
-        memcpy(scratch_at(s, me, index), mine + slice_at(s, me), slice_floats(s, me) * sizeof(float));
+        memcpy(piece_at(s, me, index), mine + slice_at(s, me), slice_floats(s, me) * sizeof(float));
     return coll_tcp_move(&group->tcp, flows, count);
 }
 
@@ -135,11 +167,10 @@ static mt_status join(const struct sum *s, const struct part *left, struct part 
  * at the end joins from the right: as tree_sum does with single inputs. */
 static mt_status pieces_join(struct sum *s)
 {
-    struct sgd_group *group = s->group;
-    uint32_t          depth = 0, me = group->net.node;
-    for (uint32_t n = 0; n < group->net.nodes; n++)
+    uint32_t depth = 0, me = s->group->net.node;
+    for (uint32_t n = 0; n < s->group->net.nodes; n++)
         for (uint32_t i = 0; i < s->counts[n]; i++) {
-            s->stack[depth++] = (struct part){s->pieces[n][i], scratch_at(s, n, i)};
+            s->stack[depth++] = (struct part){s->pieces[n][i], piece_at(s, n, i)};
             for (; depth > 1 && s->stack[depth - 2].piece.level == s->stack[depth - 1].piece.level; depth--) {
                 MT_TRY(join(s, &s->stack[depth - 2], &s->stack[depth - 1]));
                 s->stack[depth - 2] = s->stack[depth - 1];
@@ -149,10 +180,7 @@ static mt_status pieces_join(struct sum *s)
         MT_TRY(join(s, &s->stack[depth - 2], &s->stack[depth - 1]));
         s->stack[depth - 2] = s->stack[depth - 1];
     }
-    float part = 1.0f / (float)group->plan.vranks, *out = group->sum + slice_at(s, me);
-    size_t floats = slice_floats(s, me), mean = group->plan.mean_floats;
-    for (size_t i = 0, at = slice_at(s, me); i < floats; i++, at++)
-        out[i] = at < mean ? s->stack[0].at[i] * part : s->stack[0].at[i];
+    memcpy(s->out + slice_at(s, me), s->stack[0].at, slice_floats(s, me) * sizeof(float));
     return mt_ok();
 }
 
@@ -166,23 +194,27 @@ static mt_status slices_gather(struct sum *s)
             continue;
         struct coll_flow *f = &flows[count++];
         *f = (struct coll_flow){.peer = n};
-        f->out[0] = group->sum + slice_at(s, me), f->out_size[0] = slice_floats(s, me) * sizeof(float);
-        f->in = group->sum + slice_at(s, n), f->in_size = slice_floats(s, n) * sizeof(float);
+        f->out[0] = s->out + slice_at(s, me), f->out_size[0] = slice_floats(s, me) * sizeof(float);
+        f->in = s->out + slice_at(s, n), f->in_size = slice_floats(s, n) * sizeof(float);
     }
     return coll_tcp_move(&group->tcp, flows, count);
 }
 
-mt_status sgd_group_sum_nodes(struct sgd_group *group, const struct k_ops *ops, size_t begin, size_t end)
+mt_status sgd_group_sum_nodes(struct sgd_group *group, const struct k_ops *ops, const struct sgd_range *ranges, size_t count,
+                              uint64_t shape)
 {
-    struct sum s = {.group = group, .ops = ops, .begin = begin, .end = end};
-    uint32_t   rounds = 0;
-    sum_begin(&s);
-    MT_TRY(scratch_fit(&s));
-    MT_TRY(coll_tcp_alive(&group->tcp));
+    struct sum       s = {.group = group, .ops = ops, .ranges = ranges, .count = count};
+    struct coll_call call = {.kind = COLL_BARRIER, .shape = shape};
+    uint32_t         rounds = 0;
+    MT_TRY(sum_begin(&s));
+    MT_TRY(coll_tcp_run(&group->tcp, &call));
+    pack(&s);
     for (uint32_t n = 0; n < group->net.nodes; n++)
         rounds = s.counts[n] > rounds ? s.counts[n] : rounds;
     for (uint32_t i = 0; i < rounds; i++)
         MT_TRY(pieces_exchange(&s, i));
     MT_TRY(pieces_join(&s));
-    return slices_gather(&s);
+    MT_TRY(slices_gather(&s));
+    unpack(&s);
+    return mt_ok();
 }

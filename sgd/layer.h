@@ -24,6 +24,13 @@ MT_MUST_USE mt_status sgd_linear_forward(const struct sgd_linear *linear, const 
 MT_MUST_USE mt_status sgd_linear_backward(const struct sgd_linear *linear, const struct k_ops *ops, const float *params,
                                           const float *x, const float *dy, size_t rows, float *dx, float *grads);
 
+/* The layer's part of the gradient is final. */
+static inline void sgd_linear_ready(const struct sgd_linear *linear, const struct sgd_model *model)
+{
+    sgd_model_ready(model, linear->weight, (size_t)linear->in * linear->out);
+    sgd_model_ready(model, linear->bias, linear->out);
+}
+
 /* Fills with uniform values in +-bound. `stream` numbers the tensors of a model: each draws from a generator of its own,
  * so that adding one does not change the others. */
 void sgd_init_uniform(uint64_t seed, uint64_t stream, double bound, float *out, size_t count);

@@ -121,6 +121,11 @@ MANTA_API bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_data
  * workers. EINVAL: a name that was not made known; EAGAIN: more than MANTA_SGD_METRICS_MAX. */
 MANTA_API manta_status manta_sgd_metric(manta_sgd *t, const char *name, double value);
 
+/* In train_batch: elements first .. first + count - 1 (0: to the end) of a parameter's gradient have their last value in this
+ * batch. `gradient` is what manta_sgd_param was given. Between nodes the sum of what is ready goes on beside the rest of the
+ * work; who says nothing loses only that. Each batch must say the same, in the same order. EINVAL: no such parameter or element. */
+MANTA_API manta_status manta_sgd_ready(manta_sgd *t, float *const *gradient, int64_t first, int64_t count);
+
 /* An error of the operator's own: returns `code` (ETASK where it is 0) for it to return; the text reaches whoever called
  * manta_sgd_fit. */
 MANTA_API manta_status manta_sgd_fail(manta_sgd *t, manta_status code, const char *format, ...)
@@ -170,6 +175,7 @@ typedef struct manta_sgd_event {
     int64_t     step, steps; /* done, of how many */
     double      loss, accuracy;
     double      samples_per_s; /* of MANTA_SGD_STEP */
+    double      data_wait;     /* of MANTA_SGD_STEP: the share of this time in which rank 0 waited for records, 0 to 1 */
     const char *const *names;  /* of all metrics; "loss" and "accuracy" first */
     const double      *values;
     int         metrics;
@@ -187,6 +193,8 @@ typedef struct manta_sgd_opts {
         int    max_workers; /* 0: 1 (or min_workers); at most run.shards */
         int    spares;      /* processes that have loaded model and data and wait to replace one that dies */
         double cpus;        /* that each worker reserves; 0: none */
+        int    nodes;       /* over which the workers are spread, the driver's first; 0: 1. Fewer will do: as many as there are.
+                               A node that dies takes its workers along, and the run goes on with the others' */
     } scaling;
     struct {
         const char *name;      /* 1 to 127 of A-Z a-z 0-9 . _ -; NULL: "train" */
@@ -198,6 +206,7 @@ typedef struct manta_sgd_opts {
         int         validate_epochs; /* from one validation to the next; 0: 1; the end is validated in any case */
         int         patience;  /* stop after so many validations in a row without a better score; 0: never */
         double      min_delta; /* by how much a score must be better to count */
+        bool        detached;  /* the run outlives this driver: see manta_sgd_fit */
     } run;
     struct {
         int max_failures;  /* times that workers may die; 0: none; -1: without limit */
@@ -251,6 +260,14 @@ typedef struct manta_sgd_result {
 /* Trains the operator of this name. A run that has checkpoints under its name goes on from the newest valid one. Blocks until
  * the end; call it in a driver, after manta_init. All workers run on the driver's node.
  *
+ * With run.detached the run is driven by a detached actor "sgd." + run.name of the cluster (manta.h says what these are) and
+ * goes on when this driver dies; the call follows it until its end. Called again, by whatever driver of this program, with
+ * the same operator, name and options, it follows the run that is there, and a driver that comes after the end gets its
+ * result; the first to have it ends the actor. EEXIST: a run of this name is there with another option, which the message
+ * names. The actor's process may die: it is made again, on another node if need be, and goes on from the newest checkpoint.
+ * A private cluster ends with its driver, and all its runs. Relative paths in `config` are seen from where the cluster has
+ * started, run.storage from here; options take 3 KiB in all.
+ *
  * Built in: "mlp", a multilayer perceptron that classifies pictures; config: data (folder; default Fashion-MNIST of Debian's
  * package), hidden (widths: "256" or "256,128"), classes. With the defaults, 5 epochs of it give an accuracy of about 0.888.
  * "cnn", a convolutional network (conv 32 and 64 of 3x3, max 2x2, a dense layer, the classes) for square pictures; config:
@@ -266,6 +283,11 @@ typedef struct manta_sgd_result {
  * finite (which step and rank, the message says), or what the operator gave; EDISK_FULL, ESYS: the training is done and
  * *out_result set, but its last checkpoint could not be written; ENOMEM, ESTORE_FULL, ECONN. */
 MANTA_API manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e);
+
+/* Follows the detached run of this name, from its first event that is still there, until its end; the rest is as for
+ * manta_sgd_fit. ENOENT: there is none of this name (or another driver has had its result). */
+MANTA_API manta_status manta_sgd_attach(const char *run_name, int (*on_event)(void *user, const manta_sgd_event *event),
+                                        void *user, manta_sgd_result *out_result, manta_error *e);
 
 #ifdef __cplusplus
 }

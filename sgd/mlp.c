@@ -83,6 +83,7 @@ static mt_status backward(struct mlp *mlp, const float *params, const struct sgd
         const struct sgd_linear *layer = &mlp->layers[l];
         MT_TRY(sgd_linear_backward(layer, ops, params, mlp->act[l], mlp->delta[l + 1], n, l ? mlp->delta[l] : NULL,
                                    grads));
+        sgd_linear_ready(layer, &mlp->model);
         if (l == 0)
             break;
         MT_TRY(ops->relu_backward(NULL, mlp->act[l], mlp->delta[l], (size_t)n * layer->in));

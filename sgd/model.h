@@ -60,6 +60,16 @@ struct sgd_model {
     uint32_t                    batch_max;   /* records in one call */
     uint32_t                    record_size; /* that it takes */
     uint32_t                    extra_metrics; /* that its metrics have after SGD_METRICS; sums over samples as those */
+    /* Told in the middle of `gradient`: floats `begin` to `end` of grads are final. NULL: nobody asks. */
+    void (*ready)(void *user, size_t begin, size_t end);
+    void *ready_user;
 };
+
+/* For models: a part of the gradient has its last value. In each batch the same parts in the same order. */
+static inline void sgd_model_ready(const struct sgd_model *model, size_t begin, size_t count)
+{
+    if (model->ready)
+        model->ready(model->ready_user, begin, begin + count);
+}
 
 #endif

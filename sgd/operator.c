@@ -182,6 +182,21 @@ manta_status manta_sgd_param(manta_sgd *t, const char *name, int type, int ndim,
     return MANTA_OK;
 }
 
+manta_status manta_sgd_ready(manta_sgd *t, float *const *gradient, int64_t first, int64_t count)
+{
+    for (size_t i = 0; i < t->model.params.items_count; i++) {
+        const struct sgd_binding *b = &t->bindings[i];
+        if ((float *const *)b->gradient != gradient)
+            continue;
+        if (first < 0 || count < 0 || (uint64_t)first > b->count || (uint64_t)count > b->count - (uint64_t)first)
+            break;
+        sgd_model_ready(&t->model, b->offset + (size_t)first, count ? (size_t)count : b->count - (size_t)first);
+        return MANTA_OK;
+    }
+    return manta_sgd_fail(t, MANTA_EINVAL, "manta_sgd_ready: no such gradient, or elements %lld to %lld of it are not there",
+                          (long long)first, (long long)(first + count));
+}
+
 /* ---- metrics ---- */
 
 int sgd_operator_metric(const manta_sgd *t, const char *name)

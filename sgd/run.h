@@ -4,7 +4,7 @@
  *
  *   actor "manta_sgd_worker" (run, operator's name, its config, lent data, region, its place)   loads everything; holds no rank
  *       ready ()                                -> sgd_ready
- *       train (generation, rank, members)       -> sgd_outcome: joins, gets the state, steps until the run is done or
+ *       train (sgd_order)                       -> sgd_outcome: joins, gets the state, steps until the run is done or
  *                                                  the generation is over
  *
  * Lent data is one object (operator.h). The region holds a board (board.h), then the group (group.h).
@@ -17,6 +17,7 @@
 #include "core/base/status.h"
 
 #include "sgd/checkpoint.h"
+#include "sgd/group.h"
 #include "sgd/optimizer.h"
 
 #include <manta.h>
@@ -38,14 +39,24 @@ struct sgd_run {
     uint32_t vranks, micro_batch, epochs, log_steps, validate_epochs;
     uint32_t score, patience;
     bool     score_max;
+    bool     is_wide; /* workers may be on several nodes; then this is their group's name and secret: not to be printed */
+    uint64_t group;
+    unsigned char secret[COLL_SECRET_BYTES];
     double   min_delta;
     char     folder[SGD_FOLDER_BYTES_MAX]; /* of the checkpoints, absolute; "": none */
 };
 static_assert(sizeof(struct sgd_run) <= MANTA_INLINE_MAX, "travels inline");
 
 struct sgd_ready {
-    int32_t pid;
+    int32_t  pid;
+    uint32_t port; /* of its door, where workers may be on several nodes */
     int64_t began_ns, loaded_ns; /* its creation, CLOCK_MONOTONIC */
+};
+
+struct sgd_order {
+    uint32_t             generation, rank, members;
+    uint32_t             is_wide; /* over several nodes: `net` is set */
+    struct sgd_group_net net;
 };
 
 struct sgd_outcome {

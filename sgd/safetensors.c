@@ -82,6 +82,23 @@ static mt_status header_build(mt_buf *text, struct sgd_tensor *tensors, size_t c
     return mt_ok();
 }
 
+static mt_status all_write(int fd, const mt_buf *header, const struct sgd_tensor *tensors, size_t count)
+{
+    struct sgd_stream stream;
+    uint64_t          size = header->size;
+    mt_status         st;
+
+    MT_TRY(sgd_stream_init(&stream, fd, count ? tensors[count - 1].end : 0));
+    MT_TRY_GOTO(st, sgd_stream_write(&stream, &size, sizeof size), err);
+    MT_TRY_GOTO(st, sgd_stream_write(&stream, header->data, header->size), err);
+    for (size_t i = 0; i < count; i++)
+        MT_TRY_GOTO(st, sgd_stream_write(&stream, tensors[i].data, (size_t)(tensors[i].end - tensors[i].begin)), err);
+    return sgd_stream_end(&stream);
+err:
+    sgd_stream_drop(&stream);
+    return st;
+}
+
 mt_status sgd_safetensors_write(int fd, struct sgd_tensor *tensors, size_t count,
                                 uint64_t *out_header_checksum)
 {
@@ -91,12 +108,7 @@ mt_status sgd_safetensors_write(int fd, struct sgd_tensor *tensors, size_t count
     if (count > MT_TENSORS_MAX)
         return mt_error(MT_EINVAL, 0, "write tensors: too many");
     MT_TRY_GOTO(st, header_build(&text, tensors, count), done);
-    uint64_t size = text.size;
-    MT_TRY_GOTO(st, sgd_file_write(fd, &size, sizeof size), done);
-    MT_TRY_GOTO(st, sgd_file_write(fd, text.data, text.size), done);
-    for (size_t i = 0; i < count; i++)
-        MT_TRY_GOTO(st, sgd_file_write(fd, tensors[i].data, (size_t)(tensors[i].end - tensors[i].begin)),
-                    done);
+    MT_TRY_GOTO(st, all_write(fd, &text, tensors, count), done);
     *out_header_checksum = sgd_checksum(text.data, text.size);
 done:
     mt_buf_fini(&text);

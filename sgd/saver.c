@@ -8,11 +8,18 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+
+enum { SAVER_NICE = 19 };
 
 static void *saver_main(void *arg)
 {
     struct sgd_saver *saver = arg;
+    (void)setpriority(PRIO_PROCESS, 0, SAVER_NICE); /* of this thread, on Linux */
+    memset(saver->copy.state, 0, saver->copy.state_size); /* so that the first copy does not wait for fresh pages */
     pthread_mutex_lock(&saver->lock);
+    saver->state = SGD_SAVER_IDLE;
+    pthread_cond_broadcast(&saver->changed);
     for (;;) {
         while (saver->state != SGD_SAVER_BUSY && !saver->is_ending)
             pthread_cond_wait(&saver->changed, &saver->lock);
@@ -32,10 +39,12 @@ static void *saver_main(void *arg)
 mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trainer, const char *folder,
                          const struct sgd_keep *keep)
 {
-    struct sgd_state *state = aligned_alloc(64, (trainer->state_size + 63) / 64 * 64);
-    if (!state)
-        return mt_error(MT_ENOMEM, 0, "copy of the state for checkpoints");
     *saver = (struct sgd_saver){.folder = folder, .keep = *keep, .copy = *trainer};
+    struct sgd_state *state = sgd_state_allocate(trainer->state_size);
+    if (!state) {
+        saver->copy.state = NULL;
+        return mt_error(MT_ENOMEM, 0, "copy of the state for checkpoints");
+    }
     sgd_trainer_attach(&saver->copy, state);
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
@@ -66,12 +75,27 @@ bool sgd_saver_is_busy(struct sgd_saver *saver)
     return is_busy;
 }
 
+/* The lock is held. */
+static void thread_start(struct sgd_saver *saver)
+{
+    if (!saver->has_thread)
+        saver->has_thread = pthread_create(&saver->thread, NULL, saver_main, saver) == 0;
+}
+
+void sgd_saver_start(struct sgd_saver *saver)
+{
+    pthread_mutex_lock(&saver->lock);
+    thread_start(saver);
+    pthread_mutex_unlock(&saver->lock);
+}
+
 bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer, uint64_t generation)
 {
     bool is_taken = false;
     pthread_mutex_lock(&saver->lock);
-    if (!saver->has_thread)
-        saver->has_thread = pthread_create(&saver->thread, NULL, saver_main, saver) == 0;
+    thread_start(saver);
+    while (saver->has_thread && saver->state == SGD_SAVER_FRESH)
+        pthread_cond_wait(&saver->changed, &saver->lock);
     if (saver->has_thread && saver->state == SGD_SAVER_IDLE) {
         memcpy(saver->copy.state, trainer->state, trainer->state_size);
         saver->copy.has_state = trainer->has_state;

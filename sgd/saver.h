@@ -2,10 +2,11 @@
  *
  * saver.h - checkpoints beside the training: a thread that writes a copy of the state.
  *
- * A step waits only for the copy (some 100 us for a million parameters), never for the disk. One save at a time; who
+ * A step waits only for the copy (some 100 us for a million parameters), never for the disk: the thread has touched the
+ * copy's memory before the first one, and runs when nobody else has work for the processor. One save at a time; who
  * comes while it runs is told so and comes again later.
  *
- *   IDLE --sgd_saver_offer--> BUSY --written, or failed--> DONE --sgd_saver_take--> IDLE
+ *   FRESH --thread--> IDLE --sgd_saver_offer--> BUSY --written, or failed--> DONE --sgd_saver_take--> IDLE
  *
  * Thread: the trainer's calls everything here; the saver's own is started by the first offer.
  */
@@ -23,7 +24,7 @@ struct sgd_saver {
     bool            has_thread;
     pthread_mutex_t lock;
     pthread_cond_t  changed;
-    enum { SGD_SAVER_IDLE, SGD_SAVER_BUSY, SGD_SAVER_DONE } state; /* under lock, as all below */
+    enum { SGD_SAVER_FRESH, SGD_SAVER_IDLE, SGD_SAVER_BUSY, SGD_SAVER_DONE } state; /* under lock, as all below */
     bool            is_ending;
     struct sgd_trainer copy; /* with a state of its own; the rest is the trainer's and does not change */
     uint64_t        generation;
@@ -35,6 +36,9 @@ MT_MUST_USE mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_t
                                      const struct sgd_keep *keep);
 /* Waits for a save that is running. */
 void sgd_saver_fini(struct sgd_saver *saver);
+
+/* Starts the thread, where it does not run: whoever will offer calls this some time before. */
+void sgd_saver_start(struct sgd_saver *saver);
 
 /* Copies the state and has it saved. False: the last save still runs or was not taken, or there is no thread to be
  * had; come again. */

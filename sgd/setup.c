@@ -6,6 +6,7 @@
  */
 #include "sgd/setup.h"
 
+#include "core/base/rng.h"
 #include "sgd/board.h"
 #include "sgd/file.h"
 #include "sgd/group.h"
@@ -49,6 +50,11 @@ static int or_default(int value, int otherwise)
     return value ? value : otherwise;
 }
 
+int sgd_setup_nodes(const manta_sgd_opts *o)
+{
+    return or_default(o->scaling.nodes, 1);
+}
+
 /* How many workers there are at least and at most. */
 void sgd_setup_workers(const manta_sgd_opts *o, int *out_min, int *out_max)
 {
@@ -66,6 +72,8 @@ static manta_status scaling_check(const manta_sgd_opts *o, manta_error *e)
     if (min < 1 || max < min || max > shards || max > MT_GROUP_MEMBERS_MAX)
         return sgd_fail(e, MANTA_EINVAL, "scaling.min_workers is %d and max_workers %d: 1 to run.shards (%d) workers can share a "
                         "step, and %d in all", min, max, shards, MT_GROUP_MEMBERS_MAX);
+    if (o->scaling.nodes < 0 || o->scaling.nodes > MT_GROUP_MEMBERS_MAX)
+        return sgd_fail(e, MANTA_EINVAL, "scaling.nodes is %d: 1 to %d", o->scaling.nodes, MT_GROUP_MEMBERS_MAX);
     if (o->scaling.spares < 0 || o->scaling.spares > MT_TRAIN_SPARES_MAX || !(o->scaling.cpus >= 0))
         return sgd_fail(e, MANTA_EINVAL, "scaling.spares is 0 to %d, scaling.cpus not negative", MT_TRAIN_SPARES_MAX);
     return MANTA_OK;
@@ -122,10 +130,15 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
                             .score_max = o->checkpoint.score_max};
     if (run->every_s == 0 && run->every_steps == 0)
         run->every_s = MT_TRAIN_CHECKPOINT_S;
+    run->is_wide = sgd_setup_nodes(o) > 1;
     struct sgd_optimizer copy = run->optimizer; /* the workers put the defaults in */
     mt_status            st = sgd_optimizer_resolve(&copy);
     if (o->optimizer.warmup_steps < 0 || o->optimizer.step_epochs < 0 || o->optimizer.lr_batch < 0)
         st = mt_error(MT_EINVAL, 0, "optimizer: warmup_steps, step_epochs and lr_batch can't be negative");
+    if (st.code == MT_OK && run->is_wide)
+        st = mt_random_bytes(run->secret, sizeof run->secret);
+    if (st.code == MT_OK && run->is_wide)
+        st = mt_random_bytes(&run->group, sizeof run->group);
     return st.code ? fail_status(e, st, "") : MANTA_OK;
 }
 
@@ -264,7 +277,8 @@ static manta_status operator_learn(struct sgd_setup *setup, const char *name, co
 
 static manta_status region_make(struct sgd_setup *setup, manta_error *e)
 {
-    struct sgd_group_plan plan = {.vranks = setup->run.vranks, .slot_floats = sgd_trainer_slot(&setup->op->model)};
+    struct sgd_group_plan plan = {.vranks = setup->run.vranks, .slot_floats = sgd_trainer_slot(&setup->op->model),
+                                  .is_wide = setup->run.is_wide};
     size_t                size;
     mt_status             st = sgd_group_region_size(&plan, &size);
     return st.code ? fail_status(e, st, "") : manta_region_open(SGD_BOARD_SIZE + size, 0, &setup->region, e);

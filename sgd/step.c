@@ -145,20 +145,63 @@ mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct 
     return mt_ok();
 }
 
+/* Between nodes a sum takes long enough to begin it while the last gradient is computed. In all members alike. */
+static bool is_overlapped(const struct sgd_trainer *trainer, const struct sgd_group *group)
+{
+    return group->is_wide && !trainer->is_lockstep &&
+           trainer->config.model->params.floats * sizeof(float) >= 2 * MT_TRAIN_BUCKET_BYTES;
+}
+
+static void gradient_ready(void *overlap, size_t begin, size_t end)
+{
+    sgd_overlap_ready(overlap, begin, end);
+}
+
+/* All gradients but the last of this member, then that one with the sum beside it. */
+static mt_status compute_overlapped(struct sgd_trainer *trainer, struct sgd_group *group, uint32_t first, uint32_t last,
+                                    float *const *slots)
+{
+    struct sgd_model *model = trainer->config.model;
+    trainer->overlap = trainer->overlap ? trainer->overlap : sgd_overlap_new(trainer->config.ops);
+    if (!trainer->overlap)
+        return mt_error(MT_ENOMEM, 0, "train: no memory, or no thread, for sums beside the work");
+    uint64_t begun = sgd_now_ns();
+    MT_TRY(sgd_train_compute(trainer, first, last - 1, slots));
+    sgd_overlap_begin(trainer->overlap, group);
+    model->ready = gradient_ready;
+    model->ready_user = trainer->overlap;
+    mt_status st = sgd_train_compute(trainer, last - 1, last, slots + (last - 1 - first));
+    model->ready = NULL;
+    trainer->work_ns += sgd_now_ns() - begun;
+    trainer->gave_up = st.code != MT_OK;
+    if (trainer->gave_up) /* the sum that is under way would wait for ever for this member's next bucket */
+        sgd_group_abort(group->shm.shared, group->generation, (enum mt_code)st.code, group->shm.rank);
+    mt_status summed = sgd_overlap_end(trainer->overlap);
+    return st.code ? st : summed;
+}
+
+static mt_status compute_and_reduce(struct sgd_trainer *trainer, struct sgd_group *group, uint32_t first, uint32_t last,
+                                    float *const *slots)
+{
+    const float *sum;
+    if (is_overlapped(trainer, group))
+        return compute_overlapped(trainer, group, first, last, slots);
+    uint64_t begun = sgd_now_ns();
+    MT_TRY(sgd_train_compute(trainer, first, last, slots));
+    trainer->work_ns += sgd_now_ns() - begun;
+    return sgd_group_reduce(group, trainer->config.ops, &sum);
+}
+
 mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
 {
     float *slots[MT_VRANKS_MAX];
-    const float *sum;
     uint32_t first, last;
 
     sgd_group_vranks(group, &first, &last);
     for (uint32_t v = first; v < last; v++)
         slots[v - first] = sgd_group_slot(group, v);
-    uint64_t begun = sgd_now_ns();
-    MT_TRY(sgd_train_compute(trainer, first, last, slots));
-    trainer->work_ns += sgd_now_ns() - begun;
-    MT_TRY(sgd_group_reduce(group, trainer->config.ops, &sum));
-    mt_status st = sgd_train_apply(trainer, sum, out_result);
+    MT_TRY(compute_and_reduce(trainer, group, first, last, slots));
+    mt_status st = sgd_train_apply(trainer, group->sum, out_result);
     if (st.code == MT_ETASK)
         culprit_find(trainer, group);
     return st;

@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static_assert(sizeof(struct sgd_state) % 64 == 0, "the floats begin on a cache line");
 static_assert(SGD_METRICS_ALL - SGD_METRICS == SGD_VALUES - 2, "loss and accuracy, then a model's own");
@@ -47,13 +48,23 @@ static mt_status config_resolve(struct sgd_trainer_config *config)
     return config_check(config);
 }
 
+struct sgd_state *sgd_state_allocate(size_t size)
+{
+    enum { HUGE = 2 * 1024 * 1024 };
+    size_t            align = size >= 4 * HUGE ? HUGE : 64, whole = (size + align - 1) / align * align;
+    struct sgd_state *state = aligned_alloc(align, whole);
+    if (state && align == HUGE)
+        (void)madvise(state, whole, MADV_HUGEPAGE);
+    return state;
+}
+
 static mt_status buffers_allocate(struct sgd_trainer *trainer)
 {
     size_t floats = floats_padded(trainer), micro = trainer->config.micro_batch;
     uint32_t moments = sgd_optimizer_moments(&trainer->config.optimizer);
 
     trainer->state_size = sizeof(struct sgd_state) + (1 + moments) * floats * sizeof(float);
-    trainer->state = aligned_alloc(64, trainer->state_size);
+    trainer->state = sgd_state_allocate(trainer->state_size);
     trainer->records = malloc(micro * trainer->config.model->record_size);
     trainer->labels = malloc(micro);
     trainer->indices = malloc(micro * sizeof *trainer->indices);
@@ -93,6 +104,7 @@ mt_status sgd_trainer_init(struct sgd_trainer *trainer, const struct sgd_trainer
 
 void sgd_trainer_fini(struct sgd_trainer *trainer)
 {
+    sgd_overlap_free(trainer->overlap);
     free(trainer->state);
     free(trainer->records);
     free(trainer->labels);

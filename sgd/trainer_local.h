@@ -27,6 +27,7 @@
 #include "sgd/collective.h"
 #include "sgd/model.h"
 #include "sgd/optimizer.h"
+#include "sgd/overlap.h"
 #include "sgd/sampler.h"
 
 /* Zero means the default. The same in all workers: the group compares a fingerprint of it. */
@@ -84,6 +85,9 @@ struct sgd_trainer {
     bool                      wants_stop; /* this worker asks all to stop after the next step */
     char                      fault[SGD_FAULT_BYTES]; /* of the last ETASK or EINVAL: what, in which step and virtual rank */
     bool                      is_culprit;             /* it came from this worker's own virtual ranks */
+    bool                      gave_up;                /* its own failure has ended the generation */
+    struct sgd_overlap       *overlap;    /* sums between nodes while gradients are computed; NULL: not yet */
+    bool                      is_lockstep; /* sums only when all gradients are there, also between nodes */
     uint64_t                  work_ns; /* spent on gradients, in all */
     void (*beat)(void *user); /* called between pieces of work, to show life; NULL: nobody looks */
     void                     *beat_user;
@@ -108,6 +112,9 @@ static inline size_t sgd_trainer_slot(const struct sgd_model *model)
 {
     return model->params.floats + SGD_METRICS + model->extra_metrics + 1;
 }
+
+/* Memory for a state, in huge pages where it is large and there are any; free() it. NULL: there is none. */
+struct sgd_state *sgd_state_allocate(size_t size);
 
 /* Points the trainer to a state (of state_size bytes) of the caller's. */
 void sgd_trainer_attach(struct sgd_trainer *trainer, struct sgd_state *state);

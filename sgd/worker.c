@@ -29,6 +29,7 @@ struct worker {
     struct lent_data    lent;
     manta_region        region;
     struct sgd_board   *board;
+    struct coll_door    door; /* where workers may be on several nodes */
     const struct k_ops *ops;
     manta_sgd          *op;
     struct sgd_trainer  trainer;
@@ -36,6 +37,7 @@ struct worker {
     struct sgd_ready    ready;
     uint64_t            saved_step; /* of the newest checkpoint that this worker wrote or loaded */
     int64_t             saved_ns;   /* when that was, or the training began */
+    bool                is_save_due; /* one was, and the last still ran */
     double              sums[SGD_VALUES]; /* of the metrics since the last line of progress */
     uint32_t            steps;
     char                text[SGD_OPERATOR_TEXT]; /* why the operator could not be opened */
@@ -45,7 +47,8 @@ struct worker {
 struct task {
     struct worker   *w;
     struct sgd_group group;
-    uint32_t         generation, rank, members;
+    struct sgd_order order;
+    uint32_t         generation, rank;
     struct sgd_pulse *pulse;
 };
 
@@ -118,12 +121,25 @@ static mt_status operator_load(struct worker *w, const char *name)
     return run->folder[0] ? sgd_saver_init(&w->saver, &w->trainer, run->folder, &run->keep) : mt_ok();
 }
 
+/* Other nodes' workers come through it; who does not belong to the run's group is not answered. */
+static mt_status door_open(struct worker *w)
+{
+    struct coll_hello nobody = {.group = w->run.group};
+    uint16_t          port = 0;
+    w->door.listener = -1;
+    if (w->run.is_wide)
+        MT_TRY(coll_door_open(&w->door, &nobody, &port));
+    w->ready.port = port;
+    return mt_ok();
+}
+
 static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
 {
     if (argv[0].y.size != sizeof w->run)
         return mt_error(MT_EVERSION, 0, "worker: the run's description is of another build");
     memcpy(&w->run, argv[0].y.data, sizeof w->run);
     MT_TRY(k_ops_choose(&(struct k_config){.kind = K_CPU}, &w->ops));
+    MT_TRY(door_open(w));
     MT_TRY(config_take(w, &argv[2]));
     MT_TRY(lent_take(w, argv[3].r, e));
     if (manta_region_open(0, argv[4].u, &w->region, e) != MANTA_OK)
@@ -138,6 +154,8 @@ static void worker_free(void *self)
 {
     struct worker *w = self;
     sgd_saver_fini(&w->saver);
+    if (w->ready.port)
+        coll_door_close(&w->door);
     sgd_trainer_fini(&w->trainer);
     sgd_operator_close(w->op);
     manta_region_close(&w->region);
@@ -259,11 +277,13 @@ static void checkpoint_maybe(struct task *t, bool best)
 
     if (sgd_saver_take(&w->saver, best, &saved, &result))
         saved_note(t, saved, result);
-    bool is_due = best || (run->every_steps && step % run->every_steps == 0);
+    bool is_due = best || w->is_save_due || (run->every_steps && step % run->every_steps == 0);
     if (run->every_s > 0 && (double)(sgd_now_ns() - w->saved_ns) >= run->every_s * 1e9)
         is_due = true;
-    if (is_due && sgd_saver_offer(&w->saver, &w->trainer, save_generation(t)))
-        w->saved_ns = sgd_now_ns();
+    if (!is_due)
+        return;
+    w->is_save_due = !sgd_saver_offer(&w->saver, &w->trainer, save_generation(t));
+    w->saved_ns = w->is_save_due ? w->saved_ns : sgd_now_ns();
 }
 
 static void progress(struct task *t, const struct sgd_result *result)
@@ -317,6 +337,8 @@ static mt_status steps(struct task *t)
     bool is_first = true;
 
     w->saved_ns = w->saved_ns ? w->saved_ns : sgd_now_ns();
+    if (t->rank == 0 && w->run.folder[0])
+        sgd_saver_start(&w->saver);
     for (;;) {
         struct sgd_result result;
         if (sgd_trainer_is_open(&w->trainer))
@@ -397,7 +419,10 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
                                       .plan = sgd_trainer_plan(&w->trainer),
                                       .generation = t->generation,
                                       .rank = t->rank,
-                                      .members = t->members};
+                                      .members = t->order.members,
+                                      .net = t->order.is_wide ? &t->order.net : NULL,
+                                      .door = &w->door};
+    config.plan.is_wide = w->run.is_wide;
     MT_TRY(sgd_group_join(&t->group, &config));
     MT_TRY(state_get(t));
     MT_TRY(steps(t));
@@ -408,25 +433,27 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
 
 static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
-    struct task t = {.w = self,
-                     .generation = (uint32_t)argv[0].u,
-                     .rank = (uint32_t)argv[1].u,
-                     .members = (uint32_t)argv[2].u};
+    struct task t = {.w = self};
     struct sgd_outcome out = {0};
     char text[SGD_TEXT_BYTES];
     (void)argc;
 
+    if (argv[0].y.size != sizeof t.order)
+        return manta_fail(c, MANTA_EPROTO, "worker: orders of another build");
+    memcpy(&t.order, argv[0].y.data, sizeof t.order);
+    t.generation = t.order.generation;
+    t.rank = t.order.rank < MT_GROUP_MEMBERS_MAX ? t.order.rank : 0;
     t.pulse = sgd_board_pulse(t.w->board, t.rank);
     atomic_store(&t.pulse->silent_ms, 0);
     t.w->trainer.beat = pulse_beat;
     t.w->trainer.beat_user = t.pulse;
     t.w->trainer.fault[0] = 0;
-    t.w->trainer.is_culprit = false;
+    t.w->trainer.is_culprit = t.w->trainer.gave_up = false;
     mt_status st = generation_run(&t, &out);
     if (st.code != 0) {
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
         bool has_fault = t.w->trainer.fault[0] != 0;
-        out.is_culprit = has_fault ? t.w->trainer.is_culprit : coll_shm_why(group).generation < t.generation;
+        out.is_culprit = has_fault ? t.w->trainer.is_culprit : t.w->trainer.gave_up || coll_shm_why(group).generation < t.generation;
         /* Where the reason is this worker's own, the others must not wait for it. */
         sgd_group_abort(group, t.generation, (enum mt_code)st.code, t.rank);
         out.code = st.code;
@@ -439,7 +466,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
 }
 
 MANTA_ACTOR(manta_sgd_worker, "ysyruu", worker_new, worker_free, {"ready", ">y", worker_ready},
-            {"train", "uuu>y", worker_train});
+            {"train", "y>y", worker_train});
 
 /* What a BLAS library reads when it is loaded, which is before this: it counts for the processes that the driver has
  * started. A zygote with threads could not fork, and a worker with more than one computes other bits. */

@@ -26,7 +26,7 @@
  *   ASHA_PROMOTE  pauses at each rung; a free place promotes one of the best 1/eta of a rung, the highest rung first, else starts
  *              a new trial (the paper's form)
  *   HYPERBAND  brackets of trials that wait for each other at milestones; the best 1/eta of a bracket go on (Tune's form)
- *   PBT        the worst copy the best and change what they copied (Tune's form)
+ *   PBT        the worst copy the best and change what they copied (Tune's form); every trial is one of the population
  *
  * Thread: one at a time. No call blocks.
  */
@@ -36,13 +36,13 @@
 #include "sweep/space.h"
 
 /* X(name, text) */
-#define SWP_SCHEDULERS(X)              \
-    X(FIFO, "fifo")                    \
-    X(MEDIAN, "median")                \
-    X(ASHA, "asha")                    \
-    X(ASHA_PROMOTE, "asha_promote")    \
-    X(HYPERBAND, "hyperband")          \
-    X(PBT, "pbt")
+#define SWP_SCHEDULERS(X)         \
+    X(FIFO, fifo)                 \
+    X(MEDIAN, median)             \
+    X(ASHA, asha)                 \
+    X(ASHA_PROMOTE, asha_promote) \
+    X(HYPERBAND, hyperband)       \
+    X(PBT, pbt)
 
 enum swp_scheduler_kind {
 #define X(name, text) SWP_SCHEDULER_##name,
@@ -63,9 +63,9 @@ struct swp_scheduler_opts {
     uint32_t brackets;         /* ASHA 1 */
     uint32_t min_samples;      /* MEDIAN 3: other trials that must have reported */
     double   min_slice;        /* MEDIAN 0: time a trial runs at least since it was started or resumed */
-    bool     pauses;           /* MEDIAN: pauses instead of stopping (Tune's hard_stop = False) */
+    bool     pauses;           /* MEDIAN: pauses instead of stopping (Tune's hard_stop = False), and yields its place while
+                                  there are too few samples; what is paused goes on when nothing else is left to run */
     bool     runs_on;          /* ASHA, HYPERBAND: what reaches max_t is not stopped (Tune's stop_last_trials = False) */
-    uint32_t population;       /* PBT 4 */
     double   interval;         /* PBT 60: between two perturbations of a trial */
     double   burn_in;          /* PBT 0: none before */
     double   quantile;         /* PBT 0.25, at most 0.5 */

@@ -9,7 +9,7 @@
  *   THRESHOLD           a trial  its value is `value` or better (`worse`: or worse)
  *   TRIAL_TIME          a trial  it has run for `limit` seconds
  *   TRIAL_PLATEAU       a trial  after `grace` reports, the deviation of its last `window` values is <= `tolerance` (and its value
- *                                is no better than `value`, where has_value says so)
+ *                                is `value` or better, where has_value says so)
  *   SWEEP_TIME          all      the sweep has run for `limit` seconds
  *   SWEEP_PLATEAU       all      the deviation of the best `window` values is <= `tolerance`, `patience` reports in a row
  *   SWEEP_THRESHOLD     all      a value is `value` or better
@@ -54,6 +54,10 @@ struct swp_stop {
 };
 
 enum swp_stop_what { SWP_STOP_NOTHING, SWP_STOP_TRIAL, SWP_STOP_SWEEP };
+
+/* Reads "steps,limit=100", "threshold,value=0.95" or "trial_plateau,window=6": a name, then options as they are called above
+ * (`value` sets has_value). EINVAL with *out_problem: an unknown name or option, no number. */
+MT_MUST_USE mt_status swp_stop_opts_parse(const char *text, struct swp_stop *out_rule, struct swp_problem *out_problem);
 
 struct swp_stopper;
 

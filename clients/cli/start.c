@@ -121,6 +121,7 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f)
     add(&a, "--store-memory", args->values[CLI_OPT_STORE_MEMORY]);
     add(&a, "--labels", args->values[CLI_OPT_LABELS]);
     add(&a, "--max-blocked-workers", args->values[CLI_OPT_MAX_BLOCKED]);
+    add(&a, "--job-users", args->values[CLI_OPT_JOB_USERS]);
     add(&a, "--job-memory", args->values[CLI_OPT_JOB_MEMORY]);
     return cli_daemon_start(a.list, log_file, &f->daemons[CLI_DAEMON_RAYLET], NULL, 0);
 }

@@ -249,6 +249,7 @@ void lib_unknown_function(struct own_failure *f, const char *kind, const char *n
 void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);
 
 /* ---- lib_detached.c, lib_warden.c ---- */
+#define LIB_SOCKET "MANTA_SOCKET" /* in the environment of a submitted driver that runs as another user than the raylet */
 #define LIB_WARDEN "MANTA_WARDEN" /* in the environment of a warden: restarts so far, then what it is to make, as hex */
 bool  lib_is_warden(void);
 char *lib_warden_text(void); /* takes it out of the environment; malloc; NULL: this process is no warden */

@@ -251,6 +251,11 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
 static bool may_call(const struct own_actor *actor, const manta_actor_type *type, const manta_method *m,
                      struct own_call *call, struct own_failure *f)
 {
+    if (call->retries < MANTA_NO_RETRY) {
+        own_failure_set(f, MT_EINVAL, "actor %s: max_retries %d of a call: it is 0 (the actor's max_task_retries) or more, "
+                        "MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY", type->name, call->retries);
+        return false;
+    }
     if (type->groups[0].name || call->group_name) {
         const char *name = call->group_name ? call->group_name : group_name(m);
         int         group = group_of(type, name);
@@ -310,7 +315,7 @@ struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int
                lib_results_fit(m->name, m->signature, call, type->file, type->line, &f)) {
         call->function = lib_hash(m->name);
         call->name = m->name;
-        call->retries = actor->call_retries;
+        call->retries = lib_tries(call->retries, actor->call_retries);
         ref = lib_submit(call, &f);
     }
     ref = ref ? ref : lib_failed_call(call, &f);
@@ -328,7 +333,12 @@ manta_ref *manta_actor_call(manta_actor *actor, const char *method, int argc, co
 manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts, int argc,
                                  const manta_arg *argv)
 {
-    struct own_call call = {.count = 1, .group_name = opts ? opts->group : NULL};
+    struct own_call call = {.count = 1};
+    if (opts) {
+        call.group_name = opts->group;
+        call.retries = opts->max_retries;
+        call.retry_on_error = opts->retry_on_error;
+    }
     return (manta_ref *)lib_call_method((struct own_actor *)actor, method, argc, argv, &call);
 }
 

@@ -114,7 +114,7 @@ static bool environment_passes(const char *entry)
 {
     return strncmp(entry, "MANTA_TOKEN", 11) && strncmp(entry, "MANTA_FD=", 9) &&
            strncmp(entry, "MANTA_ROLE=", 11) && strncmp(entry, "MANTA_ENV=", 10) && strncmp(entry, "MANTA_CODE=", 11) &&
-           strncmp(entry, LIB_WARDEN "=", sizeof LIB_WARDEN);
+           strncmp(entry, LIB_SOCKET "=", sizeof LIB_SOCKET) && strncmp(entry, LIB_WARDEN "=", sizeof LIB_WARDEN);
 }
 
 static mt_status hello_strings(char *strings, int argc, char **argv, struct ctl_hello *hello)

@@ -9,6 +9,7 @@
 #include "core/base/labels.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <signal.h>
@@ -41,8 +42,14 @@ static void on_assert(const char *expr, const char *file, int line)
 
 static mt_status connect_to(const char *address, int *out_fd, char text[256])
 {
-    char      path[4096];
-    mt_status st;
+    char        path[4096];
+    const char *given = getenv(LIB_SOCKET); /* a raylet of root's has started us as another user, and connected us before */
+    mt_status   st;
+    if (given) {
+        *out_fd = (int)strtol(given, NULL, 10);
+        unsetenv(LIB_SOCKET);
+        return fcntl(*out_fd, F_SETFD, FD_CLOEXEC) == 0 ? mt_ok() : mt_error(MT_ECONN, errno, "the socket that was given");
+    }
     if (snprintf(path, sizeof path, "%s/raylet.sock", address) >= (int)sizeof path)
         return mt_error(MT_EINVAL, 0, "the address is too long");
     st = lib_socket_open(path, out_fd);
@@ -72,6 +79,11 @@ static mt_status be_driver(const manta_init_opts *o, int argc, char **argv, char
         MT_TRY(lib_private_start(o, &fd, text));
     MT_TRY(lib_hello(fd, CTL_DRIVER, ids[0], ids[1], argc, argv, o->job_name ? o->job_name : name_of_program(argv)));
     return lib_welcome(fd, ids[0], timeout_ms, text);
+}
+
+bool manta_is_initialized(void)
+{
+    return lib.role == LIB_DRIVER || lib.role == LIB_WORKER;
 }
 
 manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e)

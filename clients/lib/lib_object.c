@@ -159,7 +159,7 @@ static manta_status verify(const struct lane_ref *ref, const void *data, manta_e
     return lib_error_status(e, st);
 }
 
-manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
+static manta_status pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
 {
     const struct lane_ref asked = *ref;
     bool                  must_ask = ref->node != lib.own.node;
@@ -184,6 +184,31 @@ manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t dead
     }
     return lib_error(e, MANTA_EOBJ_LOST, "the value was moved %d times while it was to be read: the object store is too small",
                      PIN_ATTEMPTS);
+}
+
+static bool is_doubt_over(void *arg)
+{
+    return ((const struct own_doubt *)arg)->is_over;
+}
+
+/* The value is not there. Whoever only borrows it is to hear if that is because its owner has died. */
+static manta_status lost(const struct lane_ref *ref, int64_t deadline_ns, manta_error *e)
+{
+    struct own_doubt doubt;
+    int64_t          limit = lib_deadline(MT_LIB_REQUEST_MS);
+    own_doubt_begin(&lib.own, &doubt, ref->id, ref->owner_node);
+    lib_act();
+    lib_wait(is_doubt_over, &doubt, deadline_ns < limit ? deadline_ns : limit);
+    own_doubt_end(&lib.own, &doubt);
+    return doubt.why.code ? lib_error_failure(e, &doubt.why, ref->id) : MANTA_EOBJ_LOST;
+}
+
+manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
+{
+    const struct lane_ref asked = *ref;
+    manta_status          code = pin(ref, data, deadline_ns, e);
+    bool                  is_ours = asked.id.process == lib.own.process;
+    return code == MANTA_EOBJ_LOST && !is_ours && lib_may_wait() ? lost(&asked, deadline_ns, e) : code;
 }
 
 void lib_store_unpin(const struct lane_ref *ref)

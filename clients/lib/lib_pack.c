@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -24,6 +25,7 @@ struct pack {
     uint32_t     entries;
     uint32_t     deep;
     const char  *step;
+    const char *const *excludes; /* NULL: none */
     manta_error *e;
 };
 
@@ -113,6 +115,14 @@ static int is_named(const struct dirent *entry)
 
 static manta_status put_folder(struct pack *p, int at, const char *path, const char *prefix);
 
+static bool is_excluded(const struct pack *p, const char *name, const char *last)
+{
+    for (const char *const *pattern = p->excludes; pattern && *pattern; pattern++)
+        if (fnmatch(*pattern, name, FNM_PATHNAME) == 0 || fnmatch(*pattern, last, 0) == 0)
+            return true;
+    return false;
+}
+
 static manta_status put_any(struct pack *p, int at, const char *path, const char *prefix)
 {
     char         name[MT_ARCHIVE_PATH_MAX];
@@ -120,6 +130,8 @@ static manta_status put_any(struct pack *p, int at, const char *path, const char
     manta_status code;
     if (snprintf(name, sizeof name, "%s%s", prefix, path) >= (int)sizeof name)
         return pack_failed(p, path, ENAMETOOLONG);
+    if (is_excluded(p, name, path))
+        return MANTA_OK;
     if (fstatat(at, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return pack_failed(p, path, errno);
     if (S_ISLNK(st.st_mode))
@@ -174,6 +186,7 @@ static manta_status put_all(struct pack *p, const manta_runtime_env *env, const 
         code = code ? code : put_file(p, AT_FDCWD, code_path, code_name);
     }
     p->step = "make working_dir";
+    p->excludes = env->excludes;
     if (!code && env->working_dir)
         code = put_folder(p, AT_FDCWD, env->working_dir, "");
     p->step = "copy files";

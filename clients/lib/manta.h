@@ -70,6 +70,8 @@ typedef struct manta_init_opts {
  * environments fail with EUNSUPPORTED.
  * EINVAL (twice; bad option), ECONN (no cluster there), EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
 MANTA_API manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e);
+/* Between manta_init and manta_shutdown, and in a worker. Any thread. */
+MANTA_API bool manta_is_initialized(void);
 
 /* Ends the job: unfinished tasks and its actors are dropped, a private cluster ends. Blocks up to 5 s. Handles that
  * are still held may be freed afterwards and nothing else. Returns 0, so that main can end with it. */
@@ -480,9 +482,12 @@ MANTA_API manta_actor *manta_actor_new(const char *type, const manta_actor_opts 
  * With concurrency groups the order is kept in each group; with more than one call at a time it is the order in which
  * they begin. */
 MANTA_API manta_ref *manta_actor_call(manta_actor *actor, const char *method, int argc, const manta_arg *argv);
-/* The same in another concurrency group than the method's own. */
+/* The same in another concurrency group than the method's own, or with retries of its own. EINVAL: no such group; max_retries
+ * is none. */
 typedef struct manta_actor_call_opts {
-    const char *group; /* NULL: the method's; "": the default one */
+    const char *group;          /* NULL: the method's; "": the default one */
+    int         max_retries;    /* of this call; 0: the actor's max_task_retries; else as in manta_task_opts */
+    bool        retry_on_error; /* also when the method itself reports an error; calls made after it may run in between */
 } manta_actor_call_opts;
 MANTA_API manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts,
                                            int argc, const manta_arg *argv);
@@ -536,6 +541,8 @@ typedef struct manta_runtime_env {
     const char *code;            /* a shared object (.so) here: loaded here and by the workers, where its constructors
                                     (MANTA_TASK, MANTA_REGISTER, MANTA_ACTOR) add functions, called by name. The program
                                     must link libmanta as a shared library. */
+    const char *const *excludes; /* what of working_dir is left out, ended by NULL: patterns of fnmatch(3), compared with the
+                                    path inside the folder and with its last part: "*.o", "data/raw"; of a folder all */
 } manta_runtime_env;
 typedef struct manta_env manta_env;
 

@@ -320,6 +320,13 @@ struct own_borrow { /* another process holds a ref of ours */
     mt_id    ref;
     uint64_t process;
 };
+/* A value of another process's is not where it should be: is its owner gone? On the stack of whoever wants to know. */
+struct own_doubt {
+    struct own_doubt  *next;
+    mt_id              ref;
+    bool               is_over;
+    struct own_failure why; /* then: of the owner's death; code 0: it lives */
+};
 struct own_monitor {
     mt_id    id;
     mt_id    actor; /* whose worker it watches; zero: an owner, a borrower, or a node */
@@ -392,6 +399,7 @@ struct own {
     MT_VEC(struct own_lane *) lanes;
     mt_map   extras;     /* id of a ref with OWN_REF_EXTRA -> own_extra */
     struct own_stream *streams;
+    struct own_doubt  *doubts;
     struct own_ref  *free_refs;
     struct own_task *free_tasks;
     void            *free_blobs; /* of OWN_BLOB_MEDIUM bytes, linked by their first word */
@@ -662,6 +670,9 @@ mt_id own_monitor_new(struct own *own, uint64_t process, uint32_t node, mt_id ac
 void  own_monitor_end(struct own *own, mt_id monitor);
 void  own_message(struct own *own, const struct ctl_message *from, const uint8_t *bytes, size_t size);
 void  own_bounced(struct own *own, const struct ctl_bounce *bounce);
+/* Asks the owner of that value, on that node, and is over when it answers or is known to be dead. The two are a pair. */
+void  own_doubt_begin(struct own *own, struct own_doubt *doubt, mt_id ref, uint32_t node);
+void  own_doubt_end(struct own *own, const struct own_doubt *doubt);
 void  own_died(struct own *own, mt_id monitor, const struct ctl_death *death);
 mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind);
 void  own_ref_tell(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);

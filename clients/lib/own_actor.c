@@ -477,8 +477,19 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
     actor_die(own, actor, &f);
 }
 
+/* The lease of an actor that lived has ended, and nobody wanted that: its process gave it back by itself. */
+static struct ctl_ended left_by_itself(const struct ctl_ended *why)
+{
+    struct ctl_ended ended = *why;
+    ended.code = MT_EACTOR_DIED;
+    if (!ended.text[0])
+        snprintf(ended.text, sizeof ended.text, "its worker ended the lease; has it written over its shared memory?");
+    return ended;
+}
+
 void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct ctl_ended *why)
 {
+    struct ctl_ended left = left_by_itself(why);
     struct ctl_death death = {.process = actor->worker, .node = actor->worker_node, .code = MT_EACTOR_DIED,
                               .status = why->status, .pid = why->pid};
     uint32_t         incarnation = actor->incarnation;
@@ -490,6 +501,8 @@ void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct
         own_actor_pump(own, actor);
         return;
     }
+    if (!why->code && !actor->is_ending && actor->create) /* create has run: there was an actor */
+        why = &left;
     if (why->code || actor->is_ending)
         restart_or_die(own, actor, why);
     memcpy(death.text, why->text, sizeof death.text);

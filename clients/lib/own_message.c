@@ -100,6 +100,34 @@ void own_watch_peer(struct own *own, uint64_t process, uint32_t node)
     own->out.is_starved = true; /* whoever waits for that process would never hear of its death */
 }
 
+void own_doubt_begin(struct own *own, struct own_doubt *doubt, mt_id ref, uint32_t node)
+{
+    struct own_msg_ref message = {.id = ref, .process = own->process, .node = own->node};
+    *doubt = (struct own_doubt){.next = own->doubts, .ref = ref};
+    own->doubts = doubt;
+    own_watch_peer(own, ref.process, node);
+    own_send_message(own, ref.process, node, OWN_MSG_WAIT, &message, sizeof message, NULL, 0);
+}
+
+void own_doubt_end(struct own *own, const struct own_doubt *doubt)
+{
+    struct own_doubt **at = &own->doubts;
+    while (*at != doubt)
+        at = &(*at)->next;
+    *at = doubt->next;
+}
+
+/* The owner has answered; `why`: it is dead, and has no values any more. */
+static void doubts_over(struct own *own, mt_id ref, const struct own_failure *why)
+{
+    for (struct own_doubt *d = own->doubts; d; d = d->next)
+        if (d->ref.process == ref.process && (why || mt_id_equal(d->ref, ref))) {
+            d->is_over = true;
+            if (why)
+                d->why = *why;
+        }
+}
+
 /* Refs that it owned fail, refs of ours that it held are given up, actors that it made are out of reach. */
 static void peer_died(struct own *own, uint64_t process, int32_t code, const char *text)
 {
@@ -108,6 +136,7 @@ static void peer_died(struct own *own, uint64_t process, int32_t code, const cha
 
     mt_map_remove(&own->peers, mt_map_key(process));
     own_failure_set(&f, as, "the process that owned this value is gone: %s", text);
+    doubts_over(own, (mt_id){process, 0}, &f);
     MT_MAP_EACH(&own->refs, entry)
     {
         struct own_ref *ref = entry->value.ptr;
@@ -193,6 +222,8 @@ static void value_came(struct own *own, const struct ctl_message *from, const ui
         return;
     memcpy(&head, bytes, sizeof head);
     bytes += sizeof head;
+    if (head.ref.id.process == from->process)
+        doubts_over(own, head.ref.id, NULL);
     ref = mt_map_ptr(&own->refs, head.ref.id);
     if (!ref || !(ref->flags & OWN_REF_BORROWED) || ref->id.process != from->process ||
         head.size > size - sizeof head)

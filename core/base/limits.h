@@ -101,11 +101,15 @@ enum mt_limit {
     MT_TENSOR_HEADER_BYTES_MAX = 100 * 1000 * 1000, /* safetensors' own limit */
     MT_MANIFEST_BYTES_MAX      = 8 * 1024 * 1024,
     MT_FILE_STEP_BYTES         = 1024 * 1024, /* asked of one read or write */
+    MT_FILE_DIRECT_BYTES       = 32 * 1024 * 1024, /* a checkpoint from this size on goes past the page cache */
     MT_CHECKPOINTS_KEPT        = 2,         /* unless set */
     MT_CHECKPOINTS_MAX         = 4096,      /* in one folder */
     MT_CHECKPOINTS_NAMED_MAX   = 16,        /* passed over by a load and named in its report; more are counted */
     MT_DATA_FILE_MIB_MAX       = 8 * 1024,  /* of one data file, unpacked */
     MT_TRAIN_LOOK_MS           = 50,        /* how often a driver looks at its workers' progress */
+    MT_TRAIN_NODES_MS          = 1000,      /* how often a run that wants more nodes asks for them */
+    MT_TRAIN_NODES_MAX         = 256,       /* nodes of a cluster that it looks at */
+    MT_TRAIN_BUCKET_BYTES      = 512 * 1024, /* of gradients that are summed at a time, while others are computed */
     MT_TRAIN_PING_MS           = 200,       /* how often it asks its idle spares whether they live */
     MT_TRAIN_START_MS          = 60 * 1000, /* from asking for a worker until it has loaded model and data */
     MT_TRAIN_RETURN_MS         = 10 * 1000, /* from asking a spare for a sign of life until it is killed */
@@ -118,6 +122,14 @@ enum mt_limit {
     MT_TRAIN_WINDOW_MS         = 5000,      /* over which the slowest worker is compared with the others */
     MT_TRAIN_BACKOFF_MS        = 100,       /* after a second failure without a step in between, unless set; then doubled */
     MT_TRAIN_BACKOFF_MAX_MS    = 10 * 1000,
+    MT_TRAIN_CONFIG_MAX        = 256,       /* pairs of configuration of a run that outlives its driver */
+    MT_TRAIN_OPTIONS_BYTES     = 3072,      /* all its options */
+    MT_TRAIN_EVENT_BYTES       = 3072,      /* one of its events */
+    MT_TRAIN_EVENTS_KEPT       = 256,       /* newest ones, for drivers that come later */
+    MT_TRAIN_NEWS_MS           = 1000,      /* for so long a driver's question for events may wait for one */
+    MT_TRAIN_NEWS_LIMIT_MS     = 30 * 1000, /* an answer that takes longer: the actor hangs or can't be reached */
+    MT_TRAIN_FOLLOWERS_MAX     = 32,        /* drivers that may follow it at a time; more wait */
+    MT_TRAIN_CONTROL_RESTARTS  = 16,        /* of its actor */
     MT_TRAIN_STARTS_MAX        = 3,         /* workers in a row that may die before they have started */
     MT_TRAIN_SPARES_MAX        = 16,
     MT_TRAIN_LOG_STEPS         = 50,        /* steps between two lines of progress, unless set */
@@ -130,7 +142,30 @@ enum mt_limit {
     MT_SWEEP_DRAWS_MAX       = 10 * 1000,   /* points drawn in vain before constraints are called contradictory */
     MT_SWEEP_GRID_MAX        = 10 * 1000 * 1000, /* combinations */
     MT_SWEEP_CANDIDATES_MAX  = 1024,        /* of one suggestion by TPE */
+    MT_SWEEP_WINDOW_MAX      = 4096,        /* values that a plateau looks at */
     MT_SWEEP_POPULATION_MAX  = 65536,       /* of a generation */
+    MT_SWEEP_AHEAD_MAX       = 64,          /* trials that one slot has, the one that runs included */
+    MT_SWEEP_STOCK           = 1024,        /* points drawn ahead, where they don't depend on results */
+    MT_SWEEP_SLOTS_MAX       = 4096,
+    MT_SWEEP_AHEAD_NS        = 20 * 1000 * 1000, /* so much work may wait in a slot */
+    MT_SWEEP_STARTS_MAX      = 3,           /* deaths of a slot's process in a row before it is up */
+    MT_SWEEP_FAILURES_MAX    = 16,          /* so many trials that fail, and none that does not: the sweep ends */
+    MT_SWEEP_RETRIES         = 2,           /* of a trial that failed, if not said */
+    MT_SWEEP_BUSY_MS         = 5000,        /* for another process that has the journal locked */
+    MT_SWEEP_WORDS_MS        = 250,         /* between two looks for words from outside */
+    MT_SWEEP_EVENTS_MAX      = 16384,       /* of a trial that wait for the driver; then a report waits */
+    MT_SWEEP_GATHER_MS       = 10,          /* reports that nobody waits for travel together */
+    MT_SWEEP_POLL_MS         = 1000,        /* a slot without news says so this often */
+    MT_SWEEP_DISK_LOOK_MS    = 1,           /* the driver looks so often whether records are durable, while it waits for that */
+    MT_SWEEP_TICK_MS         = 100,
+    MT_SWEEP_SHOW_MS         = 250,         /* between two calls of progress */
+    MT_SWEEP_LEAVE_MS        = 10 * 1000,   /* for slots to be gone at the end */
+    MT_SWEEP_TAIL_BYTES      = 2048,        /* of what a failed command printed last */
+    MT_SWEEP_LINE_BYTES      = 4096,        /* a longer line of a command holds no metrics */
+    MT_SWEEP_TERM_MS         = 5000,        /* from SIGTERM to SIGKILL of a command that is stopped */
+    MT_SWEEP_NAME_BYTES_MAX  = 64,          /* of a sweep; its end included */
+    MT_SWEEP_ASK_MS          = 60 * 1000,   /* for the answer of a sampler that is another program */
+    MT_SWEEP_ASK_LEAVE_MS    = 2000,        /* from the end of its input to SIGKILL */
     MT_SWEEP_JSON_BYTES_MAX  = 4 * 1024 * 1024, /* of a space */
 
     /* Head: what it decides, and what it keeps. */
@@ -196,6 +231,8 @@ enum mt_limit {
     MT_RLT_REGIONS_MAX = 4096,
     MT_RLT_CALLERS_MAX = 65536,      /* lanes to actors of others */
     MT_RLT_START_FAILURES_MAX = 3,   /* zygotes or workers of a job that die in a row before they greet */
+    MT_RLT_LACKS_MAX = 8,            /* starts of workers of a job in a row for which the node had no memory or descriptors */
+    MT_RLT_LACK_AGAIN_MS = 1000,     /* ... then who waits is told, and nobody tries again for so long */
     MT_RLT_PROCS_MAX = 8192,
     MT_RLT_REPORT_MS = 50,           /* between two reports of changes */
     MT_RLT_BEAT_MS = 1000,           /* a report without a change, as a sign of life */
@@ -324,6 +361,7 @@ enum mt_limit {
     MT_CTL_FOLDERS_DEEP_MAX = 64,
 
     /* Runtime environments. */
+    MT_RLT_USERS_MAX = 1 << 20,      /* of --job-users */
     MT_ENV_MIB_MAX = 500,            /* of files in one (working_dir, files and code); Ray's limit too */
     MT_ENV_FILES_MAX = 100 * 1000,   /* entries of one archive */
     MT_ENV_VARS_BYTES_MAX = 32 * 1024, /* of env_vars, those of the environments that it builds on included */

@@ -2,7 +2,8 @@
  *
  * train_main.c - manta-bench-train: how soon training goes on after a SIGKILL, phase by phase; and what it learns.
  *
- *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-o table|json]       -c: the collectives only
+ *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-s] [-o table|json]
+ *                                                           -c: the collectives only; -s: checkpoints only
  *
  * Trains on Fashion-MNIST and kills workers in the middle, n times in each of several ways: one worker, whose place a new
  * process takes; one, for which a spare is ready; all of them, so that the state comes from a checkpoint; one stopped
@@ -15,6 +16,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/train_coll.h"
 #include "tests/bench/train_byhand.h"
+#include "tests/bench/train_save.h"
 
 #include <manta_sgd.h>
 
@@ -219,11 +221,11 @@ int main(int argc, char **argv)
     manta_error    e;
     manta_sgd_opts opts = {.run = {.epochs = 8, .batch = BATCH, .log_steps = 50}, .failure.max_failures = -1, .on_event = on_event};
     int            workers = 2, kills = 30;
-    bool           is_collectives = false;
+    bool           is_collectives = false, is_saves = false;
 
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
-    for (int o; (o = getopt(argc, argv, "n:w:e:co:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "n:w:e:cso:")) != -1;) {
         if (o == 'n')
             kills = (int)strtol(optarg, NULL, 10);
         else if (o == 'w')
@@ -232,17 +234,20 @@ int main(int argc, char **argv)
             opts.run.epochs = (int)strtol(optarg, NULL, 10);
         else if (o == 'c')
             is_collectives = true;
+        else if (o == 's')
+            is_saves = true;
         else if (o == 'o' && strcmp(optarg, "json") == 0)
             bench.options.output = BENCH_JSON;
         else if (o != 'o')
-            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c] [-o table|json]\n", argv[0]), 2;
+            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c] [-s] [-o table|json]\n", argv[0]), 2;
     }
     workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
     kills = kills > KILLS_MAX ? KILLS_MAX : kills;
     opts.scaling.max_workers = workers;
 
     bench_print_head(&bench);
-    bench_collectives(&bench);
+    if (!is_saves)
+        bench_collectives(&bench);
     if (is_collectives) {
         manta_shutdown();
         return bench.failures ? 1 : 0;
@@ -250,7 +255,9 @@ int main(int argc, char **argv)
     char storage[] = "/tmp/manta-train-XXXXXX";
     if (!mkdtemp(storage))
         return perror(storage), 1;
-    int failed = run(&opts, workers, kills, storage);
+    int failed = bench_checkpoints(&bench, workers, storage);
+    if (!is_saves)
+        failed |= run(&opts, workers, kills, storage);
     nftw(storage, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
     manta_shutdown();
     return failed || bench.failures ? 1 : 0;

@@ -104,9 +104,7 @@ static manta_ref *call_one(int i, manta_actor *a, const void *bytes, size_t size
         return manta_actor_call(a, "add", MANTA_ARGS(manta_i64(i)));
     if (i % 4 == 2)
         return twice_remote(NULL, i);
-    /* Where every fifth start of a worker fails, tasks that wait in tasks wait for ever: see docs/STATUS.md. */
-    bool has_nested = strcmp(getenv("FAIL_IN"), "manta-raylet") != 0;
-    ref = manta_call(i % 4 == 1 || !has_nested ? "grow" : "nested", NULL, MANTA_ARGS(manta_ref_arg(put)));
+    ref = manta_call(i % 4 == 1 ? "grow" : "nested", NULL, MANTA_ARGS(manta_ref_arg(put)));
     manta_free(put);
     return ref;
 }

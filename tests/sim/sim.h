@@ -58,13 +58,14 @@ struct sim_proc;
     /* owners and workers */ \
     X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) \
     X(task_user_error) X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed) X(worker_blocked) X(actor_made) \
-    X(actor_restarted) X(actor_killed) X(actor_borrowed) X(call_done) X(call_died) X(name_put) X(name_refused) \
+    X(actor_restarted) X(actor_killed) X(actor_borrowed) X(actor_saved) X(actor_loaded) \
+    X(call_done) X(call_died) X(name_put) X(name_refused) \
     X(name_found) X(cancel_never) X(cancel_told) X(cancel_late) \
     X(stream_made) X(stream_item) X(stream_blocked) X(stream_freed) X(stream_told_gone) \
     X(stream_again) X(strict_made) X(strict_frozen) X(strict_continued) X(strict_lost) \
     /* raylets */ \
     X(lease_granted) X(lease_recalled) X(lease_ended) X(bounced) X(death_news) X(fenced) X(raylet_restarted) \
-    X(remote_lease) X(lease_alone) \
+    X(remote_lease) X(lease_alone) X(value_orphaned) \
     X(remote_run) X(remote_call) X(program_fetched) X(env_fetched) X(env_run) X(frame_replayed) X(message_lost) \
     /* head */ \
     X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch) \

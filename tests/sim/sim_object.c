@@ -218,6 +218,14 @@ struct sim_reading *sim_read(struct sim_proc *p, const struct lane_ref *ref)
 
 static bool read_over(struct sim_reading *r, int32_t code)
 {
+    if (code == MT_EOBJ_LOST && !r->is_doubted && r->asked.id.process != r->p->process) { /* lib_store_pin */
+        own_doubt_begin(&r->p->own, &r->doubt, r->asked.id, r->asked.owner_node);
+        r->is_doubted = true;
+        r->doubted_at = r->p->s->now;
+        return false;
+    }
+    if (r->is_doubted)
+        own_doubt_end(&r->p->own, &r->doubt);
     r->code = code;
     r->is_over = true;
     if (code)
@@ -275,14 +283,21 @@ bool sim_read_go(struct sim_reading *r)
 {
     struct sim_ask a;
     while (!r->is_over) {
+        if (r->is_doubted) {
+            if (!r->doubt.is_over)
+                return false;
+            return read_over(r, r->doubt.why.code ? r->doubt.why.code : MT_EOBJ_LOST);
+        }
         if (!mt_id_is_zero(r->ask)) {
             if (!answer(r->p, &r->ask, &a))
                 return false;
             if (!read_answered(r, &a))
                 continue;
         }
-        if (r->attempts == PIN_ATTEMPTS)
-            return read_over(r, MT_EOBJ_LOST);
+        if (r->attempts == PIN_ATTEMPTS) {
+            read_over(r, MT_EOBJ_LOST);
+            continue;
+        }
         if (r->must_ask) {
             r->must_ask = false;
             r->ask_kind = CTL_PULL;

@@ -7,6 +7,7 @@
 #ifndef SIM_OBJECT_H
 #define SIM_OBJECT_H
 
+#include "clients/lib/own.h"
 #include "core/lane/ctl.h"
 #include "objectstore/os_client.h"
 #include "tests/sim/sim.h"
@@ -49,6 +50,9 @@ struct sim_reading {
     mt_id             ask; /* request under way; zero: none */
     uint16_t          ask_kind;
     const uint8_t    *data;
+    bool              is_doubted; /* it is lost: its owner is asked */
+    struct own_doubt  doubt;
+    uint64_t          doubted_at;
     int32_t           code;
     uint64_t          until; /* it is kept so long */
 };

@@ -25,6 +25,8 @@ struct sim_actor {
     uint64_t creations;
     uint32_t newest; /* incarnation */
     MT_VEC(struct caller) callers;
+    MT_VEC(struct sim_snapshot) saved;
+    size_t   loaded; /* of them, by the newest incarnation that had one */
     char     name[CTL_NAME_SIZE]; /* "": none */
     uint64_t owner;
     uint32_t node, epoch;  /* of the owner */
@@ -57,6 +59,7 @@ void sim_oracle_free(struct sim *s)
     MT_MAP_EACH(&o->actors, entry) {
         struct sim_actor *a = entry->value.ptr;
         mt_vec_fini(&a->callers);
+        mt_vec_fini(&a->saved);
         free(a);
     }
     mt_map_fini(&o->tasks);
@@ -265,6 +268,24 @@ void sim_oracle_creates(struct sim *s, struct sim_task *t, uint32_t incarnation,
 void sim_oracle_may_run(struct sim *s, const struct sim_actor *a, uint32_t incarnation)
 {
     SIM_REQUIRE(s, incarnation == a->newest, "I12: incarnation %u of a strict actor goes on beside %u", incarnation, a->newest);
+}
+
+void sim_oracle_saves(struct sim *s, struct sim_actor *a, const struct sim_snapshot *snapshot)
+{
+    s->counters.actor_saved++;
+    if (mt_vec_push(&a->saved, *snapshot).code)
+        abort();
+}
+
+void sim_oracle_loads(struct sim *s, struct sim_actor *a, const struct sim_snapshot *snapshot)
+{
+    size_t i = a->saved.count;
+    s->counters.actor_loaded++;
+    while (i > 0 && memcmp(&a->saved.data[i - 1], snapshot, sizeof *snapshot) != 0)
+        i--;
+    SIM_REQUIRE(s, i > 0, "I5: an actor begins with a snapshot that none of its incarnations has saved");
+    SIM_REQUIRE(s, i >= a->loaded, "I4: an actor begins with an older snapshot than the incarnation before");
+    a->loaded = i;
 }
 
 void sim_oracle_call_runs(struct sim *s, struct sim_task *t, struct sim_actor *a, uint64_t worker, uint32_t incarnation)

@@ -63,6 +63,13 @@ struct sim_actor *sim_oracle_actor(struct sim *s, mt_id id);
 uint64_t sim_oracle_next_order(struct sim *s, mt_id actor, uint64_t owner);
 /* A worker runs a creation; it runs a call in its actor. */
 void sim_oracle_creates(struct sim *s, struct sim_task *t, uint32_t incarnation, uint64_t worker);
+/* It tells its creator a snapshot; an incarnation begins with one. */
+struct sim_snapshot {
+    int64_t  state;
+    uint64_t calls;
+};
+void sim_oracle_saves(struct sim *s, struct sim_actor *a, const struct sim_snapshot *snapshot);
+void sim_oracle_loads(struct sim *s, struct sim_actor *a, const struct sim_snapshot *snapshot);
 void sim_oracle_call_runs(struct sim *s, struct sim_task *t, struct sim_actor *a, uint64_t worker, uint32_t incarnation);
 /* Its owner sees the outcome. */
 void sim_oracle_ended(struct sim *s, struct sim_task *t, int32_t code, bool has_value, int64_t value, int32_t outcome);

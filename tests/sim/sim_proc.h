@@ -78,6 +78,7 @@ struct sim_run {
     struct own_ref   *lent;
     struct lane_ref   place; /* of a result in the store */
     bool              is_stored;
+    bool              saves; /* a call after which the actor tells its creator a snapshot */
     mt_id             kept; /* a borrowed ref that stays here; zero: none */
     struct own_actor *actor;
     uint64_t          yielded;
@@ -166,7 +167,9 @@ struct sim_proc {
     uint32_t         crash_in; /* steps until it dies of itself; 0: not planned */
     struct sim_run   run;
     struct sim_script script;
-    int64_t          actor_state;
+    struct sim_snapshot snapshot; /* of the actor that lives here: what it is now */
+    uint32_t         actor_saves; /* calls between two snapshots that its creator gets; 0: none */
+    bool             actor_has_state;
     struct sim_actor *actor; /* that lives here */
     uint32_t         actor_incarnation;
 };

@@ -20,7 +20,7 @@ struct argument {
 
 /* ---- beginning ----------------------------------------------------------------------------------------------------- */
 
-static int take_arguments(struct sim_proc *p, const struct wrk_run *run, struct argument out[4])
+static int take_arguments(struct sim_proc *p, const struct wrk_run *run, struct argument out[4], size_t *out_end)
 {
     uint32_t count = 0;
     size_t   at = 8;
@@ -36,7 +36,26 @@ static int take_arguments(struct sim_proc *p, const struct wrk_run *run, struct 
         at += ((size_t)value.size + 7) & ~(size_t)7;
         SIM_REQUIRE(p->s, at <= run->size, "I5: arguments are cut short");
     }
+    *out_end = at;
     return (int)count;
+}
+
+/* What creates an actor says behind the arguments: the snapshot to begin with, if there is one. */
+static void take_snapshot(struct sim_proc *p, size_t at)
+{
+    const struct wrk_run *run = &p->run.run;
+    struct lane_call_head head;
+    struct lane_value     value;
+    memcpy(&head, run->payload, sizeof head);
+    p->actor_saves = head.results >> OWN_CREATE_SAVE_SHIFT & OWN_CREATE_SAVE_MAX;
+    p->actor_has_state = head.results & OWN_CREATE_HAS_STATE;
+    if (!p->actor_has_state)
+        return;
+    SIM_REQUIRE(p->s, at + sizeof value + sizeof p->snapshot <= run->size, "I5: a snapshot is cut short");
+    memcpy(&value, run->payload + at, sizeof value);
+    SIM_REQUIRE(p->s, value.size == sizeof p->snapshot && !(value.flags & LANE_VALUE_SHARED), "I5: a snapshot is another value");
+    memcpy(&p->snapshot, run->payload + at + sizeof value, sizeof p->snapshot);
+    sim_oracle_loads(p->s, p->actor, &p->snapshot);
 }
 
 static uint64_t random_duration(struct sim *s)
@@ -114,7 +133,8 @@ static void run_begin(struct sim_proc *p)
     struct sim_run *r = &p->run;
     struct argument args[4];
     struct wrk_run  run = r->run;
-    int             count = take_arguments(p, &run, args);
+    size_t          end;
+    int             count = take_arguments(p, &run, args, &end);
     memset(r, 0, sizeof *r);
     r->run = run;
     r->is_active = true;
@@ -129,6 +149,8 @@ static void run_begin(struct sim_proc *p)
     own_run_begin(&p->own, run.record.id);
     count_remote(p);
     tell_oracle(p);
+    if (run.record.kind == LANE_CREATE)
+        take_snapshot(p, end);
     take_second(p, count, args);
 }
 
@@ -345,11 +367,13 @@ static void run_compute(struct sim_proc *p, bool children_ok, int64_t children)
     int64_t                   value = sim_f(r->x);
     bool                      ok = true;
     if (record->kind == LANE_CREATE) {
-        p->actor_state = r->x;
+        if (!p->actor_has_state)
+            p->snapshot = (struct sim_snapshot){.state = r->x};
         value = 0;
     } else if (record->kind == LANE_CALL) {
-        p->actor_state = sim_f(p->actor_state ^ r->x);
-        value = p->actor_state;
+        value = p->snapshot.state = sim_f(p->snapshot.state ^ r->x);
+        p->snapshot.calls++;
+        r->saves = p->actor_saves && p->snapshot.calls % p->actor_saves == 0;
     } else if (record->aux == SIM_FN_VALUE) {
         value = sim_f(r->x ^ r->y);
     } else if (record->aux != SIM_FN_LEAF && record->aux != SIM_FN_LARGE) {
@@ -436,6 +460,22 @@ static bool go_store(struct sim_proc *p)
     return true;
 }
 
+/* The snapshot goes to the actor's creator, before the outcome. False: the ring is full. */
+static bool go_save(struct sim_proc *p)
+{
+    struct {
+        struct lane_value   head;
+        struct sim_snapshot snapshot;
+    } saved = {{.type = 'y', .size = sizeof p->snapshot}, p->snapshot};
+    if (!p->run.saves)
+        return true;
+    if (!wrk_tell_creator(&p->wrk, LANE_SAVED, &saved, sizeof saved))
+        return false;
+    p->run.saves = false;
+    sim_oracle_saves(p->s, p->actor, &p->snapshot);
+    return !sim_proc_step(p);
+}
+
 /* The outcome goes into the ring. False: it is full. */
 static bool run_report(struct sim_proc *p)
 {
@@ -490,7 +530,7 @@ static bool run_go_on(struct sim_proc *p)
     }
     if (r->phase == SIM_RUN_STORE && !go_store(p))
         return false;
-    return !sim_proc_step(p) && run_report(p);
+    return !sim_proc_step(p) && go_save(p) && run_report(p);
 }
 
 void sim_worker_work(struct sim_proc *p)

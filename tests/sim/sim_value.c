@@ -191,10 +191,16 @@ void sim_value_lost(struct sim *s, const struct sim_reading *r)
     bool                    is_troubled = s->now < s->config.faults_until + TROUBLE_S * SIM_S;
     SIM_REQUIRE(s, v, "I5: a value that nobody wrote is asked for");
     s->counters.value_lost += r->code == MT_EOBJ_LOST;
+    s->counters.value_orphaned += r->code == MT_EOWNER_DIED;
+    const mt_map_entry *died = mt_map_find(&s->died_at, mt_map_key(r->asked.id.process));
+    SIM_REQUIRE(s, r->code != MT_EOBJ_LOST || !died || died->value.num > r->doubted_at,
+                "I5: a borrower hears that a value is lost, not that its owner had died");
+    SIM_REQUIRE(s, r->code != MT_EOWNER_DIED || !owner, "I5: a borrower is told that a living owner has died");
     s->counters.value_away += r->code == MT_ENODE_DIED;
     if (v->is_freed || (v->is_dropped && !r->is_borrowed) || !owner || is_home_gone(s, v, r->asked.node) ||
         is_parted(s, v, owner, r->p)) {
-        SIM_REQUIRE(s, r->code == MT_EOBJ_LOST || r->code == MT_ENODE_DIED || r->code == MT_ECANCELLED || is_troubled,
+        SIM_REQUIRE(s, r->code == MT_EOBJ_LOST || r->code == MT_ENODE_DIED || r->code == MT_ECANCELLED || is_troubled ||
+                       (r->code == MT_EOWNER_DIED && !owner),
                     "I5: a value that is gone fails with %s", mt_code_name(r->code));
         return;
     }

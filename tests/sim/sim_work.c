@@ -202,9 +202,11 @@ static void op_actor(struct sim_proc *p, bool is_named)
     int64_t               x = random_x(s);
     struct own_arg        arg = {.type = 'l', .data = &x, .size = sizeof x};
     struct own_call       create = {.function = SIM_FN_ACTOR, .name = "counter", .argc = 1, .args = &arg};
+    uint32_t              saves = sim_chance(s, 600000) ? (uint32_t)sim_between(s, 1, 6) : 0;
     static const int32_t  restarts[] = {0, 2, 5, -1};
     if (c->handle_count == SIM_HANDLES_MAX)
         return;
+    create.create_options = saves << OWN_CREATE_SAVE_SHIFT;
     spec.policy = sim_chance(s, 500000) ? CTL_SPREAD : CTL_HYBRID;
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
     spec.resources[0].milli = 50; /* all actors of all drivers on one node leave room for a task */

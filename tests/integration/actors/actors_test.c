@@ -83,6 +83,13 @@ static manta_status counter_hold(manta_ctx *c, void *self, int argc, const manta
     return test_board_wait(&counter->board->words[2], 1) ? manta_return_i64(c, counter->value)
                                                          : manta_fail(c, 1, "nobody came");
 }
+/* Fails until it has been called so often in this incarnation. */
+static manta_status counter_reluctant(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    static int64_t calls; /* of this process */
+    (void)self, (void)argc;
+    return ++calls < argv[0].l ? manta_fail(c, 9, "call %lld", (long long)calls) : manta_return_i64(c, calls);
+}
 static manta_status counter_length(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     (void)self, (void)argc;
@@ -90,7 +97,7 @@ static manta_status counter_length(manta_ctx *c, void *self, int argc, const man
 }
 MANTA_ACTOR(counter, "lu", counter_new, counter_free, {"add", "l>l", counter_add}, {"pid", ">l", counter_pid},
             {"refuse", "l>l", counter_refuse}, {"die", "ll>l", counter_die}, {"incarnation", ">l", counter_incarnation},
-            {"hold", ">l", counter_hold}, {"length", "y>l", counter_length});
+            {"hold", ">l", counter_hold}, {"length", "y>l", counter_length}, {"reluctant", "l>l", counter_reluctant});
 
 static manta_actor *counter_start(int64_t start, uint64_t board, const manta_actor_opts *opts)
 {
@@ -305,6 +312,24 @@ static void call_retries_without_limit(void)
     manta_actor_opts opts = {.max_restarts = MANTA_WITHOUT_LIMIT, .max_task_retries = MANTA_WITHOUT_LIMIT};
     manta_actor     *a = counter_start(0, 0, &opts);
     CHECK_I64(die(a, SIGKILL, 12), 12);
+    manta_actor_free(a);
+}
+
+/* Of one call: when the actor dies, and when the method itself reports an error. */
+static void retries_of_a_call(void)
+{
+    manta_actor_call_opts twice = {.max_retries = 2}, never = {.max_retries = MANTA_NO_RETRY}, bad = {.max_retries = -3};
+    manta_actor_call_opts stubborn = {.max_retries = MANTA_WITHOUT_LIMIT, .retry_on_error = true};
+    manta_error           e;
+    manta_actor          *a = counter_start(0, 0, &(manta_actor_opts){.max_restarts = -1, .max_task_retries = 1});
+    CHECK_FAILS(die(a, SIGKILL, 3), MANTA_EACTOR_DIED, &e);
+    CHECK_I64(manta_actor_call_with(a, "die", &twice, MANTA_ARGS(manta_i64(SIGKILL), manta_i64(4))), 4);
+    CHECK_FAILS(manta_actor_call_with(a, "die", &never, MANTA_ARGS(manta_i64(SIGKILL), manta_i64(5))), MANTA_EACTOR_DIED, &e);
+    CHECK_I64(manta_actor_call(a, "reluctant", MANTA_ARGS(manta_i64(1))), 1); /* the first time of this incarnation */
+    CHECK_FAILS(manta_actor_call(a, "reluctant", MANTA_ARGS(manta_i64(50))), MANTA_ETASK, &e);
+    CHECK_I64(manta_actor_call_with(a, "reluctant", &stubborn, MANTA_ARGS(manta_i64(50))), 50);
+    CHECK_FAILS(manta_actor_call_with(a, "reluctant", &bad, MANTA_ARGS(manta_i64(1))), MANTA_EINVAL, &e);
+    CHECK_SAYS(e.message, "max_retries -3");
     manta_actor_free(a);
 }
 
@@ -581,6 +606,7 @@ static const struct test_case cases[] = {
     {"restart_without_limit", restart_without_limit, TWO_CPUS},
     {"call_retries", call_retries, TWO_CPUS},
     {"call_retries_without_limit", call_retries_without_limit, TWO_CPUS},
+    {"retries_of_a_call", retries_of_a_call, TWO_CPUS},
     {"bad_retries", bad_retries, TWO_CPUS},
     {"freed", freed, TWO_CPUS},
     {"watch", watch, TWO_CPUS},

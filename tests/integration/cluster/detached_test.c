@@ -217,15 +217,18 @@ static void join(int node)
     char        address[256];
     snprintf(address, sizeof address, "%s/manta/c/n%d", getenv("XDG_RUNTIME_DIR"), node);
     manta_init_opts opts = {.address = address};
+    CHECK(!manta_is_initialized());
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
 }
 static void maker(void) /* makes it, uses it, leaves */
 {
     join(0);
+    CHECK(manta_is_initialized());
     manta_actor *a = till("bank", &(manta_actor_opts){.max_restarts = 3}, 100);
     CHECK_I64(add(a, 1), 105);
     manta_actor_free(a);
     manta_shutdown();
+    CHECK(!manta_is_initialized());
 }
 static void taker(void) /* on another node: finds it, with its state */
 {

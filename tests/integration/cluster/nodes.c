@@ -60,6 +60,7 @@ int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_f
     char *argv[] = {"manta-raylet", "--dir", dir, "--node-name", name, "--head-file", head_file, "--token-file",
                     token_file ? (char *)token_file : token, "--num-cpus", (char *)cpus, "--resources", resources,
                     "--labels", labels, "--store-memory", n->store, "--ready-fd", "3",
+                    n->job_users ? "--job-users" : "--store-memory", n->job_users ? (char *)n->job_users : n->store,
                     n->is_spilling ? NULL : "--spill-dir", "none", NULL};
     return daemon_start(argv, token_file ? 1000 : TEST_WAIT_MS);
 }
@@ -105,13 +106,14 @@ void nodes_start_head(struct nodes *n, const char *listen)
     CHECK(n->head);
 }
 
-static void start(struct nodes *n, int count, const char *cpus, int store_mib, bool is_spilling)
+static void start(struct nodes *n, int count, const char *cpus, int store_mib, bool is_spilling, const char *job_users)
 {
     char        address[256];
     manta_error e;
     memset(n, 0, sizeof *n);
     n->count = count;
     n->is_spilling = is_spilling;
+    n->job_users = job_users;
     snprintf(n->store, sizeof n->store, "%lld", (long long)store_mib << 20);
     snprintf(n->folder, sizeof n->folder, "%s/manta/c", getenv("XDG_RUNTIME_DIR"));
     snprintf(address, sizeof address, "%s/n0", n->folder);
@@ -134,12 +136,17 @@ static void start(struct nodes *n, int count, const char *cpus, int store_mib, b
 
 void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib)
 {
-    start(n, count, cpus, store_mib, false);
+    start(n, count, cpus, store_mib, false, NULL);
 }
 
 void nodes_start_spilling(struct nodes *n, int count, const char *cpus, int store_mib)
 {
-    start(n, count, cpus, store_mib, true);
+    start(n, count, cpus, store_mib, true, NULL);
+}
+
+void nodes_start_users(struct nodes *n, int count, const char *cpus, const char *job_users)
+{
+    start(n, count, cpus, 256, false, job_users);
 }
 
 void nodes_start(struct nodes *n, int count, const char *cpus)

@@ -19,6 +19,7 @@ struct nodes {
     int      head, raylets[NODES_MAX]; /* pids; 0: gone */
     uint32_t ids[NODES_MAX];           /* as manta_nodes tells them; [0] is ours */
     char     store[24];                /* bytes of each node's object store */
+    const char *job_users;             /* NULL: none */
     bool     is_spilling;              /* a full one writes to disk */
 };
 
@@ -27,6 +28,8 @@ struct nodes {
 void nodes_start(struct nodes *n, int count, const char *cpus);
 /* The same with an object store of so many MiB on each node; else it is 256. Full ones refuse, or write to disk. */
 void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib);
+/* ... whose jobs run as these users (--job-users). */
+void nodes_start_users(struct nodes *n, int count, const char *cpus, const char *job_users);
 void nodes_start_spilling(struct nodes *n, int count, const char *cpus, int store_mib);
 /* manta_shutdown, then the end of the daemons by SIGTERM; all must end well. */
 void nodes_stop(struct nodes *n);

@@ -235,6 +235,27 @@ static void same_shared(void)
     }
 }
 
+static void excludes(void)
+{
+    static const char *const patterns[] = {"*.txt", "empty", NULL};
+    static const char *const deeper[] = {"sub/*", NULL};
+    manta_runtime_env        described = {.excludes = patterns};
+    manta_error              e;
+    files_make();
+    described.working_dir = in_base("wd");
+    manta_env *env = env_of(&described);
+    described.excludes = deeper;
+    manta_env *other = env_of(&described);
+    files_remove();
+    CHECK_FAILS(ask(env, "content", "a.txt"), MANTA_ETASK, &e);
+    CHECK_FAILS(ask(env, "content", "sub/b.txt"), MANTA_ETASK, &e);
+    CHECK_TEXT(ask(env, "content", "run"), "#!/bin/sh\necho hello\n");
+    CHECK_TEXT(ask(other, "content", "a.txt"), "alpha");
+    CHECK_FAILS(ask(other, "content", "sub/b.txt"), MANTA_ETASK, &e);
+    manta_env_free(env);
+    manta_env_free(other);
+}
+
 static void working_dir(void)
 {
     files_make();
@@ -431,6 +452,7 @@ int main(int argc, char **argv)
         {"not_shared", not_shared, {.num_cpus = 4}, false, 0},
         {"same_shared", same_shared, {.num_cpus = 2}, false, 0},
         {"working_dir", working_dir, {.num_cpus = 2}, false, 0},
+    {"excludes", excludes, {.num_cpus = 2}, false, 0},
         {"files", files, {.num_cpus = 2}, false, 0},
         {"nested", nested, {.num_cpus = 2}, false, 0},
         {"job_env", job_env, {0}, true, 0},

@@ -212,6 +212,19 @@ static manta_status keep_cancelled(manta_ctx *c, void *self, int argc, const man
         usleep(1000);
     return keep_it(c, self, argc, argv);
 }
+/* A value of our own, that another keeper keeps as well. */
+static manta_status lend_it(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    int64_t     pid = getpid(), ok = 0;
+    manta_error e;
+    (void)self, (void)argc;
+    kept = put_filled(5000, 1);
+    manta_ref *call = manta_actor_call(argv[0].A, "keep", MANTA_ARGS(manta_ref_arg(kept)));
+    if (manta_get_i64(call, TEST_WAIT_MS, &ok, &e) != MANTA_OK)
+        return manta_fail(c, e.code, "%s", e.message);
+    manta_free(call);
+    return manta_return_i64(c, pid);
+}
 static manta_status kept_size(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     manta_error e;
@@ -236,7 +249,8 @@ static manta_status keeper_new(manta_ctx *c, void **self, int argc, const manta_
     return MANTA_OK;
 }
 MANTA_ACTOR(keeper, "", keeper_new, NULL, {"keep", "r>l", keep_it}, {"keep_and_fail", "rl>l", keep_and_fail},
-            {"keep_cancelled", "rl>l", keep_cancelled}, {"size", "l>l", kept_size}, {"drop", ">l", drop_it});
+            {"keep_cancelled", "rl>l", keep_cancelled}, {"lend", "A>l", lend_it},
+            {"size", "l>l", kept_size}, {"drop", ">l", drop_it});
 
 static void borrowed(void)
 {
@@ -282,6 +296,27 @@ static void borrowed_by_failures(void)
         CHECK_I64(manta_actor_call(a, "drop", MANTA_NO_ARGS), 1);
     }
     manta_actor_free(a);
+}
+
+/* Whoever has the place of a value hears that its owner has died, as one does who still waits for it. */
+static void owner_dies(void)
+{
+    manta_actor *owner = manta_actor_new("keeper", NULL, MANTA_NO_ARGS);
+    manta_actor *borrower = manta_actor_new("keeper", NULL, MANTA_NO_ARGS);
+    manta_error  e;
+    int64_t      x, pid = test_i64(manta_actor_call(owner, "lend", MANTA_ARGS(manta_actor_arg(borrower))), __FILE__, __LINE__);
+    manta_status code = MANTA_OK;
+    CHECK_EQ(kill((pid_t)pid, SIGKILL), 0);
+    for (int i = 0; i < 10000 && code == MANTA_OK; i++) { /* until the raylet has heard of the death as well */
+        manta_ref *size = manta_actor_call(borrower, "size", MANTA_ARGS(manta_i64(1)));
+        code = manta_get_i64(size, TEST_WAIT_MS, &x, &e);
+        manta_free(size);
+    }
+    CHECK_EQ(code, MANTA_ETASK);
+    CHECK_EQ(e.user_code, MANTA_EOWNER_DIED);
+    CHECK_SAYS(e.message, "owned");
+    manta_actor_free(owner);
+    manta_actor_free(borrower);
 }
 
 /* ---- deaths ---- */
@@ -507,6 +542,7 @@ static const struct test_case cases[] = {
     {"many_readers", many_readers, TWO_CPUS},
     {"borrowed", borrowed, TWO_CPUS},
     {"borrowed_by_failures", borrowed_by_failures, TWO_CPUS},
+    {"owner_dies", owner_dies, TWO_CPUS},
     {"writer_dies", writer_dies, {.num_cpus = 1}, false, 0},
     {"reader_dies", reader_dies, {.num_cpus = 1, .store_memory = 64 << 20}, false, 0},
     {"reuse", reuse, {.num_cpus = 1, .store_memory = 64 << 20}, false, 0},

@@ -40,7 +40,8 @@ struct world {
     void                 *regions[NODES_MAX];
     size_t                size;
     uint32_t              members, generation;
-    _Atomic uint32_t      going, victim_is_there;
+    _Atomic uint32_t      going;
+    uint32_t              other; /* the rank that does something else */
     pid_t                 pids[MEMBERS_MAX];
 };
 
@@ -175,9 +176,8 @@ static mt_status reduce_round(struct sgd_group *group, uint32_t round)
     if (round % 2) {
         MT_TRY(sgd_group_reduce(group, kernels(), &sum));
     } else { /* in parts, from the back */
-        MT_TRY(sgd_group_reduce_part(group, kernels(), 800, FLOATS));
-        MT_TRY(sgd_group_reduce_part(group, kernels(), 16, 800));
-        MT_TRY(sgd_group_reduce_part(group, kernels(), 0, 16));
+        MT_TRY(sgd_group_reduce_ranges(group, kernels(), (struct sgd_range[]){{800, FLOATS}, {3, 4}, {17, 799}}, 3));
+        MT_TRY(sgd_group_reduce_ranges(group, kernels(), (struct sgd_range[]){{799, 800}, {4, 17}, {0, 3}}, 3));
         sum = group->sum;
     }
     expected(want, round, group->plan.vranks);
@@ -295,6 +295,28 @@ static void an_abort_on_one_node_ends_all(void **state)
         }
 }
 
+/* Members, here or on another node, that would sum other parts are told so. */
+static mt_status life_other_ranges(struct world *w, struct sgd_group *group)
+{
+    bool is_other = group->rank == w->other;
+    return sgd_group_reduce_ranges(group, kernels(), (struct sgd_range[]){{0, is_other ? 32 : 48}}, 1);
+}
+
+static void other_ranges_are_an_error(void **state)
+{
+    static const uint8_t first[] = {0, 2, 3};
+    (void)state;
+    for (uint32_t other = 1; other < 3; other++) {
+        struct world *w = world_new(8, 2, first);
+        w->other = other;
+        for (uint32_t rank = 0; rank < w->members; rank++)
+            hire(w, rank, life_other_ranges);
+        for (uint32_t rank = 0; rank < w->members; rank++)
+            assert_int_equal(end_of(w, rank), MT_EINVAL);
+        world_free(w);
+    }
+}
+
 static void bad_nodes_are_refused(void **state)
 {
     static const uint8_t first[] = {0, 2, 3};
@@ -320,6 +342,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sum_has_the_bits_of_one_process), cmocka_unit_test(a_broadcast_and_an_agreement_cross),
         cmocka_unit_test(a_death_on_one_node_ends_all),      cmocka_unit_test(an_abort_on_one_node_ends_all),
+        cmocka_unit_test(other_ranges_are_an_error),
         cmocka_unit_test(bad_nodes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c - manta-sweep, which `manta sweep` executes: runs what a file describes (file.h), and shows and steers sweeps.
+ *
+ * It is a driver like any other program's: it uses the cluster that MANTA_ADDRESS names, else brings its own. The file is kept
+ * beside the journal, so that `resume NAME` needs nothing else. Exit status: 0 done, 1 failed, 2 wrong words or a wrong file.
+ *
+ * Thread: the main one.
+ */
+#include "clients/cli/sweep/file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATH_SIZE = 4096, BEST_SHOWN = 10 };
+
+static volatile sig_atomic_t is_interrupted;
+
+static int usage(FILE *to, int status)
+{
+    fprintf(to, "usage: manta sweep FILE [--quiet]       run what a YAML file describes; where it was begun, go on with it\n"
+                "       manta sweep resume NAME [--quiet]\n"
+                "       manta sweep list                   all sweeps\n"
+                "       manta sweep show NAME              how it stands, and its best trials\n"
+                "       manta sweep best NAME              the best trial's parameters, as JSON\n"
+                "       manta sweep importance NAME        how much each parameter matters\n"
+                "       manta sweep export NAME csv|jsonl|html [FILE]\n"
+                "       manta sweep stop NAME [TRIAL]      the sweep, which can be resumed, or one trial, for good\n"
+                "       manta sweep pause|go NAME\n"
+                "       manta sweep trials NAME N          how many trials there are to be in all\n"
+                "  --storage FOLDER   where sweeps are; default: $MANTA_SWEEPS, else ~/.manta/sweeps\n\n"
+                "  name: first\n  metric: loss\n  mode: min\n  trials: 100\n  concurrency: 4\n"
+                "  trial: {command: [python3, train.py, \"{args}\"]}\n"
+                "  space:\n    lr: {type: loguniform, low: 1e-5, high: 1e-1}\n    layers: [1, 2, 3]\n"
+                "  sampler: tpe\n  scheduler: asha\n  scheduler_opts: \"max_t=27,eta=3\"\n");
+    return status;
+}
+
+struct words {
+    const char *storage, *rest[4];
+    int         count;
+    bool        is_quiet;
+};
+
+static bool words_read(struct words *w, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--quiet") == 0)
+            w->is_quiet = true;
+        else if (strcmp(argv[i], "--storage") == 0 && i + 1 < argc)
+            w->storage = argv[++i];
+        else if ((argv[i][0] == '-' && argv[i][1]) || w->count == 4)
+            return false;
+        else
+            w->rest[w->count++] = argv[i];
+    return w->count > 0;
+}
+
+static int failed(const char *text)
+{
+    fprintf(stderr, "manta sweep: %s\n", text);
+    return 1;
+}
+
+/* ---- running ---- */
+
+struct screen {
+    const char *name;
+    bool        is_quiet, is_terminal;
+    double      shown_s;
+};
+
+static void eta_print(const manta_sweep_progress *p)
+{
+    int64_t done = p->completed + p->stopped + p->failed;
+    if (p->trials > done && done > 0)
+        printf(", %.0f s to go", p->seconds * (double)(p->trials - done) / (double)done);
+}
+
+static int on_progress(void *user, const manta_sweep_progress *p)
+{
+    struct screen *s = user;
+    bool           is_due = s->is_terminal || p->seconds - s->shown_s >= 10;
+    if (p->message && !s->is_quiet)
+        printf("%s%s\n", s->is_terminal ? "\r\033[K" : "", p->message);
+    if (s->is_quiet || !is_due)
+        return is_interrupted;
+    s->shown_s = p->seconds;
+    printf("%s%s: %" PRId64 "/%" PRId64 " ended (%" PRId64 " early, %" PRId64 " failed), %" PRId64 " running, %" PRId64 " paused, "
+           "%.1f s",
+           s->is_terminal ? "\r\033[K" : "", s->name, p->completed + p->stopped + p->failed, p->trials, p->stopped, p->failed,
+           p->running, p->paused, p->seconds);
+    eta_print(p);
+    if (p->has_best)
+        printf(" | best %.6g (trial %" PRId64 ") %.80s", p->best, p->best_trial, p->best_params);
+    printf("%s", s->is_terminal ? "" : "\n");
+    fflush(stdout);
+    return is_interrupted;
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
+static void folder_of(const struct words *w, const char *storage, const char *name, char out[PATH_SIZE])
+{
+    const char *home = getenv("HOME"), *sweeps = getenv("MANTA_SWEEPS");
+    storage = storage ? storage : w->storage ? w->storage : sweeps && sweeps[0] ? sweeps : NULL;
+    if (storage)
+        snprintf(out, PATH_SIZE, "%s/%s", storage, name);
+    else
+        snprintf(out, PATH_SIZE, "%s/.manta/sweeps/%s", home ? home : ".", name);
+}
+
+/* Keeps the file beside the journal. */
+static void file_keep(const struct words *w, const struct sweep_file *f)
+{
+    char folder[PATH_SIZE], path[PATH_SIZE + 32], bytes[4096];
+    size_t n;
+    folder_of(w, f->opts.storage, f->opts.name ? f->opts.name : "sweep", folder);
+    snprintf(path, sizeof path, "%s/sweep.yaml", folder);
+    FILE *from = fopen(f->file, "re"), *to = from ? fopen(path, "wxe") : NULL;
+    while (to && (n = fread(bytes, 1, sizeof bytes, from)) > 0)
+        fwrite(bytes, 1, n, to);
+    if (to)
+        fclose(to);
+    if (from)
+        fclose(from);
+}
+
+struct keeping {
+    const struct words      *words;
+    const struct sweep_file *file;
+    struct screen           *screen;
+    bool                     is_kept;
+};
+
+static int on_first_progress(void *user, const manta_sweep_progress *p)
+{
+    struct keeping *k = user;
+    if (!k->is_kept)
+        file_keep(k->words, k->file);
+    k->is_kept = true;
+    return on_progress(k->screen, p);
+}
+
+static int run(const struct words *w, struct sweep_file *f)
+{
+    struct screen      screen = {f->opts.name ? f->opts.name : "sweep", w->is_quiet, isatty(1), 0};
+    struct keeping     keeping = {w, f, &screen, false};
+    manta_sweep_result r;
+    manta_error        e;
+    struct sigaction   action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (!f->opts.storage)
+        f->opts.storage = w->storage;
+    f->opts.progress = on_first_progress;
+    f->opts.user = &keeping;
+    manta_status code = manta_sweep_run(f->function, &f->opts, &r, &e);
+    if (screen.is_terminal && !w->is_quiet)
+        printf("\n");
+    if (code != MANTA_OK)
+        return failed(e.message);
+    printf("%s: %" PRId64 " trials, %" PRId64 " completed, %" PRId64 " stopped early, %" PRId64 " failed, %.1f s%s\n", screen.name,
+           r.trials, r.completed, r.stopped, r.failed, r.seconds, r.is_stopped ? "; not all were begun: resume goes on" : "");
+    if (r.has_best)
+        printf("best %.17g: trial %" PRId64 " %s\n", r.best, r.best_trial, r.params_json);
+    return 0;
+}
+
+/* ---- looking ---- */
+
+static int on_name(void *user, const char *name)
+{
+    const struct words *w = user;
+    manta_error         e;
+    manta_sweep_view   *v = manta_sweep_look(w->storage, name, &e);
+    if (!v) {
+        printf("%-24s %s\n", name, e.message);
+        return 0;
+    }
+    printf("%-24s %-8s %8" PRId64 " %8" PRId64 " %8" PRId64 " %8" PRId64 " ", name, v->is_running ? "running" : "-", v->count,
+           v->completed, v->stopped, v->failed);
+    if (v->best >= 0)
+        printf("%s=%.6g\n", v->metric, v->trials[v->best].value);
+    else
+        printf("-\n");
+    manta_sweep_view_free(v);
+    return 0;
+}
+
+static int list(struct words *w)
+{
+    printf("%-24s %-8s %8s %8s %8s %8s %s\n", "NAME", "STATE", "TRIALS", "ENDED", "STOPPED", "FAILED", "BEST");
+    if (manta_sweep_names(w->storage, on_name, w) == 0)
+        printf("(none)\n");
+    return 0;
+}
+
+static int by_value(const void *a, const void *b, void *user)
+{
+    const manta_sweep_view  *v = user;
+    const manta_sweep_trial *x = &v->trials[*(const int64_t *)a], *y = &v->trials[*(const int64_t *)b];
+    double                   sign = strcmp(v->mode, "max") == 0 ? -1 : 1;
+    if (x->has_value != y->has_value)
+        return x->has_value ? -1 : 1;
+    return (sign * x->value > sign * y->value) - (sign * x->value < sign * y->value);
+}
+
+static int show(const manta_sweep_view *v)
+{
+    int64_t *order = calloc((size_t)v->count + 1, sizeof *order);
+    printf("%s: %s %s, %s; sampler %s, scheduler %s, seed %s\n", v->name, v->mode, v->metric,
+           v->is_running ? "running" : "not running",
+           v->sampler, v->scheduler, v->seed);
+    printf("%" PRId64 " trials: %" PRId64 " completed, %" PRId64 " stopped early, %" PRId64 " failed, %" PRId64 " retries; "
+           "%.1f s, begun or resumed %" PRId64 " times\n\n", v->count, v->completed, v->stopped, v->failed,
+           v->retried, v->seconds, v->drivers);
+    for (int64_t i = 0; order && i < v->count; i++)
+        order[i] = i;
+    if (order)
+        qsort_r(order, (size_t)v->count, sizeof *order, by_value, (void *)(uintptr_t)v);
+    printf("%8s %-10s %14s %8s %8s  %s\n", "TRIAL", "STATE", v->metric, "STEP", "SECONDS", "PARAMETERS");
+    for (int64_t i = 0; order && i < v->count && i < BEST_SHOWN; i++) {
+        const manta_sweep_trial *t = &v->trials[order[i]];
+        printf("%8" PRId64 " %-10s %14.6g %8" PRId64 " %8.2f  %s\n", t->number, t->state, t->value, t->step,
+               t->ended_s > 0 ? t->ended_s - t->drawn_s : 0, t->params);
+    }
+    for (int64_t i = 0, said = 0; i < v->count && said < BEST_SHOWN; i++)
+        if (v->trials[i].why && ++said)
+            printf("%strial %" PRId64 " failed: %s\n", said == 1 ? "\n" : "", i, v->trials[i].why);
+    free(order);
+    return 0;
+}
+
+static int best(const manta_sweep_view *v)
+{
+    if (v->best < 0)
+        return failed("no trial has ended with a value yet");
+    printf("%s\n", v->trials[v->best].params);
+    return 0;
+}
+
+static int importance(const manta_sweep_view *v)
+{
+    manta_sweep_weight weights[FILE_PARAMS_MAX];
+    int                count = manta_sweep_importance(v, weights, FILE_PARAMS_MAX);
+    if (count == 0)
+        return failed("there are too few results");
+    for (int i = 0; i < count; i++)
+        printf("%-24s %5.1f %%\n", weights[i].name, 100 * weights[i].weight);
+    return 0;
+}
+
+static int export(const manta_sweep_view *v, const char *format, const char *path)
+{
+    manta_error e;
+    FILE       *to = path ? fopen(path, "we") : stdout;
+    if (!to) {
+        fprintf(stderr, "manta sweep: %s: %s\n", path, strerror(errno));
+        return 1;
+    }
+    manta_status code = manta_sweep_export(v, format, to, &e);
+    if (to != stdout && fclose(to) != 0 && code == MANTA_OK)
+        return failed("the disk refuses the results");
+    return code == MANTA_OK ? 0 : failed(e.message);
+}
+
+static int look(const struct words *w)
+{
+    const char       *verb = w->rest[0];
+    manta_error       e;
+    manta_sweep_view *v = w->count > 1 ? manta_sweep_look(w->storage, w->rest[1], &e) : NULL;
+    int               status;
+    if (w->count < 2)
+        return usage(stderr, 2);
+    if (!v)
+        return failed(e.message);
+    if (strcmp(verb, "show") == 0)
+        status = show(v);
+    else if (strcmp(verb, "best") == 0)
+        status = best(v);
+    else if (strcmp(verb, "importance") == 0)
+        status = importance(v);
+    else
+        status = w->count > 2 ? export(v, w->rest[2], w->rest[3]) : usage(stderr, 2);
+    manta_sweep_view_free(v);
+    return status;
+}
+
+static int tell(const struct words *w)
+{
+    const char *verb = w->rest[0], *text = w->rest[2];
+    char       *end = NULL;
+    int64_t     value = text ? strtoll(text, &end, 10) : 0;
+    int         what = strcmp(verb, "pause") == 0 ? MANTA_SWEEP_PAUSE : strcmp(verb, "go") == 0 ? MANTA_SWEEP_GO :
+                       strcmp(verb, "trials") == 0 ? MANTA_SWEEP_TRIALS : text ? MANTA_SWEEP_STOP_TRIAL : MANTA_SWEEP_STOP;
+    manta_error e;
+    if (w->count < 2 || (text && (end == text || *end)) || (what == MANTA_SWEEP_TRIALS && !text))
+        return usage(stderr, 2);
+    return manta_sweep_tell(w->storage, w->rest[1], what, value, &e) == MANTA_OK ? 0 : failed(e.message);
+}
+
+/* ---- words ---- */
+
+static bool is_one_of(const char *word, const char *words)
+{
+    size_t size = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)); at += size)
+        if ((at == words || at[-1] == ' ') && (at[size] == ' ' || at[size] == 0))
+            return true;
+    return false;
+}
+
+/* -1: there is a file to be run, in f. Else the exit status. */
+static int prepare(struct words *w, struct sweep_file *f, int argc, char **argv)
+{
+    static char path[PATH_SIZE + 32];
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return usage(stdout, 0);
+    if (!words_read(w, argc, argv))
+        return usage(stderr, 2);
+    if (strcmp(w->rest[0], "list") == 0)
+        return list(w);
+    if (is_one_of(w->rest[0], "show best importance export"))
+        return look(w);
+    if (is_one_of(w->rest[0], "stop pause go trials"))
+        return tell(w);
+    const char *file = w->rest[0];
+    if (strcmp(file, "resume") == 0) {
+        if (w->count < 2)
+            return usage(stderr, 2);
+        folder_of(w, NULL, w->rest[1], path);
+        snprintf(path + strlen(path), sizeof path - strlen(path), "/sweep.yaml");
+        file = path;
+    }
+    if (sweep_file_read(f, file))
+        return -1;
+    fprintf(stderr, "manta sweep: %s\n", f->error);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    static struct sweep_file f;
+    struct words             words = {0};
+    manta_error              e;
+    int                      status = getenv("MANTA_ROLE") ? -1 : prepare(&words, &f, argc, argv);
+
+    if (status < 0) {
+        manta_runtime_env env = {.code = f.code};
+        manta_init_opts   opts = {.runtime_env = f.code ? &env : NULL};
+        if (manta_init(&argc, &argv, &opts, &e))
+            return manta_perror(&e), 1;
+        status = run(&words, &f);
+        manta_shutdown();
+    }
+    sweep_file_fini(&f);
+    return status;
+}

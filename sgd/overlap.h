@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * overlap.h - the sum of gradients while the rest of them is computed.
+ *
+ * The trainer's thread says which floats of its slots are final (in the last of its virtual ranks; the others are complete by
+ * then); a second thread sums them bucket by bucket with the other members. Buckets are made by the order of these
+ * announcements alone, never by time, so they are the same in all members: a bucket is closed when it has MT_TRAIN_BUCKET_BYTES,
+ * and what nobody announced comes last.
+ *
+ *   sgd_overlap_begin --ready, ready, ...--> sgd_overlap_end: all is summed
+ *
+ * Between begin and end the group belongs to the second thread. Thread: the trainer's for all calls here.
+ */
+#ifndef SGD_OVERLAP_H
+#define SGD_OVERLAP_H
+
+#include "sgd/collective.h"
+
+struct sgd_overlap;
+
+/* NULL: no memory, or no thread. */
+struct sgd_overlap *sgd_overlap_new(const struct k_ops *ops);
+/* Only between end and begin. NULL is allowed. */
+void sgd_overlap_free(struct sgd_overlap *overlap);
+
+void sgd_overlap_begin(struct sgd_overlap *overlap, struct sgd_group *group);
+/* Floats `begin` to `end` of every slot of this member are final. */
+void sgd_overlap_ready(struct sgd_overlap *overlap, size_t begin, size_t end);
+/* The slots are complete: sums the rest, and waits. Errors of sgd_group_reduce; ENOMEM. */
+MT_MUST_USE mt_status sgd_overlap_end(struct sgd_overlap *overlap);
+
+#endif

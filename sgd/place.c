@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * place.c - nodes of a run, and the post that each of the others has.
+ *
+ * Owns: the posts and the calls to them. Thread: the driver's; a post's own.
+ */
+#include "sgd/place.h"
+
+#include "sgd/group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *group_of(void *region)
+{
+    return (char *)region + SGD_BOARD_SIZE;
+}
+
+struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local)
+{
+    const struct sgd_pulse *pulse = sgd_board_pulse(sgd_board_of(region), rank);
+    return (struct sgd_pulse_seen){.arrived = coll_shm_arrived(group_of(region), local),
+                                   .beats = atomic_load(&pulse->beats), .steps = atomic_load(&pulse->steps),
+                                   .step_ns = atomic_load(&pulse->step_ns), .work_ns = atomic_load(&pulse->work_ns),
+                                   .silent_ms = atomic_load(&pulse->silent_ms)};
+}
+
+/* ---- the post ---- */
+
+static manta_status post_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    manta_region *region = calloc(1, sizeof *region);
+    manta_error   e;
+    (void)argc;
+    if (!region || manta_region_open(argv[0].u, 0, region, &e) != MANTA_OK) {
+        manta_status code = region ? e.code : MANTA_ENOMEM;
+        (void)manta_fail(c, code, "no memory for training on node %u: %s", manta_node(), region ? e.message : "");
+        free(region);
+        return code;
+    }
+    *self = region;
+    return MANTA_OK;
+}
+
+static void post_free(void *self)
+{
+    manta_region_close(self);
+    free(self);
+}
+
+static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    manta_region        *region = self;
+    struct sgd_board    *board = sgd_board_of(region->data);
+    struct sgd_post_word word;
+    struct sgd_post_news news = {.region = region->number};
+    (void)argc;
+    if (argv[0].y.size != sizeof word)
+        return manta_fail(c, MANTA_EPROTO, "a driver of another version");
+    memcpy(&word, argv[0].y.data, sizeof word);
+    if (word.is_stopped)
+        sgd_board_stop(board);
+    if (word.kind == SGD_POST_ABORT && word.generation && word.reason)
+        sgd_group_abort(group_of(region->data), word.generation, (enum mt_code)word.reason, word.rank);
+    for (uint32_t i = 0; i < word.count && word.first + i < MT_GROUP_MEMBERS_MAX; i++)
+        news.seen[i] = sgd_place_pulse(region->data, word.first + i, i);
+    news.cursor = word.cursor;
+    while (news.notes_count < SGD_POST_NOTES && sgd_board_next(board, &news.cursor, &news.notes[news.notes_count]))
+        news.notes_count++;
+    return manta_return_bytes(c, &news, sizeof news);
+}
+
+MANTA_ACTOR(manta_sgd_post, "u", post_new, post_free, {"say", "y>y", post_say});
+
+/* ---- the driver's side ---- */
+
+void sgd_places_init(struct sgd_places *places, int max, manta_region *here, double cpus)
+{
+    *places = (struct sgd_places){.max = max, .region_size = here->size, .here = here, .cpus = cpus};
+    places->of[0] = (struct sgd_place){.state = SGD_PLACE_OPEN, .node = manta_node(), .region = here->number};
+}
+
+void sgd_place_close(struct sgd_place *place)
+{
+    manta_free(place->asked);
+    manta_actor_free(place->post);
+    *place = (struct sgd_place){.state = SGD_PLACE_FREE};
+}
+
+void sgd_places_fini(struct sgd_places *places)
+{
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        sgd_place_close(&places->of[i]);
+}
+
+static manta_ref *say(const struct sgd_place *place, const struct sgd_post_word *word)
+{
+    return manta_actor_call(place->post, "say", MANTA_ARGS(manta_bytes_of(word, sizeof *word)));
+}
+
+static void ask(struct sgd_places *places, struct sgd_place *place)
+{
+    struct sgd_post_word word = {.kind = SGD_POST_LOOK, .first = place->first, .count = place->count, .cursor = place->cursor,
+                                 .is_stopped = sgd_board_is_stopped(sgd_board_of(places->here->data))};
+    place->asked = say(place, &word);
+    place->asked_ns = sgd_now_ns();
+}
+
+static int place_find(const struct sgd_places *places, uint32_t node)
+{
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        if (places->of[i].state != SGD_PLACE_FREE && places->of[i].node == node)
+            return i;
+    return -1;
+}
+
+static void place_add(struct sgd_places *places, uint32_t node)
+{
+    struct sgd_place *place = places->of + 1;
+    while (place < places->of + SGD_PLACES_MAX && place->state != SGD_PLACE_FREE)
+        place++;
+    if (place == places->of + SGD_PLACES_MAX)
+        return;
+    *place = (struct sgd_place){.state = SGD_PLACE_OPENING, .node = node};
+    place->post = manta_actor_new(SGD_POST_TYPE, &(manta_actor_opts){.node = node},
+                                  MANTA_ARGS(manta_u64(places->region_size)));
+    ask(places, place);
+}
+
+static int count_of(const struct sgd_places *places)
+{
+    int count = 0;
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        count += places->of[i].state == SGD_PLACE_OPENING || places->of[i].state == SGD_PLACE_OPEN;
+    return count;
+}
+
+bool sgd_places_look_for(struct sgd_places *places)
+{
+    int64_t          now = sgd_now_ns();
+    int              count = count_of(places);
+    manta_node_info *nodes;
+    manta_error      e;
+    if (count >= places->max || (places->looked_ns && now - places->looked_ns < MT_TRAIN_NODES_MS * 1000000ll))
+        return false;
+    nodes = calloc(MT_TRAIN_NODES_MAX, sizeof *nodes);
+    int before = count, all = nodes ? manta_nodes(nodes, MT_TRAIN_NODES_MAX, &e) : 0;
+    for (int i = 0; i < all && i < MT_TRAIN_NODES_MAX && count < places->max; i++)
+        if (nodes[i].alive && nodes[i].cpus_free >= places->cpus && place_find(places, nodes[i].node) < 0) {
+            place_add(places, nodes[i].node);
+            count++;
+        }
+    free(nodes);
+    places->looked_ns = sgd_now_ns();
+    return count > before;
+}
+
+/* The answer of a look, if it is there. False: the post will never answer again. */
+static bool answer_take(struct sgd_place *place, void (*tell)(void *user, struct sgd_note *note), void *user)
+{
+    manta_view           view = {0};
+    struct sgd_post_news news;
+    manta_error          e;
+    manta_status         code = manta_get(place->asked, 0, &view, &e);
+    if (code == MANTA_ETIMEDOUT)
+        return true;
+    bool is_good = code == MANTA_OK && view.size == sizeof news;
+    if (is_good)
+        memcpy(&news, view.data, sizeof news);
+    manta_release(&view);
+    manta_free(place->asked);
+    place->asked = NULL;
+    if (!is_good)
+        return false;
+    if (place->state == SGD_PLACE_OPENING)
+        place->opened_ns = sgd_now_ns();
+    place->state = SGD_PLACE_OPEN;
+    place->region = news.region;
+    place->cursor = news.cursor;
+    memcpy(place->seen, news.seen, sizeof place->seen);
+    for (uint32_t i = 0; i < news.notes_count && i < SGD_POST_NOTES; i++) {
+        news.notes[i].time_ns = news.notes[i].synced_ns = sgd_now_ns(); /* its clock is that of another machine */
+        tell(user, &news.notes[i]);
+    }
+    place->asked_ns = news.notes_count == SGD_POST_NOTES ? 0 : place->asked_ns; /* there may be more */
+    return true;
+}
+
+uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user)
+{
+    uint64_t lost = 0;
+    int64_t  now = sgd_now_ns();
+    for (int i = 1; i < SGD_PLACES_MAX; i++) {
+        struct sgd_place *place = &places->of[i];
+        if (place->state != SGD_PLACE_OPENING && place->state != SGD_PLACE_OPEN)
+            continue;
+        bool is_late = place->asked && now - place->asked_ns >
+                       (place->state == SGD_PLACE_OPENING ? MT_TRAIN_START_MS : MT_TRAIN_RETURN_MS) * 1000000ll;
+        if (is_late || (place->asked && !answer_take(place, tell, user))) {
+            manta_actor_kill(place->post, false);
+            place->state = SGD_PLACE_LOST;
+            lost |= 1ull << i;
+        } else if (!place->asked && now - place->asked_ns >= MT_TRAIN_LOOK_MS * 1000000ll) {
+            ask(places, place);
+        }
+    }
+    return lost;
+}
+
+void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_code reason, uint32_t rank)
+{
+    struct sgd_post_word word = {.kind = SGD_POST_ABORT, .generation = generation, .reason = (uint32_t)reason, .rank = rank};
+    sgd_group_abort(group_of(places->here->data), generation, reason, rank);
+    for (int i = 1; i < SGD_PLACES_MAX; i++)
+        if (places->of[i].state == SGD_PLACE_OPEN)
+            manta_free(say(&places->of[i], &word));
+}

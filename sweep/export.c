@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * export.c - a sweep's results as CSV and JSON lines, and how much each parameter matters.
+ *
+ * Owns: nothing beyond a call. Thread: any.
+ */
+#include "sweep/export.h"
+
+#include "sweep/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+/* ---- parameters as columns ---- */
+
+struct column_set {
+    MT_VEC(char *) names;
+};
+
+/* Calls `fn` for each member of a flat JSON object, its value as text; `is_text`: it was a string. */
+typedef mt_status (*member_fn)(void *user, const char *name, const char *text, const struct swp_literal *literal);
+
+static mt_status members(const char *json_text, member_fn fn, void *user)
+{
+    struct swp_json    json = swp_json_of(mt_view_text(json_text));
+    struct swp_literal literal;
+    mt_buf             name = {0}, text = {0}, plain = {0};
+    bool               first = true;
+    mt_status          st = swp_json_take(&json, '{');
+    while (st.code == 0 && swp_json_more(&json, '}', &first, &st)) {
+        name.size = text.size = plain.size = 0;
+        st = swp_json_name(&json, &name);
+        if (st.code == 0)
+            st = swp_json_literal(&json, &text, &literal);
+        if (st.code == 0 && literal.kind != SWP_LITERAL_TEXT)
+            st = swp_json_put_literal(&plain, &literal);
+        if (st.code == 0)
+            st = mt_buf_terminate(&plain);
+        if (st.code == 0)
+            st = fn(user, (const char *)name.data,
+                    (const char *)(literal.kind == SWP_LITERAL_TEXT ? text.data : plain.data), &literal);
+    }
+    mt_buf_fini(&name);
+    mt_buf_fini(&text);
+    mt_buf_fini(&plain);
+    return st;
+}
+
+static mt_status column_add(void *user, const char *name, const char *text, const struct swp_literal *literal)
+{
+    struct column_set *set = user;
+    (void)text, (void)literal;
+    for (size_t i = 0; i < set->names.count; i++)
+        if (strcmp(set->names.data[i], name) == 0)
+            return mt_ok();
+    char *copy = strdup(name);
+    return copy ? mt_vec_push(&set->names, copy) : mt_error(MT_ENOMEM, 0, "list parameters");
+}
+
+static mt_status columns_make(const manta_sweep_view *view, struct column_set *set)
+{
+    for (int64_t i = 0; i < view->count; i++)
+        MT_TRY(members(view->trials[i].params, column_add, set));
+    return mt_ok();
+}
+
+static void columns_free(struct column_set *set)
+{
+    for (size_t i = 0; i < set->names.count; i++)
+        free(set->names.data[i]);
+    mt_vec_fini(&set->names);
+}
+
+/* ---- CSV ---- */
+
+static void csv_put(FILE *to, const char *text)
+{
+    if (!text[strcspn(text, ",\"\n\r")]) {
+        fputs(text, to);
+        return;
+    }
+    fputc('"', to);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', to);
+        fputc(*text, to);
+    }
+    fputc('"', to);
+}
+
+struct cell {
+    const char *wanted;
+    FILE       *to;
+};
+
+static mt_status cell_put(void *user, const char *name, const char *text, const struct swp_literal *literal)
+{
+    struct cell *cell = user;
+    (void)literal;
+    if (strcmp(name, cell->wanted) == 0)
+        csv_put(cell->to, text);
+    return mt_ok();
+}
+
+static mt_status csv_write(const manta_sweep_view *view, FILE *to)
+{
+    struct column_set set = {0};
+    mt_status         st = columns_make(view, &set);
+    fputs("trial,state,", to);
+    csv_put(to, view->metric);
+    fputs(",step,reports,retries,drawn_s,ended_s", to);
+    for (size_t i = 0; i < set.names.count; i++)
+        fputc(',', to), csv_put(to, set.names.data[i]);
+    fputc('\n', to);
+    for (int64_t i = 0; i < view->count && st.code == 0; i++) {
+        const manta_sweep_trial *t = &view->trials[i];
+        fprintf(to, "%" PRId64 ",%s,", t->number, t->state);
+        if (t->has_value)
+            fprintf(to, "%.17g", t->value);
+        fprintf(to, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%.3f,", t->step, t->reports, t->retries, t->drawn_s);
+        if (t->ended_s > 0)
+            fprintf(to, "%.3f", t->ended_s);
+        for (size_t k = 0; k < set.names.count && st.code == 0; k++) {
+            fputc(',', to);
+            st = members(t->params, cell_put, &(struct cell){set.names.data[k], to});
+        }
+        fputc('\n', to);
+    }
+    columns_free(&set);
+    return st;
+}
+
+/* ---- JSON ---- */
+
+static mt_status real_put(mt_buf *out, double value)
+{
+    return isfinite(value) ? swp_json_put_real(out, value) : mt_buf_append(out, "null", 4);
+}
+
+static mt_status trial_head_put(const manta_sweep_trial *t, mt_buf *out)
+{
+    MT_TRY(mt_buf_printf(out, "{\"trial\":%" PRId64 ",\"state\":\"%s\",\"value\":", t->number, t->state));
+    MT_TRY(real_put(out, t->has_value ? t->value : (double)NAN));
+    MT_TRY(mt_buf_printf(out, ",\"step\":%" PRId64 ",\"retries\":%" PRId64 ",\"drawn_s\":%.3f,\"ended_s\":%.3f,\"params\":%s",
+                         t->step, t->retries, t->drawn_s, t->ended_s, t->params));
+    if (!t->why)
+        return mt_ok();
+    MT_TRY(mt_buf_printf(out, ",\"why\":"));
+    return swp_json_put_text(out, t->why);
+}
+
+/* Reports of each trial, found by an index over all, which is in the order of time. */
+static mt_status reports_put(const manta_sweep_view *view, const int64_t *next, int64_t first, mt_buf *out)
+{
+    MT_TRY(mt_buf_printf(out, ",\"reports\":["));
+    for (int64_t i = first; i >= 0; i = next[i]) {
+        const manta_sweep_report *r = &view->reports[i];
+        MT_TRY(mt_buf_printf(out, "%s[%" PRId64 ",", i == first ? "" : ",", r->step));
+        MT_TRY(real_put(out, r->value));
+        MT_TRY(mt_buf_printf(out, ",%.3f", r->at_s));
+        if (r->metric) {
+            MT_TRY(mt_buf_append(out, ",", 1));
+            MT_TRY(swp_json_put_text(out, r->metric));
+        }
+        MT_TRY(mt_buf_append(out, "]", 1));
+    }
+    return mt_buf_append(out, "]", 1);
+}
+
+static mt_status jsonl_write(const manta_sweep_view *view, FILE *to)
+{
+    mt_buf    line = {0};
+    int64_t  *next = calloc((size_t)view->report_count + 1, sizeof *next);
+    int64_t  *first = calloc((size_t)view->count + 1, sizeof *first);
+    mt_status st = next && first ? mt_ok() : mt_error(MT_ENOMEM, 0, "write a sweep");
+    for (int64_t i = 0; st.code == 0 && i < view->count; i++)
+        first[i] = -1;
+    for (int64_t i = view->report_count - 1; st.code == 0 && i >= 0; i--) {
+        next[i] = first[view->reports[i].trial];
+        first[view->reports[i].trial] = i;
+    }
+    for (int64_t i = 0; i < view->count && st.code == 0; i++) {
+        line.size = 0;
+        st = trial_head_put(&view->trials[i], &line);
+        if (st.code == 0)
+            st = reports_put(view, next, first[i], &line);
+        if (st.code == 0)
+            fprintf(to, "%.*s}\n", (int)line.size, (const char *)line.data);
+    }
+    mt_buf_fini(&line);
+    free(next);
+    free(first);
+    return st;
+}
+
+mt_status swp_export_trials(const manta_sweep_view *view, mt_buf *out)
+{
+    MT_TRY(mt_buf_append(out, "[", 1));
+    for (int64_t i = 0; i < view->count; i++) {
+        MT_TRY(mt_buf_append(out, ",", i > 0));
+        MT_TRY(trial_head_put(&view->trials[i], out));
+        MT_TRY(mt_buf_append(out, "}", 1));
+    }
+    return mt_buf_append(out, "]", 1);
+}
+
+manta_status manta_sweep_export(const manta_sweep_view *view, const char *format, FILE *to, manta_error *e)
+{
+    mt_status   st;
+    manta_error unread;
+    e = e ? e : &unread;
+    if (strcmp(format, "csv") == 0) {
+        st = csv_write(view, to);
+    } else if (strcmp(format, "jsonl") == 0) {
+        st = jsonl_write(view, to);
+    } else if (strcmp(format, "html") == 0) {
+        st = swp_export_page(view, to);
+    } else {
+        *e = (manta_error){.code = MANTA_EINVAL};
+        snprintf(e->message, sizeof e->message, "format: there is no \"%.40s\"; there are csv, jsonl, html", format);
+        return MANTA_EINVAL;
+    }
+    if (st.code == 0 && (fflush(to) != 0 || ferror(to)))
+        st = mt_error(MT_EDISK_FULL, 0, "write the results");
+    if (st.code == 0)
+        return MANTA_OK;
+    *e = (manta_error){.code = st.code};
+    snprintf(e->message, sizeof e->message, "%s: %s", st.what ? st.what : "export", mt_code_text(st.code));
+    return st.code;
+}
+
+/* ---- how much a parameter matters ---- */
+
+enum { BINS = 8, GROUPS_MAX = 64 };
+
+struct groups {
+    const char *wanted;
+    const char *names[GROUPS_MAX]; /* of texts */
+    char       *text;
+    double      number;
+    bool        is_number, is_there;
+};
+
+static mt_status pick(void *user, const char *name, const char *text, const struct swp_literal *literal)
+{
+    struct groups *g = user;
+    if (strcmp(name, g->wanted) != 0)
+        return mt_ok();
+    g->is_there = true;
+    g->is_number = literal->kind == SWP_LITERAL_INT || literal->kind == SWP_LITERAL_REAL;
+    g->number = literal->kind == SWP_LITERAL_INT ? (double)literal->integer : literal->real;
+    free(g->text);
+    g->text = strdup(text);
+    return g->text ? mt_ok() : mt_error(MT_ENOMEM, 0, "weigh a parameter");
+}
+
+struct sample {
+    double value, key;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    double x = ((const struct sample *)a)->key, y = ((const struct sample *)b)->key;
+    return (x > y) - (x < y);
+}
+
+/* A key for each result: the number, or one that is equal for equal texts. */
+static size_t samples_take(const manta_sweep_view *view, const char *name, struct sample *out, bool *out_is_number)
+{
+    struct groups g = {.wanted = name};
+    size_t        count = 0;
+    *out_is_number = true;
+    for (int64_t i = 0; i < view->count; i++) {
+        const manta_sweep_trial *t = &view->trials[i];
+        g.is_there = false;
+        if (!t->has_value || !isfinite(t->value) || t->ended_s <= 0 || members(t->params, pick, &g).code || !g.is_there)
+            continue;
+        double key = g.number;
+        if (!g.is_number) {
+            uint32_t hash = 2166136261u;
+            for (const char *at = g.text; *at; at++)
+                hash = (hash ^ (uint8_t)*at) * 16777619u;
+            key = hash;
+            *out_is_number = false;
+        }
+        out[count++] = (struct sample){t->value, key};
+    }
+    free(g.text);
+    return count;
+}
+
+/* Variance between groups over all variance. Groups: equal keys, or eighths of the sorted numbers. */
+static double weight_of(struct sample *s, size_t count, bool is_number)
+{
+    double mean = 0, total = 0, between = 0;
+    if (count < 4)
+        return 0;
+    qsort(s, count, sizeof *s, by_key);
+    for (size_t i = 0; i < count; i++)
+        mean += s[i].value / (double)count;
+    for (size_t i = 0; i < count; i++)
+        total += (s[i].value - mean) * (s[i].value - mean);
+    size_t different = 1;
+    for (size_t i = 1; i < count; i++)
+        different += s[i].key != s[i - 1].key;
+    bool has_bins = is_number && different > BINS;
+    for (size_t i = 0, k; i < count; i = k) {
+        double sum = 0;
+        for (k = i; k < count && (has_bins ? k * BINS / count == i * BINS / count : s[k].key == s[i].key); k++)
+            sum += s[k].value;
+        between += (sum / (double)(k - i) - mean) * (sum / (double)(k - i) - mean) * (double)(k - i);
+    }
+    return total > 0 ? between / total : 0;
+}
+
+static int by_weight(const void *a, const void *b)
+{
+    double x = ((const manta_sweep_weight *)a)->weight, y = ((const manta_sweep_weight *)b)->weight;
+    return (x < y) - (x > y);
+}
+
+int manta_sweep_importance(const manta_sweep_view *view, manta_sweep_weight *out, int max)
+{
+    struct column_set set = {0};
+    struct sample    *samples = calloc((size_t)view->count + 1, sizeof *samples);
+    double            sum = 0;
+    int               count = 0;
+    bool              is_number;
+    if (samples && columns_make(view, &set).code == 0)
+        for (size_t i = 0; i < set.names.count && count < max; i++) {
+            size_t n = samples_take(view, set.names.data[i], samples, &is_number);
+            snprintf(out[count].name, sizeof out[count].name, "%s", set.names.data[i]);
+            out[count].weight = weight_of(samples, n, is_number);
+            sum += out[count++].weight;
+        }
+    columns_free(&set);
+    free(samples);
+    if (!(sum > 0))
+        return 0;
+    for (int i = 0; i < count; i++)
+        out[i].weight /= sum;
+    qsort(out, (size_t)count, sizeof *out, by_weight);
+    return count;
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * journal.c - SQLite's door: the journal and its thread. See journal.h.
+ *
+ * Owns:   the database, the lock, the thread, what is queued for it.
+ * Thread: the caller's and the journal's meet at `mutex` only; the database is the caller's before swp_journal_start, then the
+ *         thread's.
+ */
+#include "sweep/journal.h"
+
+#include "sweep/state.h"
+
+#include <sqlite3.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum job_kind { JOB_RECORD, JOB_SAVE, JOB_PUBLISH, JOB_CLONE, JOB_DROP, JOB_HEEDED };
+struct job {
+    enum job_kind     kind;
+    uint32_t          run;
+    int64_t           trial, from; /* SAVE: from is the step; HEEDED: the id */
+    struct swp_record record;
+    mt_buf            bytes;
+};
+typedef MT_VEC(struct job) job_vec;
+
+struct swp_journal {
+    char          folder[MT_PATH_BYTES_MAX];
+    sqlite3      *db;
+    sqlite3_stmt *insert, *words, *heeded;
+    int           lock_fd;
+    bool          has_thread;
+    pthread_t     thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t  cond;
+    job_vec         queue;       /* under mutex, as all below */
+    struct swp_news news;
+    bool            is_ending, is_busy;
+    int64_t         word_last;   /* the newest that was told */
+    char            text[MT_ERROR_BYTES_MAX];
+};
+
+/* ---- failures ---- */
+
+static int32_t code_of(int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_FULL:
+        return MT_EDISK_FULL;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return MT_ECORRUPT;
+    case SQLITE_NOMEM:
+        return MT_ENOMEM;
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+    case SQLITE_AUTH:
+        return MT_EAUTH;
+    default:
+        return MT_ESYS;
+    }
+}
+
+static mt_status fail(struct swp_journal *j, int rc, const char *step)
+{
+    int sys = j->db ? sqlite3_system_errno(j->db) : 0;
+    int32_t code = sys == ENOSPC || sys == EDQUOT || sys == EFBIG ? MT_EDISK_FULL : code_of(rc);
+    snprintf(j->text, sizeof j->text, "%.300s/journal.db: %s: %s%s", j->folder, step, j->db ? sqlite3_errmsg(j->db) : "no memory",
+             code == MT_EDISK_FULL ? "; the disk is full: make room and resume, what is in the journal is kept" : "");
+    return mt_error(code, sys, "use the sweep's journal");
+}
+
+static mt_status run(struct swp_journal *j, const char *sql, const char *step)
+{
+    int rc = sqlite3_exec(j->db, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? mt_ok() : fail(j, rc, step);
+}
+
+static mt_status prepare(struct swp_journal *j, const char *sql, sqlite3_stmt **out)
+{
+    int rc = sqlite3_prepare_v2(j->db, sql, -1, out, NULL);
+    return rc == SQLITE_OK ? mt_ok() : fail(j, rc, "prepare");
+}
+
+/* ---- opening ---- */
+
+static mt_status sys_fail(struct swp_journal *j, const char *path, const char *step)
+{
+    int sys = errno;
+    snprintf(j->text, sizeof j->text, "%.400s: %s: %s", path, step, strerror(sys));
+    int32_t code = sys == ENOENT ? MT_ENOENT : sys == ENOSPC ? MT_EDISK_FULL : sys == EACCES || sys == EROFS ? MT_EAUTH : MT_ESYS;
+    return mt_error(code, sys, "open the sweep's folder");
+}
+
+/* Makes the folder, and those above it that are missing. */
+static mt_status folder_make(struct swp_journal *j, const char *path)
+{
+    char part[MT_PATH_BYTES_MAX + 16];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *slash = part + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = 0;
+        if (mkdir(part, 0755) != 0 && errno != EEXIST)
+            return sys_fail(j, part, "make the folder");
+    }
+    return mkdir(path, 0755) == 0 || errno == EEXIST ? mt_ok() : sys_fail(j, path, "make the folder");
+}
+
+static mt_status lock(struct swp_journal *j)
+{
+    char path[MT_PATH_BYTES_MAX + 16];
+    snprintf(path, sizeof path, "%s/lock", j->folder);
+    j->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (j->lock_fd < 0)
+        return sys_fail(j, path, "open the lock");
+    if (flock(j->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return mt_ok();
+    snprintf(j->text, sizeof j->text,
+             "another driver runs this sweep, in %.300s: stop it, or give this one another name", j->folder);
+    return mt_error(MT_EEXIST, 0, "lock the sweep");
+}
+
+static mt_status database_open(struct swp_journal *j, bool create)
+{
+    static const char schema[] =
+        "CREATE TABLE IF NOT EXISTS spec(key TEXT PRIMARY KEY, value TEXT NOT NULL);"
+        "CREATE TABLE IF NOT EXISTS event(seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, trial INTEGER NOT NULL, at REAL NOT NULL,"
+        " step INTEGER, value REAL, code INTEGER, text TEXT);"
+        "CREATE TABLE IF NOT EXISTS control(id INTEGER PRIMARY KEY AUTOINCREMENT, what INTEGER NOT NULL, value INTEGER NOT NULL);";
+    char path[MT_PATH_BYTES_MAX + 16];
+    snprintf(path, sizeof path, "%s/journal.db", j->folder);
+    if (!create && access(path, F_OK) != 0)
+        return sys_fail(j, path, "open the journal");
+    int rc = sqlite3_open_v2(path, &j->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0), NULL);
+    if (rc != SQLITE_OK)
+        return fail(j, rc, "open");
+    sqlite3_busy_timeout(j->db, MT_SWEEP_BUSY_MS);
+    MT_TRY(run(j, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;", "open"));
+    return create ? run(j, schema, "make its tables") : mt_ok();
+}
+
+static mt_status open_all(struct swp_journal *j, bool create, bool is_reader)
+{
+    char path[MT_PATH_BYTES_MAX + 16];
+    snprintf(path, sizeof path, "%s/state", j->folder);
+    if (create)
+        MT_TRY(folder_make(j, path));
+    if (!is_reader)
+        MT_TRY(lock(j));
+    return database_open(j, create);
+}
+
+mt_status swp_journal_open(const char *folder, bool create, bool is_reader, struct swp_journal **out,
+                           char text[MT_ERROR_BYTES_MAX])
+{
+    struct swp_journal *j = calloc(1, sizeof *j);
+    snprintf(text, MT_ERROR_BYTES_MAX, "no memory");
+    if (!j)
+        return mt_error(MT_ENOMEM, 0, "open the journal");
+    j->lock_fd = -1;
+    pthread_mutex_init(&j->mutex, NULL);
+    pthread_cond_init(&j->cond, NULL);
+    snprintf(j->folder, sizeof j->folder, "%s", folder);
+    mt_status st = open_all(j, create, is_reader);
+    if (st.code == 0) {
+        *out = j;
+        return st;
+    }
+    snprintf(text, MT_ERROR_BYTES_MAX, "%s", j->text);
+    swp_journal_close(j);
+    return st;
+}
+
+const char *swp_journal_text(const struct swp_journal *j)
+{
+    return j->text;
+}
+
+/* ---- settings and reading ---- */
+
+mt_status swp_journal_get(struct swp_journal *j, const char *key, mt_buf *out)
+{
+    sqlite3_stmt *q = NULL;
+    mt_status     st = prepare(j, "SELECT value FROM spec WHERE key = ?1", &q);
+    if (st.code == 0 && sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC) == SQLITE_OK) {
+        int rc = sqlite3_step(q);
+        if (rc == SQLITE_ROW)
+            st = mt_buf_append(out, sqlite3_column_text(q, 0), (size_t)sqlite3_column_bytes(q, 0));
+        else if (rc != SQLITE_DONE)
+            st = fail(j, rc, "read");
+    }
+    sqlite3_finalize(q);
+    return st.code ? st : mt_buf_terminate(out);
+}
+
+mt_status swp_journal_set(struct swp_journal *j, const char *key, const char *value)
+{
+    sqlite3_stmt *q = NULL;
+    MT_TRY(prepare(j, "INSERT OR REPLACE INTO spec(key, value) VALUES(?1, ?2)", &q));
+    sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 2, value, -1, SQLITE_STATIC);
+    int       rc = sqlite3_step(q);
+    mt_status st = rc == SQLITE_DONE ? mt_ok() : fail(j, rc, "write what the sweep is");
+    sqlite3_finalize(q);
+    return st;
+}
+
+mt_status swp_journal_read(struct swp_journal *j, swp_journal_fn fn, void *user)
+{
+    sqlite3_stmt *q = NULL;
+    mt_status     st = prepare(j, "SELECT seq, kind, trial, at, step, value, code, text FROM event ORDER BY seq", &q);
+    int           rc = SQLITE_DONE;
+    while (st.code == 0 && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+        struct swp_record r = {.seq = (uint64_t)sqlite3_column_int64(q, 0),
+                               .kind = (enum swp_record_kind)sqlite3_column_int(q, 1),
+                               .trial = sqlite3_column_int64(q, 2),
+                               .at = sqlite3_column_double(q, 3),
+                               .step = sqlite3_column_int64(q, 4),
+                               .value = sqlite3_column_type(q, 5) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(q, 5),
+                               .code = sqlite3_column_int(q, 6),
+                               .text = (const char *)sqlite3_column_text(q, 7)};
+        st = fn(user, &r);
+    }
+    if (st.code == 0 && rc != SQLITE_DONE)
+        st = fail(j, rc, "read");
+    sqlite3_finalize(q);
+    return st;
+}
+
+/* ---- the thread ---- */
+
+static mt_status record_write(struct swp_journal *j, const struct swp_record *r)
+{
+    sqlite3_stmt *q = j->insert;
+    sqlite3_bind_int64(q, 1, (sqlite3_int64)r->seq);
+    sqlite3_bind_int(q, 2, (int)r->kind);
+    sqlite3_bind_int64(q, 3, r->trial);
+    sqlite3_bind_double(q, 4, r->at);
+    sqlite3_bind_int64(q, 5, r->step);
+    sqlite3_bind_double(q, 6, r->value);
+    sqlite3_bind_int(q, 7, r->code);
+    sqlite3_bind_text(q, 8, r->text, -1, SQLITE_STATIC);
+    int rc = sqlite3_step(q);
+    sqlite3_reset(q);
+    return rc == SQLITE_DONE ? mt_ok() : fail(j, rc, "write");
+}
+
+static mt_status heeded_write(struct swp_journal *j, int64_t id)
+{
+    sqlite3_bind_int64(j->heeded, 1, id);
+    int rc = sqlite3_step(j->heeded);
+    sqlite3_reset(j->heeded);
+    return rc == SQLITE_DONE ? mt_ok() : fail(j, rc, "write");
+}
+
+static bool is_of_database(const struct job *job)
+{
+    return job->kind == JOB_RECORD || job->kind == JOB_HEEDED;
+}
+
+static mt_status rows_write(struct swp_journal *j, const job_vec *jobs, uint64_t *out_seq)
+{
+    bool has_rows = false;
+    for (size_t i = 0; i < jobs->count && !has_rows; i++)
+        has_rows = is_of_database(&jobs->data[i]);
+    if (!has_rows)
+        return mt_ok();
+    mt_status st = run(j, "BEGIN IMMEDIATE", "begin");
+    for (size_t i = 0; i < jobs->count && st.code == 0; i++) {
+        const struct job *job = &jobs->data[i];
+        if (job->kind == JOB_RECORD) {
+            st = record_write(j, &job->record);
+            *out_seq = job->record.seq;
+        } else if (job->kind == JOB_HEEDED) {
+            st = heeded_write(j, job->from);
+        }
+    }
+    if (st.code == 0)
+        st = run(j, "COMMIT", "commit");
+    if (st.code)
+        sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
+    return st;
+}
+
+/* States are written aside before the records that are behind them, and published after. */
+static mt_status files_write(struct swp_journal *j, const job_vec *jobs)
+{
+    mt_status st = mt_ok();
+    for (size_t i = 0; i < jobs->count && st.code == 0; i++) {
+        const struct job *job = &jobs->data[i];
+        if (job->kind == JOB_SAVE)
+            st = swp_state_write(j->folder, job->trial, job->run, job->from, mt_buf_view(&job->bytes));
+    }
+    if (st.code)
+        snprintf(j->text, sizeof j->text, "%.300s/state: a trial's state can't be written: %s", j->folder, strerror(st.sys));
+    return st;
+}
+
+static mt_status files_publish(struct swp_journal *j, const job_vec *jobs)
+{
+    for (size_t i = 0; i < jobs->count; i++) {
+        const struct job *job = &jobs->data[i];
+        struct swp_copied copy = {job->trial, false};
+        if (job->kind == JOB_PUBLISH)
+            swp_state_publish(j->folder, job->trial, job->run);
+        if (job->kind == JOB_DROP)
+            swp_state_drop(j->folder, job->trial, job->run);
+        if (job->kind != JOB_CLONE)
+            continue;
+        copy.is_done = swp_state_clone(j->folder, job->trial, job->from).code == 0;
+        pthread_mutex_lock(&j->mutex);
+        mt_status st = mt_vec_push(&j->news.copies, copy);
+        pthread_mutex_unlock(&j->mutex);
+        MT_TRY(st);
+    }
+    return mt_ok();
+}
+
+static mt_status words_read(struct swp_journal *j)
+{
+    int       rc;
+    mt_status st = mt_ok();
+    sqlite3_bind_int64(j->words, 1, j->word_last);
+    while ((rc = sqlite3_step(j->words)) == SQLITE_ROW && st.code == 0) {
+        struct swp_word word = {sqlite3_column_int64(j->words, 0), sqlite3_column_int64(j->words, 2),
+                                sqlite3_column_int(j->words, 1)};
+        j->word_last = word.id;
+        pthread_mutex_lock(&j->mutex);
+        st = mt_vec_push(&j->news.words, word);
+        pthread_mutex_unlock(&j->mutex);
+    }
+    sqlite3_reset(j->words);
+    return st;
+}
+
+static void jobs_free(job_vec *jobs)
+{
+    for (size_t i = 0; i < jobs->count; i++) {
+        free((char *)jobs->data[i].record.text);
+        mt_buf_fini(&jobs->data[i].bytes);
+    }
+    jobs->count = 0;
+}
+
+static void deadline_in(struct timespec *out, int ms)
+{
+    clock_gettime(CLOCK_REALTIME, out);
+    out->tv_nsec += ms * 1000000l;
+    out->tv_sec += out->tv_nsec / 1000000000;
+    out->tv_nsec %= 1000000000;
+}
+
+/* Takes what is queued; waits for it a while. False: it is time to end. */
+static bool jobs_take(struct swp_journal *j, job_vec *jobs)
+{
+    struct timespec until;
+    deadline_in(&until, MT_SWEEP_WORDS_MS);
+    pthread_mutex_lock(&j->mutex);
+    while (j->queue.count == 0 && !j->is_ending && pthread_cond_timedwait(&j->cond, &j->mutex, &until) == 0)
+        ;
+    job_vec taken = j->queue;
+    j->queue = *jobs;
+    *jobs = taken;
+    bool is_over = j->is_ending && jobs->count == 0;
+    pthread_mutex_unlock(&j->mutex);
+    return !is_over;
+}
+
+static void *thread_run(void *user)
+{
+    struct swp_journal *j = user;
+    job_vec             jobs = {0};
+    mt_status           st = mt_ok();
+    while (jobs_take(j, &jobs)) {
+        uint64_t seq = 0;
+        if (st.code == 0)
+            st = files_write(j, &jobs);
+        if (st.code == 0)
+            st = rows_write(j, &jobs, &seq);
+        if (st.code == 0)
+            st = files_publish(j, &jobs);
+        if (st.code == 0)
+            st = words_read(j);
+        pthread_mutex_lock(&j->mutex);
+        if (st.code == 0 && seq)
+            j->news.durable = seq;
+        j->news.failed = st;
+        pthread_mutex_unlock(&j->mutex);
+        jobs_free(&jobs);
+    }
+    mt_vec_fini(&jobs);
+    return NULL;
+}
+
+mt_status swp_journal_start(struct swp_journal *j)
+{
+    static const char insert[] = "INSERT INTO event(seq, kind, trial, at, step, value, code, text) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)";
+    MT_TRY(run(j, "DELETE FROM control WHERE what = 1", "begin")); /* a STOP was for the driver before */
+    MT_TRY(prepare(j, insert, &j->insert));
+    MT_TRY(prepare(j, "SELECT id, what, value FROM control WHERE id > ?1 ORDER BY id", &j->words));
+    MT_TRY(prepare(j, "DELETE FROM control WHERE id <= ?1", &j->heeded));
+    if (pthread_create(&j->thread, NULL, thread_run, j) != 0)
+        return fail(j, SQLITE_NOMEM, "start a thread");
+    j->has_thread = true;
+    return mt_ok();
+}
+
+static mt_status push(struct swp_journal *j, struct job job)
+{
+    pthread_mutex_lock(&j->mutex);
+    mt_status st = mt_vec_push(&j->queue, job);
+    if (j->queue.count == 1)
+        pthread_cond_signal(&j->cond);
+    pthread_mutex_unlock(&j->mutex);
+    if (st.code) {
+        free((char *)job.record.text);
+        mt_buf_fini(&job.bytes);
+    }
+    return st;
+}
+
+mt_status swp_journal_push(struct swp_journal *j, const struct swp_record *take_record)
+{
+    return push(j, (struct job){.kind = JOB_RECORD, .record = *take_record});
+}
+
+mt_status swp_journal_save(struct swp_journal *j, int64_t trial, uint32_t run_number, int64_t step, mt_buf *take_bytes)
+{
+    return push(j, (struct job){.kind = JOB_SAVE, .trial = trial, .run = run_number, .from = step,
+                                .bytes = mt_buf_move(take_bytes)});
+}
+
+mt_status swp_journal_publish(struct swp_journal *j, int64_t trial, uint32_t run_number)
+{
+    return push(j, (struct job){.kind = JOB_PUBLISH, .trial = trial, .run = run_number});
+}
+
+mt_status swp_journal_clone(struct swp_journal *j, int64_t trial, int64_t from)
+{
+    return push(j, (struct job){.kind = JOB_CLONE, .trial = trial, .from = from});
+}
+
+mt_status swp_journal_drop(struct swp_journal *j, int64_t trial, uint32_t run_number)
+{
+    return push(j, (struct job){.kind = JOB_DROP, .trial = trial, .run = run_number});
+}
+
+mt_status swp_journal_heeded(struct swp_journal *j, int64_t id)
+{
+    return push(j, (struct job){.kind = JOB_HEEDED, .from = id});
+}
+
+void swp_journal_news(struct swp_journal *j, struct swp_news *news)
+{
+    news->copies.count = news->words.count = 0;
+    pthread_mutex_lock(&j->mutex);
+    struct swp_news taken = j->news;
+    j->news.copies.data = news->copies.data, j->news.copies.capacity = news->copies.capacity, j->news.copies.count = 0;
+    j->news.words.data = news->words.data, j->news.words.capacity = news->words.capacity, j->news.words.count = 0;
+    pthread_mutex_unlock(&j->mutex);
+    *news = taken;
+}
+
+void swp_journal_close(struct swp_journal *j)
+{
+    if (!j)
+        return;
+    if (j->has_thread) {
+        pthread_mutex_lock(&j->mutex);
+        j->is_ending = true;
+        pthread_cond_signal(&j->cond);
+        pthread_mutex_unlock(&j->mutex);
+        pthread_join(j->thread, NULL);
+    }
+    jobs_free(&j->queue);
+    mt_vec_fini(&j->queue);
+    mt_vec_fini(&j->news.copies);
+    mt_vec_fini(&j->news.words);
+    sqlite3_finalize(j->insert);
+    sqlite3_finalize(j->words);
+    sqlite3_finalize(j->heeded);
+    sqlite3_close(j->db);
+    if (j->lock_fd >= 0)
+        close(j->lock_fd);
+    pthread_cond_destroy(&j->cond);
+    pthread_mutex_destroy(&j->mutex);
+    free(j);
+}
+
+mt_status swp_journal_tell(const char *folder, int what, int64_t value, char text[MT_ERROR_BYTES_MAX])
+{
+    struct swp_journal *j;
+    MT_TRY(swp_journal_open(folder, false, true, &j, text));
+    sqlite3_stmt *q = NULL;
+    mt_status     st = prepare(j, "INSERT INTO control(what, value) VALUES(?1, ?2)", &q);
+    if (st.code == 0) {
+        sqlite3_bind_int(q, 1, what);
+        sqlite3_bind_int64(q, 2, value);
+        int rc = sqlite3_step(q);
+        st = rc == SQLITE_DONE ? mt_ok() : fail(j, rc, "leave a word");
+    }
+    sqlite3_finalize(q);
+    snprintf(text, MT_ERROR_BYTES_MAX, "%s", j->text);
+    swp_journal_close(j);
+    return st;
+}

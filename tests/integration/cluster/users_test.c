@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * users_test.c - jobs that run under users of their own (--job-users): what they are, and what they can't reach.
+ *
+ * Thread: the driver's main one. Skipped where this is not root, or where other users can't run the program.
+ */
+#include "tests/integration/cluster/nodes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FIRST = 70000, LAST = 70009, LARGE = 300 * 1000 };
+#define USERS "70000-70009"
+
+/* ---- what a job sees ---- */
+MANTA_TASK(int64_t, whoami, (int64_t, groups))
+{
+    return groups ? getgroups(0, NULL) : getuid() == geteuid() && getgid() == getuid() ? (int64_t)getuid() : -1;
+}
+static manta_status opens(manta_ctx *c, int argc, const manta_arg *argv) /* the error of it, or 0 */
+{
+    (void)argc;
+    int fd = open((const char *)argv[0].y.data, O_RDONLY | O_CLOEXEC), err = errno;
+    if (fd >= 0)
+        close(fd);
+    return manta_return_i64(c, fd < 0 ? err : 0);
+}
+MANTA_REGISTER(opens, "s>l");
+MANTA_TASK(int64_t, signals, (int64_t, pid))
+{
+    return kill((pid_t)pid, 0) < 0 ? errno : 0;
+}
+static manta_status page(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    static char data[LARGE];
+    (void)argc;
+    if (!nodes_is_filled(argv[0].y.data, argv[0].y.size, 3))
+        return manta_fail(c, 1, "not what was put");
+    nodes_fill(data, sizeof data, 4);
+    return manta_return_bytes(c, data, sizeof data);
+}
+MANTA_REGISTER(page, "y>y");
+static manta_status holder_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    (void)c, (void)self, (void)argc, (void)argv;
+    return MANTA_OK;
+}
+static manta_status holder_size(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc;
+    return manta_return_i64(c, (int64_t)argv[0].y.size);
+}
+static manta_status holder_pid(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc, (void)argv;
+    return manta_return_i64(c, getpid());
+}
+static manta_status holder_uid(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc, (void)argv;
+    return manta_return_i64(c, (int64_t)getuid());
+}
+MANTA_ACTOR(holder, "", holder_new, NULL, {"size", "y>l", holder_size}, {"pid", ">l", holder_pid}, {"uid", ">l", holder_uid});
+
+static int64_t opened(const char *path)
+{
+    return test_i64(manta_call("opens", NULL, MANTA_ARGS(manta_str(path))), __FILE__, __LINE__);
+}
+static int64_t opened_in(const char *folder, const char *name)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return opened(path);
+}
+static int64_t opened_memory(int64_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%lld/mem", (long long)pid);
+    return opened(path);
+}
+static int64_t uid_here(void)
+{
+    int64_t uid = test_i64(manta_call("whoami", NULL, MANTA_ARGS(manta_i64(0))), __FILE__, __LINE__);
+    CHECK(uid >= FIRST && uid <= LAST);
+    CHECK_I64(manta_call("whoami", NULL, MANTA_ARGS(manta_i64(1))), 0);
+    return uid;
+}
+
+/* Whether other users can run this program, and load what it needs. */
+static bool others_can_run_this(void)
+{
+    int   status = -1;
+    pid_t child = geteuid() == 0 ? fork() : -1;
+    if (child == 0) {
+        char    path[4096];
+        ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+        path[n > 0 ? n : 0] = 0;
+        if (setgroups(0, NULL) < 0 || setgid(FIRST) < 0 || setuid(FIRST) < 0)
+            _exit(1);
+        execl(path, path, "--can-run", (char *)NULL);
+        _exit(1);
+    }
+    if (child > 0)
+        waitpid(child, &status, 0);
+    return status == 0;
+}
+
+/* ---- cases ---- */
+
+static void other(void) /* another job, at the same time */
+{
+    manta_error     e;
+    char            address[256];
+    snprintf(address, sizeof address, "%s/manta/c/n0", getenv("XDG_RUNTIME_DIR"));
+    manta_init_opts opts = {.address = address};
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
+    CHECK(uid_here() != strtoll(getenv("FIRST_JOB"), NULL, 10));
+    manta_shutdown();
+}
+
+static void users_apart(void)
+{
+    struct nodes n;
+    manta_error  e;
+    manta_view   view;
+    char         text[24], said[3000], *data = malloc(LARGE), *argv[] = {"/proc/self/exe", "--run", "other", NULL};
+    nodes_start_users(&n, 2, "2", USERS);
+    int64_t uid = uid_here();
+    CHECK_EQ(opened_in(n.folder, "token"), EACCES);
+    CHECK_EQ(opened_in(n.folder, "n0/raylet.sock"), EACCES);
+    CHECK_EQ(opened_memory(n.raylets[0]), EACCES);
+    CHECK_I64(manta_call("signals", NULL, MANTA_ARGS(manta_i64(n.raylets[0]))), EPERM);
+    nodes_fill(data, LARGE, 3); /* inside one job all is as ever, between nodes too */
+    for (int i = 0; i < 2; i++) {
+        manta_task_opts there = {.node = n.ids[i]};
+        manta_ref *ref = manta_call("page", &there, MANTA_ARGS(manta_data((manta_bytes){data, LARGE})));
+        CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+        CHECK(view.size == LARGE && nodes_is_filled(view.data, view.size, 4));
+        manta_release(&view);
+        manta_free(ref);
+    }
+    snprintf(text, sizeof text, "%lld", (long long)uid);
+    setenv("FIRST_JOB", text, 1);
+    CHECK_EQ(test_program(argv, said, sizeof said), 0);
+    manta_actor *a = manta_actor_new("holder", &(manta_actor_opts){.detached = true, .name = "h"}, MANTA_NO_ARGS);
+    CHECK(test_i64(manta_actor_call(a, "uid", MANTA_NO_ARGS), __FILE__, __LINE__) != uid);
+    int64_t pid = test_i64(manta_actor_call(a, "pid", MANTA_NO_ARGS), __FILE__, __LINE__);
+    CHECK_EQ(opened_memory(pid), EACCES);
+    CHECK_I64(manta_actor_call(a, "size", MANTA_ARGS(manta_data((manta_bytes){"small", 5}))), 5);
+    CHECK_FAILS(manta_actor_call(a, "size", MANTA_ARGS(manta_data((manta_bytes){data, LARGE}))), MANTA_EWRONGJOB, &e);
+    CHECK_SAYS(e.message, "another user");
+    manta_actor_kill(a, false);
+    manta_actor_free(a);
+    free(data);
+    nodes_stop(&n);
+}
+
+static void submitted(void) /* a driver that the raylet has started */
+{
+    manta_error e;
+    CHECK_CODE(manta_init(&test_argc, &test_argv, NULL, &e), MANTA_OK, &e);
+    int64_t uid = uid_here();
+    CHECK_EQ(uid, getuid());
+    printf("driver and worker are user %lld\n", (long long)uid);
+    CHECK_EQ(manta_shutdown(), 0);
+}
+
+static void users_submitted(void)
+{
+    struct nodes n;
+    char         said[4000], manta[5000], program[4096];
+    char        *argv[] = {manta, "submit", "--address", n.folder, "--follow", "--", program, "--run", "submitted", NULL};
+    nodes_start_users(&n, 1, "2", USERS);
+    ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
+    CHECK(size > 0);
+    program[size] = 0;
+    snprintf(manta, sizeof manta, "%s/manta", test_bin());
+    int status = test_program(argv, said, sizeof said);
+    if (status != 0)
+        test_fail(__FILE__, __LINE__, "exit status %d: %s", status, said);
+    CHECK_SAYS(said, "driver and worker are user 7000");
+    nodes_stop(&n);
+}
+
+/* Wrong words are refused, with what is right. */
+static void users_bad(void)
+{
+    static const char *const bad[] = {"root", "0", "5-3", "no_such_user_here", "1-99999999", "7-", "12x"};
+    char said[4000], path[5000];
+    snprintf(path, sizeof path, "%s/manta-raylet", test_bin());
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char *argv[] = {path, "--dir", "/nowhere", "--job-users", (char *)(uintptr_t)bad[i], NULL};
+        CHECK_EQ(test_program(argv, said, sizeof said), 2);
+        CHECK_SAYS(said, "--job-users: a user other than root");
+    }
+}
+
+#define OWN_INIT {0}, true, 0
+static const struct test_case cases[] = {
+    {"users_apart", users_apart, OWN_INIT},
+    {"users_submitted", users_submitted, OWN_INIT},
+    {"users_bad", users_bad, OWN_INIT},
+    {NULL, NULL, {0}, false, 0},
+    {"other", other, OWN_INIT}, /* started by the others only */
+    {"submitted", submitted, OWN_INIT},
+};
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--can-run") == 0)
+        return 0;
+    if (argc < 3 && !others_can_run_this()) {
+        printf("not root, or other users can't run the programs of this build\n");
+        return 77;
+    }
+    for (size_t i = 0; argc == 3 && i < sizeof cases / sizeof cases[0]; i++)
+        if (cases[i].name && strcmp(argv[2], cases[i].name) == 0)
+            return test_main(argc, argv, &cases[i]);
+    return test_main(argc, argv, cases);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wide_test.c - training over two nodes: the bits are those of one worker, whoever and whatever dies.
+ *
+ * The operator fits a line, and reports as metric "away" the share of samples that were computed on another node than the
+ * driver's. Thread: the driver's main one; on_event runs there.
+ */
+#include "tests/integration/cluster/nodes.h"
+
+#include <manta_sgd.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { INPUTS = 700, RECORDS = 640, BATCH = 64, EPOCHS = 30, PATH_SIZE = 400, EPOCH_STEPS = RECORDS / BATCH };
+/* Parameters of a model that is summed in buckets while its gradient is computed, in parts. */
+enum { MANY = 270000, PART = 70000 };
+
+/* ---- the operator ---- */
+struct plane {
+    float   *w, *g;
+    int64_t  n, home, slow_us, bad_step;
+};
+
+static manta_status plane_setup(manta_sgd *t, void **self)
+{
+    struct plane *m = *self = manta_sgd_alloc(t, sizeof *m);
+    m->n = manta_sgd_conf_i64(t, "n", INPUTS);
+    m->bad_step = manta_sgd_conf_i64(t, "bad_step", -1);
+    m->home = manta_sgd_conf_i64(t, "home", 0);
+    m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
+    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
+    manta_sgd_metric(t, "away", 0);
+    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""),
+                          &(manta_data_opts){.record = INPUTS * sizeof(float), .shuffle = true});
+}
+
+static manta_status plane_batch(manta_sgd *t, void *self, const manta_batch *b)
+{
+    struct plane *m = self;
+    const float  *x = b->data;
+    double        loss = 0;
+    for (int64_t end = m->n, begin; end > 0; end = begin) { /* as a backward pass does: the last part first */
+        begin = end > PART ? end - PART : 0;
+        for (int64_t r = 0; r < b->count; r++)
+            for (int64_t i = begin; i < end; i++) {
+                float error = m->w[i] - x[r * INPUTS + i % INPUTS];
+                m->g[i] += 2 * error / (float)b->count;
+                loss += (double)(error * error);
+            }
+        if (manta_sgd_ready(t, &m->g, begin, end - begin))
+            return MANTA_EINVAL;
+        if (manta_sgd_step(t) == m->bad_step && begin == 0 && manta_node() != m->home)
+            return manta_sgd_fail(t, MANTA_ETASK, "step %lld went wrong", (long long)manta_sgd_step(t));
+    }
+    if (m->slow_us)
+        usleep((useconds_t)m->slow_us);
+    manta_sgd_metric(t, "loss", loss / (double)b->count);
+    return manta_sgd_metric(t, "away", manta_node() == m->home ? 0 : 1);
+}
+MANTA_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
+
+/* ---- a run ---- */
+struct follow {
+    struct nodes *nodes;
+    char    data[PATH_SIZE];
+    int     workers, pids[8], begun;
+    double  away;        /* of the last report */
+    int64_t kill_at;     /* step; 0: never */
+    bool    kill_node;   /* else the worker of the last rank */
+    int     lost, resized;
+    int     epochs, many, bad_step; /* 0: as usual */
+};
+
+static void data_make(struct follow *f)
+{
+    uint32_t state = 7;
+    snprintf(f->data, sizeof f->data, "%s/plane.bin", getenv("XDG_RUNTIME_DIR"));
+    FILE *file = fopen(f->data, "wbe");
+    CHECK(file);
+    for (int i = 0; i < RECORDS * INPUTS; i++) {
+        state = state * 1664525u + 1013904223u;
+        float x = (float)(state >> 16) / 65536.0f - 0.3f;
+        CHECK_EQ(fwrite(&x, sizeof x, 1, file), 1);
+    }
+    CHECK_EQ(fclose(file), 0);
+}
+
+static void strike(struct follow *f)
+{
+    f->kill_at = 0;
+    if (f->kill_node) {
+        nodes_kill(&f->nodes->raylets[1]);
+    } else {
+        CHECK(f->pids[f->workers - 1] > 1);
+        CHECK_EQ(kill(f->pids[f->workers - 1], SIGKILL), 0);
+    }
+}
+
+static int on_event(void *user, const manta_sgd_event *event)
+{
+    struct follow *f = user;
+    if (getenv("TEST_EVENTS"))
+        fprintf(stderr, "%s\n", event->text);
+    if (event->kind == MANTA_SGD_WORKER && event->rank < 8)
+        f->pids[event->rank] = event->pid;
+    f->lost += event->kind == MANTA_SGD_LOST;
+    f->resized += event->kind == MANTA_SGD_RESIZED;
+    f->begun += event->kind == MANTA_SGD_BEGUN;
+    f->workers = event->workers;
+    if (event->kind == MANTA_SGD_STEP) {
+        f->away = event->values[2];
+        if (f->kill_at && event->step >= f->kill_at)
+            strike(f);
+    }
+    return 0;
+}
+
+static manta_status run_for(struct follow *f, manta_sgd_opts opts, int slow_us, manta_sgd_result *r, manta_error *e)
+{
+    char        home[32], slow[32], many[32], bad[32], data[PATH_SIZE + 8];
+    const char *config[] = {home, slow, many, bad, data, NULL};
+    snprintf(many, sizeof many, "n=%d", f->many ? f->many : INPUTS);
+    snprintf(bad, sizeof bad, "bad_step=%d", f->bad_step ? f->bad_step : -1);
+    snprintf(home, sizeof home, "home=%u", manta_node());
+    snprintf(slow, sizeof slow, "slow_us=%d", slow_us);
+    snprintf(data, sizeof data, "data=%s", f->data);
+    opts.run.epochs = f->epochs ? f->epochs : EPOCHS;
+    opts.run.batch = BATCH;
+    opts.run.log_steps = f->many ? 2 : 10;
+    opts.optimizer.lr = 0.01;
+    opts.config = config;
+    opts.on_event = on_event;
+    opts.user = f;
+    return manta_sgd_fit("plane", &opts, r, e);
+}
+
+static manta_sgd_result run(struct follow *f, manta_sgd_opts opts, int slow_us)
+{
+    manta_sgd_result r;
+    manta_error      e;
+    CHECK_CODE(run_for(f, opts, slow_us, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.steps, EPOCH_STEPS * (f->epochs ? f->epochs : EPOCHS));
+    return r;
+}
+
+/* What one worker alone makes of it. */
+static manta_sgd_result alone(struct follow *f)
+{
+    return run(f, (manta_sgd_opts){.scaling.max_workers = 1}, 0);
+}
+
+static void start(struct nodes *n, struct follow *f, int count)
+{
+    nodes_start(n, count, "4");
+    *f = (struct follow){.nodes = n};
+    data_make(f);
+}
+
+static void stop(struct nodes *n, struct follow *f)
+{
+    CHECK_EQ(unlink(f->data), 0);
+    nodes_stop(n);
+}
+
+/* ---- cases ---- */
+static void wide_same_bits(void)
+{
+    struct nodes  n;
+    struct follow f;
+    start(&n, &f, 2);
+    uint64_t want = alone(&f).weights;
+    for (int workers = 2; workers <= 5; workers++) {
+        manta_sgd_opts opts = {.scaling = {.min_workers = workers, .max_workers = workers, .cpus = 1, .nodes = 2}};
+        CHECK_EQ(run(&f, opts, 0).weights, want);
+        CHECK(f.away > 0.2 && f.away < 0.8); /* they did share it */
+    }
+    CHECK_EQ(f.lost, 0);
+    stop(&n, &f);
+}
+
+static void wide_worker_killed(void)
+{
+    struct nodes  n;
+    struct follow f;
+    start(&n, &f, 2);
+    uint64_t want = alone(&f).weights;
+    f.kill_at = 60;
+    manta_sgd_opts opts = {.scaling = {.min_workers = 4, .max_workers = 4, .cpus = 1, .nodes = 2}, .failure.max_failures = 3};
+    CHECK_EQ(run(&f, opts, 500).weights, want);
+    CHECK_EQ(f.lost, 1);
+    CHECK_EQ(f.begun, 2); /* of two runs: the state came from a peer */
+    CHECK(f.away > 0.2 && f.away < 0.8);
+    stop(&n, &f);
+}
+
+static void wide_node_killed(void)
+{
+    struct nodes  n;
+    struct follow f;
+    start(&n, &f, 2);
+    uint64_t want = alone(&f).weights;
+    f.kill_at = 60;
+    f.kill_node = true;
+    manta_sgd_opts opts = {.scaling = {.min_workers = 1, .max_workers = 4, .cpus = 1, .nodes = 2}, .failure.max_failures = -1};
+    CHECK_EQ(run(&f, opts, 1000).weights, want);
+    CHECK(f.lost >= 2);
+    CHECK_EQ(f.begun, 2);
+    CHECK(f.away == 0);
+    stop(&n, &f);
+}
+
+/* Sums go on beside the work: with the same bits, through a death, and an error in the middle ends it with its text. */
+static void wide_overlap(void)
+{
+    struct nodes     n;
+    struct follow    f;
+    manta_error      e;
+    manta_sgd_result r;
+    start(&n, &f, 2);
+    f.epochs = 2, f.many = MANY;
+    uint64_t       want = alone(&f).weights;
+    manta_sgd_opts opts = {.scaling = {.min_workers = 3, .max_workers = 3, .cpus = 1, .nodes = 2}, .failure.max_failures = 3};
+    CHECK_EQ(run(&f, opts, 0).weights, want);
+    f.kill_at = 4;
+    CHECK_EQ(run(&f, opts, 0).weights, want);
+    CHECK_EQ(f.lost, 1);
+    f.bad_step = 5;
+    CHECK_CODE(run_for(&f, opts, 0, &r, &e), MANTA_ETASK, &e);
+    CHECK_SAYS(e.message, "step 5 went wrong");
+    stop(&n, &f);
+}
+
+static void wide_bad(void)
+{
+    manta_error    e;
+    manta_sgd_opts opts = {.scaling.nodes = -1};
+    CHECK_CODE(manta_sgd_fit("plane", &opts, NULL, &e), MANTA_EINVAL, &e);
+    CHECK_SAYS(e.message, "scaling.nodes");
+    opts.scaling.nodes = 65;
+    CHECK_CODE(manta_sgd_fit("plane", &opts, NULL, &e), MANTA_EINVAL, &e);
+}
+
+static const struct test_case cases[] = {
+    {"wide_same_bits", wide_same_bits, {0}, true, 0},
+    {"wide_worker_killed", wide_worker_killed, {0}, true, 0},
+    {"wide_node_killed", wide_node_killed, {0}, true, 0},
+    {"wide_overlap", wide_overlap, {0}, true, 0},
+    {"wide_bad", wide_bad, {.num_cpus = 2}, false, 0},
+    {NULL, NULL, {0}, false, 0},
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, cases);
+}

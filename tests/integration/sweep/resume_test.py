@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# resume_test.py BIN LOAD [ROUNDS [SEED]] - kills parts of a running sweep, or all of it, at random moments and resumes it.
+#
+# Each round runs one sweep of trials that save their state, in ordered mode, until it is done, with several kills (SIGKILL) on the
+# way: the driver, a worker, the raylet, the head, or everything at once. Then
+#   - every trial has exactly one END, and a trial whose END was in the journal never began again;
+#   - the draws and the results are those of a sweep that was not killed, bit for bit.
+# Prints how often each victim was killed, and how many trials returned twice because no journal had their end (they run again).
+import collections, json, os, random, shutil, signal, sqlite3, subprocess, sys, tempfile, time
+
+TRIALS = 24
+BIN, LOAD = sys.argv[1], sys.argv[2]
+ROUNDS = int(sys.argv[3]) if len(sys.argv) > 3 else 2
+SEED = int(sys.argv[4]) if len(sys.argv) > 4 else int(time.time())
+SAMPLER = os.environ.get("SWEEP_SAMPLER", "tpe")
+
+
+def environment(base):
+    env = dict(os.environ, MANTA_SWEEPS=base + "/sweeps", MANTA_HOME=os.path.dirname(BIN), XDG_RUNTIME_DIR=base + "/run")
+    env.pop("MANTA_ADDRESS", None)
+    return env
+
+
+def start(base, name):
+    arguments = [LOAD, name, f"trials={TRIALS}", "concurrency=2", "trial=steps", "steps=6", "ms=4", "ordered=1", "node_cpus=2",
+                 f"sampler={SAMPLER}", "sampler_options=startup=5" if SAMPLER == "tpe" else "x=1", f"ledger={base}/ledger-{name}"]
+    return subprocess.Popen(arguments, env=environment(base), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            start_new_session=True)
+
+
+def descendants(root):
+    parents = collections.defaultdict(list)
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat") as f:
+                    fields = f.read().rpartition(")")[2].split()
+                with open(f"/proc/{entry}/comm") as f:
+                    parents[int(fields[1])].append((int(entry), f.read().strip()))
+            except OSError:
+                pass
+    found, todo = [], [root]
+    while todo:
+        for pid, name in parents[todo.pop()]:
+            found.append((pid, name))
+            todo.append(pid)
+    return found
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def strike(driver, victim):
+    family = descendants(driver.pid)
+    if victim == "driver":
+        kill(driver.pid)
+    elif victim == "all":
+        for pid, _ in [(driver.pid, "")] + family:
+            kill(pid)
+    else:
+        wanted = {"raylet": "manta-raylet", "head": "manta-head"}.get(victim)
+        pids = [pid for pid, name in family if (name == wanted if wanted else name.startswith("sweep_load"))]
+        if pids:
+            kill(random.choice(pids))
+    return family
+
+
+def wait_gone(pids):
+    """What a killed driver leaves ends by itself; the next one must not meet it."""
+    limit = time.time() + 20
+    while time.time() < limit:
+        left = []
+        for pid in pids:
+            try:
+                with open(f"/proc/{pid}/stat") as f:
+                    if f.read().rpartition(")")[2].split()[0] != "Z":
+                        left.append(pid)
+            except OSError:
+                pass
+        if not left:
+            return
+        time.sleep(0.005)
+    raise SystemExit(f"processes {left} of a killed sweep are still there")
+
+
+def journal(base, name):
+    path = f"{base}/sweeps/{name}/journal.db"
+    if not os.path.exists(path):
+        return [], {}
+    db = sqlite3.connect(path)
+    try:
+        draws = db.execute("SELECT trial, text FROM event WHERE kind = 2 ORDER BY trial").fetchall()
+        ends = db.execute("SELECT trial, code, step, value FROM event WHERE kind = 5 ORDER BY trial").fetchall()
+    except sqlite3.OperationalError:  # its tables are not there yet
+        draws, ends = [], []
+    db.close()
+    return draws, ends
+
+
+def ledger(base, name):
+    try:
+        with open(f"{base}/ledger-{name}") as f:
+            return [(word[0], int(word[1])) for word in (line.split() for line in f)]
+    except FileNotFoundError:
+        return []
+
+
+def fail(text):
+    print(f"FAILED (seed {SEED}): {text}")
+    sys.exit(1)
+
+
+def round_run(base, number, reference, counts):
+    name = f"killed{number}"
+    attempts = 0
+    while True:
+        attempts += 1
+        if attempts > 60:
+            fail("the sweep does not end")
+        ended = {row[0] for row in journal(base, name)[1]}
+        seen = len(ledger(base, name))
+        driver = start(base, name)
+        time.sleep(random.uniform(0.02, 0.45))
+        victim = random.choice(["driver", "worker", "raylet", "head", "all"]) if attempts < 8 else None
+        family = []
+        if victim and driver.poll() is None:
+            family = strike(driver, victim)
+            counts[victim] += 1
+        try:
+            output, errors = driver.communicate(timeout=100)
+        except subprocess.TimeoutExpired:
+            kill(driver.pid)
+            fail(f"after the kill of {victim} the driver hangs")
+        wait_gone([pid for pid, _ in family])
+        for what, trial in ledger(base, name)[seen:]:
+            if what == "begin" and trial in ended:
+                fail(f"trial {trial} began again though its end was in the journal")
+        if driver.returncode == 0:
+            break
+    draws, ends = journal(base, name)
+    if len(ends) != TRIALS or len({row[0] for row in ends}) != TRIALS:
+        fail(f"{len(ends)} ends of {TRIALS} trials")
+    if draws[:TRIALS] != reference[0][:TRIALS]:
+        fail("other draws than those of a sweep that was not killed")
+    if ends != reference[1]:
+        fail(f"other results than those of a sweep that was not killed:\n{ends}\n{reference[1]}")
+    twice = collections.Counter(trial for what, trial in ledger(base, name) if what == "end")
+    counts["returned twice"] += sum(n > 1 for n in twice.values())
+    shutil.rmtree(f"{base}/sweeps/{name}")
+
+
+def main():
+    random.seed(SEED)
+    base = tempfile.mkdtemp(prefix="manta-resume-")
+    os.makedirs(base + "/run", mode=0o700)
+    try:
+        driver = start(base, "calm")
+        output, errors = driver.communicate(timeout=100)
+        if driver.returncode:
+            fail(f"the sweep that nobody kills: {errors}")
+        reference = journal(base, "calm")
+        counts = collections.Counter()
+        for number in range(ROUNDS):
+            round_run(base, number, reference, counts)
+        print(f"{ROUNDS} sweeps resumed to their ends, equal to the unkilled one; killed: {json.dumps(counts)}")
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+main()

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sweep_test.c - sweeps through the public API: what they find, that they resume, and what happens to bad input.
+ */
+#include <manta_sweep.h>
+
+#include "tests/integration/harness.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char storage[64];
+
+static const char *storage_make(void)
+{
+    snprintf(storage, sizeof storage, "/tmp/manta-sweep-XXXXXX");
+    CHECK(mkdtemp(storage));
+    return storage;
+}
+
+static void storage_clear(void)
+{
+    char output[256];
+    CHECK_EQ(test_program((char *[]){"rm", "-rf", storage, NULL}, output, sizeof output), 0);
+}
+
+/* ---- trials ---- */
+
+static double bowl(manta_trial *t)
+{
+    double x = manta_trial_f64(t, "x") - 0.3;
+    return x * x;
+}
+
+static manta_status quick(manta_trial *t)
+{
+    manta_trial_report(t, 1, "loss", bowl(t));
+    return MANTA_OK;
+}
+MANTA_TRIAL(quick);
+
+static manta_status steps(manta_trial *t)
+{
+    int64_t i = 0, first = manta_trial_load(t, &i, sizeof i);
+    if (first != i)
+        return manta_trial_fail(t, "it goes on at %lld with the state of %lld", (long long)first, (long long)i);
+    while (i < 27) {
+        double value = bowl(t) + 1.0 / (double)(++i);
+        manta_trial_save(t, i, &i, sizeof i);
+        if (manta_trial_report(t, i, "loss", value) == MANTA_STOP)
+            break;
+    }
+    return MANTA_OK;
+}
+MANTA_TRIAL(steps);
+
+/* Dies in its first attempt of each third trial, behind step 3. */
+static manta_status dies(manta_trial *t)
+{
+    int64_t i = 0;
+    manta_trial_load(t, &i, sizeof i);
+    if (manta_trial_attempt(t) > 0 && i < 3)
+        return manta_trial_fail(t, "its state is lost");
+    for (; i < 6; i++) {
+        int64_t next = i + 1;
+        manta_trial_save(t, next, &next, sizeof next);
+        manta_trial_report(t, i, "loss", bowl(t));
+        if (manta_trial_attempt(t) == 0 && manta_trial_number(t) % 3 == 0 && i == 4) {
+            test_sleep_ms(150); /* until what it has saved is on the disk */
+            raise(SIGKILL);
+        }
+    }
+    return MANTA_OK;
+}
+MANTA_TRIAL(dies);
+
+static manta_status hangs(manta_trial *t)
+{
+    manta_trial_report(t, 0, "loss", bowl(t));
+    if (manta_trial_attempt(t) == 0 && manta_trial_number(t) == 1)
+        for (;;)
+            test_sleep_ms(1000);
+    return MANTA_OK;
+}
+MANTA_TRIAL(hangs);
+
+static manta_status mute(manta_trial *t)
+{
+    (void)t;
+    return MANTA_OK;
+}
+MANTA_TRIAL(mute);
+
+static manta_status other_name(manta_trial *t)
+{
+    manta_trial_report(t, 0, "los", 1);
+    return MANTA_OK;
+}
+MANTA_TRIAL(other_name);
+
+static manta_status not_finite(manta_trial *t)
+{
+    int64_t n = manta_trial_number(t);
+    manta_trial_report(t, 0, "loss", n == 0 ? (double)NAN : n == 1 ? (double)INFINITY : bowl(t));
+    return MANTA_OK;
+}
+MANTA_TRIAL(not_finite);
+
+static manta_status unknown_parameter(manta_trial *t)
+{
+    manta_trial_report(t, 0, "loss", manta_trial_f64(t, "learning_rate"));
+    return MANTA_OK;
+}
+MANTA_TRIAL(unknown_parameter);
+
+static manta_status shares(manta_trial *t)
+{
+    size_t      size;
+    const char *data = manta_trial_data(t, &size);
+    if (!data || size != 6 || memcmp(data, "shared", 6) != 0)
+        return manta_trial_fail(t, "the data are not there");
+    return quick(t);
+}
+MANTA_TRIAL(shares);
+
+static manta_status waits(manta_trial *t)
+{
+    for (int i = 0; i < 20000; i++) {
+        test_sleep_ms(1);
+        if (manta_trial_report(t, i, "loss", bowl(t)) == MANTA_STOP)
+            return MANTA_OK;
+    }
+    return MANTA_OK;
+}
+MANTA_TRIAL(waits);
+
+static const manta_param line[] = {{.kind = MANTA_PARAM_UNIFORM, .name = "x", .low = 0, .high = 1}, {.kind = MANTA_PARAM_END}};
+
+static manta_sweep_opts options(int64_t trials)
+{
+    return (manta_sweep_opts){.name = "mine", .storage = storage, .metric = "loss", .trials = trials,
+                              .concurrency = 2, .space = line,
+                              .seed = 3};
+}
+
+/* ---- what a sweep does ---- */
+
+static void finds_and_resumes(void)
+{
+    manta_error        e;
+    manta_sweep_result r, again;
+    storage_make();
+    manta_sweep_opts o = options(300);
+    CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.trials, 300);
+    CHECK_EQ(r.completed, 300);
+    CHECK(r.has_best && r.best < 1e-3);
+    CHECK_SAYS(r.params_json, "\"x\":0.");
+    CHECK_CODE(manta_sweep_run("quick", &o, &again, &e), MANTA_OK, &e); /* there is nothing left to do */
+    CHECK_EQ(again.finished_before, 300);
+    CHECK(again.best == r.best && again.best_trial == r.best_trial);
+    o.trials = 310; /* more of them */
+    CHECK_CODE(manta_sweep_run("quick", &o, &again, &e), MANTA_OK, &e);
+    CHECK_EQ(again.completed, 310);
+    o = options(20);
+    o.name = "data";
+    o.data = "shared";
+    o.data_size = 6;
+    CHECK_CODE(manta_sweep_run("shares", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 20);
+    storage_clear();
+}
+
+static void samplers_and_schedulers(void)
+{
+    static const char *const pairs[][3] = {{"tpe", "fifo", ""}, {"sobol", "median", "grace=3"}, {"random", "asha",
+                                                                                                 "max_t=27,eta=3"},
+                                           {"tpe", "asha_promote", "max_t=27,eta=3"}, {"random", "hyperband", "max_t=9,eta=3"},
+                                           {"random", "pbt", "interval=5"}};
+    storage_make();
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        manta_error        e;
+        manta_sweep_result r;
+        manta_sweep_opts   o = options(12);
+        o.name = pairs[i][1];
+        o.sampler = pairs[i][0];
+        o.scheduler = pairs[i][1];
+        o.scheduler_opts = pairs[i][2];
+        CHECK_CODE(manta_sweep_run("steps", &o, &r, &e), MANTA_OK, &e);
+        CHECK_EQ(r.completed + r.stopped + r.failed, r.trials);
+        CHECK_EQ(r.failed, 0);
+        CHECK_EQ(r.trials, 12);
+        CHECK(r.has_best);
+        if (strcmp(o.scheduler, "asha") == 0)
+            CHECK(r.stopped > 0);
+    }
+    storage_clear();
+}
+
+static void stoppers(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    storage_make();
+    manta_sweep_opts o = options(6);
+    o.stop = "steps,limit=5";
+    CHECK_CODE(manta_sweep_run("steps", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.stopped, 6);
+    CHECK_EQ(r.reports, 30);
+    o.name = "time";
+    o.stop = NULL;
+    o.trials = 0;
+    o.time_s = 0.3;
+    CHECK_CODE(manta_sweep_run("waits", &o, &r, &e), MANTA_OK, &e);
+    CHECK(r.stopped >= 1 && r.completed == 0);
+    storage_clear();
+}
+
+static void dies_and_hangs(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    storage_make();
+    manta_sweep_opts o = options(9);
+    CHECK_CODE(manta_sweep_run("dies", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 9);
+    CHECK_EQ(r.retried, 3);
+    CHECK_EQ(r.reports, 9 * 6); /* none twice */
+    o.name = "hangs";
+    o.trials = 4;
+    o.trial_timeout_s = 1;
+    CHECK_CODE(manta_sweep_run("hangs", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 4);
+    CHECK_EQ(r.retried, 1);
+    storage_clear();
+}
+
+/* ---- from outside ---- */
+
+static int tell_stop(void *user, const manta_sweep_progress *p)
+{
+    int64_t    *told = user;
+    manta_error e;
+    if (p->running == 2 && *told == 0) {
+        *told = 1;
+        CHECK_CODE(manta_sweep_tell(storage, "mine", MANTA_SWEEP_STOP_TRIAL, 0, &e), MANTA_OK, &e);
+    }
+    if (p->stopped == 1 && *told == 1) {
+        *told = 2;
+        CHECK_CODE(manta_sweep_tell(storage, "mine", MANTA_SWEEP_STOP, 0, &e), MANTA_OK, &e);
+    }
+    return 0;
+}
+
+static void told_from_outside(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    int64_t            told = 0;
+    storage_make();
+    CHECK_EQ(manta_sweep_tell(storage, "none", MANTA_SWEEP_STOP, 0, &e), MANTA_ENOENT);
+    manta_sweep_opts o = options(4);
+    o.progress = tell_stop;
+    o.user = &told;
+    CHECK_CODE(manta_sweep_run("waits", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(told, 2);
+    CHECK(r.is_stopped);
+    CHECK_EQ(r.stopped, 1);
+    CHECK_EQ(r.completed, 0);
+    CHECK_CODE(manta_sweep_tell(storage, "mine", MANTA_SWEEP_TRIALS, 1, &e), MANTA_OK, &e); /* heeded when it is resumed */
+    manta_sweep_view *view = manta_sweep_look(storage, "mine", &e);
+    CHECK(view);
+    CHECK_EQ(view->is_running, false);
+    CHECK_STR(view->trials[0].state, "stopped");
+    manta_sweep_view_free(view);
+    storage_clear();
+}
+
+/* ---- commands ---- */
+
+static void commands(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    storage_make();
+    manta_sweep_opts    o = options(6);
+    manta_sweep_command c = {.argv = (const char *const[]){"sh", "-c",
+                                                           "echo starting; echo \"step=1 loss=$1 other=2\"", "sh", "{x}", NULL}};
+    o.command = &c;
+    CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 6);
+    CHECK_EQ(r.reports, 12);
+    o.name = "environment";
+    c.argv = (const char *const[]){"sh", "-c",
+                                   "[ \"$1\" = \"--x=$MANTA_PARAM_x\" ] && echo \"{\\\"loss\\\": $V, \\\"step\\\": 4}\"",
+                                   "sh", "{args}", NULL};
+    c.env = (const char *const[]){"V={x}", NULL};
+    CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 6);
+    o.name = "file";
+    c.env = NULL;
+    c.metrics = "{file}.out";
+    c.argv = (const char *const[]){"sh", "-c", "test -s $1 && echo loss={x} > $1.out", "sh", "{file}", NULL};
+    CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 6);
+    storage_clear();
+}
+
+static void bad_commands(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    storage_make();
+    manta_sweep_opts    o = options(1);
+    manta_sweep_command c = {.argv = (const char *const[]){"sh", "-c", "echo going down >&2; exit 3", NULL}};
+    o.command = &c;
+    o.retries = 1;
+    CHECK_EQ(manta_sweep_run(NULL, &o, &r, &e), MANTA_ETASK);
+    CHECK_SAYS(e.message, "status 3");
+    CHECK_SAYS(e.message, "going down");
+    CHECK_EQ(r.retried, 1);
+    o.name = "nowhere";
+    c.argv = (const char *const[]){"/nowhere/at/all", NULL};
+    CHECK_EQ(manta_sweep_run(NULL, &o, &r, &e), MANTA_ETASK);
+    CHECK_SAYS(e.message, "No such file");
+    o.name = "braces";
+    c.argv = (const char *const[]){"echo", "loss={y}", NULL};
+    CHECK_EQ(manta_sweep_run(NULL, &o, &r, &e), MANTA_ETASK);
+    CHECK_SAYS(e.message, "no parameter");
+    o.name = "flood"; /* much output, none of it kept */
+    c.argv = (const char *const[]){"sh", "-c", "head -c 300000000 /dev/zero; echo; echo loss=1", NULL};
+    CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 1);
+    storage_clear();
+}
+
+/* ---- bad input ---- */
+
+static void expect(const char *trial, const manta_sweep_opts *o, manta_status wanted, const char *word)
+{
+    manta_error e;
+    CHECK_CODE(manta_sweep_run(trial, o, NULL, &e), wanted, &e);
+    CHECK_SAYS(e.message, word);
+}
+
+static void bad_options(void)
+{
+    storage_make();
+    manta_sweep_opts o = options(5);
+    o.metric = NULL;
+    expect("quick", &o, MANTA_EINVAL, "metric");
+    o = options(0);
+    expect("quick", &o, MANTA_EINVAL, "never end");
+    o = options(5);
+    o.name = "../up";
+    expect("quick", &o, MANTA_EINVAL, "name");
+    o = options(5);
+    o.sampler = "magic";
+    expect("quick", &o, MANTA_EINVAL, "magic");
+    o.sampler = "tpe";
+    o.sampler_opts = "speed=9";
+    expect("quick", &o, MANTA_EINVAL, "speed");
+    o = options(5);
+    o.scheduler = "soon";
+    expect("quick", &o, MANTA_EINVAL, "soon");
+    o = options(5);
+    o.space = MANTA_SPACE(MANTA_UNIFORM("x", 2, 1));
+    expect("quick", &o, MANTA_EINVAL, "x");
+    o.space = MANTA_SPACE(MANTA_UNIFORM("x", 0, 1), MANTA_UNIFORM("y", 0, 1, .when = "z == 1"));
+    expect("quick", &o, MANTA_EINVAL, "z");
+    o = options(5);
+    o.constraints = (const char *const[]){"x <= -1", NULL};
+    expect("quick", &o, MANTA_EINVAL, "space");
+    o = options(5);
+    o.stop = "boredom";
+    expect("quick", &o, MANTA_EINVAL, "boredom");
+    o = options(5);
+    expect("nobody", &o, MANTA_ENOFUNC, "nobody");
+    o.name = "gpus";
+    o.gpus = 3;
+    expect("quick", &o, MANTA_EUNSCHEDULABLE, "GPU");
+    storage_clear();
+}
+
+static void bad_trials(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    storage_make();
+    manta_sweep_opts o = options(3);
+    expect("mute", &o, MANTA_ETASK, "without reporting \"loss\"");
+    o.name = "other";
+    expect("other_name", &o, MANTA_ETASK, "never reported \"loss\", but \"los\"");
+    o.name = "unknown";
+    expect("unknown_parameter", &o, MANTA_ETASK, "learning_rate");
+    o.name = "finite";
+    o.trials = 6;
+    CHECK_CODE(manta_sweep_run("not_finite", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.failed, 2);
+    CHECK_EQ(r.completed, 4);
+    CHECK_EQ(r.retried, 0);
+    o.name = "many";
+    o.trials = 1000;
+    expect("mute", &o, MANTA_ETASK, "the first 16 trials failed");
+    storage_clear();
+}
+
+static void another_space(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    storage_make();
+    manta_sweep_opts o = options(5);
+    CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_OK, &e);
+    o.space = MANTA_SPACE(MANTA_UNIFORM("x", 0, 2));
+    expect("quick", &o, MANTA_EINVAL, "x");
+    CHECK(manta_sweep_run("quick", &o, &r, &e) == MANTA_EINVAL);
+    CHECK_SAYS(e.message, "another search space");
+    o = options(5);
+    o.seed = 4;
+    expect("quick", &o, MANTA_EINVAL, "seed");
+    storage_clear();
+}
+
+static int run_second(void *user, const manta_sweep_progress *p)
+{
+    int *tried = user;
+    if (p->running > 0 && !*tried) {
+        manta_sweep_opts o = options(5);
+        *tried = 1;
+        expect("quick", &o, MANTA_EEXIST, "another driver");
+    }
+    return *tried;
+}
+
+static void two_of_one_name(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    int                tried = 0;
+    storage_make();
+    manta_sweep_opts o = options(2);
+    o.progress = run_second;
+    o.user = &tried;
+    CHECK_CODE(manta_sweep_run("waits", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(tried, 1);
+    storage_clear();
+}
+
+#define TWO_CPUS {.num_cpus = 2}, false, 0
+static const struct test_case cases[] = {
+    {"finds_and_resumes", finds_and_resumes, TWO_CPUS},
+    {"samplers_and_schedulers", samplers_and_schedulers, TWO_CPUS},
+    {"stoppers", stoppers, TWO_CPUS},
+    {"dies_and_hangs", dies_and_hangs, TWO_CPUS},
+    {"told_from_outside", told_from_outside, TWO_CPUS},
+    {"commands", commands, TWO_CPUS},
+    {"bad_commands", bad_commands, TWO_CPUS},
+    {"bad_options", bad_options, TWO_CPUS},
+    {"bad_trials", bad_trials, TWO_CPUS},
+    {"another_space", another_space, TWO_CPUS},
+    {"two_of_one_name", two_of_one_name, TWO_CPUS},
+    {NULL, NULL, {0}, false, 0},
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, cases);
+}

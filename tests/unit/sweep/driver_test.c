@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * driver_test.c - the sweep's state machine in a world on virtual time where processes die, messages are late and the disk takes
+ * its time; the driver itself dies at random moments, keeps what was durable, and perhaps some of what was not, and goes on.
+ *
+ * One seed is one run. Checked at every order: nothing takes effect before its record is durable, no trial runs twice at a time,
+ * none begins after its end. At the end: each trial has one end, and in ordered mode the same as in a world without faults.
+ */
+#include "sweep/driver.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+enum { SLOTS = 3, TRIALS = 30, STEPS = 9, EVENTS_MAX = 400000 };
+
+/* A trial in its process. */
+struct job {
+    int64_t  trial;
+    uint32_t run;
+    int64_t  step; /* the next one */
+    bool     waits; /* for an answer */
+    enum swp_decision decision;
+};
+struct process {
+    bool       is_hired, is_up, is_dying;
+    struct job jobs[MT_SWEEP_AHEAD_MAX];
+    int        count;
+};
+
+struct file { /* of a trial's state */
+    int64_t step;
+    uint32_t aside_run;
+    int64_t aside_step;
+};
+
+struct publish {
+    int64_t trial, step;
+    size_t  needs; /* so many durable records */
+};
+
+struct world {
+    mt_rng   rng;
+    int64_t  now_ns;
+    bool     has_faults, is_ordered;
+    const char *sampler, *scheduler;
+    struct swp_space     *space;
+    struct swp_sampler   *source;
+    struct swp_scheduler *sched;
+    struct swp_driver     driver;
+    struct process        processes[SLOTS];
+    MT_VEC(struct swp_record) disk; /* all that were pushed; durable ones first */
+    size_t   durable;
+    struct file files[TRIALS];
+    MT_VEC(struct publish) publishes; /* that wait for the records before them */
+    int      pending_clone, pending_from;
+    int      ends[TRIALS];
+    double   values[TRIALS];
+    int      outcomes[TRIALS];
+    bool     is_done;
+    int      crashes, deaths;
+};
+
+static bool chance(struct world *w, uint64_t in)
+{
+    return w->has_faults && mt_rng_below(&w->rng, in) == 0;
+}
+
+/* ---- the driver's life ---- */
+
+static void driver_make(struct world *w)
+{
+    struct swp_param params[] = {{.name = "x", .kind = SWP_UNIFORM, .low = 0, .high = 1}, {.name = "n",
+                                                                                           .kind = SWP_INT, .low = 1, .high = 9}};
+    struct swp_space_def def = {.params = params, .param_count = 2};
+    struct swp_sampler_opts sampler = {0};
+    struct swp_scheduler_opts scheduler = {0};
+    struct swp_problem problem = {0};
+    assert_int_equal(swp_space_new(&def, &w->space, &problem).code, 0);
+    assert_int_equal(swp_sampler_opts_parse(w->sampler, &sampler, &problem).code, 0);
+    assert_int_equal(swp_sampler_new(&sampler, w->space, 7, &w->source, &problem).code, 0);
+    assert_int_equal(swp_scheduler_opts_parse(w->scheduler, &scheduler, &problem).code, 0);
+    assert_int_equal(swp_scheduler_new(&scheduler, w->space, 7, &w->sched, &problem).code, 0);
+    struct swp_driver_config config = {.space = w->space, .source = swp_source_of(w->source), .scheduler = w->sched,
+                                       .is_adaptive = swp_sampler_is_adaptive(w->source), .is_ordered = w->is_ordered,
+                                       .limit = TRIALS, .points = UINT64_MAX, .slots = SLOTS, .window = 2 * SLOTS,
+                                       .retries = 1000};
+    assert_int_equal(swp_driver_init(&w->driver, &config).code, 0);
+    for (size_t i = 0; i < w->disk.count; i++)
+        if (swp_driver_replay(&w->driver, &w->disk.data[i]).code)
+            fail_msg("replay: %s", w->driver.text);
+    assert_int_equal(swp_driver_open(&w->driver, w->now_ns).code, 0);
+}
+
+static void driver_drop(struct world *w)
+{
+    swp_driver_fini(&w->driver);
+    swp_scheduler_free(w->sched);
+    swp_sampler_free(w->source);
+    swp_space_free(w->space);
+}
+
+/* What is not durable is lost, from some record on. */
+static void crash(struct world *w)
+{
+    w->crashes++;
+    driver_drop(w);
+    w->durable += mt_rng_below(&w->rng, w->disk.count - w->durable + 1);
+    w->publishes.count = 0;
+    while (w->disk.count > w->durable)
+        free((char *)mt_vec_pop(&w->disk).text);
+    memset(w->processes, 0, sizeof w->processes);
+    w->pending_clone = -1;
+    memset(w->ends, 0, sizeof w->ends);
+    for (size_t i = 0; i < w->disk.count; i++)
+        w->ends[w->disk.data[i].kind == SWP_REC_END ? w->disk.data[i].trial : 0] += w->disk.data[i].kind == SWP_REC_END;
+    driver_make(w);
+}
+
+/* ---- orders ---- */
+
+static bool is_durable(const struct world *w, enum swp_record_kind kind, int64_t trial)
+{
+    for (size_t i = 0; i < w->durable; i++)
+        if (w->disk.data[i].kind == kind && w->disk.data[i].trial == trial)
+            return true;
+    return false;
+}
+
+static void start_check(struct world *w, const struct swp_order *o)
+{
+    struct process *p = &w->processes[o->slot];
+    assert_true(p->is_up && p->count < MT_SWEEP_AHEAD_MAX);
+    assert_true(is_durable(w, SWP_REC_SUGGEST, o->trial));
+    assert_int_equal(w->ends[o->trial], 0);
+    for (int i = 0; i < SLOTS; i++)
+        for (int k = 0; k < w->processes[i].count; k++)
+            assert_true(w->processes[i].jobs[k].trial != o->trial);
+    p->jobs[p->count++] = (struct job){.trial = o->trial, .run = o->run, .step = w->files[o->trial].step};
+}
+
+static void answer_take(struct world *w, const struct swp_order *o)
+{
+    struct process *p = &w->processes[o->slot];
+    for (int k = 0; k < p->count; k++)
+        if (p->jobs[k].trial == o->trial && p->jobs[k].run == o->run) {
+            p->jobs[k].waits = false;
+            p->jobs[k].decision = o->decision;
+        }
+    if (o->decision != SWP_CONTINUE && w->disk.count > w->durable) /* its report is durable, whatever came later is not */
+        for (size_t i = w->durable; i < w->disk.count; i++)
+            assert_false(w->disk.data[i].kind == SWP_REC_REPORT && w->disk.data[i].trial == o->trial);
+}
+
+static void order_do(struct world *w, struct swp_order *o)
+{
+    switch (o->kind) {
+    case SWP_ORDER_HIRE:
+        assert_false(w->processes[o->slot].is_hired);
+        w->processes[o->slot] = (struct process){.is_hired = true};
+        break;
+    case SWP_ORDER_KILL:
+        w->processes[o->slot].is_dying = true;
+        break;
+    case SWP_ORDER_START:
+        start_check(w, o);
+        break;
+    case SWP_ORDER_ANSWER:
+        answer_take(w, o);
+        break;
+    case SWP_ORDER_RETURN:
+        break; /* answered below, as a process would */
+    case SWP_ORDER_RECORD:
+        assert_int_equal(mt_vec_push(&w->disk, o->record).code, 0);
+        if (o->record.kind == SWP_REC_END) {
+            assert_int_equal(w->ends[o->record.trial]++, 0);
+            w->values[o->record.trial] = o->record.value;
+            w->outcomes[o->record.trial] = o->record.code;
+        }
+        break;
+    case SWP_ORDER_PUBLISH:
+        if (w->files[o->trial].aside_run == o->run)
+            assert_int_equal(mt_vec_push(&w->publishes, (struct publish){o->trial, w->files[o->trial].aside_step,
+                                                                         w->disk.count}).code, 0);
+        break;
+    case SWP_ORDER_CLONE:
+        w->pending_clone = (int)o->trial;
+        w->pending_from = (int)o->from;
+        break;
+    case SWP_ORDER_DONE:
+        w->is_done = true;
+        break;
+    }
+}
+
+static void give(struct world *w, struct swp_event ev)
+{
+    struct { struct swp_order *data; size_t count, capacity; } orders;
+    ev.now_ns = w->now_ns;
+    mt_status st = swp_driver_step(&w->driver, &ev);
+    if (st.code)
+        fail_msg("step: %d %s", st.code, st.what);
+    memcpy(&orders, &w->driver.orders, sizeof orders);
+    memset(&w->driver.orders, 0, sizeof w->driver.orders);
+    for (size_t i = 0; i < orders.count; i++) {
+        order_do(w, &orders.data[i]);
+        if (orders.data[i].kind == SWP_ORDER_RETURN) {
+            struct process *p = &w->processes[orders.data[i].slot];
+            while (p->count > 1) {
+                struct job job = p->jobs[--p->count];
+                give(w, (struct swp_event){.kind = SWP_EV_RETURNED, .slot = orders.data[i].slot, .trial = job.trial,
+                                           .run = job.run});
+            }
+            give(w, (struct swp_event){.kind = SWP_EV_RETURNED, .slot = orders.data[i].slot, .trial = -1});
+        }
+    }
+    mt_vec_fini(&orders);
+}
+
+/* ---- processes ---- */
+
+static double value_at(int64_t trial, int64_t step)
+{
+    return (double)((trial * 7919) % 31) + 10.0 / (double)(step + 1);
+}
+
+static void process_die(struct world *w, int slot)
+{
+    w->deaths++;
+    w->processes[slot] = (struct process){0};
+    give(w, (struct swp_event){.kind = SWP_EV_SLOT_DOWN, .slot = slot, .trial = -1, .code = MT_EACTOR_DIED, .text = "killed"});
+}
+
+static void job_step(struct world *w, int slot)
+{
+    struct process *p = &w->processes[slot];
+    struct job      job = p->jobs[0];
+    struct swp_event ev = {.slot = slot, .trial = job.trial, .run = job.run};
+    if (job.waits)
+        return;
+    if (job.decision != SWP_CONTINUE || job.step == STEPS || chance(w, 60)) {
+        bool fails = job.decision == SWP_CONTINUE && job.step < STEPS;
+        memmove(p->jobs, p->jobs + 1, (size_t)--p->count * sizeof *p->jobs);
+        ev.kind = SWP_EV_FINISHED;
+        ev.code = fails ? MT_ETASK : 0;
+        ev.text = fails ? "it failed" : NULL;
+        give(w, ev);
+        return;
+    }
+    p->jobs[0].step++;
+    p->jobs[0].waits = true;
+    w->files[job.trial].aside_run = job.run;
+    w->files[job.trial].aside_step = job.step + 1;
+    ev.kind = SWP_EV_SAVED;
+    give(w, ev);
+    ev.kind = SWP_EV_REPORT;
+    ev.step = job.step;
+    ev.value = value_at(job.trial, job.step);
+    ev.wants_answer = true;
+    give(w, ev);
+}
+
+static void process_step(struct world *w, int slot)
+{
+    struct process *p = &w->processes[slot];
+    if (!p->is_hired)
+        return;
+    if (p->is_dying || chance(w, 300)) {
+        process_die(w, slot);
+    } else if (!p->is_up) {
+        p->is_up = true;
+        give(w, (struct swp_event){.kind = SWP_EV_SLOT_UP, .slot = slot, .trial = -1});
+    } else if (p->count > 0) {
+        job_step(w, slot);
+    }
+}
+
+static void disk_step(struct world *w)
+{
+    if (w->durable < w->disk.count) {
+        w->durable += 1 + mt_rng_below(&w->rng, w->disk.count - w->durable);
+        give(w, (struct swp_event){.kind = SWP_EV_DURABLE, .trial = -1, .seq = w->disk.data[w->durable - 1].seq});
+    }
+    for (size_t i = 0; i < w->publishes.count;) {
+        struct publish p = w->publishes.data[i];
+        if (p.needs > w->durable) {
+            i++;
+            continue;
+        }
+        w->files[p.trial].step = p.step;
+        mt_vec_remove(&w->publishes, i);
+    }
+    if (w->pending_clone >= 0) {
+        int trial = w->pending_clone;
+        w->pending_clone = -1;
+        w->files[trial].step = w->files[w->pending_from].step;
+        give(w, (struct swp_event){.kind = SWP_EV_CLONED, .trial = trial, .code = w->files[trial].step > 0});
+    }
+}
+
+static void world_run(struct world *w, uint64_t seed)
+{
+    w->rng.state = seed;
+    w->pending_clone = -1;
+    driver_make(w);
+    give(w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
+    int events = 0;
+    for (; !w->is_done && events < EVENTS_MAX; events++) {
+        uint64_t who = mt_rng_below(&w->rng, SLOTS + 2);
+        w->now_ns += 1 + (int64_t)mt_rng_below(&w->rng, 30 * 1000 * 1000);
+        if (chance(w, 400))
+            crash(w);
+        else if (who < SLOTS)
+            process_step(w, (int)who);
+        else if (who == SLOTS)
+            disk_step(w);
+        else
+            give(w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
+    }
+    if (!w->is_done)
+        fail_msg("seed %llu: it does not end: %zu trials, %d running, %d paused", (unsigned long long)seed,
+                 w->driver.trials.count, (int)w->driver.running, (int)w->driver.paused);
+    assert_int_equal(w->driver.trials.count, TRIALS);
+    for (int i = 0; i < TRIALS; i++)
+        assert_int_equal(w->ends[i], 1);
+}
+
+static void world_fini(struct world *w)
+{
+    driver_drop(w);
+    for (size_t i = 0; i < w->disk.count; i++)
+        free((char *)w->disk.data[i].text);
+    mt_vec_fini(&w->disk);
+    mt_vec_fini(&w->publishes);
+}
+
+static void faults(const char *sampler, const char *scheduler, bool is_ordered, bool is_equal)
+{
+    static struct world calm, wild;
+    int crashes = 0, deaths = 0;
+    calm = (struct world){.sampler = sampler, .scheduler = scheduler, .is_ordered = is_ordered};
+    world_run(&calm, 1);
+    for (uint64_t seed = 2; seed < 60; seed++) {
+        wild = (struct world){.sampler = sampler, .scheduler = scheduler, .is_ordered = is_ordered, .has_faults = true};
+        world_run(&wild, seed);
+        crashes += wild.crashes;
+        deaths += wild.deaths;
+        for (int i = 0; i < TRIALS && is_equal; i++) {
+            assert_string_equal(wild.driver.trials.data[i].params, calm.driver.trials.data[i].params);
+            assert_true(wild.values[i] == calm.values[i] && wild.outcomes[i] == calm.outcomes[i]);
+        }
+        world_fini(&wild);
+    }
+    world_fini(&calm);
+    assert_true(crashes > 20 && deaths > 20);
+}
+
+static void random_fifo(void **state)
+{
+    (void)state;
+    faults("random", "fifo", false, true);
+}
+static void tpe_in_order(void **state)
+{
+    (void)state;
+    faults("tpe,startup=5", "fifo", true, true);
+}
+static void tpe_fifo(void **state)
+{
+    (void)state;
+    faults("tpe,startup=5", "fifo", false, false);
+}
+static void median(void **state)
+{
+    (void)state;
+    faults("random", "median,grace=2", false, false);
+}
+static void asha(void **state)
+{
+    (void)state;
+    faults("tpe,startup=5", "asha,max_t=9,eta=3", false, false);
+}
+static void asha_promote(void **state)
+{
+    (void)state;
+    faults("random", "asha_promote,max_t=9,eta=3", false, false);
+}
+static void hyperband(void **state)
+{
+    (void)state;
+    faults("random", "hyperband,max_t=9,eta=3", false, false);
+}
+static void pbt(void **state)
+{
+    (void)state;
+    faults("random", "pbt,interval=2", false, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_fifo), cmocka_unit_test(tpe_in_order), cmocka_unit_test(tpe_fifo), cmocka_unit_test(median),
+        cmocka_unit_test(asha),        cmocka_unit_test(asha_promote), cmocka_unit_test(hyperband), cmocka_unit_test(pbt),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
