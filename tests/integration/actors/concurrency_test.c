@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { CALLS = 2000 };
+enum { CALLS = 2000, PACERS = 3, PACES = 300, AHEAD = 3 };
 
 /* ---- an actor whose calls meet each other ---- */
 struct meeting {
@@ -22,6 +22,7 @@ struct meeting {
     int                inside, most, waiting_open;
     int64_t            last; /* of the calls that are numbered */
     int64_t            unordered;
+    int64_t            clocks[PACERS];
 };
 
 static manta_status meeting_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
@@ -116,9 +117,25 @@ static manta_status meeting_die(manta_ctx *c, void *self, int argc, const manta_
     pause();
     return MANTA_OK;
 }
+/* (caller, clock): waits while the caller is too far ahead of the others, which is quick now and then. */
+static manta_status meeting_pace(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct meeting *m = self;
+    (void)argc;
+    enter(m);
+    m->clocks[argv[0].l] = argv[1].l;
+    for (int i = 0; i < PACERS;)
+        if (m->clocks[i] + AHEAD < argv[1].l)
+            pthread_cond_wait(&m->change, &m->lock), i = 0;
+        else
+            i++;
+    leave(m);
+    return manta_return_i64(c, argv[1].l);
+}
 MANTA_ACTOR(meeting, "u", meeting_new, meeting_free, {"wait_for", "l>l", meeting_wait_for}, {"stay", "l>l", meeting_stay},
             {"number", "l>l", meeting_number}, {"twice", "l>l", meeting_twice}, {"most", ">l", meeting_most},
-            {"nested", "ll>l", meeting_nested}, {"refuse", "l>v", meeting_refuse}, {"die", ">v", meeting_die});
+            {"nested", "ll>l", meeting_nested}, {"refuse", "l>v", meeting_refuse}, {"die", ">v", meeting_die},
+            {"pace", "ll>l", meeting_pace});
 
 /* The same with groups: two may read at a time, one writes. */
 MANTA_ACTOR_TYPE(library, .signature = "u", .create = meeting_new, .destroy = meeting_free,
@@ -364,6 +381,37 @@ static void callers(const manta_actor_opts *opts)
     }
     manta_actor_free(a);
 }
+/* (actor, number) > its last clock. */
+static manta_status pacer(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    manta_error e;
+    int64_t     now = 0;
+    (void)argc;
+    for (int64_t clock = 1; clock <= PACES; clock++) {
+        manta_ref   *ref = manta_actor_call(argv[0].A, "pace", MANTA_ARGS(manta_i64(argv[1].l), manta_i64(clock)));
+        manta_status code = manta_get_i64(ref, TEST_WAIT_MS, &now, &e);
+        manta_free(ref);
+        if (code)
+            return manta_fail(c, code, "%s", e.message);
+    }
+    return manta_return_i64(c, now);
+}
+MANTA_REGISTER(pacer, "Al>l");
+/* Calls that were quick the last time wait for each other, two of them at the same moment: a third one still comes in. */
+static void case_paced(void)
+{
+    manta_actor_opts o = {.max_concurrency = 2 * PACERS};
+    manta_task_opts  part = {.num_cpus = 0.1};
+    for (int round = 0; round < 5; round++) {
+        manta_actor *a = meet("meeting", &o);
+        manta_ref   *refs[PACERS];
+        for (int i = 0; i < PACERS; i++)
+            refs[i] = manta_call("pacer", &part, MANTA_ARGS(manta_actor_arg(a), manta_i64(i)));
+        for (int i = 0; i < PACERS; i++)
+            CHECK_I64(refs[i], PACES);
+        manta_actor_free(a);
+    }
+}
 static void case_callers(void)
 {
     manta_actor_opts o = {.max_concurrency = 3};
@@ -376,6 +424,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         {.name = "threads", .run = case_threads, .opts = {.num_cpus = 2}},
         {.name = "quick_then_slow", .run = case_quick_then_slow, .opts = {.num_cpus = 2}},
+        {.name = "paced", .run = case_paced, .opts = {.num_cpus = 2}},
         {.name = "nested_calls", .run = case_nested, .opts = {.num_cpus = 1}},
         {.name = "groups", .run = case_groups, .opts = {.num_cpus = 2}},
         {.name = "out_of_order", .run = case_order, .opts = {.num_cpus = 2}},
