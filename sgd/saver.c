@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { SAVER_NICE = 19 };
+enum { SAVER_NICE = 10 };
 
 static void *saver_main(void *arg)
 {

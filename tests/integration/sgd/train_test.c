@@ -338,7 +338,7 @@ static void all_killed(void)
     CHECK_EQ(followed.kills, 0);
     CHECK_EQ(r.restarts, 2);
     CHECK_SAYS(followed.begun_text, "checkpoint");
-    CHECK(followed.begun >= 50 && followed.begun % 50 == 0);
+    CHECK(followed.begun >= 50);
     CHECK_EQ(r.first_step, 0);
     CHECK(r.weights == wanted);
     opts = options(2, LONG_EPOCHS); /* without checkpoints: from the beginning, to the same end */
@@ -349,12 +349,13 @@ static void all_killed(void)
 }
 
 /* ---- resuming by name ---- */
-/* The newest checkpoint's name, or "". */
-static void newest(const char *storage, char name[32])
+/* The name of the newest checkpoint, or of the one `back` before it; or "". A step that comes due while the last checkpoint is
+ * still being written is saved later, so their steps are not known beforehand, but for the last one. */
+static void newest(const char *storage, int back, char name[32])
 {
     char   pattern[2 * PATH_SIZE], output[4096] = "";
     size_t size;
-    snprintf(pattern, sizeof pattern, "ls -d %s/mine/step-* 2>/dev/null | tail -1", storage);
+    snprintf(pattern, sizeof pattern, "ls -d %s/mine/step-* 2>/dev/null | tail -%d | head -1", storage, back + 1);
     test_program((char *[]){"sh", "-c", pattern, NULL}, output, sizeof output);
     size = strcspn(output, "\n");
     name[0] = 0;
@@ -377,7 +378,7 @@ static void driver_start_and_kill(const char *storage)
     CHECK_EQ(posix_spawn(&pid, program, &quiet, NULL, argv, environ), 0);
     posix_spawn_file_actions_destroy(&quiet);
     for (int64_t limit = test_now_ms() + TEST_WAIT_MS; !name[0] && test_now_ms() < limit; test_sleep_ms(5))
-        newest(storage, name);
+        newest(storage, 0, name);
     CHECK(name[0]);
     CHECK_EQ(kill(pid, SIGKILL), 0);
     CHECK_EQ(waitpid(pid, NULL, 0), pid);
@@ -393,7 +394,7 @@ static void driver_killed(void)
     driver_start_and_kill(storage);
     manta_sgd_result r = fit(&opts);
     CHECK_SAYS(followed.begun_text, "checkpoint");
-    CHECK(r.first_step >= 50 && r.first_step % 50 == 0);
+    CHECK(r.first_step >= 50);
     CHECK(r.weights == wanted);
     r = fit(&opts); /* once more: there is nothing left to do */
     CHECK_EQ(r.first_step, r.steps);
@@ -415,13 +416,14 @@ static void flip_a_byte(const char *storage, const char *checkpoint)
 
 static void damaged_checkpoint(void)
 {
-    char           storage[PATH_SIZE + 16], name[32];
+    char           storage[PATH_SIZE + 16], name[32], before[32];
     manta_error    e;
     data_make();
     manta_sgd_opts opts = options(2, SHORT_EPOCHS);
     storage_of(&opts, storage);
     uint64_t wanted = fit(&opts).weights;
-    newest(storage, name);
+    newest(storage, 0, name);
+    newest(storage, 1, before);
     CHECK_STR(name, "step-00000000000000000200");
     flip_a_byte(storage, name);
     opts = options(2, SHORT_EPOCHS); /* the same run again: only its last steps are left */
@@ -430,7 +432,8 @@ static void damaged_checkpoint(void)
     CHECK_EQ(followed.skipped, 1);
     CHECK_SAYS(followed.skipped_text, name);
     CHECK_SAYS(followed.skipped_text, "layers.0.weight");
-    CHECK_EQ(r.first_step, 150);
+    CHECK_EQ(r.first_step, strtoull(before + strlen("step-"), NULL, 10));
+    CHECK(r.first_step > 0 && r.first_step < 200);
     CHECK(r.weights == wanted);
     opts.seed = 9;
     CHECK_CODE(manta_sgd_fit("mlp", &opts, &r, &e), MANTA_EINVAL, &e);
