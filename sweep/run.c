@@ -15,6 +15,8 @@
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct run {
     const manta_sweep_opts *opts;
@@ -315,6 +317,11 @@ manta_status manta_sweep_run(const char *trial, const manta_sweep_opts *opts, ma
     e = e ? e : &unread_error;
     out = out ? out : &unread;
     *out = (manta_sweep_result){.best_trial = -1};
+    const char *inlined = getenv("MANTA_INLINE");
+    if (inlined && strcmp(inlined, "1") == 0) {
+        free(r);
+        return swp_fail(e, MANTA_EUNSUPPORTED, "MANTA_INLINE=1: trials need processes of their own; unset it for a sweep");
+    }
     if (!r)
         return swp_fail(e, MANTA_ENOMEM, "no memory for a sweep");
     r->opts = opts ? opts : &none;

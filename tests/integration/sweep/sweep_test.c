@@ -352,6 +352,9 @@ static void bad_options(void)
 {
     storage_make();
     manta_sweep_opts o = options(5);
+    setenv("MANTA_INLINE", "1", 1);
+    expect("quick", &o, MANTA_EUNSUPPORTED, "MANTA_INLINE");
+    unsetenv("MANTA_INLINE");
     o.metric = NULL;
     expect("quick", &o, MANTA_EINVAL, "metric");
     o = options(0);
