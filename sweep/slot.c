@@ -113,9 +113,10 @@ static manta_status slot_new(manta_ctx *c, void **self, int argc, const manta_ar
     slot->data = slot->setup.has_data ? manta_dup(argv[2].r) : NULL;
     for (slot->entry = entries; slot->entry && strcmp(slot->entry->name, name) != 0;)
         slot->entry = slot->entry->next;
-    *self = slot;
-    if (slot->entry || slot->setup.argv)
+    if (slot->entry || slot->setup.argv) {
+        *self = slot;
         return MANTA_OK;
+    }
     slot_free(slot);
     return manta_fail(c, MANTA_ENOFUNC,
                       "there is no trial \"%s\": MANTA_TRIAL registers it, in the program that runs the sweep", name);

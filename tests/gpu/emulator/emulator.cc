@@ -9,6 +9,7 @@
  */
 #include "cuda_runtime.h"
 
+#include <memory>
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
@@ -29,7 +30,7 @@ struct copy {
 
 struct fibre {
     ucontext_t        context;
-    unsigned char    *stack;
+    std::unique_ptr<unsigned char[]> stack;
     dim3              index;
     enum { READY, AT_BLOCK, AT_WARP, ENDED } state;
     std::vector<copy> copies;
@@ -41,7 +42,7 @@ struct warp {
     unsigned char bytes[2][LANES][EMULATOR_LANE_BYTES]; /* two turns: who reads the last may be behind who writes the next */
 };
 
-std::vector<fibre *>         fibres; /* kept from block to block */
+std::vector<std::unique_ptr<fibre>> fibres; /* kept from block to block */
 std::vector<warp>            warps;
 unsigned                     count, current;
 ucontext_t                   conductor;
@@ -80,16 +81,16 @@ void fibre_main()
 void fibre_begin(unsigned i)
 {
     if (i == fibres.size()) {
-        fibres.push_back(new fibre());
-        fibres[i]->stack = (unsigned char *)malloc(STACK_BYTES);
+        fibres.emplace_back(new fibre());
+        fibres[i]->stack.reset(new unsigned char[STACK_BYTES]);
     }
-    fibre *f = fibres[i];
+    fibre *f = fibres[i].get();
     f->state = fibre::READY;
     f->group = 0;
     f->copies.clear();
     f->index = dim3(i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y);
     getcontext(&f->context);
-    f->context.uc_stack.ss_sp = f->stack;
+    f->context.uc_stack.ss_sp = f->stack.get();
     f->context.uc_stack.ss_size = STACK_BYTES;
     f->context.uc_link = NULL;
     makecontext(&f->context, fibre_main, 0);
@@ -215,7 +216,7 @@ const unsigned char *emulator_exchange(const void *own, size_t size)
 
 void emulator_copy_async(void *shared, const void *global, bool is_there)
 {
-    fibre *f = fibres[current];
+    fibre *f = fibres[current].get();
     if (((uintptr_t)shared | (uintptr_t)global) & 15)
         fail("an asynchronous copy of 16 bytes that are not aligned");
     f->copies.push_back({shared, global, is_there, f->group});
@@ -228,7 +229,7 @@ void emulator_copy_commit()
 
 void emulator_copies_finish(int left)
 {
-    fibre            *f = fibres[current];
+    fibre            *f = fibres[current].get();
     std::vector<copy> later;
     for (const copy &c : f->copies) {
         if (c.group >= f->group - left) {
