@@ -29,8 +29,8 @@ static void help(FILE *to)
                 "  --address DIR      runtime folder of a running cluster, instead of a private one\n"
                 "  -o table|wide|json wide adds the ratio to the floor, and the cores that were busy\n"
                 "  --list             the cases and their units\n"
-                "  --train|--store|--grpc [options of its own]\n"
-                "                     only as the first word: how training recovers; the object store alone; gRPC alone\n"
+                "  --train|--sweep|--store|--grpc [options of its own]\n"
+                "                     only as the first word: training; sweeps; the object store alone; gRPC alone\n"
                 "Exit status: 0, or 1 where a case failed, or 2 for bad options.\n");
 }
 
@@ -140,7 +140,8 @@ static int program_run(char **argv)
 
 static bool is_program(const char *word)
 {
-    return strcmp(word, "--train") == 0 || strcmp(word, "--store") == 0 || strcmp(word, "--grpc") == 0;
+    return strcmp(word, "--train") == 0 || strcmp(word, "--sweep") == 0 || strcmp(word, "--store") == 0 ||
+           strcmp(word, "--grpc") == 0;
 }
 
 /* --child WHAT FD SECONDS [ADDRESS]: see child.c. */
