@@ -6,7 +6,7 @@
  */
 #include "sgd/detach.h"
 
-#include "sgd/clock.h"
+#include "core/base/clock.h"
 #include "sgd/setup.h"
 
 #include <stdio.h>
@@ -192,12 +192,12 @@ static manta_status fit_detached(const char *op, const manta_sgd_opts *opts, man
     if (!control_name(f.run, name))
         return sgd_fail(e, MANTA_EINVAL, "run.name of a detached run has 1 to %d bytes", MT_NAME_BYTES_MAX - 5);
     manta_status code = sgd_opts_pack(op, opts, &packed, e);
-    for (int64_t limit = sgd_now_ns() + MT_TRAIN_NEWS_LIMIT_MS * 1000000ll; code == MANTA_OK; pause_a_moment()) {
+    for (int64_t limit = mt_now_ns() + MT_TRAIN_NEWS_LIMIT_MS * 1000000ll; code == MANTA_OK; pause_a_moment()) {
         code = find_or_make(&f, name, &packed, e);
         if (code == MANTA_OK)
             code = follow(&f, out_result, e);
         bool was_leaving = !f.has_news && (code == MANTA_EACTOR_DIED || code == MANTA_ENOENT);
-        if (!was_leaving || sgd_now_ns() > limit)
+        if (!was_leaving || mt_now_ns() > limit)
             break;
         code = MANTA_OK;
     }

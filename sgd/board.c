@@ -44,7 +44,7 @@ bool sgd_board_is_stopped(const struct sgd_board *board)
 void sgd_board_post(struct sgd_board *board, struct sgd_note *note)
 {
     uint64_t head = atomic_load(&board->head);
-    note->time_ns = sgd_now_ns();
+    note->time_ns = mt_now_ns();
     board->notes[head % NOTES] = *note;
     atomic_store(&board->head, head + 1);
 }

@@ -14,7 +14,7 @@
 #ifndef SGD_BOARD_H
 #define SGD_BOARD_H
 
-#include "sgd/clock.h"
+#include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/base/status.h"
 #include "sgd/tail.h"

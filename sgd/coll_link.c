@@ -6,28 +6,15 @@
  */
 #include "sgd/coll_link.h"
 
+#include "core/base/clock.h"
 #include "sgd/coll_meet.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LOOK_MS_MAX = 20 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static void pause_ms(int ms)
-{
-    struct timespec t = {0, (long)ms * 1000000};
-    nanosleep(&t, NULL);
-}
 
 static int64_t limit_ms(const struct coll_link *link)
 {
@@ -95,7 +82,7 @@ static bool ask(void *user, enum mt_code *reason, uint32_t *rank)
 static manta_status meet_until(struct coll_link *link, const struct coll_meet_word *word, struct coll_meet_news *news,
                                bool (*is_there)(const struct coll_meet_word *, const struct coll_meet_news *), bool is_deaf)
 {
-    int64_t      until = now_ms() + limit_ms(link);
+    int64_t      until = mt_now_ms() + limit_ms(link);
     int          pause = 1;
     enum mt_code reason;
     uint32_t     rank;
@@ -111,10 +98,10 @@ static manta_status meet_until(struct coll_link *link, const struct coll_meet_wo
                 snprintf(who, sizeof who, "rank %u", rank);
             return took(link, coll_over(text, link->id.name, reason, who), text);
         }
-        if (now_ms() >= until)
+        if (mt_now_ms() >= until)
             return coll_fail(&link->e, MANTA_ETIMEDOUT, "group \"%s\": %u of %u members came within %lld ms", link->id.name,
                              news->there, link->id.members, (long long)limit_ms(link));
-        pause_ms(pause);
+        mt_sleep_ms(pause);
         pause = pause * 2 > LOOK_MS_MAX ? LOOK_MS_MAX : pause * 2;
     }
 }

@@ -7,6 +7,7 @@
  */
 #include "sgd/nccl.h"
 
+#include "core/base/clock.h"
 #include "core/base/limits.h"
 
 #include <cuda_runtime_api.h>
@@ -25,13 +26,6 @@ struct sgd_nccl {
     cudaStream_t           stream;
     bool                   is_adopted;
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static mt_status failed(char *text, const char *what, ncclResult_t result)
 {
@@ -86,8 +80,8 @@ static bool comm_abort(struct sgd_nccl *n)
         return false;
     }
     pthread_detach(thread);
-    int64_t deadline = now_ms() + MT_NCCL_ABORT_MS;
-    while (!atomic_load(&e->is_done) && now_ms() < deadline)
+    int64_t deadline = mt_now_ms() + MT_NCCL_ABORT_MS;
+    while (!atomic_load(&e->is_done) && mt_now_ms() < deadline)
         nanosleep(&(struct timespec){.tv_nsec = 100 * 1000}, NULL);
     bool is_done = atomic_load(&e->is_done);
     ending_let_go(e);
@@ -104,7 +98,7 @@ struct wait {
 
 static struct wait wait_begin(const struct sgd_nccl *n)
 {
-    return (struct wait){.deadline = now_ms() + n->config.wait_ms};
+    return (struct wait){.deadline = mt_now_ms() + n->config.wait_ms};
 }
 
 /* One look while something is under way: OK to go on waiting. Any error ends the communicator. */
@@ -119,7 +113,7 @@ static mt_status wait_look(struct sgd_nccl *n, struct wait *w, const char *what)
         st = failed(n->config.text, what, result);
     else if (++w->looks % 16 == 0 && n->config.look)
         st = n->config.look(n->config.user);
-    if (st.code == 0 && now_ms() > w->deadline) {
+    if (st.code == 0 && mt_now_ms() > w->deadline) {
         snprintf(n->config.text, SGD_NCCL_TEXT, "%s: not done after %u ms", what, n->config.wait_ms);
         st = mt_error(MT_ETIMEDOUT, 0, what);
     }

@@ -8,7 +8,7 @@
  */
 #include "sgd/coll_shm_private.h"
 
-#include "sgd/clock.h"
+#include "core/base/clock.h"
 #include "sgd/futex.h"
 
 #include <errno.h>
@@ -310,7 +310,7 @@ mt_status coll_idle(struct coll_shm *g, struct coll_idle *idle, uint32_t rank, b
 #endif
         return mt_ok();
     }
-    uint64_t now = sgd_now_ns();
+    uint64_t now = mt_now_ns();
     idle->start_ns = idle->start_ns ? idle->start_ns : now;
     if (now - idle->start_ns >= (uint64_t)g->wait_limit_ms * 1000000u)
         return timed_out(g, rank);

@@ -6,7 +6,7 @@
  */
 #include "sgd/coll_socket.h"
 
-#include "sgd/clock.h"
+#include "core/base/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -101,7 +101,7 @@ static void admit(struct coll_door *door)
         stranger_drop(door, oldest); /* whoever has been silent longest makes room */
     door->strangers[oldest].fd = fd;
     door->strangers[oldest].got = 0;
-    door->strangers[oldest].until_ns = sgd_now_ns() + MT_HANDSHAKE_MS * 1000000ull;
+    door->strangers[oldest].until_ns = mt_now_ns() + MT_HANDSHAKE_MS * 1000000ull;
 }
 
 static bool is_member(const struct coll_hello *hello, const struct coll_hello *mine)
@@ -118,7 +118,7 @@ static bool stranger_step(struct coll_door *door, int i)
     mt_status st = coll_socket_receive(door->strangers[i].fd, (char *)&door->strangers[i].hello + got,
                                        sizeof(struct coll_hello) - got, &moved);
     door->strangers[i].got += moved;
-    if (st.code != MT_OK || (uint64_t)sgd_now_ns() > door->strangers[i].until_ns) {
+    if (st.code != MT_OK || (uint64_t)mt_now_ns() > door->strangers[i].until_ns) {
         stranger_drop(door, i);
         return false;
     }
@@ -164,7 +164,7 @@ static mt_status wait_for(int fd, short events, const struct coll_patience *pati
 {
     struct pollfd p = {.fd = fd, .events = events};
     for (;;) {
-        if ((uint64_t)sgd_now_ns() >= until_ns)
+        if ((uint64_t)mt_now_ns() >= until_ns)
             return mt_error(MT_ETIMEDOUT, 0, "group: a member does not answer");
         if (patience->look)
             MT_TRY(patience->look(patience->user));
@@ -178,7 +178,7 @@ static mt_status wait_for(int fd, short events, const struct coll_patience *pati
 
 static mt_status greet(int fd, const struct coll_hello *hello, const struct coll_patience *patience)
 {
-    uint64_t          until_ns = sgd_now_ns() + (uint64_t)patience->wait_ms * 1000000u;
+    uint64_t          until_ns = mt_now_ns() + (uint64_t)patience->wait_ms * 1000000u;
     struct coll_hello mine = *hello;
     int               sys = 0;
     socklen_t         size = sizeof sys;

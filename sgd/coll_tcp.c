@@ -6,7 +6,7 @@
  */
 #include "sgd/coll_tcp_private.h"
 
-#include "sgd/clock.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -140,14 +140,14 @@ static size_t pace_allows(const struct coll_tcp *g, size_t size)
 {
     if (MT_LIKELY(g->config.pace == 0))
         return size;
-    if ((uint64_t)sgd_now_ns() < g->paced_ns)
+    if ((uint64_t)mt_now_ns() < g->paced_ns)
         return 0;
     return size < PACED_BYTES ? size : PACED_BYTES;
 }
 
 static void pace_count(struct coll_tcp *g, size_t sent)
 {
-    uint64_t now = (uint64_t)sgd_now_ns();
+    uint64_t now = (uint64_t)mt_now_ns();
     if (g->config.pace == 0 || sent == 0)
         return;
     uint64_t from = g->paced_ns + PACED_LATE_NS > now ? g->paced_ns : now; /* who slept too long may catch up */
@@ -182,7 +182,7 @@ static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_
 /* Until the next bytes may go. */
 static void pause_paced(const struct coll_tcp *g)
 {
-    uint64_t        now = (uint64_t)sgd_now_ns();
+    uint64_t        now = (uint64_t)mt_now_ns();
     struct timespec t = {0, g->paced_ns > now ? (long)(g->paced_ns - now) : 0};
     t.tv_nsec = t.tv_nsec > 1000000 ? 1000000 : t.tv_nsec;
     nanosleep(&t, NULL);
@@ -205,7 +205,7 @@ static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, u
         p[n++] = (struct pollfd){.fd = g->peers[late].fds[COLL_DATA],
                                  .events = (short)((sends ? POLLOUT : 0) | (takes ? POLLIN : 0))};
     }
-    bool is_paced = g->config.pace && g->paced_ns > (uint64_t)sgd_now_ns();
+    bool is_paced = g->config.pace && g->paced_ns > (uint64_t)mt_now_ns();
     if (is_paced)
         pause_paced(g);
     if (poll(p, n, is_paced ? 0 : g->config.ask_ms) < 0 && errno != EINTR)
@@ -213,7 +213,7 @@ static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, u
     for (uint32_t r = 0; r < g->config.members; r++)
         if (p[r].revents)
             MT_TRY(control_read(g, r));
-    if ((uint64_t)sgd_now_ns() >= until_ns)
+    if ((uint64_t)mt_now_ns() >= until_ns)
         return coll_tcp_end(g, MT_ETIMEDOUT, late);
     return outside_look(g);
 }
@@ -233,7 +233,7 @@ static mt_status flows_run(struct coll_tcp *g, struct coll_flow *flows, uint32_t
         } else if (looks < LOOKS_MAX && !g->config.is_crowded) {
             sched_yield();
         } else {
-            until = until ? until : (uint64_t)sgd_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
+            until = until ? until : (uint64_t)mt_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
             MT_TRY(flows_wait(g, flows, count, until));
         }
     }
@@ -287,7 +287,7 @@ static mt_status accept_all(struct coll_tcp *g)
 {
     struct coll_door *door = g->config.door ? g->config.door : &g->door;
     uint32_t missing = COLL_CHANNELS * (g->config.members - 1 - g->config.rank);
-    uint64_t until = sgd_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
+    uint64_t until = mt_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
     while (missing > 0) {
         int          fd;
         uint32_t     rank, channel;
@@ -297,7 +297,7 @@ static mt_status accept_all(struct coll_tcp *g)
         } else if (fd >= 0) {
             g->peers[rank].fds[channel] = fd;
             missing--;
-        } else if ((uint64_t)sgd_now_ns() >= until) {
+        } else if ((uint64_t)mt_now_ns() >= until) {
             for (rank = g->config.rank + 1; g->peers[rank].fds[COLL_CONTROL] >= 0 && rank + 1 < g->config.members;)
                 rank++;
             return coll_tcp_end(g, MT_ETIMEDOUT, rank);

@@ -7,7 +7,7 @@
  */
 #include "sgd/detach.h"
 
-#include "sgd/clock.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -138,7 +138,7 @@ static manta_status control_differs(manta_ctx *ctx, void *self, int argc, const 
 /* Waits for an event from `cursor` on, or the end. The lock is held. */
 static void news_wait(struct control *c, uint64_t cursor, uint64_t wait_ms)
 {
-    int64_t         limit = sgd_now_ns() + (int64_t)(wait_ms < MT_TRAIN_NEWS_MS ? wait_ms : MT_TRAIN_NEWS_MS) * 1000000;
+    int64_t         limit = mt_now_ns() + (int64_t)(wait_ms < MT_TRAIN_NEWS_MS ? wait_ms : MT_TRAIN_NEWS_MS) * 1000000;
     struct timespec until = {limit / 1000000000, limit % 1000000000};
     while (c->count <= cursor && !c->is_done)
         if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT)

@@ -20,7 +20,7 @@ struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, 
     /* The region is that node's. */
     manta_actor_opts opts = {.num_cpus = crew->cpus, .node = node};
     *hand = (struct sgd_hand){.state = SGD_HAND_STARTING, .rank = SGD_NO_RANK, .place = place, .told_rank = SGD_UNTOLD,
-                              .hired_ns = sgd_now_ns()};
+                              .hired_ns = mt_now_ns()};
     hand->actor = manta_actor_new(SGD_WORKER_TYPE, &opts,
                                   MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_str(crew->op),
                                              crew->config, manta_ref_arg(crew->lent), manta_u64(region),
@@ -149,7 +149,7 @@ void sgd_crew_kill(struct sgd_hand *hand)
 
 void sgd_crew_ping(struct sgd_crew *crew)
 {
-    int64_t now = sgd_now_ns();
+    int64_t now = mt_now_ns();
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
         if (hand->state != SGD_HAND_READY || hand->rank != SGD_NO_RANK)
             continue;
@@ -201,7 +201,7 @@ int sgd_crew_count_at(const struct sgd_crew *crew, int place)
 
 void sgd_crew_unplaced_drop(struct sgd_crew *crew, int place)
 {
-    int64_t now = sgd_now_ns();
+    int64_t now = mt_now_ns();
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
         if (hand->state != SGD_HAND_STARTING || hand->place == place || now - hand->hired_ns < MT_TRAIN_NODES_MS * 1000000ll)
             continue;

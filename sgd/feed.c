@@ -7,7 +7,7 @@
  */
 #include "sgd/feed.h"
 
-#include "sgd/clock.h"
+#include "core/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +118,7 @@ static void begin_at(struct sgd_feed *feed, const struct sgd_feed_at *at)
 const struct sgd_portion *sgd_feed_take(struct sgd_feed *feed, const struct sgd_feed_at *at)
 {
     const struct sgd_portion *portion = &feed->places[0];
-    int64_t                   begun = sgd_now_ns();
+    int64_t                   begun = mt_now_ns();
 
     if (feed->set->mapped) {
         pthread_mutex_lock(&feed->lock);
@@ -133,6 +133,6 @@ const struct sgd_portion *sgd_feed_take(struct sgd_feed *feed, const struct sgd_
     }
     if (!feed->has_thread) /* the set is in memory, or there are no threads to be had */
         fill(feed, at, portion);
-    feed->waited_ns += (uint64_t)(sgd_now_ns() - begun);
+    feed->waited_ns += (uint64_t)(mt_now_ns() - begun);
     return portion;
 }

@@ -21,7 +21,7 @@ static void generation_abort(struct sgd_fit *fit, enum mt_code reason, int rank)
 {
     sgd_places_abort(&fit->places, fit->generation, reason, rank < 0 ? 0 : (uint32_t)rank);
     if (fit->aborted_ns == 0)
-        fit->aborted_ns = sgd_now_ns();
+        fit->aborted_ns = mt_now_ns();
 }
 
 static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
@@ -30,7 +30,7 @@ static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
     if (hand->rank != SGD_NO_RANK) {
         generation_abort(fit, MT_EWORKER_DIED, hand->rank);
         if (!r->is_open)
-            *r = (struct sgd_recovering){.is_open = true, .detected_ns = sgd_now_ns()};
+            *r = (struct sgd_recovering){.is_open = true, .detected_ns = mt_now_ns()};
         r->lost++;
         fit->has_death = true;
         fit->result.restarts++;
@@ -179,8 +179,8 @@ static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
 static manta_status gather(struct sgd_fit *fit, manta_error *e)
 {
     manta_status code = MANTA_OK;
-    fit->gather_ns = sgd_now_ns();
-    for (int64_t now = fit->gather_ns; code == MANTA_OK; now = sgd_now_ns()) {
+    fit->gather_ns = mt_now_ns();
+    for (int64_t now = fit->gather_ns; code == MANTA_OK; now = mt_now_ns()) {
         fit->failures += fit->has_death; /* somebody died between two generations */
         fit->has_death = false;
         if (!may_go_on(fit, fit->failures))
@@ -298,7 +298,7 @@ static void orders_give(struct sgd_fit *fit)
     net_fill(fit);
     for (int rank = 0; rank < fit->workers; rank++)
         order_give(fit, rank);
-    fit->recovering.placed_ns = sgd_now_ns();
+    fit->recovering.placed_ns = mt_now_ns();
     pulses_read(fit, seen);
     sgd_watch_begin(&fit->watch, fit->recovering.placed_ns, (uint32_t)fit->workers, seen);
     places_tell(fit);
@@ -311,7 +311,7 @@ static void orders_give(struct sgd_fit *fit)
 /* A member that does not come back is killed: it could write into the memory of the next generation. */
 static void stragglers_kill(struct sgd_fit *fit)
 {
-    if (sgd_now_ns() - fit->aborted_ns < sgd_watch_limit_ns(&fit->watch))
+    if (mt_now_ns() - fit->aborted_ns < sgd_watch_limit_ns(&fit->watch))
         return;
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
         if (hand->train && hand->state == SGD_HAND_READY && !hand->is_killed) {
@@ -324,7 +324,7 @@ static void hung_kill(struct sgd_fit *fit)
 {
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
     int                   straggler;
-    int64_t               now = sgd_now_ns();
+    int64_t               now = mt_now_ns();
 
     pulses_read(fit, seen);
     uint64_t hung = sgd_watch_look(&fit->watch, now, seen, &straggler);
@@ -378,7 +378,7 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
             grow_maybe(fit);
         }
     }
-    fit->recovering.back_ns = sgd_now_ns();
+    fit->recovering.back_ns = mt_now_ns();
     return code;
 }
 
@@ -462,7 +462,7 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
 {
     static const manta_sgd_opts defaults;
     manta_error                 error = {0};
-    int64_t                     start = sgd_now_ns();
+    int64_t                     start = mt_now_ns();
     struct sgd_fit             *fit = calloc(1, sizeof *fit);
     manta_status                code;
 
@@ -483,7 +483,7 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
     sgd_crew_dismiss(&fit->crew);
     sgd_places_fini(&fit->places);
     sgd_setup_fini(&fit->setup);
-    fit->result.wall_s = (double)(sgd_now_ns() - start) * 1e-9;
+    fit->result.wall_s = (double)(mt_now_ns() - start) * 1e-9;
     if (out_result)
         *out_result = fit->result;
 done:

@@ -103,7 +103,7 @@ static void ask(struct sgd_places *places, struct sgd_place *place)
     struct sgd_post_word word = {.kind = SGD_POST_LOOK, .first = place->first, .count = place->count, .cursor = place->cursor,
                                  .is_stopped = sgd_board_is_stopped(sgd_board_of(places->here->data))};
     place->asked = say(place, &word);
-    place->asked_ns = sgd_now_ns();
+    place->asked_ns = mt_now_ns();
 }
 
 static int place_find(const struct sgd_places *places, uint32_t node)
@@ -137,7 +137,7 @@ static int count_of(const struct sgd_places *places)
 
 bool sgd_places_look_for(struct sgd_places *places)
 {
-    int64_t          now = sgd_now_ns();
+    int64_t          now = mt_now_ns();
     int              count = count_of(places);
     manta_node_info *nodes;
     manta_error      e;
@@ -151,7 +151,7 @@ bool sgd_places_look_for(struct sgd_places *places)
             count++;
         }
     free(nodes);
-    places->looked_ns = sgd_now_ns();
+    places->looked_ns = mt_now_ns();
     return count > before;
 }
 
@@ -173,13 +173,13 @@ static bool answer_take(struct sgd_place *place, void (*tell)(void *user, struct
     if (!is_good)
         return false;
     if (place->state == SGD_PLACE_OPENING)
-        place->opened_ns = sgd_now_ns();
+        place->opened_ns = mt_now_ns();
     place->state = SGD_PLACE_OPEN;
     place->region = news.region;
     place->cursor = news.cursor;
     memcpy(place->seen, news.seen, sizeof place->seen);
     for (uint32_t i = 0; i < news.notes_count && i < SGD_POST_NOTES; i++) {
-        news.notes[i].time_ns = news.notes[i].synced_ns = sgd_now_ns(); /* its clock is that of another machine */
+        news.notes[i].time_ns = news.notes[i].synced_ns = mt_now_ns(); /* its clock is that of another machine */
         tell(user, &news.notes[i]);
     }
     place->asked_ns = news.notes_count == SGD_POST_NOTES ? 0 : place->asked_ns; /* there may be more */
@@ -189,7 +189,7 @@ static bool answer_take(struct sgd_place *place, void (*tell)(void *user, struct
 uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user)
 {
     uint64_t lost = 0;
-    int64_t  now = sgd_now_ns();
+    int64_t  now = mt_now_ns();
     for (int i = 1; i < SGD_PLACES_MAX; i++) {
         struct sgd_place *place = &places->of[i];
         if (place->state != SGD_PLACE_OPENING && place->state != SGD_PLACE_OPEN)

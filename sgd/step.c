@@ -6,7 +6,7 @@
  */
 #include "sgd/trainer_local.h"
 
-#include "sgd/clock.h"
+#include "core/base/clock.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -166,14 +166,14 @@ static mt_status compute_overlapped(struct sgd_trainer *trainer, struct sgd_grou
     trainer->overlap = trainer->overlap ? trainer->overlap : sgd_overlap_new(trainer->config.ops);
     if (!trainer->overlap)
         return mt_error(MT_ENOMEM, 0, "train: no memory, or no thread, for sums beside the work");
-    uint64_t begun = sgd_now_ns();
+    uint64_t begun = mt_now_ns();
     MT_TRY(sgd_train_compute(trainer, first, last - 1, slots));
     sgd_overlap_begin(trainer->overlap, group);
     model->ready = gradient_ready;
     model->ready_user = trainer->overlap;
     mt_status st = sgd_train_compute(trainer, last - 1, last, slots + (last - 1 - first));
     model->ready = NULL;
-    trainer->work_ns += sgd_now_ns() - begun;
+    trainer->work_ns += mt_now_ns() - begun;
     trainer->gave_up = st.code != MT_OK;
     if (trainer->gave_up) /* the sum that is under way would wait for ever for this member's next bucket */
         sgd_group_abort(group->shm.shared, group->generation, (enum mt_code)st.code, group->shm.rank);
@@ -187,9 +187,9 @@ static mt_status compute_and_reduce(struct sgd_trainer *trainer, struct sgd_grou
     const float *sum;
     if (is_overlapped(trainer, group))
         return compute_overlapped(trainer, group, first, last, slots);
-    uint64_t begun = sgd_now_ns();
+    uint64_t begun = mt_now_ns();
     MT_TRY(sgd_train_compute(trainer, first, last, slots));
-    trainer->work_ns += sgd_now_ns() - begun;
+    trainer->work_ns += mt_now_ns() - begun;
     return sgd_group_reduce(group, trainer->config.ops, &sum);
 }
 

@@ -174,14 +174,14 @@ static manta_status worker_new(manta_ctx *c, void **self, int argc, const manta_
     (void)argc;
     if (!w)
         return fail(c, mt_error(MT_ENOMEM, 0, "worker"));
-    w->ready = (struct sgd_ready){.pid = (int32_t)getpid(), .began_ns = sgd_now_ns()};
+    w->ready = (struct sgd_ready){.pid = (int32_t)getpid(), .began_ns = mt_now_ns()};
     mt_status st = load(w, argv, &e);
     if (st.code != 0) {
         (void)fail(c, st);
         worker_free(w);
         return MANTA_ETASK;
     }
-    w->ready.loaded_ns = sgd_now_ns();
+    w->ready.loaded_ns = mt_now_ns();
     *self = w;
     return MANTA_OK;
 }
@@ -280,18 +280,18 @@ static void checkpoint_maybe(struct task *t, bool best)
     if (sgd_saver_take(&w->saver, best, &saved, &result))
         saved_note(t, saved, result);
     bool is_due = best || w->is_save_due || (run->every_steps && step % run->every_steps == 0);
-    if (run->every_s > 0 && (double)(sgd_now_ns() - w->saved_ns) >= run->every_s * 1e9)
+    if (run->every_s > 0 && (double)(mt_now_ns() - w->saved_ns) >= run->every_s * 1e9)
         is_due = true;
     if (!is_due)
         return;
     w->is_save_due = !sgd_saver_offer(&w->saver, &w->trainer, save_generation(t));
-    w->saved_ns = w->is_save_due ? w->saved_ns : sgd_now_ns();
+    w->saved_ns = w->is_save_due ? w->saved_ns : mt_now_ns();
 }
 
 /* Of the time since the last report, or since the training began here. */
 static float wait_share(struct worker *w)
 {
-    int64_t  now = sgd_now_ns(), spent = now - w->reported_ns;
+    int64_t  now = mt_now_ns(), spent = now - w->reported_ns;
     uint64_t waited = w->trainer.feed.waited_ns - w->reported_wait_ns;
     w->reported_ns = now;
     w->reported_wait_ns = w->trainer.feed.waited_ns;
@@ -334,7 +334,7 @@ static mt_status epoch_close(struct task *t)
 
 static void step_show(struct task *t, int64_t *mark)
 {
-    int64_t now = sgd_now_ns();
+    int64_t now = mt_now_ns();
     atomic_store_explicit(&t->pulse->step_ns, (uint64_t)(now - *mark), memory_order_relaxed);
     atomic_store_explicit(&t->pulse->work_ns, t->w->trainer.work_ns, memory_order_relaxed);
     atomic_store_explicit(&t->pulse->steps, t->w->trainer.state->step, memory_order_release);
@@ -343,12 +343,12 @@ static void step_show(struct task *t, int64_t *mark)
 
 static mt_status steps(struct task *t)
 {
-    int64_t mark = sgd_now_ns();
+    int64_t mark = mt_now_ns();
     struct worker *w = t->w;
-    struct sgd_note going = {.kind = SGD_NOTE_GOING, .synced_ns = sgd_now_ns()};
+    struct sgd_note going = {.kind = SGD_NOTE_GOING, .synced_ns = mt_now_ns()};
     bool is_first = true;
 
-    w->saved_ns = w->saved_ns ? w->saved_ns : sgd_now_ns();
+    w->saved_ns = w->saved_ns ? w->saved_ns : mt_now_ns();
     (void)wait_share(w);
     if (t->rank == 0 && w->run.folder[0])
         sgd_saver_start(&w->saver);
@@ -380,7 +380,7 @@ static bool saver_wait(struct task *t, mt_status *out_result)
     struct sgd_saver *saver = &t->w->saver;
     const struct timespec pause = {0, 1000000};
     uint64_t step;
-    for (int64_t limit = sgd_now_ns() + MT_TRAIN_SILENT_MS * 1000000ll; sgd_saver_is_busy(saver) && sgd_now_ns() < limit;) {
+    for (int64_t limit = mt_now_ns() + MT_TRAIN_SILENT_MS * 1000000ll; sgd_saver_is_busy(saver) && mt_now_ns() < limit;) {
         pulse_beat(t->pulse);
         nanosleep(&pause, NULL);
     }

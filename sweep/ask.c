@@ -6,8 +6,8 @@
  */
 #include "sweep/ask.h"
 
+#include "core/base/clock.h"
 #include "sweep/child.h"
-#include "sweep/clock.h"
 #include "sweep/json.h"
 
 #include <errno.h>
@@ -43,14 +43,14 @@ static mt_status fail(struct swp_ask *a, int32_t code, const char *why)
 static mt_status send_line(struct swp_ask *a)
 {
     MT_TRY(mt_buf_append(&a->out, "\n", 1));
-    int64_t limit = swp_now_ns() + MT_SWEEP_ASK_MS * 1000000ll;
+    int64_t limit = mt_now_ns() + MT_SWEEP_ASK_MS * 1000000ll;
     for (size_t at = 0; at < a->out.size;) {
         struct pollfd fd = {a->to_fd, POLLOUT, 0};
         ssize_t n = poll(&fd, 1, 1000) > 0 ? send(a->to_fd, a->out.data + at, a->out.size - at, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
         if (n < 0 && errno != EAGAIN && errno != EINTR)
             return fail(a, MT_EWORKER_DIED, "it has ended, or closed its standard input");
         at += n > 0 ? (size_t)n : 0;
-        if (swp_now_ns() > limit)
+        if (mt_now_ns() > limit)
             return fail(a, MT_ETIMEDOUT, "it does not read what it is told");
     }
     a->out.size = 0;
@@ -60,7 +60,7 @@ static mt_status send_line(struct swp_ask *a)
 /* Its next line, ended by a NUL, at the beginning of a->in; *out_size: what it takes there. */
 static mt_status receive_line(struct swp_ask *a, size_t *out_size)
 {
-    int64_t limit = swp_now_ns() + MT_SWEEP_ASK_MS * 1000000ll;
+    int64_t limit = mt_now_ns() + MT_SWEEP_ASK_MS * 1000000ll;
     for (;;) {
         uint8_t *end = a->in.size ? memchr(a->in.data, '\n', a->in.size) : NULL;
         if (end) {
@@ -74,7 +74,7 @@ static mt_status receive_line(struct swp_ask *a, size_t *out_size)
         if (n == 0)
             return fail(a, MT_EWORKER_DIED, "it ended without an answer");
         a->in.size += n > 0 ? (size_t)n : 0;
-        if (swp_now_ns() > limit || a->in.size > MT_SWEEP_JSON_BYTES_MAX)
+        if (mt_now_ns() > limit || a->in.size > MT_SWEEP_JSON_BYTES_MAX)
             return fail(a, MT_ETIMEDOUT, "it gives no answer");
     }
 }
@@ -212,7 +212,7 @@ void swp_ask_free(struct swp_ask *a)
             while (waitpid(a->pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         }
-        swp_sleep_ms(1);
+        mt_sleep_ms(1);
     }
     mt_buf_fini(&a->out);
     mt_buf_fini(&a->in);

@@ -6,8 +6,8 @@
  *
  * Owns: the program while it runs. Thread: the slot's `run`, with whose process it dies.
  */
+#include "core/base/clock.h"
 #include "sweep/child.h"
-#include "sweep/clock.h"
 #include "sweep/metrics.h"
 #include "sweep/trial.h"
 
@@ -245,9 +245,9 @@ static void stop_look(struct command *c)
 {
     if (!c->is_stopped && swp_slot_is_stopped(c->t->slot)) {
         c->is_stopped = true;
-        c->stopped_ns = swp_now_ns();
+        c->stopped_ns = mt_now_ns();
         kill(c->pid, SIGTERM);
-    } else if (c->is_stopped && swp_now_ns() - c->stopped_ns > MT_SWEEP_TERM_MS * 1000000ll) {
+    } else if (c->is_stopped && mt_now_ns() - c->stopped_ns > MT_SWEEP_TERM_MS * 1000000ll) {
         kill(c->pid, SIGKILL);
     }
 }

@@ -6,7 +6,7 @@
  */
 #include "sweep/crew.h"
 
-#include "sweep/clock.h"
+#include "core/base/clock.h"
 #include "sweep/trial.h"
 
 #include <math.h>
@@ -71,7 +71,7 @@ void swp_crew_kill(struct swp_crew *crew, int slot)
     if (!seat->actor || seat->killed_ns)
         return;
     manta_actor_kill(seat->actor, false);
-    seat->killed_ns = swp_now_ns();
+    seat->killed_ns = mt_now_ns();
 }
 
 mt_status swp_crew_write(struct swp_crew *crew, int slot, const struct swp_wire *word)
@@ -153,7 +153,7 @@ static mt_status polled(struct swp_seat *seat, const struct swp_event *base, con
 static mt_status seat_look(struct swp_crew *crew, int slot, swp_crew_fn fn, void *user)
 {
     struct swp_seat *seat = &crew->seats[slot];
-    struct swp_event ev = {.slot = slot, .trial = -1, .now_ns = swp_now_ns()};
+    struct swp_event ev = {.slot = slot, .trial = -1, .now_ns = mt_now_ns()};
     manta_view       view = {0};
     manta_error      e;
     if (manta_get(seat->wait, MANTA_FOREVER, &view, &e) != MANTA_OK)
@@ -178,7 +178,7 @@ static mt_status lost_look(struct swp_crew *crew, swp_crew_fn fn, void *user)
 {
     static const manta_error e = {.code = MANTA_EACTOR_DIED, .message = "it was killed, and its node does not answer"};
     for (int i = 0; i < crew->count; i++) {
-        struct swp_event ev = {.slot = i, .trial = -1, .now_ns = swp_now_ns()};
+        struct swp_event ev = {.slot = i, .trial = -1, .now_ns = mt_now_ns()};
         if (crew->seats[i].killed_ns && ev.now_ns - crew->seats[i].killed_ns > MT_SWEEP_LEAVE_MS * 1000000ll)
             MT_TRY(down(&crew->seats[i], &ev, &e, fn, user));
     }
@@ -195,7 +195,7 @@ mt_status swp_crew_look(struct swp_crew *crew, int wait_ms, swp_crew_fn fn, void
             crew->whose[count++] = i;
         }
     if (count == 0) {
-        swp_sleep_ms(wait_ms);
+        mt_sleep_ms(wait_ms);
         return mt_ok();
     }
     int n = manta_wait(crew->refs, count, 1, wait_ms, crew->is_there, &e);

@@ -6,7 +6,7 @@
  *
  * Thread: the caller's; the journal has its own.
  */
-#include "sweep/clock.h"
+#include "core/base/clock.h"
 #include "sweep/crew.h"
 #include "sweep/plan.h"
 #include "sweep/state.h"
@@ -129,7 +129,7 @@ static mt_status words_look(struct run *r)
 {
     for (size_t i = 0; i < r->news.words.count; i++) {
         const struct swp_word *word = &r->news.words.data[i];
-        MT_TRY(step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = swp_now_ns(), .code = word->what,
+        MT_TRY(step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = mt_now_ns(), .code = word->what,
                                            .step = word->value}));
         MT_TRY(swp_journal_heeded(r->journal, word->id));
     }
@@ -138,7 +138,7 @@ static mt_status words_look(struct run *r)
 
 static mt_status news_look(struct run *r)
 {
-    struct swp_event ev = {.now_ns = swp_now_ns(), .trial = -1};
+    struct swp_event ev = {.now_ns = mt_now_ns(), .trial = -1};
     swp_journal_news(r->journal, &r->news);
     if (r->news.durable > r->driver.durable) {
         ev.kind = SWP_EV_DURABLE;
@@ -199,7 +199,7 @@ static mt_status loop(struct run *r)
         bool waits = swp_driver_waits_for_disk(&r->driver);
         swp_crew_send(&r->crew);
         st = swp_crew_look(&r->crew, waits ? MT_SWEEP_DISK_LOOK_MS : MT_SWEEP_TICK_MS, on_news_of_crew, r);
-        int64_t now = swp_now_ns();
+        int64_t now = mt_now_ns();
         if (st.code == 0)
             st = news_look(r);
         if (st.code == 0 && now - r->ticked_ns > MT_SWEEP_TICK_MS * 1000000ll) {
@@ -279,7 +279,7 @@ static void result_fill(const struct run *r, manta_sweep_result *out)
                                 .retried = (int64_t)d->retried,
                                 .reports = (int64_t)d->reports,
                                 .finished_before = (int64_t)r->ended_before,
-                                .seconds = (double)(swp_now_ns() - r->began_ns) * 1e-9,
+                                .seconds = (double)(mt_now_ns() - r->began_ns) * 1e-9,
                                 .is_stopped = d->completed + d->pruned + d->failed + d->dropped < swp_driver_limit(d)};
     if (out->has_best)
         snprintf(out->params_json, sizeof out->params_json, "%s", d->trials.data[d->best_trial].params);
@@ -289,14 +289,14 @@ static manta_status sweep(struct run *r, manta_sweep_result *out, manta_error *e
 {
     mt_status st = swp_crew_init(&r->crew, r->plan.config.slots, r->plan.trial, r->opts, r->plan.folder);
     if (st.code == 0)
-        st = swp_driver_open(&r->driver, swp_now_ns());
+        st = swp_driver_open(&r->driver, mt_now_ns());
     if (st.code == 0)
         st = news_look(r);
     if (st.code == 0)
-        st = step(r, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = swp_now_ns(), .trial = -1});
+        st = step(r, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = mt_now_ns(), .trial = -1});
     if (st.code == 0)
         st = loop(r);
-    progress_show(r, swp_now_ns(), true);
+    progress_show(r, mt_now_ns(), true);
     if (st.code == 0)
         st = r->driver.error;
     result_fill(r, out);
@@ -325,7 +325,7 @@ manta_status manta_sweep_run(const char *trial, const manta_sweep_opts *opts, ma
     if (!r)
         return swp_fail(e, MANTA_ENOMEM, "no memory for a sweep");
     r->opts = opts ? opts : &none;
-    r->began_ns = swp_now_ns();
+    r->began_ns = mt_now_ns();
     manta_status code = swp_plan_make(&r->plan, trial, r->opts, e);
     if (code == MANTA_OK) {
         r->plan.config.slots = r->opts->concurrency ? r->opts->concurrency : swp_crew_room(r->opts);

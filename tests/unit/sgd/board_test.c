@@ -52,7 +52,7 @@ static void notes_come_in_order(void **state)
         assert_true(sgd_board_next(board, &cursor, &note));
         assert_int_equal(note.step, step);
         expect_whole(&note);
-        assert_true(note.time_ns > 0 && note.time_ns <= sgd_now_ns());
+        assert_true(note.time_ns > 0 && note.time_ns <= mt_now_ns());
         assert_true(sgd_board_next(board, &cursor, &note));
         assert_int_equal(note.step, step + 1000);
         assert_false(sgd_board_next(board, &cursor, &note));
