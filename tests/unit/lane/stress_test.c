@@ -5,6 +5,7 @@
  * The owner sends records of changing sizes and sleeps when it has nothing to do; the worker claims each, answers, and
  * sleeps likewise. Both sides check every byte. A lost wake-up shows as a sleep that only its limit ends.
  */
+#include "core/base/clock.h"
 #include "core/base/rng.h"
 #include "core/lane/lane.h"
 
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -73,13 +73,6 @@ static void side_show(struct side *s)
         lane_park_wake(s->peer);
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void side_sleep(struct side *s)
 {
     uint32_t bell = lane_park_prepare(s->own);
@@ -88,9 +81,9 @@ static void side_sleep(struct side *s)
         return;
     }
     /* The bell does not tell: a sender between its ring of the bell and its wake-up wakes the next sleep for nothing. */
-    int64_t since = now_ns();
+    int64_t since = mt_now_ns();
     lane_park_sleep(s->own, bell, STRESS_SLEEP_NS);
-    s->slept_to_limit += now_ns() - since >= STRESS_SLEEP_NS;
+    s->slept_to_limit += mt_now_ns() - since >= STRESS_SLEEP_NS;
 }
 
 static uint8_t payload_byte(uint64_t sequence)
