@@ -21,6 +21,8 @@ static bool has_link(const struct rlt *r, uint32_t node)
 
 static bool may_serve(const struct rlt *r, const struct rlt_node *n, const struct rlt_class *c)
 {
+    if (ctl_class_is_grouped(&c->def)) /* only the head knows where its bundles are */
+        return false;
     if (c->def.flags & CTL_CLASS_STRICT) /* may not run without the head's word */
         return false;
     if (n->node == r->node || n->state != 1 || !has_link(r, n->node) || !rlt_node_could_ever(n, c))

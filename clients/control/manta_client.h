@@ -109,6 +109,7 @@ enum { MANTA_NODE_ALIVE = 1, MANTA_NODE_SUSPECT = 2, MANTA_NODE_DEAD = 3, MANTA_
 typedef struct manta_node_resource {
     char   name[24]; /* CPU, GPU, memory (bytes), or the user's */
     double total, free;
+    double reserved; /* by placement groups: not free to others, at work or not */
 } manta_node_resource;
 
 typedef struct manta_cluster_node {
@@ -136,7 +137,8 @@ MANTA_API manta_status manta_nodes_list(manta_client *client, manta_cluster_node
 /* ---- state ------------------------------------------------------------------------------------------------------ */
 
 typedef struct manta_look {
-    const char        *kind;    /* tasks, task_summary, actors, workers, demands, objects, node, stacks */
+    const char        *kind;    /* tasks, task_summary, actors, workers, demands, objects, node, stacks,
+                                   placement-groups */
     const char *const *filters; /* "column=value" or "column!=value", all of which must hold; NULL, or ends with NULL */
     size_t             limit;   /* rows; 0: 100 */
     uint32_t           node;    /* only this one; 0: every node that is alive */

@@ -206,13 +206,46 @@ bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft,
     return false;
 }
 
+bool lib_class_group(struct own_class_spec *spec, const manta_pg *pg, int bundle, bool captures, struct own_failure *f)
+{
+    char text[256];
+    bool is_placed = spec->policy != CTL_HYBRID || (spec->labels && spec->labels[0]);
+    if (!pg && (bundle || captures)) {
+        own_failure_set(f, MT_EINVAL, "%s: %s without a placement group", spec->name, bundle ? "a bundle" : "pg_capture");
+        return false;
+    }
+    if (!pg && (is_placed || !lib.captured.process))
+        return true;
+    if (!pg) { /* the running task's */
+        spec->pg = lib.captured;
+        spec->flags |= CTL_CLASS_CAPTURE;
+        return true;
+    }
+    if (is_placed) {
+        own_failure_set(f, MT_EINVAL, "%s: a placement group says where it runs: node, spread and labels can't be given as well",
+                        spec->name);
+        return false;
+    }
+    if (pg->is_removed) {
+        own_failure_set(f, MT_EPG_REMOVED, "%s: its placement group was removed before", spec->name);
+        return false;
+    }
+    spec->pg = pg->id;
+    spec->bundle = (uint32_t)bundle;
+    spec->flags |= captures ? CTL_CLASS_CAPTURE : 0;
+    if (lib_pg_could_hold(pg, bundle, spec, text, sizeof text))
+        return true;
+    own_failure_set(f, MT_EINVAL, "%s: %s", spec->name, text);
+    return false;
+}
+
 static bool task_spec(struct own_class_spec *spec, const char *name, const manta_task_opts *o, struct own_failure *f)
 {
     memset(spec, 0, sizeof *spec);
     spec->name = name;
     spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
-        return add_resource(spec, "CPU", 1, 1000, f);
+        return add_resource(spec, "CPU", 1, 1000, f) && lib_class_group(spec, NULL, 0, false, f);
     if (!lib_class_place(spec, o->node, o->node_soft, o->spread, o->labels, f))
         return false;
     if (o->no_cpu && o->num_cpus != 0) {
@@ -222,7 +255,8 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
     if (o->pin && !lib_class_pin(spec, o->no_cpu ? 0 : o->num_cpus != 0 ? o->num_cpus : 1, f))
         return false;
     return lib_class_spec(spec, o->no_cpu ? 0 : o->num_cpus != 0 ? o->num_cpus : 1, o->num_gpus, o->memory,
-                          o->resources, o->resource_count, f);
+                          o->resources, o->resource_count, f) &&
+           lib_class_group(spec, o->pg, o->bundle, o->pg_capture, f);
 }
 
 /* How the task is run, rather than where. */

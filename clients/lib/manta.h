@@ -189,6 +189,8 @@ typedef struct manta_resource {
     double      amount; /* > 0 */
 } manta_resource;
 
+typedef struct manta_pg manta_pg; /* placement groups: see below */
+
 typedef struct manta_task_opts {
     double                num_cpus; /* 0: 1 CPU, unless no_cpu */
     bool                  no_cpu;
@@ -217,6 +219,11 @@ typedef struct manta_task_opts {
                                              waits lends them, as all its CPUs */
     int                   max_calls;      /* a worker that has run this function so often makes room for a fresh one, for
                                              functions that leak; 0: without limit */
+    const manta_pg       *pg;             /* it runs on what this placement group has reserved. EINVAL: it wants more than its
+                                             bundle has, or node, spread or labels as well; EPG_REMOVED */
+    int                   bundle;         /* of pg, from 1; 0: any of them */
+    bool                  pg_capture;     /* what the task submits belongs to pg as well, unless it says node, spread, labels or
+                                             another pg */
 } manta_task_opts;
 
 /* Submits `name` with `argc` arguments; never NULL. Does not block, but waits where 1 GiB of work is queued already.
@@ -464,6 +471,9 @@ typedef struct manta_actor_opts {
                                                alive. Its process is stopped while its node cannot reach the head for more
                                                than 4 s, and goes on afterwards; after the loss of a node the next incarnation
                                                begins 5 s later than others, and only with the head's word */
+    const manta_pg       *pg;               /* these three as in manta_task_opts; it ends with the group (EPG_REMOVED), whatever */
+    int                   bundle;           /* its max_restarts */
+    bool                  pg_capture;
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
@@ -587,6 +597,48 @@ MANTA_API manta_status manta_group_end(manta_group *group, int64_t timeout_ms, m
 typedef void (*manta_group_death_fn)(void *user, int index, const manta_death *death);
 MANTA_API manta_status manta_group_watch(manta_group *group, manta_group_death_fn fn, void *user, manta_error *e);
 MANTA_API void         manta_group_unwatch(manta_group *group);
+
+/* ---- placement groups -------------------------------------------------------------------------------------------- */
+
+/* Amounts reserved together on nodes of the cluster, for the tasks and actors that name the group. */
+typedef struct manta_bundle { /* one part, which stands on one node; at least one amount is not 0 */
+    double                num_cpus;
+    double                num_gpus;
+    int64_t               memory;
+    const manta_resource *resources;
+    int                   resource_count;
+} manta_bundle;
+enum { MANTA_PACK = 0 /* on few nodes */, MANTA_SPREAD = 1 /* on many */, MANTA_STRICT_PACK = 2 /* on one */,
+       MANTA_STRICT_SPREAD = 3 /* each on a node of its own */ };
+typedef struct manta_pg_opts {
+    int         strategy;   /* MANTA_PACK ...; the strict ones are kept to or the group waits */
+    const char *name;       /* found by manta_pg_find; NULL: none */
+    const char *name_space; /* of the name; NULL: the job's */
+    bool        detached;   /* it stays when its job ends, until it is removed; it needs a name */
+} manta_pg_opts;
+
+/* Makes a group of 1 to 128 bundles; all are reserved, or none. Does not wait until it stands, nor, without a name, until the
+ * cluster has noted it; with one it blocks for that, up to 10 s. It goes with its job. When a node dies, its bundles are placed
+ * anew by the same strategy, and so are the actors and tasks that were there, as their restarts and retries say. NULL: *e says
+ * why: EINVAL (no bundle, an empty one, an amount that is none, strategy, name); of a named one also EEXIST, EAGAIN (the
+ * cluster has 4,096 groups; else manta_pg_wait is EPG_REMOVED), ETIMEDOUT. Freed with manta_pg_free, which removes nothing. */
+MANTA_API manta_pg *manta_pg_new(const manta_bundle *bundles, int count, const manta_pg_opts *opts, manta_error *e);
+/* Waits until every bundle is reserved, at most timeout_ms. Tasks need not wait: theirs begin when it stands. ETIMEDOUT;
+ * EUNSCHEDULABLE: the nodes that there are can never hold it (the group stays, and is placed if others come);
+ * EPG_REMOVED. Blocks; inside a task the CPU is given back meanwhile. */
+MANTA_API manta_status manta_pg_wait(const manta_pg *pg, int64_t timeout_ms, manta_error *e);
+/* Another handle on a named group. NULL: ENOENT, ETIMEDOUT. name_space NULL: the job's. Blocks up to 10 s. */
+MANTA_API manta_pg *manta_pg_find(const char *name_space, const char *name, manta_error *e);
+/* The group that the running task or actor is in. NULL: ENOENT where it is in none. Blocks up to 10 s. */
+MANTA_API manta_pg *manta_pg_current(manta_error *e);
+MANTA_API int       manta_pg_count(const manta_pg *pg); /* of its bundles */
+/* Where the bundles stand now: up to `max` nodes in order, 0 for one that is not reserved. Returns how many bundles there are,
+ * or -code. Blocks up to 10 s. */
+MANTA_API int manta_pg_nodes(const manta_pg *pg, uint32_t *out, int max, manta_error *e);
+/* Gives everything back: tasks and actors of the group end with EPG_REMOVED, without retry or restart, and so does what is
+ * submitted to it afterwards. Done again, nothing happens. Does not wait: without the head it is done when that is back. */
+MANTA_API manta_status manta_pg_remove(manta_pg *pg, manta_error *e);
+MANTA_API void         manta_pg_free(manta_pg *pg);
 
 /* ---- the cluster ----------------------------------------------------------------------------------------------- */
 

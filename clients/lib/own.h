@@ -424,6 +424,8 @@ struct own_class_spec {
     uint32_t            resource_count;
     struct ctl_resource resources[CTL_RESOURCES];
     const char         *labels; /* selector, checked; NULL: any node */
+    mt_id               pg;     /* placement group; zero: none */
+    uint32_t            bundle; /* of it, from 1; 0: any */
 };
 /* The class for these needs, made at its first use; NULL only without memory. An actor's class is its own: `id`. */
 struct own_class *own_class_get(struct own *own, const struct own_class_spec *spec, mt_id actor);

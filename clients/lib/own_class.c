@@ -26,6 +26,7 @@ static mt_id class_key(const struct own_class_spec *spec, mt_id actor)
     if (actor.process)
         return actor;
     h ^= spec->env + spec->flags;
+    h = (h ^ spec->pg.process ^ spec->pg.counter_index) * 0x9e3779b97f4a7c15u + spec->bundle;
     for (const char *c = spec->labels; c && *c; c++)
         h = (h ^ (uint8_t)*c) * 0x100000001b3u;
     for (uint32_t i = 0; i < spec->resource_count; i++) {
@@ -59,6 +60,8 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
     strncpy(cls->wire.name, spec->name, sizeof cls->wire.name - 1);
     if (spec->labels)
         strncpy(cls->wire.labels, spec->labels, sizeof cls->wire.labels - 1);
+    cls->wire.group = spec->pg;
+    cls->wire.bundle = spec->bundle;
     cls->idle_since_ns = own->now_ns;
     return cls;
 }

@@ -453,7 +453,7 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
         own_cancel_done(own, task);
         return;
     }
-    if (task->retries_left == 0 || (task->retries_left > 0 && task->attempt == UINT16_MAX)) {
+    if (why->code == MT_EPG_REMOVED || task->retries_left == 0 || (task->retries_left > 0 && task->attempt == UINT16_MAX)) {
         own_task_fail(own, task, why);
         return;
     }

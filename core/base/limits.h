@@ -212,6 +212,13 @@ enum mt_limit {
 
     MT_HEAD_QUERIES_MAX    = 1024,    /* that wait for their nodes' answers */
     MT_HEAD_QUERY_MS       = 10 * 1000, /* ... at most so long */
+    MT_HEAD_GROUPS_MAX     = 4096,    /* placement groups in one cluster */
+    MT_HEAD_GROUP_WAITS_MAX = 1024,   /* parked requests that wait for one of them */
+    MT_HEAD_GROUP_AGAIN_MS = 50,      /* a group that found no room, or was refused, is tried again after this */
+    MT_HEAD_GROUP_RESEND_MS = 1000,   /* an order about bundles that was not answered is said again */
+    MT_HEAD_GROUPS_OVER_MAX = 1024,   /* remembered ids of groups that were removed */
+    MT_GROUP_BUNDLES_MAX   = 128,     /* of one placement group ... */
+    MT_GROUP_RESOURCES_MAX = 384,     /* ... with so many resources in all: they fit into a record */
 
     /* Raylet. */
     MT_RLT_HELLO_MS = 5000,          /* from connect (or fork) to CTL_HELLO; a worker's start included */
@@ -251,6 +258,8 @@ enum mt_limit {
     MT_RLT_ASKED_MAX = 4096,         /* requests to the head that wait for its answer */
     MT_RLT_ALONE_MS = 100, /* the head is away: between two nodes that a waiting class asks by itself */
     MT_RLT_ASKED_MS = 30000,         /* ... at most so long, head away or not */
+    MT_RLT_BUNDLES_MAX = 1024,       /* of placement groups on one node */
+    MT_RLT_JOBS_GONE = 64,           /* the last jobs that ended: said again after each registration */
     MT_RLT_NODES_REPLY_MAX = 16,     /* nodes in one answer to CTL_OP_NODES */
     MT_RLT_RESOURCES_MAX = 16,       /* kinds on one node */
     MT_CPUS_MAX = 1024,              /* of one machine that a lease can be bound to */
@@ -338,6 +347,7 @@ enum mt_limit {
     MT_LIB_HERE_FOLLOWED_MAX = 64,       /* tasks looked at for one that a waiting task may run itself */
     MT_LIB_HERE_STACK_PERCENT = 50,      /* of its stack in use: it runs none any more */
     MT_LIB_HERE_STACK_BYTES = 8 << 20,   /* what counts as its stack where that has no limit */
+    MT_LIB_GROUP_ASK_MS = 2 * 1000,      /* one request that waits for a placement group; repeated */
     MT_LIB_STREAM_AHEAD = 1024,          /* items a generator may be ahead of its consumer, unless set */
     MT_LIB_DECLARED_MAX = 65535,         /* refs that one value declares */
     MT_LIB_CALLBACKS_MAX = 1 << 20,      /* that are due or waited for */

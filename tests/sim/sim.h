@@ -13,6 +13,7 @@
  *   sim_job.c     submitted jobs: their clients, drivers and logs
  *   sim_object.c  values in shared memory: put, get, pin, free; sim_value.c what is known of them; sim_hold.c who keeps them
  *   sim_store.c   the store's part of a raylet's shell; sim_io.c, sim_memory.c, sim_disk.c, sim_wire.c what stands behind it
+ *   sim_group.c   placement groups
  *   sim_fault.c   the faults of a seed
  *
  * Everything random comes from the seed, nothing from addresses, so one seed is one run.
@@ -69,6 +70,8 @@ struct sim_proc;
     X(remote_run) X(remote_call) X(program_fetched) X(env_fetched) X(env_run) X(frame_replayed) X(message_lost) \
     /* head */ \
     X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch) \
+    X(group_made) X(group_ready) X(group_waits) X(group_task) X(group_run) X(group_removed) X(group_ended) X(group_refused) \
+    X(group_lost) X(bundle_stale) \
     X(head_noticed_pause) X(name_outcome_repeated) X(job_accepted) X(job_attempt) X(job_succeeded) X(job_failed) \
     X(job_stopped) X(job_submit_repeated) X(job_fenced) \
     /* objects */ \
@@ -145,6 +148,7 @@ struct sim {
     struct sim_net     *net;
     struct sim_head    *head;
     struct sim_jobs    *jobs;
+    struct sim_groups  *groups;
     struct sim_oracle  *oracle;
     struct sim_fault   *fault;
     struct sim_counters counters;

@@ -6,6 +6,7 @@
  */
 #include "tests/sim/sim_oracle.h"
 
+#include "tests/sim/sim_group.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_object.h"
 #include "tests/sim/sim_proc.h"
@@ -182,6 +183,7 @@ void sim_oracle_ended(struct sim *s, struct sim_task *t, int32_t code, bool has_
         SIM_REQUIRE(s, t->code == code && t->value == value, "I2: the outcome of task %llu has changed", short_id(t));
         return;
     }
+    sim_group_ends(s, t->pg, code);
     sim_note(s, "ended", t->id.counter_index, (uint64_t)code);
     SIM_REQUIRE(s, !t->fails || code != MT_OK, "I5: a task that fails has a value");
     if (has_value)
@@ -357,6 +359,12 @@ void sim_oracle_node_dead(struct sim *s, uint32_t node, uint32_t epoch)
         abort();
 }
 
+bool sim_oracle_is_over(struct sim *s, uint32_t node, uint32_t epoch)
+{
+    return mt_map_find(&s->oracle->dead_nodes, mt_map_key((uint64_t)node << 32 | epoch)) ||
+           mt_map_find(&s->oracle->epochs, mt_map_key((uint64_t)node << 32 | (epoch + 1)));
+}
+
 /* ---- the head -------------------------------------------------------------------------------------------------------------- */
 
 void sim_oracle_epoch_given(struct sim *s, uint32_t node, uint32_t epoch, uint64_t incarnation)
@@ -373,6 +381,7 @@ void sim_oracle_epoch_given(struct sim *s, uint32_t node, uint32_t epoch, uint64
 
 void sim_oracle_check(struct sim *s)
 {
+    sim_groups_check(s);
     sim_values_check(s); /* raylets and head check themselves after each of their steps */
 }
 

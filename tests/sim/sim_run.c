@@ -77,6 +77,8 @@ static void tell_oracle(struct sim_proc *p)
 {
     struct sim_run           *r = &p->run;
     const struct lane_record *record = &r->run.record;
+    if (record->kind != LANE_CALL)
+        sim_group_runs(p, r->task->pg);
     if (record->kind == LANE_CREATE) {
         sim_oracle_creates(p->s, r->task, record->attempt, p->serial);
         p->actor = sim_oracle_actor(p->s, r->task->actor);
