@@ -37,6 +37,7 @@ enum mt_plant_number {
     MT_PLANT_PULL_SHORT = 26,      /* a value whose fetch broke off counts as fetched */
     MT_PLANT_HOLD_UNTOLD = 27,     /* an owner does not note that a worker kept a ref after its task */
     MT_PLANT_PROBE_BELIEVED = 28,  /* whoever waits hands a probe on, also where what it follows has ended */
+    MT_PLANT_DELETE_UNSTORED = 33, /* a job that was deleted stays in the head's store */
 };
 
 #ifdef MANTA_PLANTS
