@@ -100,9 +100,11 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
     if (lib.role != LIB_NONE)
         return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process");
-    if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0 || o->max_blocked_workers < 0)
+    if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0 || o->max_blocked_workers < 0 ||
+        o->job_pids < 0 || (o->job_pids && o->job_pids < MT_RLT_JOB_PIDS_MIN))
         return lib_error(e, MANTA_EINVAL,
-                         "manta_init: num_cpus, num_gpus, store_memory, timeout_ms and max_blocked_workers can't be negative");
+                         "manta_init: num_cpus, num_gpus, store_memory, timeout_ms and max_blocked_workers can't be negative; "
+                         "job_pids is 0 or at least %d", MT_RLT_JOB_PIDS_MIN);
     if (o->job_memory < 0 || (o->job_memory && o->job_memory < 1 << 20))
         return lib_error(e, MANTA_EINVAL, "manta_init: job_memory is 0 or at least 1 MiB");
     if (o->labels && mt_labels_check(o->labels, text, sizeof text).code)

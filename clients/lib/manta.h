@@ -49,6 +49,9 @@ typedef struct manta_init_opts {
     int         max_blocked_workers; /* of the private cluster: workers that may wait inside a task while others are started
                               in their place. From then on a task that waits, without a limit, for one of its own that
                               has not begun runs that one itself, if it needs nothing but CPUs. 0: 128 */
+    int         job_pids;  /* of the private cluster: processes and threads that the job may have in one environment, those that
+                              tasks fork included; past it fork fails with EAGAIN. At least 16; 0: a quarter of the machine's.
+                              Only where the raylet may make a control group (docs/design/groups.md) */
     bool        checksum;  /* values in the object store carry a 64-bit XXH3, which each reader compares: a get whose bytes
                               have changed in shared memory is ECORRUPT. Writing and reading take one pass more each. The same
                               as MANTA_CHECKSUM=1, which this sets for the job's workers */

@@ -199,6 +199,7 @@ enum mt_limit {
     MT_HEAD_WAIT_MS_MAX    = 60 * 1000, /* a longer one is answered after this */
     MT_HEAD_LIST_BYTES_MAX = 3 * 1024 * 1024, /* of a list of jobs; the newest first */
     MT_HEAD_BLOBS_MAX      = 100000,
+    MT_HEAD_JOB_METADATA_BYTES = 1024, /* of a job, a byte for the end of each entry included */
     MT_HEAD_BLOB_KEEP_MS   = 60 * 60 * 1000, /* an unneeded one is kept so long after its last use */
     MT_HEAD_BLOB_SWEEP_MS  = 10 * 1000,
     MT_HEAD_BLOB_SWEEP_MAX = 256,     /* dropped at a time */
@@ -243,6 +244,10 @@ enum mt_limit {
     MT_RLT_LACKS_MAX = 8,            /* starts of workers of a job in a row for which the node had no memory or descriptors */
     MT_RLT_LACK_AGAIN_MS = 1000,     /* ... then who waits is told, and nobody tries again for so long */
     MT_RLT_PROCS_MAX = 8192,
+    MT_RLT_PIDS_SHARE = 2,           /* of the machine's processes for all jobs of a node, as a divisor */
+    MT_RLT_JOB_PIDS_SHARE = 4,       /* ... for what one zygote or driver starts, if --job-pids does not say */
+    MT_RLT_JOB_PIDS_MIN = 16,        /* of --job-pids: a worker has threads too */
+    MT_RLT_GROUP_END_MS = 5000,      /* for killed processes of a control group to be gone */
     MT_RLT_REPORT_MS = 50,           /* between two reports of changes */
     MT_RLT_BEAT_MS = 1000,           /* a report without a change, as a sign of life */
     MT_RLT_SUBMITTED_MAX = 64,       /* drivers of submitted jobs on one node */

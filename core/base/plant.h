@@ -39,6 +39,7 @@ enum mt_plant_number {
     MT_PLANT_BUNDLE_LEAKS = 29,    /* a prepared bundle that is returned does not give its resources back */
     MT_PLANT_POOL_OF_NOBODY = 30,  /* leases are granted from the pool of a group that was removed */
     MT_PLANT_PROBE_BELIEVED = 28,  /* whoever waits hands a probe on, also where what it follows has ended */
+    MT_PLANT_DELETE_UNSTORED = 33, /* a job that was deleted stays in the head's store */
 };
 
 #ifdef MANTA_PLANTS

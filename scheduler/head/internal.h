@@ -388,6 +388,8 @@ void jobs_set_state(struct head *h, struct job *job, enum job_state next);
 /* Sets the reason, ends the job, answers who waits, and stores it. */
 void jobs_end(struct head *h, struct job *job, enum job_state how, int32_t exit_code, const char *reason);
 void jobs_free(struct head *h, struct job *job);
+/* An ended one, its record and its log. */
+void jobs_forget(struct head *h, struct job *job);
 MT_MUST_USE mt_status jobs_add(struct head *h, job_spec *take_spec, struct job **out_job);
 MT_MUST_USE mt_status jobs_load(struct head *h, const Manta__Store__JobRecord *record);
 void jobs_log(struct head *h, struct stream *s, const Manta__V1__LogChunk *chunk);
@@ -464,6 +466,8 @@ void blobs_add(struct head *h, const uint8_t *sha256, uint64_t size);
 struct blob *blobs_find(const struct head *h, const uint8_t *sha256);
 /* A job that needs its files comes (+1) or has ended (-1). */
 void blobs_need(struct head *h, const job_spec *spec, int change);
+/* A job is deleted: its files go, but for those that another one needs. */
+void blobs_release(struct head *h, const job_spec *spec);
 /* The first file of the job whose content is not here; NULL: all are. */
 const Manta__V1__JobFile *blobs_missing(const struct head *h, const job_spec *spec);
 void blobs_has(struct head *h, uint64_t call, const Manta__V1__HasBlobsRequest *request);
