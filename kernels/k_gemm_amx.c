@@ -21,7 +21,8 @@
 
 /* A strip of a (24 KB) stays in the first-level cache while the panels of b (400 KB) go by it from the second; TILE is 16 rows
  * of 64 bytes. */
-enum { TILE = 1024, PARTS = 3, KC = 128, MC = 32, NC = 512, K_TILES = KC / 32, NEAR_FLOATS = 1 << 17 };
+enum { TILE = 1024, PARTS = 3, KC = 128, MC = 32, NC = 512, K_TILES = KC / 32, ROWS_MAX = 512 };
+enum { NEAR_FLOATS = 1 << 17, FAR_LINES = 8 };
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 
 struct block {
@@ -356,8 +357,9 @@ static inline void fetch_beside(const struct target *t)
     }
 }
 
-/* A strip of rows times all panels of the block. */
-static void block_multiply(struct block *block, int rows, int cols, int depth, const struct target *c, struct ahead *ahead)
+/* A strip of rows times all panels of the block; meanwhile `ahead`, the next strip, and some of `far`, the next block of b. */
+static void block_multiply(struct block *block, int rows, int cols, int depth, const struct target *c, struct ahead *ahead,
+                           struct ahead *far)
 {
     int          k_tiles = (depth + 31) / 32, each = ahead->rows * ahead->lines / ((cols + 31) / 32) + 1;
     bool         two_rows = rows > 16;
@@ -369,6 +371,7 @@ static void block_multiply(struct block *block, int rows, int cols, int depth, c
         bool two_cols = cols - j > 16;
         fetch_beside(&t);
         ahead_fetch(ahead, each);
+        ahead_fetch(far, FAR_LINES);
         if (two_rows && two_cols)
             kernel(a, b, k_tiles, &t, block->edge, true, true);
         else if (two_rows)
@@ -385,41 +388,62 @@ static inline int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* The part of a that is packed next. */
-static struct ahead strip_ahead(const struct k_gemm *g, size_t lda, int i, int p, int depth)
+/* What is packed next of a matrix: `rows` of its rows (of memory) from (row, col) on, `cols` wide. */
+static struct ahead ahead_of(const float *matrix, size_t stride, int row, int rows, int col, int cols)
 {
-    int          rows = i < g->m && (size_t)g->m * (size_t)g->k > NEAR_FLOATS ? smaller(MC, g->m - i) : 0;
-    struct ahead ahead = {(const char *)g->a, lda * sizeof(float), rows, KC / 16, 0};
-    if (g->a_transposed)
-        ahead.rows = rows ? depth : 0, ahead.lines = MC / 16;
-    if (ahead.rows)
-        ahead.at += sizeof(float) * (g->a_transposed ? (size_t)p * lda + (size_t)i : (size_t)i * lda + (size_t)p);
-    return ahead;
+    if (rows <= 0 || cols <= 0)
+        return (struct ahead){.rows = 0};
+    return (struct ahead){(const char *)(matrix + (size_t)row * stride + (size_t)col), stride * sizeof(float), rows,
+                          (cols + 15) / 16, 0};
 }
 
+static struct ahead strip_ahead(const struct k_gemm *g, size_t lda, int i, int p, int depth)
+{
+    int rows = (size_t)g->m * (size_t)g->k > NEAR_FLOATS ? smaller(MC, g->m - i) : 0;
+    return g->a_transposed ? ahead_of(g->a, lda, p, depth, i, rows) : ahead_of(g->a, lda, i, rows, p, depth);
+}
+
+/* The block of b at (p, j). */
+static struct ahead block_ahead(const struct k_gemm *g, size_t ldb, int p, int j)
+{
+    int depth = smaller(KC, g->k - p), cols = (size_t)g->n * (size_t)g->k > NEAR_FLOATS ? smaller(NC, g->n - j) : 0;
+    return g->b_transposed ? ahead_of(g->b, ldb, j, cols, p, depth) : ahead_of(g->b, ldb, p, depth, j, cols);
+}
+
+/* Rows from `begin` to `end` times the block of b at (p, j), strip by strip. */
+static void rows_multiply(const struct k_gemm *g, struct block *block, int begin, int end, int p, int j, struct ahead *far)
+{
+    size_t lda = k_gemm_lda(g), ldc = k_gemm_ldc(g);
+    int    cols = smaller(NC, g->n - j), depth = smaller(KC, g->k - p);
+    bool   adds = p > 0 || g->beta != 0.0f, is_far = (size_t)g->m * ldc > NEAR_FLOATS;
+
+    for (int i = begin; i < end; i += MC) {
+        int           rows = smaller(MC, end - i);
+        struct target c = {g->c + (size_t)i * ldc + (size_t)j, ldc, rows, cols, adds, is_far};
+        struct ahead  ahead = strip_ahead(g, lda, i + MC, p, depth);
+        pack_a(g, lda, i, rows, p, depth, block);
+        block_multiply(block, rows, cols, depth, &c, &ahead, far);
+    }
+}
+
+/* Where k takes several blocks, as many rows at a time as leave their part of c in the second-level cache. */
 mt_status k_gemm_amx(struct k_stream *stream, const struct k_gemm *g)
 {
-    size_t lda = k_gemm_lda(g), ldb = k_gemm_ldb(g), ldc = k_gemm_ldc(g);
-    struct block block __attribute__((aligned(64)));
+    struct block       block __attribute__((aligned(64)));
     struct tile_config config = {.palette = 1};
+    int                rows = g->k <= KC ? g->m : ROWS_MAX;
 
     (void)stream;
     for (int i = 0; i < 8; i++)
         config.bytes[i] = 64, config.rows[i] = 16;
     _tile_loadconfig(&config);
     for (int j = 0; j < g->n; j += NC)
-        for (int p = 0; p < g->k; p += KC) {
-            int cols = smaller(NC, g->n - j), depth = smaller(KC, g->k - p);
-            pack_b(g, ldb, p, depth, j, cols, &block);
-            for (int i = 0; i < g->m; i += MC) {
-                int rows = smaller(MC, g->m - i);
-                struct target c = {g->c + (size_t)i * ldc + (size_t)j, ldc, rows, cols, p > 0 || g->beta != 0.0f,
-                                   (size_t)g->m * ldc > NEAR_FLOATS};
-                struct ahead  ahead = strip_ahead(g, lda, i + MC, p, depth);
-                pack_a(g, lda, i, rows, p, depth, &block);
-                block_multiply(&block, rows, cols, depth, &c, &ahead);
+        for (int i = 0; i < g->m; i += rows)
+            for (int p = 0; p < g->k; p += KC) {
+                struct ahead far = block_ahead(g, k_gemm_ldb(g), p + KC < g->k ? p + KC : 0, p + KC < g->k ? j : j + NC);
+                pack_b(g, k_gemm_ldb(g), p, smaller(KC, g->k - p), j, smaller(NC, g->n - j), &block);
+                rows_multiply(g, &block, i, smaller(i + rows, g->m), p, j, &far);
             }
-        }
     _tile_release();
     return mt_ok();
 }
