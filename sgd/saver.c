@@ -6,11 +6,50 @@
  */
 #include "sgd/saver.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-enum { SAVER_NICE = 10 };
+enum { SAVER_NICE = 10, PIECE_BYTES = 1 << 20 };
+
+/* ---- the copy, by both threads ---- */
+
+/* With the lock held; gives it back while it copies. False: there is nothing left to claim. */
+static bool piece_copy(struct sgd_saver *saver)
+{
+    size_t at = saver->claimed, left = saver->copy.state_size - at, size = left < PIECE_BYTES ? left : PIECE_BYTES;
+    if (size == 0)
+        return false;
+    saver->claimed += size;
+    pthread_mutex_unlock(&saver->lock);
+    memcpy((char *)saver->copy.state + at, (const char *)saver->trainer->state + at, size);
+    pthread_mutex_lock(&saver->lock);
+    saver->copied += size;
+    if (saver->copied == saver->copy.state_size)
+        pthread_cond_broadcast(&saver->changed);
+    return true;
+}
+
+/* With the lock held: all is copied. */
+static void copy_end(struct sgd_saver *saver)
+{
+    while (piece_copy(saver))
+        ;
+    while (saver->copied < saver->copy.state_size)
+        pthread_cond_wait(&saver->changed, &saver->lock);
+}
+
+static void settle(void *user)
+{
+    struct sgd_saver *saver = user;
+    pthread_mutex_lock(&saver->lock);
+    if (saver->state == SGD_SAVER_BUSY)
+        copy_end(saver);
+    pthread_mutex_unlock(&saver->lock);
+}
+
+/* ---- the thread ---- */
 
 static void *saver_main(void *arg)
 {
@@ -25,6 +64,7 @@ static void *saver_main(void *arg)
             pthread_cond_wait(&saver->changed, &saver->lock);
         if (saver->state != SGD_SAVER_BUSY)
             break;
+        copy_end(saver);
         pthread_mutex_unlock(&saver->lock);
         mt_status st = sgd_trainer_save(&saver->copy, saver->folder, &saver->keep, saver->generation);
         pthread_mutex_lock(&saver->lock);
@@ -36,10 +76,11 @@ static void *saver_main(void *arg)
     return NULL;
 }
 
-mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trainer, const char *folder,
-                         const struct sgd_keep *keep)
+/* ---- the trainer's calls ---- */
+
+mt_status sgd_saver_init(struct sgd_saver *saver, struct sgd_trainer *trainer, const char *folder, const struct sgd_keep *keep)
 {
-    *saver = (struct sgd_saver){.folder = folder, .keep = *keep, .copy = *trainer};
+    *saver = (struct sgd_saver){.folder = folder, .keep = *keep, .trainer = trainer, .copy = *trainer};
     struct sgd_state *state = sgd_state_allocate(trainer->state_size);
     if (!state) {
         saver->copy.state = NULL;
@@ -48,6 +89,8 @@ mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trai
     sgd_trainer_attach(&saver->copy, state);
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
+    trainer->settle = settle;
+    trainer->settle_user = saver;
     return mt_ok();
 }
 
@@ -61,6 +104,7 @@ void sgd_saver_fini(struct sgd_saver *saver)
     pthread_mutex_unlock(&saver->lock);
     if (saver->has_thread)
         pthread_join(saver->thread, NULL);
+    saver->trainer->settle = NULL;
     pthread_cond_destroy(&saver->changed);
     pthread_mutex_destroy(&saver->lock);
     free(saver->copy.state);
@@ -89,7 +133,7 @@ void sgd_saver_start(struct sgd_saver *saver)
     pthread_mutex_unlock(&saver->lock);
 }
 
-bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer, uint64_t generation)
+bool sgd_saver_offer(struct sgd_saver *saver, uint64_t generation)
 {
     bool is_taken = false;
     pthread_mutex_lock(&saver->lock);
@@ -97,8 +141,9 @@ bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer,
     while (saver->has_thread && saver->state == SGD_SAVER_FRESH)
         pthread_cond_wait(&saver->changed, &saver->lock);
     if (saver->has_thread && saver->state == SGD_SAVER_IDLE) {
-        memcpy(saver->copy.state, trainer->state, trainer->state_size);
-        saver->copy.has_state = trainer->has_state;
+        saver->claimed = saver->copied = offsetof(struct sgd_state, floats); /* what comes before changes at any time */
+        memcpy(saver->copy.state, saver->trainer->state, saver->copied);
+        saver->copy.has_state = saver->trainer->has_state;
         saver->generation = generation;
         saver->state = SGD_SAVER_BUSY;
         pthread_cond_broadcast(&saver->changed);

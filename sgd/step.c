@@ -133,6 +133,7 @@ mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct 
     float rate = sgd_optimizer_rate(&config->optimizer, state->step, trainer->steps_total, trainer->epoch_steps);
 
     MT_TRY(guard(trainer, sum, &result, &gradient));
+    sgd_trainer_settle(trainer);
     MT_TRY(sgd_optimizer_update(&config->optimizer, config->ops, rate, state->step, gradient, floats, trainer->params,
                                 trainer->moments));
     state->step++;

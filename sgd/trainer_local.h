@@ -92,6 +92,8 @@ struct sgd_trainer {
     uint64_t                  work_ns; /* spent on gradients, in all */
     void (*beat)(void *user); /* called between pieces of work, to show life; NULL: nobody looks */
     void                     *beat_user;
+    void (*settle)(void *user); /* called before the state's floats change: whoever copies them ends that; NULL: nobody does */
+    void                     *settle_user;
     size_t                    state_size;
     struct sgd_feed           feed; /* records of the micro-batches */
 };
@@ -111,6 +113,12 @@ void sgd_trainer_fini(struct sgd_trainer *trainer);
 static inline size_t sgd_trainer_slot(const struct sgd_model *model)
 {
     return model->params.floats + SGD_METRICS + model->extra_metrics + 1;
+}
+
+static inline void sgd_trainer_settle(const struct sgd_trainer *trainer)
+{
+    if (trainer->settle)
+        trainer->settle(trainer->settle_user);
 }
 
 /* Memory for a state, in huge pages where it is large and there are any; free() it. NULL: there is none. */

@@ -168,6 +168,7 @@ mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
     MT_TRY(sgd_checkpoint_load_with(folder, &checkpoint, report, &life));
     MT_TRY_GOTO(st, meta_check(trainer, &checkpoint), done);
     MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, false), done);
+    sgd_trainer_settle(trainer);
     memset(trainer->state, 0, trainer->state_size);
     MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, true), done);
     trainer->state->step = checkpoint.meta.step;

@@ -284,7 +284,7 @@ static void checkpoint_maybe(struct task *t, bool best)
         is_due = true;
     if (!is_due)
         return;
-    w->is_save_due = !sgd_saver_offer(&w->saver, &w->trainer, save_generation(t));
+    w->is_save_due = !sgd_saver_offer(&w->saver, save_generation(t));
     w->saved_ns = w->is_save_due ? w->saved_ns : mt_now_ns();
 }
 
@@ -399,7 +399,7 @@ static mt_status last_save(struct task *t)
     (void)saver_wait(t, &result);
     if (w->saved_step == w->trainer.state->step)
         return mt_ok();
-    if (sgd_saver_offer(&w->saver, &w->trainer, save_generation(t)) && saver_wait(t, &result))
+    if (sgd_saver_offer(&w->saver, save_generation(t)) && saver_wait(t, &result))
         return result;
     result = sgd_trainer_save(&w->trainer, w->run.folder, &w->run.keep, save_generation(t)); /* without a thread */
     saved_note(t, w->trainer.state->step, result);

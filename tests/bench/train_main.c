@@ -2,8 +2,9 @@
  *
  * train_main.c - manta-bench-train: how soon training goes on after a SIGKILL, phase by phase; and what it learns.
  *
- *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-s] [-r] [-o table|json]
- *                       -c: collectives and `overlap` only; -s: checkpoints only; -r: recovery of one worker only
+ *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c | -l | -s | -r] [-o table|json]
+ *                       -c: collectives and `overlap` only; -l: `overlap` only; -s: checkpoints only; -r: recovery of
+ *                       one worker only
  *
  * Trains on Fashion-MNIST and kills workers in the middle, n times in each of several ways: one worker, whose place a new
  * process takes; one, for which a spare is ready; all of them, so that the state comes from a checkpoint; one stopped
@@ -229,11 +230,11 @@ int main(int argc, char **argv)
     manta_error    e;
     manta_sgd_opts opts = {.run = {.epochs = 8, .batch = BATCH, .log_steps = 50}, .failure.max_failures = -1, .on_event = on_event};
     int            workers = 2, kills = 30;
-    bool           is_collectives = false, is_saves = false, is_recovery = false;
+    bool           is_collectives = false, is_overlap = false, is_saves = false, is_recovery = false;
 
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
-    for (int o; (o = getopt(argc, argv, "n:w:e:csro:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "n:w:e:clsro:")) != -1;) {
         if (o == 'n')
             kills = (int)strtol(optarg, NULL, 10);
         else if (o == 'w')
@@ -242,6 +243,8 @@ int main(int argc, char **argv)
             opts.run.epochs = (int)strtol(optarg, NULL, 10);
         else if (o == 'c')
             is_collectives = true;
+        else if (o == 'l')
+            is_overlap = true;
         else if (o == 's')
             is_saves = true;
         else if (o == 'r')
@@ -249,18 +252,19 @@ int main(int argc, char **argv)
         else if (o == 'o' && strcmp(optarg, "json") == 0)
             bench.options.output = BENCH_JSON;
         else if (o != 'o')
-            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c] [-s] [-r] [-o table|json]\n", argv[0]), 2;
+            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c | -l | -s | -r] [-o table|json]\n",
+                           argv[0]), 2;
     }
     workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
     kills = kills > KILLS_MAX ? KILLS_MAX : kills;
     opts.scaling.max_workers = workers;
 
     bench_print_head(&bench);
-    if (!is_saves && !is_recovery) {
+    if (!is_saves && !is_recovery && !is_overlap)
         bench_collectives(&bench);
+    if (!is_saves && !is_recovery)
         bench_overlap(&bench);
-    }
-    if (is_collectives) {
+    if (is_collectives || is_overlap) {
         manta_shutdown();
         return bench.failures ? 1 : 0;
     }
