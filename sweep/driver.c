@@ -120,16 +120,31 @@ static mt_status fail(struct swp_driver *d, int64_t number, const char *why, boo
     return mt_vec_push(&d->ready, number);
 }
 
-/* The trial runs no more. False code: the function's own failure. */
-static mt_status attempt_end(struct swp_driver *d, int64_t number, mt_status result, const char *why, bool is_final)
+static mt_status bad_end(struct swp_driver *d, int64_t number)
+{
+    const struct swp_trial *t = trial_at(d, number);
+    char text[MT_ERROR_BYTES_MAX];
+    snprintf(text, sizeof text, "its metric became %g at step %lld", t->value, (long long)t->step);
+    return end(d, number, SWP_FAILED, text);
+}
+
+/* Of an attempt that nobody stopped. */
+static mt_status result_take(struct swp_driver *d, int64_t number, int32_t code, const char *why, bool is_final)
+{
+    if (code)
+        return fail(d, number, why, is_final);
+    if (!trial_at(d, number)->has_value)
+        return fail(d, number, why, true);
+    return end(d, number, SWP_COMPLETE, NULL);
+}
+
+/* The trial runs no more. */
+static mt_status attempt_end(struct swp_driver *d, int64_t number, int32_t code, const char *why, bool is_final)
 {
     struct swp_trial *t = trial_at(d, number);
-    char text[MT_ERROR_BYTES_MAX];
     slot_drop(d, number);
-    if (t->is_bad) {
-        snprintf(text, sizeof text, "its metric became %g at step %lld", t->value, (long long)t->step);
-        return end(d, number, SWP_FAILED, text);
-    }
+    if (t->is_bad)
+        return bad_end(d, number);
     if (t->verdict == SWP_STOP) {
         t->state = SWP_TRIAL_WAITING; /* until `ending` is looked through */
         return mt_ok();
@@ -139,11 +154,7 @@ static mt_status attempt_end(struct swp_driver *d, int64_t number, mt_status res
         d->paused++;
         return mt_ok();
     }
-    if (result.code)
-        return fail(d, number, why, is_final);
-    if (!t->has_value)
-        return fail(d, number, why, true);
-    return end(d, number, SWP_COMPLETE, NULL);
+    return result_take(d, number, code, why, is_final);
 }
 
 /* Those whose STOP was decided: END as soon as they run no more. */
@@ -217,7 +228,7 @@ static mt_status on_finished(struct swp_driver *d, const struct swp_event *ev)
     double took = (double)(d->now_ns - slot->began_ns);
     /* With several in its queue, one message told of several ends: their time is shared by the average. */
     d->trial_ns = d->trial_ns > 0 ? d->trial_ns * 0.9 + took * 0.1 : took;
-    return attempt_end(d, ev->trial, mt_error(ev->code, 0, NULL), ev->text ? ev->text : "", ev->is_final);
+    return attempt_end(d, ev->trial, ev->code, ev->text ? ev->text : "", ev->is_final);
 }
 
 static mt_status on_slot_down(struct swp_driver *d, const struct swp_event *ev)
@@ -241,7 +252,7 @@ static mt_status on_slot_down(struct swp_driver *d, const struct swp_event *ev)
         slot_drop(d, number);
         MT_TRY(wait_again(d, number));
     } else if (slot->count == 1) {
-        MT_TRY(attempt_end(d, slot->queue[0], mt_error(MT_EWORKER_DIED, 0, NULL), why, false));
+        MT_TRY(attempt_end(d, slot->queue[0], MT_EWORKER_DIED, why, false));
     }
     if (!is_ours && (ev->code == MT_EUNSCHEDULABLE || ev->code == MT_ENOFUNC || ev->code == MT_EENV ||
                      slot->bad_starts >= MT_SWEEP_STARTS_MAX)) {
@@ -249,6 +260,48 @@ static mt_status on_slot_down(struct swp_driver *d, const struct swp_event *ev)
         leave(d);
     }
     return mt_ok();
+}
+
+/* ---- what dead processes left ---- */
+
+static bool is_left_by(const struct swp_driver *d, const struct swp_left *left)
+{
+    const struct swp_trial *t = &d->trials.data[left->trial];
+    if (t->ready_seq != left->ready_seq)
+        return false;
+    return left->slot < 0 ? t->state == SWP_TRIAL_WAITING :
+                            t->state == SWP_TRIAL_RUNNING && t->slot == left->slot && t->run == left->run;
+}
+
+/* How many of its reports are in the journal: they got there in their order. */
+static size_t reports_known(const struct swp_trial *t, const struct swp_left *left)
+{
+    size_t   known = 0;
+    uint32_t others = t->others;
+    for (size_t i = 0; t->has_step && i < left->report_count; i++)
+        if (!left->reports[i].metric && left->reports[i].step <= t->step)
+            known = i + 1;
+    for (; others && known < left->report_count && left->reports[known].metric; others--)
+        known++;
+    return known;
+}
+
+mt_status swp_driver_fold(struct swp_driver *d, const struct swp_left *left)
+{
+    if (left->trial < 0 || left->trial >= (int64_t)d->trials.count || !is_left_by(d, left))
+        return mt_ok();
+    const struct swp_trial *t = trial_at(d, left->trial);
+    for (size_t i = reports_known(t, left); i < left->report_count; i++)
+        MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_REPORT, .trial = left->trial, .step = left->reports[i].step,
+                                             .value = left->reports[i].value, .code = (int32_t)left->took_ms,
+                                             .text = left->reports[i].metric}, NULL));
+    if (left->slot >= 0)
+        return attempt_end(d, left->trial, left->code, left->why, left->is_final);
+    if (t->is_bad)
+        return bad_end(d, left->trial);
+    if (t->verdict != SWP_CONTINUE && left->is_stopped)
+        return mt_ok(); /* it waits for its END, or is paused, when the sweep is opened */
+    return result_take(d, left->trial, left->code, left->why, left->is_final);
 }
 
 static mt_status on_durable(struct swp_driver *d, uint64_t seq)
@@ -478,7 +531,7 @@ static mt_status start(struct swp_driver *d, int index, int64_t number)
     t->has_saved = false;
     d->running++;
     return order(d, &(struct swp_order){.kind = SWP_ORDER_START, .slot = index, .trial = number, .run = t->run,
-                                        .ask_from = ask_from(d, number)});
+                                        .ready_seq = t->ready_seq, .ask_from = ask_from(d, number)});
 }
 
 /* Fills the slots evenly: none gets a second trial before each has one. */

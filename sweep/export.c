@@ -230,6 +230,34 @@ manta_status manta_sweep_export(const manta_sweep_view *view, const char *format
     return st.code;
 }
 
+/* ---- a trial's parameters, for others ---- */
+
+struct params_call {
+    int (*fn)(void *user, const manta_sweep_param *param);
+    void *user;
+    int   result;
+};
+
+static mt_status param_tell(void *user, const char *name, const char *text, const struct swp_literal *literal)
+{
+    struct params_call *call = user;
+    manta_sweep_param   p = {name, text, MANTA_VALUE_TEXT, 0};
+    if (literal->kind == SWP_LITERAL_BOOL)
+        p.kind = MANTA_VALUE_BOOL;
+    else if (literal->kind != SWP_LITERAL_TEXT && literal->kind != SWP_LITERAL_NULL)
+        p.kind = MANTA_VALUE_NUMBER;
+    p.number = literal->kind == SWP_LITERAL_REAL ? literal->real : p.kind == MANTA_VALUE_TEXT ? 0 : (double)literal->integer;
+    call->result = call->fn(call->user, &p);
+    return call->result ? mt_error(MT_EEND, 0, "it has seen enough") : mt_ok();
+}
+
+int manta_sweep_params(const char *params, int (*fn)(void *user, const manta_sweep_param *param), void *user)
+{
+    struct params_call call = {fn, user, 0};
+    mt_status          st = members(params, param_tell, &call);
+    return call.result ? call.result : st.code ? -1 : 0;
+}
+
 /* ---- how much a parameter matters ---- */
 
 enum { BINS = 8, GROUPS_MAX = 64 };

@@ -7,6 +7,8 @@
  */
 #include "sweep/trial.h"
 
+#include "core/base/clock.h"
+
 #include <stdio.h>
 #include <time.h>
 
@@ -89,6 +91,7 @@ static void slot_free(void *self)
     struct swp_slot_side *slot = self;
     manta_release(&slot->data_view);
     manta_free(slot->data);
+    swp_ends_close(&slot->ends);
     free(slot->setup.argv);
     free(slot->setup.env);
     free(slot->setup_text);
@@ -99,7 +102,11 @@ static manta_status slot_new(manta_ctx *c, void **self, int argc, const manta_ar
 {
     struct swp_slot_side *slot = calloc(1, sizeof *slot);
     const char           *name = argv[1].y.data;
+    if (slot)
+        swp_ends_open(&slot->ends, argv[2].y.data);
     if (!slot || setup_take(slot, mt_view_of(argv[0].y.data, argv[0].y.size)).code) {
+        if (slot)
+            swp_ends_close(&slot->ends);
         free(slot);
         return manta_fail(c, 0, "no memory for a slot");
     }
@@ -110,7 +117,7 @@ static manta_status slot_new(manta_ctx *c, void **self, int argc, const manta_ar
     pthread_cond_init(&slot->room, NULL);
     pthread_cond_init(&slot->answered, NULL);
     (void)argc;
-    slot->data = slot->setup.has_data ? manta_dup(argv[2].r) : NULL;
+    slot->data = slot->setup.has_data ? manta_dup(argv[3].r) : NULL;
     for (slot->entry = entries; slot->entry && strcmp(slot->entry->name, name) != 0;)
         slot->entry = slot->entry->next;
     if (slot->entry || slot->setup.argv) {
@@ -174,6 +181,8 @@ void swp_slot_say(struct swp_slot_side *slot, const struct swp_wire *m, bool is_
     while (slot->news.count >= MT_SWEEP_EVENTS_MAX && !slot->is_stopped && m->kind != SWP_WIRE_FINISHED)
         pthread_cond_wait(&slot->room, &slot->mutex);
     saved_replace(slot, m);
+    if (m->kind == SWP_WIRE_REPORT)
+        swp_ends_note(&slot->ends, m);
     bool was_empty = slot->news.count == 0;
     while (!say_locked(slot, m)) { /* no memory: what is there will be fetched and freed */
         struct timespec until = after_ms(MT_SWEEP_GATHER_MS);
@@ -367,10 +376,13 @@ static void finish(manta_trial *t, manta_status code)
     if (code != MANTA_OK && !t->has_failed)
         swp_trial_fault(t, false, "its function returned %d (%s)", code, mt_code_text(code));
     struct swp_wire m = {.kind = SWP_WIRE_FINISHED, .trial = t->number, .run = t->run, .number = (uint64_t)code,
-                         .flags = t->is_final};
+                         .ready_seq = t->ready_seq, .step = (mt_now_ns() - t->began_ns) / 1000000,
+                         .flags = t->is_final ? SWP_FINISHED_FINAL : 0};
     if (code != MANTA_OK)
         m.text = mt_view_text(t->why);
     pthread_mutex_lock(&t->slot->mutex);
+    m.flags |= t->slot->is_stopped ? SWP_FINISHED_STOPPED : 0;
+    swp_ends_note(&t->slot->ends, &m);
     size_t left = t->slot->todo.count - t->slot->todo_head;
     t->slot->trial = -1;
     pthread_mutex_unlock(&t->slot->mutex);
@@ -388,6 +400,8 @@ static void trial_run(struct swp_slot_side *slot, const struct swp_wire *m)
     t->run = m->run;
     t->attempt = (int)m->flags;
     t->seed = m->number;
+    t->ready_seq = m->ready_seq;
+    t->began_ns = mt_now_ns();
     t->params = (char *)m->text.data;
     t->state = m->bytes;
     t->state_step = m->step;
@@ -432,7 +446,7 @@ static manta_status slot_ready(manta_ctx *c, void *self, int argc, const manta_a
     return MANTA_OK;
 }
 
-MANTA_ACTOR_TYPE(manta_sweep_slot, .signature = "ysr", .create = slot_new, .destroy = slot_free,
+MANTA_ACTOR_TYPE(manta_sweep_slot, .signature = "yssr", .create = slot_new, .destroy = slot_free,
                  .methods = {{"ready", ">v@io", slot_ready}, {"run", ">v", slot_run}, {"tell", "y>v@io", slot_tell},
                              {"poll", ">y@news", slot_poll}},
                  .groups = {{"io", 1}, {"news", 1}});

@@ -162,6 +162,7 @@ enum mt_limit {
     MT_SWEEP_TICK_MS         = 100,
     MT_SWEEP_SHOW_MS         = 250,         /* between two calls of progress */
     MT_SWEEP_LEAVE_MS        = 10 * 1000,   /* for slots to be gone at the end */
+    MT_SWEEP_ENDS_WAIT_MS    = 5000,        /* for the processes of a killed driver to be gone, before its sweep goes on */
     MT_SWEEP_TAIL_BYTES      = 2048,        /* of what a failed command printed last */
     MT_SWEEP_LINE_BYTES      = 4096,        /* a longer line of a command holds no metrics */
     MT_SWEEP_TERM_MS         = 5000,        /* from SIGTERM to SIGKILL of a command that is stopped */
