@@ -176,12 +176,13 @@ static mt_status apply_control(struct swp_driver *d, const struct swp_record *r)
         break;
     case SWP_CONTROL_TIME:
         d->config.time_s = (double)r->step;
-        d->is_over = d->wants_over = false;
+        d->is_over = d->wants_over = d->is_time_up = false;
         break;
     case SWP_CONTROL_OVER:
         d->is_over = true;
-        for (size_t i = 0; i < d->trials.count; i++)
-            if (d->trials.data[i].state != SWP_TRIAL_ENDED)
+        d->is_time_up = r->step == 1;
+        for (size_t i = 0; i < d->trials.count; i++) /* those that have no value yet wait for another day */
+            if (d->trials.data[i].state != SWP_TRIAL_ENDED && d->trials.data[i].has_value)
                 MT_TRY(verdict_set(d, (int64_t)i, SWP_STOP));
         break;
     default:

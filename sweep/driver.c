@@ -16,8 +16,8 @@ static double seconds(const struct swp_driver *d)
 
 uint64_t swp_driver_limit(const struct swp_driver *d)
 {
-    uint64_t limit = d->config.limit < d->config.points ? d->config.limit : d->config.points;
-    return d->is_over ? d->trials.count : limit;
+    uint64_t limit = d->config.limit > UINT64_MAX - d->dropped ? UINT64_MAX : d->config.limit + d->dropped;
+    return d->is_over ? d->trials.count : limit < d->config.points ? limit : d->config.points;
 }
 
 /* ---- orders ---- */
@@ -154,6 +154,8 @@ static mt_status attempt_end(struct swp_driver *d, int64_t number, int32_t code,
         d->paused++;
         return mt_ok();
     }
+    if (d->is_over) /* it was told to stop, or would be told just now */
+        return t->has_value ? end(d, number, SWP_PRUNED, NULL) : wait_again(d, number);
     return result_take(d, number, code, why, is_final);
 }
 
@@ -314,6 +316,17 @@ static mt_status on_durable(struct swp_driver *d, uint64_t seq)
     return mt_ok();
 }
 
+/* There are to be fewer trials than were drawn ahead: those that never began go, the last ones first. */
+static mt_status surplus_drop(struct swp_driver *d)
+{
+    for (uint64_t i = d->trials.count; i-- > 0 && d->trials.count > swp_driver_limit(d);) {
+        const struct swp_trial *t = &d->trials.data[i];
+        if (t->state == SWP_TRIAL_WAITING && t->verdict == SWP_CONTINUE && !t->has_step && t->failures == 0)
+            MT_TRY(end(d, (int64_t)i, SWP_DROPPED, NULL));
+    }
+    return mt_ok();
+}
+
 static mt_status on_control(struct swp_driver *d, const struct swp_event *ev)
 {
     if (ev->code == SWP_CONTROL_STOP) {
@@ -323,6 +336,8 @@ static mt_status on_control(struct swp_driver *d, const struct swp_event *ev)
     if (ev->code < SWP_CONTROL_STOP || ev->code > SWP_CONTROL_TIME)
         return mt_ok(); /* of a newer program */
     MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = ev->code, .step = ev->step}, NULL));
+    if (ev->code == SWP_CONTROL_TRIALS)
+        return surplus_drop(d);
     if (ev->code != SWP_CONTROL_STOP_TRIAL || ev->step < 0 || ev->step >= (int64_t)d->trials.count)
         return mt_ok();
     struct swp_trial *t = trial_at(d, ev->step);
@@ -495,7 +510,7 @@ static mt_status schedule_one(struct swp_driver *d, bool *out_more)
 
 static int depth(const struct swp_driver *d)
 {
-    if (d->trial_ns <= 0 || d->trial_ns >= MT_SWEEP_AHEAD_NS || swp_scheduler_needs_saves(d->config.scheduler))
+    if (d->trial_ns <= 0 || d->trial_ns >= MT_SWEEP_NEXT_NS || swp_scheduler_needs_saves(d->config.scheduler))
         return 1;
     double fits = MT_SWEEP_AHEAD_NS / (d->trial_ns + 1);
     return fits > MT_SWEEP_AHEAD_MAX ? MT_SWEEP_AHEAD_MAX : fits < 2 ? 2 : (int)fits;
@@ -598,6 +613,8 @@ static void failures_look(struct swp_driver *d)
 
 static bool has_work(const struct swp_driver *d)
 {
+    if (d->is_over)
+        return d->running > 0 || d->ending.count > 0 || d->is_cloning;
     return in_flight(d) > 0 || d->ending.count > 0 || d->is_cloning || d->trials.count < swp_driver_limit(d);
 }
 
@@ -616,7 +633,8 @@ static mt_status go_on(struct swp_driver *d)
 {
     bool more = true;
     if (!d->is_over && (d->wants_over || (d->config.time_s > 0 && seconds(d) >= d->config.time_s))) {
-        MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = SWP_CONTROL_OVER}, NULL));
+        MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = SWP_CONTROL_OVER,
+                                             .step = !d->wants_over}, NULL));
         for (int i = 0; i < d->config.slots; i++)
             for (int k = 0; k < d->slots[i].count; k++)
                 MT_TRY(order_when_durable(d, &(struct swp_order){.kind = SWP_ORDER_ANSWER, .slot = i,
@@ -626,8 +644,9 @@ static mt_status go_on(struct swp_driver *d)
     MT_TRY(endings(d));
     while (more)
         MT_TRY(schedule_one(d, &more));
-    MT_TRY(hire(d));
-    if (!d->is_paused) {
+    if (!d->is_over)
+        MT_TRY(hire(d));
+    if (!d->is_paused && !d->is_over) {
         MT_TRY(dispatch(d));
         if (d->ready_head == d->ready.count)
             MT_TRY(balance(d));
@@ -685,7 +704,8 @@ struct swp_source swp_source_of(struct swp_sampler *sampler)
 
 mt_status swp_driver_init(struct swp_driver *d, const struct swp_driver_config *config)
 {
-    *d = (struct swp_driver){.config = *config, .asked_limit = config->limit, .best_trial = -1};
+    *d = (struct swp_driver){.config = *config, .asked_limit = config->limit,
+                               .asked_time_s = config->time_s, .best_trial = -1};
     d->slots = calloc((size_t)config->slots, sizeof *d->slots);
     return d->slots ? mt_ok() : mt_error(MT_ENOMEM, 0, "make the slots");
 }
@@ -735,5 +755,9 @@ mt_status swp_driver_open(struct swp_driver *d, int64_t now_ns)
     }
     if (d->asked_limit > d->config.limit) /* the user's newest word is more than what was asked for from outside before */
         d->config.limit = d->asked_limit;
-    return record(d, (struct swp_record){.kind = SWP_REC_OPEN, .trial = -1}, NULL);
+    MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_OPEN, .trial = -1}, NULL));
+    if (!d->is_time_up || (d->asked_time_s > 0 && d->asked_time_s <= d->base_s))
+        return mt_ok();
+    return record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = SWP_CONTROL_TIME,
+                                         .step = (int64_t)ceil(d->asked_time_s)}, NULL);
 }

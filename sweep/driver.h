@@ -63,7 +63,7 @@ enum swp_control {
     SWP_CONTROL_STOP_TRIAL,
     SWP_CONTROL_TRIALS,
     SWP_CONTROL_TIME,
-    SWP_CONTROL_OVER, /* time is up, or a stopper stopped all: what is under way is stopped, nothing is begun */
+    SWP_CONTROL_OVER, /* time is up (value 1), or a stopper stopped all: what is under way is stopped, nothing is begun */
 };
 
 enum swp_event_kind {
@@ -156,7 +156,7 @@ struct swp_driver_config {
     struct swp_stopper     *stopper;   /* NULL: none */
     bool     maximize, is_adaptive, is_ordered; /* is_adaptive: points depend on results */
     bool     has_limits;  /* trial or sweep stoppers, so that reports matter */
-    uint64_t limit;       /* trials; UINT64_MAX: none */
+    uint64_t limit;       /* trials, not counting dropped ones; UINT64_MAX: none */
     uint64_t points;      /* that the source has */
     int      slots, window; /* window: with is_ordered, trial k is drawn when those before k - window have ended */
     int      retries;
@@ -207,7 +207,8 @@ struct swp_driver {
     uint64_t running, paused, completed, pruned, failed, dropped, retried, reports;
     int64_t  best_trial, best_step; /* -1: none */
     double   best;
-    bool     is_open, is_paused, wants_over, is_over, is_leaving, is_done;
+    bool     is_open, is_paused, wants_over, is_over, is_time_up, is_leaving, is_done;
+    double   asked_time_s;  /* by this driver; 0: no limit */
     int      live, up;      /* slots that are not NONE; that are UP */
     mt_status error;        /* why it ends before it is done */
     char     text[MT_ERROR_BYTES_MAX], message[MT_ERROR_BYTES_MAX], first_failure[MT_ERROR_BYTES_MAX];
@@ -226,7 +227,7 @@ MT_MUST_USE mt_status swp_driver_fold(struct swp_driver *d, const struct swp_lef
 /* One event; then what it leads to is in d->orders. A failure ends the sweep: ENOMEM, EINTERNAL. */
 MT_MUST_USE mt_status swp_driver_step(struct swp_driver *d, const struct swp_event *event);
 
-/* How many trials there are in all, as far as is known; UINT64_MAX: no limit. */
+/* How many trials there are in all, as far as is known, those that were dropped among them; UINT64_MAX: no limit. */
 uint64_t swp_driver_limit(const struct swp_driver *d);
 /* Records that were made and are not durable yet. */
 static inline bool swp_driver_waits_for_disk(const struct swp_driver *d)

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { CHUNK_BYTES = 64 * 1024, CHUNK_BYTES_MAX = 2 * CHUNK_BYTES, PATH_SIZE = MT_PATH_BYTES_MAX + 300, LOOK_MS = 2 };
@@ -30,6 +31,12 @@ void swp_ends_open(struct swp_ends *ends, const char *path)
     *ends = (struct swp_ends){.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC)};
     if (ends->fd >= 0)
         (void)!flock(ends->fd, LOCK_EX | LOCK_NB); /* the next driver waits for it; nobody else does */
+    int map_fd = open(path, O_RDWR | O_CLOEXEC);
+    void *tail = map_fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *ends->tail, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd, 0);
+    if (tail != MAP_FAILED)
+        ends->tail = tail;
+    if (map_fd >= 0)
+        close(map_fd);
 }
 
 void swp_ends_close(struct swp_ends *ends)
@@ -69,9 +76,25 @@ void swp_ends_note(struct swp_ends *ends, const struct swp_wire *m)
 
 void swp_ends_make(const char *path)
 {
+    static const struct mt_tail empty;
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd >= 0)
-        close(fd);
+    if (fd < 0)
+        return;
+    if (write(fd, &empty, sizeof empty) != sizeof empty) /* a slot must not map what is not there */
+        unlink(path);
+    close(fd);
+}
+
+void swp_ends_tail(const char *path, char *out, size_t size)
+{
+    struct mt_tail tail;
+    int            fd = open(path, O_RDONLY | O_CLOEXEC);
+    out[0] = 0;
+    if (fd < 0)
+        return;
+    if (read(fd, &tail, sizeof tail) == sizeof tail)
+        mt_tail_read(&tail, out, size);
+    close(fd);
 }
 
 struct notes {
@@ -151,6 +174,7 @@ static mt_status file_read(FILE *f, int slot, swp_ends_fn fn, void *user)
 {
     struct notes *n = calloc(1, sizeof *n);
     mt_status     st = n ? mt_ok() : mt_error(MT_ENOMEM, 0, "read what a slot left");
+    (void)!fseek(f, sizeof(struct mt_tail), SEEK_SET);
     bool          is_last;
     while (st.code == 0 && chunk_read(f, n, &is_last)) {
         if (!is_last)

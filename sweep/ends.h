@@ -12,6 +12,7 @@
  *
  * A slot whose machine does not have the folder finds no file, and notes nothing.
  *
+ *   head    struct mt_tail: what the process printed last, which the slot has mapped
  *   chunk   u32 size | u32 is_last | u64 sum | size bytes: messages of wire.h, REPORT ...; in an attempt's last chunk then FINISHED
  *
  * Thread: a log belongs to whoever holds its slot's mutex; the rest to the driver's thread.
@@ -20,6 +21,7 @@
 #define SWP_ENDS_H
 
 #include "core/base/buf.h"
+#include "core/base/tail.h"
 #include "sweep/driver.h"
 #include "sweep/wire.h"
 
@@ -28,6 +30,7 @@
 struct swp_ends {
     int    fd;    /* -1: nothing is noted */
     mt_buf chunk; /* its messages so far */
+    struct mt_tail *tail; /* in the file, for the life of this process; NULL: there is none */
 };
 /* Takes the file, which its driver has made, and holds its lock as long as this process lives. */
 void swp_ends_open(struct swp_ends *ends, const char *path);
@@ -40,6 +43,9 @@ void swp_ends_note(struct swp_ends *ends, const struct swp_wire *m);
 
 /* Makes the file for a slot that will be hired. Where that fails the slot notes nothing. */
 void swp_ends_make(const char *path);
+
+/* What the process printed last, since its newest trial began; "" where nothing is known. */
+void swp_ends_tail(const char *path, char *out, size_t size);
 
 /* Hands out each attempt whose end is in the file, in order; what is cut off or damaged ends it. The first failure of `fn` is
  * returned. No file: nothing. */

@@ -207,11 +207,11 @@ typedef struct manta_sweep_result {
     int64_t best_trial;
     int64_t best_step;
     char    params_json[MANTA_SWEEP_PARAMS_MAX]; /* of the best trial; "" where there is none */
-    int64_t trials, completed, stopped, failed;  /* over all runs; stopped: early, by the scheduler or by hand */
+    int64_t trials, completed, stopped, failed;  /* over all runs; trials: begun; stopped: early, by the scheduler or by hand */
     int64_t retried, reports;
     int64_t finished_before; /* trials that had ended before this run began */
     double  seconds;         /* of this run */
-    bool    is_stopped;      /* by hand or by a stopper, before all trials were done; it can be resumed */
+    bool    is_stopped;      /* by hand, by a stopper or by time_s, before all trials were done */
 } manta_sweep_result;
 
 /* Runs the sweep, or goes on with it; blocks until it is done. `trial` is a name given to MANTA_TRIAL.

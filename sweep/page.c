@@ -3,7 +3,9 @@
  * page.c - the report of a sweep: page.html, and the data as JSON in the place that it has marked for them.
  */
 #include "sweep/export.h"
-#include "sweep/json.h"
+
+#include "core/base/json.h"
+#include "core/base/limits.h"
 
 #include <stdio.h>
 
@@ -14,7 +16,7 @@ extern const size_t        swp_page_html_size;
 static mt_status member_put(mt_buf *out, const char *name, const char *text)
 {
     MT_TRY(mt_buf_printf(out, "\"%s\":", name));
-    MT_TRY(swp_json_put_text(out, text));
+    MT_TRY(mt_json_put_text(out, text));
     return mt_buf_append(out, ",", 1);
 }
 
@@ -27,7 +29,7 @@ static mt_status importance_put(const manta_sweep_view *view, mt_buf *out)
         MT_TRY(mt_buf_append(out, ",[", i ? 2 : 0));
         if (i == 0)
             MT_TRY(mt_buf_append(out, "[", 1));
-        MT_TRY(swp_json_put_text(out, weights[i].name));
+        MT_TRY(mt_json_put_text(out, weights[i].name));
         MT_TRY(mt_buf_printf(out, ",%.6f]", weights[i].weight));
     }
     return mt_buf_append(out, "],", 2);

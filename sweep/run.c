@@ -122,12 +122,16 @@ static mt_status on_left(void *user, const struct swp_left *left)
     return orders_do(r);
 }
 
-/* A slot has died: ends that it could note, but not tell any more. */
-static mt_status slot_left(struct run *r, int slot)
+/* A slot has died: ends that it could note, but not tell any more; then its death, with what it printed last. */
+static mt_status slot_left(struct run *r, struct swp_event *ev)
 {
-    char path[SWP_ENDS_PATH_SIZE];
-    swp_crew_ends(&r->crew, slot, path);
-    return swp_ends_read(path, slot, on_left, r);
+    char path[SWP_ENDS_PATH_SIZE], tail[MT_TAIL_BYTES], text[MT_ERROR_BYTES_MAX + MT_SWEEP_TAIL_BYTES];
+    swp_crew_ends(&r->crew, ev->slot, path);
+    MT_TRY(swp_ends_read(path, ev->slot, on_left, r));
+    swp_ends_tail(path, tail, sizeof tail);
+    snprintf(text, sizeof text, "%s%s%s", ev->text ? ev->text : "", tail[0] ? "; it printed last: " : "", tail);
+    ev->text = text;
+    return step(r, ev);
 }
 
 /* The same of a driver that has died. In the journal first, then removed: whatever dies meanwhile, they are in one of both. */
@@ -143,7 +147,7 @@ static mt_status on_news_of_crew(void *user, struct swp_event *ev, mt_view state
 {
     struct run *r = user;
     if (ev->kind == SWP_EV_SLOT_DOWN)
-        MT_TRY(slot_left(r, ev->slot));
+        return slot_left(r, ev);
     if (ev->kind == SWP_EV_SAVED) {
         mt_buf bytes = {0};
         MT_TRY(mt_buf_append(&bytes, state.data, state.size));
@@ -218,9 +222,12 @@ static void progress_show(struct run *r, int64_t now_ns, bool is_last)
     if (!r->opts->progress || (!is_last && now_ns - r->shown_ns < MT_SWEEP_SHOW_MS * 1000000ll))
         return;
     uint64_t limit = swp_driver_limit(d);
-    manta_sweep_progress p = {.trials = limit == UINT64_MAX ? 0 : (int64_t)limit,
-                              .running = (int64_t)d->running,
-                              .waiting = (int64_t)(d->ready.count - d->ready_head),
+    int      busy = 0;
+    for (int i = 0; i < d->config.slots; i++)
+        busy += d->slots[i].count > 0;
+    manta_sweep_progress p = {.trials = limit == UINT64_MAX ? 0 : (int64_t)(limit - d->dropped),
+                              .running = busy,
+                              .waiting = (int64_t)(d->ready.count - d->ready_head) + (int64_t)d->running - busy,
                               .paused = (int64_t)d->paused,
                               .completed = (int64_t)d->completed,
                               .stopped = (int64_t)d->pruned,
@@ -316,6 +323,17 @@ static manta_status journal_take(struct run *r, manta_error *e)
     return st.code ? fail_status(r, st, e) : MANTA_OK;
 }
 
+/* Trials that have ended, or have begun and are open. */
+static int64_t trials_begun(const struct swp_driver *d)
+{
+    int64_t begun = (int64_t)(d->completed + d->pruned + d->failed);
+    for (size_t i = 0; i < d->trials.count; i++) {
+        const struct swp_trial *t = &d->trials.data[i];
+        begun += t->state != SWP_TRIAL_ENDED && (t->has_value || t->failures > 0);
+    }
+    return begun;
+}
+
 static void result_fill(const struct run *r, manta_sweep_result *out)
 {
     const struct swp_driver *d = &r->driver;
@@ -323,7 +341,7 @@ static void result_fill(const struct run *r, manta_sweep_result *out)
                                 .best = d->best,
                                 .best_trial = d->best_trial,
                                 .best_step = d->best_step,
-                                .trials = (int64_t)(d->trials.count - d->dropped),
+                                .trials = trials_begun(d),
                                 .completed = (int64_t)d->completed,
                                 .stopped = (int64_t)d->pruned,
                                 .failed = (int64_t)d->failed,

@@ -15,7 +15,7 @@
 
 #include "core/base/vec.h"
 #include "sweep/ends.h"
-#include "sweep/json.h"
+#include "core/base/json.h"
 #include "sweep/manta_sweep.h"
 #include "sweep/wire.h"
 
@@ -57,7 +57,7 @@ struct swp_slot_side {
 
 struct swp_value {
     char              *name;
-    struct swp_literal literal;
+    struct mt_literal literal;
     char              *text; /* as it stands in JSON, a string without its quotes */
 };
 

@@ -150,6 +150,7 @@ enum mt_limit {
     MT_SWEEP_STOCK           = 1024,        /* points drawn ahead, where they don't depend on results */
     MT_SWEEP_SLOTS_MAX       = 4096,
     MT_SWEEP_AHEAD_NS        = 20 * 1000 * 1000, /* so much work may wait in a slot */
+    MT_SWEEP_NEXT_NS         = 200 * 1000 * 1000, /* a trial that takes less finds the next one in its slot */
     MT_SWEEP_STARTS_MAX      = 3,           /* deaths of a slot's process in a row before it is up */
     MT_SWEEP_FAILURES_MAX    = 16,          /* so many trials that fail, and none that does not: the sweep ends */
     MT_SWEEP_RETRIES         = 2,           /* of a trial that failed, if not said */

@@ -37,6 +37,7 @@ static int usage(FILE *to, int status)
                 "       manta sweep stop NAME [TRIAL]      the sweep, which can be resumed, or one trial, for good\n"
                 "       manta sweep pause|go NAME\n"
                 "       manta sweep trials NAME N          how many trials there are to be in all\n"
+                "       manta sweep time NAME SECONDS      how long it may take in all\n"
                 "  --storage FOLDER   where sweeps are; default: $MANTA_SWEEPS, else ~/.manta/sweeps\n\n"
                 "  name: first\n  metric: loss\n  mode: min\n  trials: 100\n  concurrency: 4\n"
                 "  trial: {command: [python3, train.py, \"{args}\"]}\n"
@@ -141,7 +142,7 @@ static int run(const struct words *w, struct sweep_file *f)
     if (code != MANTA_OK)
         return failed(e.message);
     printf("%s: %" PRId64 " trials, %" PRId64 " completed, %" PRId64 " stopped early, %" PRId64 " failed, %.1f s%s\n", screen.name,
-           r.trials, r.completed, r.stopped, r.failed, r.seconds, r.is_stopped ? "; not all were begun: resume goes on" : "");
+           r.trials, r.completed, r.stopped, r.failed, r.seconds, r.is_stopped ? "; not all were begun" : "");
     if (r.has_best)
         printf("best %.17g: trial %" PRId64 " %s\n", r.best, r.best_trial, r.params_json);
     return 0;
@@ -282,9 +283,10 @@ static int tell(const struct words *w)
     char       *end = NULL;
     int64_t     value = text ? strtoll(text, &end, 10) : 0;
     int         what = strcmp(verb, "pause") == 0 ? MANTA_SWEEP_PAUSE : strcmp(verb, "go") == 0 ? MANTA_SWEEP_GO :
-                       strcmp(verb, "trials") == 0 ? MANTA_SWEEP_TRIALS : text ? MANTA_SWEEP_STOP_TRIAL : MANTA_SWEEP_STOP;
+                       strcmp(verb, "trials") == 0 ? MANTA_SWEEP_TRIALS : strcmp(verb, "time") == 0 ? MANTA_SWEEP_TIME :
+                       text ? MANTA_SWEEP_STOP_TRIAL : MANTA_SWEEP_STOP;
     manta_error e;
-    if (w->count < 2 || (text && (end == text || *end)) || (what == MANTA_SWEEP_TRIALS && !text))
+    if (w->count < 2 || (text && (end == text || *end)) || ((what == MANTA_SWEEP_TRIALS || what == MANTA_SWEEP_TIME) && !text))
         return usage(stderr, 2);
     return manta_sweep_tell(w->storage, w->rest[1], what, value, &e) == MANTA_OK ? 0 : failed(e.message);
 }
@@ -312,7 +314,7 @@ static int prepare(struct words *w, struct sweep_file *f, int argc, char **argv)
         return list(w);
     if (is_one_of(w->rest[0], "show best importance export"))
         return look(w);
-    if (is_one_of(w->rest[0], "stop pause go trials"))
+    if (is_one_of(w->rest[0], "stop pause go trials time"))
         return tell(w);
     const char *file = w->rest[0];
     if (strcmp(file, "resume") == 0) {

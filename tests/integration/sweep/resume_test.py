@@ -126,7 +126,7 @@ def noted(base, name):
     for path in os.listdir(folder) if os.path.isdir(folder) else []:
         with open(f"{folder}/{path}", "rb") as f:
             bytes = f.read()
-        at = 0
+        at = 512  # behind what was printed last
         while at + 16 <= len(bytes):
             size, is_last, _ = struct.unpack_from("<IIQ", bytes, at)
             end, at = at + 16 + size, at + 16

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { SLOTS = 3, TRIALS = 30, STEPS = 9, EVENTS_MAX = 400000 };
+enum { SLOTS = 3, TRIALS = 30, MADE = 2 * TRIALS, STEPS = 9, EVENTS_MAX = 400000 };
 
 /* A trial in its process. */
 struct job {
@@ -64,13 +64,13 @@ struct world {
     struct process        processes[SLOTS];
     MT_VEC(struct swp_record) disk; /* all that were pushed; durable ones first */
     size_t   durable;
-    struct file files[TRIALS];
+    struct file files[MADE];
     MT_VEC(struct publish) publishes; /* that wait for the records before them */
     int      pending_clone, pending_from;
     MT_VEC(struct note) notes;
-    int      ends[TRIALS], returns[TRIALS]; /* returns: natural ends of its function, over all drivers */
-    double   values[TRIALS];
-    int      outcomes[TRIALS];
+    int      ends[MADE], returns[MADE]; /* returns: natural ends of its function, over all drivers */
+    double   values[MADE];
+    int      outcomes[MADE];
     bool     is_done;
     int      crashes, deaths;
 };
@@ -186,7 +186,7 @@ static void answer_take(struct world *w, const struct swp_order *o)
             p->jobs[k].waits = false;
             p->jobs[k].decision = o->decision;
         }
-    if (o->decision != SWP_CONTINUE && w->disk.count > w->durable) /* its report is durable, whatever came later is not */
+    if (o->decision != SWP_CONTINUE && w->disk.count > w->durable && !w->driver.is_over) /* the report that led to it is durable */
         for (size_t i = w->durable; i < w->disk.count; i++)
             assert_false(w->disk.data[i].kind == SWP_REC_REPORT && w->disk.data[i].trial == o->trial);
 }
@@ -341,25 +341,33 @@ static void disk_step(struct world *w)
     }
 }
 
-static void world_run(struct world *w, uint64_t seed)
+static void world_begin(struct world *w, uint64_t seed)
 {
     w->rng.state = seed;
     w->pending_clone = -1;
     driver_make(w);
     give(w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
-    int events = 0;
-    for (; !w->is_done && events < EVENTS_MAX; events++) {
-        uint64_t who = mt_rng_below(&w->rng, SLOTS + 2);
-        w->now_ns += 1 + (int64_t)mt_rng_below(&w->rng, 30 * 1000 * 1000);
-        if (chance(w, 400))
-            crash(w);
-        else if (who < SLOTS)
-            process_step(w, (int)who);
-        else if (who == SLOTS)
-            disk_step(w);
-        else
-            give(w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
-    }
+}
+
+static void world_step(struct world *w)
+{
+    uint64_t who = mt_rng_below(&w->rng, SLOTS + 2);
+    w->now_ns += 1 + (int64_t)mt_rng_below(&w->rng, 30 * 1000 * 1000);
+    if (chance(w, 400))
+        crash(w);
+    else if (who < SLOTS)
+        process_step(w, (int)who);
+    else if (who == SLOTS)
+        disk_step(w);
+    else
+        give(w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
+}
+
+static void world_run(struct world *w, uint64_t seed)
+{
+    world_begin(w, seed);
+    for (int events = 0; !w->is_done && events < EVENTS_MAX; events++)
+        world_step(w);
     if (!w->is_done)
         fail_msg("seed %llu: it does not end: %zu trials, %d running, %d paused", (unsigned long long)seed,
                  w->driver.trials.count, (int)w->driver.running, (int)w->driver.paused);
@@ -397,6 +405,60 @@ static void faults(const char *sampler, const char *scheduler, bool is_ordered, 
     }
     world_fini(&calm);
     assert_true(crashes > 20 && deaths > 20);
+}
+
+/* The driver's next life, with all that is on the disk. */
+static void world_again(struct world *w)
+{
+    driver_drop(w);
+    w->is_done = false;
+    driver_make(w);
+    give(w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
+}
+
+/* All are drawn ahead; then there are to be fewer, and later more again. */
+static void fewer_and_more(void **state)
+{
+    static struct world w;
+    (void)state;
+    w = (struct world){.sampler = "random", .scheduler = "fifo"};
+    world_begin(&w, 5);
+    while (w.driver.completed < 5)
+        world_step(&w);
+    assert_int_equal(w.driver.trials.count, TRIALS);
+    give(&w, (struct swp_event){.kind = SWP_EV_CONTROL, .trial = -1, .code = SWP_CONTROL_TRIALS, .step = 12});
+    assert_int_equal(w.driver.dropped, TRIALS - 12);
+    while (!w.is_done)
+        world_step(&w);
+    assert_int_equal(w.driver.completed, 12);
+    assert_int_equal(w.driver.trials.count, TRIALS);
+    world_again(&w); /* asks for 30 again; dropped ones are none of them */
+    assert_int_equal(w.driver.completed, 12);
+    assert_int_equal(swp_driver_limit(&w.driver), TRIALS + TRIALS - 12);
+    world_fini(&w);
+}
+
+/* Time is up: what has no value waits, and is what the next driver, which has no limit of time, begins with. */
+static void time_is_up(void **state)
+{
+    static struct world w;
+    (void)state;
+    w = (struct world){.sampler = "random", .scheduler = "fifo"};
+    world_begin(&w, 6);
+    while (w.driver.completed < 3)
+        world_step(&w);
+    give(&w, (struct swp_event){.kind = SWP_EV_CONTROL, .trial = -1, .code = SWP_CONTROL_TIME, .step = 1});
+    while (!w.is_done)
+        world_step(&w);
+    uint64_t ended = w.driver.completed + w.driver.pruned;
+    assert_true(w.driver.is_time_up && w.driver.dropped == 0 && ended >= 3 && ended < TRIALS);
+    world_again(&w);
+    while (!w.is_done)
+        world_step(&w);
+    assert_int_equal(w.driver.completed + w.driver.pruned, TRIALS);
+    for (int i = 0; i < TRIALS; i++)
+        assert_int_equal(w.ends[i], 1);
+    world_fini(&w);
 }
 
 static void random_fifo(void **state)
@@ -445,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_fifo), cmocka_unit_test(tpe_in_order), cmocka_unit_test(tpe_fifo), cmocka_unit_test(median),
         cmocka_unit_test(asha),        cmocka_unit_test(asha_promote), cmocka_unit_test(hyperband), cmocka_unit_test(pbt),
+        cmocka_unit_test(fewer_and_more), cmocka_unit_test(time_is_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
