@@ -39,7 +39,7 @@ static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
     fit->last_rank = hand->rank;
     fit->last_words[0] = 0;
     if (hand->place == 0)
-        sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)),
+        mt_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)),
                       fit->last_words, sizeof fit->last_words);
     if (!hand->was_ready)
         fit->failed_starts++;

@@ -45,7 +45,7 @@ void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand)
     int             pid = hand->info.pid ? hand->info.pid : hand->death.pid;
     manta_sgd_event event = {.kind = MANTA_SGD_LOST, .rank = hand->rank, .pid = pid, .step = -1};
     if (hand->place == 0) /* what one printed elsewhere stayed there */
-        sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)), last, sizeof last);
+        mt_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)), last, sizeof last);
     snprintf(text, sizeof text, "lost pid=%d rank=%d: %.180s%s%s", pid, hand->rank, hand->death.message,
              last[0] ? "; it printed last: " : "", last);
     emit(fit, &event, text);

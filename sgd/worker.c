@@ -148,7 +148,7 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
         return mt_error(e->code, 0, e->message);
     w->board = sgd_board_of(w->region.data);
     if (argv[5].u < SGD_HANDS_MAX)
-        sgd_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
+        mt_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
     return operator_load(w, argv[1].y.data);
 }
 

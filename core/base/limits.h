@@ -151,6 +151,7 @@ enum mt_limit {
     MT_SWEEP_STOCK           = 1024,        /* points drawn ahead, where they don't depend on results */
     MT_SWEEP_SLOTS_MAX       = 4096,
     MT_SWEEP_AHEAD_NS        = 20 * 1000 * 1000, /* so much work may wait in a slot */
+    MT_SWEEP_NEXT_NS         = 200 * 1000 * 1000, /* a trial that takes less finds the next one in its slot */
     MT_SWEEP_STARTS_MAX      = 3,           /* deaths of a slot's process in a row before it is up */
     MT_SWEEP_FAILURES_MAX    = 16,          /* so many trials that fail, and none that does not: the sweep ends */
     MT_SWEEP_RETRIES         = 2,           /* of a trial that failed, if not said */
@@ -163,6 +164,7 @@ enum mt_limit {
     MT_SWEEP_TICK_MS         = 100,
     MT_SWEEP_SHOW_MS         = 250,         /* between two calls of progress */
     MT_SWEEP_LEAVE_MS        = 10 * 1000,   /* for slots to be gone at the end */
+    MT_SWEEP_ENDS_WAIT_MS    = 5000,        /* for the processes of a killed driver to be gone, before its sweep goes on */
     MT_SWEEP_TAIL_BYTES      = 2048,        /* of what a failed command printed last */
     MT_SWEEP_LINE_BYTES      = 4096,        /* a longer line of a command holds no metrics */
     MT_SWEEP_TERM_MS         = 5000,        /* from SIGTERM to SIGKILL of a command that is stopped */
