@@ -30,6 +30,7 @@
 #include "sgd/optimizer.h"
 #include "sgd/overlap.h"
 #include "sgd/sampler.h"
+#include "sgd/trace.h"
 
 /* Zero means the default. The same in all workers: the group compares a fingerprint of it. */
 struct sgd_trainer_config {
@@ -92,6 +93,7 @@ struct sgd_trainer {
     uint64_t                  work_ns; /* spent on gradients, in all */
     void (*beat)(void *user); /* called between pieces of work, to show life; NULL: nobody looks */
     void                     *beat_user;
+    struct sgd_trace_row     *trace; /* where it is noted what goes on; NULL: nowhere */
     size_t                    state_size;
     struct sgd_feed           feed; /* records of the micro-batches */
 };
