@@ -66,7 +66,9 @@ static void *saver_main(void *arg)
             break;
         copy_end(saver);
         pthread_mutex_unlock(&saver->lock);
+        sgd_trace_open(saver->copy.trace, SGD_TRACK_SAVER, SGD_SPAN_SAVE, saver->copy.state->step);
         mt_status st = sgd_trainer_save(&saver->copy, saver->folder, &saver->keep, saver->generation);
+        sgd_trace_close(saver->copy.trace, SGD_TRACK_SAVER);
         pthread_mutex_lock(&saver->lock);
         saver->result = st;
         saver->state = SGD_SAVER_DONE;

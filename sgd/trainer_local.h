@@ -30,6 +30,7 @@
 #include "sgd/optimizer.h"
 #include "sgd/overlap.h"
 #include "sgd/sampler.h"
+#include "sgd/trace.h"
 
 /* Zero means the default. The same in all workers: the group compares a fingerprint of it. */
 struct sgd_trainer_config {
@@ -94,6 +95,7 @@ struct sgd_trainer {
     void                     *beat_user;
     void (*settle)(void *user); /* called before the state's floats change: whoever copies them ends that; NULL: nobody does */
     void                     *settle_user;
+    struct sgd_trace_row     *trace; /* where it is noted what goes on; NULL: nowhere */
     size_t                    state_size;
     struct sgd_feed           feed; /* records of the micro-batches */
 };

@@ -35,6 +35,7 @@ struct worker {
     struct sgd_trainer  trainer;
     struct sgd_saver    saver; /* without a folder: not begun */
     struct sgd_ready    ready;
+    struct sgd_trace_row *trace; /* NULL: none */
     uint64_t            saved_step; /* of the newest checkpoint that this worker wrote or loaded */
     int64_t             saved_ns;   /* when that was, or the training began */
     int64_t             reported_ns; /* when the last report of progress was, and how long records had been waited for */
@@ -120,6 +121,7 @@ static mt_status operator_load(struct worker *w, const char *name)
                                         .min_delta = run->min_delta};
     MT_TRY(sgd_trainer_init(&w->trainer, &config));
     w->op->step = &w->trainer.state->step;
+    w->trainer.trace = w->trace;
     return run->folder[0] ? sgd_saver_init(&w->saver, &w->trainer, run->folder, &run->keep) : mt_ok();
 }
 
@@ -149,6 +151,8 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
     w->board = sgd_board_of(w->region.data);
     if (argv[5].u < SGD_HANDS_MAX)
         mt_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
+    w->trace = sgd_trace_row_of(w->region.data, w->region.size, w->run.trace_rows, (uint32_t)argv[5].u);
+    sgd_trace_attach(w->trace, (int32_t)getpid());
     return operator_load(w, argv[1].y.data);
 }
 
@@ -284,7 +288,9 @@ static void checkpoint_maybe(struct task *t, bool best)
         is_due = true;
     if (!is_due)
         return;
+    sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_SAVE_COPY, step);
     w->is_save_due = !sgd_saver_offer(&w->saver, save_generation(t));
+    sgd_trace_close(w->trace, SGD_TRACK_MAIN);
     w->saved_ns = w->is_save_due ? w->saved_ns : mt_now_ns();
 }
 
@@ -322,7 +328,9 @@ static mt_status epoch_close(struct task *t)
     struct worker *w = t->w;
     struct sgd_note note = {.kind = SGD_NOTE_CLOSED};
     struct sgd_result result;
+    sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_VALIDATE, 0);
     MT_TRY(sgd_trainer_close(&w->trainer, &t->group, &result));
+    sgd_trace_close(w->trace, SGD_TRACK_MAIN);
     if (t->rank != 0)
         return mt_ok();
     memcpy(note.values, result.values, sizeof note.values);
@@ -359,7 +367,9 @@ static mt_status steps(struct task *t)
         if (sgd_trainer_is_done(&w->trainer))
             break;
         w->trainer.wants_stop = t->rank == 0 && sgd_board_is_stopped(w->board);
+        sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STEP, w->trainer.state->step + 1);
         MT_TRY(sgd_train_step(&w->trainer, &t->group, &result));
+        sgd_trace_close(w->trace, SGD_TRACK_MAIN);
         step_show(t, &mark);
         if (is_first && t->rank == 0)
             post(t, &going);
@@ -428,7 +438,7 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
 {
     struct worker *w = t->w;
     struct sgd_group_config config = {.region = (char *)w->region.data + SGD_BOARD_SIZE,
-                                      .region_size = w->region.size - SGD_BOARD_SIZE,
+                                      .region_size = w->region.size - SGD_BOARD_SIZE - sgd_trace_size(w->run.trace_rows),
                                       .plan = sgd_trainer_plan(&w->trainer),
                                       .generation = t->generation,
                                       .rank = t->rank,
@@ -437,7 +447,9 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
                                       .door = &w->door};
     config.plan.is_wide = w->run.is_wide;
     MT_TRY(sgd_group_join(&t->group, &config));
+    sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STATE, 0);
     MT_TRY(state_get(t));
+    sgd_trace_close(w->trace, SGD_TRACK_MAIN);
     MT_TRY(steps(t));
     if (t->rank == 0)
         finish(t, out);
@@ -462,7 +474,9 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     t.w->trainer.beat_user = t.pulse;
     t.w->trainer.fault[0] = 0;
     t.w->trainer.is_culprit = t.w->trainer.gave_up = false;
+    sgd_trace_rank(t.w->trace, t.rank);
     mt_status st = generation_run(&t, &out);
+    sgd_trace_unwind(t.w->trace, SGD_TRACK_MAIN);
     if (st.code != 0) {
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
         bool has_fault = t.w->trainer.fault[0] != 0;

@@ -198,7 +198,7 @@ struct follow {
     int     pids[8];
     int64_t steps;
     bool    is_elastic;
-    int     stage, workers;
+    int     stage, workers, most;
     int64_t next_step;
     char    sizes[64];
 };
@@ -213,13 +213,14 @@ static int on_event(void *user, const manta_sgd_event *event)
         f->pids[event->rank] = event->pid;
     f->validated += event->kind == MANTA_SGD_VALIDATED;
     f->reported += event->kind == MANTA_SGD_STEP;
-    if (event->metrics) {
+    if (event->metrics > 2) {
         CHECK_EQ(event->metrics, 3);
         CHECK_STR(event->names[2], "widest");
         f->widest = event->values[2];
     }
     f->steps = event->steps;
     f->workers = event->workers;
+    f->most = event->workers > f->most ? event->workers : f->most;
     if (event->kind == MANTA_SGD_RESIZED)
         snprintf(f->sizes + strlen(f->sizes), sizeof f->sizes - strlen(f->sizes), " %d", event->workers);
     if (f->is_elastic)
@@ -251,6 +252,13 @@ static manta_sgd_result fit(const manta_sgd_opts *opts)
     manta_sgd_result r;
     CHECK_CODE(manta_sgd_fit("line", opts, &r, &e), MANTA_OK, &e);
     return r;
+}
+
+static void refused(const manta_sgd_opts *opts, const char *name, manta_status wanted, const char *word)
+{
+    manta_error e;
+    CHECK_CODE(manta_sgd_fit(name, opts, NULL, &e), wanted, &e);
+    CHECK_SAYS(e.message, word);
 }
 
 /* ---- what it does ---- */
@@ -450,14 +458,110 @@ static void keeps_the_best_and_stops_early(void)
     data_clear();
 }
 
-/* ---- what it refuses ---- */
-static void refused(const manta_sgd_opts *opts, const char *name, manta_status wanted, const char *word)
+/* ---- a tracker ---- */
+struct told {
+    int     begins, params, reports, checkpoints, ends, fails_at; /* the report that it fails at; 0: none */
+    int64_t from, last;
+    bool    has_name, has_config, has_widest;
+    char    status[32], error[512], log_failed[256];
+};
+
+static int told_begin(void *user, const char *run, int64_t from)
 {
-    manta_error e;
-    CHECK_CODE(manta_sgd_fit(name, opts, NULL, &e), wanted, &e);
-    CHECK_SAYS(e.message, word);
+    struct told *t = user;
+    CHECK_STR(run, "train");
+    t->begins++, t->from = from, t->last = from;
+    return 0;
 }
 
+static int told_params(void *user, int count, const char *const *names, const char *const *values)
+{
+    struct told *t = user;
+    t->params++;
+    for (int i = 0; i < count; i++) {
+        t->has_name = t->has_name || (strcmp(names[i], "operator") == 0 && strcmp(values[i], "line") == 0);
+        t->has_config = t->has_config || (strcmp(names[i], "config.n") == 0 && strcmp(values[i], "15") == 0);
+    }
+    return 0;
+}
+
+static int told_metrics(void *user, int64_t step, int count, const char *const *names, const double *values)
+{
+    struct told *t = user;
+    CHECK(step >= t->last && step > t->from - 1);
+    t->last = step;
+    for (int i = 0; i < count; i++)
+        t->has_widest = t->has_widest || (strcmp(names[i], "validate/widest") == 0 && values[i] > 0);
+    return ++t->reports == t->fails_at;
+}
+
+static int told_artifact(void *user, const char *name, const char *path)
+{
+    struct told *t = user;
+    CHECK_STR(name, "checkpoint");
+    CHECK(path[0] == '/' && strstr(path, "/train/step-"));
+    t->checkpoints++;
+    return 0;
+}
+
+static int told_end(void *user, const char *status, int64_t step, const char *error)
+{
+    struct told *t = user;
+    t->ends += step >= 0;
+    snprintf(t->status, sizeof t->status, "%s", status);
+    snprintf(t->error, sizeof t->error, "%s", error ? error : "");
+    return 0;
+}
+
+static const manta_sgd_tracker teller = {told_begin, told_params, told_metrics, told_artifact, told_end};
+
+static int log_failed_note(void *user, const manta_sgd_event *event)
+{
+    struct told *t = user;
+    if (event->kind == MANTA_SGD_LOG_FAILED)
+        snprintf(t->log_failed, sizeof t->log_failed, "%s", event->text);
+    return 0;
+}
+
+static struct told tracked(manta_sgd_opts *opts, int fails_at, manta_status wanted)
+{
+    struct told t = {.fails_at = fails_at};
+    manta_error e;
+    opts->tracker = &teller, opts->tracker_user = &t;
+    opts->on_event = log_failed_note, opts->user = &t;
+    CHECK_CODE(manta_sgd_fit("line", opts, NULL, &e), wanted, &e);
+    return t;
+}
+
+/* A run, the same that goes on, one whose tracker fails in the middle, and one that fails itself. */
+static void tracker_is_told(void)
+{
+    char storage[PATH_SIZE + 16];
+    data_make();
+    snprintf(storage, sizeof storage, "%s/storage", folder);
+    config_set(1, "n", "15");
+    manta_sgd_opts opts = options(1, 2);
+    opts.run.storage = storage, opts.run.log_steps = 4;
+    struct told t = tracked(&opts, 0, MANTA_OK);
+    CHECK(t.begins == 1 && t.from == 0 && t.params == 1 && t.has_name && t.has_config && t.has_widest);
+    CHECK(t.reports == 8 + 2 && t.checkpoints >= 1 && t.ends == 1); /* 32 steps, or 31.25: the last one is not whole */
+    CHECK_STR(t.status, "finished");
+    opts.run.epochs = 3;
+    t = tracked(&opts, 0, MANTA_OK);
+    CHECK(t.begins == 1 && t.from == 32 && t.params == 1 && t.ends == 1);
+    opts.run.storage = NULL;
+    t = tracked(&opts, 2, MANTA_OK);
+    CHECK(t.reports == 2 && t.ends == 0);
+    CHECK_SAYS(t.log_failed, "the tracker has failed");
+    opts.optimizer.max_norm = 1e-9;
+    t = tracked(&opts, 0, MANTA_ETASK);
+    CHECK_STR(t.status, "failed");
+    CHECK_SAYS(t.error, "more than 1e-09");
+    config[1] = NULL;
+    data_clear();
+}
+
+/* ---- what it refuses ---- */
 static void refused_config(const char *name, const char *value, manta_status wanted, const char *word)
 {
     manta_sgd_opts opts = options(2, 1);
@@ -564,6 +668,7 @@ static const struct test_case cases[] = {
     {"more_than_fit", more_than_fit, TWO_CPUS},
     {"resumes_with_adamw", resumes_with_adamw, TWO_CPUS},
     {"keeps_the_best_and_stops_early", keeps_the_best_and_stops_early, TWO_CPUS},
+    {"tracker_is_told", tracker_is_told, TWO_CPUS},
     {"bad_operators", bad_operators, TWO_CPUS},
     {"not_finite", not_finite, TWO_CPUS},
     {"last_words", last_words, TWO_CPUS},
