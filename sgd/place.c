@@ -79,7 +79,7 @@ static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg
 static manta_status post_last_words(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     manta_region *region = &((struct post *)self)->region;
-    char          text[SGD_TAIL_BYTES] = "";
+    char          text[MT_TAIL_BYTES] = "";
     (void)argc;
     if (argv[0].u < SGD_HANDS_MAX)
         mt_tail_read(sgd_board_tail(sgd_board_of(region->data), (uint32_t)argv[0].u), text, sizeof text);

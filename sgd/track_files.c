@@ -2,7 +2,7 @@
  *
  * track_files.c - a run's tracking as files (track.h). Owns: the folder's lock and the file of metrics. Thread: the driver's.
  */
-#include "core/base/trace.h"
+#include "core/base/json.h"
 #include "sgd/file.h"
 #include "sgd/setup.h"
 #include "sgd/track.h"
@@ -113,9 +113,9 @@ static int file_replace(const struct sgd_track_files *f, const char *name, const
 static mt_status member(mt_buf *out, const char *name, const char *value)
 {
     MT_TRY(mt_buf_printf(out, "%s", out->size > 1 ? ",\n" : "\n"));
-    MT_TRY(mt_json_string(out, name));
+    MT_TRY(mt_json_put_text(out, name));
     MT_TRY(mt_buf_append(out, ": ", 2));
-    return value ? mt_json_string(out, value) : mt_buf_append(out, "null", 4);
+    return value ? mt_json_put_text(out, value) : mt_buf_append(out, "null", 4);
 }
 
 static mt_status status_text(const struct sgd_track_files *f, mt_buf *out, const char *status, int64_t step, const char *error)
@@ -185,7 +185,7 @@ static mt_status metrics_text(mt_buf *out, int64_t step, int count, const char *
     MT_TRY(mt_buf_printf(out, "{\"step\": %lld, \"time\": %.3f", (long long)step, unix_s()));
     for (int i = 0; i < count; i++) {
         MT_TRY(mt_buf_append(out, ", ", 2));
-        MT_TRY(mt_json_string(out, names[i]));
+        MT_TRY(mt_json_put_text(out, names[i]));
         if (isfinite(values[i]))
             MT_TRY(mt_buf_printf(out, ": %.9g", values[i]));
         else

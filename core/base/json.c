@@ -341,19 +341,29 @@ done:
 
 /* ---- writing ---- */
 
+/* Bytes of the UTF-8 character at `s`; 0: it is none. */
+static int utf8_length(const unsigned char *s)
+{
+    int n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    bool is_surrogate = *s == 0xed && s[1] > 0x9f, is_long = (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xf0 && s[1] < 0x90);
+    return is_surrogate || is_long || (*s == 0xf4 && s[1] > 0x8f) ? 0 : n;
+}
+
 mt_status mt_json_put_text(mt_buf *out, const char *text)
 {
     MT_TRY(mt_buf_append(out, "\"", 1));
-    for (const char *s = text; *s;) {
-        size_t plain = 0;
-        while ((unsigned char)s[plain] >= 0x20 && s[plain] != '"' && s[plain] != '\\')
-            plain++;
-        MT_TRY(mt_buf_append(out, s, plain));
-        s += plain;
-        if (*s == '"' || *s == '\\')
-            MT_TRY(mt_buf_printf(out, "\\%c", *s++));
-        else if (*s)
-            MT_TRY(mt_buf_printf(out, "\\u%04x", (unsigned)(unsigned char)*s++));
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        int n = utf8_length(s);
+        if (*s < ' ')
+            MT_TRY(mt_buf_printf(out, "\\u%04x", *s));
+        else if (*s == '"' || *s == '\\')
+            MT_TRY(mt_buf_printf(out, "\\%c", *s));
+        else
+            MT_TRY(mt_buf_append(out, n ? (const char *)s : "?", n ? (size_t)n : 1));
+        s += n ? n : 1;
     }
     return mt_buf_append(out, "\"", 1);
 }

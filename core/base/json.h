@@ -58,6 +58,7 @@ MT_MUST_USE mt_status mt_json_skip(struct mt_json *json);
 /* Only blanks are left. */
 MT_MUST_USE mt_status mt_json_end(struct mt_json *json);
 
+/* With its quotes; bytes that are not UTF-8 become '?'. */
 MT_MUST_USE mt_status mt_json_put_text(mt_buf *out, const char *text);
 MT_MUST_USE mt_status mt_json_put_real(mt_buf *out, double value);
 MT_MUST_USE mt_status mt_json_put_literal(mt_buf *out, const struct mt_literal *literal);

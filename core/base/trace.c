@@ -4,34 +4,9 @@
  */
 #include "core/base/trace.h"
 
+#include "core/base/json.h"
+
 #include <inttypes.h>
-
-/* Bytes of the UTF-8 character at `s`; 0: it is none. */
-static int utf8_length(const unsigned char *s)
-{
-    int n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    bool is_surrogate = *s == 0xed && s[1] > 0x9f, is_long = (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xf0 && s[1] < 0x90);
-    return is_surrogate || is_long || (*s == 0xf4 && s[1] > 0x8f) ? 0 : n;
-}
-
-mt_status mt_json_string(mt_buf *out, const char *text)
-{
-    MT_TRY(mt_buf_append(out, "\"", 1));
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        int n = utf8_length(s);
-        if (*s < ' ')
-            MT_TRY(mt_buf_printf(out, "\\u%04x", *s));
-        else if (*s == '"' || *s == '\\')
-            MT_TRY(mt_buf_printf(out, "\\%c", *s));
-        else
-            MT_TRY(mt_buf_append(out, n ? (const char *)s : "?", n ? (size_t)n : 1));
-        s += n ? n : 1;
-    }
-    return mt_buf_append(out, "\"", 1);
-}
 
 mt_status mt_trace_begin(struct mt_trace *t, const char *other)
 {
@@ -49,7 +24,7 @@ static mt_status event_begin(struct mt_trace *t, const char *phase)
 static mt_status text_member(mt_buf *out, const char *name, const char *text)
 {
     MT_TRY(mt_buf_printf(out, ",\"%s\":", name));
-    return mt_json_string(out, text);
+    return mt_json_put_text(out, text);
 }
 
 static mt_status track_members(mt_buf *out, int64_t group, int64_t track)
@@ -63,7 +38,7 @@ static mt_status name_event(struct mt_trace *t, const char *what, int64_t group,
     MT_TRY(text_member(&t->out, "name", what));
     MT_TRY(track_members(&t->out, group, track));
     MT_TRY(mt_buf_printf(&t->out, ",\"args\":{\"name\":"));
-    MT_TRY(mt_json_string(&t->out, name));
+    MT_TRY(mt_json_put_text(&t->out, name));
     return mt_buf_append(&t->out, "}}", 2);
 }
 
@@ -83,7 +58,7 @@ static mt_status args_members(mt_buf *out, const struct mt_trace_slice *slice)
     for (int i = 0; i < slice->args_count; i++) {
         const struct mt_trace_arg *arg = &slice->args[i];
         MT_TRY(mt_buf_printf(out, "%s\"%s\":", i ? "," : "", arg->name));
-        MT_TRY(arg->text ? mt_json_string(out, arg->text) : mt_buf_printf(out, "%" PRId64, arg->number));
+        MT_TRY(arg->text ? mt_json_put_text(out, arg->text) : mt_buf_printf(out, "%" PRId64, arg->number));
     }
     return mt_buf_append(out, "}", 1);
 }

@@ -42,7 +42,4 @@ MT_MUST_USE mt_status mt_trace_slice(struct mt_trace *t, const struct mt_trace_s
 /* One end of an arrow, at begin_us of the slice that lies there; both ends have category, name and id in common. */
 MT_MUST_USE mt_status mt_trace_arrow(struct mt_trace *t, const struct mt_trace_slice *at, const char *id, bool is_head);
 
-/* A JSON string, with its quotes. */
-MT_MUST_USE mt_status mt_json_string(mt_buf *out, const char *text);
-
 #endif
