@@ -67,6 +67,8 @@ static manta_status tell(struct asking *a, manta_error *e)
     manta_status code = lib_check(e);
     if (code == MANTA_OK && !lib.inlined) {
         own_send(&lib.own, CTL_REQUEST, own_id_next(&lib.own), &a->ask, a->size);
+        if (a->ask.group.verb == CTL_GROUP_REMOVE)
+            own_group_over(&lib.own, a->ask.group.id);
         lib_act();
     }
     lib_unlock();

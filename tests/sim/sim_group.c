@@ -65,7 +65,8 @@ static void ask(struct sim_proc *p, enum ctl_group_verb verb)
     for (uint32_t i = 0; i < g->bundle_count && verb == CTL_GROUP_NEW; i++) {
         message.bundles[i].head.resource_count = 1;
         snprintf(message.bundles[i].resource.name, sizeof message.bundles[i].resource.name, "G");
-        message.bundles[i].resource.milli = 100 * (1 + (int64_t)((g->id.counter_index >> 16 ^ i) % 3));
+        /* room for tasks, and for all actors that the driver may have there */
+        message.bundles[i].resource.milli = 100 * (1 + (int64_t)((g->id.counter_index >> 16 ^ i) % 3)) + 50 * SIM_HANDLES_MAX;
         message.group.bundle_count++;
         size += sizeof message.bundles[i];
     }
