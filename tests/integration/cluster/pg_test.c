@@ -105,7 +105,7 @@ static manta_pg *pg_cpus(double cpus, int count, int strategy)
     return pg_of(bundles, count, strategy);
 }
 
-static void ready(const manta_pg *pg)
+static void ready(manta_pg *pg)
 {
     manta_error e;
     CHECK_CODE(manta_pg_wait(pg, TEST_WAIT_MS, &e), MANTA_OK, &e);
@@ -382,7 +382,7 @@ static int different(const uint32_t *nodes, int count)
     return found;
 }
 
-static void stands(const manta_pg *pg, uint32_t *out, int count)
+static void stands(manta_pg *pg, uint32_t *out, int count)
 {
     manta_error e;
     ready(pg);
