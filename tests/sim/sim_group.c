@@ -121,6 +121,7 @@ static void answered(struct sim_proc *p, int32_t code)
         s->counters.group_removed += code == MT_OK;
         break;
     default:
+        is_late |= code == MT_EUNSCHEDULABLE; /* too few nodes live just now */
         SIM_REQUIRE(s, code == MT_OK || is_late, "I8: a placement group was acknowledged, and %s is said of it",
                     mt_code_name(code));
         s->counters.group_ready += g->verb == CTL_GROUP_WAIT && code == MT_OK;
