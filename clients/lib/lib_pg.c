@@ -389,7 +389,7 @@ static manta_status again(manta_status code, manta_error *e)
     return over;
 }
 
-/* The answer to the wait that was asked for when the group was made. ETIMEDOUT: there is none, or none in time. */
+/* The answer to the wait that was asked for when the group was made. Not 0: another one is to be asked for. */
 static manta_status take_early(manta_pg *pg, int64_t limit_ms, manta_error *e)
 {
     lib_lock();
@@ -415,9 +415,8 @@ manta_status manta_pg_wait(manta_pg *pg, int64_t timeout_ms, manta_error *e)
         return lib_error(e, MANTA_EINVAL, "manta_pg_wait without a group, or with a timeout_ms of %lld", (long long)timeout_ms);
     if (pg->is_removed)
         return removed(e);
-    code = pg->early && timeout_ms ? take_early(pg, left_ms(deadline), e) : MANTA_ETIMEDOUT;
-    if (code != MANTA_ETIMEDOUT && code != MANTA_EAGAIN)
-        return code;
+    if (pg->early && timeout_ms && take_early(pg, left_ms(deadline), e) == MANTA_OK)
+        return MANTA_OK; /* anything else may be an old story */
     if (!(a = asking_new(CTL_GROUP_WAIT, pg->id, e)))
         return MANTA_ENOMEM;
     for (;;) {
