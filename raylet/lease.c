@@ -50,7 +50,7 @@ void rlt_class_unschedulable(struct rlt *r, struct rlt_class *c, int32_t code, c
     rlt_down(r->out, c->owner->conn, CTL_UNSCHEDULABLE, (mt_id){0, 0}, &u, sizeof u);
 }
 
-/* An actor has a class of its own, and an owner may make any number of actors, one after the other. */
+/* An actor has a class of its own, and an owner may make any number of actors, one after the other; so with placement groups. */
 static void classes_sweep(struct rlt *r, struct rlt_proc *owner)
 {
     if (owner->class_count < owner->class_sweep_at)
@@ -58,7 +58,8 @@ static void classes_sweep(struct rlt *r, struct rlt_proc *owner)
     for (struct rlt_list *link = owner->classes.next, *next; link != &owner->classes; link = next) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_owner);
         next = link->next;
-        if ((c->def.flags & CTL_CLASS_ACTOR) && c->version && c->wanted == 0 && rlt_list_is_empty(&c->leases))
+        bool is_over = c->version == CTL_DEMAND_LAST || (c->version && c->def.flags & CTL_CLASS_ACTOR);
+        if (is_over && c->wanted == 0 && rlt_list_is_empty(&c->leases))
             rlt_class_drop(r, c);
     }
     owner->class_sweep_at = 2 * owner->class_count + CLASSES_SWEEP;

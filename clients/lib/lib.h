@@ -175,6 +175,10 @@ void lib_helper_stop(void);
 /* Sends a request and waits for its answer. EPROTO, ETIMEDOUT, or the code of a CTL_REPLY (text then in *e). */
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
                       int64_t timeout_ms, manta_error *e);
+/* Its two halves, for who does something else meanwhile; or the answer is wanted no more. Not inline. */
+manta_status lib_call_send(struct lib_request *request, uint16_t kind, const void *payload, size_t size, manta_error *e);
+manta_status lib_call_await(struct lib_request *request, int64_t timeout_ms, manta_error *e);
+void         lib_call_forget(const struct lib_request *request);
 /* The same on the socket, with a descriptor (-1: none; it stays the caller's). */
 manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
                              const void *more, size_t more_size, int fd, int64_t timeout_ms, manta_error *e);
@@ -334,6 +338,7 @@ void             lib_spilled_drop(struct lib_spilled *s);
 struct manta_pg {
     mt_id    id;
     bool     is_removed; /* by this handle */
+    struct lib_pg_asking *early; /* the first wait has been asked for already; NULL: it was answered, or there is none */
     int      bundle_count;
     uint32_t at[MT_GROUP_BUNDLES_MAX + 1]; /* of each bundle in `resources`, and where the last one ends */
     struct ctl_resource resources[MT_GROUP_RESOURCES_MAX];

@@ -11,9 +11,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SLACK_MS = 1000 /* for the answer to come back */ };
+enum {
+    SLACK_MS = 1000, /* for an answer to come back */
+    EARLY_MAX = 128, /* waits asked for that nobody has begun yet */
+};
 
-struct asking { /* one request and its answer */
+struct lib_pg_asking { /* one request and its answer */
     struct lib_request request;
     struct {
         struct ctl_request head;
@@ -24,9 +27,9 @@ struct asking { /* one request and its answer */
     size_t size; /* of `ask` */
 };
 
-static struct asking *asking_new(enum ctl_group_verb verb, mt_id id, manta_error *e)
+static struct lib_pg_asking *asking_new(enum ctl_group_verb verb, mt_id id, manta_error *e)
 {
-    struct asking *a = calloc(1, sizeof *a);
+    struct lib_pg_asking *a = calloc(1, sizeof *a);
     if (!a) {
         lib_error(e, MANTA_ENOMEM, "no memory for a request");
         return NULL;
@@ -48,7 +51,7 @@ static bool name_is_fine(const char *name, const char *name_space, manta_error *
 }
 
 /* Takes the lock. */
-static manta_status ask(struct asking *a, int64_t timeout_ms, manta_error *e)
+static manta_status ask(struct lib_pg_asking *a, int64_t timeout_ms, manta_error *e)
 {
     lib_lock();
     manta_status code = lib_check(e);
@@ -61,12 +64,14 @@ static manta_status ask(struct asking *a, int64_t timeout_ms, manta_error *e)
 }
 
 /* The same, and nobody waits for the answer: the raylet keeps the request until the head has it, in order with later ones. */
-static manta_status tell(struct asking *a, manta_error *e)
+static manta_status tell(struct lib_pg_asking *a, manta_error *e)
 {
     lib_lock();
     manta_status code = lib_check(e);
     if (code == MANTA_OK && !lib.inlined) {
         own_send(&lib.own, CTL_REQUEST, own_id_next(&lib.own), &a->ask, a->size);
+        if (a->ask.group.verb == CTL_GROUP_REMOVE)
+            own_group_over(&lib.own, a->ask.group.id);
         lib_act();
     }
     lib_unlock();
@@ -138,7 +143,7 @@ static bool options_are_fine(const manta_bundle *bundles, int count, const manta
     return false;
 }
 
-static void bundles_write(struct asking *a, const struct manta_pg *pg)
+static void bundles_write(struct lib_pg_asking *a, const struct manta_pg *pg)
 {
     size_t at = 0;
     for (int i = 0; i < pg->bundle_count; i++) {
@@ -151,10 +156,28 @@ static void bundles_write(struct asking *a, const struct manta_pg *pg)
     a->size += at;
 }
 
+/* Who makes many groups waits for them all afterwards: the first wait is under way by then. */
+static void wait_early(struct manta_pg *pg)
+{
+    struct lib_pg_asking *a = asking_new(CTL_GROUP_WAIT, pg->id, NULL);
+    if (!a)
+        return;
+    a->ask.group.wait_ms = MT_LIB_GROUP_ASK_MS;
+    lib_lock();
+    if (!lib.inlined && lib.requests.count < EARLY_MAX &&
+        lib_call_send(&a->request, CTL_REQUEST, &a->ask, a->size, NULL) == MANTA_OK) {
+        lib_act();
+        pg->early = a;
+    }
+    lib_unlock();
+    if (!pg->early)
+        free(a);
+}
+
 /* Under no lock. */
 static bool pg_send(struct manta_pg *pg, const manta_pg_opts *o, manta_error *e)
 {
-    struct asking *a = asking_new(CTL_GROUP_NEW, pg->id, e);
+    struct lib_pg_asking *a = asking_new(CTL_GROUP_NEW, pg->id, e);
     if (!a)
         return false;
     a->ask.group.strategy = (uint32_t)o->strategy;
@@ -165,6 +188,8 @@ static bool pg_send(struct manta_pg *pg, const manta_pg_opts *o, manta_error *e)
     bundles_write(a, pg);
     manta_status code = o->name ? ask(a, MT_LIB_REQUEST_MS, e) : tell(a, e); /* a name may be another's */
     free(a);
+    if (code == MANTA_OK && !o->name)
+        wait_early(pg);
     return code == MANTA_OK;
 }
 
@@ -197,6 +222,12 @@ manta_pg *manta_pg_new(const manta_bundle *bundles, int count, const manta_pg_op
 
 void manta_pg_free(manta_pg *pg)
 {
+    if (pg && pg->early) {
+        lib_lock();
+        lib_call_forget(&pg->early->request);
+        lib_unlock();
+        free(pg->early);
+    }
     free(pg);
 }
 
@@ -208,7 +239,7 @@ int manta_pg_count(const manta_pg *pg)
 /* ---- finding, looking ---- */
 
 /* What the head has answered to FIND; `nodes` (may be NULL) becomes where the bundles stand. */
-static bool pg_read(const struct asking *a, struct manta_pg *pg, uint32_t *nodes)
+static bool pg_read(const struct lib_pg_asking *a, struct manta_pg *pg, uint32_t *nodes)
 {
     struct ctl_group g;
     size_t           at = sizeof(struct ctl_reply);
@@ -239,7 +270,7 @@ static bool pg_read(const struct asking *a, struct manta_pg *pg, uint32_t *nodes
 }
 
 /* Asks for one, by name or id, into *out_pg. */
-static manta_status look(struct asking *a, struct manta_pg *out_pg, uint32_t *nodes, manta_error *e)
+static manta_status look(struct lib_pg_asking *a, struct manta_pg *out_pg, uint32_t *nodes, manta_error *e)
 {
     manta_status code = ask(a, MT_LIB_REQUEST_MS, e);
     if (code == MANTA_OK && !pg_read(a, out_pg, nodes))
@@ -247,7 +278,7 @@ static manta_status look(struct asking *a, struct manta_pg *out_pg, uint32_t *no
     return code;
 }
 
-static manta_pg *found(struct asking *a, manta_error *e)
+static manta_pg *found(struct lib_pg_asking *a, manta_error *e)
 {
     struct manta_pg *pg = calloc(1, sizeof *pg);
     if (!pg) {
@@ -262,7 +293,7 @@ static manta_pg *found(struct asking *a, manta_error *e)
 
 manta_pg *manta_pg_find(const char *name_space, const char *name, manta_error *e)
 {
-    struct asking *a;
+    struct lib_pg_asking *a;
     if (!name) {
         lib_error(e, MANTA_EINVAL, "a placement group is found by its name, not by NULL");
         return NULL;
@@ -276,7 +307,7 @@ manta_pg *manta_pg_find(const char *name_space, const char *name, manta_error *e
 
 manta_pg *manta_pg_current(manta_error *e)
 {
-    struct asking *a;
+    struct lib_pg_asking *a;
     if (!lib.group.process) {
         lib_error(e, MANTA_ENOENT, "nothing that runs here is in a placement group");
         return NULL;
@@ -288,7 +319,7 @@ int manta_pg_nodes(const manta_pg *pg, uint32_t *out, int max, manta_error *e)
 {
     uint32_t         nodes[MT_GROUP_BUNDLES_MAX] = {0};
     struct manta_pg *now;
-    struct asking   *a;
+    struct lib_pg_asking   *a;
     manta_status     code = MANTA_OK;
     if (!pg || max < 0 || (max && !out))
         return -lib_error(e, MANTA_EINVAL, "manta_pg_nodes without a group, or without a place for %d nodes", max);
@@ -358,16 +389,34 @@ static manta_status again(manta_status code, manta_error *e)
     return over;
 }
 
-manta_status manta_pg_wait(const manta_pg *pg, int64_t timeout_ms, manta_error *e)
+/* The answer to the wait that was asked for when the group was made. Not 0: another one is to be asked for. */
+static manta_status take_early(manta_pg *pg, int64_t limit_ms, manta_error *e)
+{
+    lib_lock();
+    struct lib_pg_asking *a = pg->early;
+    manta_status          code = lib_check(e);
+    pg->early = NULL;
+    if (a && code == MANTA_OK)
+        code = lib_call_await(&a->request, limit_ms, e);
+    else if (a)
+        lib_call_forget(&a->request);
+    lib_unlock();
+    free(a);
+    return a || code ? code : MANTA_ETIMEDOUT;
+}
+
+manta_status manta_pg_wait(manta_pg *pg, int64_t timeout_ms, manta_error *e)
 {
     int64_t        deadline = lib_deadline(timeout_ms);
-    struct asking *a;
+    struct lib_pg_asking *a;
     manta_status   code;
     bool           is_late = false;
     if (!pg || timeout_ms < MANTA_FOREVER)
         return lib_error(e, MANTA_EINVAL, "manta_pg_wait without a group, or with a timeout_ms of %lld", (long long)timeout_ms);
     if (pg->is_removed)
         return removed(e);
+    if (pg->early && timeout_ms && take_early(pg, left_ms(deadline), e) == MANTA_OK)
+        return MANTA_OK; /* anything else may be an old story */
     if (!(a = asking_new(CTL_GROUP_WAIT, pg->id, e)))
         return MANTA_ENOMEM;
     for (;;) {
@@ -392,7 +441,7 @@ manta_status manta_pg_wait(const manta_pg *pg, int64_t timeout_ms, manta_error *
 
 manta_status manta_pg_remove(manta_pg *pg, manta_error *e)
 {
-    struct asking *a;
+    struct lib_pg_asking *a;
     if (!pg)
         return lib_error(e, MANTA_EINVAL, "manta_pg_remove without a group");
     if (!(a = asking_new(CTL_GROUP_REMOVE, pg->id, e)))

@@ -329,7 +329,7 @@ static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opt
     cls = own_class_get(&lib.own, &spec, (mt_id){0, 0});
     if (!cls)
         own_failure_set(f, MT_ENOMEM, "no memory for a scheduling class");
-    if (!opts)
+    if (!opts && !spec.pg.process) /* of a group it may go */
         entry->cache = cls;
     return cls;
 }

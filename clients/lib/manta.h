@@ -629,7 +629,7 @@ MANTA_API manta_pg *manta_pg_new(const manta_bundle *bundles, int count, const m
 /* Waits until every bundle is reserved, at most timeout_ms. Tasks need not wait: theirs begin when it stands. ETIMEDOUT;
  * EUNSCHEDULABLE: the nodes that there are can never hold it (the group stays, and is placed if others come);
  * EPG_REMOVED. Blocks; inside a task the CPU is given back meanwhile. */
-MANTA_API manta_status manta_pg_wait(const manta_pg *pg, int64_t timeout_ms, manta_error *e);
+MANTA_API manta_status manta_pg_wait(manta_pg *pg, int64_t timeout_ms, manta_error *e);
 /* Another handle on a named group. NULL: ENOENT, ETIMEDOUT. name_space NULL: the job's. Blocks up to 10 s. */
 MANTA_API manta_pg *manta_pg_find(const char *name_space, const char *name, manta_error *e);
 /* The group that the running task or actor is in. NULL: ENOENT where it is in none. Blocks up to 10 s. */

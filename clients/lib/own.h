@@ -233,6 +233,7 @@ struct own_class {
     uint64_t         idle_since_ns;
     uint64_t         surplus_since_ns;
     bool             is_told;   /* CTL_CLASS was sent */
+    bool             is_over;   /* its placement group was removed: it is freed when nothing of it is under way */
 };
 
 /* ---- actors ---- */
@@ -432,6 +433,8 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
 struct own_class *own_class_of_id(const struct own *own, uint32_t class_id); /* NULL: there is none any more */
 /* The class of an actor that is gone: it is given up and freed. */
 void own_class_retire(struct own *own, struct own_class *cls);
+/* That placement group was removed: what its classes hold is freed in time. */
+void own_group_over(struct own *own, mt_id pg);
 /* Moves ready tasks to lanes and tells the raylet how many leases are wanted. */
 void own_class_pump(struct own *own, struct own_class *cls);
 void own_class_tick(struct own *own, struct own_class *cls);

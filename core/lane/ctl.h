@@ -188,6 +188,7 @@ struct ctl_demand {
     uint32_t wanted; /* leases, those held included */
     uint64_t version;
 };
+#define CTL_DEMAND_LAST UINT64_MAX /* version: nothing of this class will ever be wanted again */
 
 struct ctl_grant {
     uint64_t lease;

@@ -133,7 +133,7 @@ static void abandon(struct head *h, struct group *g)
     for (uint32_t i = 0; i < g->bundle_count; i++)
         if (g->bundles[i].state == BUNDLE_PREPARING || g->bundles[i].state == BUNDLE_PREPARED)
             to_nowhere(&g->bundles[i]);
-    g->again_ms = h->now_ms + MT_HEAD_GROUP_AGAIN_MS;
+    g->again_ms = g->back_ms = h->now_ms + MT_HEAD_GROUP_AGAIN_MS;
     records_put_group(h, g);
     bundles_open(h, g);
 }
@@ -178,9 +178,8 @@ void bundles_lose(struct head *h, struct group *g, uint32_t node)
     if (!any)
         return;
     h->count.group_lost++;
-    g->again_ms = h->now_ms;
     abandon(h, g); /* stores it, too */
-    g->again_ms = h->now_ms;
+    g->again_ms = g->back_ms = h->now_ms;
 }
 
 void bundles_return_all(struct head *h, const struct group *removed, const char *why)
@@ -398,6 +397,13 @@ static bool is_finished(const struct group *g)
     return g->waits.count == 0;
 }
 
+/* What comes free is shown to groups before wants see it (core.c): a node that keeps room for a group gives none to others,
+ * and a lease that was promised there would keep the group away in turn. Both would stand still. */
+static bool may_try(const struct head *h, const struct group *g)
+{
+    return h->now_ms >= g->back_ms && (h->now_ms >= g->again_ms || h->is_capacity_changed);
+}
+
 void bundles_round(struct head *h)
 {
     struct policy_node **living = NULL;
@@ -409,7 +415,7 @@ void bundles_round(struct head *h)
     HEAD_TRY(h, nodes_living(h, &living, &count));
     for (size_t i = 0; i < h->open_groups.count && living; i++) {
         struct group *g = h->open_groups.data[i];
-        if (has_state(g, BUNDLE_NONE) && h->now_ms >= g->again_ms)
+        if (has_state(g, BUNDLE_NONE) && may_try(h, g))
             place(h, g, living, count);
         say_again(h, g, MT_HEAD_GROUP_RESEND_MS);
         uint64_t waits = waits_tick(h, g);

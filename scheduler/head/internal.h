@@ -173,7 +173,8 @@ struct group {
     enum policy_strategy   strategy;
     uint64_t               version, order;
     uint64_t               since_ms, pressed_ms; /* it has waited for room; a node was last asked to make some */
-    uint64_t               again_ms; /* not tried before */
+    uint64_t               again_ms; /* found no room: not tried before, unless something has changed */
+    uint64_t               back_ms;  /* was refused: not tried before */
     uint32_t               presses;
     char                   why[HEAD_TEXT_SIZE]; /* no way at all with the nodes that there are; "": there may be one */
     bool                   is_open; /* in h->open_groups: something about it is not finished */

@@ -354,7 +354,7 @@ void sim_node_start(struct sim *s, struct sim_node *n)
     config.boot = mt_rng_next(&s->rng) | 1;
     config.total[0] = resource("CPU", 2000 + 1000 * (n->index % 3));
     config.total[1] = resource("memory", INT64_C(8) << 30);
-    config.total[2] = resource("G", 1000); /* for placement groups */
+    config.total[2] = resource("G", 1500); /* for placement groups: any one of them fits */
     snprintf(config.node_name, sizeof config.node_name, "node%d", n->index);
     snprintf(config.labels, sizeof config.labels, "zone=z%d", n->index);
     snprintf(config.address, sizeof config.address, "10.0.0.%d:7000", n->index);

@@ -26,22 +26,54 @@ static manta_status held(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(held, "u>l");
 
-/* Where its child runs: of the group only if it captures, since nothing else is free. 0: the child did not run in time. */
-static manta_status child_where(manta_ctx *c, int argc, const manta_arg *argv)
+/* 1 in a placement group of one bundle, 0 in none. */
+static manta_status is_grouped(manta_ctx *c, int argc, const manta_arg *argv)
 {
     manta_error e;
-    int64_t     node = 0;
-    manta_ref  *child = manta_call("where", argc && argv[0].l ? &(manta_task_opts){.num_cpus = 1} : NULL, MANTA_NO_ARGS);
     manta_pg   *pg = manta_pg_current(&e);
-    if (!pg || manta_pg_count(pg) != 1)
-        return manta_fail(c, 1, "not in its group: %s", e.message);
+    bool        is_in = pg && manta_pg_count(pg) == 1;
+    (void)argc, (void)argv;
+    if (!is_in && e.code != MANTA_ENOENT)
+        return manta_fail(c, 1, "%s", e.message);
     manta_pg_free(pg);
-    if (manta_get_i64(child, TEST_WAIT_MS, &node, &e))
+    return manta_return_i64(c, is_in);
+}
+MANTA_REGISTER(is_grouped, ">l");
+
+/* Whether its child is in a group, and its child's child. */
+static manta_status children(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    manta_task_opts one = {.num_cpus = 1};
+    manta_error     e;
+    int64_t         is_in = -1, deeper = 0;
+    manta_ref      *child = manta_call("is_grouped", argv[0].l % 2 ? &one : NULL, MANTA_NO_ARGS);
+    (void)argc;
+    if (manta_get_i64(child, TEST_WAIT_MS, &is_in, &e))
         return manta_fail(c, 2, "%s", e.message);
     manta_free(child);
-    return manta_return_i64(c, node);
+    if (argv[0].l < 2) {
+        child = manta_call("children", NULL, MANTA_ARGS(manta_i64(argv[0].l + 2)));
+        if (manta_get_i64(child, TEST_WAIT_MS, &deeper, &e))
+            return manta_fail(c, 3, "%s", e.message);
+        manta_free(child);
+    }
+    return manta_return_i64(c, is_in + 10 * deeper);
 }
-MANTA_REGISTER(child_where, "l>l");
+MANTA_REGISTER(children, "l>l");
+
+/* A group made by a task, which its job finds by name. */
+static manta_status makes_group(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    manta_error  e;
+    manta_bundle one = {.num_cpus = 1};
+    manta_pg    *pg = manta_pg_new(&one, 1, &(manta_pg_opts){.name = "made"}, &e);
+    (void)argc, (void)argv;
+    if (!pg || manta_pg_wait(pg, TEST_WAIT_MS, &e))
+        return manta_fail(c, 1, "%s", e.message);
+    manta_pg_free(pg);
+    return manta_return_i64(c, manta_node());
+}
+MANTA_REGISTER(makes_group, ">l");
 
 static manta_status place_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
 {
@@ -73,7 +105,7 @@ static manta_pg *pg_cpus(double cpus, int count, int strategy)
     return pg_of(bundles, count, strategy);
 }
 
-static void ready(const manta_pg *pg)
+static void ready(manta_pg *pg)
 {
     manta_error e;
     CHECK_CODE(manta_pg_wait(pg, TEST_WAIT_MS, &e), MANTA_OK, &e);
@@ -173,14 +205,54 @@ static manta_status nap(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(nap, "l>l");
 
-/* Without capture the child wants a CPU outside, of which there is none: it runs when the group's task waits no more. */
+/* The children have the group's one CPU, which each lends while it waits. */
 static void pg_captures(void)
 {
-    manta_pg       *pg = pg_cpus(2, 1, MANTA_PACK);
-    manta_task_opts opts = {.pg = pg, .pg_capture = true};
-    for (int i = 0; i < 4; i++)
-        CHECK_I64(manta_call("child_where", &opts, MANTA_ARGS(manta_i64(i % 2))), manta_node());
+    manta_pg       *pg = pg_cpus(1, 1, MANTA_PACK);
+    manta_task_opts captures = {.pg = pg, .pg_capture = true}, alone = {.pg = pg};
+    for (int i = 0; i < 4; i++) {
+        CHECK_I64(manta_call("children", &captures, MANTA_ARGS(manta_i64(i % 2))), 11);
+        CHECK_I64(manta_call("children", &alone, MANTA_ARGS(manta_i64(i % 2))), 0);
+        CHECK_I64(manta_call("is_grouped", &alone, MANTA_NO_ARGS), 1);
+        CHECK_I64(manta_call("is_grouped", NULL, MANTA_NO_ARGS), 0);
+    }
     over(pg);
+    free_cpus(2);
+}
+
+/* Two kinds of work share one bundle: the second does not wait for all of the first. */
+static void pg_turns(void)
+{
+    enum { NAPS = 40 };
+    manta_ref       *refs[NAPS];
+    manta_error      e;
+    manta_pg        *pg = pg_of(&(manta_bundle){.num_cpus = 1, .memory = 1 << 20}, 1, MANTA_PACK);
+    manta_task_opts  first = {.pg = pg}, second = {.pg = pg, .memory = 1 << 20};
+    for (int i = 0; i < NAPS; i++)
+        refs[i] = manta_call("nap", &first, MANTA_ARGS(manta_i64(50)));
+    CHECK_I64(manta_call("where", &second, MANTA_NO_ARGS), manta_node());
+    CHECK(manta_wait(refs, NAPS, NAPS, 0, NULL, &e) < NAPS);
+    for (int i = 0; i < NAPS; i++)
+        CHECK_I64(refs[i], 50);
+    over(pg);
+}
+
+/* One after the other, and many at a time. */
+static void pg_many(void)
+{
+    enum { AT_A_TIME = 40 };
+    manta_pg *all[AT_A_TIME];
+    for (int i = 0; i < 16; i++) {
+        manta_pg *pg = pg_cpus(1, 2, i % 4 == MANTA_STRICT_SPREAD ? MANTA_PACK : i % 4);
+        CHECK_I64(manta_call("where", &(manta_task_opts){.pg = pg, .bundle = 2}, MANTA_NO_ARGS), manta_node());
+        over(pg);
+    }
+    for (int i = 0; i < AT_A_TIME; i++)
+        all[i] = pg_cpus(0.01, 3, MANTA_PACK);
+    for (int i = 0; i < AT_A_TIME; i++)
+        ready(all[i]);
+    for (int i = 0; i < AT_A_TIME; i++)
+        over(all[i]);
     free_cpus(2);
 }
 
@@ -310,7 +382,7 @@ static int different(const uint32_t *nodes, int count)
     return found;
 }
 
-static void stands(const manta_pg *pg, uint32_t *out, int count)
+static void stands(manta_pg *pg, uint32_t *out, int count)
 {
     manta_error e;
     ready(pg);
@@ -445,6 +517,49 @@ static void pg_head_dies(void)
     nodes_stop(&n);
 }
 
+/* A task on another node makes it; it is its job's all the same. */
+static void pg_from_task(void)
+{
+    struct nodes n;
+    uint32_t     at;
+    manta_error  e;
+    nodes_start(&n, 2, "2");
+    CHECK_I64(manta_call("makes_group", &(manta_task_opts){.no_cpu = true, AT(1)}, MANTA_NO_ARGS), n.ids[1]);
+    manta_pg *found = manta_pg_find(NULL, "made", &e);
+    CHECK(found != NULL);
+    stands(found, &at, 1);
+    CHECK_I64(manta_call("where", &(manta_task_opts){.pg = found, .bundle = 1}, MANTA_NO_ARGS), at);
+    over(found);
+    free_cpus(4);
+    nodes_stop(&n);
+}
+
+/* A detached actor in a detached group: it runs in the bundle, and ends with the group. */
+static void pg_detached_actor(void)
+{
+    struct nodes  n;
+    manta_error   e;
+    nodes_start(&n, 2, "2");
+    manta_bundle     there = {.num_cpus = 1, AT(1)};
+    manta_pg        *pg = manta_pg_new(&there, 1, &(manta_pg_opts){.name = "house", .detached = true}, &e);
+    CHECK(pg != NULL);
+    manta_actor_opts opts = {.name = "tenant", .detached = true, .pg = pg, .num_cpus = 1, .max_restarts = 3};
+    manta_actor     *actor = manta_actor_new("place", &opts, MANTA_NO_ARGS);
+    CHECK_I64(manta_actor_call(actor, "where", MANTA_NO_ARGS), n.ids[1]);
+    over(pg);
+    int64_t limit = test_now_ms() + TEST_WAIT_MS;
+    manta_actor *found;
+    while ((found = manta_actor_find("tenant", 1000, &e))) { /* its name goes with it */
+        manta_actor_free(found);
+        CHECK(test_now_ms() < limit);
+        test_sleep_ms(20);
+    }
+    CHECK_EQ(e.code, MANTA_ENOENT);
+    manta_actor_free(actor);
+    free_cpus(4);
+    nodes_stop(&n);
+}
+
 /* ---- two jobs ---- */
 
 static void other_job(struct nodes *n)
@@ -506,6 +621,8 @@ static const struct test_case cases[] = {
     {"pg_waits_for_room", pg_waits_for_room, ONE},
     {"pg_presses", pg_presses, ONE},
     {"pg_captures", pg_captures, ONE},
+    {"pg_turns", pg_turns, ONE},
+    {"pg_many", pg_many, ONE},
     {"pg_removed_under_work", pg_removed_under_work, ONE},
     {"pg_names", pg_names, ONE},
     {"pg_bad_input", pg_bad_input, ONE},
@@ -514,6 +631,8 @@ static const struct test_case cases[] = {
     {"pg_any_bundle", pg_any_bundle, OWN_INIT},
     {"pg_node_dies", pg_node_dies, OWN_INIT},
     {"pg_head_dies", pg_head_dies, OWN_INIT},
+    {"pg_from_task", pg_from_task, OWN_INIT},
+    {"pg_detached_actor", pg_detached_actor, OWN_INIT},
     {"pg_jobs", pg_jobs, OWN_INIT},
     {NULL, NULL, {0}, false, 0},
     {"leaves_groups", leaves_groups, OWN_INIT}, /* started by jobs only */

@@ -285,7 +285,8 @@ static void placement()
     auto a = manta::start_with<counter>(opts, std::int64_t(3));
     CHECK(a.call<&counter::value>().get(WAIT_MS) == 3);
     pg.remove();
-    CHECK(thrown<manta::died>([&] { a.call<&counter::value>().get(WAIT_MS); }).code() == MANTA_EPG_REMOVED);
+    auto late = manta::start_with<counter>(opts, std::int64_t(3));
+    CHECK(thrown<manta::died>([&] { late.call<&counter::value>().get(WAIT_MS); }).code() == MANTA_EPG_REMOVED);
     CHECK(thrown<manta::died>([&] { pg.wait(WAIT_MS); }).code() == MANTA_EPG_REMOVED);
     thrown<manta::bad_request>([] { manta::placement_group none(std::vector<manta_bundle>{}); });
 }
