@@ -225,6 +225,7 @@ static void report_send(struct rlt *r, uint32_t want_count)
         report->wants[report->n_wants++] = want_make(r, mt_container_of(link, struct rlt_class, in_waiting));
     rlt_strict_report(r, report);
     rlt_bundles_report(r, report);
+    rlt_alone_reported(r, report->n_wants ? report->version : 0);
     m->report = report;
     rlt_head_send(r, m);
 }
@@ -481,6 +482,7 @@ static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
         placed(r, m->place);
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_EXTEND:
+        rlt_alone_answered(r, m->extend->version);
         rlt_strict_extend(r, m->extend);
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_PRESS:
@@ -522,6 +524,8 @@ void rlt_head_event(struct rlt *r, const struct rlt_event *e)
         break;
     case RLT_EV_HEAD_DOWN:
         r->head.is_up = r->head.is_registered = false;
+        r->head.unanswered = 0;
+        rlt_timer_clear(r, &r->alone); /* sooner than for one that is silent */
         r->is_dirty = true;
         rlt_timer_clear(r, &r->head.report);
         break;

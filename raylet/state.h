@@ -312,6 +312,8 @@ struct rlt_head {
     struct {
         uint64_t version, at;
     } sent[8]; /* when the last reports left, by version */
+    uint64_t         unanswered, unanswered_at; /* version of the last report with wants that the head has not answered, and when
+                                                   the first of them left; 0: it has answered all */
     uint64_t         gone[64]; /* the last processes that ended and had names: said again after each registration */
     uint32_t         gone_count;
     uint64_t         jobs_gone[MT_RLT_JOBS_GONE]; /* the same of jobs whose drivers were here */
@@ -517,7 +519,9 @@ void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l); /* its wor
 
 /* alone.c */
 void rlt_alone_init(struct rlt *r);
-bool rlt_is_alone(const struct rlt *r); /* there is a head, and it is away */
+bool rlt_is_alone(const struct rlt *r); /* there is a head, and it is away, or silent */
+void rlt_alone_reported(struct rlt *r, uint64_t version); /* has left with wants; 0: without any */
+void rlt_alone_answered(struct rlt *r, uint64_t version);
 void rlt_alone_arm(struct rlt *r); /* while the head is away and classes wait: other nodes are asked soon */
 
 /* names.c */

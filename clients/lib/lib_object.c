@@ -88,6 +88,8 @@ manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, m
         uint64_t     want = 0;
         manta_status code;
         mt_status    st = os_client_alloc(&lib.store, size, place, data, &want);
+        if (st.code == MT_EINVAL)
+            return lib_error(e, MANTA_ESTORE_FULL, "a value of %zu bytes is larger than any object store", size);
         if (st.code != MT_EAGAIN)
             return lib_error_status(e, st);
         code = segment_map(CTL_SEGMENT_WANT, 0, want, true, e);

@@ -347,7 +347,8 @@ MANTA_API manta_status manta_return_at(manta_ctx *c, int index, manta_arg value)
 
 /* ---- generators ------------------------------------------------------------------------------------------------ */
 
-/* Starts a function that yields items ("l>d": doubles). Never NULL, does not block; what is wrong comes out of manta_next.
+/* Starts a function that yields items ("l>d": doubles), and returns none. Never NULL, does not block; what is wrong comes out
+ * of manta_next.
  * A worker that dies is replaced as opts say: items that have arrived stay, and the new attempt's are taken from the next
  * one on, so a generator must yield the same items again. One thread at a time; not passed to other processes. */
 MANTA_API manta_generator *manta_call_stream(const char *name, const manta_task_opts *opts, int argc,

@@ -375,7 +375,7 @@ void actors_request(struct head *h, struct stream *s, const Manta__V1__ActorRequ
 
 /* ---- strict.c: leases of strict actors --------------------------------------------------------------------------- */
 
-/* Answers which of a node's strict actors may run on. */
+/* Answers a report: which of the node's strict actors may run on, and that the head is there. */
 void strict_report(struct head *h, struct stream *s, const Manta__V1__Report *report);
 /* The owner gives such a lease up: when this is stored it is never extended again. */
 void strict_void(struct head *h, uint32_t node, uint64_t lease);

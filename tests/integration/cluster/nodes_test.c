@@ -472,6 +472,22 @@ static void head_dies(void)
     nodes_stop(&n);
 }
 
+/* A head that is stopped, and whose connections stand: leases are had without it too. */
+static void head_silent(void)
+{
+    struct nodes n;
+    nodes_start(&n, 2, "2");
+    CHECK_I64(add_remote(THERE, 1, 1), 2);
+    CHECK_EQ(kill(n.head, SIGSTOP), 0);
+    for (int i = 0; i < 3; i++) {
+        test_sleep_ms(500); /* leases without work are given up */
+        CHECK_I64(add_remote(THERE, i, 1), i + 1);
+    }
+    CHECK_EQ(kill(n.head, SIGCONT), 0);
+    CHECK_I64(add_remote(THERE, 1, 1), 2);
+    nodes_stop(&n);
+}
+
 /* A port that nobody listens on just now. */
 static int free_port(void)
 {
@@ -598,6 +614,7 @@ static const struct test_case cases[] = {
     {"node_dies", node_dies, OWN_INIT},
     {"node_returns", node_returns, OWN_INIT},
     {"head_dies", head_dies, OWN_INIT},
+    {"head_silent", head_silent, OWN_INIT},
     {"head_moves", head_moves, OWN_INIT},
     {"turns_there", turns_there, OWN_INIT},
     {"wrong_token", wrong_token, OWN_INIT},
