@@ -418,11 +418,15 @@ static void rows_multiply(const struct k_gemm *g, struct block *block, int begin
     bool   adds = p > 0 || g->beta != 0.0f, is_far = (size_t)g->m * ldc > NEAR_FLOATS;
 
     for (int i = begin; i < end; i += MC) {
-        int           rows = smaller(MC, end - i);
-        struct target c = {g->c + (size_t)i * ldc + (size_t)j, ldc, rows, cols, adds, is_far};
+        int rows = smaller(MC, end - i), last = (g->first + i + rows + 31) / 32 * 32; /* K_..._LOWER: nothing from here on */
+        int wide = g->band == K_C_LOWER ? smaller(cols, last - j) : cols;
+        int deep = g->band == K_A_LOWER ? smaller(depth, last - p) : depth;
+        if (wide <= 0 || deep <= 0 || (g->band == K_A_UPPER && adds && i - g->first >= p + depth))
+            continue;
+        struct target c = {g->c + (size_t)i * ldc + (size_t)j, ldc, rows, wide, adds, is_far};
         struct ahead  ahead = strip_ahead(g, lda, i + MC, p, depth);
-        pack_a(g, lda, i, rows, p, depth, block);
-        block_multiply(block, rows, cols, depth, &c, &ahead, far);
+        pack_a(g, lda, i, rows, p, deep, block);
+        block_multiply(block, rows, wide, deep, &c, &ahead, far);
     }
 }
 

@@ -9,11 +9,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-enum { SLICE_NS = 100000 };
 
 struct sgd_overlap {
     const struct k_ops *ops;
@@ -134,29 +129,9 @@ static bool is_through(const struct sgd_overlap *o)
     return !o->group || o->st.code != MT_OK || o->summed == o->closed;
 }
 
-/* As sched_setattr(2) has it; no header of this libc's does. */
-struct slice_request {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t  nice;
-    uint32_t priority;
-    uint64_t runtime_ns, deadline_ns, period_ns;
-};
-static_assert(sizeof(struct slice_request) == 48, "the kernel's first layout");
-
-/* This thread works for some microseconds at a time and then waits for bytes; the core belongs to the one that computes. Asking
- * for short slices makes the scheduler let it in at once when it wakes, instead of after the other's slice (3 ms), and costs
- * no privilege. A kernel that knows no slices (before 6.12) passes over it. */
-static void slice_shorten(void)
-{
-    struct slice_request request = {.size = sizeof request, .nice = getpriority(PRIO_PROCESS, 0), .runtime_ns = SLICE_NS};
-    (void)syscall(SYS_sched_setattr, 0, &request, 0);
-}
-
 static void *serve(void *arg)
 {
     struct sgd_overlap *o = arg;
-    slice_shorten();
     pthread_mutex_lock(&o->lock);
     while (!o->is_ending) {
         if (!is_through(o)) {
