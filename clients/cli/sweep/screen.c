@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LINE_SIZE = 512, PARAMS_SHOWN = 12, CELL_MIN = 6, CELL_MAX = 14, BAR_WIDTH = 20, OTHER_LINES = 6, QUIET_S = 10 };
+enum { LINE_SIZE = 512, CELL_MIN = 9, CELL_MAX = 14, BAR_WIDTH = 20, OTHER_LINES = 6, QUIET_S = 10 };
 
 /* ---- lines ---- */
 
@@ -115,89 +115,81 @@ static void best_make(const struct screen *s, const manta_sweep_progress *p, str
     (void)manta_sweep_params(p->best_params, param_say, l);
 }
 
-/* ---- the table: Tune's columns ---- */
+/* ---- the table: Tune's columns, the parameters last, since a narrow window cuts them off ---- */
 
-struct columns {
-    char name[PARAMS_SHOWN][64];
-    int  width[PARAMS_SHOWN], count;
-};
-
-static int column_find(const struct columns *c, const char *name)
+static int column_find(const struct screen *s, const char *name)
 {
-    for (int i = 0; i < c->count; i++)
-        if (strcmp(c->name[i], name) == 0)
+    for (int i = 0; i < s->column_count; i++)
+        if (strcmp(s->columns[i], name) == 0)
             return i;
     return -1;
 }
 
 static int cell_make(char out[32], const manta_sweep_param *param)
 {
-    int n = param->kind == MANTA_VALUE_NUMBER ? snprintf(out, 32, "%.5g", param->number) : snprintf(out, 32, "%.*s",
-                                                                                                  CELL_MAX, param->text);
+    int n = param->kind == MANTA_VALUE_NUMBER ? snprintf(out, 32, "%.4g", param->number) :
+                                                snprintf(out, 32, "%.*s", CELL_MAX, param->text);
     return n < CELL_MIN ? CELL_MIN : n > CELL_MAX ? CELL_MAX : n;
 }
 
 static int column_fit(void *user, const manta_sweep_param *param)
 {
-    struct columns *c = user;
-    char            cell[32];
-    int             i = column_find(c, param->name), size = cell_make(cell, param);
-    if (i < 0 && c->count == PARAMS_SHOWN)
+    struct screen *s = user;
+    char           cell[32];
+    int            i = column_find(s, param->name), size = cell_make(cell, param);
+    if (i < 0 && s->column_count == SCREEN_COLUMNS)
         return 0;
     if (i < 0) {
-        i = c->count++;
-        int n = snprintf(c->name[i], sizeof c->name[i], "%s", param->name);
-        c->width[i] = n < CELL_MIN ? CELL_MIN : n > CELL_MAX ? CELL_MAX : n;
+        i = s->column_count++;
+        int n = snprintf(s->columns[i], sizeof s->columns[i], "%s", param->name);
+        s->widths[i] = n < CELL_MIN ? CELL_MIN : n > CELL_MAX ? CELL_MAX : n;
     }
-    c->width[i] = size > c->width[i] ? size : c->width[i];
+    s->widths[i] = size > s->widths[i] ? size : s->widths[i];
     return 0;
 }
 
 struct cells {
-    const struct columns *columns;
-    char                  text[PARAMS_SHOWN][32];
+    const struct screen *screen;
+    char                 text[SCREEN_COLUMNS][32];
 };
 
 static int cell_take(void *user, const manta_sweep_param *param)
 {
     struct cells *cells = user;
-    int           i = column_find(cells->columns, param->name);
+    int           i = column_find(cells->screen, param->name);
     if (i >= 0)
         (void)cell_make(cells->text[i], param);
     return 0;
 }
 
-static void row_make(const struct columns *c, const manta_sweep_row *row, struct line *l)
+static void row_make(const struct screen *s, const manta_sweep_row *row, struct line *l)
 {
-    struct cells cells = {.columns = c};
+    struct cells cells = {.screen = s};
     (void)manta_sweep_params(row->params, cell_take, &cells);
-    add(l, "%8" PRId64 " %-8s", row->trial, row->state);
-    for (int i = 0; i < c->count; i++)
-        add(l, " %*s", c->width[i], cells.text[i]);
-    add(l, " %8.1f", row->seconds);
+    add(l, "%8" PRId64 " %-8s %8.1f", row->trial, row->state, row->seconds);
     if (row->has_value)
         add(l, " %8" PRId64 " %12.6g", row->step, row->value);
     else
         add(l, " %8s %12s", "-", "-");
+    for (int i = 0; i < s->column_count; i++)
+        add(l, "  %*s", s->widths[i], cells.text[i]);
 }
 
 static void table_print(struct screen *s, const manta_sweep_progress *p, int rows, int width)
 {
-    struct columns c = {.count = 0};
-    struct line    head = {.size = 0};
-    int            shown = p->row_count < rows - OTHER_LINES ? p->row_count : rows - OTHER_LINES;
+    struct line head = {.size = 0};
+    int         shown = p->row_count < rows - OTHER_LINES ? p->row_count : rows - OTHER_LINES;
     for (int i = 0; i < shown; i++)
-        (void)manta_sweep_params(p->rows[i].params, column_fit, &c);
+        (void)manta_sweep_params(p->rows[i].params, column_fit, s);
     if (shown <= 0)
         return;
-    add(&head, "%8s %-8s", "TRIAL", "STATE");
-    for (int i = 0; i < c.count; i++)
-        add(&head, " %*.*s", c.width[i], CELL_MAX, c.name[i]);
-    add(&head, " %8s %8s %12.12s", "SECONDS", "STEP", s->metric);
+    add(&head, "%8s %-8s %8s %8s %12.12s", "TRIAL", "STATE", "SECONDS", "STEP", s->metric);
+    for (int i = 0; i < s->column_count; i++)
+        add(&head, "  %*.*s", s->widths[i], CELL_MAX, s->columns[i]);
     line_print(s, &head, width);
     for (int i = 0; i < shown; i++) {
         struct line l = {.size = 0};
-        row_make(&c, &p->rows[i], &l);
+        row_make(s, &p->rows[i], &l);
         line_print(s, &l, width);
     }
     if (p->running > shown) {
