@@ -281,7 +281,7 @@ static void clock_compare(struct sgd_place *place, int64_t their_now_ns)
     place->clock_shift_ns = shift > took || shift < -took ? shift : 0;
 }
 
-void sgd_place_spans(struct sgd_place *place, uint32_t rows,
+void sgd_place_spans(struct sgd_place *place, uint32_t rows, int wait_ms,
                      void (*take)(void *user, const struct sgd_post_spans *spans, int64_t shift_ns), void *user)
 {
     manta_view   view = {0};
@@ -289,7 +289,7 @@ void sgd_place_spans(struct sgd_place *place, uint32_t rows,
     manta_status code = MANTA_OK;
     if (!place->post || place->state != SGD_PLACE_OPEN)
         return;
-    if (place->spans_asked && (code = manta_get(place->spans_asked, 0, &view, &e)) == MANTA_ETIMEDOUT)
+    if (place->spans_asked && (code = manta_get(place->spans_asked, wait_ms, &view, &e)) == MANTA_ETIMEDOUT)
         return;
     const struct sgd_post_spans *spans = view.data;
     if (place->spans_asked && code == MANTA_OK && view.size >= offsetof(struct sgd_post_spans, spans) &&

@@ -95,8 +95,9 @@ void sgd_place_close(struct sgd_place *place);
  * MT_TRAIN_WORDS_MS, for which it blocks. */
 void sgd_place_last_words(const struct sgd_place *place, uint32_t index, char *out, size_t size);
 
-/* Takes the answer to the last question for spans, if it is there, and asks again. `shift_ns` is to be added to their clock. */
-void sgd_place_spans(struct sgd_place *place, uint32_t rows,
+/* Takes the answer to the last question for spans, if it is there within wait_ms, and asks again. `shift_ns` is to be added to
+ * their clock. */
+void sgd_place_spans(struct sgd_place *place, uint32_t rows, int wait_ms,
                      void (*take)(void *user, const struct sgd_post_spans *spans, int64_t shift_ns), void *user);
 
 /* What a board and a group's region show of one rank, which is the local-th on this node. */

@@ -84,10 +84,7 @@ static manta_status fail(manta_ctx *c, mt_status st)
 static mt_status lent_take(struct worker *w, manta_ref *ref, manta_error *e)
 {
     w->lent.ref = manta_dup(ref);
-    /* It is on this node. Who waits gives back its CPU, and more workers than there are CPUs would start. */
-    manta_status code = manta_get(w->lent.ref, 0, &w->lent.view, e);
-    if (code == MANTA_ETIMEDOUT)
-        code = manta_get(w->lent.ref, MT_TRAIN_START_MS, &w->lent.view, e);
+    manta_status code = manta_get(w->lent.ref, MT_TRAIN_START_MS, &w->lent.view, e);
     if (code != MANTA_OK)
         return mt_error(e->code, 0, e->message);
     return mt_ok();

@@ -306,7 +306,16 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
     if (lib.inlined)
         return lib_inline_call(request, kind, payload, size, e);
     manta_status code = lib_call_send(request, kind, payload, size, e);
-    return code ? code : lib_call_await(request, timeout_ms, e);
+    if (code)
+        return code;
+    /* An actor that waits for its raylet lends no CPUs: another actor that took them would hold them for its life, and both would
+     * run as soon as the answer is there. Room in the store may need others' work, so that is waited for as a value is. */
+    manta_ctx *running = lib_running;
+    if (lib.is_actors_lease && kind != CTL_SEGMENT_WANT)
+        lib_running = NULL;
+    code = lib_call_await(request, timeout_ms, e);
+    lib_running = running;
+    return code;
 }
 
 manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
