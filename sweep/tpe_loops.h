@@ -15,8 +15,10 @@
 enum { SWP_TPE_LANES = 8 };
 
 struct swp_tpe_loops {
-    /* weight[i] /= P(0 < X < 1), X normal around x[i] with deviation 1 / inv[i]; the probability within 2e-7. */
+    /* weight[i] /= P(0 < X < 1), X normal around x[i] in [0, 1] with deviation 1 / inv[i]; the probability within 2e-7. */
     void (*cut)(const double *x, const double *inv, double *weight, size_t n);
+    /* The same for the product over `dims` columns, all of one deviation. */
+    void (*cut_all)(const double *const *x, uint32_t dims, double inv, double *weight, size_t n);
     /* weight[i] *= P(low < X < high), for a short interval: relative error 1e-5 where that matters. */
     void (*step)(const double *x, const double *inv, double low, double high, double *weight, size_t n);
     /* Sum of weight[i] exp(-sum over d of (x[d][i] - at[d])^2), squares[i] being the sum of x[d][i]^2; within 1e-10. */
