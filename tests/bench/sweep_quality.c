@@ -3,7 +3,8 @@
  * sweep_quality.c - are Manta's samplers as good as Optuna's? Also: how long a suggestion takes.
  *
  *   sweep_quality [REFERENCE [SAMPLER...]]      tests/bench/sweep_reference.txt, all that it has
- *   sweep_quality --suggest                     microseconds of a TPE suggestion, 8 parameters, trials 1000 to 1199
+ *   sweep_quality --suggest                     microseconds of a suggestion, 8 parameters: TPE, trials 1000 to 1199; GP, ten after
+ *                                               100 and after 500 results of random search
  *
  * For each sampler and function: the best of 100 trials with as many seeds as the reference has (at most 20), medians of both, the
  * one-sided Mann-Whitney test that ours are worse, Holm-corrected over the functions of a sampler, Kolmogorov-Smirnov's test, and
@@ -374,6 +375,33 @@ static void time_suggestions(const char *text)
     swp_space_free(space);
 }
 
+/* After results of random search, which a Gaussian process need not suggest by itself. */
+static void time_after(const char *text, int known)
+{
+    enum { TIMES = 10 };
+    const struct function f = {"sphere", rastrigin5, SUGGEST_DIMS, -5, 5, 0, 0};
+    struct swp_space *space = space_of(&f);
+    struct swp_sampler *s = sampler_of(text, space, 1);
+    double times[TIMES], sum = 0;
+    mt_rng rng = {1};
+    for (int t = 0; t < known + TIMES; t++) {
+        struct swp_point p;
+        double start = now_us();
+        mt_status st = t < known ? swp_space_draw(space, &rng, &p) : swp_sampler_suggest(s, (uint64_t)t, &p);
+        if (t >= known)
+            sum += times[t - known] = now_us() - start;
+        struct swp_outcome outcome = {.kind = SWP_COMPLETE, .value = f.at(p.values, f.dims)};
+        if (st.code == 0)
+            st = t < known ? swp_sampler_know(s, &p, &outcome) : swp_sampler_tell(s, (uint64_t)t, &outcome);
+        if (st.code != 0)
+            fail("suggest or tell");
+    }
+    qsort(times, TIMES, sizeof(double), by_value);
+    printf("%-16s %7d us: mean %.1f, p50 %.1f, least %.1f\n", text, known, sum / TIMES, times[TIMES / 2], times[0]);
+    swp_sampler_free(s);
+    swp_space_free(space);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const all[] = {"tpe", "tpe_independent", "cmaes", "gp"};
@@ -381,6 +409,8 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--suggest") == 0) {
         time_suggestions("tpe");
         time_suggestions("tpe,independent,no_liar");
+        time_after("gp", 100);
+        time_after("gp", 500);
         return 0;
     }
     const char *path = argc > 1 ? argv[1] : "tests/bench/sweep_reference.txt";
