@@ -127,10 +127,7 @@ static void finish_joint(struct swp_tpe *m, struct swp_tpe_set *set)
         if (axis->a.step > 0)
             continue;
         set->scale *= inv * INV_SQRT_2PI;
-        for (size_t i = 0; i < set->n; i++) {
-            set->scaled[d][i] = set->units[d][i] * (inv * SQRT_HALF);
-            set->squares[i] += set->scaled[d][i] * set->scaled[d][i];
-        }
+        m->loops->scale(set->units[d], inv * SQRT_HALF, set->scaled[d], set->squares, set->n);
     }
     m->loops->cut_all(cut, cuts, inv, set->weight, set->n);
 }

@@ -67,6 +67,15 @@ static void loop_step(const double *x, const double *inv, double low, double hig
     }
 }
 
+static void loop_scale(const double *x, double factor, double *scaled, double *squares, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        v8 y = load(x + i) * EACH(factor);
+        store(scaled + i, y);
+        store(squares + i, load(squares + i) + y * y);
+    }
+}
+
 /* weight exp(-|x - at|^2), of the product x at and both squares. */
 INLINE v8 weighed(v8 dot, const double *squares, double square, const double *weight)
 {
@@ -113,7 +122,7 @@ static double loop_mix_one(const double *x, const double *inv, double at, const 
     return sum(total);
 }
 
-const struct swp_tpe_loops SWP_TPE_LOOPS = {loop_cut, loop_cut_all, loop_step, loop_mix, loop_mix_one};
+const struct swp_tpe_loops SWP_TPE_LOOPS = {loop_cut, loop_cut_all, loop_step, loop_scale, loop_mix, loop_mix_one};
 
 #if defined(SWP_TPE_CHOOSES)
 const struct swp_tpe_loops *swp_tpe_loops_best(void)

@@ -21,6 +21,8 @@ struct swp_tpe_loops {
     void (*cut_all)(const double *const *x, uint32_t dims, double inv, double *weight, size_t n);
     /* weight[i] *= P(low < X < high), for a short interval: relative error 1e-5 where that matters. */
     void (*step)(const double *x, const double *inv, double low, double high, double *weight, size_t n);
+    /* scaled[i] = x[i] factor, and its square is added to squares[i]. */
+    void (*scale)(const double *x, double factor, double *scaled, double *squares, size_t n);
     /* Sum of weight[i] exp(-sum over d of (x[d][i] - at[d])^2), squares[i] being the sum of x[d][i]^2; within 1e-10. */
     double (*mix)(const double *const *x, const double *squares, const double *at, uint32_t dims, const double *weight,
                   size_t n);

@@ -138,7 +138,7 @@ static void all_builds_of_the_loops_have_the_same_bits(void **state)
 {
     (void)state;
     const struct swp_tpe_loops *loops[3] = {&swp_tpe_loops_plain};
-    double results[3][N + 2], x[N], inv[N], squares[N], at = 0.37;
+    double results[3][3 * N + 2], x[N], inv[N], squares[N], at = 0.37;
     const double *column = x;
     uint32_t count = 1;
 #if defined(__x86_64__)
@@ -158,6 +158,8 @@ static void all_builds_of_the_loops_have_the_same_bits(void **state)
         loops[k]->cut(x, inv, results[k], N);
         loops[k]->cut_all(&column, 1, 7, results[k], N);
         loops[k]->step(x, inv, 0.3, 0.31, results[k], N);
+        memset(results[k] + N + 2, 0, 2 * N * sizeof(double));
+        loops[k]->scale(x, 1.7, results[k] + N + 2, results[k] + 2 * N + 2, N);
         results[k][N] = loops[k]->mix(&column, squares, &at, 1, inv, N);
         results[k][N + 1] = loops[k]->mix_one(x, inv, at, results[k], N);
         assert_memory_equal(results[k], results[0], sizeof results[0]);
