@@ -148,6 +148,8 @@ enum mt_limit {
     MT_SWEEP_GRID_MAX        = 10 * 1000 * 1000, /* combinations */
     MT_SWEEP_CANDIDATES_MAX  = 1024,        /* of one suggestion by TPE */
     MT_SWEEP_POPULATION_MAX  = 65536,       /* of a generation */
+    MT_SWEEP_GP_ROWS_MAX     = 500,         /* trials that a Gaussian process stands on: time grows with their cube */
+    MT_SWEEP_GP_RUNNING_MAX  = 128,         /* running ones that it counts beside them */
     MT_SWEEP_WINDOW_MAX      = 4096,        /* values that a plateau looks at */
     MT_SWEEP_AHEAD_MAX       = 64,          /* trials that one slot has, the one that runs included */
     MT_SWEEP_STOCK           = 1024,        /* points drawn ahead, where they don't depend on results */

@@ -471,6 +471,12 @@ static void tpe_in_order(void **state)
     (void)state;
     faults("tpe,startup=5", "fifo", true, true);
 }
+/* (A kernel's fit takes a while, so only the last five are drawn from one.) */
+static void gp_in_order(void **state)
+{
+    (void)state;
+    faults("gp,startup=25", "fifo", true, true);
+}
 static void tpe_fifo(void **state)
 {
     (void)state;
@@ -505,7 +511,8 @@ static void pbt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_fifo), cmocka_unit_test(tpe_in_order), cmocka_unit_test(tpe_fifo), cmocka_unit_test(median),
+        cmocka_unit_test(random_fifo), cmocka_unit_test(tpe_in_order), cmocka_unit_test(gp_in_order),
+        cmocka_unit_test(tpe_fifo), cmocka_unit_test(median),
         cmocka_unit_test(asha),        cmocka_unit_test(asha_promote), cmocka_unit_test(hyperband), cmocka_unit_test(pbt),
         cmocka_unit_test(fewer_and_more), cmocka_unit_test(time_is_up),
     };
