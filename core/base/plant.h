@@ -37,6 +37,8 @@ enum mt_plant_number {
     MT_PLANT_PULL_SHORT = 26,      /* a value whose fetch broke off counts as fetched */
     MT_PLANT_HOLD_UNTOLD = 27,     /* an owner does not note that a worker kept a ref after its task */
     MT_PLANT_PROBE_BELIEVED = 28,  /* whoever waits hands a probe on, also where what it follows has ended */
+    MT_PLANT_LINEAGE_UNHELD = 31,  /* what only a task that may run again needs as an argument is let go */
+    MT_PLANT_AGAIN_UNCOUNTED = 32, /* a run for a value that was lost costs no retry */
 };
 
 #ifdef MANTA_PLANTS

@@ -35,6 +35,7 @@ struct sim_task {
     int               answer_count;
     bool              has_expected, fails; /* its value is known beforehand; the function reports an error */
     int64_t           expected;
+    mt_id             argument; /* of a ref that it takes; zero: none, or of no matter */
     uint64_t          env; /* key of the environment that it must run in; 0: none */
     bool              is_ended;
     bool              is_cancelled; /* its owner has taken it back: it ends so, ... */
