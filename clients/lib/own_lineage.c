@@ -232,11 +232,16 @@ static const char *why_text(const struct own *own, const struct own_ref *ref, ch
     return out;
 }
 
-static void failure_of(const struct own *own, const struct own_ref *ref, int32_t code, const char *text, struct own_failure *out)
+static void failure_of(struct own *own, const struct own_ref *ref, int32_t code, const char *text, struct own_failure *out)
 {
     char why[256];
-    own_failure_set(out, code == MT_ECORRUPT ? MT_ECORRUPT : MT_EOBJ_LOST, "the value is lost (%s) and can't be made again: %s",
-                    text[0] ? text : "it is not where it was", why_text(own, ref, why, sizeof why));
+    bool is_here = ref->state == OWN_REF_PLACE && own_ref_place(own, ref)->node == own->node;
+    if (is_here && (code == MT_ENODE_DIED || code == MT_ETIMEDOUT)) /* it is not lost */
+        own_failure_set(out, code, "the value is on its owner's node, which the reader's could not reach: %s", text);
+    else
+        own_failure_set(out, code == MT_ECORRUPT ? MT_ECORRUPT : MT_EOBJ_LOST,
+                        "the value is lost (%s) and can't be made again: %s", text[0] ? text : "it is not where it was",
+                        why_text(own, ref, why, sizeof why));
     out->outcome = 1; /* it was made */
 }
 

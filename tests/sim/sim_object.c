@@ -243,6 +243,8 @@ static bool read_over(struct sim_reading *r, int32_t code)
         own_doubt_begin(&r->p->own, &r->doubt, r->mine, &r->asked, code, mt_code_name(code));
         r->is_doubted = true;
         r->doubted_at = r->p->s->now;
+        r->doubted_for = code;
+        r->p->s->counters.value_away += code == MT_ENODE_DIED;
         return false;
     }
     r->is_doubted = false;

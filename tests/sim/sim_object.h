@@ -54,6 +54,7 @@ struct sim_reading {
     bool              is_doubted; /* it is lost: its owner is asked, or its task runs again */
     struct own_doubt  doubt;
     uint64_t          doubted_at;
+    int32_t           doubted_for; /* what the fetch said */
     int32_t           code;
     uint64_t          until; /* it is kept so long */
 };

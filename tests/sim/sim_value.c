@@ -223,7 +223,6 @@ void sim_value_lost(struct sim *s, const struct sim_reading *r)
     SIM_REQUIRE(s, r->code != MT_EOBJ_LOST || !died || died->value.num > r->doubted_at,
                 "I5: a borrower hears that a value is lost, not that its owner had died");
     SIM_REQUIRE(s, r->code != MT_EOWNER_DIED || !owner, "I5: a borrower is told that a living owner has died");
-    s->counters.value_away += r->code == MT_ENODE_DIED;
     SIM_REQUIRE(s, (r->code != MT_EOBJ_LOST && r->code != MT_ENODE_DIED) || !owner || may_be_lost(s, v->id) ||
                        (v->is_dropped && !r->is_borrowed && !r->mine) || is_anyone_parted(s, owner),
                 "I13: the result %llx.%llu of a living owner, which can be made again, is lost (%s): %s",
@@ -236,7 +235,7 @@ void sim_value_lost(struct sim *s, const struct sim_reading *r)
                     "I5: a value that is gone fails with %s", mt_code_name(r->code));
         return;
     }
-    SIM_REQUIRE(s, r->code != MT_EOBJ_LOST,
+    SIM_REQUIRE(s, r->code != MT_EOBJ_LOST || r->doubted_for != MT_EOBJ_LOST,
                 "I5: the value %llx.%llu of a living owner is lost on node %d: dropped %d, borrowed %d, read by process %d",
                 (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), sim_node_index(r->p->n),
                 v->is_dropped, r->is_borrowed, (int)r->p->serial);
