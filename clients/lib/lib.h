@@ -13,6 +13,7 @@
 #define LIB_LIB_H
 
 #include "clients/lib/manta.h"
+#include "clients/lib/own_lineage.h"
 #include "clients/lib/wrk.h"
 #include "core/base/limits.h"
 #include "core/base/rng.h"
@@ -401,7 +402,7 @@ void lib_store_warm(const struct os_place *place, void *data);
 void lib_store_trim(uint64_t now_ns);
 /* The value of a place, pinned; maps or pulls what is missing. Under the lock. *ref becomes the local copy's where it was
  * on another node: that is what is to be unpinned. */
-manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
+manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
 void lib_store_unpin(const struct lane_ref *ref);
 void lib_segment_asked(uint32_t segment); /* CTL_SEGMENT_ASK */
 void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped);

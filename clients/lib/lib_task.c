@@ -523,17 +523,17 @@ static void value_is_out_of_reach(const struct own_ref *ref, manta_error *e)
     if (!e)
         return;
     e->outcome = MANTA_DONE;
-    snprintf(e->node, sizeof e->node, "%u", ref->value.place.node);
+    snprintf(e->node, sizeof e->node, "%u", own_ref_place(&lib.own, ref)->node);
     mt_id_text(ref->id, e->task);
 }
 
 /* Pins the value; *out gets data, size and hold. */
 static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadline, manta_error *e)
 {
-    struct lane_ref   here = ref->value.place;
+    struct lane_ref   here = *own_ref_place(&lib.own, ref);
     struct copy_view *copy = NULL;
     manta_status      code;
-    code = lib_store_pin(&here, &out->data, deadline, e);
+    code = lib_store_pin(ref, &here, &out->data, deadline, e);
     if (code) {
         value_is_out_of_reach(ref, e);
         return code;
@@ -544,7 +544,7 @@ static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadl
     }
     out->hold = ref;
     out->size = here.size - (ref->type == 's');
-    if (ref->value.place.flags & LANE_REF_DECLARES)
+    if (own_ref_place(&lib.own, ref)->flags & LANE_REF_DECLARES)
         out->size = lib_declared_size(&here, out->data);
     if (copy) {
         *copy = (struct copy_view){ref, here};

@@ -123,7 +123,7 @@ static bool take_shared(struct arguments *a, manta_arg *to, char type, const uin
     memcpy(&ref, bytes, sizeof ref);
     declares = ref.flags & LANE_REF_DECLARES;
     lib_lock();
-    if (lib_store_pin(&ref, &data, lib_deadline(MT_LIB_PULL_MS), e)) {
+    if (lib_store_pin(NULL, &ref, &data, lib_deadline(MT_LIB_PULL_MS), e)) {
         lib_unlock();
         return false;
     }

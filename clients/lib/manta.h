@@ -55,6 +55,10 @@ typedef struct manta_init_opts {
     bool        checksum;  /* values in the object store carry a 64-bit XXH3, which each reader compares: a get whose bytes
                               have changed in shared memory is ECORRUPT. Writing and reading take one pass more each. The same
                               as MANTA_CHECKSUM=1, which this sets for the job's workers */
+    int64_t     lineage_bytes; /* what each process keeps to run finished tasks again whose results on another node are lost:
+                              calls, and values that only they still need. Beyond it the oldest go, and a get of what they
+                              made is EOBJ_LOST once that is lost. 0: 1 GiB; -1: nothing. The same as MANTA_LINEAGE_BYTES, which
+                              this sets for the job's workers */
     const char *labels;    /* of the private cluster's node, "key=value,..."; NULL: none */
     const char *job_name;  /* for people; default: the program's name */
     const char *name_space; /* of named actors; default: "default" */
@@ -283,7 +287,8 @@ MANTA_API bool manta_is_cancelled(const manta_ctx *c);
 /* Waits for the value, at most timeout_ms (ETIMEDOUT; 0 asks without waiting). The view is released with
  * manta_release; the ref stays the caller's. Blocks; inside a task the CPU is given back meanwhile.
  * The error of the task comes out here: ETASK, EWORKER_DIED, EACTOR_DIED, EOWNER_DIED, EOBJ_LOST, ESTORE_FULL (no room
- * for a copy of a value that is elsewhere), EUNSCHEDULABLE... */
+ * for a copy of a value that is elsewhere), EUNSCHEDULABLE... A task's result that was lost with its node is made again while the
+ * task has retries left, and the get takes as long; EOBJ_LOST says why one can't be. */
 MANTA_API manta_status manta_get(manta_ref *ref, int64_t timeout_ms, manta_view *out, manta_error *e);
 MANTA_API void         manta_release(manta_view *view);
 /* The same for scalars; ETYPE where the value is of another type. */

@@ -13,7 +13,7 @@
  *                 any --killed for good, no restarts left, CREATE failed--> DEAD
  *   caller:   STARTING --AT, lane--> ALIVE --lane ended--> STARTING;   AT says dead, or the creator died --> DEAD
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_lineage.h"
 
 #include <stdio.h>
 #include <sys/wait.h>
@@ -378,7 +378,7 @@ static mt_status create_from_snapshot(struct own *own, struct own_actor *actor)
     if (!actor->create_size)
         actor->create_size = create->blob_size;
     if (ref->state == OWN_REF_PLACE) {
-        wire = ref->value.place;
+        wire = *own_ref_place(own, ref);
         value.flags = LANE_VALUE_SHARED;
         value.size = sizeof wire;
     } else {

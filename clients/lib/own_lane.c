@@ -10,7 +10,7 @@
  * After a death the completion ring is drained first, with what the worker wrote there and did not publish, then the
  * claims are read: PENDING has not run and costs no retry; RUNNING may have run and costs one.
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_lineage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,7 +199,7 @@ static mt_status done_with_value(struct own *own, struct own_lane *lane, struct 
         done_with_error(own, task, &failure);
     } else if (task->kind == LANE_CREATE) {
         own_actor_created(own, task->actor, task, NULL);
-    } else {
+    } else if (MT_LIKELY(!lane || (!lane->is_remote && !task->attempt)) || !own_lineage_keep(own, task)) {
         own_task_finish(own, task);
     }
     return st;

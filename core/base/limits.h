@@ -341,6 +341,7 @@ enum mt_limit {
     MT_LIB_CONNECT_MS = 30 * 1000,
     MT_LIB_SHUTDOWN_MS = 5 * 1000,
     MT_LIB_QUEUED_BYTES_MAX = 1 << 30,   /* submitted work that waits; more waits in submit */
+    MT_LIB_LINEAGE_BYTES = 1 << 30,      /* what is kept to run finished tasks again, unless set; beyond it the oldest goes */
     MT_LIB_OUTPUT_BYTES_MAX = 1 << 20,   /* of workers' output that waits to be printed; more is dropped, and counted */
     MT_LIB_OUTPUT_REPEAT_NS = 5 * 1000 * 1000 * 1000LL, /* a line that other workers print too is counted for so long */
     MT_LIB_OUTPUT_LINGER_MS = 50,        /* at the end: for what workers have just printed */

@@ -53,9 +53,9 @@ struct sim_proc;
 #define SIM_COUNTERS(X) \
     /* faults */ \
     X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_asked_driver) X(kill_lender) X(kill_zygote) \
-    X(kill_raylet) X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) \
-    X(pause_head) X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(long_absence) X(fork_failed) \
-    X(lane_failed) X(fault_total) \
+    X(kill_keeper) X(kill_raylet) X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) \
+    X(pause_head) X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(late_restart) X(long_absence) \
+    X(fork_failed) X(lane_failed) X(fault_total) \
     /* owners and workers */ \
     X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) \
     X(task_user_error) X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed) X(worker_blocked) X(actor_made) \
@@ -77,6 +77,7 @@ struct sim_proc;
     /* objects */ \
     X(segment_failed) X(disk_slow) X(disk_failed) X(disk_full) X(value_put) X(value_pinned) X(value_freed) \
     X(value_freed_here) X(value_freed_pinned) X(value_pulled) X(value_lost) X(value_away) X(value_kept) X(value_kept_read) \
+    X(value_found_again) X(value_again) \
     X(value_argument) X(value_returned) X(value_lent) X(owner_died) X(pin_lost) X(space_back) X(segment_back) \
     X(room_refused) X(pull_begun) X(pull_served) X(pull_refused) X(pull_cut) X(pull_broken) X(spilled) X(restored)
 

@@ -120,6 +120,7 @@ void sim_oracle_runs(struct sim *s, struct sim_task *t, uint32_t attempt, uint64
     t->executions++;
     sim_note(s, "runs", t->id.counter_index, worker);
     s->counters.task_retried += t->executions > 1;
+    s->counters.value_again += t->kind == SIM_TASK && t->executions > 1 && sim_value_of(s, mt_id_with_index(t->id, 1));
     SIM_REQUIRE(s, t->retries < 0 || t->executions <= (uint32_t)t->retries + 1,
                 "I3: task %llu of process %llu runs for the %uth time (attempt %u), with %d retries", short_id(t),
                 (unsigned long long)t->owner, t->executions, attempt, t->retries);

@@ -37,6 +37,7 @@ struct sim_task {
     bool              has_expected, fails; /* its value is known beforehand; the function reports an error */
     int64_t           expected;
     mt_id             pg;  /* placement group that it must run in; zero: none */
+    mt_id             argument; /* of a ref that it takes; zero: none, or of no matter */
     uint64_t          env; /* key of the environment that it must run in; 0: none */
     bool              is_ended;
     bool              is_cancelled; /* its owner has taken it back: it ends so, ... */

@@ -21,7 +21,7 @@ enum sim_function {
     SIM_FN_LEAF = 1, /* (l): f(x) */
     SIM_FN_NEST = 2, /* (l): submits children, waits for them, adds them up */
     SIM_FN_ERROR = 3, /* (l): fails by itself */
-    SIM_FN_VALUE = 4, /* (l, value of a ref): both, mixed */
+    SIM_FN_VALUE = 4, /* (l, value of a ref): both, mixed; of an odd number as a value in the store */
     SIM_FN_BORROW = 5, /* (l, ref): asks the ref's owner for the value */
     SIM_FN_CALLER = 6, /* (l, actor): calls the actor and waits for the answer */
     SIM_FN_STREAM = 7, /* (l): yields items */
@@ -46,6 +46,7 @@ struct sim_item { /* what a driver or a running task waits for */
     struct own_ref     *ref;
     struct sim_task    *task; /* NULL: a borrowed or lent value */
     struct sim_reading *read; /* of a value in the store; NULL: not begun */
+    uint64_t            read_at; /* not before */
 };
 
 enum sim_phase {

@@ -96,8 +96,10 @@ bool sim_item_ready(struct sim_proc *p, struct sim_item *item)
         return false;
     if (item->ref->state != OWN_REF_PLACE)
         return true;
+    if (p->s->now < item->read_at)
+        return false;
     if (!item->read)
-        item->read = sim_read(p, &item->ref->value.place);
+        item->read = sim_read(p, item->ref);
     return sim_read_go(item->read);
 }
 
@@ -130,6 +132,9 @@ uint64_t sim_work_due(const struct sim_proc *p)
     uint64_t hold = sim_hold_due(p), due = sim_run_due(p);
     if (p->role == CTL_DRIVER)
         due = p->script.ops_left ? p->script.next_at : UINT64_MAX;
+    for (size_t i = 0; i < p->script.items.count; i++)
+        if (p->script.items.data[i].read_at > p->s->now && p->script.items.data[i].read_at < due)
+            due = p->script.items.data[i].read_at;
     return hold < due ? hold : due;
 }
 
@@ -138,6 +143,8 @@ uint64_t sim_work_due(const struct sim_proc *p)
 static void add_item(struct sim_proc *p, struct own_ref *ref, struct sim_task *task)
 {
     struct sim_item item = {.ref = ref, .task = task};
+    if (sim_chance(p->s, 100000)) /* its value stays unread where it was made */
+        item.read_at = p->s->now + sim_between(p->s, 0, 2 * SIM_S);
     if (mt_vec_push(&p->script.items, item).code)
         abort();
 }
@@ -208,6 +215,7 @@ static void op_with_ref(struct sim_proc *p, int fn)
     else
         return;
     struct own_ref *ref = sim_submit(p, fn, args, 2, NULL, random_retries(p->s), &task);
+    task->argument = args[1].ref->id;
     add_item(p, ref, task);
 }
 
