@@ -53,9 +53,9 @@ struct sim_proc;
 #define SIM_COUNTERS(X) \
     /* faults */ \
     X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_asked_driver) X(kill_lender) X(kill_zygote) \
-    X(kill_keeper) X(kill_raylet) X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) \
-    X(pause_head) X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(late_restart) X(long_absence) \
-    X(fork_failed) X(lane_failed) X(fault_total) \
+    X(kill_keeper) X(kill_again) X(kill_raylet) X(pause_worker) X(pause_raylet) X(pause_raylet_long) \
+    X(kill_head) X(kill_head_writing) X(pause_head) X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) \
+    X(late_restart) X(long_absence) X(fork_failed) X(lane_failed) X(fault_total) \
     /* owners and workers */ \
     X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) \
     X(task_user_error) X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed) X(worker_blocked) X(actor_made) \

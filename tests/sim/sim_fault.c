@@ -89,25 +89,37 @@ static bool kill_lender(struct sim *s)
     return false;
 }
 
-/* A node with a result that its owner, on another one, has not read yet. */
+/* The node with a result that its owner, on another one, has not read yet; NULL: none. */
+static struct sim_node *keeper_of(struct sim *s, const struct sim_proc *p, const struct sim_item *item)
+{
+    const struct sim_value *v = item->ref->state == OWN_REF_PLACE && !item->read ? sim_value_of(s, item->ref->id) : NULL;
+    struct sim_node        *n = v && !v->is_freed ? sim_node_of(s, v->raylet[(v->written - 1) % SIM_WRITERS_MAX]) : NULL;
+    return n && n != p->n && n->spared_until <= s->now ? n : NULL;
+}
+
+/* Such a node dies, rather one with a result that needs a value to be made again. */
 static bool kill_keeper(struct sim *s)
 {
+    struct sim_node *found = NULL;
+    bool             has_argument = false;
     MT_MAP_EACH(&s->procs, entry) {
         struct sim_proc *p = entry->value.ptr;
-        for (size_t i = 0; p->role == CTL_DRIVER && p->is_ready && i < p->script.items.count; i++) {
-            const struct sim_item  *item = &p->script.items.data[i];
-            const struct sim_value *v = item->ref->state == OWN_REF_PLACE && !item->read ? sim_value_of(s, item->ref->id) : NULL;
-            struct sim_node        *n = v ? sim_node_of(s, v->raylet[(v->written - 1) % SIM_WRITERS_MAX]) : NULL;
-            if (!n || n == p->n || v->is_freed || n->spared_until > s->now)
+        for (size_t i = 0; p->role == CTL_DRIVER && p->is_ready && !has_argument && i < p->script.items.count; i++) {
+            const struct sim_item *item = &p->script.items.data[i];
+            struct sim_node       *n = keeper_of(s, p, item);
+            if (!n)
                 continue;
-            s->counters.kill_keeper++;
-            s->counters.kill_raylet++;
-            s->counters.fault_total++;
-            sim_node_crash(s, n);
-            return true;
+            found = n;
+            has_argument = item->task && !mt_id_is_zero(item->task->argument);
         }
     }
-    return false;
+    if (!found)
+        return false;
+    s->counters.kill_keeper++;
+    s->counters.kill_raylet++;
+    s->counters.fault_total++;
+    sim_node_crash(s, found);
+    return true;
 }
 
 /* It will die in the middle of one of its next turns. */

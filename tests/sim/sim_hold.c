@@ -44,6 +44,17 @@ static void let_go(struct sim_proc *p, size_t i)
     own_ref_drop(&p->own, held.ref);
 }
 
+void sim_hold_drop(struct sim_proc *p, const struct own_ref *ref)
+{
+    for (size_t i = 0; i < p->hold.held.count; i++) {
+        const struct sim_held *held = &p->hold.held.data[i];
+        if (held->ref == ref && (!held->read || held->read->is_over)) {
+            let_go(p, i);
+            return;
+        }
+    }
+}
+
 static void op_drop(struct sim_proc *p)
 {
     size_t           i = sim_random(p->s, p->hold.held.count);

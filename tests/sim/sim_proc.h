@@ -129,6 +129,7 @@ struct sim_script { /* of a driver */
     char              find_name[CTL_NAME_SIZE];
     uint64_t          find_at;
     mt_id             nodes_id;   /* of the request for the list of nodes */
+    int               nodes_alive; /* on the pages of it that have come */
     bool              has_looked; /* at that list */
     struct sim_grouping grouping;
     uint64_t          settled_at; /* late: nothing of its job is in any store then; 0: it has not let go yet */
@@ -197,6 +198,7 @@ void sim_hold_add(struct sim_proc *p, struct own_ref *take_ref, int64_t value, s
 void sim_hold_keep(struct sim_proc *p, struct own_ref *take_ref, int64_t value); /* a worker, a borrowed one */
 void sim_hold_op(struct sim_proc *p);
 struct own_ref *sim_hold_any(struct sim_proc *p); /* NULL: it holds none */
+void sim_hold_drop(struct sim_proc *p, const struct own_ref *ref); /* if nobody reads it */
 void sim_hold_work(struct sim_proc *p);
 uint64_t sim_hold_due(const struct sim_proc *p);
 bool sim_hold_leave(struct sim_proc *p); /* lets all go. False: something is under way */

@@ -151,6 +151,11 @@ static void run_begin(struct sim_proc *p)
     own_run_begin(&p->own, run.record.id);
     count_remote(p);
     tell_oracle(p);
+    if (r->task->kind == SIM_TASK && r->task->executions > 1 && sim_value_of(p->s, mt_id_with_index(run.record.id, 1)) &&
+        !p->s->is_healed && !p->crash_in && sim_chance(p->s, 300000)) {
+        p->crash_in = (uint32_t)sim_between(p->s, 1, 20); /* in the middle of making a lost value again */
+        p->s->counters.kill_again++;
+    }
     if (run.record.kind == LANE_CREATE)
         take_snapshot(p, end);
     take_second(p, count, args);

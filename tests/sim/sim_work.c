@@ -9,6 +9,7 @@
  */
 #include "tests/sim/sim_proc.h"
 
+#include "core/base/limits.h"
 #include "tests/sim/sim_job.h"
 #include "tests/sim/sim_store.h"
 
@@ -205,7 +206,7 @@ static void op_with_ref(struct sim_proc *p, int fn)
     int64_t            x = random_x(p->s);
     struct own_arg     args[2] = {{.type = 'l', .data = &x, .size = sizeof x}, {.type = fn == SIM_FN_VALUE ? 'l' : 'r'}};
     struct sim_task   *task;
-    struct own_ref    *held = sim_chance(p->s, 500000) ? sim_hold_any(p) : NULL;
+    struct own_ref    *held = sim_chance(p->s, x & 1 ? 900000 : 500000) ? sim_hold_any(p) : NULL;
     if (held)
         args[1].ref = held;
     else if (c->items.count && sim_chance(p->s, 500000))
@@ -217,6 +218,11 @@ static void op_with_ref(struct sim_proc *p, int fn)
     struct own_ref *ref = sim_submit(p, fn, args, 2, NULL, random_retries(p->s), &task);
     task->argument = args[1].ref->id;
     add_item(p, ref, task);
+    if (fn == SIM_FN_VALUE && x & 1 && sim_chance(p->s, 500000)) { /* made, and not read: all it was made of may go meanwhile */
+        c->items.data[c->items.count - 1].read_at = p->s->now + sim_between(p->s, 0, 3 * SIM_S);
+        if (held)
+            sim_hold_drop(p, held);
+    }
 }
 
 static void op_actor(struct sim_proc *p, bool is_named)
@@ -313,11 +319,9 @@ static void ask_head(struct sim_proc *p, mt_id *out_id, uint32_t op, const struc
     struct {
         struct ctl_request request;
         struct ctl_name    name;
-    } ask = {.request = {.op = op}};
-    if (name)
-        ask.name = *name;
+    } ask = {.request = {.op = op}, .name = *name};
     *out_id = own_id_next(&p->own);
-    own_send(&p->own, CTL_REQUEST, *out_id, &ask, name ? sizeof ask : sizeof ask.request);
+    own_send(&p->own, CTL_REQUEST, *out_id, &ask, sizeof ask);
 }
 
 static void op_find(struct sim_proc *p)
@@ -344,14 +348,28 @@ static void found(struct sim_proc *p, const struct ctl_name *name)
     c->handles[c->handle_count++] = (struct sim_handle){.actor = actor, .id = name->actor, .is_found = true};
 }
 
+/* An answer has room for so many, and restarted raylets have numbers of their own: the living ones may be on the second page. */
+static void ask_nodes(struct sim_proc *p, uint32_t after)
+{
+    struct ctl_request ask = {.op = CTL_OP_NODES, .after = after};
+    p->script.nodes_id = own_id_next(&p->own);
+    own_send(&p->own, CTL_REQUEST, p->script.nodes_id, &ask, sizeof ask);
+}
+
 /* I10, for the cluster itself: some time after the last fault every node knows that every node is alive. */
 static void look_at_nodes(struct sim_proc *p, const uint8_t *bytes, size_t size)
 {
-    int alive = 0;
-    for (struct ctl_node n; size >= sizeof n; bytes += sizeof n, size -= sizeof n) {
+    bool            is_full = size / sizeof(struct ctl_node) >= MT_RLT_NODES_REPLY_MAX;
+    struct ctl_node n = {0};
+    for (; size >= sizeof n; bytes += sizeof n, size -= sizeof n) {
         memcpy(&n, bytes, sizeof n);
-        alive += n.state == 1;
+        p->script.nodes_alive += n.state == 1;
     }
+    if (is_full) {
+        ask_nodes(p, n.node);
+        return;
+    }
+    int alive = p->script.nodes_alive;
     SIM_REQUIRE(p->s, alive == (p->s->config.has_head ? p->s->config.nodes : 1),
                 "I10: node %d sees %d nodes alive, long after the last fault", sim_node_index(p->n), alive);
     p->script.has_looked = true;
@@ -525,7 +543,7 @@ void sim_driver_work(struct sim_proc *p)
         c->next_at = s->now + sim_between(s, 20 * SIM_US << shift, 40 * SIM_US << shift);
     }
     if (c->is_late && mt_id_is_zero(c->nodes_id))
-        ask_head(p, &c->nodes_id, CTL_OP_NODES, NULL);
+        ask_nodes(p, 0);
     if (s->now >= c->stay_until && !c->ops_left && !c->items.count && !c->streams.count && (!c->is_late || c->has_looked))
         leave(p);
 }
