@@ -115,19 +115,29 @@ static void eta_print(const struct train_log *log, const manta_sgd_event *event,
         snprintf(out, size, "%ld:%02ld", left / 60, left % 60);
 }
 
-/* What matters most comes first: a narrow terminal cuts the end. */
+/* Adds a part that is worth less than the bar: only where both have room. */
+static void part_add(char *text, size_t size, int room, const char *part)
+{
+    size_t used = strlen(text);
+    if ((int)(used + strlen(part)) + BAR_LEAST + 3 <= room)
+        snprintf(text + used, size - used, "%s", part);
+}
+
 static void bar_draw(struct train_log *log, const manta_sgd_event *event)
 {
     static const char full[] = "########################", empty[] = "........................";
-    char eta[32], rate[32] = "", text[256];
-    eta_print(log, event, eta, sizeof eta);
+    char part[64], text[256];
+    int  room = line_room();
+    eta_print(log, event, part, sizeof part);
+    snprintf(text, sizeof text, "%lld/%lld  loss %.4f  ETA %s", (long long)event->step, (long long)event->steps, event->loss, part);
+    snprintf(part, sizeof part, "  %.0f samples/s", event->samples_per_s);
     if (event->samples_per_s > 0)
-        snprintf(rate, sizeof rate, "  %.0f samples/s", event->samples_per_s);
-    int room = line_room();
-    int size = snprintf(text, sizeof text, "%lld/%lld  loss %.4f  ETA %s%s  data wait %.0f %%  %d worker%s", (long long)event->step,
-                        (long long)event->steps, event->loss, eta, rate, event->data_wait * 100, event->workers,
-                        event->workers == 1 ? "" : "s");
-    int width = room - size - 3;
+        part_add(text, sizeof text, room, part);
+    snprintf(part, sizeof part, "  data wait %.0f %%", event->data_wait * 100);
+    part_add(text, sizeof text, room, part);
+    snprintf(part, sizeof part, "  %d worker%s", event->workers, event->workers == 1 ? "" : "s");
+    part_add(text, sizeof text, room, part);
+    int width = room - (int)strlen(text) - 3;
     width = width < BAR_WIDTH ? width : BAR_WIDTH;
     int done = event->steps > 0 && width > 0 ? (int)(event->step * width / event->steps) : 0;
     putchar('\r');
