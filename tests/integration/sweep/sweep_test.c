@@ -181,13 +181,15 @@ static void samplers_and_schedulers(void)
     static const char *const pairs[][3] = {{"tpe", "fifo", ""}, {"sobol", "median", "grace=3"}, {"random", "asha",
                                                                                                  "max_t=27,eta=3"},
                                            {"tpe", "asha_promote", "max_t=27,eta=3"}, {"random", "hyperband", "max_t=9,eta=3"},
-                                           {"random", "pbt", "interval=5"}};
+                                           {"random", "pbt", "interval=5"}, {"gp", "fifo", ""}};
     storage_make();
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char               name[64];
         manta_error        e;
         manta_sweep_result r;
         manta_sweep_opts   o = options(12);
-        o.name = pairs[i][1];
+        snprintf(name, sizeof name, "%s-%s", pairs[i][0], pairs[i][1]);
+        o.name = name;
         o.sampler = pairs[i][0];
         o.scheduler = pairs[i][1];
         o.scheduler_opts = pairs[i][2];
