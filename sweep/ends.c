@@ -24,6 +24,11 @@ struct head {
     uint64_t sum;
 };
 
+static uint64_t sum_of(const struct head *head, mt_view payload)
+{
+    return swp_sum(payload) + head->is_last * 0x9e3779b97f4a7c15u;
+}
+
 /* ---- the slot's side ---- */
 
 void swp_ends_open(struct swp_ends *ends, const char *path)
@@ -51,7 +56,8 @@ void swp_ends_close(struct swp_ends *ends)
 static bool chunk_write(struct swp_ends *ends, bool is_last)
 {
     mt_view     payload = mt_view_of(ends->chunk.data + sizeof(struct head), ends->chunk.size - sizeof(struct head));
-    struct head head = {(uint32_t)payload.size, is_last, swp_sum(payload)};
+    struct head head = {(uint32_t)payload.size, is_last, 0};
+    head.sum = sum_of(&head, payload);
     memcpy(ends->chunk.data, &head, sizeof head);
     ssize_t written = write(ends->fd, ends->chunk.data, ends->chunk.size);
     bool    is_whole = written == (ssize_t)ends->chunk.size;
@@ -163,7 +169,7 @@ static bool chunk_read(FILE *f, struct notes *n, bool *out_is_last)
     if (fread(&head, sizeof head, 1, f) != 1 || head.size > CHUNK_BYTES_MAX || mt_buf_reserve(&n->messages, head.size).code)
         return false;
     uint8_t *at = n->messages.data + n->messages.size;
-    if (fread(at, 1, head.size, f) != head.size || swp_sum(mt_view_of(at, head.size)) != head.sum)
+    if (fread(at, 1, head.size, f) != head.size || sum_of(&head, mt_view_of(at, head.size)) != head.sum)
         return false;
     n->messages.size += head.size;
     *out_is_last = head.is_last != 0;

@@ -102,7 +102,7 @@ def browser(path, *options):
     """What a real browser makes of the page: its elements, and what its console says."""
     done = subprocess.run([shutil.which("chromium") or shutil.which("google-chrome"), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr",
                            f"--user-data-dir={BASE}/browser", "--virtual-time-budget=10000", *options, "--dump-dom", f"file://{path}"],
-                          env=dict(ENV, HOME=BASE), capture_output=True, text=True, timeout=85)
+                          env=dict(ENV, HOME=BASE, TMPDIR=BASE), capture_output=True, text=True, timeout=85)
     said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     return done.stdout, said
 
