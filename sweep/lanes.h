@@ -15,7 +15,7 @@ enum { SWP_LANES = 8 };
 typedef double  v8 __attribute__((vector_size(64), aligned(8), may_alias));
 typedef int64_t i8 __attribute__((vector_size(64), aligned(8), may_alias));
 #define EACH(x) ((v8){(x), (x), (x), (x), (x), (x), (x), (x)})
-/* Inlined always: a call would pass these registers, and builds differ in how. So the compiler's warning of it says nothing here. */
+/* Inlined always: a call would pass these registers, and builds differ in how. So the compiler's warning says nothing here. */
 #pragma GCC diagnostic ignored "-Wpsabi"
 #define INLINE static inline __attribute__((always_inline, unused))
 
