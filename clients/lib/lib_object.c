@@ -192,6 +192,7 @@ static manta_status pin(struct lane_ref *ref, const void **data, int64_t deadlin
 static bool is_loss(manta_status code, int64_t deadline_ns)
 {
     return code == MANTA_EOBJ_LOST || code == MANTA_ENODE_DIED || code == MANTA_ECORRUPT ||
+           code == MANTA_EPROTO || /* somebody else has the dead node's port by now */
            (code == MANTA_ETIMEDOUT && (int64_t)lib_now_ns() < deadline_ns); /* the source was silent */
 }
 

@@ -231,7 +231,7 @@ struct sim_reading *sim_read(struct sim_proc *p, struct own_ref *ref)
 
 static bool is_loss(int32_t code)
 {
-    return code == MT_EOBJ_LOST || code == MT_ENODE_DIED || code == MT_ECORRUPT || code == MT_ETIMEDOUT;
+    return code == MT_EOBJ_LOST || code == MT_ENODE_DIED || code == MT_ECORRUPT || code == MT_ETIMEDOUT || code == MT_EPROTO;
 }
 
 /* lib_store_pin: whoever can't have a value asks its owner, or waits for its task. False: it is not over. */
