@@ -27,7 +27,7 @@
 struct sgd_recovering {
     bool            is_open;
     int             lost;
-    int64_t         detected_ns, back_ns, placed_ns;
+    int64_t         detected_ns, back_ns, placed_ns, steps_lost;
     bool            is_going; /* the step is done, but not all the replacements' own times are known yet */
     struct sgd_note going;
 };
@@ -59,6 +59,7 @@ struct sgd_fit {
     int64_t               reported_ns;
     struct sgd_recovering recovering;
     bool                  has_begun; /* result.first_step is set */
+    uint64_t              furthest;  /* completed step, when a generation was last aborted */
     manta_sgd_result      result;
 };
 

@@ -7,6 +7,7 @@
 #include "sgd/group_wide.h"
 
 #include "sgd/coll_tcp_private.h"
+#include "sgd/shard.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,9 +64,28 @@ struct sum {
     size_t                  stride; /* of packed pieces */
 };
 
-/* Of the sum's lines each node joins its share. */
+/* Floats of the ranges, as they are packed, that stand before this one of a slot. */
+static size_t packed_before(const struct sum *s, size_t at)
+{
+    size_t floats = 0;
+    for (size_t i = 0; i < s->count && s->ranges[i].begin < at; i++)
+        floats += (at < s->ranges[i].end ? at : s->ranges[i].end) - s->ranges[i].begin;
+    return floats;
+}
+
+static bool is_scattered(const struct sgd_group *group)
+{
+    return group->plan.is_sharded && !group->plan.is_mirrored;
+}
+
+/* Of the sum's lines each node joins its share; of a scattered one, its members' shards, and the last node what follows them. */
 static size_t slice_at(const struct sum *s, uint32_t node)
 {
+    const struct sgd_group *group = s->group;
+    if (is_scattered(group) && node == group->net.nodes)
+        return s->floats;
+    if (is_scattered(group))
+        return packed_before(s, sgd_shard_begin(group->plan.mean_floats, group->net.first[node], group->members));
     size_t lines = (s->floats + LINE - 1) / LINE, at = lines * node / s->group->net.nodes * LINE;
     return at < s->floats ? at : s->floats;
 }
@@ -128,18 +148,20 @@ static void pack(struct sum *s)
     }
 }
 
-/* And makes means of what is to be averaged. */
-static void unpack(struct sum *s)
+/* What is packed from `begin` to `end`, into the sum; makes means of what is to be averaged. */
+static void unpack(struct sum *s, size_t begin, size_t end)
 {
-    float        part = 1.0f / (float)s->group->plan.vranks, *sum = s->group->sum;
-    const float *from = s->out;
-    size_t       mean = s->group->plan.mean_floats;
-    for (size_t i = 0; i < s->count; i++) {
-        size_t at = s->ranges[i].begin, end = s->ranges[i].end, until = mean < end ? mean : end;
-        for (; at < until; at++)
-            sum[at] = *from++ * part;
-        for (; at < end; at++)
-            sum[at] = *from++;
+    float  part = 1.0f / (float)s->group->plan.vranks, *sum = s->group->sum;
+    size_t mean = s->group->plan.mean_floats, before = 0;
+    for (size_t i = 0; i < s->count; before += s->ranges[i].end - s->ranges[i].begin, i++) {
+        size_t from = begin > before ? begin - before : 0, size = s->ranges[i].end - s->ranges[i].begin;
+        size_t to = end > before ? end - before : 0, at = s->ranges[i].begin + from;
+        const float *in = s->out + before + from;
+        to = to < size ? to : size;
+        for (; from < to && at < mean; from++)
+            sum[at++] = *in++ * part;
+        for (; from < to; from++)
+            sum[at++] = *in++;
     }
 }
 
@@ -211,18 +233,26 @@ static mt_status pieces_join(struct sum *s)
     return mt_ok();
 }
 
-static mt_status slices_gather(struct sum *s)
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* From `first` on, all nodes get the sum. */
+static mt_status slices_gather(struct sum *s, size_t first)
 {
     struct sgd_group *group = s->group;
     struct coll_flow  flows[MT_GROUP_MEMBERS_MAX];
     uint32_t          count = 0, me = group->net.node;
+    size_t            mine = larger(first, slice_at(s, me));
     for (uint32_t n = 0; n < group->net.nodes; n++) {
         if (n == me)
             continue;
         struct coll_flow *f = &flows[count++];
+        size_t at = larger(first, slice_at(s, n));
         *f = (struct coll_flow){.peer = n};
-        f->out[0] = s->out + slice_at(s, me), f->out_size[0] = slice_floats(s, me) * sizeof(float);
-        f->in = s->out + slice_at(s, n), f->in_size = slice_floats(s, n) * sizeof(float);
+        f->out[0] = s->out + mine, f->out_size[0] = (larger(mine, slice_at(s, me + 1)) - mine) * sizeof(float);
+        f->in = s->out + at, f->in_size = (larger(at, slice_at(s, n + 1)) - at) * sizeof(float);
     }
     return coll_tcp_move(&group->tcp, flows, count);
 }
@@ -241,7 +271,12 @@ mt_status sgd_group_sum_nodes(struct sgd_group *group, const struct k_ops *ops, 
         MT_TRY(pieces_exchange(&s, i));
     MT_TRY(heads_compare(&s));
     MT_TRY(pieces_join(&s));
-    MT_TRY(slices_gather(&s));
-    unpack(&s);
+    size_t first = is_scattered(group) ? packed_before(&s, group->plan.mean_floats) : 0;
+    if (first < s.floats)
+        MT_TRY(slices_gather(&s, first));
+    unpack(&s, first, s.floats);
+    size_t end = slice_at(&s, group->net.node + 1);
+    if (first)
+        unpack(&s, slice_at(&s, group->net.node), end < first ? end : first);
     return mt_ok();
 }

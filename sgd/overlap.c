@@ -104,6 +104,7 @@ static void bucket_sum(struct sgd_overlap *o)
         return;
     }
     memcpy(copy, o->ranges + from, count * sizeof *copy);
+    qsort(copy, count, sizeof *copy, by_begin);
     pthread_mutex_unlock(&o->lock);
     mt_status st = sgd_group_reduce_ranges(group, o->ops, copy, count);
     pthread_mutex_lock(&o->lock);

@@ -16,7 +16,8 @@ static void *saver_main(void *arg)
 {
     struct sgd_saver *saver = arg;
     (void)setpriority(PRIO_PROCESS, 0, SAVER_NICE); /* of this thread, on Linux */
-    memset(saver->copy.state, 0, saver->copy.state_size); /* so that the first copy does not wait for fresh pages */
+    if (!saver->copy.config.zero) /* so that the first copy does not wait for fresh pages */
+        memset(saver->copy.state, 0, saver->copy.state_size);
     pthread_mutex_lock(&saver->lock);
     saver->state = SGD_SAVER_IDLE;
     pthread_cond_broadcast(&saver->changed);
@@ -46,6 +47,7 @@ mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trai
         return mt_error(MT_ENOMEM, 0, "copy of the state for checkpoints");
     }
     sgd_trainer_attach(&saver->copy, state);
+    saver->copy.zero = (struct sgd_zero){.given_up = &saver->is_given_up};
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
     return mt_ok();
@@ -59,12 +61,30 @@ void sgd_saver_fini(struct sgd_saver *saver)
     saver->is_ending = true;
     pthread_cond_broadcast(&saver->changed);
     pthread_mutex_unlock(&saver->lock);
+    sgd_saver_give_up(saver);
     if (saver->has_thread)
         pthread_join(saver->thread, NULL);
     pthread_cond_destroy(&saver->changed);
     pthread_mutex_destroy(&saver->lock);
+    sgd_zero_free(&saver->copy);
     free(saver->copy.state);
     memset(saver, 0, sizeof *saver);
+}
+
+void sgd_saver_give_up(struct sgd_saver *saver)
+{
+    atomic_store(&saver->is_given_up, true);
+}
+
+/* Of a state in shards: this member's, and in rank 0 the parameters, which it alone writes. */
+static bool state_copy(struct sgd_trainer *copy, const struct sgd_trainer *trainer)
+{
+    bool is_zero = trainer->config.zero, has_params = !is_zero || trainer->zero.now.rank == 0;
+    if (is_zero && sgd_zero_copy(copy, trainer).code != MT_OK)
+        return false;
+    memcpy(copy->state, trainer->state, has_params ? trainer->state_size : sizeof *trainer->state);
+    copy->has_state = trainer->has_state;
+    return true;
 }
 
 bool sgd_saver_is_busy(struct sgd_saver *saver)
@@ -96,9 +116,8 @@ bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer,
     thread_start(saver);
     while (saver->has_thread && saver->state == SGD_SAVER_FRESH)
         pthread_cond_wait(&saver->changed, &saver->lock);
-    if (saver->has_thread && saver->state == SGD_SAVER_IDLE) {
-        memcpy(saver->copy.state, trainer->state, trainer->state_size);
-        saver->copy.has_state = trainer->has_state;
+    if (saver->has_thread && saver->state == SGD_SAVER_IDLE && state_copy(&saver->copy, trainer)) {
+        atomic_store(&saver->is_given_up, false);
         saver->generation = generation;
         saver->state = SGD_SAVER_BUSY;
         pthread_cond_broadcast(&saver->changed);

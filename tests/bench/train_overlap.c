@@ -41,7 +41,7 @@ static mt_status steps_run(struct run *r, struct sgd_trainer *trainer, struct sg
 {
     struct sgd_result result;
     uint64_t          begun = 0, work = 0;
-    sgd_trainer_begin(trainer);
+    (void)sgd_trainer_begin(trainer);
     for (int i = 0; i < WARM + STEPS; i++) {
         if (i == WARM) {
             MT_TRY(sgd_group_barrier(group));
