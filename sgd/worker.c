@@ -287,6 +287,8 @@ static bool saver_wait(struct task *t, mt_status *out_result)
     uint64_t step;
     for (int64_t limit = mt_now_ns() + MT_TRAIN_SILENT_MS * 1000000ll; sgd_saver_is_busy(saver) && mt_now_ns() < limit;) {
         pulse_beat(t->pulse);
+        if (coll_shm_why((char *)t->w->region.data + SGD_BOARD_SIZE).generation >= t->generation)
+            sgd_saver_give_up(saver); /* of a state in shards: some part will not come */
         nanosleep(&pause, NULL);
     }
     if (!sgd_saver_take(saver, true, &step, out_result))
@@ -441,7 +443,7 @@ static mt_status last_save(struct task *t)
     return result;
 }
 
-static void finish(struct task *t, struct sgd_outcome *out)
+static mt_status finish(struct task *t, struct sgd_outcome *out)
 {
     const struct sgd_trainer *trainer = &t->w->trainer;
     const struct sgd_progress *progress = &trainer->state->progress;
@@ -449,7 +451,9 @@ static void finish(struct task *t, struct sgd_outcome *out)
 
     out->optimizer_bytes = sgd_zero_bytes(trainer);
     if (t->rank != 0)
-        return;
+        return mt_ok();
+    if (saved.code == MT_ECANCELLED)
+        return mt_error(MT_EWORKER_DIED, 0, "a worker died before its part of the last checkpoint was written");
     out->is_finisher = 1;
     out->is_stopped = trainer->state->step < trainer->steps_total;
     out->loss = progress->values[0];
@@ -458,6 +462,7 @@ static void finish(struct task *t, struct sgd_outcome *out)
     out->save_code = saved.code;
     if (saved.code)
         (void)sgd_status_text(saved, out->text);
+    return mt_ok();
 }
 
 /* ---- a generation ---- */
@@ -474,11 +479,11 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
                                       .net = t->order.is_wide ? &t->order.net : NULL,
                                       .door = &w->door};
     config.plan.is_wide = w->run.is_wide;
+    w->offered_step = UINT64_MAX; /* what was offered in another generation is of no use to the others of this one */
     MT_TRY(sgd_group_join(&t->group, &config));
     MT_TRY(state_get(t));
     MT_TRY(steps(t));
-    finish(t, out);
-    return mt_ok();
+    return finish(t, out);
 }
 
 static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta_arg *argv)

@@ -418,6 +418,38 @@ static void nothing_but_checkpoints_is_left(void **state)
     closedir(entries);
 }
 
+static size_t entries_count(const char *folder)
+{
+    size_t count = 0;
+    DIR *entries = opendir(folder);
+    assert_non_null(entries);
+    while (readdir(entries))
+        count++;
+    closedir(entries);
+    return count;
+}
+
+/* A part that will not come, since the generation is over or its writer has said that it can't: an error, and nothing is left. */
+static void a_save_without_all_parts_ends(void **state)
+{
+    static const float values[4] = {1, 2, 3, 4};
+    char folder[TEMP_PATH], path[2 * TEMP_PATH];
+    _Atomic bool given_up = false;
+    struct sgd_checkpoint_meta meta = {.step = 7, .generation = 3, .kernels = "none"};
+    struct sgd_checkpoint_part part = {.index = 0, .parts = 2, .mark = 1, .given_up = &given_up};
+    struct sgd_tensor tensor = {.name = "w", .dtype = SGD_F32, .ndim = 1, .shape = {4}, .data = values};
+    temp_path(state, "given", folder);
+    assert_int_equal(sgd_checkpoint_save_part(folder, &meta, &part, NULL, 0).code, MT_OK);
+    snprintf(path, sizeof path, "%s/.tmp-3-1-of-2-parts/optimizer-1-of-2.full", folder);
+    file_put(path, "", 0);
+    assert_int_equal(sgd_checkpoint_save_with_parts(folder, &(struct sgd_keep){0}, &meta, &part, &tensor, 1).code, MT_EDISK_FULL);
+    assert_int_equal(entries_count(folder), 2); /* "." and ".." */
+    atomic_store(&given_up, true);
+    assert_int_equal(sgd_checkpoint_save_part(folder, &meta, &part, NULL, 0).code, MT_OK);
+    assert_int_equal(sgd_checkpoint_save_with_parts(folder, &(struct sgd_keep){0}, &meta, &part, &tensor, 1).code, MT_ECANCELLED);
+    assert_int_equal(entries_count(folder), 2);
+}
+
 /* ---- a gradient that breaks ---- */
 
 static void a_broken_gradient_stops_all_before_the_update(void **state)
@@ -444,6 +476,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(checkpoints_are_read_with_and_without_shards, temp_make, temp_remove),
         cmocka_unit_test_setup_teardown(a_damaged_part_is_passed_over, temp_make, temp_remove),
         cmocka_unit_test_setup_teardown(nothing_but_checkpoints_is_left, temp_make, temp_remove),
+        cmocka_unit_test_setup_teardown(a_save_without_all_parts_ends, temp_make, temp_remove),
         cmocka_unit_test(a_broken_gradient_stops_all_before_the_update),
     };
     return cmocka_run_group_tests(tests, reference_setup, NULL);
