@@ -116,12 +116,14 @@ static int on_event(void *user, const manta_sgd_event *event)
     f->begun += event->kind == MANTA_SGD_BEGUN;
     if (event->kind == MANTA_SGD_RECOVERED) {
         f->steps_lost += event->recovery->steps_lost;
+        f->kill_at = f->kills > 0 ? event->step + 10 : 0;
         snprintf(f->recovered, sizeof f->recovered, "%s", event->text);
     }
     if (f->is_elastic)
         elastic_event(f, event);
     if (event->kind == MANTA_SGD_STEP && f->kill_at && event->step >= f->kill_at && f->workers > 1) {
-        f->kill_at = --f->kills > 0 ? event->step + 30 : 0;
+        f->kill_at = 0; /* reports of steps before the death may follow */
+        f->kills--;
         CHECK_EQ(kill(f->pids[f->workers - 1], SIGKILL), 0);
     }
     return event->kind == MANTA_SGD_STEP && f->stop_at && event->step >= f->stop_at;
