@@ -2,8 +2,9 @@
  *
  * train_main.c - manta-bench-train: how soon training goes on after a SIGKILL, phase by phase; and what it learns.
  *
- *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-s] [-r] [-o table|json]
- *                       -c: collectives and `overlap` only; -s: checkpoints only; -r: recovery of one worker only
+ *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-s] [-r] [-z] [-o table|json]
+ *                       -c: collectives and `overlap` only; -s: checkpoints only; -r: recovery of one worker only;
+ *                       -z: the optimizer's state in shards, and bfloat16, only
  *
  * Trains on Fashion-MNIST and kills workers in the middle, n times in each of several ways: one worker, whose place a new
  * process takes; one, for which a spare is ready; all of them, so that the state comes from a checkpoint; one stopped
@@ -18,6 +19,7 @@
 #include "tests/bench/train_byhand.h"
 #include "tests/bench/train_overlap.h"
 #include "tests/bench/train_save.h"
+#include "tests/bench/train_zero.h"
 
 #include <manta_sgd.h>
 
@@ -229,11 +231,11 @@ int main(int argc, char **argv)
     manta_error    e;
     manta_sgd_opts opts = {.run = {.epochs = 8, .batch = BATCH, .log_steps = 50}, .failure.max_failures = -1, .on_event = on_event};
     int            workers = 2, kills = 30;
-    bool           is_collectives = false, is_saves = false, is_recovery = false;
+    bool           is_collectives = false, is_saves = false, is_recovery = false, is_zero = false;
 
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
-    for (int o; (o = getopt(argc, argv, "n:w:e:csro:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "n:w:e:csrzo:")) != -1;) {
         if (o == 'n')
             kills = (int)strtol(optarg, NULL, 10);
         else if (o == 'w')
@@ -246,17 +248,20 @@ int main(int argc, char **argv)
             is_saves = true;
         else if (o == 'r')
             is_recovery = true;
+        else if (o == 'z')
+            is_zero = true;
         else if (o == 'o' && strcmp(optarg, "json") == 0)
             bench.options.output = BENCH_JSON;
         else if (o != 'o')
-            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c] [-s] [-r] [-o table|json]\n", argv[0]), 2;
+            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c] [-s] [-r] [-z] [-o table|json]\n",
+                           argv[0]), 2;
     }
     workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
     kills = kills > KILLS_MAX ? KILLS_MAX : kills;
     opts.scaling.max_workers = workers;
 
     bench_print_head(&bench);
-    if (!is_saves && !is_recovery) {
+    if (!is_saves && !is_recovery && !is_zero) {
         bench_collectives(&bench);
         bench_overlap(&bench);
     }
@@ -267,9 +272,11 @@ int main(int argc, char **argv)
     char storage[] = "/tmp/manta-train-XXXXXX";
     if (!mkdtemp(storage))
         return perror(storage), 1;
-    int failed = is_recovery ? recovery(&opts, workers, kills) : bench_checkpoints(&bench, workers, storage);
-    if (!is_saves && !is_recovery)
-        failed |= run(&opts, workers, kills, storage);
+    int failed = is_zero       ? bench_zero(&bench, workers, storage)
+                 : is_recovery ? recovery(&opts, workers, kills)
+                               : bench_checkpoints(&bench, workers, storage);
+    if (!is_saves && !is_recovery && !is_zero)
+        failed |= run(&opts, workers, kills, storage) | bench_zero(&bench, workers, storage);
     nftw(storage, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
     manta_shutdown();
     return failed || bench.failures ? 1 : 0;
