@@ -23,7 +23,7 @@ static int follow(void *user, const manta_sgd_event *event)
     return manta_trial_report(f->trial, ++f->epoch, "accuracy", event->accuracy) == MANTA_STOP;
 }
 
-/* The trial itself holds no CPU: its workers do. */
+/* The trial holds a CPU, and its workers run on that: so trials are packed over all nodes, each with its workers beside it. */
 static manta_status train(manta_trial *t)
 {
     char             hidden[32], data[512];
@@ -33,7 +33,7 @@ static manta_status train(manta_trial *t)
     snprintf(hidden, sizeof hidden, "hidden=%lld", (long long)manta_trial_i64(t, "hidden"));
     snprintf(data, sizeof data, "data=%s", manta_trial_str(t, "data"));
     if (manta_sgd_fit("mlp", &(manta_sgd_opts){
-            .scaling = {.max_workers = 2, .cpus = 0.5}, .failure.max_failures = -1,
+            .scaling = {.max_workers = 2}, .failure.max_failures = -1,
             .run = {.epochs = (int)manta_trial_i64(t, "epochs"), .batch = (int)manta_trial_i64(t, "batch")},
             .optimizer = {.kind = MANTA_MOMENTUM, .lr = manta_trial_f64(t, "lr"), .momentum = manta_trial_f64(t, "momentum")},
             .config = (const char *const[]){hidden, manta_trial_str(t, "data")[0] == '-' ? NULL : data, NULL},
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
         return manta_perror(&e);
     if (manta_sweep_run("train", &(manta_sweep_opts){
             .name = "fashion", .metric = "accuracy", .mode = MANTA_MAX, .trials = argc > 1 ? strtol(argv[1], NULL, 10) : 16,
-            .concurrency = 2, .cpus = -1, .sampler = "tpe", .scheduler = "asha", .scheduler_opts = "max_t=9,eta=3", .seed = 1,
+            .concurrency = 2, .cpus = 1, .sampler = "tpe", .scheduler = "asha", .scheduler_opts = "max_t=9,eta=3", .seed = 1,
             .space = MANTA_SPACE(MANTA_LOGUNIFORM("lr", 1e-3, 3e-1), MANTA_UNIFORM("momentum", 0.5, 0.99),
                                  MANTA_ORDINAL("hidden", MANTA_VALUES("32", "64", "128", "256")),
                                  MANTA_ORDINAL("batch", MANTA_VALUES("32", "64", "128")),

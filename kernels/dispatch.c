@@ -25,8 +25,8 @@
     }
 
 /* A table of products by `gemm_entry` and vectors of the build `v`. */
-#define TABLE_DEFINE(title, gemm_entry, v, t)                                                                \
-    static const struct k_attention_code attention_##t = {gemm_entry, k_softmax_causal_##v,                  \
+#define TABLE_DEFINE(title, gemm_entry, queries, v, t)                                                       \
+    static const struct k_attention_code attention_##t = {gemm_entry, queries, k_softmax_causal_##v,         \
                                                           k_softmax_causal_backward_##v, k_dot_##v};         \
     static mt_status k_conv_forward_##t(struct k_stream *stream, const struct k_conv *conv)                  \
     {                                                                                                        \
@@ -51,16 +51,16 @@
     static const struct k_ops ops_##t = TABLE(title, gemm_entry, v, t)
 
 static const struct k_ops ops_reference = TABLE("reference", k_gemm_reference, plain, reference);
-TABLE_DEFINE("cblas", k_gemm_cblas, plain, cblas);
+TABLE_DEFINE("cblas", k_gemm_cblas, K_QUERIES, plain, cblas);
 #if defined(__x86_64__)
-TABLE_DEFINE("cblas+avx2", k_gemm_cblas, avx2, cblas_avx2);
-TABLE_DEFINE("cblas+avx512", k_gemm_cblas, avx512, cblas_avx512);
-TABLE_DEFINE("amx+avx512", k_gemm_amx, avx512, amx);
-TABLE_DEFINE("cblas-bf16+avx2", k_gemm_cblas_half, avx2, half_avx2);
-TABLE_DEFINE("cblas-bf16+avx512", k_gemm_cblas_half, avx512, half_avx512);
-TABLE_DEFINE("amx-bf16+avx512", k_gemm_amx_half, avx512, half_amx);
+TABLE_DEFINE("cblas+avx2", k_gemm_cblas, K_QUERIES, avx2, cblas_avx2);
+TABLE_DEFINE("cblas+avx512", k_gemm_cblas, K_QUERIES, avx512, cblas_avx512);
+TABLE_DEFINE("amx+avx512", k_gemm_amx, K_QUERIES_MAX, avx512, amx);
+TABLE_DEFINE("cblas-bf16+avx2", k_gemm_cblas_half, K_QUERIES, avx2, half_avx2);
+TABLE_DEFINE("cblas-bf16+avx512", k_gemm_cblas_half, K_QUERIES, avx512, half_avx512);
+TABLE_DEFINE("amx-bf16+avx512", k_gemm_amx_half, K_QUERIES_MAX, avx512, half_amx);
 #endif
-TABLE_DEFINE("cblas-bf16", k_gemm_cblas_half, plain, half);
+TABLE_DEFINE("cblas-bf16", k_gemm_cblas_half, K_QUERIES, plain, half);
 
 static const struct k_ops *ops_cpu(bool no_tiles)
 {

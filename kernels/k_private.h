@@ -30,9 +30,11 @@ enum { K_TABLES_MAX = 5 };
 /* All tables that run on this CPU, for tests; the first is the reference. Returns how many. */
 size_t k_ops_all(const struct k_ops *out[K_TABLES_MAX]);
 
+enum { K_QUERIES = 64, K_QUERIES_MAX = 256 };
 /* What attention is made of; the softmaxes are those of k_layers_cpu.c. */
 struct k_attention_code {
     k_gemm_entry *gemm;
+    size_t        queries; /* at a time, K_QUERIES_MAX at most: few where gemm makes no use of bands */
     void (*softmax)(float *scores, size_t rows, size_t stride, size_t seen, size_t cols, float scale, float *lse);
     void (*softmax_backward)(float *scores, float *grads, size_t rows, size_t stride, size_t seen, size_t cols,
                              float scale, const float *lse, const float *dot);

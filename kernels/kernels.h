@@ -24,6 +24,12 @@
 struct k_stream; /* a CUDA stream; opaque here */
 
 /* c[m x n] = op(a) op(b) + beta c, where op transposes on request: a is m x k (or k x m), b k x n (or n x k). */
+enum k_band {
+    K_ALL,
+    K_C_LOWER, /* of row i of c only the columns up to first + i are wanted; the others may be set to anything */
+    K_A_LOWER, /* row i of a (as it is multiplied) has only zeros after column first + i */
+    K_A_UPPER  /* row i of a has only zeros before column i - first */
+};
 struct k_gemm {
     int          m, n, k;
     bool         a_transposed, b_transposed;
@@ -31,6 +37,8 @@ struct k_gemm {
     const float *a, *b;
     float       *c;
     int          lda, ldb, ldc; /* floats from a row, as it is stored, to the next; 0: rows lie one after the other */
+    enum k_band  band; /* what a table may make use of, and need not; `first` >= 0 */
+    int          first;
 };
 
 static inline size_t k_gemm_lda(const struct k_gemm *g)

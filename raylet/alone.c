@@ -3,14 +3,40 @@
  * alone.c - leases on other nodes while the head is away: the nodes that this one has a link with are asked in turn.
  *
  * Owns: nothing of its own. Thread: the logic loop only.
- * Always: nobody is asked while the head is there, and each class asks one node at a time: a node may refuse (it is the
+ * Always: nobody is asked while the head is there and answers, and each class asks one node at a time: a node may refuse (it is the
  * authority for itself), and then the next one is asked.
  */
 #include "raylet/state.h"
 
+/* From when on nobody can count on the head; UINT64_MAX: it is there, as far as is known. One that is stopped, or out of reach
+ * behind a connection that still stands, shows by what it does not answer. */
+static uint64_t away_since(const struct rlt *r)
+{
+    const struct rlt_head *h = &r->head;
+    if (!r->config.has_head || !h->is_ready || r->is_stopping)
+        return UINT64_MAX;
+    if (!h->is_registered)
+        return 0;
+    return h->unanswered ? h->unanswered_at + MT_RLT_HEAD_SILENT_MS * RLT_MS : UINT64_MAX;
+}
+
 bool rlt_is_alone(const struct rlt *r)
 {
-    return r->config.has_head && r->head.is_ready && !r->head.is_registered && !r->is_stopping;
+    return away_since(r) <= r->now;
+}
+
+void rlt_alone_reported(struct rlt *r, uint64_t version)
+{
+    if (!r->head.unanswered)
+        r->head.unanswered_at = r->now;
+    r->head.unanswered = version; /* 0: nobody wants anything any more */
+}
+
+void rlt_alone_answered(struct rlt *r, uint64_t version)
+{
+    if (version >= r->head.unanswered)
+        r->head.unanswered = 0;
+    r->head.unanswered_at = r->now; /* it is there, and will come to the rest */
 }
 
 static bool has_link(const struct rlt *r, uint32_t node)
@@ -21,6 +47,8 @@ static bool has_link(const struct rlt *r, uint32_t node)
 
 static bool may_serve(const struct rlt *r, const struct rlt_node *n, const struct rlt_class *c)
 {
+    if (ctl_class_is_grouped(&c->def)) /* only the head knows where its bundles are */
+        return false;
     if (c->def.flags & CTL_CLASS_STRICT) /* may not run without the head's word */
         return false;
     if (n->node == r->node || n->state != 1 || !has_link(r, n->node) || !rlt_node_could_ever(n, c))
@@ -45,15 +73,18 @@ static uint32_t next_node(const struct rlt *r, const struct rlt_class *c)
 
 void rlt_alone_arm(struct rlt *r)
 {
-    if (rlt_is_alone(r) && !rlt_list_is_empty(&r->waiting) && !mt_heap_holds(&r->alone.node))
-        rlt_timer_set(r, &r->alone, r->now + MT_RLT_ALONE_MS * RLT_MS);
+    uint64_t since = away_since(r), soon = r->now + MT_RLT_ALONE_MS * RLT_MS;
+    if (since != UINT64_MAX && !rlt_list_is_empty(&r->waiting) && !mt_heap_holds(&r->alone.node))
+        rlt_timer_set(r, &r->alone, since > soon ? since : soon);
 }
 
 static void alone_fire(struct rlt *r, struct rlt_timer *t)
 {
     (void)t;
-    if (!rlt_is_alone(r))
+    if (!rlt_is_alone(r)) {
+        rlt_alone_arm(r);
         return;
+    }
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         uint32_t          node = rlt_class_lacks(c) ? next_node(r, c) : 0;

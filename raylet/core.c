@@ -58,7 +58,8 @@ struct rlt *rlt_new(const struct rlt_config *config)
         free(r);
         return NULL;
     }
-    r->ledger.pins = config->cpus;
+    r->pins = config->cpus;
+    r->ledger.pins = &r->pins;
     int cpu = rlt_ledger_find(&r->ledger, "CPU");
     if (!r->config.idle_workers_max)
         r->config.idle_workers_max = (uint32_t)(cpu < 0 ? 0 : r->ledger.total[cpu].milli / 1000) + 2;
@@ -72,6 +73,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
     rlt_list_init(&r->all_leases);
     rlt_list_init(&r->all_monitors);
     rlt_list_init(&r->waiting);
+    rlt_list_init(&r->bundles);
     r->slice.fire = slice_fire;
     r->guest_over.fire = slice_fire;
     r->short_over.fire = slice_fire;
@@ -114,6 +116,7 @@ void rlt_free(struct rlt *r)
         free(job->hello);
         free(job);
     }
+    rlt_bundles_fini(r);
     rlt_envs_fini(r);
     rlt_regions_fini(r);
     rlt_names_fini(r);
@@ -470,9 +473,12 @@ static const char *check_resources(const struct rlt *r)
 {
     int64_t leased[MT_RLT_RESOURCES_MAX] = {0};
     int     cpu = rlt_ledger_find(&r->ledger, "CPU");
+    const char *breach = rlt_bundles_check(r, leased);
+    if (breach)
+        return breach;
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
-        for (uint32_t i = 0; i < r->ledger.count; i++)
+        for (uint32_t i = 0; i < r->ledger.count && !l->bundle; i++)
             if (!l->hold.is_cpu_out || (int)i != cpu)
                 leased[i] += l->hold.amount[i];
     }

@@ -327,6 +327,15 @@ struct rlt_stats {
     int64_t  total[MT_RLT_RESOURCES_MAX], free[MT_RLT_RESOURCES_MAX], leased[MT_RLT_RESOURCES_MAX];
     uint32_t resource_count;
 };
+struct rlt_bundle_view { /* of a placement group, reserved here */
+    mt_id    group;
+    uint32_t index;
+    uint64_t version;
+    bool     is_committed;
+    uint32_t lease_count;
+};
+/* Fills up to `room`; returns how many there are. */
+uint32_t rlt_bundles_each(const struct rlt *r, struct rlt_bundle_view *out, uint32_t room);
 void rlt_stats(const struct rlt *r, struct rlt_stats *out);
 /* Checks every invariant that can be seen from inside (free + leased = total, each lease in the lists of its two
  * ends, no lane without a holder). NULL when all hold, else the name of the one that does not. */

@@ -34,6 +34,8 @@ static void asked_free(struct rlt *r, struct rlt_asked *asked)
     rlt_list_out(&asked->in_all);
     if (asked->actor)
         manta__v1__actor_request__free_unpacked(asked->actor, NULL);
+    if (asked->group)
+        manta__v1__group_request__free_unpacked(asked->group, NULL);
     if (asked->values >= 0)
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = asked->values;
     free(asked);
@@ -65,7 +67,7 @@ static char *keep_text(struct rlt *r, const char *text)
     return rlt_keep(r->out, text, strlen(text) + 1);
 }
 
-static Manta__V1__Resource **resources_make(struct rlt *r, const struct ctl_resource *from, uint32_t count)
+Manta__V1__Resource **rlt_resources_make(struct rlt *r, const struct ctl_resource *from, uint32_t count)
 {
     static const Manta__V1__Resource empty = MANTA__V1__RESOURCE__INIT;
     Manta__V1__Resource            **out = rlt_keep(r->out, NULL, (count + 1) * sizeof *out);
@@ -94,7 +96,7 @@ static void register_send(struct rlt *r)
     g->cluster = keep_text(r, r->head.cluster);
     g->labels = keep_text(r, r->config.labels);
     g->n_total = r->ledger.count;
-    g->total = resources_make(r, r->ledger.total, r->ledger.count);
+    g->total = rlt_resources_make(r, r->ledger.total, r->ledger.count);
     m->register_ = g;
     rlt_head_send(r, m);
 }
@@ -103,6 +105,7 @@ void rlt_rejoin(struct rlt *r, const char *why)
 {
     mt_log(MT_LOG_WARN, "rejoin", "node=%u epoch=%u why=\"%s\"", r->node, r->epoch, why);
     r->stats.fenced++;
+    rlt_bundles_drop_all(r, why);
     rlt_submit_kill_all(r);
     rlt_peers_lose_all(r, why);
     MT_MAP_EACH(&r->conns, entry) {
@@ -116,7 +119,7 @@ void rlt_rejoin(struct rlt *r, const char *why)
 }
 
 static void ask_send(struct rlt *r, const struct rlt_asked *asked);
-static void gone_send(struct rlt *r, uint64_t process);
+static void gone_send(struct rlt *r, uint64_t process, uint64_t job);
 
 static void registered(struct rlt *r, const Manta__V1__Registered *g)
 {
@@ -150,7 +153,9 @@ static void registered(struct rlt *r, const Manta__V1__Registered *g)
         rlt_detach_go(r, mt_container_of(link, struct rlt_asked, in_all));
     }
     for (uint32_t i = 0; i < r->head.gone_count && i < 64; i++)
-        gone_send(r, r->head.gone[i]);
+        gone_send(r, r->head.gone[i], 0);
+    for (uint32_t i = 0; i < r->head.jobs_gone_count && i < MT_RLT_JOBS_GONE; i++)
+        gone_send(r, 0, r->head.jobs_gone[i]);
     rlt_submit_registered(r);
 }
 
@@ -169,6 +174,7 @@ static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
     for (uint32_t i = 0; i < r->ledger.count; i++)
         hash_in(&hash, (uint64_t)r->ledger.free[i]);
     hash_in(&hash, rlt_strict_hash(r));
+    hash_in(&hash, r->bundle_changes);
     hash_in(&hash, r->ledger.changes); /* taken and given back since: the head lets go of what it had reserved */
     for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next) {
         const struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
@@ -191,11 +197,14 @@ static Manta__V1__Want *want_make(struct rlt *r, const struct rlt_class *c)
     w->wanted = rlt_class_lacks(c);
     w->held = c->held;
     w->policy = c->def.policy;
+    w->group_process = c->def.group.process;
+    w->group_counter = c->def.group.counter_index;
+    w->bundle = c->def.bundle;
     w->node = c->def.node;
     w->labels = keep_text(r, c->def.labels);
     w->job = c->owner->job->job;
     w->n_resources = c->def.resource_count;
-    w->resources = resources_make(r, c->def.resources, c->def.resource_count);
+    w->resources = rlt_resources_make(r, c->def.resources, c->def.resource_count);
     return w;
 }
 
@@ -210,11 +219,13 @@ static void report_send(struct rlt *r, uint32_t want_count)
         free_now[i].milli = r->ledger.free[i];
     report->version = ++r->head.report_version;
     report->n_free = r->ledger.count;
-    report->free = resources_make(r, free_now, r->ledger.count);
+    report->free = rlt_resources_make(r, free_now, r->ledger.count);
     report->wants = rlt_keep(r->out, NULL, (want_count + 1) * sizeof *report->wants);
     for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next)
         report->wants[report->n_wants++] = want_make(r, mt_container_of(link, struct rlt_class, in_waiting));
     rlt_strict_report(r, report);
+    rlt_bundles_report(r, report);
+    rlt_alone_reported(r, report->n_wants ? report->version : 0);
     m->report = report;
     rlt_head_send(r, m);
 }
@@ -260,6 +271,12 @@ static void ask_send(struct rlt *r, const struct rlt_asked *asked)
         rlt_head_send(r, request);
         return;
     }
+    if (asked->group) {
+        Manta__V1__NodeToHead *request = message_new(r, MANTA__V1__NODE_TO_HEAD__KIND_GROUP);
+        request->group = asked->group;
+        rlt_head_send(r, request);
+        return;
+    }
     static const Manta__V1__NameRequest empty = MANTA__V1__NAME_REQUEST__INIT;
     Manta__V1__NodeToHead              *m = message_new(r, MANTA__V1__NODE_TO_HEAD__KIND_NAME);
     Manta__V1__NameRequest             *q = rlt_keep(r->out, &empty, sizeof empty);
@@ -293,6 +310,11 @@ static void patience_fire(struct rlt *r, struct rlt_timer *t)
         struct rlt_asked *asked = mt_container_of(link, struct rlt_asked, in_all);
         if (r->now - asked->since < MT_RLT_ASKED_MS * RLT_MS)
             break;
+        if (asked->group && rlt_group_stays(r, asked)) {
+            asked->since = r->now;
+            rlt_list_append(&r->head.all_asked, &asked->in_all);
+            continue;
+        }
         if (rlt_proc_of_conn(r, asked->conn))
             rlt_down_reply(r->out, asked->conn, asked->id, MT_ETIMEDOUT, "the head has not answered");
         asked_free(r, asked);
@@ -329,6 +351,12 @@ void rlt_head_ask_go(struct rlt *r, struct rlt_asked *asked)
         ask_send(r, asked);
 }
 
+void rlt_head_asked_over(struct rlt *r, struct rlt_asked *asked)
+{
+    asked_free(r, asked);
+    patience_arm(r);
+}
+
 void rlt_head_ask_failed(struct rlt *r, struct rlt_asked *asked, int32_t code, const char *text)
 {
     if (rlt_proc_of_conn(r, asked->conn))
@@ -351,7 +379,7 @@ static void name_answered(struct rlt *r, const Manta__V1__NameReply *reply)
 {
     mt_id             id = {reply->id_process, reply->id_counter};
     struct rlt_asked *asked = mt_map_ptr(&r->head.asked, id);
-    if (!asked)
+    if (!asked || asked->group)
         return;
     bool is_place = asked->op == CTL_OP_NAME_GET || (asked->op == CTL_OP_ACTOR && asked->actor->verb == CTL_ACTOR_WHERE);
     if (rlt_proc_of_conn(r, asked->conn) && reply->code == MT_OK && is_place) {
@@ -369,12 +397,13 @@ static void name_answered(struct rlt *r, const Manta__V1__NameReply *reply)
     patience_arm(r);
 }
 
-static void gone_send(struct rlt *r, uint64_t process)
+static void gone_send(struct rlt *r, uint64_t process, uint64_t job)
 {
     static const Manta__V1__ProcessGone empty = MANTA__V1__PROCESS_GONE__INIT;
     Manta__V1__NodeToHead              *m = message_new(r, MANTA__V1__NODE_TO_HEAD__KIND_GONE);
     m->gone = rlt_keep(r->out, &empty, sizeof empty);
     m->gone->process = process;
+    m->gone->job = job;
     rlt_head_send(r, m);
 }
 
@@ -382,7 +411,14 @@ void rlt_head_process_gone(struct rlt *r, uint64_t process)
 {
     r->head.gone[r->head.gone_count++ % 64] = process;
     if (r->head.is_registered)
-        gone_send(r, process);
+        gone_send(r, process, 0);
+}
+
+void rlt_head_job_gone(struct rlt *r, uint64_t job)
+{
+    r->head.jobs_gone[r->head.jobs_gone_count++ % MT_RLT_JOBS_GONE] = job;
+    if (r->head.is_registered)
+        gone_send(r, 0, job);
 }
 
 /* ---- the head's words -------------------------------------------------------------------------------------------------- */
@@ -446,6 +482,7 @@ static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
         placed(r, m->place);
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_EXTEND:
+        rlt_alone_answered(r, m->extend->version);
         rlt_strict_extend(r, m->extend);
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_PRESS:
@@ -453,6 +490,12 @@ static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_UNSCHEDULABLE:
         unschedulable(r, m->unschedulable);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_GROUP:
+        rlt_group_answered(r, m->group);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_BUNDLE:
+        rlt_bundle_order(r, m->bundle);
         break;
     case MANTA__V1__HEAD_TO_NODE__KIND_NAME:
         name_answered(r, m->name);
@@ -481,6 +524,8 @@ void rlt_head_event(struct rlt *r, const struct rlt_event *e)
         break;
     case RLT_EV_HEAD_DOWN:
         r->head.is_up = r->head.is_registered = false;
+        r->head.unanswered = 0;
+        rlt_timer_clear(r, &r->alone); /* sooner than for one that is silent */
         r->is_dirty = true;
         rlt_timer_clear(r, &r->head.report);
         break;

@@ -73,6 +73,9 @@ static void why_waiting(const struct rlt *r, const struct rlt_class *c, char *te
                  ((const struct rlt_node *)entry->value.ptr)->state == 1;
     if (c->is_refused) {
         snprintf(text, size, "no node can ever satisfy it");
+    } else if (ctl_class_is_grouped(&c->def)) {
+        char group[MT_ID_TEXT_SIZE];
+        snprintf(text, size, "waits for room in placement group %s", mt_id_text(c->def.group, group));
     } else if (!mt_selector_match(c->def.labels, r->config.labels)) {
         snprintf(text, size, "waits for a node with the labels \"%s\"", c->def.labels);
     } else if (c->def.policy == CTL_NODE && c->def.node != r->node) {

@@ -50,7 +50,7 @@ void rlt_class_unschedulable(struct rlt *r, struct rlt_class *c, int32_t code, c
     rlt_down(r->out, c->owner->conn, CTL_UNSCHEDULABLE, (mt_id){0, 0}, &u, sizeof u);
 }
 
-/* An actor has a class of its own, and an owner may make any number of actors, one after the other. */
+/* An actor has a class of its own, and an owner may make any number of actors, one after the other; so with placement groups. */
 static void classes_sweep(struct rlt *r, struct rlt_proc *owner)
 {
     if (owner->class_count < owner->class_sweep_at)
@@ -58,7 +58,8 @@ static void classes_sweep(struct rlt *r, struct rlt_proc *owner)
     for (struct rlt_list *link = owner->classes.next, *next; link != &owner->classes; link = next) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_owner);
         next = link->next;
-        if ((c->def.flags & CTL_CLASS_ACTOR) && c->version && c->wanted == 0 && rlt_list_is_empty(&c->leases))
+        bool is_over = c->version == CTL_DEMAND_LAST || (c->version && c->def.flags & CTL_CLASS_ACTOR);
+        if (is_over && c->wanted == 0 && rlt_list_is_empty(&c->leases))
             rlt_class_drop(r, c);
     }
     owner->class_sweep_at = 2 * owner->class_count + CLASSES_SWEEP;
@@ -209,6 +210,9 @@ void rlt_grant_fill(const struct rlt *r, const struct rlt_lease *l, struct ctl_g
     g->lease = l->id;
     g->flags = (l->kind == LEASE_ACTOR ? CTL_CLASS_ACTOR : 0) | (l->is_strict ? CTL_CLASS_STRICT : 0);
     g->incarnation = l->incarnation;
+    if (l->bundle)
+        g->group = l->bundle->group;
+    g->flags |= l->bundle && l->captures ? CTL_CLASS_CAPTURE : 0;
     g->gpu_count = l->hold.gpu_count;
     memcpy(g->gpus, l->hold.gpus, sizeof g->gpus);
     memcpy(g->cpus, l->hold.cpus, sizeof g->cpus);
@@ -353,7 +357,7 @@ void rlt_lease_forget(struct rlt *r, struct rlt_lease *l)
     struct rlt_job *job = l->job;
     bool            is_switched = l->owner_node != r->node || l->worker_node != r->node;
     if (!MT_PLANT(MT_PLANT_LEASE_KEEPS))
-        rlt_ledger_give(&r->ledger, &l->hold);
+        rlt_lease_give(r, l);
     if (MT_PLANT(MT_PLANT_LEASE_LEAKS))
         l->has_lane = false;
     if (l->has_lane && is_switched)
@@ -408,7 +412,7 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
     lease_set_state(l, LEASE_DRAINED);
     r->stats.ended += was_granted;
     if (!MT_PLANT(MT_PLANT_LEASE_KEEPS) || end->code != MT_EWORKER_DIED)
-        rlt_ledger_give(&r->ledger, &l->hold);
+        rlt_lease_give(r, l);
     rlt_timer_clear(r, &l->timer);
     rlt_list_out(&l->in_worker);
     if (l->is_strict && worker)
@@ -456,8 +460,8 @@ void rlt_worker_blocked(struct rlt *r, struct rlt_proc *worker, bool is_blocked)
         return;
     worker->is_blocked = is_blocked;
     if (is_blocked)
-        rlt_ledger_lend_cpu(&r->ledger, &worker->lease->hold);
+        rlt_ledger_lend_cpu(rlt_lease_ledger(r, worker->lease), &worker->lease->hold);
     else
-        rlt_ledger_retake_cpu(&r->ledger, &worker->lease->hold);
+        rlt_ledger_retake_cpu(rlt_lease_ledger(r, worker->lease), &worker->lease->hold);
     r->is_dirty = true;
 }

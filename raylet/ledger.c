@@ -50,6 +50,22 @@ mt_status rlt_ledger_init(struct rlt_ledger *l, const struct ctl_resource *total
     return mt_ok();
 }
 
+void rlt_ledger_pool(struct rlt_ledger *pool, struct rlt_ledger *whole, const struct rlt_hold *hold)
+{
+    memset(pool, 0, sizeof *pool);
+    pool->whole = whole;
+    pool->pins = whole->pins;
+    pool->count = whole->count;
+    pool->gpu_count = whole->gpu_count;
+    for (uint32_t i = 0; i < whole->count; i++) {
+        pool->total[i] = whole->total[i];
+        pool->total[i].milli = pool->free[i] = hold->amount[i];
+    }
+    for (uint32_t g = 0; g < hold->gpu_count; g++)
+        pool->gpu_free[hold->gpus[g]] = hold->gpu_milli;
+    rlt_ledger_assert(pool);
+}
+
 mt_status rlt_request_check(struct ctl_resource *request, uint32_t count, char *text, size_t text_size)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -148,8 +164,8 @@ bool rlt_ledger_take(struct rlt_ledger *l, const struct ctl_resource *request, u
 void rlt_ledger_pin(struct rlt_ledger *l, struct rlt_hold *hold)
 {
     int at = rlt_ledger_find(l, "CPU");
-    if (at >= 0)
-        rlt_pins_take(&l->pins, (uint32_t)(hold->amount[at] / 1000), hold->cpus);
+    if (at >= 0 && l->pins)
+        rlt_pins_take(l->pins, (uint32_t)(hold->amount[at] / 1000), hold->cpus);
 }
 
 void rlt_ledger_give(struct rlt_ledger *l, struct rlt_hold *hold)
@@ -163,7 +179,7 @@ void rlt_ledger_give(struct rlt_ledger *l, struct rlt_hold *hold)
     for (uint32_t g = 0; g < hold->gpu_count; g++)
         l->gpu_free[hold->gpus[g]] += hold->gpu_milli;
     if (rlt_pins_any(hold->cpus))
-        rlt_pins_change(&l->pins, hold->cpus, -1);
+        rlt_pins_change(l->pins, hold->cpus, -1);
     memset(hold, 0, sizeof *hold);
     l->changes++;
     rlt_ledger_assert(l);
@@ -177,8 +193,8 @@ static void move_cpu(struct rlt_ledger *l, const struct rlt_hold *hold, int64_t 
     l->free[at] += sign * hold->amount[at];
     l->leased[at] -= sign * hold->amount[at];
     if (rlt_pins_any(hold->cpus))
-        rlt_pins_change(&l->pins, hold->cpus, sign > 0 ? -1 : 1);
-    l->lent_count += hold->amount[at] ? (uint32_t)sign : 0;
+        rlt_pins_change(l->pins, hold->cpus, sign > 0 ? -1 : 1);
+    (l->whole ? l->whole : l)->lent_count += hold->amount[at] ? (uint32_t)sign : 0;
     rlt_ledger_assert(l);
 }
 

@@ -18,8 +18,9 @@ struct rlt_ledger {
     uint64_t            changes; /* counts them */
     uint32_t            gpu_count;
     int32_t             gpu_free[MT_RLT_GPUS_MAX]; /* thousandths of each device */
-    struct rlt_pins     pins;
-    uint32_t            lent_count; /* leases whose CPUs are lent */
+    struct rlt_pins    *pins;       /* NULL: nobody is bound to CPUs */
+    uint32_t            lent_count; /* leases whose CPUs are lent, those in pools included */
+    struct rlt_ledger  *whole;      /* of a pool: the node's ledger; NULL: it is the node's */
 };
 
 /* What one lease holds. Zeroed: nothing. */
@@ -34,6 +35,9 @@ struct rlt_hold {
 
 /* EINVAL: a name twice, an amount that is zero or negative, more devices than MT_RLT_GPUS_MAX. */
 MT_MUST_USE mt_status rlt_ledger_init(struct rlt_ledger *l, const struct ctl_resource *total, uint32_t count);
+
+/* The ledger of a pool: what `hold`, taken from `whole`, has. `whole` outlives it. Resources have the same indices in both. */
+void rlt_ledger_pool(struct rlt_ledger *pool, struct rlt_ledger *whole, const struct rlt_hold *hold);
 
 /* Whether such a request makes sense at all: EINVAL, and what is wrong in `text`, where an amount is zero or
  * negative, a name stands twice, or a GPU request above one device is no whole number. Terminates the names. */

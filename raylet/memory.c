@@ -58,6 +58,7 @@ void rlt_memory_short(struct rlt *r, const struct rlt_event *e)
     }
     if (!best || !(best->worker->stopped = strdup(e->text)))
         return;
+    best->worker->stopped_code = MT_EOOM;
     r->stats.memory_stops++;
     rlt_act(r->out, RLT_A_KILL)->conn = best->worker->conn;
 }

@@ -29,6 +29,9 @@ static const char usage[] =
     "  --store-memory BYTES   limit of the object store; default: 30% of the machine's\n"
     "  --job-memory BYTES     of the object store for one job; default: all of it\n"
     "  --job-users NAME|A-B   users that jobs run under (root only): one for all, or a range of uids, one for each job\n"
+    "  --job-pids N           of processes and threads of a job in one environment; default: a quarter of all\n"
+    "  --cgroup DIR|none      folder of the kernel's control groups (pids of version 1, or version 2) in which this node\n"
+    "                         makes one for all that its jobs start; default: this process's own\n"
     "  --spill-dir DIR|none   where values go that have no room; default: $TMPDIR, else /var/tmp\n"
     "  --spill-bytes BYTES    most of them there; default: what the disk has\n"
     "  --resources K=V,...    resources of your own\n"
@@ -44,7 +47,7 @@ enum option_number {
     OPT_DIR = 1, OPT_NAME, OPT_HEAD, OPT_HEAD_FILE, OPT_TOKEN, OPT_LISTEN, OPT_CPUS, OPT_GPUS, OPT_MEMORY, OPT_STORE,
     OPT_JOB_MEMORY,
     OPT_SPILL_DIR, OPT_SPILL_BYTES, OPT_RESOURCES, OPT_IDLE, OPT_DRIVER_FD, OPT_READY_FD, OPT_HELP,
-    OPT_WORKERS, OPT_BLOCKED, OPT_LABELS, OPT_JOB_USERS,
+    OPT_WORKERS, OPT_BLOCKED, OPT_LABELS, OPT_JOB_USERS, OPT_CGROUP, OPT_JOB_PIDS,
 };
 
 static const struct option option_table[] = {
@@ -52,6 +55,7 @@ static const struct option option_table[] = {
     {"head-file", 1, NULL, OPT_HEAD_FILE}, {"token-file", 1, NULL, OPT_TOKEN},   {"listen", 1, NULL, OPT_LISTEN},
     {"num-cpus", 1, NULL, OPT_CPUS},     {"num-gpus", 1, NULL, OPT_GPUS},        {"memory", 1, NULL, OPT_MEMORY},
     {"store-memory", 1, NULL, OPT_STORE}, {"job-memory", 1, NULL, OPT_JOB_MEMORY}, {"job-users", 1, NULL, OPT_JOB_USERS},
+    {"cgroup", 1, NULL, OPT_CGROUP},     {"job-pids", 1, NULL, OPT_JOB_PIDS},
     {"resources", 1, NULL, OPT_RESOURCES}, {"idle-workers", 1, NULL, OPT_IDLE},
     {"spill-dir", 1, NULL, OPT_SPILL_DIR}, {"spill-bytes", 1, NULL, OPT_SPILL_BYTES},
     {"labels", 1, NULL, OPT_LABELS}, {"max-workers", 1, NULL, OPT_WORKERS}, {"max-blocked-workers", 1, NULL, OPT_BLOCKED},
@@ -122,7 +126,7 @@ static mt_status users_read(const char *text, struct rlt_users *out)
 }
 
 struct amounts {
-    double cpus, gpus, memory, store, job, spill, idle, workers, blocked;
+    double cpus, gpus, memory, store, job, spill, idle, workers, blocked, pids;
 };
 
 static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, const char *value)
@@ -142,6 +146,8 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
     case OPT_MEMORY: good = number(value, 0, 1e15, &a->memory); break;
     case OPT_STORE: good = number(value, 1 << 20, 1e15, &a->store); break;
     case OPT_JOB_MEMORY: good = number(value, 1 << 20, 1e15, &a->job); break;
+    case OPT_CGROUP: o->cgroup = strcmp(value, "none") ? value : ""; break;
+    case OPT_JOB_PIDS: good = number(value, MT_RLT_JOB_PIDS_MIN, 1 << 22, &a->pids); break;
     case OPT_JOB_USERS: return users_read(value, &o->users);
     case OPT_SPILL_DIR: o->spill_dir = strcmp(value, "none") ? value : ""; break;
     case OPT_SPILL_BYTES: good = number(value, 1, 1e18, &a->spill); break;
@@ -172,7 +178,7 @@ static void amounts_default(struct amounts *a)
     a->store = machine * 0.3;
     a->spill = 0;
     a->job = 0;
-    a->idle = a->workers = a->blocked = 0;
+    a->idle = a->workers = a->blocked = a->pids = 0;
 }
 
 mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
@@ -204,6 +210,7 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
     out->spill_bytes = (uint64_t)a.spill;
     out->idle_workers_max = (uint32_t)a.idle;
     out->workers_max = (uint32_t)a.workers;
+    out->job_pids = (uint64_t)a.pids;
     out->blocked_max = (uint32_t)a.blocked;
     MT_TRY(add_resource(out, "CPU", 3, (int64_t)(a.cpus * 1000)));
     MT_TRY(add_resource(out, "GPU", 3, (int64_t)a.gpus * 1000));

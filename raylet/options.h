@@ -30,6 +30,8 @@ struct rlt_options {
     uint64_t    store_bytes;
     uint64_t    job_bytes; /* of it for one job; 0: no limit of its own */
     struct rlt_users users;
+    const char *cgroup;      /* folder for the control group of what jobs start; NULL: found; "": none is made */
+    uint64_t    job_pids;    /* processes and threads of one program of a job; 0: the default */
     const char *spill_dir;   /* "": nothing goes to disk */
     uint64_t    spill_bytes; /* most there; 0: what the disk has */
     uint32_t    resource_count;

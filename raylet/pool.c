@@ -37,6 +37,8 @@ struct rlt_job *rlt_job_new(struct rlt *r, uint64_t number, uint64_t key, uint32
     job->number = (uint32_t)(number ^ number >> 32);
     job->number += !job->number;
     job->node = node;
+    const struct rlt_peer *peer = node == r->node ? NULL : mt_map_ptr(&r->peers, mt_map_key(node));
+    job->node_epoch = peer ? peer->epoch : 0;
     job->program = -1;
     snprintf(job->name, sizeof job->name, "%s", name);
     rlt_list_init(&job->idle);

@@ -303,7 +303,7 @@ static void end_as_worker(struct rlt *r, struct rlt_proc *p, const char *text)
 {
     RLT_LIST_EACH(&p->served, link) {
         struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_worker);
-        struct ctl_ended  end = {.lease = l->id, .code = p->stopped ? MT_EOOM : MT_EWORKER_DIED,
+        struct ctl_ended  end = {.lease = l->id, .code = p->stopped ? p->stopped_code : MT_EWORKER_DIED,
                                   .status = p->status, .pid = p->pid, .node = r->node};
         if (l->state == LEASE_DRAINED)
             end.code = MT_OK; /* it had finished with this one */
@@ -348,6 +348,7 @@ static void proc_end(struct rlt *r, struct rlt_proc *p)
     rlt_act(r->out, RLT_A_CLOSE)->conn = p->conn;
     if (job && job->driver == p) {
         job->driver = NULL;
+        rlt_head_job_gone(r, job->job);
         rlt_job_end(r, job);
     } else if (job) {
         rlt_pool_lost(r, p);

@@ -169,11 +169,40 @@ static struct rlt_job *job_of(struct rlt *r, const struct rlt_peer *p, struct pe
     return job && req->def.env && !job->is_ending ? rlt_env_workers(r, job, req->def.env, p->node) : job;
 }
 
+/* B grants it: from the node, or from the pool that it names. False: no room. */
+static bool lease_grant(struct rlt *r, struct rlt_peer *p, const struct peer_lease_req *req, struct rlt_job *job)
+{
+    struct rlt_lease *l;
+    struct rlt_proc  *worker;
+    if (!rlt_class_could_now(r, &req->def))
+        return false;
+    l = rlt_lease_new(r, req->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, req->lease);
+    bool took = rlt_lease_take(r, &req->def, l);
+    MT_ASSERT(took);
+    worker = rlt_pool_take(r, job);
+    l->is_strict = req->def.flags & CTL_CLASS_STRICT;
+    if (req->def.flags & CTL_CLASS_PIN)
+        rlt_ledger_pin(rlt_lease_ledger(r, l), &l->hold);
+    if (!l->bundle)
+        rlt_timer_clear(r, &r->guest_over); /* if it was somebody else who had waited, the head says so again */
+    l->owner_node = p->node;
+    l->owner_process = req->owner;
+    l->peer_route = req->route;
+    l->route = r->next_route++;
+    if (worker) {
+        rlt_lease_activate(r, l, worker);
+    } else {
+        rlt_list_append(&job->needy, &l->in_needy);
+        job->needy_count++;
+        rlt_pool_balance(r, job);
+    }
+    return true;
+}
+
 static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *req)
 {
-    char             text[CTL_TEXT_SIZE];
-    struct rlt_hold  hold;
-    struct rlt_job  *job;
+    char            text[CTL_TEXT_SIZE];
+    struct rlt_job *job;
 
     if (rlt_lease_find(r, req->lease) || req->def.resource_count > CTL_RESOURCES)
         return;
@@ -188,32 +217,12 @@ static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *
         return;
     }
     job = r->is_stopping ? NULL : job_of(r, p, req);
-    if (!job || job->is_ending) {
+    if (!job || job->is_ending)
         refuse(r, p->node, req->lease, MT_EAGAIN, "the job is not known here");
-    } else if (rlt_job_is_broken(r, job)) {
+    else if (rlt_job_is_broken(r, job))
         refuse(r, p->node, req->lease, job->failure_code, job->failure);
-    } else if (!rlt_ledger_take(&r->ledger, req->def.resources, req->def.resource_count, &hold)) {
+    else if (!lease_grant(r, p, req, job))
         refuse(r, p->node, req->lease, MT_EAGAIN, "no room");
-    } else {
-        struct rlt_lease *l = rlt_lease_new(r, req->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, req->lease);
-        struct rlt_proc  *worker = rlt_pool_take(r, job);
-        l->hold = hold;
-        l->is_strict = req->def.flags & CTL_CLASS_STRICT;
-        if (req->def.flags & CTL_CLASS_PIN)
-            rlt_ledger_pin(&r->ledger, &l->hold);
-        rlt_timer_clear(r, &r->guest_over); /* if it was somebody else who had waited, the head says so again */
-        l->owner_node = p->node;
-        l->owner_process = req->owner;
-        l->peer_route = req->route;
-        l->route = r->next_route++;
-        if (worker) {
-            rlt_lease_activate(r, l, worker);
-        } else {
-            rlt_list_append(&job->needy, &l->in_needy);
-            job->needy_count++;
-            rlt_pool_balance(r, job);
-        }
-    }
 }
 
 static void lane_req(struct rlt *r, struct rlt_peer *p, const struct peer_lane_req *req)

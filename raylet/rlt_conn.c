@@ -275,12 +275,14 @@ void sh_conn_kill(struct sh_conn *c)
 
 /* A zygote, or a worker whose zygote is dead: what it left running in its group goes with it. It is not reaped yet, so the
  * number is still its own. */
-static void process_ends(const struct sh *sh, pid_t pid)
+static void process_ends(struct sh *sh, pid_t pid)
 {
     MT_MAP_EACH(&sh->conns, entry) {
-        const struct sh_conn *c = entry->value.ptr;
-        if (c->pid == pid && c->conn >= RLT_CONN_OURS)
-            kill(-pid, SIGKILL);
+        struct sh_conn *c = entry->value.ptr;
+        if (c->pid != pid || c->conn < RLT_CONN_OURS)
+            continue;
+        kill(-pid, SIGKILL);
+        sh_group_over(sh, c->part);
     }
 }
 

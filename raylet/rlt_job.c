@@ -52,6 +52,7 @@ struct sh_job {
     struct rpc_stream_handler handler;
     struct io_timer           timer; /* ENDED: how long its output is waited for */
     pid_t                     pid;   /* 0: not started, -1: reaped */
+    uint64_t                  part; /* of the node's group, that it was started in */
     int                       status;
     bool                      is_killed; /* before it started */
     bool                      is_ended;  /* told to the core */
@@ -219,14 +220,15 @@ static mt_status warden_text(const struct sh_job *job, mt_buf *out)
 }
 
 /* Ours first, then the job's, which win where both say the same name but for those that lead it to this raylet. */
-static char **environment_make(const struct sh_job *job, char (*own)[512], char *warden)
+static char **environment_make(struct sh_job *job, char (*own)[512], char *warden)
 {
     static const char *const ours[] = {"MANTA_FD", "MANTA_ROLE", "MANTA_JOB", "MANTA_ADDRESS", "MANTA_JOB_ID",
-                                       "MANTA_JOB_ATTEMPT", "MANTA_TOKEN", "MANTA_WARDEN", "MANTA_SOCKET"};
+                                       "MANTA_JOB_ATTEMPT", "MANTA_TOKEN", "MANTA_WARDEN", "MANTA_SOCKET",
+                                       "MANTA_MARK"};
     size_t count = 0, n = 0;
     while (environ[count])
         count++;
-    char **out = calloc(count + job->spec->n_env + 6, sizeof *out);
+    char **out = calloc(count + job->spec->n_env + 7, sizeof *out);
     if (!out)
         return NULL;
     for (size_t i = 0; i < count + job->spec->n_env; i++) {
@@ -242,6 +244,7 @@ static char **environment_make(const struct sh_job *job, char (*own)[512], char 
     snprintf(own[2], sizeof own[2], "MANTA_JOB_ATTEMPT=%u", job->attempt);
     for (int i = 0; i < 3; i++)
         out[n++] = own[i];
+    out[n++] = job->sh->group.mark;
     if (warden) {
         out[n++] = warden;
         out[n++] = (char *)(uintptr_t)"MANTA_ROLE=warden"; /* for programs that do something before manta_init */
@@ -302,8 +305,11 @@ static int spawn_driver(struct sh_job *job)
         err = posix_spawn_file_actions_adddup2(&files, job->out_write, 2);
     if (!err)
         err = posix_spawn_file_actions_addchdir_np(&files, job->folder);
-    if (!err)
+    if (!err) {
+        job->part = sh_group_enter(job->sh);
         err = posix_spawn(&job->pid, "/proc/self/exe", &files, &attributes, argv, envp);
+        sh_group_leave(job->sh, job->part, err ? 0 : job->pid);
+    }
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attributes);
 out:
@@ -418,8 +424,10 @@ void sh_job_ends(struct sh *sh, pid_t pid)
 {
     MT_MAP_EACH(&sh->jobs, entry) {
         struct sh_job *job = entry->value.ptr;
-        if (job->pid == pid)
-            kill(-pid, SIGKILL); /* what it started in its group goes with it */
+        if (job->pid != pid)
+            continue;
+        kill(-pid, SIGKILL); /* what it started in its group goes with it */
+        sh_group_over(sh, job->part);
     }
 }
 

@@ -314,6 +314,7 @@ static void pull_done(struct os_fetch *fetch, mt_status st)
         pull->place.sum = fetch->pull.head.value_sum;
         os_client_publish(&pull->local->client, pull->place, pull->data, pull->ref.id, pull->ref.owner_node, pull->ref.size,
                           pull->ref.type, &here);
+        here.attempt = pull->ref.attempt;
         st = os_store_copy_add(sh_store_of(p->sh), &here);
         if (st.code)
             (void)os_store_dead(sh_store_of(p->sh), 0, &here).code; /* else nobody would free it */
@@ -403,6 +404,48 @@ static mt_status pull_new(struct sh_pulls *p, const struct lane_ref *ref, const 
     return mt_ok();
 }
 
+/* Its task has run again: it comes from where the later run has put it. */
+static mt_status pull_redirect(struct pull *pull, const struct lane_ref *ref)
+{
+    struct source *before = pull->source, *s = source_get(pull->pulls, ref->node);
+    if (!s)
+        return mt_error(MT_ENOMEM, 0, "pull");
+    if (pull->is_under_way) {
+        os_fetch_cancel(&pull->fetch);
+        place_give_back(pull);
+    }
+    pull_leaves_way(pull);
+    rlt_list_out(&pull->in_source);
+    pull->ref = *ref;
+    pull->source = s;
+    pull->failing_since = 0;
+    pull->damaged = 0;
+    rlt_list_append(&s->queue, &pull->in_source);
+    if (before != s)
+        source_pump(before);
+    source_pump(s); /* pull and s may be gone after */
+    return mt_ok();
+}
+
+static mt_status pull_join(struct pull *pull, const struct lane_ref *ref, const struct waiter *w)
+{
+    MT_TRY(waiter_add(pull, w));
+    return ref->attempt > pull->ref.attempt ? pull_redirect(pull, ref) : mt_ok();
+}
+
+/* A copy of that run's value, or of a later one's; that of an earlier one may be what somebody found damaged. */
+static bool has_copy(struct sh_pulls *p, const struct lane_ref *ref, struct lane_ref *here)
+{
+    if (os_store_copy_find(sh_store_of(p->sh), ref->id, here).code)
+        return false;
+    if (here->attempt >= ref->attempt)
+        return true;
+    (void)os_store_copy_dead(sh_store_of(p->sh), ref->id).code;
+    mt_map_remove(&p->copies, ref->id);
+    sh_store_settle(p->sh);
+    return false;
+}
+
 void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref)
 {
     struct sh_pulls *p = sh->pulls;
@@ -418,11 +461,11 @@ void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, cons
         sh_spill_get(sh, c, request, ref);
     else if (!p)
         st = mt_error(MT_ENODE_DIED, 0, "the value is on another node, and this one has no way to it");
-    else if (os_store_copy_find(sh_store_of(sh), ref->id, &here).code == 0) {
+    else if (has_copy(p, ref, &here)) {
         copy_used(p, ref->id);
         sh_store_send_down(sh, c->conn, CTL_HERE, request, &here, sizeof here);
     } else if ((pull = mt_map_ptr(&p->all, ref->id)))
-        st = waiter_add(pull, &w);
+        st = pull_join(pull, ref, &w);
     else
         st = pull_new(p, ref, &w);
     if (st.code)

@@ -436,6 +436,7 @@ mt_status sh_run(struct sh *sh)
     struct rlt_event begin;
     mt_status        st;
     sh->next_conn = 1;
+    sh->group.pipe = -1;
     sh->timer.fire = timer_fired;
     sh->sigchld.caught = child_ended;
     sh->sigterm.caught = caught_term;
@@ -445,6 +446,7 @@ mt_status sh_run(struct sh *sh)
     MT_TRY_GOTO(st, sh_peers_start(sh, address), out);
     MT_TRY_GOTO(st, sh_pulls_start(sh, data_address), out);
     MT_TRY_GOTO(st, core_make(sh, address, data_address), out);
+    MT_TRY_GOTO(st, sh_group_start(sh), out);
     MT_TRY_GOTO(st, sh_switcher_start(sh), out);
     MT_TRY_GOTO(st, sh_store_start(sh), out);
     MT_TRY_GOTO(st, sh_events_start(sh), out);
@@ -471,6 +473,7 @@ out:
     sh_peers_stop(sh);
     sh_head_stop(sh);
     sh_pulls_stop(sh);
+    sh_group_stop(sh);
     end_processes(sh);
     sh_looks_stop(sh);
     sh_stacks_stop(sh);

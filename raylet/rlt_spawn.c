@@ -28,10 +28,11 @@ struct program {
 static bool is_ours(const char *variable)
 {
     return strncmp(variable, "MANTA_FD=", 9) == 0 || strncmp(variable, "MANTA_ROLE=", 11) == 0 ||
-           strncmp(variable, "MANTA_JOB=", 10) == 0;
+           strncmp(variable, "MANTA_JOB=", 10) == 0 ||
+           strncmp(variable, "MANTA_MARK=", 11) == 0;
 }
 
-static mt_status program_read(const uint8_t *bytes, size_t size, struct program *out)
+static mt_status program_read(const uint8_t *bytes, size_t size, char *mark, struct program *out)
 {
     static char      fd_variable[] = "MANTA_FD=3", role_variable[] = "MANTA_ROLE=zygote";
     struct ctl_hello h;
@@ -40,7 +41,7 @@ static mt_status program_read(const uint8_t *bytes, size_t size, struct program 
     (void)size;
     memcpy(&h, bytes, sizeof h);
     out->argv = calloc(h.argc + 1, sizeof *out->argv);
-    out->envp = calloc(h.envc + 4, sizeof *out->envp);
+    out->envp = calloc(h.envc + 5, sizeof *out->envp);
     if (!out->argv || !out->envp) {
         free(out->argv);
         free(out->envp);
@@ -53,6 +54,7 @@ static mt_status program_read(const uint8_t *bytes, size_t size, struct program 
             out->envp[envc++] = text;
     out->envp[envc++] = fd_variable;
     out->envp[envc++] = role_variable;
+    out->envp[envc++] = mark;
     out->envp[envc] = out->job;
     snprintf(out->job, sizeof out->job, "MANTA_JOB=%016llx", (unsigned long long)h.job);
     out->cwd = text;
@@ -159,17 +161,27 @@ static int spawn_as(struct sh *sh, const struct rlt_action *a, const struct prog
     return err;
 }
 
+static int spawn_in_group(struct sh *sh, const struct rlt_action *a, const struct program *p, int child, pid_t *out_pid,
+                          uint64_t *out_part)
+{
+    *out_part = sh_group_enter(sh);
+    int err = spawn_as(sh, a, p, child, out_pid);
+    sh_group_leave(sh, *out_part, err ? 0 : *out_pid);
+    return err;
+}
+
 void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a)
 {
     struct program   program;
     struct sh_conn  *c = NULL;
     struct rlt_event e;
     pid_t            pid = -1;
+    uint64_t         part = 0;
     int              child = -1, err = ENOMEM;
 
-    if (program_read(a->payload, a->size, &program).code == 0) {
+    if (program_read(a->payload, a->size, sh->group.mark, &program).code == 0) {
         mt_status st = socket_pair(sh, a->conn, &c, &child);
-        err = st.code ? st.sys : spawn_as(sh, a, &program, child, &pid);
+        err = st.code ? st.sys : spawn_in_group(sh, a, &program, child, &pid, &part);
         if (!st.code)
             close(child);
         free(program.argv);
@@ -178,8 +190,10 @@ void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a)
     sh_event(&e, RLT_EV_SPAWNED);
     e.conn = a->conn;
     e.pid = err ? -(err ? err : EIO) : pid;
-    if (!err)
+    if (!err) {
+        c->part = part;
         sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, pid, 0), pid);
+    }
     sh_step(sh, &e);
 }
 

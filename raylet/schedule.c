@@ -44,6 +44,8 @@ bool rlt_node_could_ever(const struct rlt_node *n, const struct rlt_class *c)
 static bool is_for_this_node(const struct rlt *r, const struct rlt_class *c)
 {
     const struct rlt_node *wanted = rlt_node_find(r, c->def.node);
+    if (ctl_class_is_grouped(&c->def))
+        return true; /* where its bundle is; the head knows */
     unsigned               alternative = c->def.labels[0] ? mt_selector_match(c->def.labels, r->config.labels) : 1;
     if (alternative == 0)
         return false;
@@ -60,7 +62,7 @@ static bool is_for_this_node(const struct rlt *r, const struct rlt_class *c)
 
 static bool class_fits(const struct rlt *r, const struct rlt_class *c)
 {
-    return rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, NULL);
+    return rlt_class_could_now(r, &c->def);
 }
 
 /* Which resources of the node a class needs and there is not enough of. */
@@ -91,12 +93,12 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
     struct rlt_job   *job = c->job;
     struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, 0);
     l->is_strict = c->def.flags & CTL_CLASS_STRICT;
-    bool              took = rlt_ledger_take(&r->ledger, c->def.resources, c->def.resource_count, &l->hold);
+    bool              took = rlt_lease_take(r, &c->def, l);
     struct rlt_proc  *worker = rlt_pool_take(r, job);
 
     MT_ASSERT(took);
     if (c->def.flags & CTL_CLASS_PIN)
-        rlt_ledger_pin(&r->ledger, &l->hold);
+        rlt_ledger_pin(rlt_lease_ledger(r, l), &l->hold);
     l->class = c;
     l->owner = owner;
     l->owner_process = owner->process;
@@ -128,7 +130,7 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
         rlt_class_unschedulable(r, c, c->job->failure_code, c->job->failure);
         return true;
     }
-    if (r->config.has_head && !r->config.is_private)
+    if (r->config.has_head && (!r->config.is_private || ctl_class_is_grouped(&c->def)))
         return false; /* the head knows all nodes, and says so */
     if (!mt_selector_match(c->def.labels, r->config.labels)) {
         snprintf(text, sizeof text, "\"%s\" wants a node with the labels \"%.160s\"; node %u has \"%.160s\"", c->def.name,
@@ -150,11 +152,12 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
     return true;
 }
 
-/* What the node gets back of resource `i` when the lease ends: not the CPUs that it lends already, being blocked. */
+/* What the node gets back of resource `i` when the lease ends: not the CPUs that it lends already, being blocked, and
+ * nothing of a bundle, which has its own pool. */
 static int64_t comes_back(const struct rlt *r, const struct rlt_lease *l, uint32_t i)
 {
     bool is_lent = l->hold.is_cpu_out && (int)i == rlt_ledger_find(&r->ledger, "CPU");
-    return is_lent ? 0 : l->hold.amount[i];
+    return is_lent || l->bundle ? 0 : l->hold.amount[i];
 }
 
 /* Whether `waiter` may have this lease recalled once its slice is over: it has none, or the other class has more. */
@@ -225,7 +228,10 @@ static bool grant_round(struct rlt *r)
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         if (class_is_hopeless(r, c) || !is_for_this_node(r, c))
             continue;
-        if (class_fits(r, c) && !uses_any(r, c, reserved) && leaves_room_for_guest(r, c)) {
+        bool is_grouped = ctl_class_is_grouped(&c->def);
+        if (is_grouped && !class_fits(r, c))
+            continue;
+        if (is_grouped || (class_fits(r, c) && !uses_any(r, c, reserved) && leaves_room_for_guest(r, c))) {
             rlt_list_out(&c->in_waiting);
             grant_one(r, c);
             rlt_class_wait(r, c); /* still short: to the end of the line */
@@ -296,6 +302,12 @@ static void recall_round(struct rlt *r)
     }
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
+        if (ctl_class_is_grouped(&c->def)) {
+            end = r->now - c->waiting_since < MT_RLT_SLICE_MS * RLT_MS ? c->waiting_since + MT_RLT_SLICE_MS * RLT_MS
+                                                                       : rlt_bundle_recall(r, c);
+            next = end < next ? end : next;
+            continue;
+        }
         if (!is_for_this_node(r, c) ||
             !rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, NULL))
             continue;

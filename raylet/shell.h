@@ -8,6 +8,7 @@
 #ifndef RLT_SHELL_H
 #define RLT_SHELL_H
 
+#include "core/base/group.h"
 #include "core/base/map.h"
 #include "core/base/vec.h"
 #include "core/io/io.h"
@@ -57,6 +58,7 @@ struct sh_conn {
     struct sh_ring   *ring;    /* of its events; NULL: none */
     uint64_t          process; /* in the object store; 0: not (yet) */
     uint32_t          job;
+    uint64_t          part; /* of a zygote: its part of the group; 0: none */
 };
 
 struct sh_lane {
@@ -96,6 +98,18 @@ struct rpc;
 struct rpc_channel;
 struct io_token;
 
+/* What holds all that jobs start here (rlt_group.c). */
+struct sh_group {
+    struct mt_group group;
+    char            mark[MT_GROUP_MARK_SIZE];
+    char            file[IO_UNIX_PATH_SIZE]; /* its record in the runtime folder; "": none */
+    uint64_t        part_pids;
+    uint64_t        next_part;
+    pid_t           reaper; /* 0: none */
+    int             pipe;   /* to it; -1: none */
+    bool            has_warned;
+};
+
 struct sh_user {
     uint32_t uid, gid; /* uid 0: the raylet's own */
 };
@@ -133,6 +147,7 @@ struct sh {
     struct sh_quotas   *quotas; /* NULL until a job has had its quota */
     struct sh_program_upload *uploads; /* that are under way */
     uint64_t            next_job;
+    struct sh_group     group;
     mt_map              users;  /* job, as its driver drew it -> uid */
     uint32_t            next_user;
     char                job_folder[256]; /* "" until the first job */
@@ -329,6 +344,14 @@ void sh_pulls_job_unserve(struct sh *sh, uint32_t job); /* its values are not se
 void sh_pulls_job_over(struct sh *sh, uint32_t job);
 void sh_pulls_shed(struct sh *sh); /* gives every copy up that is not being read */
 void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
+
+/* rlt_group.c: the control group and the mark of all that jobs start. Between sh_group_enter, which gives the number of a new part,
+ * and sh_group_leave the loop thread starts one program; `started` 0: it could not. */
+MT_MUST_USE mt_status sh_group_start(struct sh *sh);
+uint64_t sh_group_enter(struct sh *sh);
+void sh_group_leave(struct sh *sh, uint64_t part, pid_t started);
+void sh_group_over(struct sh *sh, uint64_t part); /* its program has ended: so does all that it started */
+void sh_group_stop(struct sh *sh);
 
 /* rlt_spawn.c */
 /* rlt_users.c, with --job-users: the user of a job's processes. False: all of a range are taken. */

@@ -11,7 +11,7 @@
  *
  * Parts: core.c (dispatch, timers), process.c (handshake, death), pool.c (zygotes, warm workers), lease.c (classes,
  * demand, grant, recall, end), schedule.c (who gets what next), caller.c (lanes to actors of others), monitor.c,
- * message.c, region.c, names.c, object.c; head.c, peers.c + link.c, remote.c, submit.c.
+ * message.c, region.c, names.c, object.c; bundle.c, group.c (placement groups); head.c, peers.c + link.c, remote.c, submit.c.
  */
 #ifndef RLT_STATE_H
 #define RLT_STATE_H
@@ -61,7 +61,8 @@ struct rlt_proc {
     bool                is_keeper;  /* the driver that a private raylet is for: it ends with it, greeted or not */
     int32_t             status;
     char               *crash; /* what it wrote when it died; NULL: nothing */
-    char               *stopped; /* why it is being stopped: the node is short of memory; NULL: it is not */
+    char               *stopped; /* why it is being stopped: the node is short of memory, its group was removed; NULL: it is not */
+    int32_t             stopped_code;
     struct rlt_timer    timer; /* greeting, dying or leaving */
     struct rlt_job     *job;
 
@@ -93,6 +94,7 @@ struct rlt_job {
     uint64_t         key;    /* in r->jobs: job; of an environment's workers, the environment's number */
     struct rlt_env  *env;    /* NULL: the job itself */
     uint32_t         node;   /* of its driver */
+    uint32_t         node_epoch; /* where that is another node: its epoch when the job came here */
     char             name[CTL_NAME_SIZE];
     struct rlt_proc *driver; /* NULL: on another node */
     struct rlt_proc *zygote; /* NULL: none was started, or it died */
@@ -181,6 +183,8 @@ struct rlt_lease {
     uint32_t             incarnation;
     mt_id                request; /* of CTL_LANE_WANT */
     struct rlt_hold      hold;
+    struct rlt_bundle   *bundle;   /* out of whose pool that is; NULL: of the node itself */
+    bool                 captures; /* what its tasks submit belongs to the group of `bundle` */
     bool                 has_lane;
     bool                 is_strict; /* its worker, of this node, runs as long as the head extends it */
     bool                 is_owner_dead; /* and what its worker has written for it is to die as well */
@@ -190,6 +194,20 @@ struct rlt_lease {
     struct rlt_list      in_class, in_owner, in_worker, in_needy, in_all;
     uint32_t             route, peer_route; /* of a lane to another node: ours, and theirs */
     uint64_t             taken;             /* worker elsewhere, at its end: the last task that reached it */
+};
+
+/* ---- placement groups ---------------------------------------------------------------------------------------- */
+
+enum rlt_bundle_state { BUNDLE_PREPARED, BUNDLE_COMMITTED, BUNDLE_RETURNED /* its leases are ending */ };
+struct rlt_bundle {
+    struct rlt_list       in_all;
+    mt_id                 group;
+    uint32_t              index;
+    uint64_t              version; /* of its placement, by the head */
+    enum rlt_bundle_state state;
+    struct rlt_hold       hold; /* taken from the node ... */
+    struct rlt_ledger     pool; /* ... for these leases alone */
+    uint32_t              lease_count;
 };
 
 /* ---- the rest ------------------------------------------------------------------------------------------------ */
@@ -248,7 +266,8 @@ struct rlt_asked {
     uint64_t        conn;
     uint32_t        op;
     struct ctl_name name;
-    Manta__V1__ActorRequest *actor; /* of CTL_OP_ACTOR_...; NULL: a name */
+    Manta__V1__ActorRequest *actor; /* of CTL_OP_ACTOR_...; NULL: a name, or ... */
+    Manta__V1__GroupRequest *group; /* ... CTL_OP_GROUP */
     bool            is_held;        /* not said yet: its files are on their way to the head */
     uint32_t        uploaded;       /* of them, so many are there: the program, then its values, then its environment */
     int             values;         /* -1: none */
@@ -293,8 +312,12 @@ struct rlt_head {
     struct {
         uint64_t version, at;
     } sent[8]; /* when the last reports left, by version */
+    uint64_t         unanswered, unanswered_at; /* version of the last report with wants that the head has not answered, and when
+                                                   the first of them left; 0: it has answered all */
     uint64_t         gone[64]; /* the last processes that ended and had names: said again after each registration */
     uint32_t         gone_count;
+    uint64_t         jobs_gone[MT_RLT_JOBS_GONE]; /* the same of jobs whose drivers were here */
+    uint32_t         jobs_gone_count;
 };
 
 struct rlt {
@@ -325,7 +348,11 @@ struct rlt {
     struct rlt_class  guest;      /* what a class of another node waits for here, by the head's word: only its `def` ... */
     struct rlt_timer  alone;      /* the head is away, and classes wait */
     struct rlt_timer  guest_over; /* ... as long as this runs */
+    struct rlt_pins   pins;
     struct rlt_ledger ledger;
+    struct rlt_list   bundles; /* rlt_bundle.in_all */
+    uint32_t          bundle_count;
+    uint64_t          bundle_changes; /* counts them, for reports */
     uint64_t          next_conn, next_lease, next_token;
     uint32_t          next_route, next_region;
     uint32_t          worker_count;
@@ -441,6 +468,24 @@ static inline uint32_t rlt_class_lacks(const struct rlt_class *c)
     return c->wanted > c->held ? c->wanted - c->held : 0;
 }
 
+/* bundle.c: what placement groups have reserved here */
+void rlt_bundle_order(struct rlt *r, const Manta__V1__BundleOrder *order);
+struct rlt_ledger *rlt_lease_ledger(struct rlt *r, const struct rlt_lease *l);
+/* Takes what one lease of the class needs, from the node or from a pool; false: there is no room. Its pair gives it back. */
+bool rlt_lease_take(struct rlt *r, const struct ctl_class *def, struct rlt_lease *l);
+void rlt_lease_give(struct rlt *r, struct rlt_lease *l);
+bool rlt_class_could_now(const struct rlt *r, const struct ctl_class *def);
+uint64_t rlt_bundle_recall(struct rlt *r, const struct rlt_class *c);
+void rlt_bundles_drop_all(struct rlt *r, const char *why);
+void rlt_bundles_report(struct rlt *r, Manta__V1__Report *report);
+const char *rlt_bundles_check(const struct rlt *r, int64_t *reserved); /* adds to it what they reserve */
+void rlt_bundles_fini(struct rlt *r);
+
+/* group.c */
+void rlt_group_ask(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_group_answered(struct rlt *r, const Manta__V1__GroupReply *reply);
+bool rlt_group_stays(const struct rlt *r, const struct rlt_asked *asked); /* it is kept until the head has answered */
+
 /* caller.c */
 void rlt_caller_want(struct rlt *r, struct rlt_proc *caller, mt_id request, const struct ctl_lane_want *want);
 void rlt_caller_drop(struct rlt *r, struct rlt_proc *caller, uint64_t id);
@@ -474,7 +519,9 @@ void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l); /* its wor
 
 /* alone.c */
 void rlt_alone_init(struct rlt *r);
-bool rlt_is_alone(const struct rlt *r); /* there is a head, and it is away */
+bool rlt_is_alone(const struct rlt *r); /* there is a head, and it is away, or silent */
+void rlt_alone_reported(struct rlt *r, uint64_t version); /* has left with wants; 0: without any */
+void rlt_alone_answered(struct rlt *r, uint64_t version);
 void rlt_alone_arm(struct rlt *r); /* while the head is away and classes wait: other nodes are asked soon */
 
 /* names.c */
@@ -492,12 +539,15 @@ void rlt_head_send(struct rlt *r, Manta__V1__NodeToHead *message); /* nothing wh
 void rlt_head_changed(struct rlt *r);                              /* a report may be due */
 void rlt_head_ask(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, const struct ctl_name *name);
 void rlt_head_process_gone(struct rlt *r, uint64_t process);
+void rlt_head_job_gone(struct rlt *r, uint64_t job); /* its driver, of this node, has ended */
+Manta__V1__Resource **rlt_resources_make(struct rlt *r, const struct ctl_resource *from, uint32_t count);
 void rlt_rejoin(struct rlt *r, const char *why); /* this node was declared dead: all that runs here ends */
 
 /* The request waits for the head's answer from now on; NULL: it was there already, or there are too many. `is_held`: it is
  * sent by rlt_head_ask_go. */
 struct rlt_asked *rlt_head_asked(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, bool is_held);
 void rlt_head_ask_go(struct rlt *r, struct rlt_asked *asked);
+void rlt_head_asked_over(struct rlt *r, struct rlt_asked *asked); /* it was answered */
 void rlt_head_ask_failed(struct rlt *r, struct rlt_asked *asked, int32_t code, const char *text);
 
 /* strict.c: leases of strict actors */

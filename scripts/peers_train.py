@@ -13,7 +13,24 @@ def microseconds(row, size):
     return size / row["value"] * 1e-3 if row["unit"] == "GB/s" else row["value"]
 
 
+def recovery():
+    """Ours beside torchrun's: the whole, then the phases, which have no names in common."""
+    rows = {}
+    for line in sys.stdin:
+        if line.startswith("{"):
+            row = json.loads(line)
+            rows[row["case"]] = row
+    theirs = rows.get("torchrun_recover")
+    print(f"{'ROW':<28} {'MEDIAN':>10} {'UNIT':<5} {'N':>4} {'TIMES':>7}  FLOOR")
+    for name, row in rows.items():
+        times = f"{theirs['value'] / row['value']:>7.1f}" if theirs and name in ("recover", "recover_spare") else f"{'-':>7}"
+        floor = f"{row['floor']} {row['floor_value']:.4g}" if row["floor"] else "-"
+        print(f"{name:<28} {row['value']:>10.2f} {row['unit']:<5} {row['n']:>4} {times}  {floor}")
+
+
 def main():
+    if sys.argv[1:] == ["--recovery"]:
+        return recovery()
     peers, rows = {}, []
     for line in sys.stdin:
         if line.startswith("{"):

@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers_train.sh - all-reduce of Manta beside Open MPI's and torch's gloo, and its models beside torch's, on this machine, in
-# one run; `peers.sh --train` calls it.
+# peers_train.sh - all-reduce of Manta beside Open MPI's and torch's gloo, its models beside torch's, and its recovery beside
+# torchrun's, on this machine, in one run; `peers.sh --train` calls it.
 #
-# Open MPI comes from Debian (openmpi-bin, libopenmpi-dev; installed here where we are root), torch as CPU wheel from its own
-# index, else as PyPI has it (with 4 GB of CUDA), in build/peers/train. A peer that can't be had is named and left out. Two
-# processes each, one a core.
+# Open MPI comes from Debian (openmpi-bin, libopenmpi-dev; installed here where we are root), torch from PyPI (with 4 GB of
+# CUDA), in build/peers/train; PEERS_PYTHON names a python that has torch and numpy already. A peer that can't be had is named
+# and left out. Two processes each, one a core.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=build/peers/train
+python=${PEERS_PYTHON:-$venv/bin/python}
 scripts/build.sh release manta-head manta-raylet manta manta-bench-train >&2
 run_dir=$(mktemp -d /tmp/manta-peers.XXXXXX)
 trap 'rm -rf "$run_dir"' EXIT
@@ -27,10 +28,8 @@ have_mpi() {
 }
 
 have_torch() {
-    "$venv/bin/python" -c 'import torch.distributed' 2>/dev/null && return 0
-    python3 -m venv "$venv" &&
-        "$venv/bin/pip" install --quiet --no-input --index-url https://download.pytorch.org/whl/cpu torch numpy ||
-        "$venv/bin/pip" install --quiet --no-input torch numpy
+    "$python" -c 'import numpy, torch.distributed' 2>/dev/null && return 0
+    [ -z "${PEERS_PYTHON:-}" ] && python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --no-input torch numpy
 }
 
 {
@@ -42,8 +41,8 @@ have_torch() {
         missing "Open MPI (not installed, and could not be)"
     fi
     if have_torch >&2; then
-        port=$("$venv/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-        "$venv/bin/python" scripts/peers_gloo.py "$port" || missing "torch gloo (its run failed)"
+        port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        "$python" scripts/peers_gloo.py "$port" || missing "torch gloo (its run failed)"
     else
         missing "torch gloo (torch could not be installed from PyPI)"
     fi
@@ -55,8 +54,13 @@ echo "models:"
 scripts/build.sh release manta-bench-models >&2
 find . -path ./build -prune -o -name '*.[ch]' -print | sort | xargs cat >"$run_dir/text"
 build/release/bin/manta-bench-models -o json -t "$run_dir/text"
-if "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null || "$venv/bin/pip" install --quiet --no-input numpy >&2; then
-    "$venv/bin/python" scripts/peers_torch.py --text "$run_dir/text" || missing "torch's models (their run failed)"
+if have_torch >&2; then
+    "$python" scripts/peers_torch.py --text "$run_dir/text" || missing "torch's models (their run failed)"
+    echo "vs_torchrun: from the SIGKILL of one of two workers until the next step"
+    {
+        "$python" scripts/peers_elastic.py || missing "torchrun (its run failed)"
+        build/release/bin/manta-bench-train -r -n 30 -o json
+    } | python3 scripts/peers_train.py --recovery
 else
-    missing "torch's models (torch or numpy could not be installed from PyPI)"
+    missing "torch's models and torchrun (torch or numpy could not be installed from PyPI)"
 fi

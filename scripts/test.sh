@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# test.sh [--fast] [--no-sanitizers] - installs what is missing, builds, and runs the tests.
+# test.sh [--fast] [--no-sanitizers] [--long] - installs what is missing, builds, and runs the tests.
 #
 #   (no option)       release: all tests; then AddressSanitizer and ThreadSanitizer builds: unit and simulation tests
 #   --no-sanitizers   the release build only
+#   --long            the sanitizers' builds run the integration tests too (about an hour)
 #   --fast            unit tests of the release build only
 #
 # Ends with one line, "N passed, N failed, N skipped". Exit status 0 only where nothing failed, each skipped test is
@@ -14,12 +15,14 @@ cd "$(dirname "$0")/.."
 
 stages="release asan tsan"
 kinds=all
+sanitized="unit sim"
 for option in "$@"; do
     case $option in
     --fast) stages=release kinds=unit ;;
     --no-sanitizers) stages=release ;;
+    --long) sanitized="unit sim integration" ;;
     *)
-        echo "usage: scripts/test.sh [--fast] [--no-sanitizers]" >&2
+        echo "usage: scripts/test.sh [--fast] [--no-sanitizers] [--long]" >&2
         exit 2
         ;;
     esac
@@ -60,7 +63,7 @@ for stage in $stages; do
     if [ "$stage" = release ]; then
         run_stage release "$kinds"
     else
-        run_stage "$stage" "unit sim"
+        run_stage "$stage" "$sanitized"
     fi
 done
 python3 scripts/leftovers.py check "$run_dir/before" "$run_dir/run" "$run_dir/tmp" || results+=(--failed leftovers)

@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "sgd/setup.h"
+#include "sgd/track.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,7 @@ struct following {
     void        *user;
     uint64_t     cursor;
     bool         has_news; /* it has answered */
+    struct sgd_track track;
 };
 
 static bool control_name(const char *run, char out[SGD_CONTROL_NAME])
@@ -73,6 +75,7 @@ static manta_status events_tell(struct following *f, const manta_view *view, uin
         if (size == 0)
             return sgd_fail(e, MANTA_EVERSION, "the run \"%.100s\" is driven by another build of this program", f->run);
         at += size;
+        (void)sgd_track_event(&f->track, &event);
         if (f->on_event && f->on_event(f->user, &event))
             stop_ask(f);
     }
@@ -119,6 +122,8 @@ static manta_status follow(struct following *f, manta_sgd_result *out_result, ma
     bool             is_done = false;
     while (code == MANTA_OK && !is_done)
         code = news_take(f, &is_done, &result, e);
+    if (is_done)
+        (void)sgd_track_end(&f->track, code, result.stopped, e);
     if (is_done) { /* it has arrived: the name is free for the next run */
         manta_view  view = {0};
         manta_error ignored;
@@ -187,7 +192,8 @@ static manta_status fit_detached(const char *op, const manta_sgd_opts *opts, man
 {
     char             name[SGD_CONTROL_NAME];
     mt_buf           packed = {0};
-    struct following f = {.run = opts->run.name ? opts->run.name : "train", .on_event = opts->on_event, .user = opts->user};
+    struct following f = {.run = opts->run.name ? opts->run.name : "train", .on_event = opts->on_event, .user = opts->user,
+                               .track = {.hook = opts->tracker, .user = opts->tracker_user, .op = op, .opts = opts}};
 
     if (!control_name(f.run, name))
         return sgd_fail(e, MANTA_EINVAL, "run.name of a detached run has 1 to %d bytes", MT_NAME_BYTES_MAX - 5);

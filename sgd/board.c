@@ -15,7 +15,7 @@ struct sgd_board {
     _Atomic uint32_t stop;
     struct sgd_pulse pulses[MT_GROUP_MEMBERS_MAX];
     _Alignas(64) struct sgd_note notes[NOTES];
-    struct sgd_tail tails[SGD_HANDS_MAX];
+    struct mt_tail tails[SGD_HANDS_MAX];
 };
 static_assert(sizeof(struct sgd_board) <= SGD_BOARD_SIZE, "the board lies before the group");
 
@@ -25,7 +25,7 @@ struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank)
     return &board->pulses[rank];
 }
 
-struct sgd_tail *sgd_board_tail(struct sgd_board *board, uint32_t place)
+struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place)
 {
     MT_ASSERT(place < SGD_HANDS_MAX);
     return &board->tails[place];

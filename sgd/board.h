@@ -17,7 +17,7 @@
 #include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/base/status.h"
-#include "sgd/tail.h"
+#include "core/base/tail.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -73,7 +73,7 @@ bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_
 struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank);
 
 /* Where the worker of a place (SGD_HANDS_MAX of them) leaves what it printed last. */
-struct sgd_tail *sgd_board_tail(struct sgd_board *board, uint32_t place);
+struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place);
 
 /* The driver's: asks the workers to stop after the present step. */
 void sgd_board_stop(struct sgd_board *board);

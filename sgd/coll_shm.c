@@ -15,8 +15,10 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 /* In place of a mail's number: two members disagree on a message; nobody disagrees. */
 enum { OF_MESSAGE = 0xff, OF_NOBODY = 0xfe };
@@ -247,6 +249,45 @@ static void pidfds_open(struct coll_shm *g)
     }
 }
 
+/* ---- reading each other's memory ---- */
+
+static bool memory_read(const struct coll_shm *g, uint32_t rank, uint64_t address, void *to, size_t size)
+{
+    struct iovec local = {to, size}, remote = {(void *)(uintptr_t)address, size};
+    pid_t        pid = (pid_t)(uint32_t)atomic_load(&g->shared->entries[rank].joined);
+    return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+/* Whether this member can read all others': they have descriptors (so that their numbers mean the same here), and what stands
+ * there is what they said. */
+static bool can_peek(const struct coll_shm *g)
+{
+    for (uint32_t rank = 0; rank < g->members; rank++) {
+        uint64_t address = atomic_load(&g->shared->entries[rank].address) + offsetof(struct coll_shm, generation);
+        uint32_t generation = 0;
+        if (rank == g->rank)
+            continue;
+        if (g->pidfds[rank] < 0 || !memory_read(g, rank, address, &generation, sizeof generation) ||
+            generation != g->generation)
+            return false;
+    }
+    return !g->plan.is_bare;
+}
+
+mt_status coll_peek(struct coll_shm *g, uint32_t rank, uint64_t address, void *to, size_t size)
+{
+    if (memory_read(g, rank, address, to, size))
+        return mt_ok();
+    int why = errno;
+    for (int64_t until = mt_now_ms() + MT_COLL_PEEK_MS; mt_now_ms() < until;) { /* it may be dead */
+        MT_TRY(coll_shm_look(g));
+        mt_sleep_ms(1);
+    }
+    coll_shm_abort(g->shared, g->generation, MT_ESYS, rank);
+    snprintf(g->text, sizeof g->text, "group \"%s\": the buffer of rank %u can't be read (%s)", g->name, rank, strerror(why));
+    return mt_error(MT_ESYS, why, "group: read a member's buffer");
+}
+
 /* ---- publishing and waiting ---- */
 
 static void sleepers_wake(struct coll_shm *g)
@@ -356,6 +397,8 @@ mt_status coll_arrive(struct coll_shm *g, const struct coll_call *call, const vo
     mail->head = coll_head_of(call);
     mail->in_at = region_offset(g, call, call->in);
     mail->out_at = region_offset(g, call, call->out);
+    mail->address = (uintptr_t)call->in;
+    mail->peeks = g->peeks;
     if (size)
         memcpy(mail->body, body, size);
     MT_TRY(coll_publish(g, &mail->arrived, &g->mail_words[sequence % COLL_MAILS], sequence));
@@ -396,6 +439,7 @@ static mt_status words_take(struct coll_shm *g)
 
     g->sequence = g->chunks = g->reduced = g->round = 0;
     g->heap_used = 0;
+    g->peeks = false;
     memset(g->sent, 0, sizeof g->sent);
     memset(g->taken, 0, sizeof g->taken);
     for (uint32_t i = 0; i < COLL_MAILS; i++) {
@@ -404,6 +448,7 @@ static mt_status words_take(struct coll_shm *g)
             return fenced(g); /* or this rank is taken already */
     }
     atomic_store(&entry->pid_space, pid_space());
+    atomic_store(&entry->address, (uintptr_t)g);
     atomic_store(&entry->joined, mine | (uint32_t)getpid());
     atomic_store(&entry->staged, mine);
     atomic_store(&entry->reduced, mine);
@@ -435,6 +480,7 @@ mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uint32_t rank, 
     MT_TRY(words_take(g));
     MT_TRY(coll_arrive(g, &call, NULL, 0));
     pidfds_open(g);
+    g->peeks = can_peek(g);
     return mt_ok();
 }
 

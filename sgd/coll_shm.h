@@ -16,7 +16,7 @@
  * call. A member that has seen all others arrive in call k knows that all have finished call k - 1, so two mails each are
  * enough. The heads are compared by everyone. What is larger follows through a ring of four chunks, in lockstep: chunk
  * i + 1 is staged before chunk i is worked on, and whoever has seen all others stage chunk i knows that all have done
- * with chunk i - 3.
+ * with chunk i - 3. Sums of a middle size are read where they lie instead, by process_vm_readv, where all members may.
  *
  * Waiting: polls briefly, yields for an adaptive time, then sets its bit in `sleepers`, looks again, and sleeps on the park
  * word of its entry. Who publishes something clears the bits it finds, and wakes those. A waker that dies between the two
@@ -70,6 +70,7 @@ struct coll_shm {
     uint32_t                 sent[MT_GROUP_MEMBERS_MAX], taken[MT_GROUP_MEMBERS_MAX]; /* chunks to and from each */
     int                      pidfds[MT_GROUP_MEMBERS_MAX]; /* -1: not known */
     uint64_t                 heap_used;
+    bool                     peeks; /* the kernel lets this member read all others' memory */
     char                     name[COLL_NAME_BYTES];
     char                     text[COLL_TEXT_BYTES]; /* of the last error */
 };

@@ -14,6 +14,8 @@ enum {
     PAIR_BYTES = 1024 * 1024,       /* what is smaller stays in the second cache: no need to overlap reads from memory */
     CHUNK_BYTES_MIN = 16 * 1024,
     HEAP_BYTES_MIN = 8 * 1024, /* what is smaller goes by mail, wherever it lies: one wait instead of two */
+    PEEK_BYTES_MIN = 24 * 1024, /* what is smaller is copied into a mail in less time than the kernel takes to find its pages */
+    PEEK_BYTES_MAX = COLL_RING * MT_COLL_CHUNK_BYTES, /* of all others together: what is larger takes longer than the rings */
 };
 
 /* A call while it runs. */
@@ -130,6 +132,44 @@ static mt_status run_in_heap(struct run *r)
     return coll_arrive(g, &barrier, NULL, 0);
 }
 
+/* ---- middle: read where it lies ---- */
+
+static bool is_for_peeking(const struct run *r)
+{
+    return r->call->kind == COLL_ALL_REDUCE && r->whole >= PEEK_BYTES_MIN &&
+           r->whole * (r->g->members - 1) <= PEEK_BYTES_MAX;
+}
+
+/* How many members can read all others' memory. */
+static uint32_t peeking_members(const struct run *r)
+{
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < r->g->members; rank++)
+        count += coll_mail_of(r->g, rank, r->g->sequence)->peeks != 0;
+    return count;
+}
+
+/* Everyone reads all others' inputs into its own ring. After the second arrival nobody looks at an input of another any more;
+ * so only then the output, which may be the input, is written. Where a member died meanwhile, nobody comes that far. */
+static mt_status run_peeking(struct run *r)
+{
+    struct coll_shm *g = r->g;
+    char            *to = coll_ring_of(g, g->rank, 0);
+    const void      *in[MT_GROUP_MEMBERS_MAX];
+    struct coll_call barrier = {.kind = COLL_BARRIER};
+
+    for (uint32_t rank = 0; rank < g->members; rank++) {
+        in[rank] = rank == g->rank ? r->call->in : to;
+        if (rank == g->rank)
+            continue;
+        MT_TRY(coll_peek(g, rank, coll_mail_of(g, rank, g->sequence)->address, to, r->whole));
+        to += r->whole;
+    }
+    MT_TRY(coll_arrive(g, &barrier, NULL, 0));
+    reduce(r, in, r->call->count, r->call->out);
+    return mt_ok();
+}
+
 /* ---- small: everything by mail ---- */
 
 /* The bodies of all members' mails, `offset` bytes in. */
@@ -145,13 +185,17 @@ static mt_status run_small(struct run *r)
     struct coll_shm        *g = r->g;
     const void             *in[MT_GROUP_MEMBERS_MAX];
     bool is_giver = call->kind != COLL_BROADCAST || g->rank == call->root;
-    bool may_skip = call->kind == COLL_ALL_REDUCE && r->whole >= HEAP_BYTES_MIN;
+    bool may_skip = call->kind == COLL_ALL_REDUCE && r->whole >= HEAP_BYTES_MIN, may_peek = is_for_peeking(r);
+    bool skips = (may_skip && is_mine_in_heap(r)) || (may_peek && g->peeks);
 
-    /* Who has both buffers in the heap hopes that all have, and sends no data; where not all do, it comes after. */
-    MT_TRY(coll_arrive(g, call, call->in, is_giver && !(may_skip && is_mine_in_heap(r)) ? r->whole : 0));
-    if (may_skip && heap_members(r) == g->members)
+    /* Who has both buffers in the heap, or can read the others', hopes that all do, and sends no data. */
+    MT_TRY(coll_arrive(g, call, call->in, is_giver && !skips ? r->whole : 0));
+    uint32_t in_heap = may_skip ? heap_members(r) : 0, peeking = may_peek ? peeking_members(r) : 0;
+    if (in_heap == g->members)
         return run_in_heap(r);
-    if (may_skip && heap_members(r) > 0)
+    if (peeking == g->members)
+        return run_peeking(r);
+    if (in_heap > 0 || peeking > 0)
         MT_TRY(coll_arrive(g, call, call->in, r->whole));
     bodies(r, call->kind == COLL_REDUCE_SCATTER || call->kind == COLL_ALL_TO_ALL ? part_at(r, g->rank) : 0, in);
     give(r, in, call->count, 0);
@@ -324,5 +368,7 @@ mt_status coll_shm_run(struct coll_shm *g, const struct coll_call *call)
     if (r.whole <= MT_COLL_MAIL_BYTES && r.whole * (g->members - 1) <= MT_COLL_MAIL_BYTES)
         return run_small(&r);
     MT_TRY(coll_arrive(g, call, NULL, 0));
-    return call->kind == COLL_ALL_REDUCE && heap_members(&r) == g->members ? run_in_heap(&r) : run_large(&r);
+    if (call->kind == COLL_ALL_REDUCE && heap_members(&r) == g->members)
+        return run_in_heap(&r);
+    return is_for_peeking(&r) && peeking_members(&r) == g->members ? run_peeking(&r) : run_large(&r);
 }

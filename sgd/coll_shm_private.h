@@ -18,6 +18,8 @@ struct coll_mail {
     _Alignas(64) coll_word arrived; /* written last */
     struct coll_head       head;
     uint64_t               in_at, out_at; /* of the call's buffers in the region; 0: they lie elsewhere */
+    uint64_t               address;       /* of its input in its own memory */
+    uint64_t               peeks;         /* it can read the others' memory */
     _Alignas(64) char      body[MT_COLL_MAIL_BYTES];
 };
 
@@ -29,6 +31,7 @@ struct coll_entry {
     /* Written before the generation's first arrival. */
     _Alignas(64) coll_word joined; /* generation << 32 | pid */
     _Atomic uint64_t pid_space; /* which numbering of processes the pid is of */
+    _Atomic uint64_t address;   /* of its own struct coll_shm: whoever can read it there can read its memory */
     /* A vote: the values are written before the word, the outcome before the group's decision. */
     _Alignas(64) coll_word voted; /* generation << 32 | round */
     _Atomic uint64_t flags, outcome_alive, outcome_flags;
@@ -104,6 +107,8 @@ MT_MUST_USE mt_status coll_publish(struct coll_shm *g, coll_word *word, uint64_t
 /* OK while the generation lives. */
 MT_MUST_USE mt_status coll_alive(struct coll_shm *g);
 void coll_wake_all(struct coll_shared *shared);
+/* Reads another member's memory. An error ends the generation. */
+MT_MUST_USE mt_status coll_peek(struct coll_shm *g, uint32_t rank, uint64_t address, void *to, size_t size);
 /* Looks at the members' pidfds and tells who is dead. */
 void coll_look_for_dead(struct coll_shm *g);
 /* Two members disagree. The text of `g` says how; everyone's will. Returns EINVAL. */

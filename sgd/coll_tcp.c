@@ -154,22 +154,50 @@ static void pace_count(struct coll_tcp *g, size_t sent)
     g->paced_ns = from + sent * UINT64_C(1000000000) / g->config.pace;
 }
 
+/* Where byte `at` of several places stands, and how many follow it there. */
+static char *place_of(const struct iovec *places, size_t at, size_t *out_size)
+{
+    while (at >= places->iov_len)
+        at -= places++->iov_len;
+    *out_size = places->iov_len - at;
+    return (char *)places->iov_base + at;
+}
+
+/* What a flow sends next. */
+static const char *next_out(const struct coll_flow *f, size_t *out_size)
+{
+    int    piece = f->out_done >= f->out_size[0];
+    size_t done = f->out_done - (piece ? f->out_size[0] : 0);
+    if (piece && f->outs)
+        return place_of(f->outs, done, out_size);
+    *out_size = f->out_size[piece] - done;
+    return (const char *)f->out[piece] + done;
+}
+
+static char *next_in(const struct coll_flow *f, size_t *out_size)
+{
+    if (f->ins)
+        return place_of(f->ins, f->in_done, out_size);
+    *out_size = f->in_size - f->in_done;
+    return (char *)f->in + f->in_done;
+}
+
 static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_any, bool *is_sent, bool *is_received)
 {
     int    fd = g->peers[f->peer].fds[COLL_DATA];
-    size_t moved = 0, out_total = f->out_size[0] + f->out_size[1];
+    size_t moved = 0, size, out_total = f->out_size[0] + f->out_size[1];
     if (f->out_done < out_total) {
-        int    piece = f->out_done >= f->out_size[0];
-        size_t done = f->out_done - (piece ? f->out_size[0] : 0);
-        size_t size = pace_allows(g, f->out_size[piece] - done);
-        if (size && coll_socket_send(fd, (const char *)f->out[piece] + done, size, &moved).code != MT_OK)
+        const char *from = next_out(f, &size);
+        size = pace_allows(g, size);
+        if (size && coll_socket_send(fd, from, size, &moved).code != MT_OK)
             return lost(g, f->peer);
         pace_count(g, moved);
         f->out_done += moved;
         *moved_any = *moved_any || moved;
     }
     if (f->in_done < f->in_size) {
-        if (coll_socket_receive(fd, (char *)f->in + f->in_done, f->in_size - f->in_done, &moved).code != MT_OK)
+        char *to = next_in(f, &size);
+        if (coll_socket_receive(fd, to, size, &moved).code != MT_OK)
             return lost(g, f->peer);
         f->in_done += moved;
         *moved_any = *moved_any || moved;

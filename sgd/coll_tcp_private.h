@@ -8,14 +8,17 @@
 #include "sgd/coll_tcp.h"
 
 #include <stdatomic.h>
+#include <sys/uio.h>
 
-/* Bytes to one member, in two pieces, and from it. */
+/* Bytes to one member: a head, then what one place or several hold; and from it, into one place or several. */
 struct coll_flow {
-    uint32_t    peer;
-    const void *out[2];
-    size_t      out_size[2], out_done;
-    void       *in;
-    size_t      in_size, in_done;
+    uint32_t            peer;
+    const void         *out[2];
+    size_t              out_size[2], out_done;
+    const struct iovec *outs; /* NULL: out[1] is one place. Else out_size[1] bytes, from these one after the other */
+    void               *in;
+    const struct iovec *ins; /* NULL: `in` is one place */
+    size_t              in_size, in_done;
 };
 
 /* Moves all of them at the same time; returns when all are done. */

@@ -77,7 +77,7 @@ mt_status sgd_group_reduce_ranges(struct sgd_group *group, const struct k_ops *o
     if (group->is_wide)
         MT_TRY(sgd_group_meet(group));
     if (group->is_leader)
-        MT_TRY(sgd_group_led(group, sgd_group_sum_nodes(group, ops, ranges, count, call.shape)));
+        MT_TRY(sgd_group_led(group, sgd_group_sum_nodes(group, ranges, count, call.shape)));
     return sgd_group_meet(group);
 }
 

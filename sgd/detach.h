@@ -33,6 +33,10 @@ manta_status sgd_opts_pack(const char *op, const manta_sgd_opts *opts, mt_buf *o
 /* The reverse; strings point into `bytes`, config into config[MT_TRAIN_CONFIG_MAX + 1]. False: these are no such bytes. */
 bool sgd_opts_unpack(const char *bytes, size_t size, const char **out_op, manta_sgd_opts *out_opts, const char **config);
 
+/* Each option under its name, as text; those that are NULL are left out. */
+void sgd_opts_each(const char *op, const manta_sgd_opts *opts,
+                   void (*take)(void *user, const char *name, const char *value), void *user);
+
 /* The first option in which two packed ones differ, by its name in manta_sgd_opts; NULL: none. */
 const char *sgd_opts_differ(const char *a, size_t a_size, const char *b, size_t b_size);
 

@@ -42,6 +42,17 @@ static void generation_abort(struct sgd_fit *fit, enum mt_code reason, int rank)
         fit->aborted_ns = mt_now_ns();
 }
 
+/* What it printed last; of one on another node, that node's post knows it. */
+static void last_words_take(struct sgd_fit *fit, const struct sgd_hand *hand)
+{
+    uint32_t index = (uint32_t)(hand - fit->crew.hands);
+    fit->last_words[0] = 0;
+    if (hand->place == 0)
+        mt_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), index), fit->last_words, sizeof fit->last_words);
+    else if (hand->death.code != MANTA_ENODE_DIED)
+        sgd_place_last_words(&fit->places.of[hand->place], index, fit->last_words, sizeof fit->last_words);
+}
+
 static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
 {
     struct sgd_recovering *r = &fit->recovering;
@@ -49,16 +60,15 @@ static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
         generation_abort(fit, MT_EWORKER_DIED, hand->rank);
         if (!r->is_open)
             *r = (struct sgd_recovering){.is_open = true, .detected_ns = mt_now_ns()};
+        int64_t sign = sgd_fit_read_spans(fit, hand);
+        r->sign_ns = r->sign_ns ? r->sign_ns : sign;
         r->lost++;
         fit->has_death = true;
         fit->result.restarts++;
     }
     fit->last_death = hand->death;
     fit->last_rank = hand->rank;
-    fit->last_words[0] = 0;
-    if (hand->place == 0)
-        sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)),
-                      fit->last_words, sizeof fit->last_words);
+    last_words_take(fit, hand);
     if (!hand->was_ready)
         fit->failed_starts++;
     sgd_fit_tell_lost(fit, hand);
@@ -386,6 +396,7 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
     while (code == MANTA_OK && is_anybody_out(fit)) {
         code = sgd_crew_look(&fit->crew, MT_TRAIN_LOOK_MS, on_news, e);
         sgd_fit_read_notes(fit);
+        (void)sgd_fit_read_spans(fit, NULL);
         if (code == MANTA_OK)
             code = strength_keep(fit, e);
         if (fit->aborted_ns) {
@@ -474,6 +485,7 @@ static manta_status fit_run(struct sgd_fit *fit, manta_error *e)
             code = verdict(fit, &again, e);
     }
     sgd_fit_read_notes(fit);
+    (void)sgd_fit_read_spans(fit, NULL);
     if (fit->generation && code != MANTA_OK)
         generation_abort(fit, MT_ECANCELLED, 0); /* who is still at it comes back instead of waiting for the others */
     return code;
@@ -500,7 +512,10 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
                                   .config = manta_bytes_of(fit->setup.config.data, fit->setup.config.size),
                                   .lent = fit->setup.lent, .cpus = fit->opts->scaling.cpus};
     sgd_places_init(&fit->places, sgd_setup_nodes(fit->opts), &fit->setup.region, fit->opts->scaling.cpus);
-    code = fit_run(fit, &error);
+    code = sgd_fit_logs_open(fit, name, &error);
+    if (code == MANTA_OK)
+        code = fit_run(fit, &error);
+    sgd_fit_logs_end(fit, code, &error);
     sgd_crew_dismiss(&fit->crew);
     sgd_places_fini(&fit->places);
     sgd_setup_fini(&fit->setup);

@@ -21,12 +21,15 @@
 #include "sgd/crew.h"
 #include "sgd/place.h"
 #include "sgd/setup.h"
+#include "sgd/timeline.h"
+#include "sgd/track.h"
 #include "sgd/watch.h"
 
 /* From the first death until a step is completed again. */
 struct sgd_recovering {
     bool            is_open;
     int             lost;
+    int64_t         sign_ns; /* when who died was last seen to do something; 0: nobody looked */
     int64_t         detected_ns, back_ns, placed_ns, steps_lost;
     bool            is_going; /* the step is done, but not all the replacements' own times are known yet */
     struct sgd_note going;
@@ -58,6 +61,10 @@ struct sgd_fit {
     uint64_t              reported_step; /* of the last report of progress, and when */
     int64_t               reported_ns;
     struct sgd_recovering recovering;
+    struct sgd_timeline   timeline;
+    struct sgd_track      hook, files; /* what they are told is the same */
+    struct sgd_track_files *tracking;
+    struct sgd_trace_cursor spans[SGD_HANDS_MAX]; /* how far the workers' rows on this node were read */
     bool                  has_begun; /* result.first_step is set */
     uint64_t              furthest;  /* completed step, when a generation was last aborted */
     manta_sgd_result      result;
@@ -73,6 +80,11 @@ void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand);
 void sgd_fit_read_notes(struct sgd_fit *fit);
 /* One note, from whatever node. */
 void sgd_fit_take_note(struct sgd_fit *fit, struct sgd_note *note);
+/* Passes on what the workers of this node noted for the timeline; of one that has died, all, and returns its last sign of life. */
+int64_t sgd_fit_read_spans(struct sgd_fit *fit, const struct sgd_hand *dead);
+/* Opens what the run is to be seen in beside its events, and ends it. */
+manta_status sgd_fit_logs_open(struct sgd_fit *fit, const char *op, manta_error *e);
+void sgd_fit_logs_end(struct sgd_fit *fit, manta_status code, const manta_error *error);
 /* Measures a recovery that has ended and says so; not yet, where a replacement has not said how it started. */
 void sgd_fit_close_recovery(struct sgd_fit *fit);
 

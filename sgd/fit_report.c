@@ -6,7 +6,9 @@
  */
 #include "sgd/fit.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Of the whole run. */
 static int64_t steps_of(const struct sgd_fit *fit)
@@ -16,13 +18,27 @@ static int64_t steps_of(const struct sgd_fit *fit)
     return (int64_t)((samples + size - 1) / size);
 }
 
+static void log_failed_tell(struct sgd_fit *fit, const char *what, const char *why);
+
 static void emit(struct sgd_fit *fit, manta_sgd_event *event, const char *text)
 {
     event->text = text;
     event->workers = fit->workers;
     event->steps = steps_of(fit);
+    if (!sgd_track_event(&fit->files, event))
+        log_failed_tell(fit, "tracking in run.tracking", strerror(errno));
+    if (!sgd_track_event(&fit->hook, event))
+        log_failed_tell(fit, "tracking", "the tracker has failed");
     if (fit->opts->on_event && fit->opts->on_event(fit->opts->user, event))
         sgd_board_stop(sgd_board_of(fit->setup.region.data));
+}
+
+static void log_failed_tell(struct sgd_fit *fit, const char *what, const char *why)
+{
+    char            text[SGD_TEXT_BYTES];
+    manta_sgd_event event = {.kind = MANTA_SGD_LOG_FAILED, .rank = -1, .step = -1};
+    snprintf(text, sizeof text, "the %s ends here: %s", what, why);
+    emit(fit, &event, text);
 }
 
 void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand)
@@ -41,11 +57,10 @@ void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand)
 
 void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand)
 {
-    char            text[2 * SGD_TEXT_BYTES], last[SGD_TEXT_BYTES] = "";
+    char            text[2 * SGD_TEXT_BYTES];
+    const char     *last = fit->last_words;
     int             pid = hand->info.pid ? hand->info.pid : hand->death.pid;
     manta_sgd_event event = {.kind = MANTA_SGD_LOST, .rank = hand->rank, .pid = pid, .step = -1};
-    if (hand->place == 0) /* what one printed elsewhere stayed there */
-        sgd_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), (uint32_t)(hand - fit->crew.hands)), last, sizeof last);
     snprintf(text, sizeof text, "lost pid=%d rank=%d: %.180s%s%s", pid, hand->rank, hand->death.message,
              last[0] ? "; it printed last: " : "", last);
     emit(fit, &event, text);
@@ -190,6 +205,66 @@ void sgd_fit_read_notes(struct sgd_fit *fit)
         sgd_fit_close_recovery(fit);
 }
 
+/* ---- timeline and tracking ---- */
+
+manta_status sgd_fit_logs_open(struct sgd_fit *fit, const char *op, manta_error *e)
+{
+    const char  *run = fit->opts->run.name ? fit->opts->run.name : "train";
+    manta_status code = sgd_timeline_open(&fit->timeline, fit->opts->run.timeline, run, e);
+    if (code == MANTA_OK && fit->opts->run.tracking)
+        code = sgd_track_files_open(fit->opts->run.tracking, run, &fit->tracking, e);
+    fit->hook = (struct sgd_track){.hook = fit->opts->tracker, .user = fit->opts->tracker_user, .op = op, .opts = fit->opts};
+    fit->files = (struct sgd_track){.hook = fit->tracking ? &sgd_track_to_files : NULL, .user = fit->tracking, .op = op,
+                                    .opts = fit->opts};
+    return code;
+}
+
+static void far_spans_take(void *user, const struct sgd_post_spans *spans, int64_t shift_ns)
+{
+    struct sgd_fit *fit = user;
+    for (uint64_t i = 0; i < spans->count; i++)
+        if ((unsigned)spans->spans[i].track < SGD_TRACKS)
+            sgd_timeline_span(&fit->timeline, &spans->spans[i].span, spans->spans[i].track, shift_ns, true);
+}
+
+void sgd_fit_logs_end(struct sgd_fit *fit, manta_status code, const manta_error *error)
+{
+    for (int i = 1; fit->timeline.fd >= 0 && i < 2 * SGD_PLACES_MAX; i++) /* the rest: an answer, and one more */
+        sgd_place_spans(&fit->places.of[i % SGD_PLACES_MAX], fit->setup.run.trace_rows, MT_TRAIN_WORDS_MS, far_spans_take, fit);
+    sgd_timeline_close(&fit->timeline);
+    (void)sgd_track_end(&fit->files, code, fit->result.stopped, error);
+    (void)sgd_track_end(&fit->hook, code, fit->result.stopped, error);
+    sgd_track_files_close(fit->tracking);
+}
+
+static int64_t row_read(struct sgd_fit *fit, const struct sgd_hand *hand)
+{
+    uint32_t index = (uint32_t)(hand - fit->crew.hands);
+    if (hand->place != 0)
+        return 0;
+    return sgd_timeline_row(&fit->timeline,
+                            sgd_trace_row_of(fit->setup.region.data, fit->setup.region.size, fit->setup.run.trace_rows, index),
+                            &fit->spans[index], hand->state == SGD_HAND_DEAD);
+}
+
+int64_t sgd_fit_read_spans(struct sgd_fit *fit, const struct sgd_hand *dead)
+{
+    int64_t sign = 0;
+    if (fit->timeline.fd < 0)
+        return 0;
+    if (dead)
+        sign = row_read(fit, dead);
+    else
+        for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+            if (hand->state == SGD_HAND_READY)
+                (void)row_read(fit, hand);
+    for (int i = 1; !dead && i < SGD_PLACES_MAX; i++)
+        sgd_place_spans(&fit->places.of[i], fit->setup.run.trace_rows, 0, far_spans_take, fit);
+    if (!sgd_timeline_flush(&fit->timeline))
+        log_failed_tell(fit, "timeline", strerror(errno));
+    return sign;
+}
+
 /* ---- recovery ---- */
 
 /* When the last of the replacements ran, and had loaded; 0, where they had been there before. False: not yet known. */
@@ -232,6 +307,7 @@ void sgd_fit_close_recovery(struct sgd_fit *fit)
     out.sync_s = lap(&mark, r->going.synced_ns);
     out.step_s = lap(&mark, r->going.time_ns);
     out.total_s = (double)(mark - r->detected_ns) * 1e-9;
+    sgd_timeline_recovery(&fit->timeline, &out, r->sign_ns);
     *r = (struct sgd_recovering){.is_open = false};
     fit->result.last = out;
     if (out.total_s > fit->result.slowest_s)

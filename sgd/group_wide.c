@@ -48,24 +48,22 @@ struct part {
     float           *at;
 };
 
-/* The ranges of a sum stand one after the other in a leader's scratch: first what it sends of each of its pieces, then their
- * sum, then what it gets from the others. */
+/* The ranges of a sum count as one vector, of which each node joins a slice. Slices go from where they stand and arrive where
+ * they belong; only what this node joins is copied: into its scratch, its own pieces and those of the others. */
 struct sum {
     struct sgd_group       *group;
-    const struct k_ops     *ops;
     const struct sgd_range *ranges;
     size_t                  count, floats; /* of all ranges */
     struct sgd_piece        pieces[MT_GROUP_MEMBERS_MAX][SGD_PIECES_MAX];
     uint32_t                counts[MT_GROUP_MEMBERS_MAX];
     uint32_t                before[MT_GROUP_MEMBERS_MAX + 1]; /* pieces of all nodes before this one */
     struct part             stack[2 * SGD_PIECES_MAX];
-    float                  *packed, *out, *theirs;
+    struct iovec           *places; /* of all slices: a range may lie in several */
     uint64_t                shape;
-    size_t                  stride; /* of packed pieces */
 };
 
-/* Floats of the ranges, as they are packed, that stand before this one of a slot. */
-static size_t packed_before(const struct sum *s, size_t at)
+/* Floats of the ranges, as if they stood one after the other, before this one of a slot. */
+static size_t floats_before(const struct sum *s, size_t at)
 {
     size_t floats = 0;
     for (size_t i = 0; i < s->count && s->ranges[i].begin < at; i++)
@@ -85,7 +83,7 @@ static size_t slice_at(const struct sum *s, uint32_t node)
     if (is_scattered(group) && node == group->net.nodes)
         return s->floats;
     if (is_scattered(group))
-        return packed_before(s, sgd_shard_begin(group->plan.mean_floats, group->net.first[node], group->members));
+        return floats_before(s, sgd_shard_begin(group->plan.mean_floats, group->net.first[node], group->members));
     size_t lines = (s->floats + LINE - 1) / LINE, at = lines * node / s->group->net.nodes * LINE;
     return at < s->floats ? at : s->floats;
 }
@@ -103,12 +101,25 @@ static size_t lines_of(size_t floats)
 /* Where this node's slice of a piece stands; of a first one, its sender's shape stands a line before. */
 static float *piece_at(const struct sum *s, uint32_t node, uint32_t index)
 {
-    return s->theirs + (s->before[node] + index) * lines_of(slice_floats(s, s->group->net.node)) + (node + 1) * LINE;
+    return s->group->scratch + (s->before[node] + index) * lines_of(slice_floats(s, s->group->net.node)) + (node + 1) * LINE;
 }
 
 static float *head_at(const struct sum *s, uint32_t node)
 {
     return piece_at(s, node, 0) - LINE;
+}
+
+static mt_status scratch_grow(struct sgd_group *group, size_t floats)
+{
+    if (floats <= group->scratch_floats)
+        return mt_ok();
+    free(group->scratch);
+    group->scratch_floats = 0;
+    group->scratch = aligned_alloc(64, floats * sizeof(float));
+    if (!group->scratch)
+        return mt_error(MT_ENOMEM, 0, "group: no memory for the other nodes' sums");
+    group->scratch_floats = floats;
+    return mt_ok();
 }
 
 static mt_status sum_begin(struct sum *s)
@@ -120,49 +131,39 @@ static mt_status sum_begin(struct sum *s)
         s->counts[n] = sgd_group_pieces(group, n, s->pieces[n]);
         s->before[n + 1] = s->before[n] + s->counts[n];
     }
-    s->stride = lines_of(s->floats);
-    size_t mine = s->counts[group->net.node], slice = lines_of(slice_floats(s, group->net.node));
-    size_t floats = (mine + 1) * s->stride + s->before[group->net.nodes] * slice + group->net.nodes * LINE;
-    if (floats > group->scratch_floats) {
-        free(group->scratch);
-        group->scratch_floats = 0;
-        group->scratch = aligned_alloc(64, floats * sizeof(float));
-        if (!group->scratch)
-            return mt_error(MT_ENOMEM, 0, "group: no memory for the other nodes' sums");
-        group->scratch_floats = floats;
-    }
-    s->packed = group->scratch;
-    s->out = s->packed + mine * s->stride;
-    s->theirs = s->out + s->stride;
-    return mt_ok();
+    s->places = calloc(s->count + group->net.nodes, sizeof *s->places);
+    if (!s->places)
+        return mt_error(MT_ENOMEM, 0, "group: no memory for a list of gradients");
+    return scratch_grow(group, s->before[group->net.nodes] * lines_of(slice_floats(s, group->net.node)) +
+                                   group->net.nodes * LINE);
 }
 
-static void pack(struct sum *s)
+/* Where a node's slice stands in a vector, what comes before `first` left out; returns how many places it has. */
+static size_t places_from(const struct sum *s, float *vector, uint32_t node, size_t first, struct iovec *out)
 {
-    struct sgd_group *group = s->group;
-    for (uint32_t p = 0; p < s->counts[group->net.node]; p++) {
-        const float *from = sgd_group_partial(group, &s->pieces[group->net.node][p], p);
-        float       *to = s->packed + p * s->stride;
-        for (size_t i = 0; i < s->count; i++)
-            to = mempcpy(to, from + s->ranges[i].begin, (s->ranges[i].end - s->ranges[i].begin) * sizeof(float));
+    size_t begin = slice_at(s, node), end = slice_at(s, node + 1), at = 0, count = 0;
+    begin = begin < first ? first : begin;
+    for (size_t i = 0, size; i < s->count; i++, at += size) {
+        size = s->ranges[i].end - s->ranges[i].begin;
+        size_t from = at > begin ? at : begin, until = at + size < end ? at + size : end;
+        if (from < until)
+            out[count++] = (struct iovec){vector + s->ranges[i].begin + (from - at), (until - from) * sizeof(float)};
     }
+    return count;
 }
 
-/* What is packed from `begin` to `end`, into the sum; makes means of what is to be averaged. */
-static void unpack(struct sum *s, size_t begin, size_t end)
+static size_t places_of(const struct sum *s, float *vector, uint32_t node, struct iovec *out)
 {
-    float  part = 1.0f / (float)s->group->plan.vranks, *sum = s->group->sum;
-    size_t mean = s->group->plan.mean_floats, before = 0;
-    for (size_t i = 0; i < s->count; before += s->ranges[i].end - s->ranges[i].begin, i++) {
-        size_t from = begin > before ? begin - before : 0, size = s->ranges[i].end - s->ranges[i].begin;
-        size_t to = end > before ? end - before : 0, at = s->ranges[i].begin + from;
-        const float *in = s->out + before + from;
-        to = to < size ? to : size;
-        for (; from < to && at < mean; from++)
-            sum[at++] = *in++ * part;
-        for (; from < to; from++)
-            sum[at++] = *in++;
-    }
+    return places_from(s, vector, node, 0, out);
+}
+
+/* This node's slice of its own piece, beside those that it gets. */
+static void mine_copy(const struct sum *s, float *vector, uint32_t index, struct iovec *places)
+{
+    float *to = piece_at(s, s->group->net.node, index);
+    size_t count = places_of(s, vector, s->group->net.node, places);
+    for (size_t i = 0; i < count; i++)
+        to = mempcpy(to, places[i].iov_base, places[i].iov_len);
 }
 
 /* Everybody's i-th piece: to each other node its slice of mine, from each my slice of its. */
@@ -171,7 +172,8 @@ static mt_status pieces_exchange(struct sum *s, uint32_t index)
     struct sgd_group *group = s->group;
     struct coll_flow  flows[MT_GROUP_MEMBERS_MAX];
     uint32_t          count = 0, me = group->net.node;
-    const float      *mine = index < s->counts[me] ? s->packed + index * s->stride : NULL;
+    float            *mine = index < s->counts[me] ? sgd_group_partial(group, &s->pieces[me][index], index) : NULL;
+    struct iovec     *places = s->places;
     uint64_t          head[LINE * sizeof(float) / sizeof(uint64_t)] = {s->shape};
     size_t            head_floats = index == 0 ? LINE : 0;
     for (uint32_t n = 0; n < group->net.nodes; n++) {
@@ -180,13 +182,15 @@ static mt_status pieces_exchange(struct sum *s, uint32_t index)
         struct coll_flow *f = &flows[count++];
         *f = (struct coll_flow){.peer = n};
         f->out[0] = head, f->out_size[0] = head_floats * sizeof(float);
-        if (mine)
-            f->out[1] = mine + slice_at(s, n), f->out_size[1] = slice_floats(s, n) * sizeof(float);
+        if (mine) {
+            f->outs = places, f->out_size[1] = slice_floats(s, n) * sizeof(float);
+            places += places_of(s, mine, n, places);
+        }
         if (index < s->counts[n])
             f->in = piece_at(s, n, index) - head_floats, f->in_size = (head_floats + slice_floats(s, me)) * sizeof(float);
     }
     if (mine)
-        memcpy(piece_at(s, me, index), mine + slice_at(s, me), slice_floats(s, me) * sizeof(float));
+        mine_copy(s, mine, index, places);
     return coll_tcp_move(&group->tcp, flows, count);
 }
 
@@ -204,79 +208,96 @@ static mt_status heads_compare(struct sum *s)
 }
 
 /* left + right, into right's place. */
-static mt_status join(const struct sum *s, const struct part *left, struct part *right)
+static void join(const struct sum *s, const struct part *left, struct part *right)
 {
-    const float *const in[2] = {left->at, right->at};
     right->piece.first = left->piece.first;
     right->piece.level = left->piece.level + 1;
-    return s->ops->tree_sum(NULL, in, 2, slice_floats(s, s->group->net.node), right->at);
+    s->group->tcp.loops->combine[COLL_LANE_F32][COLL_SUM](right->at, left->at, right->at, slice_floats(s, s->group->net.node));
 }
 
 /* Pieces come in the order of virtual ranks. Two of one size, the left one at an even place, are one of the next; what is left
  * at the end joins from the right: as tree_sum does with single inputs. */
-static mt_status pieces_join(struct sum *s)
+static float *pieces_join(struct sum *s)
 {
-    uint32_t depth = 0, me = s->group->net.node;
+    uint32_t depth = 0;
     for (uint32_t n = 0; n < s->group->net.nodes; n++)
         for (uint32_t i = 0; i < s->counts[n]; i++) {
             s->stack[depth++] = (struct part){s->pieces[n][i], piece_at(s, n, i)};
             for (; depth > 1 && s->stack[depth - 2].piece.level == s->stack[depth - 1].piece.level; depth--) {
-                MT_TRY(join(s, &s->stack[depth - 2], &s->stack[depth - 1]));
+                join(s, &s->stack[depth - 2], &s->stack[depth - 1]);
                 s->stack[depth - 2] = s->stack[depth - 1];
             }
         }
     for (; depth > 1; depth--) {
-        MT_TRY(join(s, &s->stack[depth - 2], &s->stack[depth - 1]));
+        join(s, &s->stack[depth - 2], &s->stack[depth - 1]);
         s->stack[depth - 2] = s->stack[depth - 1];
     }
-    memcpy(s->out + slice_at(s, me), s->stack[0].at, slice_floats(s, me) * sizeof(float));
-    return mt_ok();
+    return s->stack[0].at;
 }
 
-static size_t larger(size_t a, size_t b)
+/* Makes means of what is to be averaged in this node's slice, there and where it belongs. */
+static void slice_end(const struct sum *s, float *slice)
 {
-    return a > b ? a : b;
+    float        part = 1.0f / (float)s->group->plan.vranks, *sum = s->group->sum;
+    const float *limit = sum + s->group->plan.mean_floats;
+    size_t       count = places_of(s, sum, s->group->net.node, s->places);
+    for (size_t i = 0; i < count; i++) {
+        float *to = s->places[i].iov_base, *end = to + s->places[i].iov_len / sizeof(float);
+        for (; to < end && to < limit; to++, slice++)
+            *to = *slice *= part;
+        for (; to < end; to++, slice++)
+            *to = *slice;
+    }
 }
 
-/* From `first` on, all nodes get the sum. */
-static mt_status slices_gather(struct sum *s, size_t first)
+/* Bytes of a node's slice that are not before `first`. */
+static size_t bytes_from(const struct sum *s, uint32_t node, size_t first)
 {
+    size_t begin = slice_at(s, node), end = slice_at(s, node + 1);
+    begin = begin < first ? first : begin;
+    return begin < end ? (end - begin) * sizeof(float) : 0;
+}
+
+/* Of a scattered sum only what follows the shards is for all. */
+static mt_status slices_gather(struct sum *s, const float *slice)
+{
+    size_t            first = is_scattered(s->group) ? floats_before(s, s->group->plan.mean_floats) : 0;
     struct sgd_group *group = s->group;
     struct coll_flow  flows[MT_GROUP_MEMBERS_MAX];
+    struct iovec     *places = s->places;
     uint32_t          count = 0, me = group->net.node;
-    size_t            mine = larger(first, slice_at(s, me));
     for (uint32_t n = 0; n < group->net.nodes; n++) {
         if (n == me)
             continue;
         struct coll_flow *f = &flows[count++];
-        size_t at = larger(first, slice_at(s, n));
-        *f = (struct coll_flow){.peer = n};
-        f->out[0] = s->out + mine, f->out_size[0] = (larger(mine, slice_at(s, me + 1)) - mine) * sizeof(float);
-        f->in = s->out + at, f->in_size = (larger(at, slice_at(s, n + 1)) - at) * sizeof(float);
+        *f = (struct coll_flow){.peer = n, .ins = places, .in_size = bytes_from(s, n, first)};
+        f->out_size[0] = bytes_from(s, me, first);
+        f->out[0] = slice + (slice_floats(s, me) - f->out_size[0] / sizeof(float));
+        places += places_from(s, group->sum, n, first, places);
     }
     return coll_tcp_move(&group->tcp, flows, count);
 }
 
-mt_status sgd_group_sum_nodes(struct sgd_group *group, const struct k_ops *ops, const struct sgd_range *ranges, size_t count,
-                              uint64_t shape)
+static mt_status nodes_sum(struct sum *s)
 {
-    struct sum s = {.group = group, .ops = ops, .ranges = ranges, .count = count, .shape = shape};
-    uint32_t   rounds = 0;
-    MT_TRY(sum_begin(&s));
-    MT_TRY(coll_tcp_alive(&group->tcp));
-    pack(&s);
-    for (uint32_t n = 0; n < group->net.nodes; n++)
-        rounds = s.counts[n] > rounds ? s.counts[n] : rounds;
+    uint32_t rounds = 0;
+    MT_TRY(coll_tcp_alive(&s->group->tcp));
+    for (uint32_t n = 0; n < s->group->net.nodes; n++)
+        rounds = s->counts[n] > rounds ? s->counts[n] : rounds;
     for (uint32_t i = 0; i < rounds; i++)
-        MT_TRY(pieces_exchange(&s, i));
-    MT_TRY(heads_compare(&s));
-    MT_TRY(pieces_join(&s));
-    size_t first = is_scattered(group) ? packed_before(&s, group->plan.mean_floats) : 0;
-    if (first < s.floats)
-        MT_TRY(slices_gather(&s, first));
-    unpack(&s, first, s.floats);
-    size_t end = slice_at(&s, group->net.node + 1);
-    if (first)
-        unpack(&s, slice_at(&s, group->net.node), end < first ? end : first);
-    return mt_ok();
+        MT_TRY(pieces_exchange(s, i));
+    MT_TRY(heads_compare(s));
+    float *slice = pieces_join(s);
+    slice_end(s, slice);
+    return slices_gather(s, slice);
+}
+
+mt_status sgd_group_sum_nodes(struct sgd_group *group, const struct sgd_range *ranges, size_t count, uint64_t shape)
+{
+    struct sum s = {.group = group, .ranges = ranges, .count = count, .shape = shape};
+    mt_status  st = sum_begin(&s);
+    if (st.code == MT_OK)
+        st = nodes_sum(&s);
+    free(s.places);
+    return st;
 }

@@ -7,7 +7,7 @@
 #include "sgd/manifest.h"
 
 #include "sgd/checksum.h"
-#include "sgd/json.h"
+#include "core/base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,20 +65,20 @@ mt_status sgd_manifest_write(mt_buf *text, const struct sgd_checkpoint_meta *met
     return mt_buf_printf(text, SUM_LINE, (unsigned long long)sgd_checksum(text->data, text->size));
 }
 
-static mt_status key_take(struct sgd_json *json, const char *expected)
+static mt_status key_take(struct mt_json *json, const char *expected)
 {
     char key[32];
-    MT_TRY(sgd_json_string(json, key, sizeof key));
+    MT_TRY(mt_json_string(json, key, sizeof key));
     if (strcmp(key, expected) != 0)
         return mt_error(MT_ECORRUPT, 0, "manifest: another key was expected");
-    return sgd_json_take(json, ':');
+    return mt_json_take(json, ':');
 }
 
-static mt_status sum_take(struct sgd_json *json, uint64_t *out)
+static mt_status sum_take(struct mt_json *json, uint64_t *out)
 {
     char text[17];
     uint64_t sum = 0;
-    MT_TRY(sgd_json_string(json, text, sizeof text));
+    MT_TRY(mt_json_string(json, text, sizeof text));
     if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
         return mt_error(MT_ECORRUPT, 0, "manifest: bad checksum");
     for (int i = 0; i < 16; i++)
@@ -88,7 +88,7 @@ static mt_status sum_take(struct sgd_json *json, uint64_t *out)
 }
 
 /* Checks the last line and gives the JSON before it. */
-static mt_status own_checksum_check(const char *text, size_t size, struct sgd_json *out_json)
+static mt_status own_checksum_check(const char *text, size_t size, struct mt_json *out_json)
 {
     char line[SUM_LINE_SIZE + 1];
     if (size <= SUM_LINE_SIZE)
@@ -97,25 +97,25 @@ static mt_status own_checksum_check(const char *text, size_t size, struct sgd_js
     snprintf(line, sizeof line, SUM_LINE, (unsigned long long)sgd_checksum(text, size));
     if (memcmp(line, text + size, SUM_LINE_SIZE) != 0)
         return mt_error(MT_ECORRUPT, 0, "manifest: truncated or damaged");
-    *out_json = (struct sgd_json){text, text + size};
+    *out_json = (struct mt_json){text, text + size};
     return mt_ok();
 }
 
-static mt_status score_take(struct sgd_json *json, struct sgd_checkpoint_meta *meta)
+static mt_status score_take(struct mt_json *json, struct sgd_checkpoint_meta *meta)
 {
     char text[40], *end;
     MT_TRY(key_take(json, "score"));
-    MT_TRY(sgd_json_string(json, text, sizeof text));
+    MT_TRY(mt_json_string(json, text, sizeof text));
     meta->has_score = text[0] != 0;
     meta->score = strtod(text, &end);
     return *end ? mt_error(MT_ECORRUPT, 0, "manifest: bad score") : mt_ok();
 }
 
-static mt_status progress_take(struct sgd_json *json, struct sgd_checkpoint_meta *meta)
+static mt_status progress_take(struct mt_json *json, struct sgd_checkpoint_meta *meta)
 {
     char text[2 * SGD_PROGRESS_BYTES + 1];
     MT_TRY(key_take(json, "progress"));
-    MT_TRY(sgd_json_string(json, text, sizeof text));
+    MT_TRY(mt_json_string(json, text, sizeof text));
     size_t size = strlen(text);
     if (size % 2 || strspn(text, "0123456789abcdef") != size)
         return mt_error(MT_ECORRUPT, 0, "manifest: bad progress");
@@ -127,22 +127,22 @@ static mt_status progress_take(struct sgd_json *json, struct sgd_checkpoint_meta
     return mt_ok();
 }
 
-static mt_status parts_take(struct sgd_json *json, struct sgd_checkpoint_meta *meta)
+static mt_status parts_take(struct mt_json *json, struct sgd_checkpoint_meta *meta)
 {
-    MT_TRY(sgd_json_take(json, ','));
+    MT_TRY(mt_json_take(json, ','));
     MT_TRY(key_take(json, "parts"));
-    MT_TRY(sgd_json_u64(json, &meta->parts));
+    MT_TRY(mt_json_u64(json, &meta->parts));
     if (meta->parts == 0 || meta->parts > MT_GROUP_MEMBERS_MAX)
         return mt_error(MT_ECORRUPT, 0, "manifest: bad number of parts");
     return mt_ok();
 }
 
-static mt_status meta_take(struct sgd_json *json, struct sgd_checkpoint_meta *meta)
+static mt_status meta_take(struct mt_json *json, struct sgd_checkpoint_meta *meta)
 {
     char format[32];
-    MT_TRY(sgd_json_take(json, '{'));
+    MT_TRY(mt_json_take(json, '{'));
     MT_TRY(key_take(json, "format"));
-    MT_TRY(sgd_json_string(json, format, sizeof format));
+    MT_TRY(mt_json_string(json, format, sizeof format));
     if (strcmp(format, FORMAT) != 0 && strcmp(format, IN_PARTS) != 0)
         return mt_error(MT_EUNSUPPORTED, 0, "manifest: a format of another version");
     meta->parts = 0;
@@ -150,23 +150,23 @@ static mt_status meta_take(struct sgd_json *json, struct sgd_checkpoint_meta *me
         MT_TRY(parts_take(json, meta));
     for (size_t i = 0; i < NUMBERS; i++) {
         uint64_t value;
-        MT_TRY(sgd_json_take(json, ','));
+        MT_TRY(mt_json_take(json, ','));
         MT_TRY(key_take(json, numbers[i].key));
-        MT_TRY(sgd_json_u64(json, &value));
+        MT_TRY(mt_json_u64(json, &value));
         memcpy((char *)meta + numbers[i].offset, &value, sizeof value);
     }
-    MT_TRY(sgd_json_take(json, ','));
+    MT_TRY(mt_json_take(json, ','));
     MT_TRY(score_take(json, meta));
-    MT_TRY(sgd_json_take(json, ','));
+    MT_TRY(mt_json_take(json, ','));
     MT_TRY(progress_take(json, meta));
-    MT_TRY(sgd_json_take(json, ','));
+    MT_TRY(mt_json_take(json, ','));
     MT_TRY(key_take(json, "kernels"));
-    return sgd_json_string(json, meta->kernels, sizeof meta->kernels);
+    return mt_json_string(json, meta->kernels, sizeof meta->kernels);
 }
 
 mt_status sgd_manifest_read_meta(const char *text, size_t size, struct sgd_checkpoint_meta *out_meta)
 {
-    struct sgd_json json;
+    struct mt_json json;
     MT_TRY(own_checksum_check(text, size, &json));
     return meta_take(&json, out_meta);
 }
@@ -174,27 +174,27 @@ mt_status sgd_manifest_read_meta(const char *text, size_t size, struct sgd_check
 mt_status sgd_manifest_read(const char *text, size_t size, const struct sgd_tensor *tensors, size_t count,
                             struct sgd_manifest *manifest)
 {
-    struct sgd_json json;
+    struct mt_json json;
     char name[MT_NAME_BYTES_MAX];
 
     MT_TRY(own_checksum_check(text, size, &json));
     MT_TRY(meta_take(&json, &manifest->meta));
-    MT_TRY(sgd_json_take(&json, ','));
+    MT_TRY(mt_json_take(&json, ','));
     MT_TRY(key_take(&json, "header"));
     MT_TRY(sum_take(&json, &manifest->header_checksum));
-    MT_TRY(sgd_json_take(&json, ','));
+    MT_TRY(mt_json_take(&json, ','));
     MT_TRY(key_take(&json, "tensors"));
-    MT_TRY(sgd_json_take(&json, '{'));
+    MT_TRY(mt_json_take(&json, '{'));
     for (size_t i = 0; i < count; i++) {
         if (i)
-            MT_TRY(sgd_json_take(&json, ','));
-        MT_TRY(sgd_json_string(&json, name, sizeof name));
+            MT_TRY(mt_json_take(&json, ','));
+        MT_TRY(mt_json_string(&json, name, sizeof name));
         if (strcmp(name, tensors[i].name) != 0)
             return mt_error(MT_ECORRUPT, 0, "manifest: other tensors than in the file");
-        MT_TRY(sgd_json_take(&json, ':'));
+        MT_TRY(mt_json_take(&json, ':'));
         MT_TRY(sum_take(&json, &manifest->sums[i]));
     }
-    MT_TRY(sgd_json_take(&json, '}'));
-    MT_TRY(sgd_json_take(&json, '}'));
-    return sgd_json_end(&json);
+    MT_TRY(mt_json_take(&json, '}'));
+    MT_TRY(mt_json_take(&json, '}'));
+    return mt_json_end(&json);
 }

@@ -174,7 +174,8 @@ enum {
     MANTA_SGD_VALIDATED,   /* an epoch has ended: step, metrics of the data to validate with (without: of the epoch) */
     MANTA_SGD_RESIZED,     /* from now on there are `workers` */
     MANTA_SGD_STRAGGLER,   /* a worker takes much longer for its share than the others: rank, pid */
-    MANTA_SGD_HUNG         /* a worker made no progress and is killed; MANTA_SGD_LOST follows: rank, pid */
+    MANTA_SGD_HUNG,        /* a worker made no progress and is killed; MANTA_SGD_LOST follows: rank, pid */
+    MANTA_SGD_LOG_FAILED   /* the timeline or the tracking can't be written any more, and ends; the run goes on: text */
 };
 
 /* What happened. Valid during the call. */
@@ -191,6 +192,25 @@ typedef struct manta_sgd_event {
     const manta_sgd_recovery *recovery; /* of MANTA_SGD_RECOVERED, else NULL */
     const char *text;                   /* the event as one line for a log, without newline */
 } manta_sgd_event;
+
+/* A tracking service, as a run's driver sees it. Called in the thread that follows the run, and may be slow only at the run's
+ * cost of telling. Each returns 0; anything else ends the tracking, MANTA_SGD_LOG_FAILED says so, and the run goes on. NULL: it is
+ * not told. Pointers are valid during the call. */
+typedef struct manta_sgd_tracker {
+    /* The run goes on behind step `from`; 0: it begins. Again whenever it goes back to an older state, or its driver is another:
+     * what was told of later steps counts no more, and comes again. */
+    int (*begin)(void *user, const char *run, int64_t from);
+    /* After the first begin: the options, under their names in manta_sgd_opts, and "operator"; pairs of config as config.NAME. */
+    int (*params)(void *user, int count, const char *const *names, const char *const *values);
+    /* Of training samples as train/NAME, of a validation as validate/NAME; train/samples_per_s, train/data_wait,
+     * recovery/seconds. */
+    int (*metrics)(void *user, int64_t step, int count, const char *const *names, const double *values);
+    /* What the run has made, an absolute path: "checkpoint" with each one that is saved (the older ones go, by checkpoint.keep),
+     * "timeline" at the end. */
+    int (*artifact)(void *user, const char *name, const char *path);
+    /* "finished", "stopped" (before its last epoch), or "failed", with what *e says. */
+    int (*end)(void *user, const char *status, int64_t step, const char *error);
+} manta_sgd_tracker;
 
 enum { MANTA_MOMENTUM, MANTA_ADAMW };               /* optimizer.kind */
 enum { MANTA_COSINE, MANTA_CONSTANT, MANTA_STEP };  /* optimizer.schedule */
@@ -215,6 +235,12 @@ typedef struct manta_sgd_opts {
         int         validate_epochs; /* from one validation to the next; 0: 1; the end is validated in any case */
         int         patience;  /* stop after so many validations in a row without a better score; 0: never */
         double      min_delta; /* by how much a score must be better to count */
+        const char *timeline;  /* a file that shows in Perfetto or chrome://tracing what each rank did when: steps, waiting for
+                                  data, work, sums, saves, and recoveries by phase. A later driver of the run goes on in it.
+                                  NULL: none */
+        const char *tracking;  /* a folder, made if its parent is there, for a folder of the run's name with what a
+                                  manta_sgd_tracker is told: params.json, metrics.jsonl (a line a report; a step that is repeated
+                                  stands there once), artifacts/ (links), status.json. Goes on with the run. NULL: none */
         bool        detached;  /* the run outlives this driver: see manta_sgd_fit */
     } run;
     struct {
@@ -256,6 +282,8 @@ typedef struct manta_sgd_opts {
     /* Told what happens, in the calling thread; anything but 0 stops the run after the present step, as its end. */
     int (*on_event)(void *user, const manta_sgd_event *event);
     void *user;
+    const manta_sgd_tracker *tracker; /* NULL: none; of a detached run, it is told where the run is followed by manta_sgd_fit */
+    void                    *tracker_user;
 } manta_sgd_opts;
 
 typedef struct manta_sgd_result {

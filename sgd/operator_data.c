@@ -64,10 +64,12 @@ static mt_status csv_load(manta_sgd *t, const char *path, int which, const manta
                    : sgd_csv_load(path, opts->label, opts->classes > 0 ? (uint32_t)opts->classes : 0, where, &source->set);
 }
 
-/* The data of one format; an error says in `where` at which place of the file, if it knows. */
-static mt_status source_load(manta_sgd *t, const char *path, const manta_data_opts *opts, char where[SGD_WHERE_BYTES],
+/* The data of one format; an error says which file it is in (*path_of), and in `where` at which
+ * place of it, if it knows. */
+static mt_status source_load(manta_sgd *t, const char **path_of, const manta_data_opts *opts, char where[SGD_WHERE_BYTES],
                              struct sgd_source *source)
 {
+    const char *path = *path_of;
     int which = opts->validate ? 1 : 0;
     switch (opts->format) {
     case MANTA_RECORDS:
@@ -79,7 +81,8 @@ static mt_status source_load(manta_sgd *t, const char *path, const manta_data_op
     case MANTA_CSV:
         return csv_load(t, path, which, opts, where, source);
     case MANTA_NPY:
-        return sgd_npy_map(path, opts->labels, opts->classes > 0 ? (uint32_t)opts->classes : 0, where, &source->set);
+        return sgd_npy_map(path, opts->labels, opts->classes > 0 ? (uint32_t)opts->classes : 0, path_of, where,
+                           &source->set);
     default:
         return mt_error(MT_EINVAL, 0, "data: unknown format");
     }
@@ -104,7 +107,7 @@ manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opt
     if (has_size && (opts->record <= 0 || opts->record > UINT32_MAX || opts->skip < 0))
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: records of %lld after %lld others", path ? path : "",
                               (long long)opts->record, (long long)opts->skip);
-    mt_status st = source_load(t, path, opts, where, &loaded);
+    mt_status st = source_load(t, &path, opts, where, &loaded);
     snprintf(of, sizeof of, "%s%s%s", path ? path : default_path(opts->format), where[0] ? ", " : "", where);
     if (st.code != 0)
         return sgd_operator_fault(t, st, of);

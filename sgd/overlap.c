@@ -12,6 +12,7 @@
 
 struct sgd_overlap {
     const struct k_ops *ops;
+    struct sgd_trace_row *trace; /* the trainer's; NULL: none */
     pthread_t           thread;
     pthread_mutex_t     lock;
     pthread_cond_t      work, done;
@@ -93,6 +94,14 @@ static size_t bucket_end(const struct sgd_overlap *o)
     return i;
 }
 
+static uint64_t bytes_of(const struct sgd_range *ranges, size_t count)
+{
+    size_t floats = 0;
+    for (size_t i = 0; i < count; i++)
+        floats += ranges[i].end - ranges[i].begin;
+    return floats * sizeof(float);
+}
+
 /* With the lock held; gives it back while it sums. */
 static void bucket_sum(struct sgd_overlap *o)
 {
@@ -106,7 +115,9 @@ static void bucket_sum(struct sgd_overlap *o)
     memcpy(copy, o->ranges + from, count * sizeof *copy);
     qsort(copy, count, sizeof *copy, by_begin);
     pthread_mutex_unlock(&o->lock);
+    sgd_trace_open(o->trace, SGD_TRACK_SUMS, SGD_SPAN_BUCKET, bytes_of(copy, count));
     mt_status st = sgd_group_reduce_ranges(group, o->ops, copy, count);
+    sgd_trace_close(o->trace, SGD_TRACK_SUMS);
     pthread_mutex_lock(&o->lock);
     free(copy);
     o->summed = from + count;
@@ -141,12 +152,13 @@ static void *serve(void *arg)
 
 /* ---- the trainer's calls ---- */
 
-struct sgd_overlap *sgd_overlap_new(const struct k_ops *ops)
+struct sgd_overlap *sgd_overlap_new(const struct k_ops *ops, struct sgd_trace_row *trace)
 {
     struct sgd_overlap *o = calloc(1, sizeof *o);
     if (!o)
         return NULL;
     o->ops = ops;
+    o->trace = trace;
     pthread_mutex_init(&o->lock, NULL);
     pthread_cond_init(&o->work, NULL);
     pthread_cond_init(&o->done, NULL);

@@ -15,11 +15,12 @@
 #define SGD_OVERLAP_H
 
 #include "sgd/collective.h"
+#include "sgd/trace.h"
 
 struct sgd_overlap;
 
 /* NULL: no memory, or no thread. */
-struct sgd_overlap *sgd_overlap_new(const struct k_ops *ops);
+struct sgd_overlap *sgd_overlap_new(const struct k_ops *ops, struct sgd_trace_row *trace);
 /* Only between end and begin. NULL is allowed. */
 void sgd_overlap_free(struct sgd_overlap *overlap);
 

@@ -2,7 +2,7 @@
  *
  * pack.c - options and events of a run as bytes, for a driver and an actor that are processes of one executable.
  *
- *   options:  the fields of the table, one after the other | operator, run.name, run.storage, checkpoint.score | config...
+ *   options:  the fields of the table, one after the other | strings, by string_names | config...
  *             strings with their ends; one that is NULL is empty
  *   event:    struct head | values | recovery, if any | names | text, each with its end
  *
@@ -20,9 +20,11 @@
 struct field {
     const char *name;
     size_t      offset, size;
+    char        type; /* int, double, bool, int64_t (long), uint64_t */
 };
 
-#define FIELD(f) {#f, offsetof(manta_sgd_opts, f), sizeof(((manta_sgd_opts *)0)->f)}
+#define FIELD(f) {#f, offsetof(manta_sgd_opts, f), sizeof(((manta_sgd_opts *)0)->f), \
+                  _Generic(((manta_sgd_opts *)0)->f, int: 'i', double: 'd', bool: 'b', int64_t: 'l', uint64_t: 'u')}
 static const struct field fields[] = {
     FIELD(scaling.min_workers), FIELD(scaling.max_workers), FIELD(scaling.spares), FIELD(scaling.cpus), FIELD(scaling.nodes),
     FIELD(run.epochs), FIELD(run.batch), FIELD(run.shards), FIELD(run.log_steps), FIELD(run.validate_epochs),
@@ -35,8 +37,9 @@ static const struct field fields[] = {
     FIELD(optimizer.zero), FIELD(optimizer.zero_backup), FIELD(config_strict), FIELD(seed),
 };
 #undef FIELD
-enum { FIELDS = sizeof fields / sizeof *fields, STRINGS = 4 };
-static const char *const string_names[STRINGS] = {"the operator", "run.name", "run.storage", "checkpoint.score"};
+enum { FIELDS = sizeof fields / sizeof *fields, STRINGS = 6 };
+static const char *const string_names[STRINGS] = {"the operator", "run.name", "run.storage", "checkpoint.score",
+                                                   "run.timeline", "run.tracking"};
 
 /* ---- options ---- */
 
@@ -62,6 +65,8 @@ static mt_status all_append(mt_buf *out, const char *op, const manta_sgd_opts *o
     MT_TRY(string_append(out, opts->run.name));
     MT_TRY(path_append(out, opts->run.storage));
     MT_TRY(string_append(out, opts->checkpoint.score));
+    MT_TRY(path_append(out, opts->run.timeline));
+    MT_TRY(path_append(out, opts->run.tracking));
     for (const char *const *pair = opts->config; pair && *pair; pair++)
         MT_TRY(string_append(out, *pair));
     return mt_ok();
@@ -115,6 +120,8 @@ bool sgd_opts_unpack(const char *bytes, size_t size, const char **out_op, manta_
     out_opts->run.name = strings[1][0] ? strings[1] : NULL;
     out_opts->run.storage = strings[2][0] ? strings[2] : NULL;
     out_opts->checkpoint.score = strings[3][0] ? strings[3] : NULL;
+    out_opts->run.timeline = strings[4][0] ? strings[4] : NULL;
+    out_opts->run.tracking = strings[5][0] ? strings[5] : NULL;
     while (at < end && pairs < MT_TRAIN_CONFIG_MAX)
         if (!(config[pairs++] = string_take(&at, end)))
             return false;
@@ -137,6 +144,39 @@ const char *sgd_opts_differ(const char *a, size_t a_size, const char *b, size_t 
             return string_names[i];
     }
     return a_end - a != b_end - b || memcmp(a, b, (size_t)(a_end - a)) != 0 ? "config" : NULL;
+}
+
+static void value_print(const struct field *field, const void *at, char *out, size_t size)
+{
+    if (field->type == 'i')
+        snprintf(out, size, "%d", *(const int *)at);
+    else if (field->type == 'd')
+        snprintf(out, size, "%.17g", *(const double *)at);
+    else if (field->type == 'b')
+        snprintf(out, size, "%s", *(const bool *)at ? "true" : "false");
+    else if (field->type == 'l')
+        snprintf(out, size, "%lld", (long long)*(const int64_t *)at);
+    else
+        snprintf(out, size, "%llu", (unsigned long long)*(const uint64_t *)at);
+}
+
+void sgd_opts_each(const char *op, const manta_sgd_opts *opts,
+                   void (*take)(void *user, const char *name, const char *value), void *user)
+{
+    const char *strings[] = {op, opts->run.name, opts->run.storage, opts->checkpoint.score, opts->run.timeline, opts->run.tracking};
+    char        text[MT_NAME_BYTES_MAX + 16];
+    for (int i = 0; i < FIELDS; i++) {
+        value_print(&fields[i], (const char *)opts + fields[i].offset, text, sizeof text);
+        take(user, fields[i].name, text);
+    }
+    for (int i = 0; i < STRINGS; i++)
+        if (strings[i])
+            take(user, i == 0 ? "operator" : string_names[i], strings[i]);
+    for (const char *const *pair = opts->config; pair && *pair; pair++) {
+        const char *value = strchr(*pair, '=');
+        snprintf(text, sizeof text, "config.%.*s", value ? (int)(value - *pair) : 0, *pair);
+        take(user, text, value ? value + 1 : "");
+    }
 }
 
 /* ---- events ---- */

@@ -8,6 +8,7 @@
 
 #include "sgd/group.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,30 +28,35 @@ struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t loca
 
 /* ---- the post ---- */
 
+struct post {
+    manta_region            region;
+    struct sgd_trace_cursor cursors[SGD_HANDS_MAX]; /* how far the workers' spans were told */
+};
+
 static manta_status post_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
 {
-    manta_region *region = calloc(1, sizeof *region);
-    manta_error   e;
+    struct post *post = calloc(1, sizeof *post);
+    manta_error  e;
     (void)argc;
-    if (!region || manta_region_open(argv[0].u, 0, region, &e) != MANTA_OK) {
-        manta_status code = region ? e.code : MANTA_ENOMEM;
-        (void)manta_fail(c, code, "no memory for training on node %u: %s", manta_node(), region ? e.message : "");
-        free(region);
+    if (!post || manta_region_open(argv[0].u, 0, &post->region, &e) != MANTA_OK) {
+        manta_status code = post ? e.code : MANTA_ENOMEM;
+        (void)manta_fail(c, code, "no memory for training on node %u: %s", manta_node(), post ? e.message : "");
+        free(post);
         return code;
     }
-    *self = region;
+    *self = post;
     return MANTA_OK;
 }
 
 static void post_free(void *self)
 {
-    manta_region_close(self);
+    manta_region_close(&((struct post *)self)->region);
     free(self);
 }
 
 static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
-    manta_region        *region = self;
+    manta_region        *region = &((struct post *)self)->region;
     struct sgd_board    *board = sgd_board_of(region->data);
     struct sgd_post_word word;
     struct sgd_post_news news = {.region = region->number};
@@ -70,7 +76,41 @@ static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg
     return manta_return_bytes(c, &news, sizeof news);
 }
 
-MANTA_ACTOR(manta_sgd_post, "u", post_new, post_free, {"say", "y>y", post_say});
+static manta_status post_last_words(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    manta_region *region = &((struct post *)self)->region;
+    char          text[MT_TAIL_BYTES] = "";
+    (void)argc;
+    if (argv[0].u < SGD_HANDS_MAX)
+        mt_tail_read(sgd_board_tail(sgd_board_of(region->data), (uint32_t)argv[0].u), text, sizeof text);
+    return manta_return_bytes(c, text, strlen(text) + 1);
+}
+
+/* What the workers of this node have noted since the last call; `rows`: of the run's trace. */
+static manta_status post_spans(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct post          *post = self;
+    uint32_t              rows = argv[0].u < SGD_HANDS_MAX ? (uint32_t)argv[0].u : SGD_HANDS_MAX, count = 0;
+    struct sgd_post_spans *out = malloc(sizeof *out);
+    (void)argc;
+    if (!out || sgd_trace_size(rows) > post->region.size) {
+        free(out);
+        return manta_fail(c, MANTA_ENOMEM, "no memory for a timeline");
+    }
+    for (uint32_t i = 0; i < rows; i++) {
+        const struct sgd_trace_row *row = sgd_trace_row_of(post->region.data, post->region.size, rows, i);
+        while (count < SGD_POST_SPANS && sgd_trace_next(row, &post->cursors[i], &out->spans[count].span, &out->spans[count].track))
+            count++;
+    }
+    out->now_ns = mt_now_ns();
+    out->count = count;
+    manta_status code = manta_return_bytes(c, out, offsetof(struct sgd_post_spans, spans) + count * sizeof out->spans[0]);
+    free(out);
+    return code;
+}
+
+MANTA_ACTOR(manta_sgd_post, "u", post_new, post_free, {"say", "y>y", post_say}, {"last_words", "u>y", post_last_words},
+            {"spans", "u>y", post_spans});
 
 /* ---- the driver's side ---- */
 
@@ -83,6 +123,7 @@ void sgd_places_init(struct sgd_places *places, int max, manta_region *here, dou
 void sgd_place_close(struct sgd_place *place)
 {
     manta_free(place->asked);
+    manta_free(place->spans_asked);
     manta_actor_free(place->post);
     *place = (struct sgd_place){.state = SGD_PLACE_FREE};
 }
@@ -214,4 +255,50 @@ void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_co
     for (int i = 1; i < SGD_PLACES_MAX; i++)
         if (places->of[i].state == SGD_PLACE_OPEN)
             manta_free(say(&places->of[i], &word));
+}
+
+void sgd_place_last_words(const struct sgd_place *place, uint32_t index, char *out, size_t size)
+{
+    manta_view  view = {0};
+    manta_error e;
+    out[0] = 0;
+    if (!place->post || place->state != SGD_PLACE_OPEN)
+        return;
+    manta_ref *ref = manta_actor_call(place->post, "last_words", MANTA_ARGS(manta_u64(index)));
+    if (manta_get(ref, MT_TRAIN_WORDS_MS, &view, &e) == MANTA_OK)
+        snprintf(out, size, "%.*s", (int)view.size, (const char *)view.data);
+    manta_release(&view);
+    manta_free(ref);
+}
+
+/* Its clock against ours, by the quickest answer so far; one that is off by less than that took is the same clock. */
+static void clock_compare(struct sgd_place *place, int64_t their_now_ns)
+{
+    int64_t now = mt_now_ns(), took = now - place->spans_asked_ns, shift = now - took / 2 - their_now_ns;
+    if (place->clock_took_ns && took >= place->clock_took_ns)
+        return;
+    place->clock_took_ns = took;
+    place->clock_shift_ns = shift > took || shift < -took ? shift : 0;
+}
+
+void sgd_place_spans(struct sgd_place *place, uint32_t rows, int wait_ms,
+                     void (*take)(void *user, const struct sgd_post_spans *spans, int64_t shift_ns), void *user)
+{
+    manta_view   view = {0};
+    manta_error  e;
+    manta_status code = MANTA_OK;
+    if (!place->post || place->state != SGD_PLACE_OPEN)
+        return;
+    if (place->spans_asked && (code = manta_get(place->spans_asked, wait_ms, &view, &e)) == MANTA_ETIMEDOUT)
+        return;
+    const struct sgd_post_spans *spans = view.data;
+    if (place->spans_asked && code == MANTA_OK && view.size >= offsetof(struct sgd_post_spans, spans) &&
+        spans->count <= (view.size - offsetof(struct sgd_post_spans, spans)) / sizeof spans->spans[0]) {
+        clock_compare(place, spans->now_ns);
+        take(user, spans, place->clock_shift_ns);
+    }
+    manta_release(&view);
+    manta_free(place->spans_asked);
+    place->spans_asked_ns = mt_now_ns();
+    place->spans_asked = manta_actor_call(place->post, "spans", MANTA_ARGS(manta_u64(rows)));
 }

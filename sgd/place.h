@@ -13,13 +13,14 @@
 #define SGD_PLACE_H
 
 #include "sgd/board.h"
+#include "sgd/trace.h"
 #include "sgd/watch.h"
 
 #include <manta.h>
 
 #define SGD_POST_TYPE "manta_sgd_post"
 
-enum { SGD_PLACES_MAX = MT_GROUP_MEMBERS_MAX, SGD_POST_NOTES = 2 };
+enum { SGD_PLACES_MAX = MT_GROUP_MEMBERS_MAX, SGD_POST_NOTES = 2, SGD_POST_SPANS = 4096 };
 
 enum sgd_place_state { SGD_PLACE_FREE, SGD_PLACE_OPENING, SGD_PLACE_OPEN, SGD_PLACE_LOST };
 
@@ -40,6 +41,16 @@ struct sgd_post_news {
 };
 static_assert(sizeof(struct sgd_post_news) <= MANTA_INLINE_MAX, "travels inline");
 
+/* What `spans` answers: `count` of them. */
+struct sgd_post_spans {
+    int64_t  now_ns; /* by that node's clock */
+    uint64_t count;
+    struct {
+        struct sgd_span      span;
+        enum sgd_trace_track track;
+    } spans[SGD_POST_SPANS];
+};
+
 struct sgd_place {
     enum sgd_place_state state;
     uint32_t     node;
@@ -50,6 +61,8 @@ struct sgd_place {
     uint32_t     first, count; /* ranks of the present generation */
     uint64_t     cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
+    manta_ref   *spans_asked; /* for the timeline, where there is one */
+    int64_t      spans_asked_ns, clock_took_ns, clock_shift_ns;
 };
 
 struct sgd_places {
@@ -77,6 +90,15 @@ void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_co
 
 /* A lost place, of which no worker is left. */
 void sgd_place_close(struct sgd_place *place);
+
+/* What the index-th worker of another node, which is dead, printed last; "" where its node does not say so within
+ * MT_TRAIN_WORDS_MS, for which it blocks. */
+void sgd_place_last_words(const struct sgd_place *place, uint32_t index, char *out, size_t size);
+
+/* Takes the answer to the last question for spans, if it is there within wait_ms, and asks again. `shift_ns` is to be added to
+ * their clock. */
+void sgd_place_spans(struct sgd_place *place, uint32_t rows, int wait_ms,
+                     void (*take)(void *user, const struct sgd_post_spans *spans, int64_t shift_ns), void *user);
 
 /* What a board and a group's region show of one rank, which is the local-th on this node. */
 struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local);

@@ -9,7 +9,7 @@
 #include "core/base/buf.h"
 #include "sgd/checksum.h"
 #include "sgd/file.h"
-#include "sgd/json.h"
+#include "core/base/json.h"
 #include "sgd/model.h"
 
 #include <errno.h>
@@ -117,10 +117,10 @@ done:
 
 /* ---- reading ---- */
 
-static mt_status dtype_read(struct sgd_json *json, enum sgd_dtype *out)
+static mt_status dtype_read(struct mt_json *json, enum sgd_dtype *out)
 {
     char name[16];
-    MT_TRY(sgd_json_string(json, name, sizeof name));
+    MT_TRY(mt_json_string(json, name, sizeof name));
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         if (strcmp(dtypes[i].name, name) == 0) {
             *out = (enum sgd_dtype)i;
@@ -130,39 +130,39 @@ static mt_status dtype_read(struct sgd_json *json, enum sgd_dtype *out)
     return mt_error(MT_EUNSUPPORTED, 0, "read tensors: unknown type of element");
 }
 
-static mt_status shape_read(struct sgd_json *json, struct sgd_tensor *tensor)
+static mt_status shape_read(struct mt_json *json, struct sgd_tensor *tensor)
 {
-    MT_TRY(sgd_json_take(json, '['));
-    if (sgd_json_try(json, ']'))
+    MT_TRY(mt_json_take(json, '['));
+    if (mt_json_try(json, ']'))
         return mt_ok();
     do {
         if (tensor->ndim == MT_TENSOR_DIMS_MAX)
             return mt_error(MT_EUNSUPPORTED, 0, "read tensors: too many dimensions");
-        MT_TRY(sgd_json_u64(json, &tensor->shape[tensor->ndim++]));
-    } while (sgd_json_try(json, ','));
-    return sgd_json_take(json, ']');
+        MT_TRY(mt_json_u64(json, &tensor->shape[tensor->ndim++]));
+    } while (mt_json_try(json, ','));
+    return mt_json_take(json, ']');
 }
 
-static mt_status offsets_read(struct sgd_json *json, struct sgd_tensor *tensor)
+static mt_status offsets_read(struct mt_json *json, struct sgd_tensor *tensor)
 {
-    MT_TRY(sgd_json_take(json, '['));
-    MT_TRY(sgd_json_u64(json, &tensor->begin));
-    MT_TRY(sgd_json_take(json, ','));
-    MT_TRY(sgd_json_u64(json, &tensor->end));
-    return sgd_json_take(json, ']');
+    MT_TRY(mt_json_take(json, '['));
+    MT_TRY(mt_json_u64(json, &tensor->begin));
+    MT_TRY(mt_json_take(json, ','));
+    MT_TRY(mt_json_u64(json, &tensor->end));
+    return mt_json_take(json, ']');
 }
 
 /* The object of one tensor: three keys, each once, in any order. */
-static mt_status tensor_read(struct sgd_json *json, struct sgd_tensor *tensor)
+static mt_status tensor_read(struct mt_json *json, struct sgd_tensor *tensor)
 {
     unsigned seen = 0;
     uint64_t size;
     char key[16];
 
-    MT_TRY(sgd_json_take(json, '{'));
+    MT_TRY(mt_json_take(json, '{'));
     do {
-        MT_TRY(sgd_json_string(json, key, sizeof key));
-        MT_TRY(sgd_json_take(json, ':'));
+        MT_TRY(mt_json_string(json, key, sizeof key));
+        MT_TRY(mt_json_take(json, ':'));
         unsigned bit = strcmp(key, "dtype") == 0          ? 1
                        : strcmp(key, "shape") == 0        ? 2
                        : strcmp(key, "data_offsets") == 0 ? 4
@@ -173,8 +173,8 @@ static mt_status tensor_read(struct sgd_json *json, struct sgd_tensor *tensor)
         MT_TRY(bit == 1   ? dtype_read(json, &tensor->dtype)
                : bit == 2 ? shape_read(json, tensor)
                           : offsets_read(json, tensor));
-    } while (sgd_json_try(json, ','));
-    MT_TRY(sgd_json_take(json, '}'));
+    } while (mt_json_try(json, ','));
+    MT_TRY(mt_json_take(json, '}'));
     if (seen != 7)
         return bad("read tensors: a key is missing");
     if (sgd_tensor_size(tensor, &size).code != 0 || tensor->end < tensor->begin ||
@@ -183,17 +183,17 @@ static mt_status tensor_read(struct sgd_json *json, struct sgd_tensor *tensor)
     return mt_ok();
 }
 
-static mt_status metadata_skip(struct sgd_json *json)
+static mt_status metadata_skip(struct mt_json *json)
 {
-    MT_TRY(sgd_json_take(json, '{'));
-    if (sgd_json_try(json, '}'))
+    MT_TRY(mt_json_take(json, '{'));
+    if (mt_json_try(json, '}'))
         return mt_ok();
     do {
-        MT_TRY(sgd_json_string_skip(json));
-        MT_TRY(sgd_json_take(json, ':'));
-        MT_TRY(sgd_json_string_skip(json));
-    } while (sgd_json_try(json, ','));
-    return sgd_json_take(json, '}');
+        MT_TRY(mt_json_string_skip(json));
+        MT_TRY(mt_json_take(json, ':'));
+        MT_TRY(mt_json_string_skip(json));
+    } while (mt_json_try(json, ','));
+    return mt_json_take(json, '}');
 }
 
 static mt_status table_add(struct sgd_safetensors *file, size_t *capacity, const struct sgd_tensor *tensor)
@@ -212,20 +212,20 @@ static mt_status table_add(struct sgd_safetensors *file, size_t *capacity, const
     return mt_ok();
 }
 
-static mt_status table_read(struct sgd_safetensors *file, struct sgd_json json)
+static mt_status table_read(struct sgd_safetensors *file, struct mt_json json)
 {
     size_t capacity = 0;
     bool has_metadata = false;
 
     if (json.next == json.end || *json.next != '{')
         return bad("read tensors: the header is not an object");
-    MT_TRY(sgd_json_take(&json, '{'));
-    if (sgd_json_try(&json, '}'))
-        return sgd_json_end(&json);
+    MT_TRY(mt_json_take(&json, '{'));
+    if (mt_json_try(&json, '}'))
+        return mt_json_end(&json);
     do {
         struct sgd_tensor tensor = {0};
-        MT_TRY(sgd_json_string(&json, tensor.name, sizeof tensor.name));
-        MT_TRY(sgd_json_take(&json, ':'));
+        MT_TRY(mt_json_string(&json, tensor.name, sizeof tensor.name));
+        MT_TRY(mt_json_take(&json, ':'));
         if (strcmp(tensor.name, "__metadata__") == 0) {
             if (has_metadata)
                 return bad("read tensors: metadata twice");
@@ -235,9 +235,9 @@ static mt_status table_read(struct sgd_safetensors *file, struct sgd_json json)
         }
         MT_TRY(tensor_read(&json, &tensor));
         MT_TRY(table_add(file, &capacity, &tensor));
-    } while (sgd_json_try(&json, ','));
-    MT_TRY(sgd_json_take(&json, '}'));
-    return sgd_json_end(&json);
+    } while (mt_json_try(&json, ','));
+    MT_TRY(mt_json_take(&json, '}'));
+    return mt_json_end(&json);
 }
 
 static int by_name(const void *a, const void *b)
@@ -291,7 +291,7 @@ static mt_status header_read(struct sgd_safetensors *file, uint64_t file_size)
         return mt_error(MT_ENOMEM, 0, "read tensors");
     MT_TRY_GOTO(st, sgd_file_read(file->fd, text, file->header_size, 8), done);
     file->header_checksum = sgd_checksum(text, file->header_size);
-    MT_TRY_GOTO(st, table_read(file, (struct sgd_json){text, text + file->header_size}), done);
+    MT_TRY_GOTO(st, table_read(file, (struct mt_json){text, text + file->header_size}), done);
     st = table_check(file);
 done:
     free(text);

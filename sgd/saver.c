@@ -6,11 +6,50 @@
  */
 #include "sgd/saver.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-enum { SAVER_NICE = 10 };
+enum { SAVER_NICE = 10, PIECE_BYTES = 1 << 20 };
+
+/* ---- the copy, by both threads ---- */
+
+/* With the lock held; gives it back while it copies. False: there is nothing left to claim. */
+static bool piece_copy(struct sgd_saver *saver)
+{
+    size_t at = saver->claimed, left = saver->copy.state_size - at, size = left < PIECE_BYTES ? left : PIECE_BYTES;
+    if (size == 0)
+        return false;
+    saver->claimed += size;
+    pthread_mutex_unlock(&saver->lock);
+    memcpy((char *)saver->copy.state + at, (const char *)saver->trainer->state + at, size);
+    pthread_mutex_lock(&saver->lock);
+    saver->copied += size;
+    if (saver->copied == saver->copy.state_size)
+        pthread_cond_broadcast(&saver->changed);
+    return true;
+}
+
+/* With the lock held: all is copied. */
+static void copy_end(struct sgd_saver *saver)
+{
+    while (piece_copy(saver))
+        ;
+    while (saver->copied < saver->copy.state_size)
+        pthread_cond_wait(&saver->changed, &saver->lock);
+}
+
+static void settle(void *user)
+{
+    struct sgd_saver *saver = user;
+    pthread_mutex_lock(&saver->lock);
+    if (saver->state == SGD_SAVER_BUSY)
+        copy_end(saver);
+    pthread_mutex_unlock(&saver->lock);
+}
+
+/* ---- the thread ---- */
 
 static void *saver_main(void *arg)
 {
@@ -26,8 +65,11 @@ static void *saver_main(void *arg)
             pthread_cond_wait(&saver->changed, &saver->lock);
         if (saver->state != SGD_SAVER_BUSY)
             break;
+        copy_end(saver);
         pthread_mutex_unlock(&saver->lock);
+        sgd_trace_open(saver->copy.trace, SGD_TRACK_SAVER, SGD_SPAN_SAVE, saver->copy.state->step);
         mt_status st = sgd_trainer_save(&saver->copy, saver->folder, &saver->keep, saver->generation);
+        sgd_trace_close(saver->copy.trace, SGD_TRACK_SAVER);
         pthread_mutex_lock(&saver->lock);
         saver->result = st;
         saver->state = SGD_SAVER_DONE;
@@ -37,10 +79,11 @@ static void *saver_main(void *arg)
     return NULL;
 }
 
-mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trainer, const char *folder,
-                         const struct sgd_keep *keep)
+/* ---- the trainer's calls ---- */
+
+mt_status sgd_saver_init(struct sgd_saver *saver, struct sgd_trainer *trainer, const char *folder, const struct sgd_keep *keep)
 {
-    *saver = (struct sgd_saver){.folder = folder, .keep = *keep, .copy = *trainer};
+    *saver = (struct sgd_saver){.folder = folder, .keep = *keep, .trainer = trainer, .copy = *trainer};
     struct sgd_state *state = sgd_state_allocate(trainer->state_size);
     if (!state) {
         saver->copy.state = NULL;
@@ -50,6 +93,8 @@ mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trai
     saver->copy.zero = (struct sgd_zero){.given_up = &saver->is_given_up};
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
+    trainer->settle = settle;
+    trainer->settle_user = saver;
     return mt_ok();
 }
 
@@ -64,6 +109,7 @@ void sgd_saver_fini(struct sgd_saver *saver)
     sgd_saver_give_up(saver);
     if (saver->has_thread)
         pthread_join(saver->thread, NULL);
+    saver->trainer->settle = NULL;
     pthread_cond_destroy(&saver->changed);
     pthread_mutex_destroy(&saver->lock);
     sgd_zero_free(&saver->copy);
@@ -76,14 +122,16 @@ void sgd_saver_give_up(struct sgd_saver *saver)
     atomic_store(&saver->is_given_up, true);
 }
 
-/* Of a state in shards: this member's, and in rank 0 the parameters, which it alone writes. */
-static bool state_copy(struct sgd_trainer *copy, const struct sgd_trainer *trainer)
+/* A state in shards is copied at once: this member's shard, and in rank 0 the parameters, which it alone writes. */
+static bool shard_copy(struct sgd_saver *saver)
 {
-    bool is_zero = trainer->config.zero, has_params = !is_zero || trainer->zero.now.rank == 0;
-    if (is_zero && sgd_zero_copy(copy, trainer).code != MT_OK)
+    const struct sgd_trainer *trainer = saver->trainer;
+    if (!trainer->config.zero)
+        return true;
+    if (sgd_zero_copy(&saver->copy, trainer).code != MT_OK)
         return false;
-    memcpy(copy->state, trainer->state, has_params ? trainer->state_size : sizeof *trainer->state);
-    copy->has_state = trainer->has_state;
+    if (trainer->zero.now.rank == 0)
+        memcpy(saver->copy.state, trainer->state, trainer->state_size);
     return true;
 }
 
@@ -109,15 +157,20 @@ void sgd_saver_start(struct sgd_saver *saver)
     pthread_mutex_unlock(&saver->lock);
 }
 
-bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer, uint64_t generation)
+bool sgd_saver_offer(struct sgd_saver *saver, uint64_t generation)
 {
     bool is_taken = false;
     pthread_mutex_lock(&saver->lock);
     thread_start(saver);
     while (saver->has_thread && saver->state == SGD_SAVER_FRESH)
         pthread_cond_wait(&saver->changed, &saver->lock);
-    if (saver->has_thread && saver->state == SGD_SAVER_IDLE && state_copy(&saver->copy, trainer)) {
+    if (saver->has_thread && saver->state == SGD_SAVER_IDLE && shard_copy(saver)) {
         atomic_store(&saver->is_given_up, false);
+        saver->claimed = saver->copied = offsetof(struct sgd_state, floats); /* what comes before changes at any time */
+        memcpy(saver->copy.state, saver->trainer->state, saver->copied);
+        if (saver->copy.config.zero)
+            saver->claimed = saver->copied = saver->copy.state_size;
+        saver->copy.has_state = saver->trainer->has_state;
         saver->generation = generation;
         saver->state = SGD_SAVER_BUSY;
         pthread_cond_broadcast(&saver->changed);

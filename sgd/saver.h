@@ -2,9 +2,10 @@
  *
  * saver.h - checkpoints beside the training: a thread that writes a copy of the state.
  *
- * A step waits only for the copy (some 100 us for a million parameters), never for the disk: the thread has touched the
- * copy's memory before the first one, and runs when nobody else has work for the processor. One save at a time; who
- * comes while it runs is told so and comes again later.
+ * A step waits only for the copy, never for the disk. And not for all of the copy: parameters and moments stay as they are until
+ * the next update, so the thread copies while the next gradient is computed, and only who wants to change them (the trainer's
+ * `settle`) copies what is left. The thread has touched the copy's memory before the first one, and runs when nobody else has
+ * work for the processor. One save at a time; who comes while it runs is told so and comes again later.
  *
  *   FRESH --thread--> IDLE --sgd_saver_offer--> BUSY --written, or failed--> DONE --sgd_saver_take--> IDLE
  *
@@ -26,14 +27,16 @@ struct sgd_saver {
     pthread_cond_t  changed;
     enum { SGD_SAVER_FRESH, SGD_SAVER_IDLE, SGD_SAVER_BUSY, SGD_SAVER_DONE } state; /* under lock, as all below */
     bool            is_ending;
+    struct sgd_trainer *trainer;
+    size_t          claimed, copied; /* bytes of the state; claimed: by either thread */
     struct sgd_trainer copy; /* with a state of its own; the rest is the trainer's and does not change */
     uint64_t        generation;
     mt_status       result;
     _Atomic bool    is_given_up; /* of a state in shards: the others' parts will not come */
 };
 
-/* `folder` and `trainer`'s model are kept until sgd_saver_fini. ENOMEM. */
-MT_MUST_USE mt_status sgd_saver_init(struct sgd_saver *saver, const struct sgd_trainer *trainer, const char *folder,
+/* `folder`, the trainer and its model are kept until sgd_saver_fini, which comes before the trainer's. ENOMEM. */
+MT_MUST_USE mt_status sgd_saver_init(struct sgd_saver *saver, struct sgd_trainer *trainer, const char *folder,
                                      const struct sgd_keep *keep);
 /* Waits for a save that is running. */
 void sgd_saver_fini(struct sgd_saver *saver);
@@ -41,9 +44,9 @@ void sgd_saver_fini(struct sgd_saver *saver);
 /* Starts the thread, where it does not run: whoever will offer calls this some time before. */
 void sgd_saver_start(struct sgd_saver *saver);
 
-/* Copies the state and has it saved. False: the last save still runs or was not taken, or there is no thread to be
- * had; come again. */
-bool sgd_saver_offer(struct sgd_saver *saver, const struct sgd_trainer *trainer, uint64_t generation);
+/* Has the trainer's state saved as it is now; it is copied by the time its floats change. False: the last save still runs or was
+ * not taken, or there is no thread to be had; come again. */
+bool sgd_saver_offer(struct sgd_saver *saver, uint64_t generation);
 
 /* A save that waits for other members' parts ends: their generation is over. */
 void sgd_saver_give_up(struct sgd_saver *saver);

@@ -10,6 +10,7 @@
 #include "sgd/board.h"
 #include "sgd/file.h"
 #include "sgd/group.h"
+#include "sgd/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -138,6 +139,9 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
     if (run->every_s == 0 && run->every_steps == 0)
         run->every_s = MT_TRAIN_CHECKPOINT_S;
     run->is_wide = sgd_setup_nodes(o) > 1;
+    int min, max;
+    sgd_setup_workers(o, &min, &max);
+    run->trace_rows = o->run.timeline ? (uint32_t)(max + o->scaling.spares) : 0;
     struct sgd_optimizer copy = run->optimizer; /* the workers put the defaults in */
     mt_status            st = sgd_optimizer_resolve(&copy);
     if (o->optimizer.warmup_steps < 0 || o->optimizer.step_epochs < 0 || o->optimizer.lr_batch < 0)
@@ -289,7 +293,8 @@ static manta_status region_make(struct sgd_setup *setup, manta_error *e)
                                   .is_sharded = setup->run.zero, .is_mirrored = setup->run.zero_backup};
     size_t                size;
     mt_status             st = sgd_group_region_size(&plan, &size);
-    return st.code ? fail_status(e, st, "") : manta_region_open(SGD_BOARD_SIZE + size, 0, &setup->region, e);
+    return st.code ? fail_status(e, st, "") : manta_region_open(SGD_BOARD_SIZE + size + sgd_trace_size(setup->run.trace_rows), 0,
+                                                                         &setup->region, e);
 }
 
 /* ---- all of it ---- */

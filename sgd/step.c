@@ -20,6 +20,15 @@ static void beat(const struct sgd_trainer *trainer)
 
 /* ---- gradients ---- */
 
+static const struct sgd_portion *records_take(struct sgd_trainer *trainer, const struct sgd_feed_at *at)
+{
+    int64_t                   begun = trainer->trace ? mt_now_ns() : 0;
+    const struct sgd_portion *portion = sgd_feed_take(&trainer->feed, at);
+    if (trainer->trace && mt_now_ns() - begun >= SGD_TRACE_LEAST_NS)
+        sgd_trace_put_whole(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_DATA_WAIT, begun);
+    return portion;
+}
+
 mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_t last, float *const *slots)
 {
     struct sgd_model *model = trainer->config.model;
@@ -31,13 +40,15 @@ mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_
     MT_ASSERT(trainer->has_state);
     for (uint32_t v = first; v < last; v++) {
         float *slot = slots[v - first], *metrics = slot + model->params.floats;
-        const struct sgd_portion *portion = sgd_feed_take(&trainer->feed, &(struct sgd_feed_at){samples, v});
+        const struct sgd_portion *portion = records_take(trainer, &(struct sgd_feed_at){samples, v});
+        sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_COMPUTE, v);
         batch.records = portion->records;
         batch.labels = train->labels ? portion->labels : NULL;
         batch.indices = portion->indices;
         batch.sample = samples + (uint64_t)v * micro;
         batch.key = sgd_sampler_key(&trainer->sampler, batch.sample);
         MT_TRY(model->ops->gradient(model, trainer->params, &batch, 1.0f / (float)micro, slot, metrics));
+        sgd_trace_close(trainer->trace, SGD_TRACK_MAIN);
         metrics[trainer->metrics + SGD_FLAG_STOP] = trainer->wants_stop ? 1.0f : 0.0f;
         metrics[trainer->metrics + SGD_FLAG_SAVE] = trainer->wants_save ? 1.0f : 0.0f;
         beat(trainer);
@@ -177,6 +188,7 @@ mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct 
     const float *gradient;
 
     MT_TRY(guard(trainer, sum, &result, &gradient));
+    sgd_trainer_settle(trainer);
     MT_TRY(sgd_optimizer_update(&config->optimizer, config->ops, sgd_step_rate(trainer), trainer->state->step, gradient, floats,
                                 trainer->params, trainer->moments));
     sgd_step_count(trainer, &result, sum + floats + trainer->metrics);
@@ -201,7 +213,7 @@ static mt_status compute_overlapped(struct sgd_trainer *trainer, struct sgd_grou
                                     float *const *slots)
 {
     struct sgd_model *model = trainer->config.model;
-    trainer->overlap = trainer->overlap ? trainer->overlap : sgd_overlap_new(trainer->config.ops);
+    trainer->overlap = trainer->overlap ? trainer->overlap : sgd_overlap_new(trainer->config.ops, trainer->trace);
     if (!trainer->overlap)
         return mt_error(MT_ENOMEM, 0, "train: no memory, or no thread, for sums beside the work");
     uint64_t begun = mt_now_ns();
@@ -215,7 +227,9 @@ static mt_status compute_overlapped(struct sgd_trainer *trainer, struct sgd_grou
     trainer->gave_up = st.code != MT_OK;
     if (trainer->gave_up) /* the sum that is under way would wait for ever for this member's next bucket */
         sgd_group_abort(group->shm.shared, group->generation, (enum mt_code)st.code, group->shm.rank);
+    sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_SUM_WAIT, 0);
     mt_status summed = sgd_overlap_end(trainer->overlap);
+    sgd_trace_close(trainer->trace, SGD_TRACK_MAIN);
     return st.code ? st : summed;
 }
 
@@ -228,7 +242,10 @@ static mt_status compute_and_reduce(struct sgd_trainer *trainer, struct sgd_grou
     uint64_t begun = mt_now_ns();
     MT_TRY(sgd_train_compute(trainer, first, last, slots));
     trainer->work_ns += mt_now_ns() - begun;
-    return sgd_group_reduce(group, trainer->config.ops, &sum);
+    sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_SUM, trainer->config.model->params.floats * sizeof(float));
+    mt_status st = sgd_group_reduce(group, trainer->config.ops, &sum);
+    sgd_trace_close(trainer->trace, SGD_TRACK_MAIN);
+    return st;
 }
 
 mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
@@ -241,8 +258,10 @@ mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, s
     for (uint32_t v = first; v < last; v++)
         slots[v - first] = sgd_group_slot(group, v);
     MT_TRY(compute_and_reduce(trainer, group, first, last, slots));
+    sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_UPDATE, 0);
     mt_status st = trainer->config.zero ? sgd_zero_apply(trainer, group, out_result)
                                         : sgd_train_apply(trainer, group->sum, out_result);
+    sgd_trace_close(trainer->trace, SGD_TRACK_MAIN);
     if (st.code == MT_ETASK)
         culprit_find(trainer, group);
     return st;

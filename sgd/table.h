@@ -22,9 +22,10 @@ enum { SGD_WHERE_BYTES = 48 };
 MT_MUST_USE mt_status sgd_csv_load(const char *path, int64_t label, uint32_t classes, char where[SGD_WHERE_BYTES],
                                    struct sgd_dataset *out_set);
 
-/* `labels`: path of their array, or NULL. ENOENT; ECORRUPT: no such array, cut short, another number of labels than of records,
- * or one that is out of range; EUNSUPPORTED: elements that are no plain numbers, or Fortran order; ENOMEM; ESYS. */
-MT_MUST_USE mt_status sgd_npy_map(const char *path, const char *labels, uint32_t classes, char where[SGD_WHERE_BYTES],
-                                  struct sgd_dataset *out_set);
+/* `labels`: path of their array, or NULL. *out_file: which of the two an error is in. ENOENT; ECORRUPT: no such array, cut short,
+ * another number of labels than of records, or one that is out of range; EUNSUPPORTED: elements that are no plain numbers, or
+ * Fortran order; ENOMEM; ESYS. */
+MT_MUST_USE mt_status sgd_npy_map(const char *path, const char *labels, uint32_t classes, const char **out_file,
+                                  char where[SGD_WHERE_BYTES], struct sgd_dataset *out_set);
 
 #endif

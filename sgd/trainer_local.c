@@ -147,6 +147,7 @@ struct sgd_group_plan sgd_trainer_plan(const struct sgd_trainer *trainer)
 
 mt_status sgd_trainer_begin(struct sgd_trainer *trainer)
 {
+    sgd_trainer_settle(trainer);
     if (trainer->config.zero)
         MT_TRY(sgd_zero_begin(trainer));
     memset(trainer->state, 0, trainer->state_size);
@@ -195,6 +196,7 @@ mt_status sgd_trainer_sync(struct sgd_trainer *trainer, struct sgd_group *group)
     bool is_receiver = !trainer->has_state || mine != agreement.step_max;
     bool is_root = group->rank == agreement.root;
     trainer->has_state = !is_receiver;
+    sgd_trainer_settle(trainer);
     MT_TRY(sgd_group_broadcast(group, agreement.root, is_receiver || is_root ? trainer->state : NULL,
                                trainer->state_size));
     trainer->has_state = true;

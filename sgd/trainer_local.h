@@ -30,6 +30,7 @@
 #include "sgd/optimizer.h"
 #include "sgd/overlap.h"
 #include "sgd/sampler.h"
+#include "sgd/trace.h"
 #include "sgd/zero.h"
 
 /* Zero means the default. The same in all workers: the group compares a fingerprint of it. */
@@ -100,6 +101,9 @@ struct sgd_trainer {
     uint64_t                  work_ns; /* spent on gradients, in all */
     void (*beat)(void *user); /* called between pieces of work, to show life; NULL: nobody looks */
     void                     *beat_user;
+    void (*settle)(void *user); /* called before the state's floats change: whoever copies them ends that; NULL: nobody does */
+    void                     *settle_user;
+    struct sgd_trace_row     *trace; /* where it is noted what goes on; NULL: nowhere */
     size_t                    state_size;
     struct sgd_feed           feed; /* records of the micro-batches */
 };
@@ -120,6 +124,12 @@ enum { SGD_FLAG_STOP, SGD_FLAG_SAVE, SGD_FLAGS };
 static inline size_t sgd_trainer_slot(const struct sgd_model *model)
 {
     return model->params.floats + SGD_METRICS + model->extra_metrics + SGD_FLAGS;
+}
+
+static inline void sgd_trainer_settle(const struct sgd_trainer *trainer)
+{
+    if (trainer->settle)
+        trainer->settle(trainer->settle_user);
 }
 
 /* Memory for a state, in huge pages where it is large and there are any; free() it. NULL: there is none. */

@@ -209,6 +209,7 @@ mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
     MT_TRY(sgd_checkpoint_load_with(folder, &checkpoint, report, &life));
     MT_TRY_GOTO(st, meta_check(trainer, &checkpoint), done);
     MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, false), done);
+    sgd_trainer_settle(trainer);
     if (trainer->config.zero)
         MT_TRY_GOTO(st, sgd_zero_begin(trainer), done);
     memset(trainer->state, 0, trainer->state_size);

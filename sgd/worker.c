@@ -35,6 +35,7 @@ struct worker {
     struct sgd_trainer  trainer;
     struct sgd_saver    saver; /* without a folder: not begun */
     struct sgd_ready    ready;
+    struct sgd_trace_row *trace; /* NULL: none */
     uint64_t            saved_step; /* of the newest checkpoint that this worker wrote or loaded */
     int64_t             saved_ns;   /* when that was, or the training began */
     int64_t             reported_ns; /* when the last report of progress was, and how long records had been waited for */
@@ -84,10 +85,7 @@ static manta_status fail(manta_ctx *c, mt_status st)
 static mt_status lent_take(struct worker *w, manta_ref *ref, manta_error *e)
 {
     w->lent.ref = manta_dup(ref);
-    /* It is on this node. Who waits gives back its CPU, and more workers than there are CPUs would start. */
-    manta_status code = manta_get(w->lent.ref, 0, &w->lent.view, e);
-    if (code == MANTA_ETIMEDOUT)
-        code = manta_get(w->lent.ref, MT_TRAIN_START_MS, &w->lent.view, e);
+    manta_status code = manta_get(w->lent.ref, MT_TRAIN_START_MS, &w->lent.view, e);
     if (code != MANTA_OK)
         return mt_error(e->code, 0, e->message);
     return mt_ok();
@@ -122,6 +120,7 @@ static mt_status operator_load(struct worker *w, const char *name)
                                         .zero_backup = run->zero_backup};
     MT_TRY(sgd_trainer_init(&w->trainer, &config));
     w->op->step = &w->trainer.state->step;
+    w->trainer.trace = w->trace;
     return run->folder[0] ? sgd_saver_init(&w->saver, &w->trainer, run->folder, &run->keep) : mt_ok();
 }
 
@@ -150,7 +149,9 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
         return mt_error(e->code, 0, e->message);
     w->board = sgd_board_of(w->region.data);
     if (argv[5].u < SGD_HANDS_MAX)
-        sgd_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
+        mt_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
+    w->trace = sgd_trace_row_of(w->region.data, w->region.size, w->run.trace_rows, (uint32_t)argv[5].u);
+    sgd_trace_attach(w->trace, (int32_t)getpid());
     return operator_load(w, argv[1].y.data);
 }
 
@@ -311,7 +312,7 @@ static void shard_save_maybe(struct task *t, bool best)
     w->trainer.is_save_asked = w->trainer.wants_save = false;
     w->saved_ns = mt_now_ns();
     (void)saver_wait(t, &result);
-    if (sgd_saver_offer(&w->saver, &w->trainer, save_generation(t)))
+    if (sgd_saver_offer(&w->saver, save_generation(t)))
         w->offered_step = step;
 }
 
@@ -328,7 +329,9 @@ static void checkpoint_maybe(struct task *t, bool best)
     bool is_due = best || w->is_save_due || (run->every_steps && step % run->every_steps == 0);
     if (!is_due && !is_time_to_save(w))
         return;
-    w->is_save_due = !sgd_saver_offer(&w->saver, &w->trainer, save_generation(t));
+    sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_SAVE_COPY, step);
+    w->is_save_due = !sgd_saver_offer(&w->saver, save_generation(t));
+    sgd_trace_close(w->trace, SGD_TRACK_MAIN);
     w->saved_ns = w->is_save_due ? w->saved_ns : mt_now_ns();
 }
 
@@ -366,7 +369,9 @@ static mt_status epoch_close(struct task *t)
     struct worker *w = t->w;
     struct sgd_note note = {.kind = SGD_NOTE_CLOSED};
     struct sgd_result result;
+    sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_VALIDATE, 0);
     MT_TRY(sgd_trainer_close(&w->trainer, &t->group, &result));
+    sgd_trace_close(w->trace, SGD_TRACK_MAIN);
     if (w->run.folder[0] && w->run.keep.best && w->run.zero)
         shard_save_maybe(t, true);
     if (t->rank != 0)
@@ -407,7 +412,9 @@ static mt_status steps(struct task *t)
         if (sgd_trainer_is_done(&w->trainer))
             break;
         w->trainer.wants_stop = t->rank == 0 && sgd_board_is_stopped(w->board);
+        sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STEP, w->trainer.state->step + 1);
         MT_TRY(sgd_train_step(&w->trainer, &t->group, &result));
+        sgd_trace_close(w->trace, SGD_TRACK_MAIN);
         step_show(t, &mark);
         if (is_first && t->rank == 0)
             post(t, &going);
@@ -436,7 +443,7 @@ static mt_status last_save(struct task *t)
         return result; /* all members know that its parts are of the last step */
     if (!w->run.zero && w->saved_step == w->trainer.state->step)
         return mt_ok();
-    if (sgd_saver_offer(&w->saver, &w->trainer, save_generation(t)) && saver_wait(t, &result))
+    if (sgd_saver_offer(&w->saver, save_generation(t)) && saver_wait(t, &result))
         return result;
     result = sgd_trainer_save(&w->trainer, w->run.folder, &w->run.keep, save_generation(t)); /* without a thread */
     saved_note(t, w->trainer.state->step, result);
@@ -471,7 +478,7 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
 {
     struct worker *w = t->w;
     struct sgd_group_config config = {.region = (char *)w->region.data + SGD_BOARD_SIZE,
-                                      .region_size = w->region.size - SGD_BOARD_SIZE,
+                                      .region_size = w->region.size - SGD_BOARD_SIZE - sgd_trace_size(w->run.trace_rows),
                                       .plan = sgd_trainer_plan(&w->trainer),
                                       .generation = t->generation,
                                       .rank = t->rank,
@@ -481,7 +488,9 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
     config.plan.is_wide = w->run.is_wide;
     w->offered_step = UINT64_MAX; /* what was offered in another generation is of no use to the others of this one */
     MT_TRY(sgd_group_join(&t->group, &config));
+    sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STATE, 0);
     MT_TRY(state_get(t));
+    sgd_trace_close(w->trace, SGD_TRACK_MAIN);
     MT_TRY(steps(t));
     return finish(t, out);
 }
@@ -504,7 +513,9 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     t.w->trainer.beat_user = t.pulse;
     t.w->trainer.fault[0] = 0;
     t.w->trainer.is_culprit = t.w->trainer.gave_up = false;
+    sgd_trace_rank(t.w->trace, t.rank);
     mt_status st = generation_run(&t, &out);
+    sgd_trace_unwind(t.w->trace, SGD_TRACK_MAIN);
     if (st.code != 0) {
         sgd_saver_give_up(&t.w->saver);
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;

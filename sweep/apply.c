@@ -82,7 +82,7 @@ static mt_status apply_suggest(struct swp_driver *d, const struct swp_record *r,
 static mt_status verdict_set(struct swp_driver *d, int64_t number, enum swp_decision verdict)
 {
     struct swp_trial *t = &d->trials.data[number];
-    if (t->verdict != SWP_STOP)
+    if (t->verdict != SWP_STOP && verdict != SWP_CONTINUE) /* one that was told to pause may report on before it returns */
         t->verdict = (uint8_t)verdict;
     if (t->verdict != SWP_STOP || t->is_ending)
         return mt_ok();
@@ -96,6 +96,7 @@ static mt_status apply_report(struct swp_driver *d, const struct swp_record *r)
     struct swp_verdict verdict = {SWP_CONTINUE, false};
     enum swp_stop_what stop = SWP_STOP_NOTHING;
     d->reports++;
+    t->others = r->text ? t->others + 1 : 0;
     if (r->text)
         return mt_ok();
     t->value = r->value;
@@ -145,6 +146,7 @@ static mt_status apply_clone(struct swp_driver *d, const struct swp_record *r)
     free(t->params);
     t->params = params;
     t->has_step = false; /* it goes on where the other is, which may be before */
+    t->ready_seq = r->seq; /* notes of its attempts before are of another point */
     return mt_ok();
 }
 
@@ -174,12 +176,13 @@ static mt_status apply_control(struct swp_driver *d, const struct swp_record *r)
         break;
     case SWP_CONTROL_TIME:
         d->config.time_s = (double)r->step;
-        d->is_over = d->wants_over = false;
+        d->is_over = d->wants_over = d->is_time_up = false;
         break;
     case SWP_CONTROL_OVER:
         d->is_over = true;
-        for (size_t i = 0; i < d->trials.count; i++)
-            if (d->trials.data[i].state != SWP_TRIAL_ENDED)
+        d->is_time_up = r->step == 1;
+        for (size_t i = 0; i < d->trials.count; i++) /* those that have no value yet wait for another day */
+            if (d->trials.data[i].state != SWP_TRIAL_ENDED && d->trials.data[i].has_value)
                 MT_TRY(verdict_set(d, (int64_t)i, SWP_STOP));
         break;
     default:

@@ -8,7 +8,7 @@
 
 #include "core/base/clock.h"
 #include "sweep/child.h"
-#include "sweep/json.h"
+#include "core/base/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,18 +84,18 @@ static mt_status receive_line(struct swp_ask *a, size_t *out_size)
 /* {"params":{...}} or {"end":true} */
 static mt_status answer_read(struct swp_ask *a, const char *line, struct swp_point *out)
 {
-    struct swp_json    json = swp_json_of(mt_view_text(line));
+    struct mt_json    json = mt_json_of(mt_view_text(line));
     struct swp_problem problem;
     mt_buf             name = {0};
     bool               first = true, has_point = false, is_end = false;
-    mt_status          st = swp_json_take(&json, '{');
+    mt_status          st = mt_json_take(&json, '{');
     problem.text[0] = 0;
-    while (st.code == 0 && swp_json_more(&json, '}', &first, &st)) {
+    while (st.code == 0 && mt_json_more(&json, '}', &first, &st)) {
         name.size = 0;
-        st = swp_json_name(&json, &name);
+        st = mt_json_name(&json, &name);
         const char *value = json.next + strspn(json.next, " ");
         if (st.code == 0)
-            st = swp_json_skip(&json);
+            st = mt_json_skip(&json);
         if (st.code == 0 && strcmp((const char *)name.data, "end") == 0)
             is_end = true;
         if (st.code == 0 && strcmp((const char *)name.data, "params") == 0) {
@@ -142,7 +142,7 @@ static mt_status tell(void *self, uint64_t trial, const struct swp_outcome *outc
     MT_TRY(mt_buf_printf(&a->out, "{\"tell\":%" PRIu64 ",\"state\":\"%s\"", trial, states[outcome->kind]));
     if (outcome->kind != SWP_FAILED) {
         MT_TRY(mt_buf_printf(&a->out, ",\"value\":"));
-        MT_TRY(swp_json_put_real(&a->out, outcome->value));
+        MT_TRY(mt_json_put_real(&a->out, outcome->value));
         MT_TRY(mt_buf_printf(&a->out, ",\"step\":%.0f", outcome->step));
     }
     MT_TRY(mt_buf_append(&a->out, "}", 1));

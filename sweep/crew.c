@@ -7,10 +7,12 @@
 #include "sweep/crew.h"
 
 #include "core/base/clock.h"
+#include "sweep/ends.h"
 #include "sweep/trial.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 mt_status swp_crew_init(struct swp_crew *crew, int count, const char *trial, const manta_sweep_opts *o, const char *folder)
 {
@@ -21,6 +23,7 @@ mt_status swp_crew_init(struct swp_crew *crew, int count, const char *trial, con
                                     .memory = o->memory,
                                     .resources = o->resources,
                                     .resource_count = o->resource_count};
+    snprintf(crew->ends, sizeof crew->ends, "%s/ends/%lld-%d", folder, (long long)mt_now_ns(), (int)getpid());
     crew->seats = calloc(n, sizeof *crew->seats);
     crew->refs = calloc(n, sizeof *crew->refs);
     crew->whose = calloc(n, sizeof *crew->whose);
@@ -37,7 +40,7 @@ static void bury(struct swp_seat *seat)
     manta_free(seat->run);
     manta_actor_free(seat->actor);
     mt_buf_fini(&seat->words);
-    *seat = (struct swp_seat){0};
+    *seat = (struct swp_seat){.hires = seat->hires};
 }
 
 void swp_crew_fini(struct swp_crew *crew)
@@ -55,13 +58,22 @@ void swp_crew_fini(struct swp_crew *crew)
     mt_buf_fini(&crew->setup);
 }
 
+void swp_crew_ends(const struct swp_crew *crew, int slot, char out[SWP_ENDS_PATH_SIZE])
+{
+    snprintf(out, SWP_ENDS_PATH_SIZE, "%s-%d-%u", crew->ends, slot, crew->seats[slot].hires);
+}
+
 void swp_crew_hire(struct swp_crew *crew, int slot)
 {
     struct swp_seat *seat = &crew->seats[slot];
+    char             ends[SWP_ENDS_PATH_SIZE];
     bury(seat);
+    seat->hires++;
+    swp_crew_ends(crew, slot, ends);
+    swp_ends_make(ends);
     seat->actor = manta_actor_new(SWP_SLOT_TYPE, &crew->opts,
                                   MANTA_ARGS(manta_bytes_of(crew->setup.data, crew->setup.size), manta_str(crew->trial),
-                                             manta_ref_arg(crew->data)));
+                                             manta_str(ends), manta_ref_arg(crew->data)));
     seat->wait = manta_actor_call(seat->actor, "ready", MANTA_NO_ARGS);
 }
 
@@ -126,7 +138,7 @@ static mt_status event_of(struct swp_event *ev, const struct swp_wire *m, swp_cr
     case SWP_WIRE_FINISHED:
         ev->kind = SWP_EV_FINISHED;
         ev->code = (int32_t)m->number;
-        ev->is_final = m->flags != 0;
+        ev->is_final = (m->flags & SWP_FINISHED_FINAL) != 0;
         break;
     case SWP_WIRE_RETURNED:
         ev->kind = SWP_EV_RETURNED;

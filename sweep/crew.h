@@ -19,6 +19,7 @@ struct swp_seat {
     manta_ref   *run;
     mt_buf       words; /* to be told */
     bool         is_up;
+    unsigned     hires; /* so often; the number of its file of ends */
     int64_t      killed_ns; /* 0: it was not */
 };
 
@@ -27,6 +28,7 @@ struct swp_crew {
     int              count;
     const char      *trial;
     mt_buf           setup;
+    char             ends[MT_PATH_BYTES_MAX + 64]; /* what names of files of ends begin with */
     manta_ref       *data;
     manta_actor_opts opts;
     manta_ref      **refs; /* of swp_crew_look: as many as seats */
@@ -44,6 +46,9 @@ void swp_crew_kill(struct swp_crew *crew, int slot);
 /* Writes a word for a slot; it goes with swp_crew_send. ENOMEM. */
 MT_MUST_USE mt_status swp_crew_write(struct swp_crew *crew, int slot, const struct swp_wire *word);
 void swp_crew_send(struct swp_crew *crew);
+/* Where the process that served a slot last has noted its ends. */
+enum { SWP_ENDS_PATH_SIZE = MT_PATH_BYTES_MAX + 96 };
+void swp_crew_ends(const struct swp_crew *crew, int slot, char out[SWP_ENDS_PATH_SIZE]);
 
 /* Waits for news of anyone, up to wait_ms, and hands each to `fn` as an event, with the bytes of a saved state beside it. The first
  * failure of `fn` ends it and is returned. */

@@ -16,8 +16,8 @@ static double seconds(const struct swp_driver *d)
 
 uint64_t swp_driver_limit(const struct swp_driver *d)
 {
-    uint64_t limit = d->config.limit < d->config.points ? d->config.limit : d->config.points;
-    return d->is_over ? d->trials.count : limit;
+    uint64_t limit = d->config.limit > UINT64_MAX - d->dropped ? UINT64_MAX : d->config.limit + d->dropped;
+    return d->is_over ? d->trials.count : limit < d->config.points ? limit : d->config.points;
 }
 
 /* ---- orders ---- */
@@ -120,16 +120,31 @@ static mt_status fail(struct swp_driver *d, int64_t number, const char *why, boo
     return mt_vec_push(&d->ready, number);
 }
 
-/* The trial runs no more. False code: the function's own failure. */
-static mt_status attempt_end(struct swp_driver *d, int64_t number, mt_status result, const char *why, bool is_final)
+static mt_status bad_end(struct swp_driver *d, int64_t number)
+{
+    const struct swp_trial *t = trial_at(d, number);
+    char text[MT_ERROR_BYTES_MAX];
+    snprintf(text, sizeof text, "its metric became %g at step %lld", t->value, (long long)t->step);
+    return end(d, number, SWP_FAILED, text);
+}
+
+/* Of an attempt that nobody stopped. */
+static mt_status result_take(struct swp_driver *d, int64_t number, int32_t code, const char *why, bool is_final)
+{
+    if (code)
+        return fail(d, number, why, is_final);
+    if (!trial_at(d, number)->has_value)
+        return fail(d, number, why, true);
+    return end(d, number, SWP_COMPLETE, NULL);
+}
+
+/* The trial runs no more. */
+static mt_status attempt_end(struct swp_driver *d, int64_t number, int32_t code, const char *why, bool is_final)
 {
     struct swp_trial *t = trial_at(d, number);
-    char text[MT_ERROR_BYTES_MAX];
     slot_drop(d, number);
-    if (t->is_bad) {
-        snprintf(text, sizeof text, "its metric became %g at step %lld", t->value, (long long)t->step);
-        return end(d, number, SWP_FAILED, text);
-    }
+    if (t->is_bad)
+        return bad_end(d, number);
     if (t->verdict == SWP_STOP) {
         t->state = SWP_TRIAL_WAITING; /* until `ending` is looked through */
         return mt_ok();
@@ -139,11 +154,9 @@ static mt_status attempt_end(struct swp_driver *d, int64_t number, mt_status res
         d->paused++;
         return mt_ok();
     }
-    if (result.code)
-        return fail(d, number, why, is_final);
-    if (!t->has_value)
-        return fail(d, number, why, true);
-    return end(d, number, SWP_COMPLETE, NULL);
+    if (d->is_over) /* it was told to stop, or would be told just now */
+        return t->has_value ? end(d, number, SWP_PRUNED, NULL) : wait_again(d, number);
+    return result_take(d, number, code, why, is_final);
 }
 
 /* Those whose STOP was decided: END as soon as they run no more. */
@@ -217,7 +230,7 @@ static mt_status on_finished(struct swp_driver *d, const struct swp_event *ev)
     double took = (double)(d->now_ns - slot->began_ns);
     /* With several in its queue, one message told of several ends: their time is shared by the average. */
     d->trial_ns = d->trial_ns > 0 ? d->trial_ns * 0.9 + took * 0.1 : took;
-    return attempt_end(d, ev->trial, mt_error(ev->code, 0, NULL), ev->text ? ev->text : "", ev->is_final);
+    return attempt_end(d, ev->trial, ev->code, ev->text ? ev->text : "", ev->is_final);
 }
 
 static mt_status on_slot_down(struct swp_driver *d, const struct swp_event *ev)
@@ -241,7 +254,7 @@ static mt_status on_slot_down(struct swp_driver *d, const struct swp_event *ev)
         slot_drop(d, number);
         MT_TRY(wait_again(d, number));
     } else if (slot->count == 1) {
-        MT_TRY(attempt_end(d, slot->queue[0], mt_error(MT_EWORKER_DIED, 0, NULL), why, false));
+        MT_TRY(attempt_end(d, slot->queue[0], MT_EWORKER_DIED, why, false));
     }
     if (!is_ours && (ev->code == MT_EUNSCHEDULABLE || ev->code == MT_ENOFUNC || ev->code == MT_EENV ||
                      slot->bad_starts >= MT_SWEEP_STARTS_MAX)) {
@@ -249,6 +262,48 @@ static mt_status on_slot_down(struct swp_driver *d, const struct swp_event *ev)
         leave(d);
     }
     return mt_ok();
+}
+
+/* ---- what dead processes left ---- */
+
+static bool is_left_by(const struct swp_driver *d, const struct swp_left *left)
+{
+    const struct swp_trial *t = &d->trials.data[left->trial];
+    if (t->ready_seq != left->ready_seq)
+        return false;
+    return left->slot < 0 ? t->state == SWP_TRIAL_WAITING :
+                            t->state == SWP_TRIAL_RUNNING && t->slot == left->slot && t->run == left->run;
+}
+
+/* How many of its reports are in the journal: they got there in their order. */
+static size_t reports_known(const struct swp_trial *t, const struct swp_left *left)
+{
+    size_t   known = 0;
+    uint32_t others = t->others;
+    for (size_t i = 0; t->has_step && i < left->report_count; i++)
+        if (!left->reports[i].metric && left->reports[i].step <= t->step)
+            known = i + 1;
+    for (; others && known < left->report_count && left->reports[known].metric; others--)
+        known++;
+    return known;
+}
+
+mt_status swp_driver_fold(struct swp_driver *d, const struct swp_left *left)
+{
+    if (left->trial < 0 || left->trial >= (int64_t)d->trials.count || !is_left_by(d, left))
+        return mt_ok();
+    const struct swp_trial *t = trial_at(d, left->trial);
+    for (size_t i = reports_known(t, left); i < left->report_count; i++)
+        MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_REPORT, .trial = left->trial, .step = left->reports[i].step,
+                                             .value = left->reports[i].value, .code = (int32_t)left->took_ms,
+                                             .text = left->reports[i].metric}, NULL));
+    if (left->slot >= 0)
+        return attempt_end(d, left->trial, left->code, left->why, left->is_final);
+    if (t->is_bad)
+        return bad_end(d, left->trial);
+    if (t->verdict != SWP_CONTINUE && left->is_stopped)
+        return mt_ok(); /* it waits for its END, or is paused, when the sweep is opened */
+    return result_take(d, left->trial, left->code, left->why, left->is_final);
 }
 
 static mt_status on_durable(struct swp_driver *d, uint64_t seq)
@@ -261,6 +316,17 @@ static mt_status on_durable(struct swp_driver *d, uint64_t seq)
     return mt_ok();
 }
 
+/* There are to be fewer trials than were drawn ahead: those that never began go, the last ones first. */
+static mt_status surplus_drop(struct swp_driver *d)
+{
+    for (uint64_t i = d->trials.count; i-- > 0 && d->trials.count > swp_driver_limit(d);) {
+        const struct swp_trial *t = &d->trials.data[i];
+        if (t->state == SWP_TRIAL_WAITING && t->verdict == SWP_CONTINUE && !t->has_step && t->failures == 0)
+            MT_TRY(end(d, (int64_t)i, SWP_DROPPED, NULL));
+    }
+    return mt_ok();
+}
+
 static mt_status on_control(struct swp_driver *d, const struct swp_event *ev)
 {
     if (ev->code == SWP_CONTROL_STOP) {
@@ -270,6 +336,8 @@ static mt_status on_control(struct swp_driver *d, const struct swp_event *ev)
     if (ev->code < SWP_CONTROL_STOP || ev->code > SWP_CONTROL_TIME)
         return mt_ok(); /* of a newer program */
     MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = ev->code, .step = ev->step}, NULL));
+    if (ev->code == SWP_CONTROL_TRIALS)
+        return surplus_drop(d);
     if (ev->code != SWP_CONTROL_STOP_TRIAL || ev->step < 0 || ev->step >= (int64_t)d->trials.count)
         return mt_ok();
     struct swp_trial *t = trial_at(d, ev->step);
@@ -442,7 +510,7 @@ static mt_status schedule_one(struct swp_driver *d, bool *out_more)
 
 static int depth(const struct swp_driver *d)
 {
-    if (d->trial_ns <= 0 || d->trial_ns >= MT_SWEEP_AHEAD_NS || swp_scheduler_needs_saves(d->config.scheduler))
+    if (d->trial_ns <= 0 || d->trial_ns >= MT_SWEEP_NEXT_NS || swp_scheduler_needs_saves(d->config.scheduler))
         return 1;
     double fits = MT_SWEEP_AHEAD_NS / (d->trial_ns + 1);
     return fits > MT_SWEEP_AHEAD_MAX ? MT_SWEEP_AHEAD_MAX : fits < 2 ? 2 : (int)fits;
@@ -478,7 +546,7 @@ static mt_status start(struct swp_driver *d, int index, int64_t number)
     t->has_saved = false;
     d->running++;
     return order(d, &(struct swp_order){.kind = SWP_ORDER_START, .slot = index, .trial = number, .run = t->run,
-                                        .ask_from = ask_from(d, number)});
+                                        .ready_seq = t->ready_seq, .ask_from = ask_from(d, number)});
 }
 
 /* Fills the slots evenly: none gets a second trial before each has one. */
@@ -545,6 +613,8 @@ static void failures_look(struct swp_driver *d)
 
 static bool has_work(const struct swp_driver *d)
 {
+    if (d->is_over)
+        return d->running > 0 || d->ending.count > 0 || d->is_cloning;
     return in_flight(d) > 0 || d->ending.count > 0 || d->is_cloning || d->trials.count < swp_driver_limit(d);
 }
 
@@ -563,7 +633,8 @@ static mt_status go_on(struct swp_driver *d)
 {
     bool more = true;
     if (!d->is_over && (d->wants_over || (d->config.time_s > 0 && seconds(d) >= d->config.time_s))) {
-        MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = SWP_CONTROL_OVER}, NULL));
+        MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = SWP_CONTROL_OVER,
+                                             .step = !d->wants_over}, NULL));
         for (int i = 0; i < d->config.slots; i++)
             for (int k = 0; k < d->slots[i].count; k++)
                 MT_TRY(order_when_durable(d, &(struct swp_order){.kind = SWP_ORDER_ANSWER, .slot = i,
@@ -573,8 +644,9 @@ static mt_status go_on(struct swp_driver *d)
     MT_TRY(endings(d));
     while (more)
         MT_TRY(schedule_one(d, &more));
-    MT_TRY(hire(d));
-    if (!d->is_paused) {
+    if (!d->is_over)
+        MT_TRY(hire(d));
+    if (!d->is_paused && !d->is_over) {
         MT_TRY(dispatch(d));
         if (d->ready_head == d->ready.count)
             MT_TRY(balance(d));
@@ -632,7 +704,8 @@ struct swp_source swp_source_of(struct swp_sampler *sampler)
 
 mt_status swp_driver_init(struct swp_driver *d, const struct swp_driver_config *config)
 {
-    *d = (struct swp_driver){.config = *config, .asked_limit = config->limit, .best_trial = -1};
+    *d = (struct swp_driver){.config = *config, .asked_limit = config->limit,
+                               .asked_time_s = config->time_s, .best_trial = -1};
     d->slots = calloc((size_t)config->slots, sizeof *d->slots);
     return d->slots ? mt_ok() : mt_error(MT_ENOMEM, 0, "make the slots");
 }
@@ -682,5 +755,9 @@ mt_status swp_driver_open(struct swp_driver *d, int64_t now_ns)
     }
     if (d->asked_limit > d->config.limit) /* the user's newest word is more than what was asked for from outside before */
         d->config.limit = d->asked_limit;
-    return record(d, (struct swp_record){.kind = SWP_REC_OPEN, .trial = -1}, NULL);
+    MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_OPEN, .trial = -1}, NULL));
+    if (!d->is_time_up || (d->asked_time_s > 0 && d->asked_time_s <= d->base_s))
+        return mt_ok();
+    return record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = SWP_CONTROL_TIME,
+                                         .step = (int64_t)ceil(d->asked_time_s)}, NULL);
 }

@@ -18,6 +18,9 @@
  * (becomes what a later run of this trial loads) behind the report that follows it, so that a trial which goes on from it has
  * all reports up to there in the journal; those that it repeats are dropped.
  *
+ * A process may die between the return of a trial's function and the news of it. What it has noted of that (ends.h) is folded in:
+ * from a slot that died before its SLOT_DOWN, from a driver that died between the replay and swp_driver_open.
+ *
  * Thread: one at a time. Nothing blocks, but for a sampler that is another program.
  */
 #ifndef SWP_DRIVER_H
@@ -60,7 +63,7 @@ enum swp_control {
     SWP_CONTROL_STOP_TRIAL,
     SWP_CONTROL_TRIALS,
     SWP_CONTROL_TIME,
-    SWP_CONTROL_OVER, /* time is up, or a stopper stopped all: what is under way is stopped, nothing is begun */
+    SWP_CONTROL_OVER, /* time is up (value 1), or a stopper stopped all: what is under way is stopped, nothing is begun */
 };
 
 enum swp_event_kind {
@@ -107,6 +110,7 @@ struct swp_order {
     int64_t             trial, from;
     uint32_t            run;
     enum swp_decision   decision;
+    uint64_t            ready_seq; /* START */
     int64_t             ask_from; /* START, ANSWER: reports from this step on wait for an answer */
     struct swp_record   record;
 };
@@ -116,10 +120,10 @@ struct swp_trial {
     char    *params;    /* JSON */
     double   value;     /* the metric's newest */
     int64_t  step;      /* of it */
-    uint64_t ready_seq; /* WAITING: may start when this is durable */
+    uint64_t ready_seq; /* WAITING: may start when this is durable. Names the attempt in all drivers */
     uint32_t run;       /* of the newest START */
     int32_t  slot;      /* RUNNING */
-    uint32_t failures;
+    uint32_t failures, others; /* others: reports of other metrics behind the newest of the sweep's */
     uint8_t  state, verdict, outcome;
     bool     has_step;  /* steps up to `step` are known; what is reported again is dropped */
     bool     has_value, is_bad, has_saved, is_ending;
@@ -152,11 +156,30 @@ struct swp_driver_config {
     struct swp_stopper     *stopper;   /* NULL: none */
     bool     maximize, is_adaptive, is_ordered; /* is_adaptive: points depend on results */
     bool     has_limits;  /* trial or sweep stoppers, so that reports matter */
-    uint64_t limit;       /* trials; UINT64_MAX: none */
+    uint64_t limit;       /* trials, not counting dropped ones; UINT64_MAX: none */
     uint64_t points;      /* that the source has */
     int      slots, window; /* window: with is_ordered, trial k is drawn when those before k - window have ended */
     int      retries;
     double   time_s, trial_s, silent_s; /* 0: none */
+};
+
+/* An attempt that ended, as its own process has noted it. */
+struct swp_left_report {
+    int64_t     step;
+    double      value;
+    const char *metric; /* NULL: the sweep's */
+};
+struct swp_left {
+    int64_t     trial;
+    int         slot;      /* that died; -1: of a driver before this one */
+    uint32_t    run;       /* with a slot: as in the START */
+    uint64_t    ready_seq; /* as in the START */
+    int32_t     code;      /* as in FINISHED */
+    bool        is_final, is_stopped; /* is_stopped: it was told to stop, or to pause */
+    int64_t     took_ms;
+    const char *why;
+    const struct swp_left_report *reports; /* all of the attempt, in order */
+    size_t      report_count;
 };
 
 struct swp_held {
@@ -184,7 +207,8 @@ struct swp_driver {
     uint64_t running, paused, completed, pruned, failed, dropped, retried, reports;
     int64_t  best_trial, best_step; /* -1: none */
     double   best;
-    bool     is_open, is_paused, wants_over, is_over, is_leaving, is_done;
+    bool     is_open, is_paused, wants_over, is_over, is_time_up, is_leaving, is_done;
+    double   asked_time_s;  /* by this driver; 0: no limit */
     int      live, up;      /* slots that are not NONE; that are UP */
     mt_status error;        /* why it ends before it is done */
     char     text[MT_ERROR_BYTES_MAX], message[MT_ERROR_BYTES_MAX], first_failure[MT_ERROR_BYTES_MAX];
@@ -197,10 +221,13 @@ void swp_driver_fini(struct swp_driver *d);
 MT_MUST_USE mt_status swp_driver_replay(struct swp_driver *d, const struct swp_record *record);
 /* All was replayed: the sweep goes on, with the next event. ENOMEM. */
 MT_MUST_USE mt_status swp_driver_open(struct swp_driver *d, int64_t now_ns);
+/* What a dead process left: what is missing of it in the journal is recorded, what is known or of another attempt is ignored. For
+ * slot -1 between swp_driver_replay and _open. ENOMEM. */
+MT_MUST_USE mt_status swp_driver_fold(struct swp_driver *d, const struct swp_left *left);
 /* One event; then what it leads to is in d->orders. A failure ends the sweep: ENOMEM, EINTERNAL. */
 MT_MUST_USE mt_status swp_driver_step(struct swp_driver *d, const struct swp_event *event);
 
-/* How many trials there are in all, as far as is known; UINT64_MAX: no limit. */
+/* How many trials there are in all, as far as is known, those that were dropped among them; UINT64_MAX: no limit. */
 uint64_t swp_driver_limit(const struct swp_driver *d);
 /* Records that were made and are not durable yet. */
 static inline bool swp_driver_waits_for_disk(const struct swp_driver *d)

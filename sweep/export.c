@@ -6,7 +6,7 @@
  */
 #include "sweep/export.h"
 
-#include "sweep/json.h"
+#include "core/base/json.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,27 +19,27 @@ struct column_set {
 };
 
 /* Calls `fn` for each member of a flat JSON object, its value as text; `is_text`: it was a string. */
-typedef mt_status (*member_fn)(void *user, const char *name, const char *text, const struct swp_literal *literal);
+typedef mt_status (*member_fn)(void *user, const char *name, const char *text, const struct mt_literal *literal);
 
 static mt_status members(const char *json_text, member_fn fn, void *user)
 {
-    struct swp_json    json = swp_json_of(mt_view_text(json_text));
-    struct swp_literal literal;
+    struct mt_json    json = mt_json_of(mt_view_text(json_text));
+    struct mt_literal literal;
     mt_buf             name = {0}, text = {0}, plain = {0};
     bool               first = true;
-    mt_status          st = swp_json_take(&json, '{');
-    while (st.code == 0 && swp_json_more(&json, '}', &first, &st)) {
+    mt_status          st = mt_json_take(&json, '{');
+    while (st.code == 0 && mt_json_more(&json, '}', &first, &st)) {
         name.size = text.size = plain.size = 0;
-        st = swp_json_name(&json, &name);
+        st = mt_json_name(&json, &name);
         if (st.code == 0)
-            st = swp_json_literal(&json, &text, &literal);
-        if (st.code == 0 && literal.kind != SWP_LITERAL_TEXT)
-            st = swp_json_put_literal(&plain, &literal);
+            st = mt_json_literal(&json, &text, &literal);
+        if (st.code == 0 && literal.kind != MT_LITERAL_TEXT)
+            st = mt_json_put_literal(&plain, &literal);
         if (st.code == 0)
             st = mt_buf_terminate(&plain);
         if (st.code == 0)
             st = fn(user, (const char *)name.data,
-                    (const char *)(literal.kind == SWP_LITERAL_TEXT ? text.data : plain.data), &literal);
+                    (const char *)(literal.kind == MT_LITERAL_TEXT ? text.data : plain.data), &literal);
     }
     mt_buf_fini(&name);
     mt_buf_fini(&text);
@@ -47,7 +47,7 @@ static mt_status members(const char *json_text, member_fn fn, void *user)
     return st;
 }
 
-static mt_status column_add(void *user, const char *name, const char *text, const struct swp_literal *literal)
+static mt_status column_add(void *user, const char *name, const char *text, const struct mt_literal *literal)
 {
     struct column_set *set = user;
     (void)text, (void)literal;
@@ -94,7 +94,7 @@ struct cell {
     FILE       *to;
 };
 
-static mt_status cell_put(void *user, const char *name, const char *text, const struct swp_literal *literal)
+static mt_status cell_put(void *user, const char *name, const char *text, const struct mt_literal *literal)
 {
     struct cell *cell = user;
     (void)literal;
@@ -135,7 +135,7 @@ static mt_status csv_write(const manta_sweep_view *view, FILE *to)
 
 static mt_status real_put(mt_buf *out, double value)
 {
-    return isfinite(value) ? swp_json_put_real(out, value) : mt_buf_append(out, "null", 4);
+    return isfinite(value) ? mt_json_put_real(out, value) : mt_buf_append(out, "null", 4);
 }
 
 static mt_status trial_head_put(const manta_sweep_trial *t, mt_buf *out)
@@ -147,7 +147,7 @@ static mt_status trial_head_put(const manta_sweep_trial *t, mt_buf *out)
     if (!t->why)
         return mt_ok();
     MT_TRY(mt_buf_printf(out, ",\"why\":"));
-    return swp_json_put_text(out, t->why);
+    return mt_json_put_text(out, t->why);
 }
 
 /* Reports of each trial, found by an index over all, which is in the order of time. */
@@ -161,7 +161,7 @@ static mt_status reports_put(const manta_sweep_view *view, const int64_t *next, 
         MT_TRY(mt_buf_printf(out, ",%.3f", r->at_s));
         if (r->metric) {
             MT_TRY(mt_buf_append(out, ",", 1));
-            MT_TRY(swp_json_put_text(out, r->metric));
+            MT_TRY(mt_json_put_text(out, r->metric));
         }
         MT_TRY(mt_buf_append(out, "]", 1));
     }
@@ -230,6 +230,34 @@ manta_status manta_sweep_export(const manta_sweep_view *view, const char *format
     return st.code;
 }
 
+/* ---- a trial's parameters, for others ---- */
+
+struct params_call {
+    int (*fn)(void *user, const manta_sweep_param *param);
+    void *user;
+    int   result;
+};
+
+static mt_status param_tell(void *user, const char *name, const char *text, const struct mt_literal *literal)
+{
+    struct params_call *call = user;
+    manta_sweep_param   p = {name, text, MANTA_VALUE_TEXT, 0};
+    if (literal->kind == MT_LITERAL_BOOL)
+        p.kind = MANTA_VALUE_BOOL;
+    else if (literal->kind != MT_LITERAL_TEXT && literal->kind != MT_LITERAL_NULL)
+        p.kind = MANTA_VALUE_NUMBER;
+    p.number = literal->kind == MT_LITERAL_REAL ? literal->real : p.kind == MANTA_VALUE_TEXT ? 0 : (double)literal->integer;
+    call->result = call->fn(call->user, &p);
+    return call->result ? mt_error(MT_EEND, 0, "it has seen enough") : mt_ok();
+}
+
+int manta_sweep_params(const char *params, int (*fn)(void *user, const manta_sweep_param *param), void *user)
+{
+    struct params_call call = {fn, user, 0};
+    mt_status          st = members(params, param_tell, &call);
+    return call.result ? call.result : st.code ? -1 : 0;
+}
+
 /* ---- how much a parameter matters ---- */
 
 enum { BINS = 8, GROUPS_MAX = 64 };
@@ -242,14 +270,14 @@ struct groups {
     bool        is_number, is_there;
 };
 
-static mt_status pick(void *user, const char *name, const char *text, const struct swp_literal *literal)
+static mt_status pick(void *user, const char *name, const char *text, const struct mt_literal *literal)
 {
     struct groups *g = user;
     if (strcmp(name, g->wanted) != 0)
         return mt_ok();
     g->is_there = true;
-    g->is_number = literal->kind == SWP_LITERAL_INT || literal->kind == SWP_LITERAL_REAL;
-    g->number = literal->kind == SWP_LITERAL_INT ? (double)literal->integer : literal->real;
+    g->is_number = literal->kind == MT_LITERAL_INT || literal->kind == MT_LITERAL_REAL;
+    g->number = literal->kind == MT_LITERAL_INT ? (double)literal->integer : literal->real;
     free(g->text);
     g->text = strdup(text);
     return g->text ? mt_ok() : mt_error(MT_ENOMEM, 0, "weigh a parameter");

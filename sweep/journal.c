@@ -40,7 +40,7 @@ struct swp_journal {
     bool          has_thread;
     pthread_t     thread;
     pthread_mutex_t mutex;
-    pthread_cond_t  cond;
+    pthread_cond_t  cond, idle;
     job_vec         queue;       /* under mutex, as all below */
     struct swp_news news;
     bool            is_ending, is_busy;
@@ -154,9 +154,10 @@ static mt_status database_open(struct swp_journal *j, bool create)
 static mt_status open_all(struct swp_journal *j, bool create, bool is_reader)
 {
     char path[MT_PATH_BYTES_MAX + 16];
-    snprintf(path, sizeof path, "%s/state", j->folder);
-    if (create)
+    for (int i = 0; create && i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", j->folder, i == 0 ? "state" : "ends");
         MT_TRY(folder_make(j, path));
+    }
     if (!is_reader)
         MT_TRY(lock(j));
     return database_open(j, create);
@@ -172,6 +173,7 @@ mt_status swp_journal_open(const char *folder, bool create, bool is_reader, stru
     j->lock_fd = -1;
     pthread_mutex_init(&j->mutex, NULL);
     pthread_cond_init(&j->cond, NULL);
+    pthread_cond_init(&j->idle, NULL);
     snprintf(j->folder, sizeof j->folder, "%s", folder);
     mt_status st = open_all(j, create, is_reader);
     if (st.code == 0) {
@@ -373,6 +375,7 @@ static bool jobs_take(struct swp_journal *j, job_vec *jobs)
     job_vec taken = j->queue;
     j->queue = *jobs;
     *jobs = taken;
+    j->is_busy = jobs->count > 0;
     bool is_over = j->is_ending && jobs->count == 0;
     pthread_mutex_unlock(&j->mutex);
     return !is_over;
@@ -397,6 +400,8 @@ static void *thread_run(void *user)
         if (st.code == 0 && seq)
             j->news.durable = seq;
         j->news.failed = st;
+        j->is_busy = false;
+        pthread_cond_signal(&j->idle);
         pthread_mutex_unlock(&j->mutex);
         jobs_free(&jobs);
     }
@@ -463,6 +468,16 @@ mt_status swp_journal_heeded(struct swp_journal *j, int64_t id)
     return push(j, (struct job){.kind = JOB_HEEDED, .from = id});
 }
 
+mt_status swp_journal_flush(struct swp_journal *j)
+{
+    pthread_mutex_lock(&j->mutex);
+    while (j->queue.count > 0 || j->is_busy)
+        pthread_cond_wait(&j->idle, &j->mutex);
+    mt_status st = j->news.failed;
+    pthread_mutex_unlock(&j->mutex);
+    return st;
+}
+
 void swp_journal_news(struct swp_journal *j, struct swp_news *news)
 {
     news->copies.count = news->words.count = 0;
@@ -496,6 +511,7 @@ void swp_journal_close(struct swp_journal *j)
     if (j->lock_fd >= 0)
         close(j->lock_fd);
     pthread_cond_destroy(&j->cond);
+    pthread_cond_destroy(&j->idle);
     pthread_mutex_destroy(&j->mutex);
     free(j);
 }

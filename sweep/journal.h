@@ -7,6 +7,7 @@
  *                        control(id, what, value)                    words from outside that wait to be heeded
  *   FOLDER/lock          held by the driver of the sweep
  *   FOLDER/state/N       what trial N goes on from (state.h)
+ *   FOLDER/ends/NAME     what slots have noted of ends that may not be in the journal yet (ends.h)
  *
  * The journal is SQLite with a write-ahead log: readers may look at any time. A thread of its own writes: what has come meanwhile
  * goes into one transaction and one fsync, so that nobody waits for the disk who does not want to. Files of states are written
@@ -53,6 +54,9 @@ MT_MUST_USE mt_status swp_journal_clone(struct swp_journal *j, int64_t trial, in
 
 /* What the trial has saved is wanted no more. */
 MT_MUST_USE mt_status swp_journal_drop(struct swp_journal *j, int64_t trial, uint32_t run);
+
+/* Blocks until all that was pushed is on the disk, or writing has failed. */
+MT_MUST_USE mt_status swp_journal_flush(struct swp_journal *j);
 
 struct swp_word {
     int64_t id, value;

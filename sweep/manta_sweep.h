@@ -134,7 +134,19 @@ typedef struct manta_sweep_command {
     const char        *metrics; /* a file that it writes such lines to, read when it has ended; NULL: standard output */
 } manta_sweep_command;
 
-/* What a sweep looks like at a moment: for live tables. */
+/* A trial that runs: for live tables. */
+typedef struct manta_sweep_row {
+    int64_t     trial;
+    const char *state;  /* "running"; "retried": it had failed before */
+    const char *params; /* JSON */
+    bool        has_value;
+    double      value;   /* the metric's newest */
+    int64_t     step;    /* of it */
+    double      seconds; /* of this attempt */
+} manta_sweep_row;
+
+/* What a sweep looks like at a moment. All pointers are valid during the call. */
+enum { MANTA_SWEEP_ROWS_MAX = 64 };
 typedef struct manta_sweep_progress {
     int64_t     trials;    /* wanted; 0: no limit of their number */
     int64_t     running, waiting, paused, completed, stopped, failed, retried;
@@ -144,8 +156,10 @@ typedef struct manta_sweep_progress {
     bool        has_best;
     double      best;
     int64_t     best_trial;
-    const char *best_params; /* JSON; valid during the call */
+    const char *best_params; /* JSON */
     const char *message;     /* what has just happened and people should know; NULL: nothing */
+    const manta_sweep_row *rows; /* trials that run, at most MANTA_SWEEP_ROWS_MAX */
+    int         row_count;
 } manta_sweep_progress;
 
 typedef struct manta_sweep_opts {
@@ -193,11 +207,11 @@ typedef struct manta_sweep_result {
     int64_t best_trial;
     int64_t best_step;
     char    params_json[MANTA_SWEEP_PARAMS_MAX]; /* of the best trial; "" where there is none */
-    int64_t trials, completed, stopped, failed;  /* over all runs; stopped: early, by the scheduler or by hand */
+    int64_t trials, completed, stopped, failed;  /* over all runs; trials: begun; stopped: early, by the scheduler or by hand */
     int64_t retried, reports;
     int64_t finished_before; /* trials that had ended before this run began */
     double  seconds;         /* of this run */
-    bool    is_stopped;      /* by hand or by a stopper, before all trials were done; it can be resumed */
+    bool    is_stopped;      /* by hand, by a stopper or by time_s, before all trials were done */
 } manta_sweep_result;
 
 /* Runs the sweep, or goes on with it; blocks until it is done. `trial` is a name given to MANTA_TRIAL.
@@ -259,6 +273,17 @@ MANTA_API int manta_sweep_names(const char *storage, int (*fn)(void *user, const
 /* Writes it: "csv" (a line a trial, a column a parameter), "jsonl" (a line a trial, with its reports), "html" (a page in one
  * file: parallel coordinates, history, slices). EINVAL: another format; EDISK_FULL, ESYS. */
 MANTA_API manta_status manta_sweep_export(const manta_sweep_view *view, const char *format, FILE *to, manta_error *e);
+
+/* One parameter of a trial. */
+enum { MANTA_VALUE_TEXT, MANTA_VALUE_NUMBER, MANTA_VALUE_BOOL };
+typedef struct manta_sweep_param {
+    const char *name, *text; /* text: the value as it stands in JSON, a string without its quotes */
+    int         kind;        /* MANTA_VALUE_ */
+    double      number;      /* of a number; 0 or 1 of a bool */
+} manta_sweep_param;
+/* Calls `fn` with each parameter of a trial, in the order of the space, until it returns nonzero, and returns that; -1: no
+ * memory, or no JSON. `params`: of a manta_sweep_trial, _row or _progress. */
+MANTA_API int manta_sweep_params(const char *params, int (*fn)(void *user, const manta_sweep_param *param), void *user);
 
 typedef struct manta_sweep_weight {
     char   name[64];

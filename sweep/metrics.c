@@ -4,7 +4,7 @@
  */
 #include "sweep/metrics.h"
 
-#include "sweep/json.h"
+#include "core/base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -37,34 +37,34 @@ static bool add(struct swp_metrics *out, const char *name, size_t size, double v
 
 static bool object_read(const char *line, size_t size, struct swp_metrics *out)
 {
-    struct swp_json    json = swp_json_of(mt_view_of(line, size));
+    struct mt_json    json = mt_json_of(mt_view_of(line, size));
     mt_buf             name = {0}, text = {0};
-    struct swp_literal value;
+    struct mt_literal value;
     bool               first = true;
-    mt_status          st = swp_json_take(&json, '{');
-    while (st.code == 0 && swp_json_more(&json, '}', &first, &st)) {
+    mt_status          st = mt_json_take(&json, '{');
+    while (st.code == 0 && mt_json_more(&json, '}', &first, &st)) {
         const char *before;
         name.size = text.size = 0;
-        st = swp_json_name(&json, &name);
+        st = mt_json_name(&json, &name);
         before = json.next;
         if (st.code == 0)
-            st = swp_json_literal(&json, &text, &value);
+            st = mt_json_literal(&json, &text, &value);
         if (st.code) { /* an array, an object, NaN */
             double real;
             json.next = before;
-            st = swp_json_real(&json, &real);
-            value = (struct swp_literal){.kind = SWP_LITERAL_REAL, .real = real};
+            st = mt_json_real(&json, &real);
+            value = (struct mt_literal){.kind = MT_LITERAL_REAL, .real = real};
             if (st.code) {
                 json.next = before;
-                st = swp_json_skip(&json);
+                st = mt_json_skip(&json);
                 continue;
             }
         }
-        if (value.kind == SWP_LITERAL_INT || value.kind == SWP_LITERAL_REAL)
-            (void)add(out, (const char *)name.data, name.size, value.kind == SWP_LITERAL_INT ? (double)value.integer : value.real);
+        if (value.kind == MT_LITERAL_INT || value.kind == MT_LITERAL_REAL)
+            (void)add(out, (const char *)name.data, name.size, value.kind == MT_LITERAL_INT ? (double)value.integer : value.real);
     }
     if (st.code == 0)
-        st = swp_json_end(&json);
+        st = mt_json_end(&json);
     mt_buf_fini(&name);
     mt_buf_fini(&text);
     return st.code == 0;

@@ -4,7 +4,7 @@
  */
 #include "sweep/options.h"
 
-#include "sweep/json.h"
+#include "core/base/json.h"
 #include "sweep/space_private.h"
 
 #include <math.h>
@@ -28,12 +28,12 @@ static bool take_piece(const char **text, char out[MT_NAME_BYTES_MAX])
 static mt_status set_option(const struct swp_option *option, const char *value, struct swp_problem *out)
 {
     double x = 1;
-    struct swp_json json = swp_json_of(mt_view_text(value ? value : ""));
+    struct mt_json json = mt_json_of(mt_view_text(value ? value : ""));
     if (option->kind == SWP_OPTION_FLAG && value && strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
         return swp_refuse(out, option->name, "option '%s' is true or false, not '%s'", option->name, value);
     if (option->kind == SWP_OPTION_FLAG)
         return *(bool *)option->target = !value || *value == 't', mt_ok();
-    if (!value || swp_json_real(&json, &x).code != 0 || swp_json_end(&json).code != 0 || !isfinite(x))
+    if (!value || mt_json_real(&json, &x).code != 0 || mt_json_end(&json).code != 0 || !isfinite(x))
         return swp_refuse(out, option->name, "option '%s' needs a number", option->name);
     if (option->kind == SWP_OPTION_REAL)
         return *(double *)option->target = x, mt_ok();

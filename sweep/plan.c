@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum { OPTIONS_SIZE = 1024 };
 
@@ -40,13 +41,16 @@ static bool name_is_valid(const char *name)
 manta_status swp_plan_folder(const char *storage, const char *name, char out[MT_PATH_BYTES_MAX], manta_error *e)
 {
     const char *home = getenv("HOME");
+    char        here[MT_PATH_BYTES_MAX] = ""; /* trials may have another one */
     name = name ? name : "sweep";
     if (!name_is_valid(name))
         return swp_fail(e, MANTA_EINVAL, "name \"%.80s\": 1 to %d of A-Z a-z 0-9 . _ -, and no dot first", name,
                         MT_SWEEP_NAME_BYTES_MAX - 1);
     if (!storage)
         storage = getenv("MANTA_SWEEPS");
-    int n = storage && storage[0] ? snprintf(out, MT_PATH_BYTES_MAX, "%s/%s", storage, name) :
+    if (storage && storage[0] && storage[0] != '/' && !getcwd(here, sizeof here))
+        return swp_fail(e, MANTA_ESYS, "storage \"%.200s\": the working directory is not known", storage);
+    int n = storage && storage[0] ? snprintf(out, MT_PATH_BYTES_MAX, "%s%s%s/%s", here, here[0] ? "/" : "", storage, name) :
                                     snprintf(out, MT_PATH_BYTES_MAX, "%s/.manta/sweeps/%s", home ? home : ".", name);
     if (n >= MT_PATH_BYTES_MAX - 64)
         return swp_fail(e, MANTA_EINVAL, "storage: the path is too long");

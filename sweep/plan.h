@@ -36,7 +36,7 @@ manta_status swp_plan_check(const struct swp_plan *plan, const manta_sweep_opts 
 mt_status swp_plan_space(const manta_param *params, const char *const *constraints, struct swp_space **out,
                          struct swp_problem *problem);
 /* A text as a literal: true, false, null and numbers are such, all else is a text, which is borrowed. */
-struct swp_literal swp_plan_literal(const char *text);
+struct mt_literal swp_plan_literal(const char *text);
 
 /* plan_text.c: rules to stop by. EINVAL with a text that names the option. */
 mt_status swp_plan_stops(const char *text, bool maximize, struct swp_stopper **out, struct swp_problem *problem);

@@ -33,22 +33,22 @@ static mt_status refuse(struct swp_problem *problem, const char *param, const ch
     return mt_error(MT_EINVAL, 0, "read a search space");
 }
 
-struct swp_literal swp_plan_literal(const char *text)
+struct mt_literal swp_plan_literal(const char *text)
 {
     char      again[32], *end;
     long long integer = strtoll(text, &end, 10);
     snprintf(again, sizeof again, "%lld", integer);
     if (strcmp(again, text) == 0)
-        return (struct swp_literal){.kind = SWP_LITERAL_INT, .integer = integer};
+        return (struct mt_literal){.kind = MT_LITERAL_INT, .integer = integer};
     if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
-        return (struct swp_literal){.kind = SWP_LITERAL_BOOL, .integer = text[0] == 't'};
+        return (struct mt_literal){.kind = MT_LITERAL_BOOL, .integer = text[0] == 't'};
     if (strcmp(text, "null") == 0)
-        return (struct swp_literal){.kind = SWP_LITERAL_NULL};
+        return (struct mt_literal){.kind = MT_LITERAL_NULL};
     double real = strtod(text, &end);
     bool   looks_so = isdigit((unsigned char)text[0]) || text[0] == '-' || text[0] == '.' || text[0] == '+';
     if (end != text && *end == 0 && looks_so && isfinite(real))
-        return (struct swp_literal){.kind = SWP_LITERAL_REAL, .real = real};
-    return (struct swp_literal){.kind = SWP_LITERAL_TEXT, .text = text};
+        return (struct mt_literal){.kind = MT_LITERAL_REAL, .real = real};
+    return (struct mt_literal){.kind = MT_LITERAL_TEXT, .text = text};
 }
 
 static void *block(struct draft *d, size_t count, size_t size)
@@ -67,13 +67,13 @@ static mt_status no_memory(struct swp_problem *problem)
     return mt_error(MT_ENOMEM, 0, "read a search space");
 }
 
-static mt_status choices_take(struct draft *d, const char *const *values, const struct swp_literal **out, uint32_t *out_count,
+static mt_status choices_take(struct draft *d, const char *const *values, const struct mt_literal **out, uint32_t *out_count,
                               struct swp_problem *problem)
 {
     uint32_t count = 0;
     while (values && values[count])
         count++;
-    struct swp_literal *list = block(d, count, sizeof *list);
+    struct mt_literal *list = block(d, count, sizeof *list);
     if (!list)
         return no_memory(problem);
     for (uint32_t i = 0; i < count; i++)

@@ -4,7 +4,7 @@
  *
  * Owns: nothing. Thread: any.
  */
-#include "sweep/json.h"
+#include "core/base/json.h"
 #include "sweep/space_private.h"
 
 #include <math.h>
@@ -19,15 +19,15 @@ bool swp_point_equal(const struct swp_space *space, const struct swp_point *a, c
     return true;
 }
 
-struct swp_literal swp_point_literal(const struct swp_space *space, const struct swp_point *point, uint32_t index)
+struct mt_literal swp_point_literal(const struct swp_space *space, const struct swp_point *point, uint32_t index)
 {
     const struct swp_param *p = &space->params[index];
     double value = point->values[index];
     if (swp_kind_has_choices(p->kind))
         return p->choices[(uint32_t)value];
     if (swp_kind_is_int(p->kind))
-        return (struct swp_literal){.kind = SWP_LITERAL_INT, .integer = (int64_t)value};
-    return (struct swp_literal){.kind = SWP_LITERAL_REAL, .real = value};
+        return (struct mt_literal){.kind = MT_LITERAL_INT, .integer = (int64_t)value};
+    return (struct mt_literal){.kind = MT_LITERAL_REAL, .real = value};
 }
 
 bool swp_point_number(const struct swp_space *space, const struct swp_point *point, uint32_t index, double *out)
@@ -36,10 +36,10 @@ bool swp_point_number(const struct swp_space *space, const struct swp_point *poi
         return false;
     if (!swp_kind_has_choices(space->params[index].kind))
         return *out = point->values[index], true;
-    struct swp_literal literal = swp_point_literal(space, point, index);
-    if (literal.kind == SWP_LITERAL_TEXT || literal.kind == SWP_LITERAL_NULL)
+    struct mt_literal literal = swp_point_literal(space, point, index);
+    if (literal.kind == MT_LITERAL_TEXT || literal.kind == MT_LITERAL_NULL)
         return false;
-    return *out = literal.kind == SWP_LITERAL_REAL ? literal.real : (double)literal.integer, true;
+    return *out = literal.kind == MT_LITERAL_REAL ? literal.real : (double)literal.integer, true;
 }
 
 /* The value of the parameter that x stands for; false: none lies there. */
@@ -77,11 +77,11 @@ mt_status swp_point_to_json(const struct swp_space *space, const struct swp_poin
     for (uint32_t i = 0; i < space->count; i++) {
         if (!swp_point_has(point, i))
             continue;
-        struct swp_literal literal = swp_point_literal(space, point, i);
+        struct mt_literal literal = swp_point_literal(space, point, i);
         MT_TRY(mt_buf_append(out, comma, strlen(comma)));
-        MT_TRY(swp_json_put_text(out, space->params[i].name));
+        MT_TRY(mt_json_put_text(out, space->params[i].name));
         MT_TRY(mt_buf_append(out, ":", 1));
-        MT_TRY(swp_json_put_literal(out, &literal));
+        MT_TRY(mt_json_put_literal(out, &literal));
         comma = ",";
     }
     return mt_buf_append(out, "}", 1);
@@ -89,36 +89,36 @@ mt_status swp_point_to_json(const struct swp_space *space, const struct swp_poin
 
 /* ---- reading ---- */
 
-static mt_status read_member(const struct swp_space *space, struct swp_json *json, mt_buf *text, bool *named,
+static mt_status read_member(const struct swp_space *space, struct mt_json *json, mt_buf *text, bool *named,
                              struct swp_point *point, struct swp_problem *out_problem)
 {
-    struct swp_literal literal;
+    struct mt_literal literal;
     double value;
-    MT_TRY(swp_json_name(json, text));
+    MT_TRY(mt_json_name(json, text));
     int index = swp_space_find(space, (const char *)text->data);
     if (index < 0)
         return swp_refuse(out_problem, (const char *)text->data, "the space has no parameter '%s'", (const char *)text->data);
     const struct swp_param *p = &space->params[index];
     if (named[index])
         return swp_refuse(out_problem, p->name, "parameter '%s' is there twice", p->name);
-    MT_TRY(swp_json_literal(json, text, &literal));
+    MT_TRY(mt_json_literal(json, text, &literal));
     if (!swp_param_value_of(p, &literal, &value) || !settle(p, value, &point->values[index]))
         return swp_refuse(out_problem, p->name, "parameter '%s' can't have the value that it is given", p->name);
     named[index] = true;
     return mt_ok();
 }
 
-static mt_status read_members(const struct swp_space *space, struct swp_json *json, bool *named, struct swp_point *point,
+static mt_status read_members(const struct swp_space *space, struct mt_json *json, bool *named, struct swp_point *point,
                               struct swp_problem *out_problem)
 {
     mt_buf text = {0};
     bool first = true;
-    mt_status st = swp_json_take(json, '{'), more;
-    while (st.code == 0 && swp_json_more(json, '}', &first, &more))
+    mt_status st = mt_json_take(json, '{'), more;
+    while (st.code == 0 && mt_json_more(json, '}', &first, &more))
         st = read_member(space, json, &text, named, point, out_problem);
     mt_buf_fini(&text);
     if (st.code == 0)
-        st = more.code ? more : swp_json_end(json);
+        st = more.code ? more : mt_json_end(json);
     return st;
 }
 
@@ -144,7 +144,7 @@ static mt_status fill_rest(const struct swp_space *space, const bool *named, mt_
 mt_status swp_point_from_json(const struct swp_space *space, mt_view view, mt_rng *fill, struct swp_point *out_point,
                               struct swp_problem *out_problem)
 {
-    struct swp_json json = swp_json_of(view);
+    struct mt_json json = mt_json_of(view);
     struct swp_point point;
     bool named[MT_SWEEP_PARAMS_MAX] = {false};
     for (uint32_t i = 0; i < space->count; i++)

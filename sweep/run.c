@@ -8,6 +8,7 @@
  */
 #include "core/base/clock.h"
 #include "sweep/crew.h"
+#include "sweep/ends.h"
 #include "sweep/plan.h"
 #include "sweep/state.h"
 #include "sweep/warm.h"
@@ -42,6 +43,7 @@ static mt_status start(struct run *r, const struct swp_order *o)
                          .trial = o->trial,
                          .run = o->run,
                          .flags = t->failures,
+                         .ready_seq = o->ready_seq,
                          .ask_from = o->ask_from,
                          .number = mt_rng_next(&rng),
                          .text = mt_view_text(t->params)};
@@ -113,9 +115,39 @@ static mt_status step(struct run *r, const struct swp_event *ev)
 
 /* ---- events ---- */
 
+static mt_status on_left(void *user, const struct swp_left *left)
+{
+    struct run *r = user;
+    MT_TRY(swp_driver_fold(&r->driver, left));
+    return orders_do(r);
+}
+
+/* A slot has died: ends that it could note, but not tell any more; then its death, with what it printed last. */
+static mt_status slot_left(struct run *r, struct swp_event *ev)
+{
+    char path[SWP_ENDS_PATH_SIZE], tail[MT_TAIL_BYTES], text[MT_ERROR_BYTES_MAX + MT_SWEEP_TAIL_BYTES];
+    swp_crew_ends(&r->crew, ev->slot, path);
+    MT_TRY(swp_ends_read(path, ev->slot, on_left, r));
+    swp_ends_tail(path, tail, sizeof tail);
+    snprintf(text, sizeof text, "%s%s%s", ev->text ? ev->text : "", tail[0] ? "; it printed last: " : "", tail);
+    ev->text = text;
+    return step(r, ev);
+}
+
+/* The same of a driver that has died. In the journal first, then removed: whatever dies meanwhile, they are in one of both. */
+static mt_status driver_left(struct run *r)
+{
+    MT_TRY(swp_ends_read_all(r->plan.folder, on_left, r));
+    if (swp_journal_flush(r->journal).code == 0) /* else news_look tells */
+        swp_ends_clear(r->plan.folder);
+    return mt_ok();
+}
+
 static mt_status on_news_of_crew(void *user, struct swp_event *ev, mt_view state)
 {
     struct run *r = user;
+    if (ev->kind == SWP_EV_SLOT_DOWN)
+        return slot_left(r, ev);
     if (ev->kind == SWP_EV_SAVED) {
         mt_buf bytes = {0};
         MT_TRY(mt_buf_append(&bytes, state.data, state.size));
@@ -163,15 +195,39 @@ static mt_status news_look(struct run *r)
 
 /* ---- what is shown ---- */
 
+/* The trials that run. Returns how many. */
+static int rows_fill(const struct swp_driver *d, manta_sweep_row rows[MANTA_SWEEP_ROWS_MAX], int64_t now_ns)
+{
+    int count = 0;
+    for (int i = 0; i < d->config.slots && count < MANTA_SWEEP_ROWS_MAX; i++) {
+        const struct swp_slot *slot = &d->slots[i];
+        if (slot->count == 0)
+            continue;
+        const struct swp_trial *t = &d->trials.data[slot->queue[0]];
+        rows[count++] = (manta_sweep_row){.trial = slot->queue[0],
+                                          .state = t->failures ? "retried" : "running",
+                                          .params = t->params,
+                                          .has_value = t->has_value,
+                                          .value = t->value,
+                                          .step = t->step,
+                                          .seconds = (double)(now_ns - slot->began_ns) * 1e-9};
+    }
+    return count;
+}
+
 static void progress_show(struct run *r, int64_t now_ns, bool is_last)
 {
     const struct swp_driver *d = &r->driver;
+    manta_sweep_row          rows[MANTA_SWEEP_ROWS_MAX];
     if (!r->opts->progress || (!is_last && now_ns - r->shown_ns < MT_SWEEP_SHOW_MS * 1000000ll))
         return;
     uint64_t limit = swp_driver_limit(d);
-    manta_sweep_progress p = {.trials = limit == UINT64_MAX ? 0 : (int64_t)limit,
-                              .running = (int64_t)d->running,
-                              .waiting = (int64_t)(d->ready.count - d->ready_head),
+    int      busy = 0;
+    for (int i = 0; i < d->config.slots; i++)
+        busy += d->slots[i].count > 0;
+    manta_sweep_progress p = {.trials = limit == UINT64_MAX ? 0 : (int64_t)(limit - d->dropped),
+                              .running = busy,
+                              .waiting = (int64_t)(d->ready.count - d->ready_head) + (int64_t)d->running - busy,
                               .paused = (int64_t)d->paused,
                               .completed = (int64_t)d->completed,
                               .stopped = (int64_t)d->pruned,
@@ -183,7 +239,9 @@ static void progress_show(struct run *r, int64_t now_ns, bool is_last)
                               .has_best = d->best_trial >= 0,
                               .best = d->best,
                               .best_trial = d->best_trial,
-                              .message = d->message[0] ? d->message : NULL};
+                              .message = d->message[0] ? d->message : NULL,
+                              .rows = rows,
+                              .row_count = rows_fill(d, rows, now_ns)};
     if (p.has_best)
         p.best_params = d->trials.data[d->best_trial].params;
     r->shown_ns = now_ns;
@@ -265,6 +323,17 @@ static manta_status journal_take(struct run *r, manta_error *e)
     return st.code ? fail_status(r, st, e) : MANTA_OK;
 }
 
+/* Trials that have ended, or have begun and are open. */
+static int64_t trials_begun(const struct swp_driver *d)
+{
+    int64_t begun = (int64_t)(d->completed + d->pruned + d->failed);
+    for (size_t i = 0; i < d->trials.count; i++) {
+        const struct swp_trial *t = &d->trials.data[i];
+        begun += t->state != SWP_TRIAL_ENDED && (t->has_value || t->failures > 0);
+    }
+    return begun;
+}
+
 static void result_fill(const struct run *r, manta_sweep_result *out)
 {
     const struct swp_driver *d = &r->driver;
@@ -272,7 +341,7 @@ static void result_fill(const struct run *r, manta_sweep_result *out)
                                 .best = d->best,
                                 .best_trial = d->best_trial,
                                 .best_step = d->best_step,
-                                .trials = (int64_t)(d->trials.count - d->dropped),
+                                .trials = trials_begun(d),
                                 .completed = (int64_t)d->completed,
                                 .stopped = (int64_t)d->pruned,
                                 .failed = (int64_t)d->failed,
@@ -289,6 +358,8 @@ static manta_status sweep(struct run *r, manta_sweep_result *out, manta_error *e
 {
     mt_status st = swp_crew_init(&r->crew, r->plan.config.slots, r->plan.trial, r->opts, r->plan.folder);
     if (st.code == 0)
+        st = driver_left(r);
+    if (st.code == 0)
         st = swp_driver_open(&r->driver, mt_now_ns());
     if (st.code == 0)
         st = news_look(r);
@@ -299,6 +370,8 @@ static manta_status sweep(struct run *r, manta_sweep_result *out, manta_error *e
     progress_show(r, mt_now_ns(), true);
     if (st.code == 0)
         st = r->driver.error;
+    if (st.code == 0)
+        swp_ends_clear(r->plan.folder);
     result_fill(r, out);
     if (st.code == 0 && out->failed > 0 && out->completed + out->stopped == 0) {
         st = mt_error(MT_ETASK, 0, "all failed");

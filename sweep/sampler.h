@@ -23,6 +23,7 @@
  *   TPE      tree of Parzen estimators: Optuna's definition, its or Hyperopt's defaults
  *   CMAES    CMA-ES (Hansen, arXiv 1604.00772), with negative weights; of numbers that are always active: other parameters are
  *            drawn as RANDOM does
+ *   GP       a Gaussian process with expected improvement: Optuna's definition
  *
  * Thread: one at a time. No call blocks.
  */
@@ -37,7 +38,8 @@
     X(GRID, grid)       \
     X(SOBOL, sobol)     \
     X(TPE, tpe)         \
-    X(CMAES, cmaes)
+    X(CMAES, cmaes)     \
+    X(GP, gp)
 
 enum swp_sampler_kind {
 #define X(name, text) SWP_SAMPLER_##name,
@@ -51,12 +53,14 @@ bool swp_sampler_parse(const char *text, enum swp_sampler_kind *out_kind);
 struct swp_sampler_opts {
     enum swp_sampler_kind kind;
     bool maximize; /* else the smallest value is the best */
-    /* TPE, CMAES: this many finished trials are drawn at random first. 0: 10 (TPE), 20 (Hyperopt's TPE), 1 (CMAES). */
+    /* TPE, CMAES, GP: this many finished trials are drawn at random first. 0: 10 (TPE, GP), 20 (Hyperopt's TPE), 1 (CMAES). */
     uint32_t startup;
     /* TPE */
     bool     hyperopt;      /* Hyperopt's defaults: fewer good ones, and what the next two say */
     bool     independent;   /* one model a parameter; else one over all together (Optuna's multivariate, default since 5) */
-    bool     no_liar;       /* running trials are not counted; else as bad ones (Optuna's constant_liar, default since 5) */
+    /* TPE, GP: running trials are not counted; else, of TPE, as bad ones (Optuna's constant_liar, default since 5), of GP as if
+     * they had the best value so far. */
+    bool     no_liar;
     uint32_t candidates;    /* drawn from the good ones' model, 0: 24 */
     double   prior_weight;  /* 0: 1 */
     /* CMAES */

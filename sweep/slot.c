@@ -7,6 +7,8 @@
  */
 #include "sweep/trial.h"
 
+#include "core/base/clock.h"
+
 #include <stdio.h>
 #include <time.h>
 
@@ -89,6 +91,7 @@ static void slot_free(void *self)
     struct swp_slot_side *slot = self;
     manta_release(&slot->data_view);
     manta_free(slot->data);
+    swp_ends_close(&slot->ends);
     free(slot->setup.argv);
     free(slot->setup.env);
     free(slot->setup_text);
@@ -99,7 +102,11 @@ static manta_status slot_new(manta_ctx *c, void **self, int argc, const manta_ar
 {
     struct swp_slot_side *slot = calloc(1, sizeof *slot);
     const char           *name = argv[1].y.data;
+    if (slot)
+        swp_ends_open(&slot->ends, argv[2].y.data);
     if (!slot || setup_take(slot, mt_view_of(argv[0].y.data, argv[0].y.size)).code) {
+        if (slot)
+            swp_ends_close(&slot->ends);
         free(slot);
         return manta_fail(c, 0, "no memory for a slot");
     }
@@ -110,7 +117,9 @@ static manta_status slot_new(manta_ctx *c, void **self, int argc, const manta_ar
     pthread_cond_init(&slot->room, NULL);
     pthread_cond_init(&slot->answered, NULL);
     (void)argc;
-    slot->data = slot->setup.has_data ? manta_dup(argv[2].r) : NULL;
+    slot->data = slot->setup.has_data ? manta_dup(argv[3].r) : NULL;
+    if (!slot->setup.argv && slot->ends.tail) /* a command's own output is kept in command.c */
+        mt_tail_attach(slot->ends.tail);
     for (slot->entry = entries; slot->entry && strcmp(slot->entry->name, name) != 0;)
         slot->entry = slot->entry->next;
     if (slot->entry || slot->setup.argv) {
@@ -174,6 +183,8 @@ void swp_slot_say(struct swp_slot_side *slot, const struct swp_wire *m, bool is_
     while (slot->news.count >= MT_SWEEP_EVENTS_MAX && !slot->is_stopped && m->kind != SWP_WIRE_FINISHED)
         pthread_cond_wait(&slot->room, &slot->mutex);
     saved_replace(slot, m);
+    if (m->kind == SWP_WIRE_REPORT)
+        swp_ends_note(&slot->ends, m);
     bool was_empty = slot->news.count == 0;
     while (!say_locked(slot, m)) { /* no memory: what is there will be fetched and freed */
         struct timespec until = after_ms(MT_SWEEP_GATHER_MS);
@@ -321,26 +332,26 @@ static manta_status slot_tell(manta_ctx *c, void *self, int argc, const manta_ar
 
 static mt_status values_read(manta_trial *t)
 {
-    struct swp_json json = swp_json_of(mt_view_text(t->params));
-    mt_status       st = swp_json_take(&json, '{');
+    struct mt_json json = mt_json_of(mt_view_text(t->params));
+    mt_status       st = mt_json_take(&json, '{');
     mt_buf          name = {0}, text = {0}, plain = {0};
     bool            first = true;
     if (st.code)
         return st;
-    while (st.code == 0 && swp_json_more(&json, '}', &first, &st)) {
+    while (st.code == 0 && mt_json_more(&json, '}', &first, &st)) {
         struct swp_value v = {0};
         name.size = text.size = plain.size = 0;
-        st = swp_json_name(&json, &name);
+        st = mt_json_name(&json, &name);
         if (st.code == 0)
-            st = swp_json_literal(&json, &text, &v.literal);
-        if (st.code == 0 && v.literal.kind != SWP_LITERAL_TEXT)
-            st = swp_json_put_literal(&plain, &v.literal);
+            st = mt_json_literal(&json, &text, &v.literal);
+        if (st.code == 0 && v.literal.kind != MT_LITERAL_TEXT)
+            st = mt_json_put_literal(&plain, &v.literal);
         if (st.code == 0)
             st = mt_buf_terminate(&plain);
         if (st.code)
             break;
         v.name = strdup((const char *)name.data);
-        v.text = strdup(v.literal.kind == SWP_LITERAL_TEXT ? (const char *)text.data : (const char *)plain.data);
+        v.text = strdup(v.literal.kind == MT_LITERAL_TEXT ? (const char *)text.data : (const char *)plain.data);
         v.literal.text = v.text;
         st = v.name && v.text ? mt_vec_push(&t->values, v) : mt_error(MT_ENOMEM, 0, "read parameters");
         if (st.code)
@@ -350,6 +361,17 @@ static mt_status values_read(manta_trial *t)
     mt_buf_fini(&text);
     mt_buf_fini(&plain);
     return st;
+}
+
+/* What a function that failed printed last. */
+static void tail_add(manta_trial *t)
+{
+    static const char before[] = "; it printed last: ";
+    char   tail[MT_TAIL_BYTES];
+    size_t size = strlen(t->why);
+    mt_tail_read(t->slot->ends.tail, tail, sizeof tail);
+    if (tail[0])
+        snprintf(t->why + size, sizeof t->why - size, "%s%s", before, tail);
 }
 
 /* How it ended, in one message. */
@@ -366,15 +388,21 @@ static void finish(manta_trial *t, manta_status code)
         code = MANTA_ETASK;
     if (code != MANTA_OK && !t->has_failed)
         swp_trial_fault(t, false, "its function returned %d (%s)", code, mt_code_text(code));
+    if (code != MANTA_OK && t->slot->ends.tail && !t->slot->setup.argv)
+        tail_add(t);
     struct swp_wire m = {.kind = SWP_WIRE_FINISHED, .trial = t->number, .run = t->run, .number = (uint64_t)code,
-                         .flags = t->is_final};
+                         .ready_seq = t->ready_seq, .step = (mt_now_ns() - t->began_ns) / 1000000,
+                         .flags = t->is_final ? SWP_FINISHED_FINAL : 0};
     if (code != MANTA_OK)
         m.text = mt_view_text(t->why);
     pthread_mutex_lock(&t->slot->mutex);
+    m.flags |= t->slot->is_stopped ? SWP_FINISHED_STOPPED : 0;
+    swp_ends_note(&t->slot->ends, &m);
     size_t left = t->slot->todo.count - t->slot->todo_head;
     t->slot->trial = -1;
     pthread_mutex_unlock(&t->slot->mutex);
-    swp_slot_say(t->slot, &m, left * 2 <= t->slot->todo_peak);
+    /* Told at once where half of what was given is done, or the last of it begins: the driver sends more meanwhile. */
+    swp_slot_say(t->slot, &m, left <= 1 || left * 2 <= t->slot->todo_peak);
 }
 
 static void trial_run(struct swp_slot_side *slot, const struct swp_wire *m)
@@ -383,11 +411,15 @@ static void trial_run(struct swp_slot_side *slot, const struct swp_wire *m)
     manta_status code;
     if (!t)
         abort(); /* the driver hears of it by this process's death, and tries elsewhere */
+    if (slot->ends.tail)
+        mt_tail_clear(slot->ends.tail);
     t->slot = slot;
     t->number = m->trial;
     t->run = m->run;
     t->attempt = (int)m->flags;
     t->seed = m->number;
+    t->ready_seq = m->ready_seq;
+    t->began_ns = mt_now_ns();
     t->params = (char *)m->text.data;
     t->state = m->bytes;
     t->state_step = m->step;
@@ -432,7 +464,7 @@ static manta_status slot_ready(manta_ctx *c, void *self, int argc, const manta_a
     return MANTA_OK;
 }
 
-MANTA_ACTOR_TYPE(manta_sweep_slot, .signature = "ysr", .create = slot_new, .destroy = slot_free,
+MANTA_ACTOR_TYPE(manta_sweep_slot, .signature = "yssr", .create = slot_new, .destroy = slot_free,
                  .methods = {{"ready", ">v@io", slot_ready}, {"run", ">v", slot_run}, {"tell", "y>v@io", slot_tell},
                              {"poll", ">y@news", slot_poll}},
                  .groups = {{"io", 1}, {"news", 1}});

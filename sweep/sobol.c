@@ -9,17 +9,19 @@
  * Owns:    one table of directions a parameter.
  * Thread:  one at a time.
  */
+#include "sweep/sobol.h"
+
 #include "sweep/sampler_private.h"
 #include "sweep/sobol_table.h"
 
-enum { BITS = 32 };
+enum { BITS = SWP_SOBOL_BITS };
 
 struct sobol {
     uint32_t directions[MT_SWEEP_PARAMS_MAX][BITS];
 };
 
-/* Direction numbers of one dimension: m_1 ... m_s as published, the others by the polynomial's recurrence. */
-static void make_directions(uint32_t dimension, uint32_t out[BITS])
+/* m_1 ... m_s as published, the others by the polynomial's recurrence. */
+void swp_sobol_directions(uint32_t dimension, uint32_t out[BITS])
 {
     if (dimension == 0) {
         for (uint32_t i = 0; i < BITS; i++)
@@ -39,26 +41,6 @@ static void make_directions(uint32_t dimension, uint32_t out[BITS])
     }
 }
 
-static mt_status sobol_init(struct swp_sampler *s, struct swp_problem *out_problem)
-{
-    (void)out_problem;
-    struct sobol *m = s->model = calloc(1, sizeof *m);
-    if (!m)
-        return mt_error(MT_ENOMEM, 0, "sweep: Sobol's sequence");
-    uint32_t dimension = 0;
-    for (uint32_t i = 0; i < swp_space_count(s->space); i++) {
-        enum swp_kind kind = swp_space_param(s->space, i)->kind;
-        if (kind != SWP_GRID && kind != SWP_CONSTANT)
-            make_directions(dimension++, m->directions[i]);
-    }
-    return mt_ok();
-}
-
-static void sobol_fini(struct swp_sampler *s)
-{
-    free(s->model);
-}
-
 static uint32_t reverse_bits(uint32_t x)
 {
     x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
@@ -67,8 +49,7 @@ static uint32_t reverse_bits(uint32_t x)
     return __builtin_bswap32(x);
 }
 
-/* Each bit is flipped by a hash of the bits above it: the order within every interval of length 2^-k is shuffled, no more. */
-static uint32_t scramble(uint32_t x, uint32_t seed)
+uint32_t swp_sobol_scramble(uint32_t x, uint32_t seed)
 {
     x = reverse_bits(x);
     x ^= x * 0x3d20adeau;
@@ -79,6 +60,34 @@ static uint32_t scramble(uint32_t x, uint32_t seed)
     return reverse_bits(x);
 }
 
+uint32_t swp_sobol_at(const uint32_t directions[BITS], uint32_t place)
+{
+    uint32_t x = 0;
+    for (uint32_t bit = 0; bit < BITS && place >> bit; bit++)
+        x ^= place >> bit & 1 ? directions[bit] : 0;
+    return x;
+}
+
+static mt_status sobol_init(struct swp_sampler *s, struct swp_problem *out_problem)
+{
+    (void)out_problem;
+    struct sobol *m = s->model = calloc(1, sizeof *m);
+    if (!m)
+        return mt_error(MT_ENOMEM, 0, "sweep: Sobol's sequence");
+    uint32_t dimension = 0;
+    for (uint32_t i = 0; i < swp_space_count(s->space); i++) {
+        enum swp_kind kind = swp_space_param(s->space, i)->kind;
+        if (kind != SWP_GRID && kind != SWP_CONSTANT)
+            swp_sobol_directions(dimension++, m->directions[i]);
+    }
+    return mt_ok();
+}
+
+static void sobol_fini(struct swp_sampler *s)
+{
+    free(s->model);
+}
+
 static mt_status sobol_draw(struct swp_sampler *s, uint64_t trial, struct swp_point *point)
 {
     const struct sobol *m = s->model;
@@ -87,15 +96,13 @@ static mt_status sobol_draw(struct swp_sampler *s, uint64_t trial, struct swp_po
     mt_rng low_bits = swp_rng_of(s->seed, trial, SWP_FOR_METHOD);
     for (uint32_t i = 0; i < swp_space_count(s->space); i++) {
         const struct swp_param *param = swp_space_param(s->space, i);
-        uint32_t x = 0;
         if (param->kind == SWP_GRID)
             continue;
-        for (uint32_t bit = 0; bit < BITS && place >> bit; bit++)
-            x ^= place >> bit & 1 ? m->directions[i][bit] : 0;
+        uint32_t x = swp_sobol_at(m->directions[i], place);
         double rest = 0;
         if (!s->opts.plain) {
             mt_rng seed = swp_rng_of(s->seed, i, SWP_FOR_METHOD);
-            x = scramble(x, (uint32_t)mt_rng_next(&seed));
+            x = swp_sobol_scramble(x, (uint32_t)mt_rng_next(&seed));
             rest = swp_rng_real(&low_bits);
         }
         point->values[i] = swp_param_at(param, ((double)x + rest) * 0x1p-32);

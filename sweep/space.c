@@ -62,12 +62,12 @@ char *swp_space_text(struct swp_space *space, const char *text)
     return copy;
 }
 
-static const struct swp_literal *copy_literals(struct swp_space *space, const struct swp_literal *from, uint32_t count)
+static const struct mt_literal *copy_literals(struct swp_space *space, const struct mt_literal *from, uint32_t count)
 {
-    struct swp_literal *copy = swp_space_alloc(space, count, sizeof *copy);
+    struct mt_literal *copy = swp_space_alloc(space, count, sizeof *copy);
     for (uint32_t i = 0; copy && i < count; i++) {
         copy[i] = from[i];
-        if (from[i].kind == SWP_LITERAL_TEXT && !(copy[i].text = swp_space_text(space, from[i].text)))
+        if (from[i].kind == MT_LITERAL_TEXT && !(copy[i].text = swp_space_text(space, from[i].text)))
             return NULL;
     }
     return copy;

@@ -28,6 +28,7 @@
 #define SWP_SPACE_H
 
 #include "core/base/buf.h"
+#include "core/base/json.h"
 #include "core/base/limits.h"
 #include "core/base/rng.h"
 #include "core/base/status.h"
@@ -58,27 +59,18 @@ const char *swp_kind_text(enum swp_kind kind);
 /* False where no kind has this text. */
 bool swp_kind_parse(const char *text, enum swp_kind *out_kind);
 
-/* A choice: a literal as it stands in JSON. 1 and 1.0 are different literals: an integer is printed as one. */
-enum swp_literal_kind { SWP_LITERAL_TEXT, SWP_LITERAL_INT, SWP_LITERAL_REAL, SWP_LITERAL_BOOL, SWP_LITERAL_NULL };
-struct swp_literal {
-    enum swp_literal_kind kind;
-    const char           *text;   /* of TEXT: borrowed as long as its holder says */
-    int64_t               integer; /* of INT, and of BOOL: 0 or 1 */
-    double                real;    /* of REAL */
-};
-
 struct swp_param {
     const char *name; /* 1 to MT_NAME_BYTES_MAX - 1 bytes, unique */
     enum swp_kind kind;
     double low, high; /* UNIFORM ... LOG_INT */
     double step;      /* 0: not quantised */
     double mean, sd;  /* NORMAL, LOG_NORMAL (of the logarithm) */
-    const struct swp_literal *choices; /* CATEGORICAL ... CONSTANT */
+    const struct mt_literal *choices; /* CATEGORICAL ... CONSTANT; 1 and 1.0 are different ones */
     uint32_t    choice_count;
     uint32_t    points; /* of a continuous parameter in an exhaustive grid, ends included; 0: grid refuses it */
     /* Active only where `parent` has one of `when`; NULL: always. The parent is of a kind with choices, or INT. */
     const char *parent;
-    const struct swp_literal *when;
+    const struct mt_literal *when;
     uint32_t    when_count;
 };
 
@@ -166,7 +158,7 @@ bool swp_point_equal(const struct swp_space *space, const struct swp_point *a, c
 /* Value of an active parameter as a number: the number, or that of an INT, REAL or BOOL choice. False: it has none. */
 bool swp_point_number(const struct swp_space *space, const struct swp_point *point, uint32_t index, double *out);
 /* The chosen literal of an active parameter: of numeric kinds INT (INT, LOG_INT) or REAL. */
-struct swp_literal swp_point_literal(const struct swp_space *space, const struct swp_point *point, uint32_t index);
+struct mt_literal swp_point_literal(const struct swp_space *space, const struct swp_point *point, uint32_t index);
 
 /* Appends {"name":value,...}: active parameters in their order, doubles so that they come back bit for bit. ENOMEM. */
 MT_MUST_USE mt_status swp_point_to_json(const struct swp_space *space, const struct swp_point *point, mt_buf *out);

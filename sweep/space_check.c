@@ -12,41 +12,41 @@
 #define LOG_REAL_MAX 700.0           /* exp of it is still finite */
 #define STEP_SLACK 1e-8              /* parts of a step: 0.3 is three steps of 0.1 */
 
-bool swp_literal_equal(const struct swp_literal *a, const struct swp_literal *b)
+bool mt_literal_equal(const struct mt_literal *a, const struct mt_literal *b)
 {
     if (a->kind != b->kind)
         return false;
     switch (a->kind) {
-    case SWP_LITERAL_TEXT: return strcmp(a->text, b->text) == 0;
-    case SWP_LITERAL_REAL: return a->real == b->real;
-    case SWP_LITERAL_INT:
-    case SWP_LITERAL_BOOL: return a->integer == b->integer;
-    case SWP_LITERAL_NULL: break;
+    case MT_LITERAL_TEXT: return strcmp(a->text, b->text) == 0;
+    case MT_LITERAL_REAL: return a->real == b->real;
+    case MT_LITERAL_INT:
+    case MT_LITERAL_BOOL: return a->integer == b->integer;
+    case MT_LITERAL_NULL: break;
     }
     return true;
 }
 
 /* A number written otherwise (1 for 1.0) is the same choice, where no other is. */
-static bool same_number(const struct swp_literal *a, const struct swp_literal *b)
+static bool same_number(const struct mt_literal *a, const struct mt_literal *b)
 {
-    bool numbers = (a->kind == SWP_LITERAL_INT || a->kind == SWP_LITERAL_REAL) &&
-                   (b->kind == SWP_LITERAL_INT || b->kind == SWP_LITERAL_REAL);
-    double x = a->kind == SWP_LITERAL_INT ? (double)a->integer : a->real;
-    double y = b->kind == SWP_LITERAL_INT ? (double)b->integer : b->real;
+    bool numbers = (a->kind == MT_LITERAL_INT || a->kind == MT_LITERAL_REAL) &&
+                   (b->kind == MT_LITERAL_INT || b->kind == MT_LITERAL_REAL);
+    double x = a->kind == MT_LITERAL_INT ? (double)a->integer : a->real;
+    double y = b->kind == MT_LITERAL_INT ? (double)b->integer : b->real;
     return numbers && x == y;
 }
 
-bool swp_param_value_of(const struct swp_param *param, const struct swp_literal *literal, double *out)
+bool swp_param_value_of(const struct swp_param *param, const struct mt_literal *literal, double *out)
 {
     if (!swp_kind_has_choices(param->kind)) {
-        if (literal->kind != SWP_LITERAL_INT && literal->kind != SWP_LITERAL_REAL)
+        if (literal->kind != MT_LITERAL_INT && literal->kind != MT_LITERAL_REAL)
             return false;
-        *out = literal->kind == SWP_LITERAL_INT ? (double)literal->integer : literal->real;
+        *out = literal->kind == MT_LITERAL_INT ? (double)literal->integer : literal->real;
         return true;
     }
     for (int exact = 1; exact >= 0; exact--)
         for (uint32_t i = 0; i < param->choice_count; i++)
-            if (exact ? swp_literal_equal(&param->choices[i], literal) : same_number(&param->choices[i], literal))
+            if (exact ? mt_literal_equal(&param->choices[i], literal) : same_number(&param->choices[i], literal))
                 return *out = i, true;
     return false;
 }
@@ -110,19 +110,19 @@ static mt_status check_normal(struct swp_param *p, struct swp_problem *out)
     return mt_ok();
 }
 
-static mt_status check_literals(const struct swp_param *p, const char *what, const struct swp_literal *list, uint32_t count,
+static mt_status check_literals(const struct swp_param *p, const char *what, const struct mt_literal *list, uint32_t count,
                                 struct swp_problem *out)
 {
     if (count == 0 || count > MT_SWEEP_CHOICES_MAX)
         return swp_refuse(out, p->name, "parameter '%s' has %u %s; 1 to %d are possible", p->name, count, what,
                           MT_SWEEP_CHOICES_MAX);
     for (uint32_t i = 0; i < count; i++) {
-        if (list[i].kind == SWP_LITERAL_TEXT && !list[i].text)
+        if (list[i].kind == MT_LITERAL_TEXT && !list[i].text)
             return swp_refuse(out, p->name, "parameter '%s': one of its %s is no text", p->name, what);
-        if (list[i].kind == SWP_LITERAL_REAL && !isfinite(list[i].real))
+        if (list[i].kind == MT_LITERAL_REAL && !isfinite(list[i].real))
             return swp_refuse(out, p->name, "parameter '%s': one of its %s is not a finite number", p->name, what);
         for (uint32_t k = 0; k < i; k++)
-            if (swp_literal_equal(&list[i], &list[k]))
+            if (mt_literal_equal(&list[i], &list[k]))
                 return swp_refuse(out, p->name, "parameter '%s': its %s %u and %u are the same", p->name, what, k, i);
     }
     return mt_ok();
@@ -219,8 +219,8 @@ static double least(const struct swp_param *p, double factor)
     if (!swp_kind_has_choices(p->kind))
         return fmin(factor * p->low, factor * p->high);
     for (uint32_t i = 0; i < p->choice_count; i++) {
-        const struct swp_literal *c = &p->choices[i];
-        low = fmin(low, factor * (c->kind == SWP_LITERAL_REAL ? c->real : (double)c->integer));
+        const struct mt_literal *c = &p->choices[i];
+        low = fmin(low, factor * (c->kind == MT_LITERAL_REAL ? c->real : (double)c->integer));
     }
     return low;
 }
@@ -228,7 +228,7 @@ static double least(const struct swp_param *p, double factor)
 static bool is_numeric(const struct swp_param *p)
 {
     for (uint32_t i = 0; i < p->choice_count; i++)
-        if (p->choices[i].kind == SWP_LITERAL_TEXT || p->choices[i].kind == SWP_LITERAL_NULL)
+        if (p->choices[i].kind == MT_LITERAL_TEXT || p->choices[i].kind == MT_LITERAL_NULL)
             return false;
     return true;
 }

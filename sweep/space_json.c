@@ -9,7 +9,7 @@
  * Owns: nothing. Thread: any.
  */
 #include "core/base/sha256.h"
-#include "sweep/json.h"
+#include "core/base/json.h"
 #include "sweep/space_private.h"
 
 /* ---- writing ---- */
@@ -19,16 +19,16 @@ static mt_status put_real(mt_buf *out, const char *name, double value, bool is_n
     if (!is_needed && value == 0)
         return mt_ok();
     MT_TRY(mt_buf_printf(out, ",\"%s\":", name));
-    return swp_json_put_real(out, value);
+    return mt_json_put_real(out, value);
 }
 
-static mt_status put_literals(mt_buf *out, const char *name, const struct swp_literal *list, uint32_t count)
+static mt_status put_literals(mt_buf *out, const char *name, const struct mt_literal *list, uint32_t count)
 {
     MT_TRY(mt_buf_printf(out, ",\"%s\":[", name));
     for (uint32_t i = 0; i < count; i++) {
         if (i)
             MT_TRY(mt_buf_append(out, ",", 1));
-        MT_TRY(swp_json_put_literal(out, &list[i]));
+        MT_TRY(mt_json_put_literal(out, &list[i]));
     }
     return mt_buf_append(out, "]", 1);
 }
@@ -37,7 +37,7 @@ static mt_status put_param(mt_buf *out, const struct swp_param *p)
 {
     bool is_normal = p->kind == SWP_NORMAL || p->kind == SWP_LOG_NORMAL, has_choices = swp_kind_has_choices(p->kind);
     MT_TRY(mt_buf_printf(out, "{\"name\":"));
-    MT_TRY(swp_json_put_text(out, p->name));
+    MT_TRY(mt_json_put_text(out, p->name));
     MT_TRY(mt_buf_printf(out, ",\"kind\":\"%s\"", swp_kind_text(p->kind)));
     MT_TRY(put_real(out, "low", p->low, !is_normal && !has_choices));
     MT_TRY(put_real(out, "high", p->high, !is_normal && !has_choices));
@@ -50,7 +50,7 @@ static mt_status put_param(mt_buf *out, const struct swp_param *p)
         MT_TRY(mt_buf_printf(out, ",\"points\":%u", p->points));
     if (p->parent) {
         MT_TRY(mt_buf_printf(out, ",\"parent\":"));
-        MT_TRY(swp_json_put_text(out, p->parent));
+        MT_TRY(mt_json_put_text(out, p->parent));
         MT_TRY(put_literals(out, "when", p->when, p->when_count));
     }
     return mt_buf_append(out, "}", 1);
@@ -61,9 +61,9 @@ static mt_status put_constraint(mt_buf *out, const struct swp_constraint *c)
     MT_TRY(mt_buf_printf(out, "{\"terms\":["));
     for (uint32_t i = 0; i < c->term_count; i++) {
         MT_TRY(mt_buf_printf(out, i ? ",[" : "["));
-        MT_TRY(swp_json_put_text(out, c->terms[i].name));
+        MT_TRY(mt_json_put_text(out, c->terms[i].name));
         MT_TRY(mt_buf_append(out, ",", 1));
-        MT_TRY(swp_json_put_real(out, c->terms[i].factor));
+        MT_TRY(mt_json_put_real(out, c->terms[i].factor));
         MT_TRY(mt_buf_append(out, "]", 1));
     }
     MT_TRY(mt_buf_printf(out, "]"));
@@ -108,7 +108,7 @@ mt_status swp_space_fingerprint(const struct swp_space *space, uint64_t *out)
 
 /* What is being read: lists grow, and hold what the definition points to until the space has its copies. */
 struct draft {
-    struct swp_json json;
+    struct mt_json json;
     mt_buf text;
     struct swp_space keep; /* only its allocations */
     MT_VEC(struct swp_param) params;
@@ -117,24 +117,24 @@ struct draft {
 
 static mt_status read_kept_text(struct draft *d, const char **out)
 {
-    MT_TRY(swp_json_text(&d->json, &d->text));
+    MT_TRY(mt_json_text(&d->json, &d->text));
     *out = swp_space_text(&d->keep, (const char *)d->text.data);
     return *out ? mt_ok() : mt_error(MT_ENOMEM, 0, "sweep: a space");
 }
 
-static mt_status read_literals(struct draft *d, const struct swp_literal **out, uint32_t *out_count)
+static mt_status read_literals(struct draft *d, const struct mt_literal **out, uint32_t *out_count)
 {
-    MT_VEC(struct swp_literal) list = {0};
-    struct swp_literal one;
+    MT_VEC(struct mt_literal) list = {0};
+    struct mt_literal one;
     bool first = true;
-    mt_status st = swp_json_take(&d->json, '['), more = mt_ok();
-    while (st.code == 0 && swp_json_more(&d->json, ']', &first, &more)) {
-        MT_TRY_GOTO(st, swp_json_literal(&d->json, &d->text, &one), done);
-        if (one.kind == SWP_LITERAL_TEXT && !(one.text = swp_space_text(&d->keep, one.text)))
+    mt_status st = mt_json_take(&d->json, '['), more = mt_ok();
+    while (st.code == 0 && mt_json_more(&d->json, ']', &first, &more)) {
+        MT_TRY_GOTO(st, mt_json_literal(&d->json, &d->text, &one), done);
+        if (one.kind == MT_LITERAL_TEXT && !(one.text = swp_space_text(&d->keep, one.text)))
             MT_TRY_GOTO(st, mt_error(MT_ENOMEM, 0, "sweep: a space"), done);
         MT_TRY_GOTO(st, mt_vec_push(&list, one), done);
     }
-    struct swp_literal *copy = swp_space_alloc(&d->keep, list.count, sizeof *copy);
+    struct mt_literal *copy = swp_space_alloc(&d->keep, list.count, sizeof *copy);
     if (copy && list.count)
         memcpy(copy, list.data, list.count * sizeof *copy);
     *out = copy;
@@ -148,7 +148,7 @@ done:
 static mt_status read_member(struct draft *d, struct swp_param *p)
 {
     double points;
-    MT_TRY(swp_json_name(&d->json, &d->text));
+    MT_TRY(mt_json_name(&d->json, &d->text));
     const char *name = (const char *)d->text.data;
     struct {
         const char *name;
@@ -156,7 +156,7 @@ static mt_status read_member(struct draft *d, struct swp_param *p)
     } reals[] = {{"low", &p->low}, {"high", &p->high}, {"step", &p->step}, {"mean", &p->mean}, {"sd", &p->sd}};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         if (strcmp(name, reals[i].name) == 0)
-            return swp_json_real(&d->json, reals[i].real);
+            return mt_json_real(&d->json, reals[i].real);
     if (strcmp(name, "name") == 0)
         return read_kept_text(d, &p->name);
     if (strcmp(name, "parent") == 0)
@@ -166,12 +166,12 @@ static mt_status read_member(struct draft *d, struct swp_param *p)
     if (strcmp(name, "when") == 0)
         return read_literals(d, &p->when, &p->when_count);
     if (strcmp(name, "kind") == 0) {
-        MT_TRY(swp_json_text(&d->json, &d->text));
+        MT_TRY(mt_json_text(&d->json, &d->text));
         return swp_kind_parse((const char *)d->text.data, &p->kind) ? mt_ok() : mt_error(MT_ECORRUPT, 0, "an unknown kind");
     }
     if (strcmp(name, "points") != 0)
         return mt_error(MT_ECORRUPT, 0, "a parameter has an unknown member");
-    MT_TRY(swp_json_real(&d->json, &points));
+    MT_TRY(mt_json_real(&d->json, &points));
     if (!(points >= 0 && points <= MT_SWEEP_GRID_MAX))
         return mt_error(MT_ECORRUPT, 0, "a number of points that can't be");
     p->points = (uint32_t)points;
@@ -181,11 +181,11 @@ static mt_status read_member(struct draft *d, struct swp_param *p)
 static mt_status read_params(struct draft *d)
 {
     mt_status more, inner = mt_ok();
-    MT_TRY(swp_json_take(&d->json, '['));
-    for (bool first = true; swp_json_more(&d->json, ']', &first, &more);) {
+    MT_TRY(mt_json_take(&d->json, '['));
+    for (bool first = true; mt_json_more(&d->json, ']', &first, &more);) {
         struct swp_param p = {.kind = SWP_KIND_COUNT};
-        MT_TRY(swp_json_take(&d->json, '{'));
-        for (bool first_member = true; swp_json_more(&d->json, '}', &first_member, &inner);)
+        MT_TRY(mt_json_take(&d->json, '{'));
+        for (bool first_member = true; mt_json_more(&d->json, '}', &first_member, &inner);)
             MT_TRY(read_member(d, &p));
         MT_TRY(inner);
         MT_TRY(mt_vec_push(&d->params, p));
@@ -200,16 +200,16 @@ static mt_status read_terms(struct draft *d, struct swp_constraint *c)
     if (!terms)
         return mt_error(MT_ENOMEM, 0, "sweep: a space");
     c->terms = terms;
-    MT_TRY(swp_json_take(&d->json, '['));
-    for (bool first = true; swp_json_more(&d->json, ']', &first, &more);) {
+    MT_TRY(mt_json_take(&d->json, '['));
+    for (bool first = true; mt_json_more(&d->json, ']', &first, &more);) {
         if (c->term_count == MT_SWEEP_PARAMS_MAX)
             return mt_error(MT_ECORRUPT, 0, "a constraint has too many terms");
         struct swp_term *term = &terms[c->term_count++];
-        MT_TRY(swp_json_take(&d->json, '['));
+        MT_TRY(mt_json_take(&d->json, '['));
         MT_TRY(read_kept_text(d, &term->name));
-        MT_TRY(swp_json_take(&d->json, ','));
-        MT_TRY(swp_json_real(&d->json, &term->factor));
-        MT_TRY(swp_json_take(&d->json, ']'));
+        MT_TRY(mt_json_take(&d->json, ','));
+        MT_TRY(mt_json_real(&d->json, &term->factor));
+        MT_TRY(mt_json_take(&d->json, ']'));
     }
     return more;
 }
@@ -217,16 +217,16 @@ static mt_status read_terms(struct draft *d, struct swp_constraint *c)
 static mt_status read_constraints(struct draft *d)
 {
     mt_status more, inner = mt_ok();
-    MT_TRY(swp_json_take(&d->json, '['));
-    for (bool first = true; swp_json_more(&d->json, ']', &first, &more);) {
+    MT_TRY(mt_json_take(&d->json, '['));
+    for (bool first = true; mt_json_more(&d->json, ']', &first, &more);) {
         struct swp_constraint c = {0};
-        MT_TRY(swp_json_take(&d->json, '{'));
-        for (bool first_member = true; swp_json_more(&d->json, '}', &first_member, &inner);) {
-            MT_TRY(swp_json_name(&d->json, &d->text));
+        MT_TRY(mt_json_take(&d->json, '{'));
+        for (bool first_member = true; mt_json_more(&d->json, '}', &first_member, &inner);) {
+            MT_TRY(mt_json_name(&d->json, &d->text));
             bool is_terms = strcmp((const char *)d->text.data, "terms") == 0;
             if (!is_terms && strcmp((const char *)d->text.data, "bound") != 0)
                 return mt_error(MT_ECORRUPT, 0, "a constraint has an unknown member");
-            MT_TRY(is_terms ? read_terms(d, &c) : swp_json_real(&d->json, &c.bound));
+            MT_TRY(is_terms ? read_terms(d, &c) : mt_json_real(&d->json, &c.bound));
         }
         MT_TRY(inner);
         MT_TRY(mt_vec_push(&d->constraints, c));
@@ -237,9 +237,9 @@ static mt_status read_constraints(struct draft *d)
 static mt_status read_space(struct draft *d)
 {
     mt_status more;
-    MT_TRY(swp_json_take(&d->json, '{'));
-    for (bool first = true; swp_json_more(&d->json, '}', &first, &more);) {
-        MT_TRY(swp_json_name(&d->json, &d->text));
+    MT_TRY(mt_json_take(&d->json, '{'));
+    for (bool first = true; mt_json_more(&d->json, '}', &first, &more);) {
+        MT_TRY(mt_json_name(&d->json, &d->text));
         const char *name = (const char *)d->text.data;
         if (strcmp(name, "params") == 0)
             MT_TRY(read_params(d));
@@ -249,12 +249,12 @@ static mt_status read_space(struct draft *d)
             return mt_error(MT_ECORRUPT, 0, "a space has an unknown member");
     }
     MT_TRY(more);
-    return swp_json_end(&d->json);
+    return mt_json_end(&d->json);
 }
 
 mt_status swp_space_from_json(mt_view json, struct swp_space **out_space, struct swp_problem *out_problem)
 {
-    struct draft d = {.json = swp_json_of(json)};
+    struct draft d = {.json = mt_json_of(json)};
     mt_status st = json.size <= MT_SWEEP_JSON_BYTES_MAX ? read_space(&d) : mt_error(MT_ECORRUPT, 0, "the text is too long");
     if (st.code == 0) {
         struct swp_space_def def = {.params = d.params.data, .param_count = (uint32_t)d.params.count,

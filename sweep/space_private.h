@@ -55,9 +55,9 @@ static inline bool swp_kind_is_int(enum swp_kind kind)
 {
     return kind == SWP_INT || kind == SWP_LOG_INT;
 }
-bool swp_literal_equal(const struct swp_literal *a, const struct swp_literal *b);
+bool mt_literal_equal(const struct mt_literal *a, const struct mt_literal *b);
 /* The value in a point that the literal stands for: index of the choice, or the number. False: the parameter never has it. */
-bool swp_param_value_of(const struct swp_param *param, const struct swp_literal *literal, double *out);
+bool swp_param_value_of(const struct swp_param *param, const struct mt_literal *literal, double *out);
 /* Whether the values so far make the parameter active; its parent must have been seen to. */
 bool swp_condition_holds(const struct swp_space *space, uint32_t index, const struct swp_point *point);
 

@@ -21,7 +21,7 @@ struct head {
     uint64_t size, sum;
 };
 
-static uint64_t sum_of(mt_view bytes)
+uint64_t swp_sum(mt_view bytes)
 {
     uint64_t sum = 0x9e3779b97f4a7c15u, word;
     size_t   i = 0;
@@ -69,7 +69,7 @@ static mt_status write_all(int fd, const void *data, size_t size)
 mt_status swp_state_write(const char *folder, int64_t trial, uint32_t run, int64_t step, mt_view bytes)
 {
     char        path[NAME_SIZE], part[NAME_SIZE + 8];
-    struct head head = {.step = step, .size = bytes.size, .sum = sum_of(bytes)};
+    struct head head = {.step = step, .size = bytes.size, .sum = swp_sum(bytes)};
     memcpy(head.magic, MAGIC, sizeof head.magic);
     aside_of(path, folder, trial, run);
     snprintf(part, sizeof part, "%s.part", path);
@@ -134,7 +134,7 @@ static mt_status content_read(int fd, int64_t *out_step, mt_buf *out)
         return mt_error(MT_ECORRUPT, 0, "a state is no state");
     MT_TRY(mt_buf_reserve(out, head.size));
     MT_TRY(read_all(fd, out->data + out->size, head.size));
-    if (sum_of(mt_view_of(out->data + out->size, head.size)) != head.sum)
+    if (swp_sum(mt_view_of(out->data + out->size, head.size)) != head.sum)
         return mt_error(MT_ECORRUPT, 0, "a state has another sum");
     out->size += head.size;
     *out_step = head.step;

@@ -14,6 +14,8 @@
 #include "core/base/buf.h"
 #include "core/base/limits.h"
 
+/* A checksum against torn writes, not against malice. */
+uint64_t swp_sum(mt_view bytes);
 /* EDISK_FULL, ESYS; then nothing is left. */
 MT_MUST_USE mt_status swp_state_write(const char *folder, int64_t trial, uint32_t run, int64_t step, mt_view bytes);
 void swp_state_publish(const char *folder, int64_t trial, uint32_t run);

@@ -111,6 +111,8 @@ static void finish_joint(struct swp_tpe *m, struct swp_tpe_set *set)
 {
     double n = (double)set->kernels, wide = 0.2 * pow(fmax(n, 1), -1.0 / (m->joint_count + 4));
     double inv = 1 / fmin(fmax(wide, least_width(set->kernels)), 1);
+    const double *cut[MT_SWEEP_PARAMS_MAX];
+    uint32_t cuts = 0;
     set->scale = 1;
     for (size_t i = 0; i < set->n; i++) {
         set->inv[i] = inv;
@@ -121,15 +123,13 @@ static void finish_joint(struct swp_tpe *m, struct swp_tpe_set *set)
         if (axis->a.is_category)
             continue;
         if (axis->a.is_bounded)
-            m->loops->cut(set->units[d], set->inv, set->weight, set->n);
+            cut[cuts++] = set->units[d];
         if (axis->a.step > 0)
             continue;
         set->scale *= inv * INV_SQRT_2PI;
-        for (size_t i = 0; i < set->n; i++) {
-            set->scaled[d][i] = set->units[d][i] * (inv * SQRT_HALF);
-            set->squares[i] += set->scaled[d][i] * set->scaled[d][i];
-        }
+        m->loops->scale(set->units[d], inv * SQRT_HALF, set->scaled[d], set->squares, set->n);
     }
+    m->loops->cut_all(cut, cuts, inv, set->weight, set->n);
 }
 
 /* The columns of the good rows are copied together: they are few. */

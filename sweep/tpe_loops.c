@@ -5,38 +5,18 @@
  */
 #include "sweep/tpe_loops.h"
 
+#include "sweep/lanes.h"
+
 #if !defined(SWP_TPE_LOOPS)
 #define SWP_TPE_LOOPS swp_tpe_loops_plain
 #define SWP_TPE_CHOOSES
 #endif
 
-typedef double  v8 __attribute__((vector_size(64), aligned(8), may_alias));
-typedef int64_t i8 __attribute__((vector_size(64), aligned(8), may_alias));
-#define EACH(x) ((v8){(x), (x), (x), (x), (x), (x), (x), (x)})
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE v8 load(const double *p)
+INLINE v8 tail_series(v8 t)
 {
-    return *(const v8 *)p;
-}
-
-INLINE v8 choose(i8 mask, v8 yes, v8 no)
-{
-    return (v8)((mask & (i8)yes) | (~mask & (i8)no));
-}
-
-/* exp(x) for x <= 0; below -700 it is exp(-700). x = n ln 2 + r, and the series of exp(r) to the ninth power. */
-INLINE v8 exp_below_0(v8 x)
-{
-    x = choose(x < EACH(-700.0), EACH(-700.0), x);
-    v8 shifted = x * EACH(1.4426950408889634) + EACH(0x1.8p52); /* n stands in the low bits */
-    v8 n = shifted - EACH(0x1.8p52);
-    v8 r = x - n * EACH(0x1.62e42fefa3800p-1) - n * EACH(0x1.ef35793c76730p-45);
-    v8 r2 = r * r, r4 = r2 * r2;
-    v8 p01 = EACH(1.0) + r, p23 = EACH(1.0 / 2) + r * EACH(1.0 / 6), p45 = EACH(1.0 / 24) + r * EACH(1.0 / 120);
-    v8 p67 = EACH(1.0 / 720) + r * EACH(1.0 / 5040), p89 = EACH(1.0 / 40320) + r * EACH(1.0 / 362880);
-    v8 p = (p01 + r2 * p23) + r4 * ((p45 + r2 * p67) + r4 * p89);
-    return (v8)((i8)p + ((i8)shifted << 52));
+    v8 p = EACH(1.061405429) * t + EACH(-1.453152027);
+    p = (p * t + EACH(1.421413741)) * t + EACH(-0.284496736);
+    return (p * t + EACH(0.254829592)) * t;
 }
 
 /* P(X < z) (Abramowitz and Stegun 7.1.26). */
@@ -45,19 +25,31 @@ INLINE v8 below(v8 z)
     i8 negative = z < EACH(0.0);
     v8 size = choose(negative, -z, z) * EACH(0.70710678118654752);
     v8 t = EACH(1.0) / (EACH(1.0) + EACH(0.3275911) * size);
-    v8 p = EACH(1.061405429) * t + EACH(-1.453152027);
-    p = (p * t + EACH(1.421413741)) * t + EACH(-0.284496736);
-    p = (p * t + EACH(0.254829592)) * t;
-    v8 tail = EACH(0.5) * p * exp_below_0(-size * size);
+    v8 tail = EACH(0.5) * tail_series(t) * exp_below_0(-size * size);
     return choose(negative, tail, EACH(1.0) - tail);
+}
+
+/* P(0 < X < 1) for a mean between 0 and 1: both tails by the formula of `below`, with one division for the two. */
+INLINE v8 inside(v8 mu, v8 k)
+{
+    v8 a = mu * k * EACH(0.70710678118654752), b = (EACH(1.0) - mu) * k * EACH(0.70710678118654752);
+    v8 u = EACH(1.0) + EACH(0.3275911) * a, w = EACH(1.0) + EACH(0.3275911) * b, both = EACH(1.0) / (u * w);
+    return EACH(1.0) - EACH(0.5) * (tail_series(w * both) * exp_below_0(-a * a) + tail_series(u * both) * exp_below_0(-b * b));
 }
 
 static void loop_cut(const double *x, const double *inv, double *weight, size_t n)
 {
+    for (size_t i = 0; i < n; i += 8)
+        store(weight + i, load(weight + i) / inside(load(x + i), load(inv + i)));
+}
+
+static void loop_cut_all(const double *const *x, uint32_t dims, double inv, double *weight, size_t n)
+{
     for (size_t i = 0; i < n; i += 8) {
-        v8 mu = load(x + i), k = load(inv + i);
-        v8 mass = below((EACH(1.0) - mu) * k) - below(-mu * k);
-        *(v8 *)(weight + i) = load(weight + i) / mass;
+        v8 mass = EACH(1.0);
+        for (uint32_t d = 0; d < dims; d++)
+            mass *= inside(load(x[d] + i), EACH(inv));
+        store(weight + i, load(weight + i) / mass);
     }
 }
 
@@ -75,9 +67,20 @@ static void loop_step(const double *x, const double *inv, double low, double hig
     }
 }
 
-static double sum(v8 x)
+static void loop_scale(const double *x, double factor, double *scaled, double *squares, size_t n)
 {
-    return ((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7]));
+    for (size_t i = 0; i < n; i += 8) {
+        v8 y = load(x + i) * EACH(factor);
+        store(scaled + i, y);
+        store(squares + i, load(squares + i) + y * y);
+    }
+}
+
+/* weight exp(-|x - at|^2), of the product x at and both squares. */
+INLINE v8 weighed(v8 dot, const double *squares, double square, const double *weight)
+{
+    v8 minus = dot + dot - load(squares) - EACH(square);
+    return load(weight) * exp_below_0(choose(minus > EACH(0.0), EACH(0.0), minus));
 }
 
 /* The square of a difference is taken apart, which saves an operation for each dimension: the squares are there. */
@@ -88,12 +91,23 @@ static double loop_mix(const double *const *x, const double *squares, const doub
     double square = 0;
     for (uint32_t d = 0; d < dims; d++)
         square += at[d] * at[d];
-    for (size_t i = 0; i < n; i += 8) {
+    size_t i = 0;
+    for (; i + 4 * 8 <= n; i += 4 * 8) { /* four at a time: a candidate's coordinate is fetched once for all */
+        v8 dots[4] = {EACH(0.0), EACH(0.0), EACH(0.0), EACH(0.0)};
+        for (uint32_t d = 0; d < dims; d++) {
+            const double *column = x[d] + i;
+            v8 each = EACH(at[d]);
+            for (int k = 0; k < 4; k++)
+                dots[k] += load(column + 8 * k) * each;
+        }
+        for (size_t k = 0; k < 4; k++)
+            total += weighed(dots[k], squares + i + 8 * k, square, weight + i + 8 * k);
+    }
+    for (; i < n; i += 8) {
         v8 dot = EACH(0.0);
         for (uint32_t d = 0; d < dims; d++)
             dot += load(x[d] + i) * EACH(at[d]);
-        v8 minus = dot + dot - load(squares + i) - EACH(square);
-        total += load(weight + i) * exp_below_0(choose(minus > EACH(0.0), EACH(0.0), minus));
+        total += weighed(dot, squares + i, square, weight + i);
     }
     return sum(total);
 }
@@ -108,7 +122,7 @@ static double loop_mix_one(const double *x, const double *inv, double at, const 
     return sum(total);
 }
 
-const struct swp_tpe_loops SWP_TPE_LOOPS = {loop_cut, loop_step, loop_mix, loop_mix_one};
+const struct swp_tpe_loops SWP_TPE_LOOPS = {loop_cut, loop_cut_all, loop_step, loop_scale, loop_mix, loop_mix_one};
 
 #if defined(SWP_TPE_CHOOSES)
 const struct swp_tpe_loops *swp_tpe_loops_best(void)

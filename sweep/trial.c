@@ -59,17 +59,17 @@ static bool number_of(const struct swp_value *v, double *out)
 {
     char *end;
     switch (v->literal.kind) {
-    case SWP_LITERAL_INT:
-    case SWP_LITERAL_BOOL:
+    case MT_LITERAL_INT:
+    case MT_LITERAL_BOOL:
         *out = (double)v->literal.integer;
         return true;
-    case SWP_LITERAL_REAL:
+    case MT_LITERAL_REAL:
         *out = v->literal.real;
         return true;
-    case SWP_LITERAL_TEXT:
+    case MT_LITERAL_TEXT:
         *out = strtod(v->text, &end);
         return end != v->text && *end == 0;
-    case SWP_LITERAL_NULL:
+    case MT_LITERAL_NULL:
         break;
     }
     return false;
@@ -90,7 +90,7 @@ int64_t manta_trial_i64(manta_trial *t, const char *name)
     double number = 0;
     if (!v)
         return 0;
-    if (v->literal.kind == SWP_LITERAL_INT || v->literal.kind == SWP_LITERAL_BOOL)
+    if (v->literal.kind == MT_LITERAL_INT || v->literal.kind == MT_LITERAL_BOOL)
         return v->literal.integer;
     if (number_of(v, &number) && number == floor(number) && fabs(number) < 0x1p62)
         return (int64_t)number;

@@ -14,7 +14,8 @@
 #define SWP_TRIAL_H
 
 #include "core/base/vec.h"
-#include "sweep/json.h"
+#include "sweep/ends.h"
+#include "core/base/json.h"
 #include "sweep/manta_sweep.h"
 #include "sweep/wire.h"
 
@@ -41,6 +42,7 @@ struct swp_slot_side {
     MT_VEC(struct swp_wire) todo; /* STARTs; each owns one block, which text and bytes lie in */
     size_t           todo_head, todo_peak;
     MT_VEC(struct swp_said) news;
+    struct swp_ends  ends;
     bool             is_urgent;
     int64_t          trial; /* that runs; -1 */
     uint32_t         run;
@@ -55,7 +57,7 @@ struct swp_slot_side {
 
 struct swp_value {
     char              *name;
-    struct swp_literal literal;
+    struct mt_literal literal;
     char              *text; /* as it stands in JSON, a string without its quotes */
 };
 
@@ -64,7 +66,8 @@ struct manta_trial {
     int64_t  number;
     uint32_t run;
     int      attempt;
-    uint64_t seed;
+    uint64_t seed, ready_seq;
+    int64_t  began_ns;
     char    *params;
     MT_VEC(struct swp_value) values;
     mt_view  state;

@@ -14,20 +14,23 @@
 #include "core/base/limits.h"
 
 enum swp_wire_kind {
-    SWP_WIRE_START = 1, /* trial, run; number: seed; flags: attempt; text: parameters; step, bytes: state; ask_from */
+    SWP_WIRE_START = 1, /* trial, run, ready_seq; number: seed; flags: attempt; text: parameters; step, bytes: state; ask_from */
     SWP_WIRE_ANSWER,    /* trial, run; flags: enum swp_decision; ask_from */
     SWP_WIRE_RETURN,
     SWP_WIRE_REPORT,    /* trial, run, step; number: bits of the value; flags: wants an answer; text: other metric or "" */
     SWP_WIRE_SAVED,     /* trial, run, step, bytes */
-    SWP_WIRE_FINISHED,  /* trial, run; number: status; flags: no retry helps; text: why it failed */
+    SWP_WIRE_FINISHED,  /* trial, run, ready_seq; number: status; step: ms it took; flags: SWP_FINISHED_; text: why it failed */
     SWP_WIRE_RETURNED,  /* trial (-1: there was none), run */
 };
+
+enum { SWP_FINISHED_FINAL = 1 /* no retry helps */, SWP_FINISHED_STOPPED = 2 /* it was told to stop */ };
 
 struct swp_wire {
     uint8_t  kind;
     uint32_t run, flags;
     int64_t  trial, step, ask_from; /* ask_from: a report of this step or a later one waits for its answer */
     uint64_t number;
+    uint64_t ready_seq; /* the record that let the attempt begin: driver.h */
     mt_view  text, bytes; /* borrowed */
 };
 
@@ -41,6 +44,7 @@ static inline mt_status swp_wire_put(mt_buf *buf, const struct swp_wire *m)
     mt_writer_u64(&w, (uint64_t)m->step);
     mt_writer_u64(&w, (uint64_t)m->ask_from);
     mt_writer_u64(&w, m->number);
+    mt_writer_u64(&w, m->ready_seq);
     mt_writer_blob(&w, m->text);
     mt_writer_u64(&w, m->bytes.size);
     mt_writer_bytes(&w, m->bytes.data, m->bytes.size);
@@ -59,6 +63,7 @@ static inline bool swp_wire_take(mt_reader *r, struct swp_wire *out)
     out->step = (int64_t)mt_reader_u64(r);
     out->ask_from = (int64_t)mt_reader_u64(r);
     out->number = mt_reader_u64(r);
+    out->ready_seq = mt_reader_u64(r);
     out->text = mt_reader_blob(r, UINT32_MAX);
     out->bytes = mt_reader_bytes(r, mt_reader_u64(r));
     return !r->failed;

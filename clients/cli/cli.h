@@ -24,17 +24,17 @@ enum {
 enum cli_option {
     CLI_OPT_HEAD, CLI_OPT_ADDRESS, CLI_OPT_TOKEN_FILE, CLI_OPT_DIR, CLI_OPT_STATE, CLI_OPT_PORT, CLI_OPT_NODE_NAME,
     CLI_OPT_NUM_CPUS, CLI_OPT_NUM_GPUS, CLI_OPT_RESOURCES, CLI_OPT_STORE_MEMORY, CLI_OPT_JOB_MEMORY, CLI_OPT_JOB_USERS,
-    CLI_OPT_MAX_BLOCKED,
-    CLI_OPT_LABELS, CLI_OPT_OUTPUT, CLI_OPT_NAME, CLI_OPT_NAMESPACE, CLI_OPT_FILE, CLI_OPT_ENV, CLI_OPT_RETRIES, CLI_OPT_TIME_S,
-    CLI_OPT_FOLLOW, CLI_OPT_FILTER, CLI_OPT_LIMIT, CLI_OPT_TIMEOUT_S, CLI_OPT_HELP, CLI_OPTIONS,
+    CLI_OPT_MAX_BLOCKED, CLI_OPT_JOB_PIDS, CLI_OPT_CGROUP, CLI_OPT_LABELS, CLI_OPT_OUTPUT, CLI_OPT_NAME, CLI_OPT_NAMESPACE,
+    CLI_OPT_FILE, CLI_OPT_ENV, CLI_OPT_METADATA, CLI_OPT_RETRIES, CLI_OPT_TIME_S, CLI_OPT_FOLLOW, CLI_OPT_FILTER, CLI_OPT_LIMIT,
+    CLI_OPT_TIMEOUT_S, CLI_OPT_HELP, CLI_OPTIONS,
 };
 
 struct cli_args {
     const char *verb;
     const char *values[CLI_OPTIONS]; /* NULL: not given; "" for those that take none */
-    const char *files[MT_CLI_LIST_MAX + 1], *env[MT_CLI_LIST_MAX + 1]; /* end with NULL */
+    const char *files[MT_CLI_LIST_MAX + 1], *env[MT_CLI_LIST_MAX + 1], *metadata[MT_CLI_LIST_MAX + 1]; /* end with NULL */
     const char *filters[MT_CLI_LIST_MAX + 1];
-    size_t      file_count, env_count, filter_count;
+    size_t      file_count, env_count, metadata_count, filter_count;
     int         rest_count;
     char      **rest; /* what is no option; ends with NULL */
 };
@@ -67,8 +67,6 @@ bool cli_program_find(const char *name, char out[CLI_PATH_SIZE]);
 /* Starts a daemon in a session of its own, its output in `log_file`, and waits for the line that it writes to --ready-fd
  * (which is added to argv). False: it did not become ready; it has ended, and the reason is printed. `line` may be NULL. */
 bool cli_daemon_start(char *const argv[], const char *log_file, struct cli_process *out, char *line, size_t line_size);
-/* Pids of this user's processes that a job of the cluster in `folder` has started; how many, at most `max`. */
-size_t cli_processes_of_jobs(const char *folder, struct cli_process *out, size_t max);
 
 /* ---- folder.c: the runtime folder ---- */
 
@@ -141,6 +139,7 @@ int cli_job_status(const struct cli_args *args);
 int cli_job_logs(const struct cli_args *args);
 int cli_job_wait(const struct cli_args *args);
 int cli_job_stop(const struct cli_args *args);
+int cli_job_delete(const struct cli_args *args);
 int cli_actor_kill(const struct cli_args *args);
 
 #endif

@@ -33,6 +33,20 @@ static json_t *seconds_of(const manta_job_info *job)
     return job->started_ms && end >= job->started_ms ? json_real((double)(end - job->started_ms) / 1000) : json_null();
 }
 
+/* As an object: keys are the user's, and none comes twice. */
+static json_t *metadata_of(const manta_job_info *job)
+{
+    json_t *o = json_object();
+    for (const char *line = job->metadata; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        size_t size = strcspn(line, "\n"), key = strcspn(line, "=");
+        char   name[MANTA_JOB_METADATA];
+        snprintf(name, sizeof name, "%.*s", (int)key, line);
+        if (key < size)
+            json_object_set_new(o, name, json_stringn(line + key + 1, size - key - 1));
+    }
+    return o;
+}
+
 static json_t *json_of(const manta_job_info *job)
 {
     json_t *o = json_object();
@@ -48,6 +62,7 @@ static json_t *json_of(const manta_job_info *job)
     json_object_set_new(o, "started", time_of(job->started_ms));
     json_object_set_new(o, "ended", time_of(job->ended_ms));
     json_object_set_new(o, "log_bytes", json_integer((json_int_t)job->log_size));
+    json_object_set_new(o, "metadata", metadata_of(job));
     json_object_set_new(o, "reason", json_string(job->reason));
     return o;
 }
@@ -56,7 +71,7 @@ static const struct cli_column columns[] = {
     {"id", "ID", false},          {"name", "NAME", false},       {"state", "STATE", false},         {"seconds", "SECONDS", false},
     {"node", "NODE", false},      {"pid", "PID", true},          {"attempt", "ATTEMPT", true},      {"exit_code", "EXIT", false},
     {"submitted", "SUBMITTED", true}, {"started", "STARTED", true}, {"ended", "ENDED", true},       {"log_bytes", "LOG", true},
-    {"reason", "REASON", false},  {NULL, NULL, false},
+    {"metadata", "METADATA", true}, {"reason", "REASON", false},  {NULL, NULL, false},
 };
 
 /* ---- following ---- */
@@ -121,6 +136,7 @@ static int submit(const struct cli_args *args, manta_client *client)
                      .argv = (const char *const *)args->rest,
                      .files = files,
                      .env = args->env,
+                     .metadata = args->metadata,
                      .time_s = (int64_t)time_s,
                      .retries = (uint32_t)retries,
                      .cpus = cpus,
@@ -202,6 +218,15 @@ static int wait_for(const struct cli_args *args, manta_client *client)
     return code == MANTA_OK ? ended(&job) : cli_fail("%s", e.message);
 }
 
+static int delete_job(const struct cli_args *args, manta_client *client)
+{
+    manta_error e;
+    if (manta_job_delete(client, args->rest[0], &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    printf("%s: deleted\n", args->rest[0]);
+    return CLI_OK;
+}
+
 static int stop(const struct cli_args *args, manta_client *client)
 {
     manta_error    e;
@@ -243,4 +268,5 @@ int cli_job_status(const struct cli_args *args) { return cli_with_client(args, s
 int cli_job_logs(const struct cli_args *args) { return cli_with_client(args, logs); }
 int cli_job_wait(const struct cli_args *args) { return cli_with_client(args, wait_for); }
 int cli_job_stop(const struct cli_args *args) { return cli_with_client(args, stop); }
+int cli_job_delete(const struct cli_args *args) { return cli_with_client(args, delete_job); }
 int cli_actor_kill(const struct cli_args *args) { return cli_with_client(args, actor_kill); }

@@ -40,11 +40,14 @@ static const struct option_row options[CLI_OPTIONS] = {
     [CLI_OPT_STORE_MEMORY] = {"store-memory", 0, "BYTES", "limit of the object store; default: 30% of the memory"},
     [CLI_OPT_JOB_USERS] = {"job-users", 0, "NAME|A-B", "users that jobs run under (root only); a range: one for each job"},
     [CLI_OPT_JOB_MEMORY] = {"job-memory", 0, "BYTES", "of the object store for one job; default: all of it"},
+    [CLI_OPT_JOB_PIDS] = {"job-pids", 0, "N", "processes and threads of one job on the node; default: a quarter of the machine's"},
+    [CLI_OPT_CGROUP] = {"cgroup", 0, "DIR|none", "where the node makes its control group; default: in its own"},
     [CLI_OPT_OUTPUT] = {"output", 'o', "FORMAT", "table (default), wide or json"},
     [CLI_OPT_NAME] = {"name", 0, "NAME", "of the job, for people"},
     [CLI_OPT_NAMESPACE] = {"namespace", 0, "NAME", "of the actor's name; default: \"default\""},
     [CLI_OPT_FILE] = {"file", 0, "PATH", "a file or folder that the job gets; again for more"},
     [CLI_OPT_ENV] = {"env", 0, "NAME=VALUE", "an environment variable; again for more"},
+    [CLI_OPT_METADATA] = {"metadata", 0, "KEY=VALUE", "of the job, shown by `manta job list`; again for more"},
     [CLI_OPT_RETRIES] = {"retries", 0, "N", "start it again so often when it fails; default: 0"},
     [CLI_OPT_TIME_S] = {"time-s", 0, "SECONDS", "end an attempt that runs longer"},
     [CLI_OPT_FOLLOW] = {"follow", 'f', NULL, "show its output until it ends"},
@@ -58,7 +61,7 @@ static const struct option_row options[CLI_OPTIONS] = {
 #define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE))
 #define LOOK      (PLACE | BIT(OUTPUT) | BIT(FILTER) | BIT(LIMIT))
 #define NODE      (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY) | BIT(JOB_MEMORY) | \
-                   BIT(JOB_USERS) | BIT(MAX_BLOCKED) | BIT(LABELS))
+                   BIT(JOB_USERS) | BIT(MAX_BLOCKED) | BIT(LABELS) | BIT(JOB_PIDS) | BIT(CGROUP))
 
 enum verb_kind {
     PLAIN,
@@ -85,22 +88,26 @@ static const struct verb verbs[] = {
     {"stop", "", "end what `manta start` has started, and remove its files", cli_stop, BIT(DIR), PLAIN},
     {"status", "", "nodes, resources and what waits for them", cli_status, PLACE | BIT(OUTPUT), PLAIN},
     {"submit", "[--] COMMAND [ARGUMENT...]", "run a command, or a .so, in the cluster as a job", cli_submit,
-     PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(RETRIES) | BIT(TIME_S) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(FOLLOW), COMMAND},
+     PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(METADATA) | BIT(RETRIES) | BIT(TIME_S) | BIT(NUM_CPUS) | BIT(NUM_GPUS) |
+         BIT(FOLLOW), COMMAND},
     {"job list", "", "all jobs, the newest first", cli_job_list, PLACE | BIT(OUTPUT), PLAIN},
     {"job status", "ID", "how a job stands", cli_job_status, PLACE | BIT(OUTPUT), PLAIN},
     {"job logs", "ID", "what a job has printed", cli_job_logs, PLACE | BIT(FOLLOW), PLAIN},
     {"job wait", "ID", "wait for a job's end; exits with its exit code", cli_job_wait, PLACE | BIT(TIMEOUT_S), PLAIN},
     {"job stop", "ID", "end a job", cli_job_stop, PLACE, PLAIN},
+    {"job delete", "ID", "forget a job that has ended: its record, log and files", cli_job_delete, PLACE, PLAIN},
     {"actor kill", "NAME", "end a detached actor", cli_actor_kill, PLACE | BIT(NAMESPACE), PLAIN},
     {"list nodes", "", "the nodes and what they have", cli_list_nodes, LOOK, PLAIN},
     {"list tasks", "", "tasks: waiting (and why), running, and the last ones that ended", cli_list, LOOK, PLAIN},
     {"list actors", "", "actors, where they are, and why they are dead", cli_list, LOOK, PLAIN},
     {"list workers", "", "drivers, workers, and what they run", cli_list, LOOK, PLAIN},
+    {"list placement-groups", "", "placement groups, and on which node each bundle stands", cli_list, LOOK, PLAIN},
     {"list objects", "", "values in shared memory", cli_list, LOOK, PLAIN},
     {"list jobs", "", "the same as `manta job list`", cli_job_list, LOOK, PLAIN},
     {"get tasks", "ID", "all that is known of one task", cli_get, PLACE | BIT(OUTPUT), PLAIN},
     {"get actors", "ID", "all that is known of one actor", cli_get, PLACE | BIT(OUTPUT), PLAIN},
     {"get workers", "PID", "all that is known of one worker", cli_get, PLACE | BIT(OUTPUT), PLAIN},
+    {"get placement-groups", "ID", "all that is known of one placement group", cli_get, PLACE | BIT(OUTPUT), PLAIN},
     {"get objects", "ID", "all that is known of one value", cli_get, PLACE | BIT(OUTPUT), PLAIN},
     {"get jobs", "ID", "the same as `manta job status`", cli_job_status, PLACE | BIT(OUTPUT), PLAIN},
     {"summary tasks", "", "how many tasks of each function are in which state", cli_summary, PLACE | BIT(OUTPUT), PLAIN},
@@ -254,12 +261,19 @@ static int run_program(const struct cli_args *args)
 static bool keep(struct cli_args *args, int option, const char *value)
 {
     bool   is_file = option == CLI_OPT_FILE, is_env = option == CLI_OPT_ENV, is_filter = option == CLI_OPT_FILTER;
-    size_t count = is_file ? args->file_count++ : is_env ? args->env_count++ : is_filter ? args->filter_count++ : 0;
+    bool   is_metadata = option == CLI_OPT_METADATA;
+    size_t count = is_file       ? args->file_count++
+                   : is_env      ? args->env_count++
+                   : is_metadata ? args->metadata_count++
+                   : is_filter   ? args->filter_count++
+                                 : 0;
     args->values[option] = value ? value : "";
     if (count == MT_CLI_LIST_MAX)
         return cli_usage(args, "--%s was given more than %d times", options[option].name, MT_CLI_LIST_MAX), false;
     if (is_env && (!strchr(value, '=') || value[0] == '='))
         return cli_usage(args, "--env \"%s\": NAME=VALUE is wanted", value), false;
+    if (is_metadata && (!strchr(value, '=') || value[0] == '='))
+        return cli_usage(args, "--metadata \"%s\": KEY=VALUE is wanted", value), false;
     if (is_filter && (!strchr(value, '=') || value[0] == '=' || value[0] == '!'))
         return cli_usage(args, "--filter \"%s\": KEY=VALUE or KEY!=VALUE is wanted", value), false;
     if (is_file)
@@ -268,6 +282,8 @@ static bool keep(struct cli_args *args, int option, const char *value)
         args->filters[count] = value;
     if (is_env)
         args->env[count] = value;
+    if (is_metadata)
+        args->metadata[count] = value;
     return true;
 }
 

@@ -31,6 +31,20 @@ bool cli_output_is_json(const struct cli_args *args)
     return strcmp(format_of(args), "json") == 0;
 }
 
+/* "key=text,key=text", as far as it fits. */
+static void object_text(const json_t *object, char out[CELL_SIZE])
+{
+    const char *key;
+    json_t     *value;
+    size_t      at = 0;
+    out[0] = '\0';
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        const char *text = json_is_string(value) ? json_string_value(value) : "";
+        int         n = snprintf(out + at, CELL_SIZE - at, "%s%s=%s", at ? "," : "", key, text);
+        at = n < 0 || at + (size_t)n >= CELL_SIZE ? CELL_SIZE - 1 : at + (size_t)n;
+    }
+}
+
 static void cell_text(const json_t *value, char out[CELL_SIZE])
 {
     if (json_is_string(value))
@@ -39,6 +53,8 @@ static void cell_text(const json_t *value, char out[CELL_SIZE])
         snprintf(out, CELL_SIZE, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
         snprintf(out, CELL_SIZE, "%g", json_real_value(value));
+    else if (json_is_object(value))
+        object_text(value, out);
     else
         snprintf(out, CELL_SIZE, "%s", json_is_true(value) ? "yes" : json_is_false(value) ? "no" : "-");
     if (!out[0])

@@ -6,7 +6,6 @@
  */
 #include "clients/cli/cli.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,7 +20,7 @@
 
 extern char **environ;
 
-enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 32, ENVIRON_MAX = 1 << 18 };
+enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 32 };
 
 /* Reads a small file of /proc; its size, or -1. The text is ended by NUL. */
 static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t size)
@@ -175,41 +174,4 @@ bool cli_daemon_start(char *const argv[], const char *log_file, struct cli_proce
         print_tail(log_file);
     }
     return false;
-}
-
-/* ---- what jobs have started ---- */
-
-/* Both of them stand in the environment of a job's driver, and of all that it starts; nobody else has the second. */
-static bool is_of_job(pid_t pid, const char *folder, char *text)
-{
-    char    address[CLI_PATH_SIZE];
-    bool    has_address = false, has_job = false;
-    ssize_t size = read_proc(pid, "environ", text, ENVIRON_MAX);
-    snprintf(address, sizeof address, "MANTA_ADDRESS=%s", folder);
-    for (ssize_t at = 0; at < size; at += (ssize_t)strlen(text + at) + 1) {
-        has_address |= strcmp(text + at, address) == 0;
-        has_job |= strncmp(text + at, "MANTA_JOB_ID=", 13) == 0;
-    }
-    return has_address && has_job;
-}
-
-size_t cli_processes_of_jobs(const char *folder, struct cli_process *out, size_t max)
-{
-    DIR   *dir = opendir("/proc");
-    char  *text = malloc(ENVIRON_MAX);
-    size_t count = 0;
-    for (struct dirent *entry; dir && text && count < max && (entry = readdir(dir));) {
-        pid_t       pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        struct stat st;
-        char        path[64];
-        snprintf(path, sizeof path, "/proc/%d", (int)pid);
-        if (pid <= 0 || pid == getpid() || stat(path, &st) != 0 || st.st_uid != geteuid() || !is_of_job(pid, folder, text))
-            continue;
-        out[count] = (struct cli_process){pid, cli_process_start(pid)};
-        count += out[count].start != 0;
-    }
-    if (dir)
-        closedir(dir);
-    free(text);
-    return count;
 }

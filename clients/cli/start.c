@@ -47,7 +47,7 @@ static bool check(const struct cli_args *args)
         return cli_usage(args, "%s", text), false;
     return cli_number(args, CLI_OPT_NUM_CPUS, 0, &number) && cli_number(args, CLI_OPT_NUM_GPUS, 0, &number) &&
            cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_PORT, 0, &number) &&
-           cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number);
+           cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number) && cli_number(args, CLI_OPT_JOB_PIDS, MT_RLT_JOB_PIDS_MIN, &number);
 }
 
 /* One `manta start` at a time; the lock goes with the process. */
@@ -123,6 +123,8 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f)
     add(&a, "--max-blocked-workers", args->values[CLI_OPT_MAX_BLOCKED]);
     add(&a, "--job-users", args->values[CLI_OPT_JOB_USERS]);
     add(&a, "--job-memory", args->values[CLI_OPT_JOB_MEMORY]);
+    add(&a, "--job-pids", args->values[CLI_OPT_JOB_PIDS]);
+    add(&a, "--cgroup", args->values[CLI_OPT_CGROUP]);
     return cli_daemon_start(a.list, log_file, &f->daemons[CLI_DAEMON_RAYLET], NULL, 0);
 }
 

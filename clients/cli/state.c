@@ -33,6 +33,11 @@ static const struct cli_column object_columns[] = {
     {"pins", "PINS", false},   {"pinned_by", "PINNED BY", false}, {"writer_pid", "WRITER PID", true}, {"owner", "OWNER", true},
     {"kind", "KIND", false},   {NULL, NULL, false},
 };
+static const struct cli_column group_columns[] = {
+    {"group", "GROUP", false}, {"name", "NAME", false}, {"namespace", "NAMESPACE", true}, {"strategy", "STRATEGY", false},
+    {"state", "STATE", false}, {"detached", "DETACHED", false}, {"job", "JOB", true}, {"bundles", "BUNDLES", false},
+    {"reason", "REASON", false}, {NULL, NULL, false},
+};
 static const struct cli_column summary_columns[] = {
     {"name", "NAME", false}, {"count", "COUNT", false}, {"states", "STATES", false}, {"mean_ms", "MEAN MS", false},
     {NULL, NULL, false},
@@ -46,6 +51,7 @@ static const struct kind {
     {"actors", "actor", actor_columns},
     {"workers", "pid", worker_columns},
     {"objects", "object", object_columns},
+    {"placement-groups", "group", group_columns},
 };
 
 /* ---- cells --------------------------------------------------------------------------------------------------------- */

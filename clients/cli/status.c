@@ -63,7 +63,7 @@ static const char *state_of(const manta_cluster_node *node)
 
 struct usage {
     const char *name;
-    double      total, free;
+    double      total, free, reserved;
 };
 
 static size_t usage_sum(const struct overview *o, struct usage *out)
@@ -79,25 +79,38 @@ static size_t usage_sum(const struct overview *o, struct usage *out)
             if (at == KINDS_MAX)
                 continue;
             if (at == count)
-                out[count++] = (struct usage){r->name, 0, 0};
+                out[count++] = (struct usage){r->name, 0, 0, 0};
             out[at].total += r->total;
             out[at].free += r->free;
+            out[at].reserved += r->reserved;
         }
     }
     return count;
 }
 
+/* What of it placement groups hold, at work or not. */
+static const char *reserved_text(const struct usage *u, double unit, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (u->reserved > 0)
+        snprintf(out, size, " (%.4g reserved in placement groups)", u->reserved / unit);
+    return out;
+}
+
 static void print_usage(const struct overview *o)
 {
+    char         text[64];
     struct usage all[KINDS_MAX];
     size_t       count = usage_sum(o, all);
     const double gib = 1024.0 * 1024 * 1024;
     printf("Usage:\n");
     for (size_t i = 0; i < count; i++)
         if (strcmp(all[i].name, "memory") == 0)
-            printf(" %.2f/%.2f GiB memory\n", (all[i].total - all[i].free) / gib, all[i].total / gib);
+            printf(" %.2f/%.2f GiB memory%s\n", (all[i].total - all[i].free) / gib, all[i].total / gib,
+                   reserved_text(&all[i], gib, text, sizeof text));
         else
-            printf(" %.1f/%.1f %s\n", all[i].total - all[i].free, all[i].total, all[i].name);
+            printf(" %.1f/%.1f %s%s\n", all[i].total - all[i].free, all[i].total, all[i].name,
+                   reserved_text(&all[i], 1, text, sizeof text));
     if (o->stores && o->stores->count) {
         double used = 0, total = 0;
         for (size_t i = 0; i < o->stores->count; i++) {
@@ -169,10 +182,12 @@ static void print_overview(const struct overview *o)
 
 static json_t *node_json(const manta_cluster_node *node)
 {
-    json_t *o = json_object(), *total = json_object(), *unused = json_object();
+    json_t *o = json_object(), *total = json_object(), *unused = json_object(), *reserved = json_object();
     for (size_t i = 0; i < node->resource_count; i++) {
         json_object_set_new(total, node->resources[i].name, json_real(node->resources[i].total));
         json_object_set_new(unused, node->resources[i].name, json_real(node->resources[i].free));
+        if (node->resources[i].reserved > 0)
+            json_object_set_new(reserved, node->resources[i].name, json_real(node->resources[i].reserved));
     }
     json_object_set_new(o, "node", json_integer(node->node));
     json_object_set_new(o, "name", json_string(node->name));
@@ -181,6 +196,7 @@ static json_t *node_json(const manta_cluster_node *node)
     json_object_set_new(o, "address", json_string(node->address));
     json_object_set_new(o, "total", total);
     json_object_set_new(o, "free", unused);
+    json_object_set_new(o, "reserved", reserved);
     json_object_set_new(o, "reason", json_string(node->reason));
     json_object_set_new(o, "labels", json_string(node->labels));
     return o;

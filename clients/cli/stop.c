@@ -7,6 +7,8 @@
  */
 #include "clients/cli/cli.h"
 
+#include "core/base/group.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PROCESSES_MAX = 512, ASK_MS = 3000 };
+enum { PROCESSES_MAX = CLI_DAEMONS, ASK_MS = 3000 };
 
 struct target {
     const char        *name;
@@ -83,23 +85,6 @@ static size_t end_daemons(const struct cli_folder *f, struct targets *t)
     return wait_gone(t, MT_CLI_KILL_MS);
 }
 
-/* What jobs have started and the raylet could not end, since it was killed. Again and again: they may start others. */
-static size_t end_processes_of_jobs(const struct cli_folder *f, struct targets *t)
-{
-    static struct cli_process found[PROCESSES_MAX];
-    uint64_t                  end = ctl_now_ms() + MT_CLI_KILL_MS;
-    size_t                    left;
-    do {
-        size_t count = cli_processes_of_jobs(f->path, found, PROCESSES_MAX);
-        t->count = 0;
-        for (size_t i = 0; i < count; i++)
-            add(t, "of a job", &found[i]);
-        send_all(t, SIGKILL);
-        left = wait_gone(t, MT_CLI_KILL_MS);
-    } while (t->count && ctl_now_ms() < end);
-    return left;
-}
-
 static size_t report(const struct targets *t)
 {
     size_t left = 0;
@@ -115,7 +100,8 @@ static size_t report(const struct targets *t)
 
 int cli_stop(const struct cli_args *args)
 {
-    static struct targets daemons, others;
+    static struct targets daemons;
+    char                  group[CLI_PATH_SIZE];
     struct cli_folder     folder;
     if (!cli_folder_open(args, false, &folder))
         return CLI_FAILED;
@@ -125,8 +111,11 @@ int cli_stop(const struct cli_args *args)
         return CLI_OK;
     }
     (void)end_daemons(&folder, &daemons);
-    (void)end_processes_of_jobs(&folder, &others);
-    size_t processes = report(&daemons) + report(&others);
+    cli_folder_file(&folder, "group", group);
+    size_t of_jobs = mt_group_end_saved(group, MT_CLI_KILL_MS); /* which the raylet and its reaper could not end */
+    size_t processes = report(&daemons) + of_jobs;
+    if (of_jobs)
+        fprintf(stderr, "manta: left over: %zu processes of jobs (%s says of which group)\n", of_jobs, group);
     int    files = processes ? 0 : cli_folder_clean(&folder); /* while something runs there, its files say how it is found */
     if (processes || files)
         return cli_fail("%zu processes and %d files are left in %s", processes, files, folder.path);

@@ -9,6 +9,8 @@
  */
 #include "clients/cli/cli.h"
 
+#include "core/base/trace.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,7 +23,9 @@ struct trace {
     FILE             *out;
     const manta_rows *tasks, *workers;
     uint64_t          first_ns; /* the trace begins here */
-    size_t            events, arrows;
+    size_t            arrows;
+    struct mt_trace   text;
+    bool              is_bad;
 };
 
 static uint64_t number(const manta_rows *rows, size_t row, const char *column)
@@ -34,11 +38,11 @@ static double micros(const struct trace *t, uint64_t ns)
     return ns >= t->first_ns ? (double)(ns - t->first_ns) / 1000 : -(double)(t->first_ns - ns) / 1000;
 }
 
-static void print_event(struct trace *t, json_t *take_event)
+/* What stands in the buffer goes out, so that it stays small. Without memory the file is cut short, and the user is told. */
+static void flush(struct trace *t, mt_status st)
 {
-    fputs(t->events++ ? ",\n" : "\n", t->out);
-    json_dumpf(take_event, t->out, JSON_COMPACT | JSON_PRESERVE_ORDER);
-    json_decref(take_event);
+    t->is_bad = t->is_bad || st.code != 0 || fwrite(t->text.out.data, 1, t->text.out.size, t->out) != t->text.out.size;
+    t->text.out.size = 0;
 }
 
 /* ---- tracks -------------------------------------------------------------------------------------------------------- */
@@ -52,26 +56,24 @@ static void name_tracks(struct trace *t)
         char        text[160];
         snprintf(text, sizeof text, "%s %lld%s", cli_cell(t->workers, i, "role"), pid,
                  strcmp(cli_cell(t->workers, i, "state"), "ENDED") == 0 ? " (ended)" : "");
-        print_event(t, json_pack("{s:s, s:s, s:I, s:I, s:{s:s}}", "ph", "M", "name", "thread_name", "pid", (json_int_t)of, "tid",
-                                 (json_int_t)pid, "args", "name", text));
+        flush(t, mt_trace_name_track(&t->text, of, pid, text));
         if (json_object_get(seen, node))
             continue;
         json_object_set_new(seen, node, json_true());
         snprintf(text, sizeof text, "node %s", node);
-        print_event(t, json_pack("{s:s, s:s, s:I, s:I, s:{s:s}}", "ph", "M", "name", "process_name", "pid", (json_int_t)of,
-                                 "tid", (json_int_t)0, "args", "name", text));
+        flush(t, mt_trace_name_group(&t->text, of, text));
     }
     json_decref(seen);
 }
 
 /* The track of a process; false: it has ended, and its node does not know it any more. */
-static bool track_of(const struct trace *t, const char *process, json_int_t *node, json_int_t *pid)
+static bool track_of(const struct trace *t, const char *process, int64_t *node, int64_t *pid)
 {
     for (size_t i = 0; i < t->workers->count; i++) {
         if (strcmp(cli_cell(t->workers, i, "process"), process) != 0)
             continue;
-        *node = (json_int_t)number(t->workers, i, "node");
-        *pid = (json_int_t)number(t->workers, i, "pid");
+        *node = (int64_t)number(t->workers, i, "node");
+        *pid = (int64_t)number(t->workers, i, "pid");
         return true;
     }
     return false;
@@ -79,40 +81,40 @@ static bool track_of(const struct trace *t, const char *process, json_int_t *nod
 
 /* ---- tasks --------------------------------------------------------------------------------------------------------- */
 
-static void print_arrow(struct trace *t, size_t row, double begin, double submitted, json_int_t node, json_int_t pid)
+/* From the moment of submission on the submitter's track to the slice. */
+static void print_arrow(struct trace *t, size_t row, const struct mt_trace_slice *slice, double submitted)
 {
-    const char *task = cli_cell(t->tasks, row, "task"), *name = cli_cell(t->tasks, row, "name");
-    const char *attempt = cli_cell(t->tasks, row, "attempt");
-    char        id[96], text[160];
-    json_int_t  owner_node, owner_pid;
-    if (!track_of(t, cli_cell(t->tasks, row, "owner"), &owner_node, &owner_pid))
+    char                  id[96], text[160];
+    struct mt_trace_slice from = {.category = "submit", .name = text, .begin_us = submitted, .length_us = SUBMIT_US};
+    struct mt_trace_slice to = *slice;
+    if (!track_of(t, cli_cell(t->tasks, row, "owner"), &from.group, &from.track))
         return;
-    snprintf(id, sizeof id, "%s/%s", task, attempt);
-    snprintf(text, sizeof text, "submit %s", name);
-    print_event(t, json_pack("{s:s, s:s, s:s, s:f, s:i, s:I, s:I}", "ph", "X", "cat", "submit", "name", text, "ts", submitted,
-                             "dur", SUBMIT_US, "pid", owner_node, "tid", owner_pid));
-    print_event(t, json_pack("{s:s, s:s, s:s, s:s, s:f, s:I, s:I}", "ph", "s", "cat", "submit", "name", "submit", "id", id, "ts",
-                             submitted, "pid", owner_node, "tid", owner_pid));
-    print_event(t, json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I}", "ph", "f", "bp", "e", "cat", "submit", "name", "submit",
-                             "id", id, "ts", begin, "pid", node, "tid", pid));
+    snprintf(id, sizeof id, "%s/%s", cli_cell(t->tasks, row, "task"), cli_cell(t->tasks, row, "attempt"));
+    snprintf(text, sizeof text, "submit %s", slice->name);
+    flush(t, mt_trace_slice(&t->text, &from));
+    from.name = to.name = to.category = "submit";
+    flush(t, mt_trace_arrow(&t->text, &from, id, false));
+    flush(t, mt_trace_arrow(&t->text, &to, id, true));
     t->arrows++;
 }
 
 static void print_task(struct trace *t, size_t row, uint64_t now_ns)
 {
-    uint64_t   started = number(t->tasks, row, "started"), ended = number(t->tasks, row, "ended");
-    uint64_t   submitted = number(t->tasks, row, "submitted");
-    json_int_t node = (json_int_t)number(t->tasks, row, "node"), pid = (json_int_t)number(t->tasks, row, "pid");
-    uint64_t   until = !ended ? now_ns : ended > started ? ended : started;
-    double     begin = micros(t, started), length = until > started ? (double)(until - started) / 1000 : 0;
+    static const char *const columns[] = {"task", "state", "attempt", "error"};
+    struct mt_trace_arg      args[sizeof columns / sizeof *columns];
+    uint64_t started = number(t->tasks, row, "started"), ended = number(t->tasks, row, "ended");
+    uint64_t submitted = number(t->tasks, row, "submitted"), until = !ended ? now_ns : ended > started ? ended : started;
     if (!started)
         return; /* it has not begun */
-    print_event(t, json_pack("{s:s, s:s, s:s, s:f, s:f, s:I, s:I, s:{s:s, s:s, s:s, s:s}}", "ph", "X", "cat", "task", "name",
-                             cli_cell(t->tasks, row, "name"), "ts", begin, "dur", length, "pid", node, "tid", pid, "args", "task",
-                             cli_cell(t->tasks, row, "task"), "state", cli_cell(t->tasks, row, "state"), "attempt",
-                             cli_cell(t->tasks, row, "attempt"), "error", cli_cell(t->tasks, row, "error")));
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        args[i] = (struct mt_trace_arg){columns[i], cli_cell(t->tasks, row, columns[i]), 0};
+    struct mt_trace_slice slice = {.category = "task", .name = cli_cell(t->tasks, row, "name"), .begin_us = micros(t, started),
+                                   .length_us = until > started ? (double)(until - started) / 1000 : 0,
+                                   .group = (int64_t)number(t->tasks, row, "node"), .track = (int64_t)number(t->tasks, row, "pid"),
+                                   .args = args, .args_count = (int)(sizeof columns / sizeof *columns)};
+    flush(t, mt_trace_slice(&t->text, &slice));
     if (submitted)
-        print_arrow(t, row, begin, micros(t, submitted < started ? submitted : started), node, pid);
+        print_arrow(t, row, &slice, micros(t, submitted < started ? submitted : started));
 }
 
 static void print_trace(struct trace *t)
@@ -126,11 +128,12 @@ static void print_trace(struct trace *t)
         if (started && least < t->first_ns)
             t->first_ns = least;
     }
-    fprintf(t->out, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [");
+    flush(t, mt_trace_begin(&t->text, ""));
     name_tracks(t);
     for (size_t i = 0; i < t->tasks->count; i++)
         print_task(t, i, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
-    fprintf(t->out, "\n]}\n");
+    flush(t, mt_buf_append(&t->text.out, MT_TRACE_END, strlen(MT_TRACE_END)));
+    mt_buf_fini(&t->text.out);
 }
 
 static int write_trace(const char *path, const manta_rows *tasks, const manta_rows *workers)
@@ -140,7 +143,7 @@ static int write_trace(const char *path, const manta_rows *tasks, const manta_ro
     if (!t.out)
         return cli_fail("%s: %s", path, strerror(errno));
     print_trace(&t);
-    bool is_bad = ferror(t.out) != 0;
+    bool is_bad = t.is_bad || ferror(t.out) != 0;
     if (!is_stdout && (fclose(t.out) != 0 || is_bad))
         return cli_fail("%s: %s", path, strerror(errno));
     if (!is_stdout)

@@ -28,6 +28,13 @@ static void text_copy(char *out, size_t size, const char *text)
     snprintf(out, size, "%s", text ? text : "");
 }
 
+static void metadata_copy(const Manta__V1__JobInfo *from, manta_job_info *out)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < from->n_metadata && at + strlen(from->metadata[i]) + 1 < sizeof out->metadata; i++)
+        at += (size_t)snprintf(out->metadata + at, sizeof out->metadata - at, "%s%s", i ? "\n" : "", from->metadata[i]);
+}
+
 static void info_copy(const Manta__V1__JobInfo *from, manta_job_info *out)
 {
     memset(out, 0, sizeof *out);
@@ -43,6 +50,7 @@ static void info_copy(const Manta__V1__JobInfo *from, manta_job_info *out)
     out->started_ms = from->started_ms;
     out->ended_ms = from->ended_ms;
     out->log_size = from->log_size;
+    metadata_copy(from, out);
     text_copy(out->actor_space, sizeof out->actor_space, from->actor_space);
     text_copy(out->actor_name, sizeof out->actor_name, from->actor_name);
 }
@@ -127,6 +135,8 @@ static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_f
     d->spec.n_argv = count_of(job->argv);
     d->spec.env = (char **)(uintptr_t)job->env;
     d->spec.n_env = count_of(job->env);
+    d->spec.metadata = (char **)(uintptr_t)job->metadata;
+    d->spec.n_metadata = count_of(job->metadata);
     d->spec.time_ms = (uint64_t)job->time_s * 1000;
     d->spec.retries = job->retries;
     d->spec.resources = d->resource_list;
@@ -184,6 +194,17 @@ manta_status manta_job_stop(manta_client *c, const char *id, manta_error *e)
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
     request.id = (char *)id;
     return job_call(c, "/manta.v1.Head/StopJob", &request.base, MT_CALL_MS, NULL, e);
+}
+
+manta_status manta_job_delete(manta_client *c, const char *id, manta_error *e)
+{
+    Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
+    manta_status          st = manta_job_get(c, id, NULL, e);
+    request.id = (char *)id;
+    if (st != MANTA_OK)
+        return st;
+    st = job_call(c, "/manta.v1.Head/DeleteJob", &request.base, MT_CALL_MS, NULL, e);
+    return st == MANTA_ENOENT ? MANTA_OK : st; /* it was there: an earlier try, or somebody else, has deleted it */
 }
 
 static bool has_ended(const manta_job_info *info)

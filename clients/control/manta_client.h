@@ -52,7 +52,11 @@ typedef struct manta_job {
     uint32_t           retries; /* started again so often when an attempt or its node fails */
     double             cpus, gpus; /* what the driver itself holds; none by default */
     int64_t            memory;     /* bytes */
+    const char *const *metadata;   /* "key=value", for people and programs that list jobs; ends with NULL. Keys without spaces, none
+                                      twice; values of one line; at most MANTA_JOB_METADATA bytes in all */
 } manta_job;
+
+enum { MANTA_JOB_METADATA = 1024 };
 
 typedef struct manta_job_info {
     char     id[64];
@@ -65,6 +69,7 @@ typedef struct manta_job_info {
     int      pid;
     uint64_t submitted_ms, started_ms, ended_ms; /* since 1970; 0: not yet */
     uint64_t log_size;
+    char     metadata[MANTA_JOB_METADATA]; /* lines "key=value", as they were given */
     char     actor_space[64], actor_name[64]; /* the detached actor that the cluster keeps by this job; "": none */
 } manta_job_info;
 
@@ -99,6 +104,9 @@ MANTA_API manta_status manta_job_wait(manta_client *client, const char *id, int6
 MANTA_API manta_status manta_job_get(manta_client *client, const char *id, manta_job_info *out_info, manta_error *e);
 /* Asks for its end; wait for it by manta_job_wait. A job that has ended stays as it is. ENOENT, ECONN. */
 MANTA_API manta_status manta_job_stop(manta_client *client, const char *id, manta_error *e);
+/* Forgets a job that has ended: its record, its log, and those of its uploaded files that no other job needs. EINVAL: it has not
+ * ended, stop it first. ENOENT: there is none (any more). ECONN (outcome MANTA_UNKNOWN: call it again). */
+MANTA_API manta_status manta_job_delete(manta_client *client, const char *id, manta_error *e);
 /* The newest first; give *out_jobs back by free(). */
 MANTA_API manta_status manta_job_list(manta_client *client, manta_job_info **out_jobs, size_t *out_count, manta_error *e);
 
@@ -109,6 +117,7 @@ enum { MANTA_NODE_ALIVE = 1, MANTA_NODE_SUSPECT = 2, MANTA_NODE_DEAD = 3, MANTA_
 typedef struct manta_node_resource {
     char   name[24]; /* CPU, GPU, memory (bytes), or the user's */
     double total, free;
+    double reserved; /* by placement groups: not free to others, at work or not */
 } manta_node_resource;
 
 typedef struct manta_cluster_node {
@@ -136,7 +145,8 @@ MANTA_API manta_status manta_nodes_list(manta_client *client, manta_cluster_node
 /* ---- state ------------------------------------------------------------------------------------------------------ */
 
 typedef struct manta_look {
-    const char        *kind;    /* tasks, task_summary, actors, workers, demands, objects, node, stacks */
+    const char        *kind;    /* tasks, task_summary, actors, workers, demands, objects, node, stacks,
+                                   placement-groups */
     const char *const *filters; /* "column=value" or "column!=value", all of which must hold; NULL, or ends with NULL */
     size_t             limit;   /* rows; 0: 100 */
     uint32_t           node;    /* only this one; 0: every node that is alive */

@@ -28,6 +28,9 @@ static void node_copy(const Manta__V1__Node *from, manta_cluster_node *out)
         for (size_t j = 0; j < from->n_free; j++)
             if (strcmp(from->free[j]->name, from->total[i]->name) == 0)
                 r->free = amount(from->free[j]);
+        for (size_t j = 0; j < from->n_reserved; j++)
+            if (strcmp(from->reserved[j]->name, from->total[i]->name) == 0)
+                r->reserved = amount(from->reserved[j]);
     }
 }
 

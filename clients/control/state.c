@@ -177,7 +177,8 @@ manta_status manta_state_list(manta_client *c, const manta_look *look, manta_row
         return ctl_fail(e, look && look->kind ? MT_ENOMEM : MT_EINVAL, MANTA_NOT_DONE, "manta_state_list: no kind, or no memory");
     t->limit = look->limit ? look->limit : LIMIT_DEFAULT;
     t->is_tasks = strcmp(look->kind, "tasks") == 0;
-    st = look->node ? node_ask(c, t, look, look->node, e) : nodes_ask(c, t, look, e);
+    bool is_heads = strcmp(look->kind, "placement-groups") == 0; /* it answers itself, as node 0 */
+    st = look->node || is_heads ? node_ask(c, t, look, is_heads ? 0 : look->node, e) : nodes_ask(c, t, look, e);
     if (st != MANTA_OK) {
         manta_rows_free(&t->rows);
         return st;

@@ -7,7 +7,7 @@
 
 #include "core/lane/ctl.h"
 
-enum { DETACHED_VERSION = 2, DETACHED_HERE_MAX = 12 * 1024 /* bytes of values that go with the request itself */ };
+enum { DETACHED_VERSION = 3, DETACHED_HERE_MAX = 12 * 1024 /* bytes of values that go with the request itself */ };
 
 /* What the head keeps. Then argc values, unless they are apart, and the ctl_env and strings of its runtime environment,
  * if it has one. A value is as in a record: lane_value, bytes, padding to 8; of an 'r' the bytes are those of the value that
@@ -22,7 +22,8 @@ struct detached {
     uint32_t            create_options;
     int32_t             restarts;
     uint32_t            argc;
-    uint32_t            reserved;
+    uint32_t            bundle; /* of the placement group, from 1; 0: any */
+    mt_id               pg;     /* placement group; zero: none */
     struct ctl_name     name; /* its actor is the id */
 };
 

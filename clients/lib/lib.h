@@ -13,6 +13,7 @@
 #define LIB_LIB_H
 
 #include "clients/lib/manta.h"
+#include "clients/lib/own_lineage.h"
 #include "clients/lib/wrk.h"
 #include "core/base/limits.h"
 #include "core/base/rng.h"
@@ -119,6 +120,8 @@ struct lib {
     size_t            stack_bytes; /* ... and how much of it may be in use when one more task is begun on it */
     int64_t           lease_cpu_milli; /* worker: CPUs of its lease */
     uint32_t          lease_gpus;
+    mt_id            group;    /* worker: placement group of its lease; zero: none */
+    mt_id            captured; /* the same, where what its tasks submit belongs to it; zero: it does not */
     bool              is_actors_lease;
     MT_VEC(void *) killed_states; /* of actors, inline: lost on purpose, and no leak that a sanitizer is to report */
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
@@ -173,6 +176,10 @@ void lib_helper_stop(void);
 /* Sends a request and waits for its answer. EPROTO, ETIMEDOUT, or the code of a CTL_REPLY (text then in *e). */
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
                       int64_t timeout_ms, manta_error *e);
+/* Its two halves, for who does something else meanwhile; or the answer is wanted no more. Not inline. */
+manta_status lib_call_send(struct lib_request *request, uint16_t kind, const void *payload, size_t size, manta_error *e);
+manta_status lib_call_await(struct lib_request *request, int64_t timeout_ms, manta_error *e);
+void         lib_call_forget(const struct lib_request *request);
 /* The same on the socket, with a descriptor (-1: none; it stays the caller's). */
 manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
                              const void *more, size_t more_size, int fd, int64_t timeout_ms, manta_error *e);
@@ -238,6 +245,7 @@ static inline int32_t lib_tries(int asked, int32_t when_zero)
     return asked == 0 ? when_zero : asked == MANTA_WITHOUT_LIMIT ? -1 : asked < 0 ? 0 : asked;
 }
 manta_entry        *lib_entry_find(const char *name);
+void                lib_entries_forget_classes(void); /* what calls without options need has changed */
 manta_entry        *lib_entry_of_hash(uint64_t hash);
 manta_actor_type   *lib_actor_type_find(const char *name);
 manta_actor_type   *lib_actor_type_of_hash(uint64_t hash);
@@ -293,6 +301,8 @@ bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64
 /* Where: node, spread, labels. EINVAL into *f. */
 bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft, bool spread, const char *labels,
                      struct own_failure *f);
+/* Its placement group, that of the options or the running task's; after all others of these. EINVAL into *f. */
+bool lib_class_group(struct own_class_spec *spec, const manta_pg *pg, int bundle, bool captures, struct own_failure *f);
 /* It is bound to CPUs of its own. EINVAL into *f. */
 bool lib_class_pin(struct own_class_spec *spec, double cpus, struct own_failure *f);
 /* A ready value as the user sees it; the ref is held until manta_release. Under the lock. */
@@ -324,6 +334,18 @@ struct lib_spilled {
 };
 const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int argc, const manta_arg *argv);
 void             lib_spilled_drop(struct lib_spilled *s);
+
+/* ---- lib_pg.c ---- */
+struct manta_pg {
+    mt_id    id;
+    bool     is_removed; /* by this handle */
+    struct lib_pg_asking *early; /* the first wait has been asked for already; NULL: it was answered, or there is none */
+    int      bundle_count;
+    uint32_t at[MT_GROUP_BUNDLES_MAX + 1]; /* of each bundle in `resources`, and where the last one ends */
+    struct ctl_resource resources[MT_GROUP_RESOURCES_MAX];
+};
+/* Whether the bundle (0: any) has, in all, what one lease of the class needs; `text`: why not. */
+bool lib_pg_could_hold(const struct manta_pg *pg, int bundle, const struct own_class_spec *spec, char *text, size_t size);
 
 /* ---- lib_cancel.c ---- */
 /* Whether the task that runs in this process is asked to stop: then it waits for nothing more. */
@@ -380,7 +402,7 @@ void lib_store_warm(const struct os_place *place, void *data);
 void lib_store_trim(uint64_t now_ns);
 /* The value of a place, pinned; maps or pulls what is missing. Under the lock. *ref becomes the local copy's where it was
  * on another node: that is what is to be unpinned. */
-manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
+manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
 void lib_store_unpin(const struct lane_ref *ref);
 void lib_segment_asked(uint32_t segment); /* CTL_SEGMENT_ASK */
 void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped);

@@ -29,7 +29,7 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
     spec->flags = CTL_CLASS_ACTOR | (o && o->strict ? CTL_CLASS_STRICT : 0);
     spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
-        return true;
+        return lib_class_group(spec, NULL, 0, false, f);
     if (!lib_class_place(spec, o->node, o->node_soft, o->spread, o->labels, f))
         return false;
     if (o->pin && !lib_class_pin(spec, o->num_cpus, f))
@@ -38,7 +38,8 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
         own_failure_set(f, MT_EINVAL, "an actor's name has 1 to %d letters", CTL_NAME_SIZE - 1);
         return false;
     }
-    return lib_class_spec(spec, o->num_cpus, o->num_gpus, o->memory, o->resources, o->resource_count, f);
+    return lib_class_spec(spec, o->num_cpus, o->num_gpus, o->memory, o->resources, o->resource_count, f) &&
+           lib_class_group(spec, o->pg, o->bundle, o->pg_capture, f);
 }
 
 /* Number of a concurrency group, from 1; 0: the default one; < 0: there is none of that name. `name` ends with NUL. */

@@ -65,11 +65,11 @@ manta_status manta_on_free(manta_ref *handle, manta_free_fn fn, void *user, mant
 /* A callback may not wait, so what it would have to wait for to look at the value is done before: mapping its segment. */
 static void make_readable(struct own_ref *ref)
 {
-    struct lane_ref place = ref->value.place;
+    struct lane_ref place = ref->state == OWN_REF_PLACE ? *own_ref_place(&lib.own, ref) : (struct lane_ref){.node = 0};
     const void     *data;
-    if (ref->state != OWN_REF_PLACE || place.node != lib.own.node || !lib_may_wait())
+    if (ref->state != OWN_REF_PLACE || ref->again == OWN_AGAIN_LOST || place.node != lib.own.node || !lib_may_wait())
         return;
-    if (lib_store_pin(&place, &data, lib_deadline(MT_LIB_REQUEST_MS), NULL) == MANTA_OK)
+    if (lib_store_pin(ref, &place, &data, lib_deadline(MT_LIB_REQUEST_MS), NULL) == MANTA_OK)
         lib_store_unpin(&place);
 }
 

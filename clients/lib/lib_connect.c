@@ -197,6 +197,17 @@ uint64_t lib_wall_ns(void)
     return (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec - now;
 }
 
+/* manta_init has checked the option behind it; what else stands there is the default. */
+static uint64_t lineage_bytes(void)
+{
+    const char *text = getenv("MANTA_LINEAGE_BYTES");
+    char       *end = NULL;
+    long long   bytes = text ? strtoll(text, &end, 10) : 0;
+    if (!text || *end || bytes == 0)
+        return MT_LIB_LINEAGE_BYTES;
+    return bytes < 0 ? 0 : (uint64_t)bytes;
+}
+
 static mt_status welcome_map(const int *fds, int fd_count)
 {
     lib.ctl = lib_map(fds[0], LANE_BYTES, true);
@@ -247,6 +258,7 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     lib.own.now_ns = lib_now_ns();
     lib.own.wall_ns = events_are_off() ? 0 : lib_wall_ns();
     lib.own.free_place = lib_free_place;
+    lib.own.kept_max = lineage_bytes();
     wrk_init(&lib.wrk, lib.welcome.epoch);
     lib.own.wrk = &lib.wrk;
     for (int attempt = 0; own_prepare(&lib.own).code || lib_prepare().code; attempt++)

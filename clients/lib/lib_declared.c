@@ -245,7 +245,7 @@ int64_t manta_view_refs(const manta_view *view, manta_ref **out, size_t max, man
     code = lib_check(e);
     ref = code ? NULL : lib_view_ref(view, &place);
     extra = ref ? own_extra_of(&lib.own, ref) : NULL;
-    if (ref && ref->value.place.flags & LANE_REF_DECLARES && (!extra || !extra->declared))
+    if (ref && own_ref_place(&lib.own, ref)->flags & LANE_REF_DECLARES && (!extra || !extra->declared))
         code = borrow_declared(ref, &place, view->data, e);
     extra = ref ? own_extra_of(&lib.own, ref) : NULL;
     if (code == MANTA_OK && extra)

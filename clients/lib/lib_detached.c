@@ -138,6 +138,8 @@ static void describe(struct detached *d, const struct own_class_spec *spec, cons
                            .resource_count = spec->resource_count, .create_options = call->create_options,
                            .restarts = lib_tries(o->max_restarts, 0), .argc = (uint32_t)call->argc};
     memcpy(d->resources, spec->resources, sizeof d->resources);
+    d->pg = spec->pg;
+    d->bundle = spec->bundle;
     snprintf(d->labels, sizeof d->labels, "%s", spec->labels ? spec->labels : "");
     d->name.actor = own_id_next(&lib.own);
     snprintf(d->name.space, sizeof d->name.space, "%s", o->name_space ? o->name_space : lib.name_space);

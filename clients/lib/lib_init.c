@@ -92,6 +92,7 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     const manta_init_opts *o = opts ? opts : &defaults;
     char         text[256] = "", *warden;
     uint64_t     env = 0;
+    char         lineage[24];
     manta_status code;
     mt_status    st;
 
@@ -100,11 +101,16 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
     if (lib.role != LIB_NONE)
         return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process");
-    if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0 || o->max_blocked_workers < 0)
+    if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0 || o->max_blocked_workers < 0 ||
+        o->job_pids < 0 || (o->job_pids && o->job_pids < MT_RLT_JOB_PIDS_MIN))
         return lib_error(e, MANTA_EINVAL,
-                         "manta_init: num_cpus, num_gpus, store_memory, timeout_ms and max_blocked_workers can't be negative");
+                         "manta_init: num_cpus, num_gpus, store_memory, timeout_ms and max_blocked_workers can't be negative; "
+                         "job_pids is 0 or at least %d", MT_RLT_JOB_PIDS_MIN);
     if (o->job_memory < 0 || (o->job_memory && o->job_memory < 1 << 20))
         return lib_error(e, MANTA_EINVAL, "manta_init: job_memory is 0 or at least 1 MiB");
+    if (o->lineage_bytes < -1)
+        return lib_error(e, MANTA_EINVAL, "manta_init: lineage_bytes is 0 (1 GiB), -1 (nothing) or more, not %lld",
+                         (long long)o->lineage_bytes);
     if (o->labels && mt_labels_check(o->labels, text, sizeof text).code)
         return lib_error(e, MANTA_EINVAL, "manta_init: %s", text);
     if (o->name_space && strlen(o->name_space) >= sizeof lib.name_space)
@@ -114,6 +120,9 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     mt_assert_set_hook(on_assert);
     warden = lib_warden_text();
     if (o->checksum && setenv("MANTA_CHECKSUM", "1", 1))
+        return lib_error(e, MANTA_ENOMEM, "manta_init: no memory for an environment variable");
+    snprintf(lineage, sizeof lineage, "%lld", (long long)o->lineage_bytes);
+    if (o->lineage_bytes && setenv("MANTA_LINEAGE_BYTES", lineage, 1))
         return lib_error(e, MANTA_ENOMEM, "manta_init: no memory for an environment variable");
     st = lib_inline_wanted() ? lib_inline_start() : be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
     if (st.code) {

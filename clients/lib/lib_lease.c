@@ -63,6 +63,16 @@ static void bind_to_cpus(const struct ctl_grant *grant)
     bind_threads(is_bound ? &set : &before);
 }
 
+/* Calls without options name another class when what they belong to changes. */
+static void take_group(const struct ctl_grant *grant)
+{
+    mt_id captured = grant->flags & CTL_CLASS_CAPTURE ? grant->group : (mt_id){0, 0};
+    lib.group = grant->group;
+    if (!mt_id_equal(captured, lib.captured))
+        lib_entries_forget_classes();
+    lib.captured = captured;
+}
+
 void lib_lease_begin(const struct ctl_grant *grant)
 {
     if (lib.wrk.lanes.count)
@@ -70,6 +80,7 @@ void lib_lease_begin(const struct ctl_grant *grant)
     lib.lease_cpu_milli = grant->cpu_milli;
     lib.lease_gpus = grant->gpu_count;
     lib.is_actors_lease = grant->flags & CTL_CLASS_ACTOR;
+    take_group(grant);
     if (grant->flags & CTL_CLASS_STRICT)
         lib_strict_begin();
     show_devices(grant);

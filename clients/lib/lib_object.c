@@ -88,6 +88,8 @@ manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, m
         uint64_t     want = 0;
         manta_status code;
         mt_status    st = os_client_alloc(&lib.store, size, place, data, &want);
+        if (st.code == MT_EINVAL)
+            return lib_error(e, MANTA_ESTORE_FULL, "a value of %zu bytes is larger than any object store", size);
         if (st.code != MT_EAGAIN)
             return lib_error_status(e, st);
         code = segment_map(CTL_SEGMENT_WANT, 0, want, true, e);
@@ -186,29 +188,65 @@ static manta_status pin(struct lane_ref *ref, const void **data, int64_t deadlin
                      PIN_ATTEMPTS);
 }
 
+/* What ends a fetch although the value may still be had: its task runs again, or it is elsewhere meanwhile. */
+static bool is_loss(manta_status code, int64_t deadline_ns)
+{
+    return code == MANTA_EOBJ_LOST || code == MANTA_ENODE_DIED || code == MANTA_ECORRUPT ||
+           (code == MANTA_ETIMEDOUT && (int64_t)lib_now_ns() < deadline_ns); /* the source was silent */
+}
+
 static bool is_doubt_over(void *arg)
 {
-    return ((const struct own_doubt *)arg)->is_over;
+    return own_doubt_is_over(&lib.own, arg) || lib_run_is_over();
 }
 
-/* The value is not there. Whoever only borrows it is to hear if that is because its owner has died. */
-static manta_status lost(const struct lane_ref *ref, int64_t deadline_ns, manta_error *e)
+/* Asks the value's owner, who may have to run its task again: OK: *at is its new place. The wait is bound to the owner's life. */
+static manta_status ask_again(struct own_ref *mine, struct lane_ref *at, manta_status code, int64_t deadline_ns, manta_error *e)
 {
     struct own_doubt doubt;
-    int64_t          limit = lib_deadline(MT_LIB_REQUEST_MS);
-    own_doubt_begin(&lib.own, &doubt, ref->id, ref->owner_node);
+    own_doubt_begin(&lib.own, &doubt, mine, at, code, e->message);
     lib_act();
-    lib_wait(is_doubt_over, &doubt, deadline_ns < limit ? deadline_ns : limit);
+    lib_wait(is_doubt_over, &doubt, lib_deadline_of_run(deadline_ns));
     own_doubt_end(&lib.own, &doubt);
-    return doubt.why.code ? lib_error_failure(e, &doubt.why, ref->id) : MANTA_EOBJ_LOST;
+    if (lib.broken)
+        return lib_check(e);
+    if (!doubt.is_over && lib_run_is_over())
+        return lib_error_run_over(e);
+    if (!doubt.is_over)
+        return lib_error(e, MANTA_ETIMEDOUT, "the value was lost, and was not made again in time");
+    if (doubt.why.code)
+        return lib_error_failure(e, &doubt.why, at->id);
+    *at = doubt.place;
+    return MANTA_OK;
 }
 
-manta_status lib_store_pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
+static bool is_known_lost(const struct own_ref *mine)
 {
-    const struct lane_ref asked = *ref;
-    manta_status          code = pin(ref, data, deadline_ns, e);
-    bool                  is_ours = asked.id.process == lib.own.process;
-    return code == MANTA_EOBJ_LOST && !is_ours && lib_may_wait() ? lost(&asked, deadline_ns, e) : code;
+    return mine && (mine->again == OWN_AGAIN_RUNS || mine->again == OWN_AGAIN_LOST);
+}
+
+manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
+{
+    struct lane_ref asked = *ref;
+    manta_error     local;
+    manta_status    code;
+    e = e ? e : &local;
+    if (!mine && asked.id.process == lib.own.process)
+        mine = mt_map_ptr(&lib.own.refs, asked.id);
+    if (mine && mine->flags & OWN_REF_BORROWED)
+        mine = NULL;
+    if (mine)
+        own_ref_hold(mine); /* the lock is released while we wait */
+    do {
+        *ref = asked;
+        code = is_known_lost(mine) ? lib_error(e, MANTA_EOBJ_LOST, "it was lost before") : pin(ref, data, deadline_ns, e);
+        if (code == MANTA_OK || !is_loss(code, deadline_ns) || !lib_may_wait() || lib.inlined)
+            break;
+        code = ask_again(mine, &asked, code, deadline_ns, e);
+    } while (code == MANTA_OK);
+    if (mine)
+        own_ref_drop(&lib.own, mine);
+    return code;
 }
 
 void lib_store_unpin(const struct lane_ref *ref)

@@ -122,8 +122,8 @@ static mt_status start_head(struct lib_private *p)
 
 static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts, int *out_fd)
 {
-    char  file[300], cpus[32], gpus[32], memory[32], job[32], spill[32], blocked[32];
-    char *argv[28] = {"manta-raylet", "--dir", p->folder, "--head-file", file, "--driver-fd", "3"};
+    char  file[300], cpus[32], gpus[32], memory[32], job[32], spill[32], blocked[32], pids[32];
+    char *argv[30] = {"manta-raylet", "--dir", p->folder, "--head-file", file, "--driver-fd", "3"};
     int   n = 7, ends[2];
     mt_status st;
 
@@ -150,6 +150,9 @@ static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts
         argv[n++] = "--labels", argv[n++] = (char *)(uintptr_t)opts->labels;
     if (opts->max_blocked_workers > 0)
         argv[n++] = "--max-blocked-workers", argv[n++] = blocked;
+    snprintf(pids, sizeof pids, "%d", opts->job_pids);
+    if (opts->job_pids > 0)
+        argv[n++] = "--job-pids", argv[n++] = pids;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
         return mt_error(MT_ESYS, errno, "socketpair");
     st = spawn("manta-raylet", argv, ends[0], 3, &p->raylet);

@@ -42,6 +42,12 @@ void manta_register_actor(manta_actor_type *type)
     actor_types = type;
 }
 
+void lib_entries_forget_classes(void)
+{
+    for (manta_entry *entry = entries; entry; entry = entry->next)
+        entry->cache = NULL;
+}
+
 manta_entry *lib_entry_of_hash(uint64_t hash)
 {
     size_t at = hash % BUCKETS;

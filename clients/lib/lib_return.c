@@ -161,6 +161,9 @@ static manta_status give(manta_ctx *c, uint32_t index, const manta_arg *value)
     size_t            room;
     uint8_t          *slot;
     manta_status      code;
+    if (c->ahead)
+        return manta_fail(c, 0, "%s was called by manta_call_stream: it yields its items, and returns no value",
+                          c->name), MANTA_EINVAL;
     if (c->into)
         return keep_into(c, value);
     slot = slot_of(c, index, &room);

@@ -192,6 +192,7 @@ static struct own_ref *item_ref(struct own_stream *stream, const struct own_item
         memcpy(&place, item->bytes, sizeof place);
         place.id = item->id;
         ref->flags |= OWN_REF_ESCAPED;
+        ref->why_not = OWN_WHY_ITEM;
         own_ref_set_place(stream->own, ref, &place);
     } else {
         own_ref_set_inline(stream->own, ref, item->value.type, item->bytes, item->value.size);

@@ -206,13 +206,46 @@ bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft,
     return false;
 }
 
+bool lib_class_group(struct own_class_spec *spec, const manta_pg *pg, int bundle, bool captures, struct own_failure *f)
+{
+    char text[256];
+    bool is_placed = spec->policy != CTL_HYBRID || (spec->labels && spec->labels[0]);
+    if (!pg && (bundle || captures)) {
+        own_failure_set(f, MT_EINVAL, "%s: %s without a placement group", spec->name, bundle ? "a bundle" : "pg_capture");
+        return false;
+    }
+    if (!pg && (is_placed || !lib.captured.process))
+        return true;
+    if (!pg) { /* the running task's */
+        spec->pg = lib.captured;
+        spec->flags |= CTL_CLASS_CAPTURE;
+        return true;
+    }
+    if (is_placed) {
+        own_failure_set(f, MT_EINVAL, "%s: a placement group says where it runs: node, spread and labels can't be given as well",
+                        spec->name);
+        return false;
+    }
+    if (pg->is_removed) {
+        own_failure_set(f, MT_EPG_REMOVED, "%s: its placement group was removed before", spec->name);
+        return false;
+    }
+    spec->pg = pg->id;
+    spec->bundle = (uint32_t)bundle;
+    spec->flags |= captures ? CTL_CLASS_CAPTURE : 0;
+    if (lib_pg_could_hold(pg, bundle, spec, text, sizeof text))
+        return true;
+    own_failure_set(f, MT_EINVAL, "%s: %s", spec->name, text);
+    return false;
+}
+
 static bool task_spec(struct own_class_spec *spec, const char *name, const manta_task_opts *o, struct own_failure *f)
 {
     memset(spec, 0, sizeof *spec);
     spec->name = name;
     spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
-        return add_resource(spec, "CPU", 1, 1000, f);
+        return add_resource(spec, "CPU", 1, 1000, f) && lib_class_group(spec, NULL, 0, false, f);
     if (!lib_class_place(spec, o->node, o->node_soft, o->spread, o->labels, f))
         return false;
     if (o->no_cpu && o->num_cpus != 0) {
@@ -222,7 +255,8 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
     if (o->pin && !lib_class_pin(spec, o->no_cpu ? 0 : o->num_cpus != 0 ? o->num_cpus : 1, f))
         return false;
     return lib_class_spec(spec, o->no_cpu ? 0 : o->num_cpus != 0 ? o->num_cpus : 1, o->num_gpus, o->memory,
-                          o->resources, o->resource_count, f);
+                          o->resources, o->resource_count, f) &&
+           lib_class_group(spec, o->pg, o->bundle, o->pg_capture, f);
 }
 
 /* How the task is run, rather than where. */
@@ -295,7 +329,7 @@ static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opt
     cls = own_class_get(&lib.own, &spec, (mt_id){0, 0});
     if (!cls)
         own_failure_set(f, MT_ENOMEM, "no memory for a scheduling class");
-    if (!opts)
+    if (!opts && !spec.pg.process) /* of a group it may go */
         entry->cache = cls;
     return cls;
 }
@@ -489,17 +523,17 @@ static void value_is_out_of_reach(const struct own_ref *ref, manta_error *e)
     if (!e)
         return;
     e->outcome = MANTA_DONE;
-    snprintf(e->node, sizeof e->node, "%u", ref->value.place.node);
+    snprintf(e->node, sizeof e->node, "%u", own_ref_place(&lib.own, ref)->node);
     mt_id_text(ref->id, e->task);
 }
 
 /* Pins the value; *out gets data, size and hold. */
 static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadline, manta_error *e)
 {
-    struct lane_ref   here = ref->value.place;
+    struct lane_ref   here = *own_ref_place(&lib.own, ref);
     struct copy_view *copy = NULL;
     manta_status      code;
-    code = lib_store_pin(&here, &out->data, deadline, e);
+    code = lib_store_pin(ref, &here, &out->data, deadline, e);
     if (code) {
         value_is_out_of_reach(ref, e);
         return code;
@@ -510,7 +544,7 @@ static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadl
     }
     out->hold = ref;
     out->size = here.size - (ref->type == 's');
-    if (ref->value.place.flags & LANE_REF_DECLARES)
+    if (own_ref_place(&lib.own, ref)->flags & LANE_REF_DECLARES)
         out->size = lib_declared_size(&here, out->data);
     if (copy) {
         *copy = (struct copy_view){ref, here};

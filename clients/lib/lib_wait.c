@@ -266,13 +266,18 @@ static manta_status call_begin(struct lib_request *request, manta_error *e)
     return MANTA_OK;
 }
 
-static manta_status call_end(struct lib_request *request, int64_t timeout_ms, manta_error *e)
+void lib_call_forget(const struct lib_request *request)
 {
-    struct ctl_reply reply;
-    lib_wait(request_is_done, request, lib_deadline(timeout_ms));
     for (size_t i = 0; i < lib.requests.count; i++)
         if (lib.requests.data[i] == request)
             mt_vec_remove_swap(&lib.requests, i);
+}
+
+manta_status lib_call_await(struct lib_request *request, int64_t timeout_ms, manta_error *e)
+{
+    struct ctl_reply reply;
+    lib_wait(request_is_done, request, lib_deadline(timeout_ms));
+    lib_call_forget(request);
     if (lib.broken)
         return lib_check(e);
     if (!request->is_done)
@@ -287,16 +292,30 @@ static manta_status call_end(struct lib_request *request, int64_t timeout_ms, ma
     return lib_error(e, reply.code, "%.*s", CTL_TEXT_SIZE - 1, reply.text[0] ? reply.text : mt_code_text(reply.code));
 }
 
+manta_status lib_call_send(struct lib_request *request, uint16_t kind, const void *payload, size_t size, manta_error *e)
+{
+    manta_status code = call_begin(request, e);
+    if (code == MANTA_OK)
+        own_send(&lib.own, kind, request->id, payload, size);
+    return code;
+}
+
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
                       int64_t timeout_ms, manta_error *e)
 {
-    manta_status code = lib.inlined ? MANTA_OK : call_begin(request, e);
     if (lib.inlined)
         return lib_inline_call(request, kind, payload, size, e);
+    manta_status code = lib_call_send(request, kind, payload, size, e);
     if (code)
         return code;
-    own_send(&lib.own, kind, request->id, payload, size);
-    return call_end(request, timeout_ms, e);
+    /* An actor that waits for its raylet lends no CPUs: another actor that took them would hold them for its life, and both would
+     * run as soon as the answer is there. Room in the store may need others' work, so that is waited for as a value is. */
+    manta_ctx *running = lib_running;
+    if (lib.is_actors_lease && kind != CTL_SEGMENT_WANT)
+        lib_running = NULL;
+    code = lib_call_await(request, timeout_ms, e);
+    lib_running = running;
+    return code;
 }
 
 manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
@@ -307,7 +326,7 @@ manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const v
         return code;
     if (lib_socket_send(lib.socket, kind, request->id, payload, size, more, more_size, fd).code)
         lib_break(MT_ECONN, "the raylet of this node is gone");
-    return call_end(request, timeout_ms, e);
+    return lib_call_await(request, timeout_ms, e);
 }
 
 /* ---- deaths ---- */

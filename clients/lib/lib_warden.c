@@ -162,6 +162,8 @@ static struct own_actor *warden_make(const struct made_of *m)
                                    .create_options = d->create_options, .warden = &warden};
     int32_t left = d->restarts < 0 ? -1 : m->restarts < (uint32_t)d->restarts ? d->restarts - (int32_t)m->restarts : 0;
     memcpy(spec.resources, d->resources, sizeof spec.resources);
+    spec.pg = d->pg;
+    spec.bundle = d->bundle;
     return own_actor_new(&lib.own, &spec, d->name.space, d->name.name, left, 0, &call);
 }
 

@@ -123,7 +123,7 @@ static bool take_shared(struct arguments *a, manta_arg *to, char type, const uin
     memcpy(&ref, bytes, sizeof ref);
     declares = ref.flags & LANE_REF_DECLARES;
     lib_lock();
-    if (lib_store_pin(&ref, &data, lib_deadline(MT_LIB_PULL_MS), e)) {
+    if (lib_store_pin(NULL, &ref, &data, lib_deadline(MT_LIB_PULL_MS), e)) {
         lib_unlock();
         return false;
     }
@@ -455,9 +455,9 @@ static void context_begin(manta_ctx *c, struct wrk_run *run)
     c->here = NULL;
     c->has_failed = c->has_value = c->is_waiting = c->wants_exit = c->wants_save = false;
     c->name = c->signature = NULL;
-    c->into = NULL;
     c->yielded = 0;
     c->ahead = head.results & LANE_STREAM ? head.results & (LANE_STREAM - 1) : 0;
+    c->into = c->ahead ? c : NULL; /* of a generator: a value that is returned takes the long way, which refuses it */
     c->results = c->ahead || head.results > LANE_RESULTS_MAX || !head.results ? 1 : head.results;
 }
 

@@ -49,9 +49,16 @@ typedef struct manta_init_opts {
     int         max_blocked_workers; /* of the private cluster: workers that may wait inside a task while others are started
                               in their place. From then on a task that waits, without a limit, for one of its own that
                               has not begun runs that one itself, if it needs nothing but CPUs. 0: 128 */
+    int         job_pids;  /* of the private cluster: processes and threads that the job may have in one environment, those that
+                              tasks fork included; past it fork fails with EAGAIN. At least 16; 0: a quarter of the machine's.
+                              Only where the raylet may make a control group (docs/design/groups.md) */
     bool        checksum;  /* values in the object store carry a 64-bit XXH3, which each reader compares: a get whose bytes
                               have changed in shared memory is ECORRUPT. Writing and reading take one pass more each. The same
                               as MANTA_CHECKSUM=1, which this sets for the job's workers */
+    int64_t     lineage_bytes; /* what each process keeps to run finished tasks again whose results on another node are lost:
+                              calls, and values that only they still need. Beyond it the oldest go, and a get of what they
+                              made is EOBJ_LOST once that is lost. 0: 1 GiB; -1: nothing. The same as MANTA_LINEAGE_BYTES, which
+                              this sets for the job's workers */
     const char *labels;    /* of the private cluster's node, "key=value,..."; NULL: none */
     const char *job_name;  /* for people; default: the program's name */
     const char *name_space; /* of named actors; default: "default" */
@@ -189,6 +196,8 @@ typedef struct manta_resource {
     double      amount; /* > 0 */
 } manta_resource;
 
+typedef struct manta_pg manta_pg; /* placement groups: see below */
+
 typedef struct manta_task_opts {
     double                num_cpus; /* 0: 1 CPU, unless no_cpu */
     bool                  no_cpu;
@@ -217,6 +226,11 @@ typedef struct manta_task_opts {
                                              waits lends them, as all its CPUs */
     int                   max_calls;      /* a worker that has run this function so often makes room for a fresh one, for
                                              functions that leak; 0: without limit */
+    const manta_pg       *pg;             /* it runs on what this placement group has reserved. EINVAL: it wants more than its
+                                             bundle has, or node, spread or labels as well; EPG_REMOVED */
+    int                   bundle;         /* of pg, from 1; 0: any of them */
+    bool                  pg_capture;     /* what the task submits belongs to pg as well, unless it says node, spread, labels or
+                                             another pg */
 } manta_task_opts;
 
 /* Submits `name` with `argc` arguments; never NULL. Does not block, but waits where 1 GiB of work is queued already.
@@ -273,7 +287,8 @@ MANTA_API bool manta_is_cancelled(const manta_ctx *c);
 /* Waits for the value, at most timeout_ms (ETIMEDOUT; 0 asks without waiting). The view is released with
  * manta_release; the ref stays the caller's. Blocks; inside a task the CPU is given back meanwhile.
  * The error of the task comes out here: ETASK, EWORKER_DIED, EACTOR_DIED, EOWNER_DIED, EOBJ_LOST, ESTORE_FULL (no room
- * for a copy of a value that is elsewhere), EUNSCHEDULABLE... */
+ * for a copy of a value that is elsewhere), EUNSCHEDULABLE... A task's result that was lost with its node is made again while the
+ * task has retries left, and the get takes as long; EOBJ_LOST says why one can't be. */
 MANTA_API manta_status manta_get(manta_ref *ref, int64_t timeout_ms, manta_view *out, manta_error *e);
 MANTA_API void         manta_release(manta_view *view);
 /* The same for scalars; ETYPE where the value is of another type. */
@@ -337,7 +352,8 @@ MANTA_API manta_status manta_return_at(manta_ctx *c, int index, manta_arg value)
 
 /* ---- generators ------------------------------------------------------------------------------------------------ */
 
-/* Starts a function that yields items ("l>d": doubles). Never NULL, does not block; what is wrong comes out of manta_next.
+/* Starts a function that yields items ("l>d": doubles), and returns none. Never NULL, does not block; what is wrong comes out
+ * of manta_next.
  * A worker that dies is replaced as opts say: items that have arrived stay, and the new attempt's are taken from the next
  * one on, so a generator must yield the same items again. One thread at a time; not passed to other processes. */
 MANTA_API manta_generator *manta_call_stream(const char *name, const manta_task_opts *opts, int argc,
@@ -464,6 +480,9 @@ typedef struct manta_actor_opts {
                                                alive. Its process is stopped while its node cannot reach the head for more
                                                than 4 s, and goes on afterwards; after the loss of a node the next incarnation
                                                begins 5 s later than others, and only with the head's word */
+    const manta_pg       *pg;               /* these three as in manta_task_opts; it ends with the group (EPG_REMOVED), whatever */
+    int                   bundle;           /* its max_restarts */
+    bool                  pg_capture;
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
@@ -587,6 +606,48 @@ MANTA_API manta_status manta_group_end(manta_group *group, int64_t timeout_ms, m
 typedef void (*manta_group_death_fn)(void *user, int index, const manta_death *death);
 MANTA_API manta_status manta_group_watch(manta_group *group, manta_group_death_fn fn, void *user, manta_error *e);
 MANTA_API void         manta_group_unwatch(manta_group *group);
+
+/* ---- placement groups -------------------------------------------------------------------------------------------- */
+
+/* Amounts reserved together on nodes of the cluster, for the tasks and actors that name the group. */
+typedef struct manta_bundle { /* one part, which stands on one node; at least one amount is not 0 */
+    double                num_cpus;
+    double                num_gpus;
+    int64_t               memory;
+    const manta_resource *resources;
+    int                   resource_count;
+} manta_bundle;
+enum { MANTA_PACK = 0 /* on few nodes */, MANTA_SPREAD = 1 /* on many */, MANTA_STRICT_PACK = 2 /* on one */,
+       MANTA_STRICT_SPREAD = 3 /* each on a node of its own */ };
+typedef struct manta_pg_opts {
+    int         strategy;   /* MANTA_PACK ...; the strict ones are kept to or the group waits */
+    const char *name;       /* found by manta_pg_find; NULL: none */
+    const char *name_space; /* of the name; NULL: the job's */
+    bool        detached;   /* it stays when its job ends, until it is removed; it needs a name */
+} manta_pg_opts;
+
+/* Makes a group of 1 to 128 bundles; all are reserved, or none. Does not wait until it stands, nor, without a name, until the
+ * cluster has noted it; with one it blocks for that, up to 10 s. It goes with its job. When a node dies, its bundles are placed
+ * anew by the same strategy, and so are the actors and tasks that were there, as their restarts and retries say. NULL: *e says
+ * why: EINVAL (no bundle, an empty one, an amount that is none, strategy, name); of a named one also EEXIST, EAGAIN (the
+ * cluster has 4,096 groups; else manta_pg_wait is EPG_REMOVED), ETIMEDOUT. Freed with manta_pg_free, which removes nothing. */
+MANTA_API manta_pg *manta_pg_new(const manta_bundle *bundles, int count, const manta_pg_opts *opts, manta_error *e);
+/* Waits until every bundle is reserved, at most timeout_ms. Tasks need not wait: theirs begin when it stands. ETIMEDOUT;
+ * EUNSCHEDULABLE: the nodes that there are can never hold it (the group stays, and is placed if others come);
+ * EPG_REMOVED. Blocks; inside a task the CPU is given back meanwhile. */
+MANTA_API manta_status manta_pg_wait(manta_pg *pg, int64_t timeout_ms, manta_error *e);
+/* Another handle on a named group. NULL: ENOENT, ETIMEDOUT. name_space NULL: the job's. Blocks up to 10 s. */
+MANTA_API manta_pg *manta_pg_find(const char *name_space, const char *name, manta_error *e);
+/* The group that the running task or actor is in. NULL: ENOENT where it is in none. Blocks up to 10 s. */
+MANTA_API manta_pg *manta_pg_current(manta_error *e);
+MANTA_API int       manta_pg_count(const manta_pg *pg); /* of its bundles */
+/* Where the bundles stand now: up to `max` nodes in order, 0 for one that is not reserved. Returns how many bundles there are,
+ * or -code. Blocks up to 10 s. */
+MANTA_API int manta_pg_nodes(const manta_pg *pg, uint32_t *out, int max, manta_error *e);
+/* Gives everything back: tasks and actors of the group end with EPG_REMOVED, without retry or restart, and so does what is
+ * submitted to it afterwards. Done again, nothing happens. Does not wait: without the head it is done when that is back. */
+MANTA_API manta_status manta_pg_remove(manta_pg *pg, manta_error *e);
+MANTA_API void         manta_pg_free(manta_pg *pg);
 
 /* ---- the cluster ----------------------------------------------------------------------------------------------- */
 

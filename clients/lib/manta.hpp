@@ -586,6 +586,43 @@ std::vector<bool> wait(const std::vector<ref<T>> &refs, std::size_t want, int64_
     return {ready.begin(), ready.end()};
 }
 
+/* ---- placement groups --------------------------------------------------------------------------------------------- */
+
+/* A handle; it removes nothing when it goes. opts.pg = pg.handle() puts tasks and actors there. */
+class placement_group {
+public:
+    placement_group() = default;
+    explicit placement_group(manta_pg *take) noexcept : pg_(take) {}
+    explicit placement_group(const std::vector<manta_bundle> &bundles, const manta_pg_opts &opts = {})
+    {
+        manta_error e;
+        pg_ = manta_pg_new(bundles.data(), static_cast<int>(bundles.size()), &opts, &e);
+        if (!pg_)
+            raise(e);
+    }
+    placement_group(placement_group &&other) noexcept : pg_(std::exchange(other.pg_, nullptr)) {}
+    placement_group &operator=(placement_group &&other) noexcept
+    {
+        std::swap(pg_, other.pg_);
+        return *this;
+    }
+    ~placement_group() { manta_pg_free(pg_); }
+    const manta_pg *handle() const noexcept { return pg_; }
+    void wait(int64_t timeout_ms = MANTA_FOREVER) const
+    {
+        manta_error e;
+        check(manta_pg_wait(pg_, timeout_ms, &e), e);
+    }
+    void remove() const
+    {
+        manta_error e;
+        check(manta_pg_remove(pg_, &e), e);
+    }
+
+private:
+    manta_pg *pg_ = nullptr;
+};
+
 /* ---- actors ------------------------------------------------------------------------------------------------------- */
 
 /* A handle on an actor of class T; T is registered by MANTA_CLASS. The actor ends with its creator's last handle. */

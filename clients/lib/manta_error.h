@@ -39,6 +39,7 @@ enum {
     MANTA_EOWNER_DIED = 22,
     MANTA_EOBJ_LOST = 23,
     MANTA_ENODE_DIED = 24,
+    MANTA_EPG_REMOVED = 25, /* the placement group of the task or actor was removed, or its job has ended */
     /* wait, or relieve the node, and try again */
     MANTA_ETIMEDOUT = 40,
     MANTA_EAGAIN = 41,

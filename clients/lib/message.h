@@ -23,6 +23,7 @@ enum own_subject {
     OWN_MSG_FREE = 30,    /* own_msg_ref, to the owner: the value is to go now, whoever holds the ref */
     OWN_MSG_TAKE = 11,    /* own_msg_ref, to the owner: that process takes the refs that the value declares */
     OWN_MSG_TAKEN = 12,   /* own_msg_ref: the answer: their owners have been told */
+    OWN_MSG_LOST = 38,     /* own_msg_lost, to the owner: its place is not to be had; the answer, in its time, is OWN_MSG_VALUE */
     OWN_MSG_PROBE = 33,    /* own_msg_probe: to who runs what is waited for, or to the owner of a value */
 };
 
@@ -39,6 +40,14 @@ struct own_msg_value {
     uint32_t        size; /* of the bytes that follow: the value, or an own_failure */
 };
 enum { OWN_VALUE_INLINE = 1, OWN_VALUE_PLACE = 2, OWN_VALUE_FAILURE = 3 };
+
+struct own_msg_lost {
+    struct own_msg_ref about;
+    struct lane_ref    at; /* where it was looked for */
+    int32_t            code; /* why it could not be had */
+    uint32_t           reserved;
+    char               text[CTL_TEXT_SIZE];
+};
 
 /* Looks for a cycle of waiters (own_probe.c). */
 #define OWN_PROBE_ANY UINT64_MAX

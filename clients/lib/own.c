@@ -15,6 +15,7 @@ void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, 
     own->node = node;
     own->epoch = epoch;
     own->job = job;
+    own->kept_max = MT_LIB_LINEAGE_BYTES;
     own_failure_set(&own->no_memory, MT_ENOMEM, "it failed, and there was no memory to keep the reason");
     own->no_memory.outcome = 2;
 }
@@ -59,6 +60,7 @@ static void extras_free(struct own *own)
     {
         struct own_extra *extra = entry->value.ptr;
         free(extra->declared);
+        own_failure_free(own, extra->lost);
         waiters_free(extra->on_free);
     }
     map_free(&own->extras);
@@ -101,6 +103,7 @@ void own_fini(struct own *own)
             task_memory_free(own, actor->create);
         own_failure_free(own, actor->failure);
     }
+    queue_free(own, &own->kept);
     extras_free(own);
     map_free(&own->actors);
     map_free(&own->borrows);

@@ -12,6 +12,7 @@
  *
  *   a task:   WAITING --args ready--> QUEUED --lane has room--> SENT --DONE record--> gone; its ref is ready
  *                                        ^------ returned, revoked, or its worker died: try again ------'
+ *   own_lineage: a task whose values stand on another node is KEPT instead, and WAITING again when they are lost
  */
 #ifndef OWN_OWN_H
 #define OWN_OWN_H
@@ -50,6 +51,22 @@ enum {
     OWN_REF_FREED = 128,  /* own_ref_free_now: whoever asks for its value is told so */
     OWN_REF_EXTRA = 64,   /* in own->extras: refs that its value declares, callbacks */
 };
+/* A value in the store that was lost: own_lineage.c. */
+enum own_ref_again {
+    OWN_AGAIN_NOT = 0,
+    OWN_AGAIN_RUNS = 1,  /* its task runs again */
+    OWN_AGAIN_MOVED = 2, /* it is at own_extra.moved now */
+    OWN_AGAIN_LOST = 3,  /* for good: own_extra.lost says why */
+    OWN_AGAIN_GONE = 4,  /* let go: only tasks that may run again need it, and it can be made again itself */
+};
+enum own_why_not { /* a lost value can't be made again */
+    OWN_WHY_NO_TASK = 0,
+    OWN_WHY_CALL = 1,
+    OWN_WHY_ONCE = 2,
+    OWN_WHY_USED_UP = 3,
+    OWN_WHY_GIVEN_UP = 4,
+    OWN_WHY_ITEM = 5,
+};
 enum { OWN_SMALL = 56 };
 
 struct own_waiter { /* who wants to know when a ref is ready */
@@ -69,11 +86,14 @@ struct own_ref { /* the public manta_ref */
     uint8_t            state;     /* enum own_ref_state */
     uint8_t            type;      /* letter of the value */
     uint8_t            flags;
-    uint8_t            reserved;
+    uint8_t            again : 3;      /* enum own_ref_again */
+    uint8_t            is_counted : 1; /* its bytes are in own->kept_bytes */
+    uint8_t            why_not : 4;    /* enum own_why_not */
     uint32_t           size; /* of an inline value */
     uint32_t           owner_node;
+    uint32_t           kept_by; /* kept tasks (OWN_KEPT) that have it as an argument */
     struct own_waiter *waiters;
-    struct own_task   *task; /* makes it; NULL once it is ready */
+    struct own_task   *task; /* makes it, or may make it again (OWN_KEPT); NULL: none */
     union {
         uint8_t             small[OWN_SMALL];
         uint8_t            *heap;
@@ -92,6 +112,11 @@ static inline bool own_ref_is_ready(const struct own_ref *ref)
 {
     return ref->state != OWN_REF_PENDING;
 }
+/* Ready, and neither lost nor let go since. */
+static inline bool own_ref_is_there(const struct own_ref *ref)
+{
+    return ref->state != OWN_REF_PENDING && ref->again != OWN_AGAIN_RUNS && ref->again != OWN_AGAIN_GONE;
+}
 /* The inline bytes; state is OWN_REF_INLINE. */
 static inline const void *own_ref_bytes(const struct own_ref *ref)
 {
@@ -105,6 +130,8 @@ struct own_extra {
     bool               is_taken;  /* the declared refs of a borrowed value: its owner knows that we hold them */
     bool               is_asking; /* ... and was asked to */
     struct own_waiter *on_free;
+    struct lane_ref    moved; /* node 0: it was not */
+    struct own_failure *lost;
 };
 
 /* ---- tasks ---- */
@@ -115,7 +142,8 @@ struct own_arg {
     struct own_ref *ref; /* 'r': kept as reference; else its value is wanted */
 };
 
-enum own_task_state { OWN_NO_TASK = 0, OWN_WAITING = 1, OWN_QUEUED = 2, OWN_SENT = 3 };
+enum own_task_state { OWN_NO_TASK = 0, OWN_WAITING = 1, OWN_QUEUED = 2, OWN_SENT = 3,
+                      OWN_KEPT = 4 /* finished; in own->kept, to run again if its values are lost */ };
 enum { OWN_BLOB_SMALL = 40 /* two scalars */, OWN_BLOB_MEDIUM = 128 /* from slabs */ };
 
 struct own_task {
@@ -233,6 +261,7 @@ struct own_class {
     uint64_t         idle_since_ns;
     uint64_t         surplus_since_ns;
     bool             is_told;   /* CTL_CLASS was sent */
+    bool             is_over;   /* its placement group was removed: it is freed when nothing of it is under way */
 };
 
 /* ---- actors ---- */
@@ -320,13 +349,6 @@ struct own_borrow { /* another process holds a ref of ours */
     mt_id    ref;
     uint64_t process;
 };
-/* A value of another process's is not where it should be: is its owner gone? On the stack of whoever wants to know. */
-struct own_doubt {
-    struct own_doubt  *next;
-    mt_id              ref;
-    bool               is_over;
-    struct own_failure why; /* then: of the owner's death; code 0: it lives */
-};
 struct own_monitor {
     mt_id    id;
     mt_id    actor; /* whose worker it watches; zero: an owner, a borrower, or a node */
@@ -382,6 +404,11 @@ struct own {
     uint64_t completed; /* refs that became ready: waiters compare it */
     uint32_t outstanding; /* tasks not finished */
     uint64_t queued_bytes;
+    struct own_queue kept;    /* finished tasks that may run again, oldest first */
+    uint64_t kept_bytes, kept_max; /* of them and of values that only they hold */
+    struct own_task *given_up; /* no longer kept, on their way to be freed, by `next` */
+    bool     is_giving_up;    /* somebody up the stack frees them */
+    uint64_t again_count;     /* tasks that were run again for a lost value */
     struct own_out out;
     struct own_wait *wait; /* NULL: the tasks' thread does not wait, or may have others beside it */
     uint64_t wait_count;
@@ -424,12 +451,16 @@ struct own_class_spec {
     uint32_t            resource_count;
     struct ctl_resource resources[CTL_RESOURCES];
     const char         *labels; /* selector, checked; NULL: any node */
+    mt_id               pg;     /* placement group; zero: none */
+    uint32_t            bundle; /* of it, from 1; 0: any */
 };
 /* The class for these needs, made at its first use; NULL only without memory. An actor's class is its own: `id`. */
 struct own_class *own_class_get(struct own *own, const struct own_class_spec *spec, mt_id actor);
 struct own_class *own_class_of_id(const struct own *own, uint32_t class_id); /* NULL: there is none any more */
 /* The class of an actor that is gone: it is given up and freed. */
 void own_class_retire(struct own *own, struct own_class *cls);
+/* That placement group was removed: what its classes hold is freed in time. */
+void own_group_over(struct own *own, mt_id pg);
 /* Moves ready tasks to lanes and tells the raylet how many leases are wanted. */
 void own_class_pump(struct own *own, struct own_class *cls);
 void own_class_tick(struct own *own, struct own_class *cls);
@@ -485,6 +516,12 @@ void            own_ref_drop(struct own *own, struct own_ref *ref);
 /* The value goes now, whoever holds the ref; of another's, its owner is told. False: there is none yet. */
 bool            own_ref_free_now(struct own *own, struct own_ref *ref);
 void            own_failure_freed(struct own_failure *f);
+/* Nobody holds it any more: for who has changed one of the counts. */
+void            own_ref_unheld(struct own *own, struct own_ref *ref);
+/* Wakes all who wait for it. */
+void            own_ref_wake(struct own *own, struct own_ref *ref);
+/* The bytes of a value that nobody of this process or of others needs. */
+void            own_ref_value_free(struct own *own, struct own_ref *ref);
 /* The value is there: wakes tasks and processes that wait for it. `data` is copied. */
 void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, const void *data, uint32_t size);
 void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_ref *place);
@@ -513,6 +550,12 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
 bool own_task_ready(struct own *own, struct own_task *task);
 void own_task_argument_ready(struct own *own, struct own_task *task, struct own_ref *ref);
 mt_status own_task_encode(struct own *own, struct own_task *task);
+/* Its arguments are encoded anew before it is sent again. */
+void own_task_unencode(struct own *own, struct own_task *task);
+/* Notes the task with each argument whose value is still to come. False: no memory. */
+bool own_task_wait(struct own *own, struct own_task *task);
+/* Back among those that are free; its arguments and results are let go. */
+void own_task_free(struct own *own, struct own_task *task);
 void own_queue_push(struct own_queue *q, struct own_task *task);
 void own_queue_push_front(struct own_queue *q, struct own_task *task);
 void own_queue_insert(struct own_queue *q, struct own_task *task, struct own_task *before); /* NULL: at the end */
@@ -670,9 +713,6 @@ mt_id own_monitor_new(struct own *own, uint64_t process, uint32_t node, mt_id ac
 void  own_monitor_end(struct own *own, mt_id monitor);
 void  own_message(struct own *own, const struct ctl_message *from, const uint8_t *bytes, size_t size);
 void  own_bounced(struct own *own, const struct ctl_bounce *bounce);
-/* Asks the owner of that value, on that node, and is over when it answers or is known to be dead. The two are a pair. */
-void  own_doubt_begin(struct own *own, struct own_doubt *doubt, mt_id ref, uint32_t node);
-void  own_doubt_end(struct own *own, const struct own_doubt *doubt);
 void  own_died(struct own *own, mt_id monitor, const struct ctl_death *death);
 mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind);
 void  own_ref_tell(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);

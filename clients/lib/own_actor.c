@@ -13,7 +13,7 @@
  *                 any --killed for good, no restarts left, CREATE failed--> DEAD
  *   caller:   STARTING --AT, lane--> ALIVE --lane ended--> STARTING;   AT says dead, or the creator died --> DEAD
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_lineage.h"
 
 #include <stdio.h>
 #include <sys/wait.h>
@@ -378,7 +378,7 @@ static mt_status create_from_snapshot(struct own *own, struct own_actor *actor)
     if (!actor->create_size)
         actor->create_size = create->blob_size;
     if (ref->state == OWN_REF_PLACE) {
-        wire = ref->value.place;
+        wire = *own_ref_place(own, ref);
         value.flags = LANE_VALUE_SHARED;
         value.size = sizeof wire;
     } else {
@@ -442,7 +442,7 @@ mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct 
 static void restart_or_die(struct own *own, struct own_actor *actor, const struct ctl_ended *why)
 {
     struct own_failure f;
-    if (!actor->is_ending && actor->restarts_left != 0 && why->code != MT_OK) {
+    if (!actor->is_ending && actor->restarts_left != 0 && why->code != MT_OK && why->code != MT_EPG_REMOVED) {
         if (actor->restarts_left > 0)
             actor->restarts_left--;
         actor->state = OWN_ACTOR_RESTARTING;
@@ -466,7 +466,8 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
     }
     const char *end = memchr(why->text, '\n', sizeof why->text); /* a backtrace follows */
     size_t      first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
-    own_failure_set(&f, MT_EACTOR_DIED, "actor %s (incarnation %u) is dead: %.*s", actor->name, actor->incarnation,
+    own_failure_set(&f, why->code == MT_EPG_REMOVED ? why->code : MT_EACTOR_DIED, "actor %s (incarnation %u) is dead: %.*s",
+                    actor->name, actor->incarnation,
                     first && !actor->has_exited ? (int)first : 400,
                     actor->has_exited ? "it ended of its own will" : first ? why->text : "it was ended");
     if (end)

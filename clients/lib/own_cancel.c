@@ -180,7 +180,7 @@ static void cancel_children(struct own *own, uint32_t run, uint32_t flags)
     for (size_t i = 0; i < own->task_chunks.count; i++) {
         struct own_task *chunk = own->task_chunks.data[i];
         for (int j = 0; j < OWN_TASKS_PER_CHUNK; j++)
-            if (chunk[j].state != OWN_NO_TASK && chunk[j].parent == run)
+            if (chunk[j].state != OWN_NO_TASK && chunk[j].state != OWN_KEPT && chunk[j].parent == run)
                 cancel_task(own, &chunk[j], flags);
     }
 }

@@ -16,6 +16,7 @@ enum {
     STUCK_NS = 1000 * 1000,         /* a lane without completion for so long runs long tasks */
     SURPLUS_NS = 2 * 1000 * 1000,   /* a lane without work beside busy ones is given up after so long */
     IDLE_NS = 300 * 1000 * 1000,    /* leases of a class without work are kept warm for so long */
+    OVER_NS = 1000 * 1000 * 1000, /* a class of a removed group: nobody is about to use it any more */
     LEASES_MAX = 4096,
     PRIORITY_DEPTH = 16, /* on a lane of a class with priorities: what a higher one must take back */
 };
@@ -26,6 +27,7 @@ static mt_id class_key(const struct own_class_spec *spec, mt_id actor)
     if (actor.process)
         return actor;
     h ^= spec->env + spec->flags;
+    h = (h ^ spec->pg.process ^ spec->pg.counter_index) * 0x9e3779b97f4a7c15u + spec->bundle;
     for (const char *c = spec->labels; c && *c; c++)
         h = (h ^ (uint8_t)*c) * 0x100000001b3u;
     for (uint32_t i = 0; i < spec->resource_count; i++) {
@@ -36,12 +38,31 @@ static mt_id class_key(const struct own_class_spec *spec, mt_id actor)
     return (mt_id){1, h};
 }
 
+void own_group_over(struct own *own, mt_id pg)
+{
+    for (size_t i = 0; i < own->class_list.count; i++)
+        own->class_list.data[i]->is_over |= mt_id_equal(own->class_list.data[i]->wire.group, pg);
+}
+
+/* Groups come and go; their classes would stay for ever. An actor's class is the actor's. */
+static void retire_over(struct own *own)
+{
+    for (size_t i = own->class_list.count; i > 0; i--) {
+        struct own_class *cls = own->class_list.data[i - 1];
+        bool is_idle = cls->outstanding == 0 && cls->lane_count == 0 && own->now_ns - cls->idle_since_ns >= OVER_NS;
+        if (cls->is_over && is_idle && !(cls->wire.flags & CTL_CLASS_ACTOR))
+            own_class_retire(own, cls);
+    }
+}
+
 struct own_class *own_class_get(struct own *own, const struct own_class_spec *spec, mt_id actor)
 {
     mt_id             key = class_key(spec, actor);
     struct own_class *cls = mt_map_ptr(&own->classes, key);
     if (cls)
         return cls;
+    if (spec->pg.process)
+        retire_over(own);
     cls = calloc(1, sizeof *cls);
     if (!cls || mt_vec_reserve(&own->class_list, 1).code || mt_map_put_ptr(&own->classes, key, cls).code) {
         free(cls);
@@ -59,6 +80,8 @@ struct own_class *own_class_get(struct own *own, const struct own_class_spec *sp
     strncpy(cls->wire.name, spec->name, sizeof cls->wire.name - 1);
     if (spec->labels)
         strncpy(cls->wire.labels, spec->labels, sizeof cls->wire.labels - 1);
+    cls->wire.group = spec->pg;
+    cls->wire.bundle = spec->bundle;
     cls->idle_since_ns = own->now_ns;
     return cls;
 }
@@ -73,7 +96,10 @@ struct own_class *own_class_of_id(const struct own *own, uint32_t class_id)
 
 void own_class_retire(struct own *own, struct own_class *cls)
 {
+    struct ctl_demand last = {.class_id = cls->wire.class_id, .version = CTL_DEMAND_LAST};
     own_class_demand(own, cls, 0);
+    if (cls->is_over && cls->is_told)
+        own_send(own, CTL_DEMAND, own_id_next(own), &last, sizeof last);
     mt_map_remove(&own->classes, cls->key);
     for (size_t i = 0; i < own->class_list.count; i++) {
         if (own->class_list.data[i] == cls) {
@@ -81,6 +107,7 @@ void own_class_retire(struct own *own, struct own_class *cls)
             break;
         }
     }
+    free(cls->levels);
     free(cls->lanes);
     free(cls);
 }
@@ -336,5 +363,6 @@ void own_class_refused(struct own *own, const struct ctl_unschedulable *why)
     }
     own_failure_set(&f, why->code, "%s can't be placed: %.*s", cls->wire.name, CTL_TEXT_SIZE - 1, why->text);
     memcpy(f.function, cls->wire.name, sizeof f.function);
+    cls->is_over |= why->code == MT_EPG_REMOVED;
     class_fail_all(own, cls, &f);
 }

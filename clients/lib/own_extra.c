@@ -34,6 +34,7 @@ void own_extra_drop(struct own *own, struct own_ref *ref)
     mt_map_remove(&own->extras, ref->id);
     ref->flags &= (uint8_t)~OWN_REF_EXTRA;
     own_refs_drop(own, extra->declared, extra->declared_count);
+    own_failure_free(own, extra->lost);
     while (extra->on_free) {
         struct own_waiter *callback = extra->on_free;
         extra->on_free = callback->next;

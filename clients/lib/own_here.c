@@ -14,7 +14,7 @@
 static bool class_fits(const struct own *own, const struct own_class *cls, int64_t cpu_milli)
 {
     const struct ctl_class *c = &cls->wire;
-    if (c->flags || c->env || c->labels[0] || c->policy == CTL_SPREAD)
+    if (c->flags || c->env || ctl_class_is_grouped(c) || c->labels[0] || c->policy == CTL_SPREAD)
         return false;
     if (c->policy != CTL_HYBRID && c->node != own->node)
         return false;

@@ -10,7 +10,7 @@
  * After a death the completion ring is drained first, with what the worker wrote there and did not publish, then the
  * claims are read: PENDING has not run and costs no retry; RUNNING may have run and costs one.
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_lineage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,7 +199,7 @@ static mt_status done_with_value(struct own *own, struct own_lane *lane, struct 
         done_with_error(own, task, &failure);
     } else if (task->kind == LANE_CREATE) {
         own_actor_created(own, task->actor, task, NULL);
-    } else {
+    } else if (MT_LIKELY(!lane || (!lane->is_remote && !task->attempt)) || !own_lineage_keep(own, task)) {
         own_task_finish(own, task);
     }
     return st;
@@ -368,7 +368,7 @@ static void failure_of_death(struct own *own, const struct own_task *task, const
     const char *end = memchr(why->text, '\n', sizeof why->text);
     size_t      first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
     memset(out, 0, sizeof *out);
-    out->code = task->actor ? MT_EACTOR_DIED : why->code ? why->code : MT_EWORKER_DIED;
+    out->code = why->code == MT_EPG_REMOVED ? why->code : task->actor ? MT_EACTOR_DIED : why->code ? why->code : MT_EWORKER_DIED;
     out->outcome = 2; /* unknown: it may have run */
     out->pid = why->pid;
     out->attempt = task->attempt;

@@ -29,7 +29,7 @@ static void why_argument(const struct own *own, const struct own_task *task, cha
     char id[MT_ID_TEXT_SIZE];
     for (uint16_t i = 0; i < task->arg_count; i++) {
         const struct own_ref *ref = task->args[i].ref;
-        if (!ref || task->args[i].type == 'r' || own_ref_is_ready(ref))
+        if (!ref || task->args[i].type == 'r' || own_ref_is_there(ref))
             continue;
         mt_id_text(ref->id, id);
         if (ref->task)
@@ -97,6 +97,8 @@ static bool sent_state(const struct own_task *task, enum lane_task_state *out, c
 static bool task_state(const struct own *own, const struct own_task *task, enum lane_task_state *out, char *why)
 {
     why[0] = 0;
+    if (task->state == OWN_KEPT)
+        return false;
     if (task->state == OWN_SENT)
         return sent_state(task, out, why);
     if (task->waiting_for) {
@@ -128,12 +130,22 @@ static void name_of(const struct own_task *task, char *out, size_t size)
              !is_call ? "" : task->kind == LANE_CREATE ? "create" : task->name);
 }
 
+static bool is_again(const struct own_task *task)
+{
+    for (uint32_t i = 0; task->results && i + 1 < task->results->count; i++)
+        if (task->results->more[i]->again == OWN_AGAIN_RUNS)
+            return true;
+    return task->ref && task->ref->again == OWN_AGAIN_RUNS;
+}
+
 static mt_status tell_task(struct told *t, const struct own_task *task)
 {
     char id[MT_ID_TEXT_SIZE], name[2 * CTL_NAME_SIZE + 2], attempt[8], node[12], pid[12], owner[20], submitted[24], why[WHY_SIZE];
     enum lane_task_state state;
     if (!task_state(t->own, task, &state, why))
         return mt_ok();
+    if (is_again(task) && why[0] != '\1')
+        snprintf(why, sizeof why, "a value of it was lost: it runs again");
     name_of(task, name, sizeof name);
     const struct own_lane *lane = state >= LANE_TASK_SUBMITTED_TO_WORKER ? task->lane : NULL;
     if (lane_look_hides(t->look, 2, lane_task_state_text(state)) || lane_look_hides(t->look, 1, name))

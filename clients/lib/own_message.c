@@ -5,7 +5,7 @@
  * Owns:   monitors. Thread: the caller's, under the owner lock.
  * Always: every wait for another process is bound to a monitor of it, so nothing waits for the dead.
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_lineage.h"
 
 #include <stdio.h>
 
@@ -100,13 +100,44 @@ void own_watch_peer(struct own *own, uint64_t process, uint32_t node)
     own->out.is_starved = true; /* whoever waits for that process would never hear of its death */
 }
 
-void own_doubt_begin(struct own *own, struct own_doubt *doubt, mt_id ref, uint32_t node)
+/* Our own value: it is being made again, or where is it? */
+static void doubt_look(struct own *own, struct own_doubt *doubt, int32_t code, const char *text)
 {
-    struct own_msg_ref message = {.id = ref, .process = own->process, .node = own->node};
-    *doubt = (struct own_doubt){.next = own->doubts, .ref = ref};
+    switch (own_ref_lost(own, doubt->mine, &doubt->place, code, text, &doubt->why)) {
+    case OWN_LOST_WAIT:
+        return;
+    case OWN_LOST_MOVED:
+        doubt->place = *own_ref_place(own, doubt->mine);
+        break;
+    case OWN_LOST_FAILED:
+        break;
+    }
+    doubt->is_over = true;
+}
+
+void own_doubt_begin(struct own *own, struct own_doubt *doubt, struct own_ref *mine, const struct lane_ref *at, int32_t code,
+                     const char *text)
+{
+    struct own_msg_lost message = {.about = {.id = at->id, .process = own->process, .node = own->node}, .at = *at, .code = code};
+    *doubt = (struct own_doubt){.next = own->doubts, .ref = at->id, .mine = mine, .place = *at};
     own->doubts = doubt;
-    own_watch_peer(own, ref.process, node);
-    own_send_message(own, ref.process, node, OWN_MSG_WAIT, &message, sizeof message, NULL, 0);
+    if (mine) {
+        doubt_look(own, doubt, code, text);
+    } else if (at->id.process == own->process) {
+        own_failure_set(&doubt->why, MT_EOBJ_LOST, "the value was freed before it was read");
+        doubt->is_over = true;
+    } else {
+        snprintf(message.text, sizeof message.text, "%s", text);
+        own_watch_peer(own, at->id.process, at->owner_node);
+        own_send_message(own, at->id.process, at->owner_node, OWN_MSG_LOST, &message, sizeof message, NULL, 0);
+    }
+}
+
+bool own_doubt_is_over(struct own *own, struct own_doubt *doubt)
+{
+    if (doubt->mine && !doubt->is_over && own_ref_is_there(doubt->mine))
+        doubt_look(own, doubt, MT_EOBJ_LOST, "");
+    return doubt->is_over;
 }
 
 void own_doubt_end(struct own *own, const struct own_doubt *doubt)
@@ -117,12 +148,23 @@ void own_doubt_end(struct own *own, const struct own_doubt *doubt)
     *at = doubt->next;
 }
 
-/* The owner has answered; `why`: it is dead, and has no values any more. */
-static void doubts_over(struct own *own, mt_id ref, const struct own_failure *why)
+/* The owner is dead, and has no values any more. */
+static void doubts_orphaned(struct own *own, uint64_t owner, const struct own_failure *why)
 {
     for (struct own_doubt *d = own->doubts; d; d = d->next)
-        if (d->ref.process == ref.process && (why || mt_id_equal(d->ref, ref))) {
+        if (d->ref.process == owner && !d->is_over) {
             d->is_over = true;
+            d->why = *why;
+        }
+}
+
+/* The owner has answered: the value's place, or why there is none. */
+static void doubts_over(struct own *own, const struct lane_ref *place, const struct own_failure *why)
+{
+    for (struct own_doubt *d = own->doubts; d; d = d->next)
+        if (mt_id_equal(d->ref, place->id) && !d->is_over) {
+            d->is_over = true;
+            d->place = *place;
             if (why)
                 d->why = *why;
         }
@@ -136,7 +178,7 @@ static void peer_died(struct own *own, uint64_t process, int32_t code, const cha
 
     mt_map_remove(&own->peers, mt_map_key(process));
     own_failure_set(&f, as, "the process that owned this value is gone: %s", text);
-    doubts_over(own, (mt_id){process, 0}, &f);
+    doubts_orphaned(own, process, &f);
     MT_MAP_EACH(&own->refs, entry)
     {
         struct own_ref *ref = entry->value.ptr;
@@ -218,25 +260,50 @@ static void value_came(struct own *own, const struct ctl_message *from, const ui
 {
     struct own_msg_value head;
     struct own_ref      *ref;
+    struct own_failure   f = {.code = MT_OK};
     if (size < sizeof head)
         return;
     memcpy(&head, bytes, sizeof head);
     bytes += sizeof head;
-    if (head.ref.id.process == from->process)
-        doubts_over(own, head.ref.id, NULL);
-    ref = mt_map_ptr(&own->refs, head.ref.id);
-    if (!ref || !(ref->flags & OWN_REF_BORROWED) || ref->id.process != from->process ||
-        head.size > size - sizeof head)
+    if (head.ref.id.process != from->process || head.size > size - sizeof head)
         return;
-    if (head.kind == OWN_VALUE_PLACE) {
-        own_ref_set_place(own, ref, &head.ref);
-    } else if (head.kind == OWN_VALUE_INLINE) {
-        own_ref_set_inline(own, ref, head.ref.type, bytes, head.size);
-    } else if (head.size == sizeof(struct own_failure)) {
-        struct own_failure f;
+    if (head.kind == OWN_VALUE_FAILURE && head.size == sizeof f)
         memcpy(&f, bytes, sizeof f);
+    else if (head.kind != OWN_VALUE_PLACE)
+        own_failure_set(&f, MT_EOBJ_LOST, "the value is no longer in the store, its owner says");
+    doubts_over(own, &head.ref, f.code ? &f : NULL);
+    ref = mt_map_ptr(&own->refs, head.ref.id);
+    if (!ref || !(ref->flags & OWN_REF_BORROWED))
+        return;
+    if (head.kind == OWN_VALUE_PLACE && ref->state == OWN_REF_PLACE)
+        own_ref_moved(own, ref, &head.ref);
+    else if (head.kind == OWN_VALUE_PLACE)
+        own_ref_set_place(own, ref, &head.ref);
+    else if (head.kind == OWN_VALUE_INLINE)
+        own_ref_set_inline(own, ref, head.ref.type, bytes, head.size);
+    else if (head.size == sizeof f)
         own_ref_set_failed(own, ref, &f);
+}
+
+/* Somebody has not found a value of ours where it should be. */
+static void lost_there(struct own *own, const struct ctl_message *from, const uint8_t *bytes, size_t size)
+{
+    struct own_msg_lost  m;
+    struct own_failure   why;
+    struct own_msg_value answer = {.kind = OWN_VALUE_FAILURE, .size = sizeof why};
+    struct own_ref      *ref;
+    if (size != sizeof m)
+        return;
+    memcpy(&m, bytes, sizeof m);
+    m.text[sizeof m.text - 1] = 0;
+    ref = mt_map_ptr(&own->refs, m.about.id);
+    if (!ref || ref->flags & OWN_REF_BORROWED ||
+        own_ref_lost(own, ref, &m.at, m.code, m.text, &why) != OWN_LOST_FAILED) {
+        asked_for_value(own, from, m.about.id);
+        return;
     }
+    answer.ref = (struct lane_ref){.id = m.about.id};
+    own_send_message(own, from->process, from->node, OWN_MSG_VALUE, &answer, sizeof answer, &why, sizeof why);
 }
 
 void own_message(struct own *own, const struct ctl_message *from, const uint8_t *bytes, size_t size)
@@ -258,6 +325,10 @@ void own_message(struct own *own, const struct ctl_message *from, const uint8_t 
     }
     if (from->subject == OWN_MSG_PROBE) {
         own_probe_came(own, bytes, size);
+        return;
+    }
+    if (from->subject == OWN_MSG_LOST) {
+        lost_there(own, from, bytes, size);
         return;
     }
     if (from->subject == OWN_MSG_FREE) {

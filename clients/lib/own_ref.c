@@ -9,7 +9,7 @@
  * Who hands a ref on tells its owner about the receiver before it lets go of its own: messages of one process to
  * another keep their order, so the owner never sees the count fall to nothing in between.
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_lineage.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -75,6 +75,10 @@ struct own_ref *own_ref_new(struct own *own, mt_id id)
     ref->state = OWN_REF_PENDING;
     ref->type = 'v';
     ref->flags = 0;
+    ref->again = OWN_AGAIN_NOT;
+    ref->is_counted = 0;
+    ref->why_not = OWN_WHY_NO_TASK;
+    ref->kept_by = 0;
     ref->size = 0;
     ref->owner_node = own->node;
     ref->waiters = NULL;
@@ -95,14 +99,18 @@ void own_ref_hold(struct own_ref *ref)
     ref->holds++;
 }
 
-static void value_free(struct own *own, struct own_ref *ref)
+void own_ref_value_free(struct own *own, struct own_ref *ref)
 {
+    bool is_there = ref->again == OWN_AGAIN_NOT || ref->again == OWN_AGAIN_MOVED;
+    if (MT_UNLIKELY(ref->is_counted))
+        own->kept_bytes -= ref->value.place.size;
+    ref->is_counted = 0;
     if (ref->state == OWN_REF_INLINE && ref->flags & OWN_REF_HEAP)
         free(ref->value.heap);
     else if (ref->state == OWN_REF_FAILED)
         own_failure_free(own, ref->value.failure);
-    else if (ref->state == OWN_REF_PLACE && !(ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED)) && own->free_place)
-        own->free_place(own, &ref->value.place, ref->flags & OWN_REF_ESCAPED);
+    else if (ref->state == OWN_REF_PLACE && is_there && !(ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED)) && own->free_place)
+        own->free_place(own, own_ref_place(own, ref), ref->flags & OWN_REF_ESCAPED);
 }
 
 void own_failure_freed(struct own_failure *f)
@@ -114,15 +122,15 @@ bool own_ref_free_now(struct own *own, struct own_ref *ref)
 {
     struct own_msg_ref message = {.id = ref->id, .process = own->process, .node = own->node};
     bool               is_ours = !(ref->flags & OWN_REF_BORROWED);
-    if (is_ours && !own_ref_is_ready(ref))
+    if (is_ours && !own_ref_is_there(ref))
         return false;
-    if (ref->flags & OWN_REF_FREED || ref->state == OWN_REF_FAILED)
+    if (ref->flags & OWN_REF_FREED || ref->state == OWN_REF_FAILED || ref->again == OWN_AGAIN_LOST)
         return true;
     ref->flags |= OWN_REF_FREED; /* the place stays known: views of it are still to be released */
     if (!is_ours)
         own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_FREE, &message, sizeof message, NULL, 0);
     else if (ref->state == OWN_REF_PLACE && own->free_place)
-        own->free_place(own, &ref->value.place, ref->flags & OWN_REF_ESCAPED);
+        own->free_place(own, own_ref_place(own, ref), ref->flags & OWN_REF_ESCAPED);
     return true;
 }
 
@@ -142,10 +150,10 @@ void own_refs_fini(struct own *own)
         struct own_ref *chunk = own->ref_chunks.data[i];
         for (int k = 0; k < REFS_PER_CHUNK; k++) {
             struct own_ref *ref = &chunk[k];
-            if (ref->holds == 0 && ref->borrowers == 0)
+            if (ref->holds == 0 && ref->borrowers == 0 && ref->kept_by == 0 && !ref->task)
                 continue;
             if (ref->state != OWN_REF_PLACE) /* the store goes with the job */
-                value_free(own, ref);
+                own_ref_value_free(own, ref);
             waiters_free(ref);
         }
         free(chunk);
@@ -155,13 +163,15 @@ void own_refs_fini(struct own *own)
 
 static void ref_free(struct own *own, struct own_ref *ref)
 {
+    if (MT_UNLIKELY((ref->task || ref->kept_by) && own_lineage_holds(own, ref)))
+        return;
     if (ref->flags & OWN_REF_NAMED)
         mt_map_remove(&own->refs, ref->id);
     if (ref->flags & OWN_REF_TOLD) {
         struct own_msg_ref message = {.id = ref->id, .process = own->process, .node = own->node};
         own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_RELEASE, &message, sizeof message, NULL, 0);
     }
-    value_free(own, ref);
+    own_ref_value_free(own, ref);
     if (MT_UNLIKELY(ref->flags & OWN_REF_EXTRA))
         own_extra_drop(own, ref);
     waiters_free(ref);
@@ -173,6 +183,12 @@ void own_ref_drop(struct own *own, struct own_ref *ref)
 {
     MT_ASSERT(ref->holds > 0);
     if (--ref->holds == 0 && ref->borrowers == 0)
+        ref_free(own, ref);
+}
+
+void own_ref_unheld(struct own *own, struct own_ref *ref)
+{
+    if (ref->holds == 0 && ref->borrowers == 0)
         ref_free(own, ref);
 }
 
@@ -193,17 +209,17 @@ static void answer_process(struct own *own, struct own_ref *ref, uint64_t proces
     } else if (ref->state == OWN_REF_INLINE) {
         answer.size = ref->size;
         bytes = own_ref_bytes(ref);
-    } else if (ref->state == OWN_REF_PLACE) {
+    } else if (ref->state == OWN_REF_PLACE && ref->again != OWN_AGAIN_LOST) {
         answer.kind = OWN_VALUE_PLACE;
     } else {
         answer.kind = OWN_VALUE_FAILURE;
         answer.size = sizeof *ref->value.failure;
-        bytes = ref->value.failure;
+        bytes = ref->state == OWN_REF_PLACE ? own_extra_of(own, ref)->lost : ref->value.failure;
     }
     own_send_message(own, process, node, OWN_MSG_VALUE, &answer, sizeof answer, bytes, answer.size);
 }
 
-static void ref_ready(struct own *own, struct own_ref *ref)
+void own_ref_wake(struct own *own, struct own_ref *ref)
 {
     struct own_waiter *waiter = ref->waiters;
     own->completed++;
@@ -245,7 +261,7 @@ void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, cons
     ref->type = type;
     ref->size = size;
     ref->state = OWN_REF_INLINE;
-    ref_ready(own, ref);
+    own_ref_wake(own, ref);
 }
 
 void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_ref *place)
@@ -255,7 +271,7 @@ void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_r
     ref->value.place = *place;
     ref->type = place->type;
     ref->state = OWN_REF_PLACE;
-    ref_ready(own, ref);
+    own_ref_wake(own, ref);
 }
 
 void own_ref_set_failed(struct own *own, struct own_ref *ref, const struct own_failure *failure)
@@ -264,18 +280,21 @@ void own_ref_set_failed(struct own *own, struct own_ref *ref, const struct own_f
         return;
     ref->value.failure = own_failure_new(own, failure);
     ref->state = OWN_REF_FAILED;
-    ref_ready(own, ref);
+    own_ref_wake(own, ref);
 }
 
 /* ---- other processes ---- */
 
 void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter *waiter)
 {
+    struct own_failure gone;
     if (own_ref_is_ready(ref) && waiter->fn) {
         own_callback_due(own, waiter);
         return;
     }
-    if (own_ref_is_ready(ref)) {
+    if (ref->again == OWN_AGAIN_GONE)
+        (void)own_ref_lost(own, ref, NULL, MT_EOBJ_LOST, "it was let go", &gone);
+    if (own_ref_is_there(ref)) {
         answer_process(own, ref, waiter->process, waiter->node);
         free(waiter);
         return;
@@ -287,8 +306,8 @@ void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter 
 
 void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out)
 {
-    if (ref->state == OWN_REF_PLACE) {
-        *out = ref->value.place;
+    if (ref->state == OWN_REF_PLACE && (ref->again == OWN_AGAIN_NOT || ref->again == OWN_AGAIN_MOVED)) {
+        *out = *own_ref_place(own, ref);
         ref->flags |= OWN_REF_ESCAPED;
     } else {
         memset(out, 0, sizeof *out);
@@ -392,6 +411,6 @@ void own_borrow_remove(struct own *own, mt_id id, uint64_t process)
     if (!ref)
         return;
     MT_ASSERT(ref->borrowers > 0);
-    if (--ref->borrowers == 0 && ref->holds == 0)
-        ref_free(own, ref);
+    ref->borrowers--;
+    own_ref_unheld(own, ref);
 }

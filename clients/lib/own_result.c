@@ -6,7 +6,7 @@
  * Thread: the caller's, under the owner lock.
  * Always: every ref of a task becomes ready once: all with their values, or all with one error.
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_lineage.h"
 
 #include "core/base/plant.h"
 
@@ -86,11 +86,19 @@ uint32_t own_results_word(const struct own_task *task)
     return task->results->stream ? LANE_STREAM | task->results->stream->ahead : task->results->count;
 }
 
+static void ref_fail(struct own *own, struct own_ref *ref, const struct own_failure *why)
+{
+    if (MT_UNLIKELY(own_ref_is_ready(ref)))
+        own_lineage_failed(own, ref, why);
+    else
+        own_ref_set_failed(own, ref, why);
+}
+
 void own_task_set_failed(struct own *own, struct own_task *task, const struct own_failure *why)
 {
     for (uint32_t i = 0; task->results && i + 1 < task->results->count; i++)
-        own_ref_set_failed(own, task->results->more[i], why);
-    own_ref_set_failed(own, task->ref, why);
+        ref_fail(own, task->results->more[i], why);
+    ref_fail(own, task->ref, why);
 }
 
 /* ---- they come ---- */
@@ -123,15 +131,22 @@ static mt_status value_read(const uint8_t *at, size_t size, struct lane_value *o
     return mt_ok();
 }
 
-static void value_set(struct own *own, struct own_ref *ref, const struct lane_value *value, const uint8_t *bytes)
+static void value_set(struct own *own, const struct own_task *task, struct own_ref *ref, const struct lane_value *value,
+                      const uint8_t *bytes)
 {
-    struct lane_ref place;
-    if (!(value->flags & LANE_VALUE_SHARED)) {
+    struct lane_ref place = {.node = 0};
+    if (!(value->flags & LANE_VALUE_SHARED) && !own_ref_is_ready(ref)) {
         own_ref_set_inline(own, ref, value->type, bytes, value->size);
         return;
     }
-    shm_read(&place, bytes, sizeof place);
+    if (value->flags & LANE_VALUE_SHARED)
+        shm_read(&place, bytes, sizeof place);
     place.id = ref->id;
+    place.attempt = task->attempt;
+    if (MT_UNLIKELY(own_ref_is_ready(ref))) {
+        own_lineage_value(own, ref, value, &place);
+        return;
+    }
     ref->flags |= OWN_REF_ESCAPED;
     own_ref_set_place(own, ref, &place);
 }
@@ -144,6 +159,8 @@ static mt_status declare(struct own *own, struct own_task *task)
     uint32_t            count = r->declared_count;
     r->declared = NULL;
     r->declared_count = 0;
+    if (count && task->ref->again)
+        return own_lineage_declare(own, task->ref, refs, count);
     return count ? own_ref_declare(own, task->ref, refs, count) : mt_ok();
 }
 
@@ -161,7 +178,7 @@ mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own
     at += padded;
     own_note_held(own, lane, payload + at, size - at);
     if (MT_LIKELY(!task->results)) {
-        value_set(own, task->ref, &value, payload + sizeof value);
+        value_set(own, task, task->ref, &value, payload + sizeof value);
         return mt_ok();
     }
     if (declare(own, task).code) {
@@ -174,7 +191,7 @@ mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own
         value = (struct lane_value){.type = 'v'};
         if (size)
             MT_TRY(value_read(payload + from, size - from, &value, &padded));
-        value_set(own, i ? task->results->more[i - 1] : task->ref, &value, payload + from + sizeof value);
+        value_set(own, task, i ? task->results->more[i - 1] : task->ref, &value, payload + from + sizeof value);
     }
     return mt_ok();
 }

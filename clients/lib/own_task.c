@@ -153,13 +153,20 @@ static void stop_waiting(struct own_task *task)
     task->waiting_for = 0;
 }
 
+void own_task_free(struct own *own, struct own_task *task)
+{
+    if (task->args)
+        args_free(own, task);
+    own_blob_free(own, task);
+    task->state = OWN_NO_TASK;
+    task->next = own->free_tasks;
+    own->free_tasks = task;
+}
+
 void own_task_finish(struct own *own, struct own_task *task)
 {
     if (task->waiting_for)
         stop_waiting(task);
-    if (task->args)
-        args_free(own, task);
-    own_blob_free(own, task);
     if (task->ref) {
         struct own_ref *ref = task->ref;
         task->ref = NULL;
@@ -172,9 +179,7 @@ void own_task_finish(struct own *own, struct own_task *task)
     own->outstanding--;
     if (task->cls && !task->actor)
         task->cls->outstanding--;
-    task->state = OWN_NO_TASK;
-    task->next = own->free_tasks;
-    own->free_tasks = task;
+    own_task_free(own, task);
 }
 
 /* ---- the payload: lane_call_head, then lane_values, then lane_limits where there are some ---- */
@@ -243,6 +248,17 @@ mt_status own_task_encode(struct own *own, struct own_task *task)
     return encode(own, task, task->args, task->arg_count);
 }
 
+void own_task_unencode(struct own *own, struct own_task *task)
+{
+    struct lane_limits limits = {0};
+    if (task->is_limited)
+        memcpy(&limits, task->blob + task->blob_size - sizeof limits, sizeof limits);
+    own_blob_free(own, task);
+    if (task->is_limited)
+        memcpy(task->small, &limits, sizeof limits);
+    task->blob_size = 0;
+}
+
 /* ---- submitting ---- */
 
 static bool copy_args(struct own *own, struct own_task *task, const struct own_call *call)
@@ -270,13 +286,12 @@ static bool copy_args(struct own *own, struct own_task *task, const struct own_c
     return true;
 }
 
-/* Notes the task with each argument whose value is still to come. */
-static bool wait_for_args(struct own *own, struct own_task *task)
+bool own_task_wait(struct own *own, struct own_task *task)
 {
     for (uint16_t i = 0; i < task->arg_count; i++) {
         struct own_ref    *ref = task->args[i].ref;
         struct own_waiter *waiter;
-        if (!ref || task->args[i].type == 'r' || own_ref_is_ready(ref))
+        if (!ref || task->args[i].type == 'r' || own_ref_is_there(ref))
             continue;
         waiter = calloc(1, sizeof *waiter);
         if (!waiter)
@@ -290,12 +305,14 @@ static bool wait_for_args(struct own *own, struct own_task *task)
     return true;
 }
 
-static const struct own_failure *failed_argument(const struct own_task *task)
+static const struct own_failure *failed_argument(struct own *own, const struct own_task *task)
 {
     for (uint16_t i = 0; i < task->arg_count; i++) {
         struct own_ref *ref = task->args[i].ref;
         if (ref && task->args[i].type != 'r' && ref->state == OWN_REF_FAILED)
             return ref->value.failure;
+        if (ref && task->args[i].type != 'r' && ref->again == OWN_AGAIN_LOST)
+            return own_extra_of(own, ref)->lost;
     }
     return NULL;
 }
@@ -330,7 +347,7 @@ static void task_fail_status(struct own *own, struct own_task *task, mt_status s
 
 bool own_task_ready(struct own *own, struct own_task *task)
 {
-    const struct own_failure *failed = task->args ? failed_argument(task) : NULL;
+    const struct own_failure *failed = task->args ? failed_argument(own, task) : NULL;
     mt_status st;
     if (failed) {
         struct own_failure copy = *failed;
@@ -427,7 +444,7 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call)
     for (int i = 0; i < call->argc; i++)
         has_refs |= call->args[i].ref != NULL;
     if (has_refs) {
-        if (!copy_args(own, task, call) || !wait_for_args(own, task))
+        if (!copy_args(own, task, call) || !own_task_wait(own, task))
             st = mt_error(MT_ENOMEM, 0, "task arguments");
     } else {
         st = encode(own, task, call->args, call->argc);
@@ -453,7 +470,7 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
         own_cancel_done(own, task);
         return;
     }
-    if (task->retries_left == 0 || (task->retries_left > 0 && task->attempt == UINT16_MAX)) {
+    if (why->code == MT_EPG_REMOVED || task->retries_left == 0 || (task->retries_left > 0 && task->attempt == UINT16_MAX)) {
         own_task_fail(own, task, why);
         return;
     }

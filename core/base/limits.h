@@ -90,6 +90,7 @@ enum mt_limit {
     MT_COLL_MAIL_BYTES         = 64 * 1024, /* what travels with the call itself, through shared memory */
     MT_COLL_CHUNK_BYTES        = 256 * 1024, /* what is larger travels in chunks of this size */
     MT_COLL_PIPE_BYTES         = 16 * 1024, /* a chunk between two members */
+    MT_COLL_PEEK_MS            = 1000,      /* from the end of a member's memory to the news of its death */
     MT_COLL_BUCKET_BYTES       = 4 * 1024 * 1024, /* small tensors that are sent as one */
     MT_COLL_QUEUE_MAX          = 1024,      /* asynchronous collectives of one member that are not finished */
     MT_COLL_ASK_MS             = 100,       /* a member that waits on TCP asks this often whether its group was aborted */
@@ -111,7 +112,9 @@ enum mt_limit {
     MT_TRAIN_LOOK_MS           = 50,        /* how often a driver looks at its workers' progress */
     MT_TRAIN_NODES_MS          = 1000,      /* how often a run that wants more nodes asks for them */
     MT_TRAIN_NODES_MAX         = 256,       /* nodes of a cluster that it looks at */
+    MT_TRAIN_TIMELINE_EVENTS   = 1000 * 1000, /* in the file of run.timeline; then only recoveries are added */
     MT_TRAIN_BUCKET_BYTES      = 1024 * 1024, /* of gradients that are summed at a time, while others are computed */
+    MT_TRAIN_WORDS_MS          = 200,       /* another node may take to say what a dead worker printed last */
     MT_TRAIN_PING_MS           = 200,       /* how often it asks its idle spares whether they live */
     MT_TRAIN_START_MS          = 60 * 1000, /* from asking for a worker until it has loaded model and data */
     MT_TRAIN_RETURN_MS         = 10 * 1000, /* from asking a spare for a sign of life until it is killed */
@@ -146,11 +149,14 @@ enum mt_limit {
     MT_SWEEP_GRID_MAX        = 10 * 1000 * 1000, /* combinations */
     MT_SWEEP_CANDIDATES_MAX  = 1024,        /* of one suggestion by TPE */
     MT_SWEEP_POPULATION_MAX  = 65536,       /* of a generation */
+    MT_SWEEP_GP_ROWS_MAX     = 500,         /* trials that a Gaussian process stands on: time grows with their cube */
+    MT_SWEEP_GP_RUNNING_MAX  = 128,         /* running ones that it counts beside them */
     MT_SWEEP_WINDOW_MAX      = 4096,        /* values that a plateau looks at */
     MT_SWEEP_AHEAD_MAX       = 64,          /* trials that one slot has, the one that runs included */
     MT_SWEEP_STOCK           = 1024,        /* points drawn ahead, where they don't depend on results */
     MT_SWEEP_SLOTS_MAX       = 4096,
     MT_SWEEP_AHEAD_NS        = 20 * 1000 * 1000, /* so much work may wait in a slot */
+    MT_SWEEP_NEXT_NS         = 200 * 1000 * 1000, /* a trial that takes less finds the next one in its slot */
     MT_SWEEP_STARTS_MAX      = 3,           /* deaths of a slot's process in a row before it is up */
     MT_SWEEP_FAILURES_MAX    = 16,          /* so many trials that fail, and none that does not: the sweep ends */
     MT_SWEEP_RETRIES         = 2,           /* of a trial that failed, if not said */
@@ -163,6 +169,7 @@ enum mt_limit {
     MT_SWEEP_TICK_MS         = 100,
     MT_SWEEP_SHOW_MS         = 250,         /* between two calls of progress */
     MT_SWEEP_LEAVE_MS        = 10 * 1000,   /* for slots to be gone at the end */
+    MT_SWEEP_ENDS_WAIT_MS    = 5000,        /* for the processes of a killed driver to be gone, before its sweep goes on */
     MT_SWEEP_TAIL_BYTES      = 2048,        /* of what a failed command printed last */
     MT_SWEEP_LINE_BYTES      = 4096,        /* a longer line of a command holds no metrics */
     MT_SWEEP_TERM_MS         = 5000,        /* from SIGTERM to SIGKILL of a command that is stopped */
@@ -200,6 +207,7 @@ enum mt_limit {
     MT_HEAD_WAIT_MS_MAX    = 60 * 1000, /* a longer one is answered after this */
     MT_HEAD_LIST_BYTES_MAX = 3 * 1024 * 1024, /* of a list of jobs; the newest first */
     MT_HEAD_BLOBS_MAX      = 100000,
+    MT_HEAD_JOB_METADATA_BYTES = 1024, /* of a job, a byte for the end of each entry included */
     MT_HEAD_BLOB_KEEP_MS   = 60 * 60 * 1000, /* an unneeded one is kept so long after its last use */
     MT_HEAD_BLOB_SWEEP_MS  = 10 * 1000,
     MT_HEAD_BLOB_SWEEP_MAX = 256,     /* dropped at a time */
@@ -213,6 +221,13 @@ enum mt_limit {
 
     MT_HEAD_QUERIES_MAX    = 1024,    /* that wait for their nodes' answers */
     MT_HEAD_QUERY_MS       = 10 * 1000, /* ... at most so long */
+    MT_HEAD_GROUPS_MAX     = 4096,    /* placement groups in one cluster */
+    MT_HEAD_GROUP_WAITS_MAX = 1024,   /* parked requests that wait for one of them */
+    MT_HEAD_GROUP_AGAIN_MS = 50,      /* a group that found no room, or was refused, is tried again after this */
+    MT_HEAD_GROUP_RESEND_MS = 1000,   /* an order about bundles that was not answered is said again */
+    MT_HEAD_GROUPS_OVER_MAX = 1024,   /* remembered ids of groups that were removed */
+    MT_GROUP_BUNDLES_MAX   = 128,     /* of one placement group ... */
+    MT_GROUP_RESOURCES_MAX = 384,     /* ... with so many resources in all: they fit into a record */
 
     /* Raylet. */
     MT_RLT_HELLO_MS = 5000,          /* from connect (or fork) to CTL_HELLO; a worker's start included */
@@ -237,6 +252,10 @@ enum mt_limit {
     MT_RLT_LACKS_MAX = 8,            /* starts of workers of a job in a row for which the node had no memory or descriptors */
     MT_RLT_LACK_AGAIN_MS = 1000,     /* ... then who waits is told, and nobody tries again for so long */
     MT_RLT_PROCS_MAX = 8192,
+    MT_RLT_PIDS_SHARE = 2,           /* of the machine's processes for all jobs of a node, as a divisor */
+    MT_RLT_JOB_PIDS_SHARE = 4,       /* ... for what one zygote or driver starts, if --job-pids does not say */
+    MT_RLT_JOB_PIDS_MIN = 16,        /* of --job-pids: a worker has threads too */
+    MT_RLT_GROUP_END_MS = 5000,      /* for killed processes of a control group to be gone */
     MT_RLT_REPORT_MS = 50,           /* between two reports of changes */
     MT_RLT_BEAT_MS = 1000,           /* a report without a change, as a sign of life */
     MT_RLT_SUBMITTED_MAX = 64,       /* drivers of submitted jobs on one node */
@@ -250,8 +269,11 @@ enum mt_limit {
     MT_RLT_PEER_RESEND_MS = 1000,    /* without an acknowledgement that moves */
     MT_RLT_STREAMS_MAX = 4096,
     MT_RLT_ASKED_MAX = 4096,         /* requests to the head that wait for its answer */
+    MT_RLT_HEAD_SILENT_MS = 500, /* a report with wants is not answered: the head counts as away until it says something */
     MT_RLT_ALONE_MS = 100, /* the head is away: between two nodes that a waiting class asks by itself */
     MT_RLT_ASKED_MS = 30000,         /* ... at most so long, head away or not */
+    MT_RLT_BUNDLES_MAX = 1024,       /* of placement groups on one node */
+    MT_RLT_JOBS_GONE = 64,           /* the last jobs that ended: said again after each registration */
     MT_RLT_NODES_REPLY_MAX = 16,     /* nodes in one answer to CTL_OP_NODES */
     MT_RLT_RESOURCES_MAX = 16,       /* kinds on one node */
     MT_CPUS_MAX = 1024,              /* of one machine that a lease can be bound to */
@@ -320,6 +342,7 @@ enum mt_limit {
     MT_LIB_CONNECT_MS = 30 * 1000,
     MT_LIB_SHUTDOWN_MS = 5 * 1000,
     MT_LIB_QUEUED_BYTES_MAX = 1 << 30,   /* submitted work that waits; more waits in submit */
+    MT_LIB_LINEAGE_BYTES = 1 << 30,      /* what is kept to run finished tasks again, unless set; beyond it the oldest goes */
     MT_LIB_OUTPUT_BYTES_MAX = 1 << 20,   /* of workers' output that waits to be printed; more is dropped, and counted */
     MT_LIB_OUTPUT_REPEAT_NS = 5 * 1000 * 1000 * 1000LL, /* a line that other workers print too is counted for so long */
     MT_LIB_OUTPUT_LINGER_MS = 50,        /* at the end: for what workers have just printed */
@@ -339,6 +362,7 @@ enum mt_limit {
     MT_LIB_HERE_FOLLOWED_MAX = 64,       /* tasks looked at for one that a waiting task may run itself */
     MT_LIB_HERE_STACK_PERCENT = 50,      /* of its stack in use: it runs none any more */
     MT_LIB_HERE_STACK_BYTES = 8 << 20,   /* what counts as its stack where that has no limit */
+    MT_LIB_GROUP_ASK_MS = 2 * 1000,      /* one request that waits for a placement group; repeated */
     MT_LIB_STREAM_AHEAD = 1024,          /* items a generator may be ahead of its consumer, unless set */
     MT_LIB_DECLARED_MAX = 65535,         /* refs that one value declares */
     MT_LIB_CALLBACKS_MAX = 1 << 20,      /* that are due or waited for */

@@ -37,6 +37,11 @@ enum mt_plant_number {
     MT_PLANT_PULL_SHORT = 26,      /* a value whose fetch broke off counts as fetched */
     MT_PLANT_HOLD_UNTOLD = 27,     /* an owner does not note that a worker kept a ref after its task */
     MT_PLANT_PROBE_BELIEVED = 28,  /* whoever waits hands a probe on, also where what it follows has ended */
+    MT_PLANT_BUNDLE_LEAKS = 29,    /* a prepared bundle that is returned does not give its resources back */
+    MT_PLANT_POOL_OF_NOBODY = 30,  /* leases are granted from the pool of a group that was removed */
+    MT_PLANT_LINEAGE_UNHELD = 31,  /* what only a task that may run again needs as an argument is let go */
+    MT_PLANT_AGAIN_UNCOUNTED = 32, /* a run for a value that was lost costs no retry */
+    MT_PLANT_DELETE_UNSTORED = 33, /* a job that was deleted stays in the head's store */
 };
 
 #ifdef MANTA_PLANTS

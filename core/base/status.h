@@ -34,6 +34,7 @@
     X(EOWNER_DIED, 22, "the owner of the object died")                                               \
     X(EOBJ_LOST, 23, "every copy of the object is lost")                                             \
     X(ENODE_DIED, 24, "the node died")                                                               \
+    X(EPG_REMOVED, 25, "the placement group was removed")                                            \
     /* wait, or relieve the node, and try again */                                                   \
     X(ETIMEDOUT, 40, "the wait's limit passed")                                                      \
     X(EAGAIN, 41, "a bound was reached; try again later")                                            \

@@ -146,6 +146,7 @@ struct ctl_resource {
 enum {
     CTL_CLASS_ACTOR = 1, /* one actor: the lease is not recalled, and ends with the actor */
     CTL_CLASS_STRICT = 2, /* ... that never runs twice at a time: its worker runs while its park page says so */
+    CTL_CLASS_CAPTURE = 0x80, /* what its tasks submit belongs to its placement group as well */
     CTL_CLASS_PIN = 0x40, /* its threads are bound to CPUs of its own; it wants whole ones */
 };
 enum ctl_policy { CTL_HYBRID = 0, CTL_SPREAD = 1, CTL_NODE = 2 /* `node`, hard */, CTL_NODE_SOFT = 3 };
@@ -161,7 +162,14 @@ struct ctl_class {
     char                name[CTL_NAME_SIZE]; /* function or actor, for people */
     struct ctl_resource resources[CTL_RESOURCES];
     char                labels[MT_LABELS_BYTES_MAX]; /* selector (core/base/labels.h); "": any node */
+    mt_id               group;  /* placement group in whose pool its leases are; zero: none */
+    uint32_t            bundle; /* of it, from 1; 0: any */
+    uint32_t            reserved2;
 };
+static inline bool ctl_class_is_grouped(const struct ctl_class *c)
+{
+    return c->group.process != 0;
+}
 
 /* A runtime environment. It builds on another one: what that one sets and this one does not holds here as well. */
 struct ctl_env {
@@ -180,6 +188,7 @@ struct ctl_demand {
     uint32_t wanted; /* leases, those held included */
     uint64_t version;
 };
+#define CTL_DEMAND_LAST UINT64_MAX /* version: nothing of this class will ever be wanted again */
 
 struct ctl_grant {
     uint64_t lease;
@@ -193,6 +202,7 @@ struct ctl_grant {
     uint16_t gpus[16];
     int64_t  cpu_milli;  /* of the lease */
     uint64_t cpus[MT_CPUS_MAX / 64]; /* that its threads are to be bound to, a bit each; none: wherever they like */
+    mt_id    group;      /* placement group that the lease is in; zero: none. CTL_CLASS_CAPTURE stands in `flags` */
 };
 enum { CTL_GRANT_REMOTE = 0x100 }; /* the claims are taken by the switch: revoke by LANE_REVOKE */
 
@@ -264,6 +274,7 @@ enum ctl_op {
     CTL_OP_NODES = 4, /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
     CTL_OP_ACTOR_NEW = 8, /* ctl_detached, then `size` bytes for its warden: a detached actor; EEXIST */
     CTL_OP_ACTOR = 9,     /* ctl_actor, of a detached one; to WHERE the reply brings a ctl_name */
+    CTL_OP_GROUP = 10,    /* ctl_group, then its bundles (NEW); to FIND the reply brings the same */
 };
 struct ctl_request {
     uint32_t op; /* enum ctl_op */
@@ -313,6 +324,30 @@ struct ctl_actor {
     uint32_t node;     /* VOID: where it was */
     uint32_t reserved;
     char     text[CTL_TEXT_SIZE]; /* END: why */
+};
+/* Placement groups. Each bundle is a ctl_bundle and its resources behind it. */
+enum ctl_group_verb {
+    CTL_GROUP_NEW = 1,    /* EEXIST: the name is another's. OK: it will be placed; said twice, it is the same one */
+    CTL_GROUP_WAIT = 2,   /* OK: it stands; ETIMEDOUT, EUNSCHEDULABLE, EPG_REMOVED */
+    CTL_GROUP_FIND = 3,   /* by name, or without one by its id; ENOENT, EPG_REMOVED */
+    CTL_GROUP_REMOVE = 4, /* OK also where it is gone already */
+};
+enum ctl_strategy { CTL_PACK = 0, CTL_SPREAD_OUT = 1, CTL_STRICT_PACK = 2, CTL_STRICT_SPREAD = 3 };
+enum { CTL_GROUP_DETACHED = 1, CTL_GROUP_READY = 2 /* in answers */ };
+struct ctl_group {
+    mt_id    id;
+    uint32_t verb;     /* enum ctl_group_verb */
+    uint32_t strategy; /* enum ctl_strategy */
+    uint32_t flags;    /* CTL_GROUP_... */
+    uint32_t bundle_count;
+    uint32_t wait_ms; /* WAIT */
+    uint32_t reserved;
+    char     space[CTL_NAME_SIZE];
+    char     name[CTL_NAME_SIZE]; /* "": none */
+};
+struct ctl_bundle {
+    uint32_t node; /* in answers: where it stands; 0: nowhere */
+    uint32_t resource_count;
 };
 struct ctl_node {
     uint32_t            node, epoch;

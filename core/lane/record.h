@@ -99,7 +99,7 @@ struct lane_ref {
     uint32_t job;
     uint8_t  type; /* letter of the value */
     uint8_t  flags; /* LANE_REF_... */
-    uint8_t  reserved[2];
+    uint16_t attempt; /* of the task that made the value; 0 where none did: of two places, which is the later one */
 };
 static_assert(sizeof(struct lane_ref) == 56, "frozen");
 enum {

@@ -120,6 +120,16 @@ static void drop(struct head *h, struct blob *blob)
     free(blob);
 }
 
+/* Whoever is about to submit such a file anew finds it missing then, and uploads it again. */
+void blobs_release(struct head *h, const job_spec *spec)
+{
+    for (size_t i = 0; i < spec->n_files; i++) {
+        struct blob *blob = blobs_find(h, spec->files[i]->sha256.data);
+        if (blob && blob->needed_by == 0)
+            drop(h, blob);
+    }
+}
+
 void blobs_tick(struct head *h)
 {
     if (h->now_ms - h->blob_sweep_ms < MT_HEAD_BLOB_SWEEP_MS)

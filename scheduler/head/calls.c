@@ -24,6 +24,8 @@ static void info_fill(const struct job *job, job_info *out)
     out->pid = job->pid;
     out->n_argv = job->spec->n_argv;
     out->argv = job->spec->argv;
+    out->n_metadata = job->spec->n_metadata;
+    out->metadata = job->spec->metadata;
     if (job->spec->actor) {
         out->actor_space = job->spec->actor->space;
         out->actor_name = job->spec->actor->name;
@@ -254,6 +256,24 @@ static void stop_job(struct head *h, uint64_t call, const Manta__V1__JobRequest 
     reply_job(h, call, HEAD_STOP_JOB, job);
 }
 
+static void delete_job(struct head *h, uint64_t call, const Manta__V1__JobRequest *request)
+{
+    char        text[HEAD_TEXT_SIZE];
+    struct job *job = job_or_error(h, call, HEAD_DELETE_JOB, request->id);
+    if (!job)
+        return;
+    if (!jobs_has_ended(job)) {
+        snprintf(text, sizeof text, "job %.64s is %s: only a job that has ended can be deleted; stop it first", request->id,
+                 jobs_state_text(job->state));
+        reply_error(h, call, HEAD_DELETE_JOB, MT_EINVAL, text);
+        return;
+    }
+    reply_job(h, call, HEAD_DELETE_JOB, job); /* it leaves when the store has the change */
+    blobs_release(h, job->spec);
+    h->count.job_deleted++;
+    jobs_forget(h, job);
+}
+
 /* The whole cluster ends: the raylets are told, then the head goes once everything is out. */
 static void shut_down(struct head *h, uint64_t call, const Manta__V1__ShutdownRequest *request)
 {
@@ -278,6 +298,7 @@ static const ProtobufCMessageDescriptor *request_type(enum head_method method)
         return &manta__v1__submit_request__descriptor;
     case HEAD_GET_JOB:
     case HEAD_STOP_JOB:
+    case HEAD_DELETE_JOB:
         return &manta__v1__job_request__descriptor;
     case HEAD_WAIT_JOB:
         return &manta__v1__wait_job_request__descriptor;
@@ -314,6 +335,9 @@ static void dispatch(struct head *h, uint64_t call, enum head_method method, con
         break;
     case HEAD_STOP_JOB:
         stop_job(h, call, (const Manta__V1__JobRequest *)request);
+        break;
+    case HEAD_DELETE_JOB:
+        delete_job(h, call, (const Manta__V1__JobRequest *)request);
         break;
     case HEAD_HAS_BLOBS:
         blobs_has(h, call, (const Manta__V1__HasBlobsRequest *)request);

@@ -51,6 +51,7 @@ uint64_t head_hash(const struct head *h)
         hash = mix_number(mix_text(hash, job->spec->id), (uint64_t)job->state << 32 | job->attempt);
         hash = mix_number(hash, job->log_size);
     }
+    hash = groups_hash(h, hash);
     return mix_number(hash, h->rng.state);
 }
 
@@ -112,5 +113,7 @@ const char *head_check(const struct head *h)
     const char *breach = check_nodes(h);
     if (!breach)
         breach = check_jobs(h);
+    if (!breach)
+        breach = groups_check(h);
     return breach ? breach : check_names(h);
 }

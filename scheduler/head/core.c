@@ -75,6 +75,7 @@ void head_free(struct head *h)
     free_names(h);
     free_jobs(h);
     queries_fini(h);
+    groups_fini(h);
     MT_MAP_EACH (&h->streams, entry)
         free(entry->value.ptr);
     mt_map_fini(&h->streams);
@@ -124,6 +125,8 @@ static void plan_next(struct head *h, struct head_actions *out)
         next = view;
     if (wait && wait->key < next)
         next = wait->key;
+    if (h->open_groups.count && h->groups_due_ms < next)
+        next = h->groups_due_ms;
     out->next_ms = next > h->now_ms ? next : h->now_ms;
 }
 
@@ -161,6 +164,7 @@ static void tick(struct head *h)
     calls_tick(h);
     queries_tick(h);
     attempts_round(h);
+    bundles_round(h);
     wants_round(h);
     view_tick(h);
     blobs_tick(h);

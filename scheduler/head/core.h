@@ -41,6 +41,7 @@ enum head_method { /* requests and replies are those of service Head, packed */
     HEAD_LIST_NODES,
     HEAD_SHUTDOWN,
     HEAD_QUERY,
+    HEAD_DELETE_JOB,
 };
 
 enum head_event_kind {
@@ -85,7 +86,7 @@ enum head_action_kind {
 };
 
 /* The tables of the store. Values are messages of scheduler/head/store.proto. */
-enum head_table { HEAD_TABLE_META = 1, HEAD_TABLE_NODES = 2, HEAD_TABLE_NAMES = 3, HEAD_TABLE_JOBS = 4 };
+enum head_table { HEAD_TABLE_META = 1, HEAD_TABLE_NODES = 2, HEAD_TABLE_NAMES = 3, HEAD_TABLE_JOBS = 4, HEAD_TABLE_GROUPS = 5 };
 
 struct head_record { /* one change of a batch */
     enum head_table table;
@@ -180,7 +181,9 @@ const char *head_cluster(const struct head *head);
     X(registered) X(reconnected) X(new_epoch) X(register_refused) X(suspect) X(dead) X(pause)                          \
     X(placed) X(replaced) X(pressed) X(unschedulable)                                                                             \
     X(name_put) X(name_exists) X(name_released) X(outcome_hit)                                                         \
-    X(job_submitted) X(job_repeat) X(job_started) X(job_resent) X(job_retried) X(job_ended) X(job_fenced)              \
+    X(job_submitted) X(job_repeat) X(job_started) X(job_resent) X(job_retried) X(job_ended) X(job_deleted)            \
+    X(job_fenced) X(group_made) X(group_placed) X(group_refused) X(group_lost) X(group_removed) X(group_pressed)      \
+    X(bundle_stale)                                                                                                    \
     X(log_repeat) X(log_gap) X(log_limit) X(blob_dropped) X(malformed)
 struct head_counters {
 #define X(name) uint64_t name;

@@ -7,11 +7,13 @@
  *         +- names     by space and name
  *         +- jobs      by id; waits are the parked WaitJob calls
  *         +- blobs     by SHA-256
+ *         +- groups    placement groups by id, and by space and name
  *         +- batches   changes that the store has not confirmed, each with the actions that wait for it
  */
 #ifndef HEAD_INTERNAL_H
 #define HEAD_INTERNAL_H
 
+#include "core/base/buf.h"
 #include "core/base/heap.h"
 #include "core/base/limits.h"
 #include "core/base/log.h"
@@ -59,6 +61,8 @@ struct want {
     uint64_t              since_ms;  /* it was first seen, or last answered: who has waited longest is served first */
     uint64_t              pressed_ms; /* a busy node was last asked to make room for it */
     bool                  is_refused; /* the owner was told that no node can ever hold it */
+    mt_id                 group;  /* its leases are in the pool of this placement group; zero: of none */
+    uint32_t              bundle; /* from 1; 0: any */
     struct policy_request request;
 };
 
@@ -138,6 +142,47 @@ struct blob {
     uint32_t               needed_by; /* jobs that have not ended */
 };
 
+enum bundle_state {
+    BUNDLE_NONE,      /* stands nowhere */
+    BUNDLE_PREPARING, /* its node was asked */
+    BUNDLE_PREPARED,  /* ... and has reserved it */
+    BUNDLE_COMMITTED, /* decided, and stored: leases may use it */
+};
+struct bundle {
+    struct policy_request request; /* amounts only */
+    enum bundle_state     state;
+    uint32_t              node, epoch; /* 0: NONE */
+    uint64_t              version;     /* of its placement */
+    bool                  is_told;     /* COMMITTED: its node has said so */
+    uint64_t              sent_ms;     /* of the last order about it */
+    int64_t               free[POLICY_RESOURCES_MAX]; /* of its amounts, by its node's word less what was placed since */
+    uint64_t              placed_ms;
+};
+struct group_wait { /* of a process behind that stream */
+    mt_id    request;
+    uint64_t stream, due_ms;
+};
+struct group {
+    struct head_index_node at, named; /* named.key NULL: it has no name */
+    char                   key[40];   /* of its id */
+    char                  *full_name; /* space, 0x1f, name; NULL: none */
+    mt_id                  id;
+    uint64_t               job;
+    uint32_t               job_node;
+    bool                   is_detached;
+    enum policy_strategy   strategy;
+    uint64_t               version, order;
+    uint64_t               since_ms, pressed_ms; /* it has waited for room; a node was last asked to make some */
+    uint64_t               again_ms; /* found no room: not tried before, unless something has changed */
+    uint64_t               back_ms;  /* was refused: not tried before */
+    uint32_t               presses;
+    char                   why[HEAD_TEXT_SIZE]; /* no way at all with the nodes that there are; "": there may be one */
+    bool                   is_open; /* in h->open_groups: something about it is not finished */
+    uint32_t               bundle_count;
+    struct bundle         *bundles;
+    MT_VEC(struct group_wait) waits;
+};
+
 struct outcome { /* of a name request */
     mt_id         id;
     int32_t       code;
@@ -186,6 +231,13 @@ struct head {
     mt_heap           waits;
     mt_map            wait_calls; /* call -> struct wait */
 
+    struct head_index groups, group_names;
+    MT_VEC(struct group *) open_groups; /* in order of creation */
+    MT_VEC(mt_id) groups_over; /* the last that were removed, round and round */
+    size_t   groups_over_at;
+    uint32_t group_waits;
+    uint64_t groups_due_ms; /* something is to be done about an open group then */
+
     mt_map   queries; /* number -> struct query */
     uint64_t next_query;
 
@@ -233,6 +285,11 @@ void records_put_name(struct head *h, const struct name *n);
 void records_drop_name(struct head *h, const char *key);
 void records_put_job(struct head *h, const struct job *job);
 void records_drop_job(struct head *h, const char *id);
+void records_put_group(struct head *h, const struct group *g);
+void records_drop_group(struct head *h, mt_id id);
+/* All bundles of a group as messages: room for bundle_count, and MT_GROUP_RESOURCES_MAX. Names are borrowed. */
+void records_fill_bundles(const struct head *h, const struct group *g, Manta__V1__Bundle *bundles, resource *items,
+                          resource **pointers);
 
 /* ---- core.c ----------------------------------------------------------------------------------------------------- */
 
@@ -270,6 +327,8 @@ void nodes_drop_stream(struct head *h, struct stream *s, const char *why);
 void nodes_tick(struct head *h);
 void nodes_paused(struct head *h, uint64_t gap_ms);
 void nodes_promise(struct head *h, struct node *n, const struct policy_request *request, uint32_t count);
+/* The node has said that it took what was promised: its next report contains it, and the promise is over. */
+void nodes_taken(struct head *h, struct node *n, const struct policy_request *request);
 MT_MUST_USE mt_status nodes_load(struct head *h, const Manta__Store__NodeRecord *record);
 void nodes_free(struct node *n);
 /* Every node that is not dead, in order of numbers given; borrowed until the next change. */
@@ -282,6 +341,8 @@ void view_tick(struct head *h);
 uint64_t view_due_ms(const struct head *h);
 /* Fills `out` (zeroed arrays are allocated; view_node_free gives them back). */
 void view_node(struct head *h, const struct node *n, Manta__V1__Node *out);
+/* Adds what placement groups reserve; view_node_free gives it back as well. */
+void view_reserved(struct head *h, const struct node *n, Manta__V1__Node *out);
 void view_node_free(Manta__V1__Node *node);
 
 /* ---- wants.c: leases that a node cannot grant itself ------------------------------------------------------------ */
@@ -290,11 +351,16 @@ void wants_report(struct head *h, struct node *n, Manta__V1__Want *const *wants,
 /* Answers what can be answered now. */
 void wants_round(struct head *h);
 bool wants_in_grace(const struct head *h);
+/* The node is to make room for that. */
+void wants_press(struct head *h, struct node *n, const struct policy_request *request);
 
 /* ---- names.c ---------------------------------------------------------------------------------------------------- */
 
 void names_request(struct head *h, struct stream *s, const Manta__V1__NameRequest *request);
 void names_process_gone(struct head *h, uint64_t process);
+bool names_text_is_fine(const char *text, bool may_be_empty);
+/* Processes, and jobs, that have ended lately. */
+void names_remember_gone(struct head *h, uint64_t process);
 void names_node_dead(struct head *h, uint32_t node);
 MT_MUST_USE mt_status names_load(struct head *h, const Manta__Store__NameRecord *record);
 void names_free(struct head *h, struct name *n);
@@ -309,7 +375,7 @@ void actors_request(struct head *h, struct stream *s, const Manta__V1__ActorRequ
 
 /* ---- strict.c: leases of strict actors --------------------------------------------------------------------------- */
 
-/* Answers which of a node's strict actors may run on. */
+/* Answers a report: which of the node's strict actors may run on, and that the head is there. */
 void strict_report(struct head *h, struct stream *s, const Manta__V1__Report *report);
 /* The owner gives such a lease up: when this is stored it is never extended again. */
 void strict_void(struct head *h, uint32_t node, uint64_t lease);
@@ -323,6 +389,8 @@ void jobs_set_state(struct head *h, struct job *job, enum job_state next);
 /* Sets the reason, ends the job, answers who waits, and stores it. */
 void jobs_end(struct head *h, struct job *job, enum job_state how, int32_t exit_code, const char *reason);
 void jobs_free(struct head *h, struct job *job);
+/* An ended one, its record and its log. */
+void jobs_forget(struct head *h, struct job *job);
 MT_MUST_USE mt_status jobs_add(struct head *h, job_spec *take_spec, struct job **out_job);
 MT_MUST_USE mt_status jobs_load(struct head *h, const Manta__Store__JobRecord *record);
 void jobs_log(struct head *h, struct stream *s, const Manta__V1__LogChunk *chunk);
@@ -353,6 +421,39 @@ void queries_call_gone(struct head *h, uint64_t call);
 void queries_tick(struct head *h);
 void queries_fini(struct head *h);
 
+/* ---- groups.c: the table of placement groups, and what processes ask of it ---------------------------------------- */
+
+void groups_request(struct head *h, struct stream *s, const Manta__V1__GroupRequest *request);
+struct group *groups_find(const struct head *h, mt_id id); /* NULL: removed, or never there */
+void groups_job_gone(struct head *h, uint64_t job);
+void groups_node_lost(struct head *h, uint32_t node); /* its jobs have ended, its bundles stand nowhere */
+void groups_remove(struct head *h, struct group *g, const char *why);
+/* Answers all who wait for it: 0, or what is wrong. */
+void groups_answer_waits(struct head *h, struct group *g, int32_t code, const char *text);
+void groups_list(struct head *h, uint64_t call, const Manta__V1__QueryRequest *request);
+/* "default/name" or the id, for people. */
+void groups_name(const struct group *g, char *out, size_t size);
+MT_MUST_USE mt_status groups_load(struct head *h, const Manta__Store__GroupRecord *record);
+void groups_fini(struct head *h);
+const char *groups_check(const struct head *h); /* what must hold; NULL: it does */
+uint64_t groups_hash(const struct head *h, uint64_t hash);
+
+/* ---- bundles.c: where bundles go, in two phases ------------------------------------------------------------------- */
+
+bool bundles_are_placed(const struct group *g); /* all committed: it stands */
+void bundles_open(struct head *h, struct group *g);  /* it is looked at in the next rounds */
+void bundles_round(struct head *h);
+void bundles_answer(struct head *h, struct node *n, const Manta__V1__BundleAnswer *answer);
+void bundles_report(struct head *h, struct stream *s, const struct node *n, const Manta__V1__Report *report);
+void bundles_node_registered(struct head *h, const struct node *n);
+void bundles_lose(struct head *h, struct group *g, uint32_t node);
+void bundles_return_all(struct head *h, const struct group *g, const char *why); /* it is removed */
+/* Nodes for up to `wanted` leases in the pool that `w` names; 0 and *out_code not 0: never, and `text` says why. */
+uint32_t bundles_place(struct head *h, const struct want *w, uint32_t wanted, uint32_t *out_nodes, int32_t *out_code,
+                       char *text, size_t text_size);
+/* What committed bundles reserve on the node, by its resources. */
+void bundles_reserved(const struct head *h, const struct node *n, int64_t out[POLICY_RESOURCES_MAX]);
+
 /* ---- spec.c: what a job may look like --------------------------------------------------------------------------- */
 
 /* EINVAL with a text that says what is wrong. */
@@ -366,6 +467,8 @@ void blobs_add(struct head *h, const uint8_t *sha256, uint64_t size);
 struct blob *blobs_find(const struct head *h, const uint8_t *sha256);
 /* A job that needs its files comes (+1) or has ended (-1). */
 void blobs_need(struct head *h, const job_spec *spec, int change);
+/* A job is deleted: its files go, but for those that another one needs. */
+void blobs_release(struct head *h, const job_spec *spec);
 /* The first file of the job whose content is not here; NULL: all are. */
 const Manta__V1__JobFile *blobs_missing(const struct head *h, const job_spec *spec);
 void blobs_has(struct head *h, uint64_t call, const Manta__V1__HasBlobsRequest *request);

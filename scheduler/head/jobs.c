@@ -12,6 +12,8 @@
  */
 #include "scheduler/head/internal.h"
 
+#include "core/base/plant.h"
+
 #include <inttypes.h>
 
 #define AS_BIT(state) (1u << JOB_##state)
@@ -138,18 +140,24 @@ mt_status jobs_load(struct head *h, const Manta__Store__JobRecord *r)
     return mt_ok();
 }
 
+void jobs_forget(struct head *h, struct job *job)
+{
+    MT_ASSERT(jobs_has_ended(job) && job->waits == 0);
+    if (!MT_PLANT(MT_PLANT_DELETE_UNSTORED))
+        records_drop_job(h, job->spec->id);
+    out_job(h, HEAD_ACT_LOG_DROP, job->spec->id);
+    h->jobs_ended--;
+    jobs_free(h, job);
+}
+
 /* Ended jobs are listed for a while, the newest ones. */
 void jobs_prune(struct head *h)
 {
     for (struct head_index_node *at = h->jobs.first, *next; at && h->jobs_ended > MT_HEAD_JOBS_ENDED_MAX; at = next) {
         struct job *job = mt_container_of(at, struct job, at);
         next = at->next;
-        if (!jobs_has_ended(job))
-            continue;
-        records_drop_job(h, job->spec->id);
-        out_job(h, HEAD_ACT_LOG_DROP, job->spec->id);
-        h->jobs_ended--;
-        jobs_free(h, job);
+        if (jobs_has_ended(job))
+            jobs_forget(h, job);
     }
 }
 

@@ -14,7 +14,7 @@
 enum { NAME_SEPARATOR = 0x1f };
 enum name_op { NAME_PUT = 1, NAME_GET = 2, NAME_DELETE = 3 }; /* NameRequest.op: enum ctl_op of the local protocol */
 
-static bool text_is_fine(const char *text, bool may_be_empty)
+bool names_text_is_fine(const char *text, bool may_be_empty)
 {
     size_t size = strlen(text);
     if (size >= HEAD_NAME_SIZE || (size == 0 && !may_be_empty))
@@ -82,7 +82,7 @@ mt_status names_load(struct head *h, const Manta__Store__NameRecord *r)
     struct name  *n;
     struct holder holder = {{r->actor_process, r->actor_counter}, "", r->owner, r->owner_node, r->detached};
     snprintf(holder.type, sizeof holder.type, "%s", r->type);
-    if (!text_is_fine(r->space, true) || !text_is_fine(r->name, false))
+    if (!names_text_is_fine(r->space, true) || !names_text_is_fine(r->name, false))
         return mt_error(MT_ECORRUPT, 0, "the store holds a name that can't be");
     make_key(r->space, r->name, key);
     if (find(h, key))
@@ -226,7 +226,7 @@ void names_request(struct head *h, struct stream *s, const Manta__V1__NameReques
         reply(h, s, r, before);
         return;
     }
-    if (!text_is_fine(r->space, true) || !text_is_fine(r->name, false) || !text_is_fine(r->type, true)) {
+    if (!names_text_is_fine(r->space, true) || !names_text_is_fine(r->name, false) || !names_text_is_fine(r->type, true)) {
         outcome.code = MT_EINVAL;
         reply(h, s, r, &outcome);
         return;
@@ -259,7 +259,7 @@ static void release(struct head *h, struct name *n, const char *why)
     names_free(h, n);
 }
 
-static void remember_gone(struct head *h, uint64_t process)
+void names_remember_gone(struct head *h, uint64_t process)
 {
     if (process == 0 || mt_map_find(&h->gone, mt_map_key(process)))
         return;
@@ -275,7 +275,7 @@ static void remember_gone(struct head *h, uint64_t process)
 
 void names_process_gone(struct head *h, uint64_t process)
 {
-    remember_gone(h, process);
+    names_remember_gone(h, process);
     if (!mt_map_find(&h->name_owners, mt_map_key(process)))
         return;
     for (struct head_index_node *at = h->names.first, *next; at; at = next) {
@@ -303,7 +303,7 @@ static struct name *find_detached(const struct head *h, const Manta__V1__Detache
     char         key[2 * MT_NAME_BYTES_MAX];
     mt_id        id = {actor->process, actor->counter};
     struct name *n;
-    if (!text_is_fine(actor->space, true) || !text_is_fine(actor->name, false))
+    if (!names_text_is_fine(actor->space, true) || !names_text_is_fine(actor->name, false))
         return NULL;
     make_key(actor->space, actor->name, key);
     n = find(h, key);
@@ -315,7 +315,8 @@ int32_t names_add_detached(struct head *h, const Manta__V1__DetachedActor *actor
     char          key[2 * MT_NAME_BYTES_MAX];
     struct holder holder = {{actor->process, actor->counter}, "", 0, 0, true};
     struct name  *n;
-    if (!text_is_fine(actor->space, true) || !text_is_fine(actor->name, false) || !text_is_fine(actor->type, true))
+    if (!names_text_is_fine(actor->space, true) || !names_text_is_fine(actor->name, false) ||
+        !names_text_is_fine(actor->type, true))
         return MT_EINVAL;
     make_key(actor->space, actor->name, key);
     if (find(h, key)) {

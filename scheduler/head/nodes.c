@@ -99,6 +99,24 @@ void nodes_promise(struct head *h, struct node *n, const struct policy_request *
     h->is_free_changed = true;
 }
 
+void nodes_taken(struct head *h, struct node *n, const struct policy_request *request)
+{
+    for (size_t i = 0; i < n->promises.count; i++) {
+        const struct promise *p = &n->promises.data[i];
+        if (p->count != 1 || p->request.amount_count != request->amount_count ||
+            memcmp(p->request.amounts, request->amounts, request->amount_count * sizeof *request->amounts) != 0)
+            continue;
+        mt_vec_remove(&n->promises, i);
+        for (uint32_t k = 0; k < request->amount_count; k++)
+            for (uint32_t j = 0; j < n->place.resource_count; j++)
+                if (n->place.resources[j].kind == request->amounts[k].kind)
+                    n->reported[j] -= request->amounts[k].amount;
+        node_refresh_free(n);
+        break;
+    }
+    h->is_free_changed = true;
+}
+
 /* ---- states ---- */
 
 static void node_set_state(struct head *h, struct node *n, enum policy_state state, const char *why)
@@ -142,6 +160,7 @@ static void node_lose_work(struct head *h, struct node *n, const char *why)
     n->promises.count = 0;
     attempts_node_lost(h, n->place.id, why);
     names_node_dead(h, n->place.id);
+    groups_node_lost(h, n->place.id);
 }
 
 static void node_detach(struct head *h, struct node *n, const char *why)
@@ -384,6 +403,7 @@ static void node_attach(struct head *h, struct node *n, struct stream *s, const 
     records_put_node(h, n);
     welcome(h, s, n);
     attempts_node_registered(h, n);
+    bundles_node_registered(h, n);
 }
 
 /* The same process is back (true), or another took the number over: then what ran there before is lost. */
@@ -459,7 +479,8 @@ static void take_report(struct head *h, struct stream *s, struct node *n, const 
     h->is_capacity_changed = h->is_free_changed = true;
     wants_report(h, n, report->wants, report->n_wants);
     n->is_seen = true;
-    if (report->n_strict)
+    bundles_report(h, s, n, report);
+    if (report->n_strict || report->n_wants) /* who wants something counts on an answer: a head that is silent is away */
         strict_report(h, s, report);
 }
 
@@ -473,7 +494,10 @@ static void take_message(struct head *h, struct stream *s, struct node *n, const
         names_request(h, s, m->name);
         break;
     case MANTA__V1__NODE_TO_HEAD__KIND_GONE:
-        names_process_gone(h, m->gone->process);
+        if (m->gone->process)
+            names_process_gone(h, m->gone->process);
+        if (m->gone->job)
+            groups_job_gone(h, m->gone->job);
         break;
     case MANTA__V1__NODE_TO_HEAD__KIND_JOB:
         attempts_state(h, s, m->job);
@@ -483,6 +507,12 @@ static void take_message(struct head *h, struct stream *s, struct node *n, const
         break;
     case MANTA__V1__NODE_TO_HEAD__KIND_ACTOR:
         actors_request(h, s, m->actor);
+        break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_GROUP:
+        groups_request(h, s, m->group);
+        break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_BUNDLE:
+        bundles_answer(h, n, m->bundle);
         break;
     case MANTA__V1__NODE_TO_HEAD__KIND_ANSWER:
         queries_answer(h, n, m->answer);
@@ -565,6 +595,7 @@ void nodes_list(struct head *h, uint64_t call)
     if (items && reply.nodes) {
         MT_MAP_EACH (&h->nodes, entry) {
             view_node(h, entry->value.ptr, &items[count]);
+            view_reserved(h, entry->value.ptr, &items[count]);
             reply.nodes[count] = &items[count];
             count++;
         }

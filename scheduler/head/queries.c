@@ -48,6 +48,10 @@ void queries_take(struct head *h, uint64_t call, const Manta__V1__QueryRequest *
     struct stream *s = n ? nodes_stream(h, n) : NULL;
     struct query  *q;
     char           text[HEAD_TEXT_SIZE];
+    if (request->node == 0 && strcmp(request->kind, "placement-groups") == 0) {
+        groups_list(h, call, request);
+        return;
+    }
     if (!s) {
         snprintf(text, sizeof text, "node %u %s%.200s", request->node, n ? "is not connected: " : "is not in the cluster",
                  n ? n->reason : "");

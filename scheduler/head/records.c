@@ -121,6 +121,70 @@ void records_drop_job(struct head *h, const char *id)
     change(h, HEAD_TABLE_JOBS, id, strlen(id), NULL);
 }
 
+static void group_key(mt_id id, uint8_t key[16])
+{
+    for (int i = 0; i < 8; i++) {
+        key[i] = (uint8_t)(id.process >> (56 - 8 * i));
+        key[8 + i] = (uint8_t)(id.counter_index >> (56 - 8 * i));
+    }
+}
+
+void records_fill_bundles(const struct head *h, const struct group *g, Manta__V1__Bundle *bundles, resource *items,
+                          resource **pointers)
+{
+    for (uint32_t i = 0; i < g->bundle_count; i++) {
+        const struct bundle *b = &g->bundles[i];
+        bundles[i] = (Manta__V1__Bundle)MANTA__V1__BUNDLE__INIT;
+        bundles[i].index = i;
+        bundles[i].version = b->version;
+        bundles[i].node = b->node;
+        bundles[i].epoch = b->epoch;
+        bundles[i].committed = b->state == BUNDLE_COMMITTED;
+        bundles[i].n_resources = b->request.amount_count;
+        bundles[i].resources = pointers;
+        for (uint32_t k = 0; k < b->request.amount_count; k++) {
+            resource_fill(items, h->kinds.data[b->request.amounts[k].kind], b->request.amounts[k].amount);
+            *pointers++ = items++;
+        }
+    }
+}
+
+void records_put_group(struct head *h, const struct group *g)
+{
+    Manta__Store__GroupRecord record = MANTA__STORE__GROUP_RECORD__INIT;
+    Manta__V1__Bundle         bundles[MT_GROUP_BUNDLES_MAX], *all[MT_GROUP_BUNDLES_MAX];
+    resource                  items[MT_GROUP_RESOURCES_MAX], *pointers[MT_GROUP_RESOURCES_MAX];
+    char                      space[MT_NAME_BYTES_MAX] = "";
+    uint8_t                   key[16];
+    const char               *end = g->full_name ? strchr(g->full_name, 0x1f) : NULL;
+    if (end)
+        snprintf(space, sizeof space, "%.*s", (int)(end - g->full_name), g->full_name);
+    record.process = g->id.process;
+    record.counter = g->id.counter_index;
+    record.space = space;
+    record.name = end ? (char *)(uintptr_t)(end + 1) : (char *)"";
+    record.job = g->job;
+    record.job_node = g->job_node;
+    record.detached = g->is_detached;
+    record.strategy = g->strategy;
+    record.version = g->version;
+    record.order = g->order;
+    records_fill_bundles(h, g, bundles, items, pointers);
+    for (uint32_t i = 0; i < g->bundle_count; i++)
+        all[i] = &bundles[i];
+    record.bundles = all;
+    record.n_bundles = g->bundle_count;
+    group_key(g->id, key);
+    change(h, HEAD_TABLE_GROUPS, key, sizeof key, &record.base);
+}
+
+void records_drop_group(struct head *h, mt_id id)
+{
+    uint8_t key[16];
+    group_key(id, key);
+    change(h, HEAD_TABLE_GROUPS, key, sizeof key, NULL);
+}
+
 /* ---- reading ---- */
 
 static mt_status load_meta(struct head *h, const uint8_t *value, size_t size)
@@ -173,6 +237,16 @@ static mt_status load_job(struct head *h, const uint8_t *value, size_t size)
     return st;
 }
 
+static mt_status load_group(struct head *h, const uint8_t *value, size_t size)
+{
+    Manta__Store__GroupRecord *record = manta__store__group_record__unpack(NULL, size, value);
+    if (!record)
+        return mt_error(MT_ECORRUPT, 0, "read a placement group from the store");
+    mt_status st = groups_load(h, record);
+    manta__store__group_record__free_unpacked(record, NULL);
+    return st;
+}
+
 mt_status head_load(struct head *h, enum head_table table, const uint8_t *key, size_t key_size, const uint8_t *value,
                     size_t value_size)
 {
@@ -188,6 +262,8 @@ mt_status head_load(struct head *h, enum head_table table, const uint8_t *key, s
         return load_name(h, value, value_size);
     case HEAD_TABLE_JOBS:
         return load_job(h, value, value_size);
+    case HEAD_TABLE_GROUPS:
+        return load_group(h, value, value_size);
     }
     return mt_error(MT_EVERSION, 0, "the store has a table that this head does not know");
 }

@@ -56,6 +56,26 @@ static const char *check_argv(const job_spec *spec)
     return NULL;
 }
 
+/* "key=value": the key as in labels of jobs elsewhere, the value one line. */
+static const char *check_metadata(const job_spec *spec)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < spec->n_metadata; i++) {
+        const char *entry = spec->metadata[i];
+        size_t      key = strcspn(entry, "="), size = strlen(entry);
+        bytes += size + 1;
+        if (key == 0 || !entry[key])
+            return "metadata: an entry is KEY=VALUE";
+        for (size_t k = 0; k < size; k++)
+            if ((unsigned char)entry[k] < ' ' || entry[k] == 0x7f || (k < key && entry[k] == ' '))
+                return "metadata: a key has no spaces, a value is one line of text";
+        for (size_t k = 0; k < i; k++)
+            if (strncmp(spec->metadata[k], entry, key + 1) == 0)
+                return "metadata: no key comes twice";
+    }
+    return bytes > MT_HEAD_JOB_METADATA_BYTES ? "metadata: all entries have at most 1024 bytes" : NULL;
+}
+
 static mt_status wrong(char *text, size_t text_size, const char *what, const char *which, const char *rule)
 {
     snprintf(text, text_size, "%s \"%.200s\": %s", what, which, rule);
@@ -68,6 +88,8 @@ mt_status spec_check(const job_spec *spec, char *text, size_t text_size)
     if (rule)
         return wrong(text, text_size, "job id", spec->id, rule);
     if ((rule = check_argv(spec)))
+        return wrong(text, text_size, "job", spec->id, rule);
+    if ((rule = check_metadata(spec)))
         return wrong(text, text_size, "job", spec->id, rule);
     if (strlen(spec->name) >= MT_NAME_BYTES_MAX)
         return wrong(text, text_size, "job name", spec->name, "has less than 128 bytes");

@@ -41,8 +41,34 @@ void view_node(struct head *h, const struct node *n, Manta__V1__Node *out)
     }
 }
 
+void view_reserved(struct head *h, const struct node *n, Manta__V1__Node *out)
+{
+    int64_t    reserved[POLICY_RESOURCES_MAX];
+    uint32_t   count = n->place.resource_count;
+    resource  *items = calloc((size_t)count + 1, sizeof *items);
+    resource **list = calloc((size_t)count + 1, sizeof(resource *));
+    if (!items || !list) {
+        free(items);
+        free(list);
+        head_broken(h, mt_error(MT_ENOMEM, 0, "describe a node"));
+        return;
+    }
+    bundles_reserved(h, n, reserved);
+    for (uint32_t i = 0; i < count; i++) {
+        resource_fill(&items[i], h->kinds.data[n->place.resources[i].kind], reserved[i]);
+        list[i] = &items[i];
+    }
+    out->reserved = list;
+    out->n_reserved = count;
+    if (count == 0)
+        free(items); /* of which nothing else knows */
+}
+
 void view_node_free(Manta__V1__Node *node)
 {
+    if (node->n_reserved > 0)
+        free(node->reserved[0]);
+    free(node->reserved);
     if (node->n_total > 0)
         free(node->total[0]); /* the one array of all resources */
     free(node->total);

@@ -51,6 +51,8 @@ static struct want read_want(struct head *h, struct node *n, const Manta__V1__Wa
     w.pressed_ms = old ? old->pressed_ms : 0;
     w.request.policy = from->policy <= POLICY_NODE_SOFT ? (enum policy_kind)from->policy : POLICY_HYBRID;
     w.request.node = from->node;
+    w.group = (mt_id){from->group_process, from->group_counter};
+    w.bundle = from->bundle;
     w.request.prefer = n->place.id;
     snprintf(w.request.labels, sizeof w.request.labels, "%s", from->labels);
     if (old && old->version == from->version) {
@@ -128,22 +130,21 @@ static bool may_hold(const struct policy_node *node, const struct policy_request
            (request->policy != POLICY_NODE || node->id == request->node);
 }
 
-static void send_press(struct head *h, struct node *n, const struct want *w)
+void wants_press(struct head *h, struct node *n, const struct policy_request *request)
 {
     Manta__V1__Press     press = MANTA__V1__PRESS__INIT;
     Manta__V1__Resource  amounts[POLICY_RESOURCES_MAX], *pointers[POLICY_RESOURCES_MAX];
     to_node              message = MANTA__V1__HEAD_TO_NODE__INIT;
-    for (uint32_t i = 0; i < w->request.amount_count; i++) {
+    for (uint32_t i = 0; i < request->amount_count; i++) {
         manta__v1__resource__init(&amounts[i]);
-        amounts[i].name = h->kinds.data[w->request.amounts[i].kind];
-        amounts[i].milli = w->request.amounts[i].amount;
+        amounts[i].name = h->kinds.data[request->amounts[i].kind];
+        amounts[i].milli = request->amounts[i].amount;
         pointers[i] = &amounts[i];
     }
-    press.n_resources = w->request.amount_count;
+    press.n_resources = request->amount_count;
     press.resources = pointers;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_PRESS;
     message.press = &press;
-    h->count.pressed++;
     out_send(h, nodes_stream(h, n), &message, false);
 }
 
@@ -156,10 +157,34 @@ static void press(struct head *h, struct want *w, struct policy_node **living, u
         const struct policy_node *p = living[(h->round + i) % count];
         if (may_hold(p, &w->request)) {
             w->pressed_ms = h->now_ms;
-            send_press(h, nodes_find(h, p->id), w);
+            h->count.pressed++;
+            wants_press(h, nodes_find(h, p->id), &w->request);
             return;
         }
     }
+}
+
+/* The head's answer, and what it is remembered by. */
+static void answer(struct head *h, struct node *n, struct want *w, uint32_t *nodes, uint32_t placed)
+{
+    w->placed += placed;
+    w->placed_ms = w->since_ms = h->now_ms;
+    w->is_refused = false;
+    h->count.placed += placed;
+    send_place(h, n, w, nodes, placed);
+}
+
+/* Leases in the pool of a placement group: only where its bundles stand. */
+static void serve_grouped(struct head *h, struct node *n, struct want *w, uint32_t wanted)
+{
+    uint32_t nodes[MT_HEAD_PLACE_MAX], placed;
+    char     text[HEAD_TEXT_SIZE] = "";
+    int32_t  code = MT_OK;
+    placed = bundles_place(h, w, wanted < MT_HEAD_PLACE_MAX ? wanted : MT_HEAD_PLACE_MAX, nodes, &code, text, sizeof text);
+    if (placed > 0)
+        answer(h, n, w, nodes, placed);
+    else if (code != MT_OK && !w->is_refused)
+        tell_refused(h, n, w, code, text);
 }
 
 static void serve(struct head *h, struct node *n, struct want *w, struct policy_node **living, uint32_t count)
@@ -172,15 +197,15 @@ static void serve(struct head *h, struct node *n, struct want *w, struct policy_
     uint32_t wanted = w->wanted - w->placed;
     if (wanted == 0 || (w->is_refused && !h->is_capacity_changed))
         return;
+    if (w->group.process) {
+        serve_grouped(h, n, w, wanted);
+        return;
+    }
     uint32_t placed = policy_place(living, count, &w->request, wanted < MT_HEAD_PLACE_MAX ? wanted : MT_HEAD_PLACE_MAX,
                                    &h->rng, nodes);
     if (placed > 0) {
-        w->placed += placed;
-        w->placed_ms = w->since_ms = h->now_ms;
-        w->is_refused = false;
-        h->count.placed += placed;
         promise(h, &w->request, nodes, placed);
-        send_place(h, n, w, nodes, placed);
+        answer(h, n, w, nodes, placed);
     } else if (policy_is_feasible((const struct policy_node *const *)living, count, &w->request)) {
         if (w->placed == 0)
             press(h, w, living, count);

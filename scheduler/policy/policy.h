@@ -70,6 +70,38 @@ uint32_t policy_place(struct policy_node *const *nodes, uint32_t node_count, con
 bool policy_is_feasible(const struct policy_node *const *nodes, uint32_t node_count,
                         const struct policy_request *request);
 
+/* ---- placement groups: group.c ---- */
+
+enum policy_strategy { /* numbers agree with enum ctl_strategy, GroupRequest.strategy and the public MANTA_PACK... */
+    POLICY_GROUP_PACK = 0,          /* on few nodes */
+    POLICY_GROUP_SPREAD = 1,        /* on many */
+    POLICY_GROUP_STRICT_PACK = 2,   /* on one, or not at all */
+    POLICY_GROUP_STRICT_SPREAD = 3, /* each on a node of its own, or not at all */
+};
+
+struct policy_bundle {
+    const struct policy_request *request; /* amounts only */
+    uint32_t                     node; /* where it stands; 0: nowhere yet */
+};
+
+/* Places all bundles that stand nowhere, beside those that do, or none: then false, and nothing is changed. Takes the
+ * amounts from the nodes' free. Only alive nodes are chosen. At most MT_GROUP_BUNDLES_MAX bundles. */
+bool policy_place_group(struct policy_node *const *nodes, uint32_t node_count, enum policy_strategy strategy,
+                        struct policy_bundle *bundles, uint32_t bundle_count, mt_rng *rng);
+
+/* Whether nodes that are not dead could hold the whole group with everything free, as far as that is quickly told: each
+ * bundle on some node, all of them together, and what the strategy wants. Says no only where there is certainly no way. */
+enum policy_hopeless {
+    POLICY_COULD = 0,
+    POLICY_BUNDLE_FITS_NOWHERE = 1, /* *out_bundle: the first */
+    POLICY_SUM_FITS_NOWHERE = 2,    /* STRICT_PACK: all of them on one node; *out_sum */
+    POLICY_TOO_FEW_NODES = 3,       /* STRICT_SPREAD: *out_bundle of them can be had */
+    POLICY_CLUSTER_TOO_SMALL = 4,   /* *out_sum is more than all nodes together have */
+};
+enum policy_hopeless policy_group_is_hopeless(struct policy_node *const *nodes, uint32_t node_count,
+                                              enum policy_strategy strategy, const struct policy_bundle *bundles,
+                                              uint32_t bundle_count, uint32_t *out_bundle, struct policy_request *out_sum);
+
 /* Why not, for people: which resource, how much, and what the largest node has. `names[kind]` is a resource's name.
  * Writes a NUL-terminated text of at most `size` bytes; meaningful after policy_is_feasible has said no. */
 void policy_explain(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,

@@ -17,6 +17,7 @@
     X(actor)            \
     X(object)           \
     X(result)           \
+    X(pg)               \
     X(failure)          \
     X(watch)
 /* clang-format on */

@@ -6,7 +6,9 @@
  *
  *   trials        no-op trials of a C function finished per second, 2 slots, durable
  *   trials_cmd    trials of a command that prints its metric, per second; xargs: the same command by xargs -P2
- *   trials_ideal  trials of 10 ms on 2 slots: time over the ideal
+ *   trials_ideal  trials of 10 ms on 2 slots: time over the ideal; half of -n
+ *   sleeps        floor: two processes that only sleep as long, over the ideal
+ *   trials_16     10,000 trials of 1 s on 16 slots in simulated time, over the ideal; the row tune_16: Ray Tune's published
  *   report        cost of a report to its trial, where nobody decides on it
  *   memory_10k    memory of the driver for 10,000 trials
  *   disk_sync     floor: 4 KiB appended and on the disk, in the folder of the journal
@@ -14,6 +16,7 @@
  * Each sweep has a folder of its own in $TMPDIR, which is removed. Thread: the main one.
  */
 #include "tests/bench/bench.h"
+#include "tests/bench/sweep_sim.h"
 
 #include <manta_sweep.h>
 
@@ -27,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SYNCS = 100, REPORTS = 20000, SLEEP_MS = 10 };
+enum { SYNCS = 100, REPORTS = 20000, SLEEP_MS = 10, SLEEPS = 300, SIM_TRIALS = 10000 };
 
 extern char **environ;
 
@@ -45,10 +48,15 @@ static manta_status noop(manta_trial *t)
 }
 MANTA_TRIAL(noop);
 
-static manta_status sleeps(manta_trial *t)
+static void sleep_once(void)
 {
     struct timespec pause = {0, SLEEP_MS * 1000000l};
     nanosleep(&pause, NULL);
+}
+
+static manta_status sleeps(manta_trial *t)
+{
+    sleep_once();
     return noop(t);
 }
 MANTA_TRIAL(sleeps);
@@ -90,11 +98,44 @@ static bool run_trials(struct bench_row *row)
 static bool run_ideal(struct bench_row *row)
 {
     manta_sweep_result r;
-    int64_t            trials = options.trials / 20;
+    int64_t            trials = options.trials / 2;
     if (!sweep("ideal", "sleeps", trials, NULL, NULL, NULL, &r))
         return false;
     row->value = r.seconds / ((double)trials * SLEEP_MS * 1e-3 / 2);
     row->n = (uint64_t)trials;
+    return true;
+}
+
+/* What two processes take that do nothing but sleep: a sleep ends late. */
+static bool run_sleeps(struct bench_row *row)
+{
+    uint64_t began = bench_now_ns();
+    pid_t    pid = fork();
+    for (int i = 0; i < SLEEPS && pid >= 0; i++)
+        sleep_once();
+    if (pid == 0)
+        _exit(0);
+    if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+        return false;
+    row->value = (double)(bench_now_ns() - began) * 1e-9 / (SLEEPS * SLEEP_MS * 1e-3);
+    row->n = 2 * SLEEPS;
+    return true;
+}
+
+static bool run_simulated(struct bench_row *row)
+{
+    double seconds, ideal;
+    row->n = SIM_TRIALS;
+    bool ok = sweep_sim_run(SIM_TRIALS, &seconds, &ideal);
+    row->value = seconds / ideal;
+    return ok;
+}
+
+/* The same trials on as many CPUs: Ray's documentation, "scalability and overhead benchmarks" of Tune. */
+static bool run_tune(struct bench_row *row)
+{
+    row->n = SIM_TRIALS;
+    row->value = 715.27 / 625;
     return true;
 }
 
@@ -190,7 +231,8 @@ static const struct {
     const char *id, *unit;
     bool      (*run)(struct bench_row *row);
 } rows[] = {{"disk_sync", "us", run_sync},        {"trials", "1/s", run_trials}, {"trials_cmd", "1/s", run_command},
-            {"xargs", "1/s", run_xargs},          {"trials_ideal", "x ideal", run_ideal}, {"report", "us", run_report},
+            {"xargs", "1/s", run_xargs},          {"trials_ideal", "x ideal", run_ideal}, {"sleeps", "x ideal", run_sleeps},
+            {"trials_16", "x ideal", run_simulated}, {"tune_16", "x ideal", run_tune}, {"report", "us", run_report},
             {"memory_10k", "MB", run_memory}};
 enum { ROWS = sizeof rows / sizeof *rows };
 

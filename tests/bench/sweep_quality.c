@@ -3,10 +3,12 @@
  * sweep_quality.c - are Manta's samplers as good as Optuna's? Also: how long a suggestion takes.
  *
  *   sweep_quality [REFERENCE [SAMPLER...]]      tests/bench/sweep_reference.txt, all that it has
- *   sweep_quality --suggest                     microseconds of a TPE suggestion, 8 parameters, trials 1000 to 1199
+ *   sweep_quality --suggest                     microseconds of a suggestion, 8 parameters: TPE, trials 1000 to 1199; GP, ten after
+ *                                               100 and after 500 results of random search
  *
  * For each sampler and function: the best of 100 trials with as many seeds as the reference has (at most 20), medians of both, the
- * one-sided Mann-Whitney test that ours are worse, Holm-corrected over the functions of a sampler, and Kolmogorov-Smirnov's test.
+ * one-sided Mann-Whitney test that ours are worse, Holm-corrected over the functions of a sampler, Kolmogorov-Smirnov's test, and
+ * the mean microseconds of a suggestion (Optuna's: sweep_reference.py --time).
  * Exit status 1 where a corrected p is below 0.05. Functions and bounds are those of sweep_reference.py. Thread: one.
  */
 #include "sweep/sampler.h"
@@ -189,15 +191,25 @@ static struct swp_sampler *sampler_of(const char *text, const struct swp_space *
     return s;
 }
 
-static double best_of(const char *text, const struct function *f, uint64_t seed)
+static double now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* The best value; what suggestions took is added to *spent_us. */
+static double best_of(const char *text, const struct function *f, uint64_t seed, double *spent_us)
 {
     struct swp_space *space = space_of(f);
     struct swp_sampler *s = sampler_of(text, space, seed);
     double best = INFINITY;
     for (uint64_t t = 0; t < TRIALS; t++) {
         struct swp_point p;
+        double began = now_us();
         if (swp_sampler_suggest(s, t, &p).code != 0)
             fail("suggest");
+        *spent_us += now_us() - began;
         struct swp_outcome outcome = {.kind = SWP_COMPLETE, .value = f->at(p.values, f->dims)};
         if (swp_sampler_tell(s, t, &outcome).code != 0)
             fail("tell");
@@ -308,6 +320,7 @@ static int compare(const char *path, const char *sampler)
     } texts[] = {{"tpe_independent", "tpe,independent,no_liar"}};
     struct reference r;
     double p[FUNCTIONS] = {0}, corrected[FUNCTIONS] = {0}, ks[FUNCTIONS] = {0}, ours[FUNCTIONS][SEEDS_MAX];
+    double spent_us[FUNCTIONS] = {0};
     int worse = 0;
     const char *text = sampler;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -317,7 +330,7 @@ static int compare(const char *path, const char *sampler)
     for (int i = 0; i < FUNCTIONS; i++) {
         int n = r.count[i];
         for (int seed = 0; seed < n; seed++)
-            ours[i][seed] = best_of(text, &functions[i], (uint64_t)seed);
+            ours[i][seed] = best_of(text, &functions[i], (uint64_t)seed, &spent_us[i]);
         if (n == 0)
             continue;
         qsort(ours[i], (size_t)n, sizeof(double), by_value);
@@ -330,21 +343,14 @@ static int compare(const char *path, const char *sampler)
         if (r.count[i] == 0)
             continue;
         worse += corrected[i] < 0.05;
-        printf("%-16s %-12s %5d %12.5g %12.5g %8.3f %8.3f %8.3f%s\n", sampler, functions[i].name, r.count[i],
+        printf("%-16s %-12s %5d %12.5g %12.5g %8.3f %8.3f %8.3f %9.1f%s\n", sampler, functions[i].name, r.count[i],
                median(ours[i], r.count[i]), median(r.best[i], r.count[i]), p[i], corrected[i], ks[i],
-               corrected[i] < 0.05 ? "  worse" : "");
+               spent_us[i] / (r.count[i] * TRIALS), corrected[i] < 0.05 ? "  worse" : "");
     }
     return worse;
 }
 
 /* ---- how long a suggestion takes ---- */
-
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
 
 static void time_suggestions(const char *text)
 {
@@ -369,17 +375,47 @@ static void time_suggestions(const char *text)
     swp_space_free(space);
 }
 
+/* After results of random search, which a Gaussian process need not suggest by itself. */
+static void time_after(const char *text, int known)
+{
+    enum { TIMES = 10 };
+    const struct function f = {"sphere", rastrigin5, SUGGEST_DIMS, -5, 5, 0, 0};
+    struct swp_space *space = space_of(&f);
+    struct swp_sampler *s = sampler_of(text, space, 1);
+    double times[TIMES], sum = 0;
+    mt_rng rng = {1};
+    for (int t = 0; t < known + TIMES; t++) {
+        struct swp_point p;
+        double start = now_us();
+        mt_status st = t < known ? swp_space_draw(space, &rng, &p) : swp_sampler_suggest(s, (uint64_t)t, &p);
+        if (t >= known)
+            sum += times[t - known] = now_us() - start;
+        struct swp_outcome outcome = {.kind = SWP_COMPLETE, .value = f.at(p.values, f.dims)};
+        if (st.code == 0)
+            st = t < known ? swp_sampler_know(s, &p, &outcome) : swp_sampler_tell(s, (uint64_t)t, &outcome);
+        if (st.code != 0)
+            fail("suggest or tell");
+    }
+    qsort(times, TIMES, sizeof(double), by_value);
+    printf("%-16s %7d us: mean %.1f, p50 %.1f, least %.1f\n", text, known, sum / TIMES, times[TIMES / 2], times[0]);
+    swp_sampler_free(s);
+    swp_space_free(space);
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const all[] = {"tpe", "tpe_independent", "cmaes"};
+    static const char *const all[] = {"tpe", "tpe_independent", "cmaes", "gp"};
     int worse = 0;
     if (argc > 1 && strcmp(argv[1], "--suggest") == 0) {
         time_suggestions("tpe");
         time_suggestions("tpe,independent,no_liar");
+        time_after("gp", 100);
+        time_after("gp", 500);
         return 0;
     }
     const char *path = argc > 1 ? argv[1] : "tests/bench/sweep_reference.txt";
-    printf("%-16s %-12s %5s %12s %12s %8s %8s %8s\n", "sampler", "function", "seeds", "ours", "optuna", "p worse", "Holm", "KS");
+    printf("%-16s %-12s %5s %12s %12s %8s %8s %8s %9s\n", "sampler", "function", "seeds", "ours", "optuna", "p worse", "Holm", "KS",
+           "us each");
     for (int i = 2; i < argc; i++)
         worse += compare(path, argv[i]);
     for (size_t i = 0; argc < 3 && i < sizeof all / sizeof *all; i++)

@@ -3,6 +3,8 @@
 #
 # sweep_reference.py SAMPLER... - what Optuna's samplers reach on published test functions; sweep_quality compares.
 #
+# sweep_reference.py --time SAMPLER... - "sampler function us": mean microseconds of a trial of the same 100.
+#
 # Prints "sampler function seed best" for the best of 100 trials, 20 seeds, with every option pinned, since defaults differ
 # between versions. sweep_reference.txt was made by
 #
@@ -10,6 +12,7 @@
 #   sweep_reference.py tpe tpe_independent cmaes gp | sort > sweep_reference.txt
 import math
 import sys
+import time
 import warnings
 
 import optuna
@@ -105,16 +108,31 @@ SAMPLERS = {
 }
 
 
+def run(sampler, name, seed):
+    function, bounds = FUNCTIONS[name]
+    study = optuna.create_study(sampler=SAMPLERS[sampler](seed))
+    study.optimize(lambda trial: function(
+        [trial.suggest_float(f"x{i}", low, high) for i, (low, high) in enumerate(bounds)]), n_trials=TRIALS)
+    return study.best_value
+
+
+def print_times(samplers):
+    for sampler in samplers:
+        for name in FUNCTIONS:
+            began = time.perf_counter()
+            run(sampler, name, 0)
+            print(sampler, name, round((time.perf_counter() - began) / TRIALS * 1e6), flush=True)
+
+
 def main():
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.simplefilter("ignore")
+    if sys.argv[1:2] == ["--time"]:
+        return print_times(sys.argv[2:])
     for sampler in sys.argv[1:]:
         for seed in range(SEEDS):
-            for name, (function, bounds) in FUNCTIONS.items():
-                study = optuna.create_study(sampler=SAMPLERS[sampler](seed))
-                study.optimize(lambda trial: function(
-                    [trial.suggest_float(f"x{i}", low, high) for i, (low, high) in enumerate(bounds)]), n_trials=TRIALS)
-                print(sampler, name, seed, repr(study.best_value), flush=True)
+            for name in FUNCTIONS:
+                print(sampler, name, seed, repr(run(sampler, name, seed)), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,16 @@
  *
  * train_main.c - manta-bench-train: how soon training goes on after a SIGKILL, phase by phase; and what it learns.
  *
- *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c] [-s] [-r] [-z] [-o table|json]
- *                       -c: collectives and `overlap` only; -s: checkpoints only; -r: recovery of one worker only;
- *                       -z: the optimizer's state in shards, and bfloat16, only
+ *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c | -l | -s | -r | -u | -z] [-o table|json]
+ *                       -c: collectives and `overlap` only; -l: `overlap` only; -s: checkpoints only; -r: recovery of
+ *                       one worker only; -u: of one that is stopped only; -z: the optimizer's state in shards, and
+ *                       bfloat16, only
  *
  * Trains on Fashion-MNIST and kills workers in the middle, n times in each of several ways: one worker, whose place a new
  * process takes; one, for which a spare is ready; all of them, so that the state comes from a checkpoint; one stopped
- * rather than killed (n / 10 times, since a watchdog takes its time); 4 of 8 at once. Time runs from just before kill(2) until
- * the next step is completed by all. Then the same training without any of that, beside a hand-written loop. A program of its
- * own, not a case of manta-bench: that one's start and memory are figures too, and it must not load a BLAS.
+ * rather than killed (n / 10 times, 10 at least, since a watchdog takes its time); 4 of 8 at once. Time runs from just before
+ * kill(2) until the next step is completed by all. Then the same training without any of that, beside a hand-written loop. A
+ * program of its own, not a case of manta-bench: that one's start and memory are figures too, and it must not load a BLAS.
  *
  * Thread: the main one.
  */
@@ -31,7 +32,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BATCH = 64, WORKERS_MAX = 8, KILLS_MAX = 1000, PAUSE_US_MAX = 10000 };
+enum { BATCH = 64, WORKERS_MAX = 8, KILLS_MAX = 1000, PAUSE_US_MAX = 10000, HUNG_MIN = 10 };
 
 enum phase { TOTAL, DETECT, ABORT, PLACE, START, LOAD, SYNC, STEP, PHASES };
 static const char *const phase_names[PHASES] = {"", ".detect", ".abort", ".place", ".start", ".load", ".sync", ".step"};
@@ -205,17 +206,22 @@ static int recovery(const manta_sgd_opts *opts, int workers, int kills)
     return measure(&bench, &one, opts, 0, NULL) | measure(&bench, &spare, opts, 1, NULL);
 }
 
+static int replacement(const manta_sgd_opts *opts, int workers, int kills)
+{
+    hung.workers = workers;
+    hung.left = kills < 10 * HUNG_MIN ? HUNG_MIN : kills / 10;
+    return measure(&bench, &hung, opts, 1, NULL);
+}
+
 static int run(const manta_sgd_opts *opts, int workers, int kills, const char *storage)
 {
     int failed = 0;
     one.workers = spare.workers = all.workers = all.together = workers;
     one.left = spare.left = all.left = half.left = kills;
-    hung.workers = workers;
-    hung.left = kills < 20 ? 2 : kills / 10;
     failed |= measure(&bench, &one, opts, 0, NULL);
     failed |= measure(&bench, &spare, opts, 1, NULL);
     failed |= measure(&bench, &all, opts, 0, storage);
-    failed |= measure(&bench, &hung, opts, 1, NULL);
+    failed |= replacement(opts, workers, kills);
     failed |= measure(&bench, &half, opts, 0, NULL);
     return failed | overhead(&bench, opts, workers) | accuracy(&bench, opts);
 }
@@ -231,11 +237,12 @@ int main(int argc, char **argv)
     manta_error    e;
     manta_sgd_opts opts = {.run = {.epochs = 8, .batch = BATCH, .log_steps = 50}, .failure.max_failures = -1, .on_event = on_event};
     int            workers = 2, kills = 30;
-    bool           is_collectives = false, is_saves = false, is_recovery = false, is_zero = false;
+    bool           is_collectives = false, is_overlap = false, is_saves = false, is_recovery = false, is_hung = false;
+    bool           is_zero = false;
 
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
-    for (int o; (o = getopt(argc, argv, "n:w:e:csrzo:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "n:w:e:clsruzo:")) != -1;) {
         if (o == 'n')
             kills = (int)strtol(optarg, NULL, 10);
         else if (o == 'w')
@@ -244,16 +251,20 @@ int main(int argc, char **argv)
             opts.run.epochs = (int)strtol(optarg, NULL, 10);
         else if (o == 'c')
             is_collectives = true;
+        else if (o == 'l')
+            is_overlap = true;
         else if (o == 's')
             is_saves = true;
         else if (o == 'r')
             is_recovery = true;
         else if (o == 'z')
             is_zero = true;
+        else if (o == 'u')
+            is_hung = true;
         else if (o == 'o' && strcmp(optarg, "json") == 0)
             bench.options.output = BENCH_JSON;
         else if (o != 'o')
-            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c] [-s] [-r] [-z] [-o table|json]\n",
+            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c|-l|-s|-r|-u|-z] [-o table|json]\n",
                            argv[0]), 2;
     }
     workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
@@ -261,21 +272,23 @@ int main(int argc, char **argv)
     opts.scaling.max_workers = workers;
 
     bench_print_head(&bench);
-    if (!is_saves && !is_recovery && !is_zero) {
+    bool is_all = !is_saves && !is_recovery && !is_hung && !is_zero;
+    if (is_all && !is_overlap)
         bench_collectives(&bench);
+    if (is_all)
         bench_overlap(&bench);
-    }
-    if (is_collectives) {
+    if (is_collectives || is_overlap) {
         manta_shutdown();
         return bench.failures ? 1 : 0;
     }
     char storage[] = "/tmp/manta-train-XXXXXX";
     if (!mkdtemp(storage))
         return perror(storage), 1;
-    int failed = is_zero       ? bench_zero(&bench, workers, storage)
-                 : is_recovery ? recovery(&opts, workers, kills)
-                               : bench_checkpoints(&bench, workers, storage);
-    if (!is_saves && !is_recovery && !is_zero)
+    int failed = is_recovery ? recovery(&opts, workers, kills)
+                 : is_hung   ? replacement(&opts, workers, kills)
+                 : is_zero   ? bench_zero(&bench, workers, storage)
+                             : bench_checkpoints(&bench, workers, storage);
+    if (is_all)
         failed |= run(&opts, workers, kills, storage) | bench_zero(&bench, workers, storage);
     nftw(storage, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
     manta_shutdown();

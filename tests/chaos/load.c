@@ -104,27 +104,53 @@ static void settle(uint64_t key, manta_ref *take_ref)
     manta_free(take_ref);
 }
 
-/* ---- tasks: a window of calls, the oldest is waited for ---- */
+/* ---- windows of calls ---- */
 
 struct window {
     manta_ref *refs[WINDOW_MAX];
     uint64_t   keys[WINDOW_MAX];
-    uint64_t   first, last, width;
+    size_t     count, width;
 };
 
+static void window_settle(struct window *w, size_t index)
+{
+    settle(w->keys[index], w->refs[index]);
+    w->count--;
+    memmove(w->refs + index, w->refs + index + 1, (w->count - index) * sizeof *w->refs);
+    memmove(w->keys + index, w->keys + index + 1, (w->count - index) * sizeof *w->keys);
+}
+
+/* Of tasks, which know no order: whatever is ready makes room, so that a task in a worker that is stopped does not keep the
+ * others from being submitted. Where nothing is ready in time the oldest is said to be lost. */
+static void window_settle_ready(struct window *w)
+{
+    unsigned char ready[WINDOW_MAX];
+    manta_error   e;
+    if (manta_wait(w->refs, w->count, 1, LOAD_WAIT_MS, ready, &e) <= 0)
+        window_settle(w, 0);
+    else
+        for (size_t i = w->count; i-- > 0;)
+            if (ready[i])
+                window_settle(w, i);
+}
+
+static void window_put(struct window *w, uint64_t key, manta_ref *ref)
+{
+    w->refs[w->count] = ref;
+    w->keys[w->count++] = key;
+}
+
+/* Of an actor's calls, which run in order: the oldest is waited for. */
 static void window_add(struct window *w, uint64_t key, manta_ref *ref)
 {
-    w->refs[w->last % WINDOW_MAX] = ref;
-    w->keys[w->last++ % WINDOW_MAX] = key;
-    if (w->last - w->first < w->width)
-        return;
-    settle(w->keys[w->first % WINDOW_MAX], w->refs[w->first % WINDOW_MAX]);
-    w->first++;
+    window_put(w, key, ref);
+    if (w->count >= w->width)
+        window_settle(w, 0);
 }
 static void window_drain(struct window *w)
 {
-    for (; w->first < w->last; w->first++)
-        settle(w->keys[w->first % WINDOW_MAX], w->refs[w->first % WINDOW_MAX]);
+    while (w->count)
+        window_settle(w, 0);
 }
 
 static void run_tasks(struct lane *l)
@@ -139,7 +165,9 @@ static void run_tasks(struct lane *l)
         manta_ref *ref = l->kind == CHAOS_PARENT
             ? manta_call("parent", &opts, MANTA_ARGS(manta_str(load.ledger), manta_u64(key), manta_i64(1 + (int64_t)draw(l, 6))))
             : manta_call("work", &opts, MANTA_ARGS(manta_str(load.ledger), manta_u64(key), manta_i64((int64_t)draw(l, 6000))));
-        window_add(&w, key, ref);
+        window_put(&w, key, ref);
+        if (w.count >= w.width)
+            window_settle_ready(&w);
     }
     window_drain(&w);
 }

@@ -24,6 +24,7 @@ enum {
     TEST_CASE_MS = 60 * 1000, /* longest life of a case's driver */
     TEST_GONE_MS = 15 * 1000, /* longest life of anything after it */
     TEST_BOARD_WORDS = 64,
+    TEST_SKIPPED = 77, /* exit status of a case that this machine has not what it needs for, once it has said so */
 };
 
 struct test_case {

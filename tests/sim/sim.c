@@ -8,6 +8,7 @@
 #include "tests/sim/sim.h"
 
 #include "core/base/log.h"
+#include "tests/sim/sim_group.h"
 #include "tests/sim/sim_io.h"
 #include "tests/sim/sim_job.h"
 #include "tests/sim/sim_net.h"
@@ -170,6 +171,7 @@ static void run_next(struct sim *s)
 
 static void run(struct sim *s)
 {
+    sim_groups_new(s);
     if (s->config.has_head) {
         sim_net_new(s);
         sim_jobs_new(s);
@@ -246,6 +248,7 @@ void sim_fini(struct sim *s)
         sim_wires_free(s);
         sim_disks_free(s);
     }
+    sim_groups_free(s);
     sim_values_free(s);
     sim_oracle_free(s);
     mt_map_fini(&s->memories);

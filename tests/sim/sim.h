@@ -13,6 +13,7 @@
  *   sim_job.c     submitted jobs: their clients, drivers and logs
  *   sim_object.c  values in shared memory: put, get, pin, free; sim_value.c what is known of them; sim_hold.c who keeps them
  *   sim_store.c   the store's part of a raylet's shell; sim_io.c, sim_memory.c, sim_disk.c, sim_wire.c what stands behind it
+ *   sim_group.c   placement groups
  *   sim_fault.c   the faults of a seed
  *
  * Everything random comes from the seed, nothing from addresses, so one seed is one run.
@@ -52,9 +53,9 @@ struct sim_proc;
 #define SIM_COUNTERS(X) \
     /* faults */ \
     X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_asked_driver) X(kill_lender) X(kill_zygote) \
-    X(kill_raylet) X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) \
-    X(pause_head) X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(long_absence) X(fork_failed) \
-    X(lane_failed) X(fault_total) \
+    X(kill_keeper) X(kill_raylet) X(pause_worker) X(pause_raylet) X(pause_raylet_long) X(kill_head) X(kill_head_writing) \
+    X(pause_head) X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) X(late_restart) X(long_absence) \
+    X(fork_failed) X(lane_failed) X(fault_total) \
     /* owners and workers */ \
     X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) \
     X(task_user_error) X(task_not_run) X(nested) X(ref_argument) X(ref_borrowed) X(worker_blocked) X(actor_made) \
@@ -69,11 +70,14 @@ struct sim_proc;
     X(remote_run) X(remote_call) X(program_fetched) X(env_fetched) X(env_run) X(frame_replayed) X(message_lost) \
     /* head */ \
     X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch) \
+    X(group_made) X(group_ready) X(group_waits) X(group_task) X(group_run) X(group_removed) X(group_ended) \
+    X(group_lost) X(bundle_stale) \
     X(head_noticed_pause) X(name_outcome_repeated) X(job_accepted) X(job_attempt) X(job_succeeded) X(job_failed) \
     X(job_stopped) X(job_submit_repeated) X(job_fenced) \
     /* objects */ \
     X(segment_failed) X(disk_slow) X(disk_failed) X(disk_full) X(value_put) X(value_pinned) X(value_freed) \
     X(value_freed_here) X(value_freed_pinned) X(value_pulled) X(value_lost) X(value_away) X(value_kept) X(value_kept_read) \
+    X(value_found_again) X(value_again) \
     X(value_argument) X(value_returned) X(value_lent) X(owner_died) X(pin_lost) X(space_back) X(segment_back) \
     X(room_refused) X(pull_begun) X(pull_served) X(pull_refused) X(pull_cut) X(pull_broken) X(spilled) X(restored)
 
@@ -145,6 +149,7 @@ struct sim {
     struct sim_net     *net;
     struct sim_head    *head;
     struct sim_jobs    *jobs;
+    struct sim_groups  *groups;
     struct sim_oracle  *oracle;
     struct sim_fault   *fault;
     struct sim_counters counters;

@@ -89,6 +89,27 @@ static bool kill_lender(struct sim *s)
     return false;
 }
 
+/* A node with a result that its owner, on another one, has not read yet. */
+static bool kill_keeper(struct sim *s)
+{
+    MT_MAP_EACH(&s->procs, entry) {
+        struct sim_proc *p = entry->value.ptr;
+        for (size_t i = 0; p->role == CTL_DRIVER && p->is_ready && i < p->script.items.count; i++) {
+            const struct sim_item  *item = &p->script.items.data[i];
+            const struct sim_value *v = item->ref->state == OWN_REF_PLACE && !item->read ? sim_value_of(s, item->ref->id) : NULL;
+            struct sim_node        *n = v ? sim_node_of(s, v->raylet[(v->written - 1) % SIM_WRITERS_MAX]) : NULL;
+            if (!n || n == p->n || v->is_freed || n->spared_until > s->now)
+                continue;
+            s->counters.kill_keeper++;
+            s->counters.kill_raylet++;
+            s->counters.fault_total++;
+            sim_node_crash(s, n);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* It will die in the middle of one of its next turns. */
 static void plan_crash(struct sim *s)
 {
@@ -233,6 +254,21 @@ static void revive(struct sim *s)
         }
 }
 
+/* Raylets and the head begin anew once more when all else is well again, and late: what they know of each other must be right
+ * all the same when the last drivers look. */
+static void late_restart(struct sim *s, struct sim_event *e)
+{
+    struct sim_node *n = s->nodes[sim_random(s, (uint64_t)s->config.nodes)];
+    (void)e;
+    if (sim_node_is_up(n)) {
+        sim_node_crash(s, n);
+        s->counters.late_restart++;
+    }
+    if (sim_head_is_up(s) && sim_chance(s, 500000))
+        sim_head_crash(s);
+    revive(s);
+}
+
 static void heal(struct sim *s)
 {
     s->is_healed = true;
@@ -246,6 +282,8 @@ static void heal(struct sim *s)
         sim_head_plan_crash(s, 0);
         sim_net_heal(s);
     }
+    for (int i = 0; s->config.has_head && s->config.nodes > 1 && sim_chance(s, 300000) && i < 3; i++)
+        sim_after(s, sim_between(s, 0, 6 * SIM_S), "late restart", late_restart, 0);
     revive(s);
 }
 
@@ -259,7 +297,8 @@ static void next_fault(struct sim *s, struct sim_event *e)
     revive(s);
     if (s->config.is_short && sim_chance(s, 50000))
         fill_disks(s);
-    if ((sim_chance(s, 300000) && kill_asked_driver(s)) || (sim_chance(s, 100000) && kill_lender(s))) {
+    if ((sim_chance(s, 300000) && kill_asked_driver(s)) || (sim_chance(s, 100000) && kill_lender(s)) ||
+        (s->config.has_head && sim_chance(s, 60000) && kill_keeper(s))) {
         sim_after(s, sim_between(s, SIM_MS, 2 * SIM_FAULT_MEAN_MS * SIM_MS), "fault", next_fault, 0);
         return;
     }

@@ -325,6 +325,8 @@ static void count(struct sim *s)
     s->counters.name_outcome_repeated += c->outcome_hit;
     s->counters.job_submit_repeated += c->job_repeat;
     s->counters.job_fenced += c->job_fenced;
+    s->counters.group_lost += c->group_lost;
+    s->counters.bundle_stale += c->bundle_stale;
 }
 
 void sim_head_count(struct sim *s)

@@ -63,7 +63,7 @@ static void op_look(struct sim_proc *p)
     for (int i = 0; i < 3 && (!held || held->ref->value.place.node == p->own.node); i++) /* rather one that may be out of reach */
         held = &p->hold.held.data[sim_random(p->s, p->hold.held.count)];
     if (!held->read && !(held->ref->flags & OWN_REF_FREED))
-        held->read = sim_read(p, &held->ref->value.place);
+        held->read = sim_read(p, held->ref);
 }
 
 void sim_hold_op(struct sim_proc *p)
@@ -126,7 +126,7 @@ void sim_hold_work(struct sim_proc *p)
             continue;
         }
         if (!held->read && p->s->now >= held->look_at) {
-            held->read = sim_read(p, &held->ref->value.place);
+            held->read = sim_read(p, held->ref);
             held->read->is_borrowed = true;
             held->look_at = UINT64_MAX;
         }

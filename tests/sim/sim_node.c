@@ -343,7 +343,7 @@ static struct ctl_resource resource(const char *name, int64_t milli)
 
 void sim_node_start(struct sim *s, struct sim_node *n)
 {
-    struct rlt_config config = {.resource_count = 2, .has_head = s->config.has_head};
+    struct rlt_config config = {.resource_count = 3, .has_head = s->config.has_head};
     if (n->serial || s->is_over)
         return;
     n->serial = sim_serial(s);
@@ -354,6 +354,7 @@ void sim_node_start(struct sim *s, struct sim_node *n)
     config.boot = mt_rng_next(&s->rng) | 1;
     config.total[0] = resource("CPU", 2000 + 1000 * (n->index % 3));
     config.total[1] = resource("memory", INT64_C(8) << 30);
+    config.total[2] = resource("G", 1500); /* for placement groups: any one of them fits */
     snprintf(config.node_name, sizeof config.node_name, "node%d", n->index);
     snprintf(config.labels, sizeof config.labels, "zone=z%d", n->index);
     snprintf(config.address, sizeof config.address, "10.0.0.%d:7000", n->index);

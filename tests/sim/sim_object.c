@@ -204,28 +204,50 @@ void sim_objects_disowned(struct sim_proc *p)
 
 /* ---- reading: lib_store_pin --------------------------------------------------------------------------------------- */
 
-struct sim_reading *sim_read(struct sim_proc *p, const struct lane_ref *ref)
+static void read_from(struct sim_reading *r, const struct lane_ref *place)
+{
+    r->asked = r->at = *place;
+    r->must_ask = place->node != r->p->own.node;
+    r->attempts = 0;
+}
+
+struct sim_reading *sim_read_at(struct sim_proc *p, const struct lane_ref *place)
 {
     struct sim_reading *r = sim_alloc(sizeof *r);
     r->p = p;
-    r->asked = r->at = *ref;
-    r->must_ask = ref->node != p->own.node;
+    read_from(r, place);
     p->s->counters.value_pulled += r->must_ask;
     if (mt_vec_push(&p->objects.readings, r).code)
         abort();
     return r;
 }
 
+struct sim_reading *sim_read(struct sim_proc *p, struct own_ref *ref)
+{
+    struct sim_reading *r = sim_read_at(p, own_ref_place(&p->own, ref));
+    r->mine = ref->flags & OWN_REF_BORROWED ? NULL : ref;
+    return r;
+}
+
+static bool is_loss(int32_t code)
+{
+    return code == MT_EOBJ_LOST || code == MT_ENODE_DIED || code == MT_ECORRUPT || code == MT_ETIMEDOUT;
+}
+
+/* lib_store_pin: whoever can't have a value asks its owner, or waits for its task. False: it is not over. */
 static bool read_over(struct sim_reading *r, int32_t code)
 {
-    if (code == MT_EOBJ_LOST && !r->is_doubted && r->asked.id.process != r->p->process) { /* lib_store_pin */
-        own_doubt_begin(&r->p->own, &r->doubt, r->asked.id, r->asked.owner_node);
+    if (is_loss(code) && !r->is_doubted) {
+        if (!r->mine && r->asked.id.process == r->p->process)
+            r->mine = mt_map_ptr(&r->p->own.refs, r->asked.id);
+        own_doubt_begin(&r->p->own, &r->doubt, r->mine, &r->asked, code, mt_code_name(code));
         r->is_doubted = true;
         r->doubted_at = r->p->s->now;
+        r->doubted_for = code;
+        r->p->s->counters.value_away += code == MT_ENODE_DIED;
         return false;
     }
-    if (r->is_doubted)
-        own_doubt_end(&r->p->own, &r->doubt);
+    r->is_doubted = false;
     r->code = code;
     r->is_over = true;
     if (code)
@@ -284,9 +306,18 @@ bool sim_read_go(struct sim_reading *r)
     struct sim_ask a;
     while (!r->is_over) {
         if (r->is_doubted) {
-            if (!r->doubt.is_over)
+            if (!own_doubt_is_over(&r->p->own, &r->doubt))
                 return false;
-            return read_over(r, r->doubt.why.code ? r->doubt.why.code : MT_EOBJ_LOST);
+            own_doubt_end(&r->p->own, &r->doubt);
+            if (r->doubt.why.code)
+                return read_over(r, r->doubt.why.code);
+            r->is_doubted = false;
+            r->p->s->counters.value_found_again++;
+            read_from(r, &r->doubt.place);
+        }
+        if (mt_id_is_zero(r->ask) && r->mine && (r->mine->again == OWN_AGAIN_RUNS || r->mine->again == OWN_AGAIN_LOST)) {
+            read_over(r, MT_EOBJ_LOST);
+            continue;
         }
         if (!mt_id_is_zero(r->ask)) {
             if (!answer(r->p, &r->ask, &a))

@@ -7,7 +7,7 @@
 #ifndef SIM_OBJECT_H
 #define SIM_OBJECT_H
 
-#include "clients/lib/own.h"
+#include "clients/lib/own_lineage.h"
 #include "core/lane/ctl.h"
 #include "objectstore/os_client.h"
 #include "tests/sim/sim.h"
@@ -25,7 +25,7 @@ struct sim_value {
     uint32_t written;    /* how often: of a task, each attempt may */
     uint32_t node[SIM_WRITERS_MAX]; /* number of the node where it was published last, and before ... */
     uint64_t raylet[SIM_WRITERS_MAX]; /* ... and the serial of the raylet there */
-    bool     is_dropped; /* its owner has given it up, ... */
+    bool     is_dropped; /* its owner has given it up, or holds it for lost, ... */
     bool     is_freed;   /* ... although others may hold it */
 };
 
@@ -43,6 +43,7 @@ struct sim_proc;
 struct sim_reading {
     struct sim_proc  *p;
     struct sim_value *v;
+    struct own_ref   *mine; /* of this process's own value; NULL: of another's */
     struct lane_ref   asked, at;
     int               attempts;
     bool              must_ask, is_pinned, is_over; /* pinned, or failed with `code` */
@@ -50,9 +51,10 @@ struct sim_reading {
     mt_id             ask; /* request under way; zero: none */
     uint16_t          ask_kind;
     const uint8_t    *data;
-    bool              is_doubted; /* it is lost: its owner is asked */
+    bool              is_doubted; /* it is lost: its owner is asked, or its task runs again */
     struct own_doubt  doubt;
     uint64_t          doubted_at;
+    int32_t           doubted_for; /* what the fetch said */
     int32_t           code;
     uint64_t          until; /* it is kept so long */
 };
@@ -105,7 +107,8 @@ bool sim_objects_control(struct sim_proc *p, const struct lane_record *record, c
                          struct sim_mem *const mem[2]);
 void sim_objects_tick(struct sim_proc *p);
 
-struct sim_reading *sim_read(struct sim_proc *p, const struct lane_ref *ref);
+struct sim_reading *sim_read(struct sim_proc *p, struct own_ref *ref); /* the caller holds it meanwhile */
+struct sim_reading *sim_read_at(struct sim_proc *p, const struct lane_ref *place); /* by place alone */
 /* Goes on. True: it is over. */
 bool sim_read_go(struct sim_reading *r);
 /* Takes the pin back, and forgets it. */

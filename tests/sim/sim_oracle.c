@@ -6,6 +6,7 @@
  */
 #include "tests/sim/sim_oracle.h"
 
+#include "tests/sim/sim_group.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_object.h"
 #include "tests/sim/sim_proc.h"
@@ -119,6 +120,7 @@ void sim_oracle_runs(struct sim *s, struct sim_task *t, uint32_t attempt, uint64
     t->executions++;
     sim_note(s, "runs", t->id.counter_index, worker);
     s->counters.task_retried += t->executions > 1;
+    s->counters.value_again += t->kind == SIM_TASK && t->executions > 1 && sim_value_of(s, mt_id_with_index(t->id, 1));
     SIM_REQUIRE(s, t->retries < 0 || t->executions <= (uint32_t)t->retries + 1,
                 "I3: task %llu of process %llu runs for the %uth time (attempt %u), with %d retries", short_id(t),
                 (unsigned long long)t->owner, t->executions, attempt, t->retries);
@@ -182,6 +184,7 @@ void sim_oracle_ended(struct sim *s, struct sim_task *t, int32_t code, bool has_
         SIM_REQUIRE(s, t->code == code && t->value == value, "I2: the outcome of task %llu has changed", short_id(t));
         return;
     }
+    sim_group_ends(s, t->pg, code);
     sim_note(s, "ended", t->id.counter_index, (uint64_t)code);
     SIM_REQUIRE(s, !t->fails || code != MT_OK, "I5: a task that fails has a value");
     if (has_value)
@@ -357,6 +360,12 @@ void sim_oracle_node_dead(struct sim *s, uint32_t node, uint32_t epoch)
         abort();
 }
 
+bool sim_oracle_is_over(struct sim *s, uint32_t node, uint32_t epoch)
+{
+    return mt_map_find(&s->oracle->dead_nodes, mt_map_key((uint64_t)node << 32 | epoch)) ||
+           mt_map_find(&s->oracle->epochs, mt_map_key((uint64_t)node << 32 | (epoch + 1)));
+}
+
 /* ---- the head -------------------------------------------------------------------------------------------------------------- */
 
 void sim_oracle_epoch_given(struct sim *s, uint32_t node, uint32_t epoch, uint64_t incarnation)
@@ -373,6 +382,7 @@ void sim_oracle_epoch_given(struct sim *s, uint32_t node, uint32_t epoch, uint64
 
 void sim_oracle_check(struct sim *s)
 {
+    sim_groups_check(s);
     sim_values_check(s); /* raylets and head check themselves after each of their steps */
 }
 

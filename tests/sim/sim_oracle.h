@@ -7,6 +7,7 @@
  *   I3  it ran at most 1 + retries times, at least once if done     I8  what the head acknowledged survives
  *   I4  calls of one caller run in order, one incarnation counts    I9  a stale epoch changes nothing
  *   I5  a value is the function of its arguments, everywhere        I10 after the last fault all work ends
+ *   I13 what is in a placement group runs there alone; no bundle stands on two living nodes
  */
 #ifndef SIM_ORACLE_H
 #define SIM_ORACLE_H
@@ -35,6 +36,8 @@ struct sim_task {
     int               answer_count;
     bool              has_expected, fails; /* its value is known beforehand; the function reports an error */
     int64_t           expected;
+    mt_id             pg;  /* placement group that it must run in; zero: none */
+    mt_id             argument; /* of a ref that it takes; zero: none, or of no matter */
     uint64_t          env; /* key of the environment that it must run in; 0: none */
     bool              is_ended;
     bool              is_cancelled; /* its owner has taken it back: it ends so, ... */
@@ -82,6 +85,8 @@ void sim_oracle_name_found(struct sim *s, const char *name, uint64_t asked_at, i
 void sim_oracle_node_dead(struct sim *s, uint32_t node, uint32_t epoch);
 /* The head has told a raylet its number and epoch: never the same pair to two incarnations. */
 void sim_oracle_epoch_given(struct sim *s, uint32_t node, uint32_t epoch, uint64_t incarnation);
+/* That epoch of the node: dead by the head's word, or a later one was given out. */
+bool sim_oracle_is_over(struct sim *s, uint32_t node, uint32_t epoch);
 /* A process has died: what it owned ends with it. */
 void sim_oracle_owner_died(struct sim *s, uint64_t serial);
 

@@ -333,6 +333,8 @@ static void control(struct sim_proc *p, const struct lane_record *record, const 
     if (record->kind == CTL_LANE) {
         struct ctl_grant grant;
         memcpy(&grant, payload, sizeof grant);
+        if (!p->wrk.lanes.count)
+            p->group = grant.group;
         p->is_strict |= (grant.flags & CTL_CLASS_STRICT) != 0;
     }
     if (record->kind == CTL_LANE || (record->kind == CTL_RECALL && p->role == CTL_WORKER))

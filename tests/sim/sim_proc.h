@@ -6,6 +6,7 @@
 #define SIM_PROC_H
 
 #include "clients/lib/wrk.h"
+#include "tests/sim/sim_group.h"
 #include "tests/sim/sim_object.h"
 #include "tests/sim/sim_oracle.h"
 
@@ -20,7 +21,7 @@ enum sim_function {
     SIM_FN_LEAF = 1, /* (l): f(x) */
     SIM_FN_NEST = 2, /* (l): submits children, waits for them, adds them up */
     SIM_FN_ERROR = 3, /* (l): fails by itself */
-    SIM_FN_VALUE = 4, /* (l, value of a ref): both, mixed */
+    SIM_FN_VALUE = 4, /* (l, value of a ref): both, mixed; of an odd number as a value in the store */
     SIM_FN_BORROW = 5, /* (l, ref): asks the ref's owner for the value */
     SIM_FN_CALLER = 6, /* (l, actor): calls the actor and waits for the answer */
     SIM_FN_STREAM = 7, /* (l): yields items */
@@ -45,6 +46,7 @@ struct sim_item { /* what a driver or a running task waits for */
     struct own_ref     *ref;
     struct sim_task    *task; /* NULL: a borrowed or lent value */
     struct sim_reading *read; /* of a value in the store; NULL: not begun */
+    uint64_t            read_at; /* not before */
 };
 
 enum sim_phase {
@@ -128,6 +130,7 @@ struct sim_script { /* of a driver */
     uint64_t          find_at;
     mt_id             nodes_id;   /* of the request for the list of nodes */
     bool              has_looked; /* at that list */
+    struct sim_grouping grouping;
     uint64_t          settled_at; /* late: nothing of its job is in any store then; 0: it has not let go yet */
 };
 
@@ -160,6 +163,7 @@ struct sim_proc {
     MT_VEC(struct sim_message) inbox;
     uint64_t         turn_at; /* of the turn that is due; 0: none */
     uint64_t         paused_until;
+    mt_id            group;        /* worker: placement group of its lease; zero: none */
     bool             is_strict;    /* a strict actor's ... */
     uint64_t         strict_until; /* ... which runs until then, by its raylet's word */
     bool             is_frozen;
@@ -201,6 +205,8 @@ void sim_hold_gone(struct sim_proc *p);
 /* ---- sim_work.c ---- */
 struct own_ref *sim_submit(struct sim_proc *p, int fn, const struct own_arg *args, int argc, struct own_actor *actor,
                            int32_t retries, struct sim_task **out_task);
+/* A driver's task of that class (whose group is a placement group's), looked at in its turn. */
+void sim_submit_grouped(struct sim_proc *p, const struct own_class_spec *spec, struct sim_task **out_task);
 struct own_ref *sim_submit_call(struct sim_proc *p, struct own_actor *actor, uint64_t order, int64_t x,
                                 struct sim_task **out_task);
 /* Whether the outcome is there, with the bytes of a value that is elsewhere. */

@@ -77,6 +77,8 @@ static void tell_oracle(struct sim_proc *p)
 {
     struct sim_run           *r = &p->run;
     const struct lane_record *record = &r->run.record;
+    if (record->kind != LANE_CALL)
+        sim_group_runs(p, r->task->pg);
     if (record->kind == LANE_CREATE) {
         sim_oracle_creates(p->s, r->task, record->attempt, p->serial);
         p->actor = sim_oracle_actor(p->s, r->task->actor);
@@ -102,7 +104,7 @@ static void take_value(struct sim_proc *p, const struct argument *a)
         return;
     }
     memcpy(&wire, a->bytes, sizeof wire);
-    r->argument = sim_read(p, &wire);
+    r->argument = sim_read_at(p, &wire);
     p->s->counters.value_argument++;
 }
 
@@ -385,7 +387,8 @@ static void run_compute(struct sim_proc *p, bool children_ok, int64_t children)
         run_fails(p, MT_ETASK);
         return;
     }
-    r->phase = record->kind == LANE_TASK && record->aux == SIM_FN_LARGE ? SIM_RUN_STORE : SIM_RUN_REPORT;
+    bool is_large = record->aux == SIM_FN_LARGE || (record->aux == SIM_FN_VALUE && r->x & 1);
+    r->phase = record->kind == LANE_TASK && is_large ? SIM_RUN_STORE : SIM_RUN_REPORT;
     if (record->kind != LANE_CREATE)
         sim_oracle_returns(p->s, r->task, value, p->actor_incarnation);
 }

@@ -184,6 +184,33 @@ static bool is_parted(struct sim *s, const struct sim_value *v, const struct sim
     return has_lost(owner->n, reader->own.node);
 }
 
+/* A task's result that its owner can't make again: freed, or its retries are used up, or that is so of its argument. A run that
+ * was claimed and did not begin is a retry too: one of them is allowed for. */
+static bool may_be_lost(struct sim *s, mt_id id)
+{
+    for (int depth = 0; !mt_id_is_zero(id) && depth < 100; depth++) {
+        const struct sim_value *v = sim_value_of(s, id);
+        const struct sim_task  *t = sim_oracle_task(s, mt_id_with_index(id, 0));
+        if (v && v->is_freed)
+            return true;
+        if (!t || t->kind != SIM_TASK)
+            return depth == 0; /* what was put is its owner's to keep, as an argument too */
+        if (v && t->retries >= 0 && t->executions + 1 > (uint32_t)t->retries)
+            return true;
+        id = t->argument;
+    }
+    return false;
+}
+
+/* Some node holds the owner's dead, or did: it can't fetch what stands there. */
+static bool is_anyone_parted(struct sim *s, const struct sim_proc *owner)
+{
+    for (int i = 0; i < s->config.nodes; i++)
+        if (has_lost(s->nodes[i], owner->own.node))
+            return true;
+    return false;
+}
+
 void sim_value_lost(struct sim *s, const struct sim_reading *r)
 {
     const struct sim_value *v = sim_value_of(s, r->asked.id);
@@ -196,7 +223,11 @@ void sim_value_lost(struct sim *s, const struct sim_reading *r)
     SIM_REQUIRE(s, r->code != MT_EOBJ_LOST || !died || died->value.num > r->doubted_at,
                 "I5: a borrower hears that a value is lost, not that its owner had died");
     SIM_REQUIRE(s, r->code != MT_EOWNER_DIED || !owner, "I5: a borrower is told that a living owner has died");
-    s->counters.value_away += r->code == MT_ENODE_DIED;
+    SIM_REQUIRE(s, (r->code != MT_EOBJ_LOST && r->code != MT_ENODE_DIED) || !owner || may_be_lost(s, v->id) ||
+                       (v->is_dropped && !r->is_borrowed && !r->mine) || is_anyone_parted(s, owner),
+                "I14: the result %llx.%llu of a living owner, which can be made again, is lost (%s): %s",
+                (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), mt_code_name(r->code),
+                r->doubt.why.message);
     if (v->is_freed || (v->is_dropped && !r->is_borrowed) || !owner || is_home_gone(s, v, r->asked.node) ||
         is_parted(s, v, owner, r->p)) {
         SIM_REQUIRE(s, r->code == MT_EOBJ_LOST || r->code == MT_ENODE_DIED || r->code == MT_ECANCELLED || is_troubled ||
@@ -204,7 +235,7 @@ void sim_value_lost(struct sim *s, const struct sim_reading *r)
                     "I5: a value that is gone fails with %s", mt_code_name(r->code));
         return;
     }
-    SIM_REQUIRE(s, r->code != MT_EOBJ_LOST,
+    SIM_REQUIRE(s, r->code != MT_EOBJ_LOST || r->doubted_for != MT_EOBJ_LOST,
                 "I5: the value %llx.%llu of a living owner is lost on node %d: dropped %d, borrowed %d, read by process %d",
                 (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), sim_node_index(r->p->n),
                 v->is_dropped, r->is_borrowed, (int)r->p->serial);

@@ -96,8 +96,10 @@ bool sim_item_ready(struct sim_proc *p, struct sim_item *item)
         return false;
     if (item->ref->state != OWN_REF_PLACE)
         return true;
+    if (p->s->now < item->read_at)
+        return false;
     if (!item->read)
-        item->read = sim_read(p, &item->ref->value.place);
+        item->read = sim_read(p, item->ref);
     return sim_read_go(item->read);
 }
 
@@ -130,6 +132,9 @@ uint64_t sim_work_due(const struct sim_proc *p)
     uint64_t hold = sim_hold_due(p), due = sim_run_due(p);
     if (p->role == CTL_DRIVER)
         due = p->script.ops_left ? p->script.next_at : UINT64_MAX;
+    for (size_t i = 0; i < p->script.items.count; i++)
+        if (p->script.items.data[i].read_at > p->s->now && p->script.items.data[i].read_at < due)
+            due = p->script.items.data[i].read_at;
     return hold < due ? hold : due;
 }
 
@@ -138,6 +143,8 @@ uint64_t sim_work_due(const struct sim_proc *p)
 static void add_item(struct sim_proc *p, struct own_ref *ref, struct sim_task *task)
 {
     struct sim_item item = {.ref = ref, .task = task};
+    if (sim_chance(p->s, 100000)) /* its value stays unread where it was made */
+        item.read_at = p->s->now + sim_between(p->s, 0, 2 * SIM_S);
     if (mt_vec_push(&p->script.items, item).code)
         abort();
 }
@@ -145,6 +152,23 @@ static void add_item(struct sim_proc *p, struct own_ref *ref, struct sim_task *t
 static int64_t random_x(struct sim *s)
 {
     return (int64_t)(mt_rng_next(&s->rng) >> 16);
+}
+
+void sim_submit_grouped(struct sim_proc *p, const struct own_class_spec *spec, struct sim_task **out_task)
+{
+    int64_t         x = random_x(p->s);
+    struct own_arg  arg = {.type = 'l', .data = &x, .size = sizeof x};
+    struct own_call call = {.function = SIM_FN_LEAF, .name = "grouped", .argc = 1, .args = &arg, .retries = random_retries(p->s),
+                            .kind = LANE_TASK};
+    mt_id           id = mt_id_make(p->process, p->own.counter + 1, 0);
+    call.cls = own_class_get(&p->own, spec, (mt_id){0, 0});
+    *out_task = sim_oracle_accepted(p->s, SIM_TASK, id, p->serial, call.retries);
+    (*out_task)->env = p->env_in;
+    (*out_task)->has_expected = true;
+    (*out_task)->expected = sim_f(x);
+    struct own_ref *ref = own_submit(&p->own, &call);
+    SIM_REQUIRE(p->s, ref && mt_id_counter(ref->id) == mt_id_counter(id), "the id of a task is not the one drawn");
+    add_item(p, ref, *out_task);
 }
 
 static void op_tasks(struct sim_proc *p, int fn, uint64_t count)
@@ -191,6 +215,7 @@ static void op_with_ref(struct sim_proc *p, int fn)
     else
         return;
     struct own_ref *ref = sim_submit(p, fn, args, 2, NULL, random_retries(p->s), &task);
+    task->argument = args[1].ref->id;
     add_item(p, ref, task);
 }
 
@@ -215,6 +240,11 @@ static void op_actor(struct sim_proc *p, bool is_named)
     mt_id create_id = mt_id_make(p->process, p->own.counter + 2, 0);
     struct sim_task *t = sim_oracle_accepted(s, SIM_CREATE, create_id, p->serial, -1);
     t->actor = actor_id;
+    if (!mt_id_is_zero(sim_group_any(p)) && sim_chance(s, 500000)) {
+        t->pg = spec.pg = sim_group_any(p);
+        spec.policy = CTL_HYBRID;
+        snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "G");
+    }
     if (sim_chance(s, 300000))
         spec.flags |= CTL_CLASS_STRICT;
     s->counters.strict_made += (spec.flags & CTL_CLASS_STRICT) != 0;
@@ -331,6 +361,8 @@ void sim_driver_replied(struct sim_proc *p, mt_id id, const struct ctl_reply *re
 {
     struct sim_script *c = &p->script;
     struct ctl_name    name = {.actor = {0, 0}};
+    if (sim_group_replied(p, id, reply))
+        return;
     if (mt_id_equal(id, c->nodes_id)) {
         look_at_nodes(p, bytes, size);
     } else if (mt_id_equal(id, c->find_id)) {
@@ -375,7 +407,7 @@ static void op_cancel(struct sim_proc *p)
 static void do_op(struct sim_proc *p)
 {
     struct sim *s = p->s;
-    switch (sim_random(s, 30)) {
+    switch (sim_random(s, 36)) {
     case 0: case 1: case 2: case 3: op_tasks(p, SIM_FN_LEAF, sim_between(s, 1, 24)); break;
     case 4: case 5: op_tasks(p, SIM_FN_NEST, sim_between(s, 1, 3)); break;
     case 6: op_tasks(p, SIM_FN_ERROR, 1); break;
@@ -391,6 +423,7 @@ static void do_op(struct sim_proc *p)
     case 20: case 21: op_cancel(p); break;
     case 22: case 23: op_tasks(p, SIM_FN_LARGE, sim_between(s, 1, 4)); break;
     case 24: op_tasks(p, SIM_FN_LEND, sim_between(s, 1, 2)); break;
+    case 30: case 31: case 32: case 33: case 34: case 35: sim_group_op(p); break;
     case 25: case 26: case 27: case 28: case 29: sim_hold_op(p); break;
     default: op_end_actor(p, false); break;
     }

@@ -7,8 +7,9 @@
  *
  * Thread: the main one.
  */
+#include "clients/cli/sweep/board.h"
 #include "clients/cli/sweep/file.h"
-#include "clients/cli/train/log.h"
+#include "clients/cli/sweep/screen.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,6 +37,7 @@ static int usage(FILE *to, int status)
                 "       manta sweep stop NAME [TRIAL]      the sweep, which can be resumed, or one trial, for good\n"
                 "       manta sweep pause|go NAME\n"
                 "       manta sweep trials NAME N          how many trials there are to be in all\n"
+                "       manta sweep time NAME SECONDS      how long it may take in all\n"
                 "  --storage FOLDER   where sweeps are; default: $MANTA_SWEEPS, else ~/.manta/sweeps\n\n"
                 "  name: first\n  metric: loss\n  mode: min\n  trials: 100\n  concurrency: 4\n"
                 "  trial: {command: [python3, train.py, \"{args}\"]}\n"
@@ -71,40 +73,6 @@ static int failed(const char *text)
 }
 
 /* ---- running ---- */
-
-struct screen {
-    const char *name;
-    bool        is_quiet, is_terminal;
-    double      shown_s;
-};
-
-static void eta_print(const manta_sweep_progress *p)
-{
-    int64_t done = p->completed + p->stopped + p->failed;
-    if (p->trials > done && done > 0)
-        printf(", %.0f s to go", p->seconds * (double)(p->trials - done) / (double)done);
-}
-
-static int on_progress(void *user, const manta_sweep_progress *p)
-{
-    struct screen *s = user;
-    bool           is_due = s->is_terminal || p->seconds - s->shown_s >= 10;
-    if (p->message && !s->is_quiet)
-        printf("%s%s\n", s->is_terminal ? "\r\033[K" : "", p->message);
-    if (s->is_quiet || !is_due)
-        return is_interrupted;
-    s->shown_s = p->seconds;
-    printf("%s%s: %" PRId64 "/%" PRId64 " ended (%" PRId64 " early, %" PRId64 " failed), %" PRId64 " running, %" PRId64 " paused, "
-           "%.1f s",
-           s->is_terminal ? "\r\033[K" : "", s->name, p->completed + p->stopped + p->failed, p->trials, p->stopped, p->failed,
-           p->running, p->paused, p->seconds);
-    eta_print(p);
-    if (p->has_best)
-        printf(" | best %.6g (trial %" PRId64 ") %.80s", p->best, p->best_trial, p->best_params);
-    printf("%s", s->is_terminal ? "" : "\n");
-    fflush(stdout);
-    return is_interrupted;
-}
 
 static void on_signal(int number)
 {
@@ -151,29 +119,30 @@ static int on_first_progress(void *user, const manta_sweep_progress *p)
     if (!k->is_kept)
         file_keep(k->words, k->file);
     k->is_kept = true;
-    return on_progress(k->screen, p);
+    screen_show(k->screen, p);
+    return is_interrupted;
 }
 
 static int run(const struct words *w, struct sweep_file *f)
 {
-    struct screen      screen = {f->opts.name ? f->opts.name : "sweep", w->is_quiet, isatty(1), 0};
+    struct screen      screen;
     struct keeping     keeping = {w, f, &screen, false};
     manta_sweep_result r;
     manta_error        e;
     struct sigaction   action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    screen_open(&screen, f->opts.name ? f->opts.name : "sweep", f->opts.metric, w->is_quiet);
     if (!f->opts.storage)
         f->opts.storage = w->storage;
     f->opts.progress = on_first_progress;
     f->opts.user = &keeping;
     manta_status code = manta_sweep_run(f->function, &f->opts, &r, &e);
-    if (screen.is_terminal && !w->is_quiet)
-        printf("\n");
+    screen_close(&screen);
     if (code != MANTA_OK)
         return failed(e.message);
     printf("%s: %" PRId64 " trials, %" PRId64 " completed, %" PRId64 " stopped early, %" PRId64 " failed, %.1f s%s\n", screen.name,
-           r.trials, r.completed, r.stopped, r.failed, r.seconds, r.is_stopped ? "; not all were begun: resume goes on" : "");
+           r.trials, r.completed, r.stopped, r.failed, r.seconds, r.is_stopped ? "; not all were begun" : "");
     if (r.has_best)
         printf("best %.17g: trial %" PRId64 " %s\n", r.best, r.best_trial, r.params_json);
     return 0;
@@ -263,28 +232,12 @@ static int importance(const manta_sweep_view *v)
     return 0;
 }
 
-/* A folder of events for each trial, as `manta train` writes them; its name says the parameters. */
 static int tensorboard(const manta_sweep_view *v, const char *folder)
 {
-    char path[PATH_SIZE];
-    if (mkdir(folder, 0755) != 0 && errno != EEXIST) {
-        fprintf(stderr, "manta sweep: %s: %s\n", folder, strerror(errno));
-        return 1;
-    }
-    for (int64_t i = 0; i < v->count; i++) {
-        snprintf(path, sizeof path, "%.3800s/trial-%" PRId64, folder, i);
-        FILE *file = train_events_open(path);
-        bool  ok = file != NULL;
-        for (int64_t k = 0; k < v->report_count && ok; k++)
-            if (v->reports[k].trial == i)
-                ok = train_events_scalar(file, 0, v->reports[k].step, v->reports[k].metric ? v->reports[k].metric : v->metric,
-                                         v->reports[k].value);
-        if (file && fclose(file) != 0)
-            ok = false;
-        if (!ok)
-            return failed("the disk refuses the events");
-    }
-    return 0;
+    if (sweep_board_write(v, folder))
+        return 0;
+    fprintf(stderr, "manta sweep: %s: %s\n", folder, strerror(errno));
+    return 1;
 }
 
 static int export(const manta_sweep_view *v, const char *format, const char *path)
@@ -330,9 +283,10 @@ static int tell(const struct words *w)
     char       *end = NULL;
     int64_t     value = text ? strtoll(text, &end, 10) : 0;
     int         what = strcmp(verb, "pause") == 0 ? MANTA_SWEEP_PAUSE : strcmp(verb, "go") == 0 ? MANTA_SWEEP_GO :
-                       strcmp(verb, "trials") == 0 ? MANTA_SWEEP_TRIALS : text ? MANTA_SWEEP_STOP_TRIAL : MANTA_SWEEP_STOP;
+                       strcmp(verb, "trials") == 0 ? MANTA_SWEEP_TRIALS : strcmp(verb, "time") == 0 ? MANTA_SWEEP_TIME :
+                       text ? MANTA_SWEEP_STOP_TRIAL : MANTA_SWEEP_STOP;
     manta_error e;
-    if (w->count < 2 || (text && (end == text || *end)) || (what == MANTA_SWEEP_TRIALS && !text))
+    if (w->count < 2 || (text && (end == text || *end)) || ((what == MANTA_SWEEP_TRIALS || what == MANTA_SWEEP_TIME) && !text))
         return usage(stderr, 2);
     return manta_sweep_tell(w->storage, w->rest[1], what, value, &e) == MANTA_OK ? 0 : failed(e.message);
 }
@@ -360,7 +314,7 @@ static int prepare(struct words *w, struct sweep_file *f, int argc, char **argv)
         return list(w);
     if (is_one_of(w->rest[0], "show best importance export"))
         return look(w);
-    if (is_one_of(w->rest[0], "stop pause go trials"))
+    if (is_one_of(w->rest[0], "stop pause go trials time"))
         return tell(w);
     const char *file = w->rest[0];
     if (strcmp(file, "resume") == 0) {

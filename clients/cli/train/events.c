@@ -5,17 +5,18 @@
  *   record:  length (u64) | masked crc32c of the length (u32) | data | masked crc32c of the data (u32)     little-endian
  *   data:    a protobuf Event {1: wall time (double), 2: step (varint), 3: file version, 5: Summary}
  *
- * The first record says which version it is; each further one holds one scalar. Thread: the main one.
+ * The first record says which version it is; each further one holds one scalar, or a message for a plug-in. Thread: the main one.
  */
 #include "clients/cli/train/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENT_MAX = 256, TAG_MAX = 128 };
+enum { EVENT_MAX = 256, TAG_MAX = 128, PLUGIN_MAX = 16 * 1024 };
 
 static uint32_t crc32c(const unsigned char *bytes, size_t size)
 {
@@ -117,4 +118,35 @@ bool train_events_scalar(FILE *file, double wall_s, int64_t step, const char *ta
     data[n++] = 0x15;
     n += put(data + n, bits, 4);
     return record_write(file, data, n);
+}
+
+static size_t put_field(unsigned char *to, unsigned char key, const void *bytes, size_t size)
+{
+    size_t n = 0;
+    to[n++] = key;
+    n += put_varint(to + n, size);
+    memmove(to + n, bytes, size);
+    return n + size;
+}
+
+/* Event {5: Summary {1: Value {1: tag, 8: a tensor that says nothing, 9: metadata {1: for a plug-in {1: name, 2: content}}}}} */
+bool train_events_plugin(FILE *file, double wall_s, const char *tag, const char *plugin, const void *content, size_t size)
+{
+    static const unsigned char nothing[] = {0x08, 1, 0x12, 4, 0x12, 2, 0x08, 1, 0x2a, 4, 0, 0, 0, 0}; /* float32[1] */
+    unsigned char one[PLUGIN_MAX + EVENT_MAX], two[sizeof one];
+    size_t        n;
+    if (size > PLUGIN_MAX - 2 * TAG_MAX || strlen(tag) >= TAG_MAX || strlen(plugin) >= TAG_MAX) {
+        errno = EMSGSIZE;
+        return false;
+    }
+    n = put_field(one, 0x0a, plugin, strlen(plugin));
+    n += put_field(one + n, 0x12, content, size);
+    n = put_field(two, 0x0a, one, n);
+    size_t of_value = put_field(one, 0x0a, tag, strlen(tag));
+    of_value += put_field(one + of_value, 0x42, nothing, sizeof nothing);
+    of_value += put_field(one + of_value, 0x4a, two, n);
+    n = put_field(two, 0x0a, one, of_value);
+    of_value = put_wall_time(one, wall_s);
+    of_value += put_field(one + of_value, 0x2a, two, n);
+    return record_write(file, one, of_value);
 }

@@ -47,6 +47,8 @@ static const struct key keys[] = {
     KEY(run, patience, INT, 0),
     KEY(run, min_delta, REAL, 0),
     KEY(run, detached, BOOL, 0),
+    KEY(run, timeline, TEXT, 0),
+    KEY(run, tracking, TEXT, 0),
     KEY(failure, max_failures, INT, -1),
     KEY(failure, backoff_s, REAL, 0),
     KEY(checkpoint, every_s, REAL, 0),

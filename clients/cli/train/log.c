@@ -6,10 +6,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 24 };
+enum { BAR_WIDTH = 24, BAR_LEAST = 6 };
 
 static double now_s(void)
 {
@@ -52,15 +53,16 @@ static void csv_write(struct train_log *log, const manta_sgd_event *event)
 {
     bool ok = true;
     if (log->columns == 0 && ftell(log->csv) == 0) {
-        ok = fprintf(log->csv, "time,what,step,workers,samples_per_s,recovery_s") > 0;
+        ok = fprintf(log->csv, "time,what,step,workers,samples_per_s,data_wait,recovery_s") > 0;
         for (int i = 0; i < event->metrics && ok; i++)
             ok = fprintf(log->csv, ",%s", event->names[i]) > 0;
         ok = ok && fputc('\n', log->csv) != EOF;
     }
     log->columns = event->metrics ? event->metrics : log->columns;
     const char *what = event->kind == MANTA_SGD_STEP ? "train" : event->kind == MANTA_SGD_VALIDATED ? "validate" : "recovered";
-    ok = ok && fprintf(log->csv, "%lld,%s,%lld,%d,%.1f,%.6f", (long long)time(NULL), what, (long long)event->step, event->workers,
-                       event->samples_per_s, event->recovery ? event->recovery->total_s : 0.0) > 0;
+    ok = ok && fprintf(log->csv, "%lld,%s,%lld,%d,%.1f,%.4f,%.6f", (long long)time(NULL), what, (long long)event->step,
+                       event->workers, event->samples_per_s, event->data_wait,
+                       event->recovery ? event->recovery->total_s : 0.0) > 0;
     for (int i = 0; i < log->columns && ok; i++)
         ok = event->metrics ? fprintf(log->csv, ",%.9g", event->values[i]) > 0 : fputc(',', log->csv) != EOF;
     if (ok && fputc('\n', log->csv) != EOF && fflush(log->csv) == 0)
@@ -81,6 +83,8 @@ static void events_write(struct train_log *log, const manta_sgd_event *event)
     }
     if (ok && event->samples_per_s > 0)
         ok = train_events_scalar(log->events, 0, event->step, "train/samples_per_s", event->samples_per_s);
+    if (ok && event->samples_per_s > 0)
+        ok = train_events_scalar(log->events, 0, event->step, "train/data_wait", event->data_wait);
     if (ok && event->recovery)
         ok = train_events_scalar(log->events, 0, event->step, "recovery/seconds", event->recovery->total_s);
     if (ok)
@@ -92,20 +96,44 @@ static void events_write(struct train_log *log, const manta_sgd_event *event)
 
 /* ---- the terminal ---- */
 
-static void bar_draw(struct train_log *log, const manta_sgd_event *event)
+/* Characters of a line that does not wrap: a bar that does leaves its first half behind at each redraw. */
+static int line_room(void)
 {
-    char    bar[BAR_WIDTH + 1];
-    int     full = event->steps > 0 ? (int)(event->step * BAR_WIDTH / event->steps) : 0;
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1 : 79;
+}
+
+/* How long what is left will take, at the pace since the run began here. */
+static void eta_print(const struct train_log *log, const manta_sgd_event *event, char *out, size_t size)
+{
     double  spent = now_s() - log->begun_s;
     int64_t done = event->step - log->begun_step;
-    int     left = done > 0 ? (int)(spent * (double)(event->steps - event->step) / (double)done) : 0;
+    long    left = done > 0 ? (long)(spent * (double)(event->steps - event->step) / (double)done) : 0;
+    if (left >= 3600)
+        snprintf(out, size, "%ld:%02ld:%02ld", left / 3600, left / 60 % 60, left % 60);
+    else
+        snprintf(out, size, "%ld:%02ld", left / 60, left % 60);
+}
 
-    for (int i = 0; i < BAR_WIDTH; i++)
-        bar[i] = i < full ? '#' : '.';
-    bar[BAR_WIDTH] = 0;
-    printf("\r[%s] %lld/%lld  loss %.4f  %.0f samples/s  data %.0f %%  %d workers  ETA %d:%02d\033[K", bar,
-           (long long)event->step, (long long)event->steps, event->loss, event->samples_per_s, event->data_wait * 100,
-           event->workers, left / 60, left % 60);
+/* What matters most comes first: a narrow terminal cuts the end. */
+static void bar_draw(struct train_log *log, const manta_sgd_event *event)
+{
+    static const char full[] = "########################", empty[] = "........................";
+    char eta[32], rate[32] = "", text[256];
+    eta_print(log, event, eta, sizeof eta);
+    if (event->samples_per_s > 0)
+        snprintf(rate, sizeof rate, "  %.0f samples/s", event->samples_per_s);
+    int room = line_room();
+    int size = snprintf(text, sizeof text, "%lld/%lld  loss %.4f  ETA %s%s  data wait %.0f %%  %d worker%s", (long long)event->step,
+                        (long long)event->steps, event->loss, eta, rate, event->data_wait * 100, event->workers,
+                        event->workers == 1 ? "" : "s");
+    int width = room - size - 3;
+    width = width < BAR_WIDTH ? width : BAR_WIDTH;
+    int done = event->steps > 0 && width > 0 ? (int)(event->step * width / event->steps) : 0;
+    putchar('\r');
+    if (width >= BAR_LEAST)
+        printf("[%.*s%.*s] ", done, full, width - done, empty);
+    printf("%.*s\033[K", room, text);
     log->has_bar = true;
 }
 

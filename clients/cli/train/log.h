@@ -30,5 +30,7 @@ void train_log_close(struct train_log *log);
 FILE *train_events_open(const char *folder);
 /* One scalar. False: it could not be written. */
 bool train_events_scalar(FILE *file, double wall_s, int64_t step, const char *tag, double value);
+/* Bytes for one of TensorBoard's plug-ins. False: they could not be written, or are more than it takes (errno EMSGSIZE). */
+bool train_events_plugin(FILE *file, double wall_s, const char *tag, const char *plugin, const void *content, size_t size);
 
 #endif

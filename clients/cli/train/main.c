@@ -30,7 +30,7 @@ static int usage(FILE *to, int status)
                 "  --check   reads the file and trains nothing\n\n"
                 "  model: {name: mlp, hidden: [256]}\n"
                 "  data: {path: FOLDER}\n"
-                "  run: {name: first, storage: FOLDER, epochs: 5, batch: 64}\n"
+                "  run: {name: first, storage: FOLDER, epochs: 5, batch: 64, timeline: FILE, tracking: FOLDER}\n"
                 "  scaling: {min_workers: 1, max_workers: 2}\n"
                 "  optimizer: {kind: momentum, lr: 0.02, schedule: cosine}\n"
                 "  failure: {max_failures: -1}\n"

@@ -303,6 +303,36 @@ def full_disk(p):
         shutil.rmtree(state, ignore_errors=True)
 
 
+def metadata_and_delete(p):
+    p.manta("start", "--head", "--num-cpus", "1", "--state", "state", cwd=p.root)
+    (p.root / "data").write_text("some bytes\n")
+    job = p.manta("submit", "--metadata", "team=vision", "--metadata", "why=a = b", "--file", "data", "--", "cat", "data",
+                  cwd=p.root).strip()
+    p.manta("job", "wait", job)
+    equal(p.json("job", "status", job)["metadata"], {"team": "vision", "why": "a = b"})
+    has("team=vision,why=a = b", p.manta("job", "list", "-o", "wide"))
+    kept = [path for path in (p.root / "state").rglob("*") if path.parent.name in ("logs", "blobs")]
+    equal(len(kept), 2)
+    long = p.manta("submit", "--", "sleep", "1000").strip()
+    p.manta("job", "delete", long, want=1)
+    has("stop it first", p.errors)
+    p.manta("job", "stop", long)
+    has("deleted", p.manta("job", "delete", long))
+    p.manta("job", "delete", job)
+    for verb in ("status", "logs", "delete"):
+        p.manta("job", verb, job, want=1)
+        has("no job has the id", p.errors)
+    wait_until(lambda: not any(path.exists() for path in kept), "log and file are gone")
+    for bad in (["a=1", "a=2"], ["x y=1"], ["k=" + "v" * 1100]):
+        p.manta("submit", *(word for value in bad for word in ("--metadata", value)), "--", "true", want=1)
+        has("metadata:", p.errors)
+    p.manta("submit", "--metadata", "nothing", "--", "true", want=2)
+    p.manta("stop")
+    p.manta("start", "--head", "--num-cpus", "1", "--state", "state", cwd=p.root)  # the next head does not know them either
+    equal(p.json("job", "list"), [])
+    p.manta("stop")
+
+
 def bad_jobs(p):
     p.manta("start", "--head", "--num-cpus", "1")
     p.manta("submit", "--file", "not_there", "--", "true", want=1)
@@ -363,7 +393,8 @@ def killed_raylet(p):
     job = p.manta("submit", "--", "sh", "-c", "setsid sleep 1000 & sleep 1000 & echo begun; wait").strip()
     wait_until(lambda: p.manta("job", "logs", job) == "begun\n", "the job runs")
     kill(p.daemons()["raylet"])
-    check(len(p.processes()) > 1, "what the job has started is there still")
+    head = p.daemons()["head"]
+    wait_until(lambda: p.processes() == [head], "what the job has started ends with its node, which was killed")
     has("Nothing is left", p.manta("stop"))
     equal(p.left(), [])
 

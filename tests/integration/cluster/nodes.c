@@ -59,6 +59,7 @@ int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_f
     CHECK(mkdir(dir, 0700) == 0 || errno == EEXIST);
     char *argv[] = {"manta-raylet", "--dir", dir, "--node-name", name, "--head-file", head_file, "--token-file",
                     token_file ? (char *)token_file : token, "--num-cpus", (char *)cpus, "--resources", resources,
+                    "--num-gpus", n->gpus ? (char *)n->gpus : "0",
                     "--labels", labels, "--store-memory", n->store, "--ready-fd", "3",
                     n->job_users ? "--job-users" : "--store-memory", n->job_users ? (char *)n->job_users : n->store,
                     n->is_spilling ? NULL : "--spill-dir", "none", NULL};
@@ -106,14 +107,11 @@ void nodes_start_head(struct nodes *n, const char *listen)
     CHECK(n->head);
 }
 
-static void start(struct nodes *n, int count, const char *cpus, int store_mib, bool is_spilling, const char *job_users)
+static void start(struct nodes *n, const struct nodes *how, const char *cpus, int store_mib)
 {
     char        address[256];
     manta_error e;
-    memset(n, 0, sizeof *n);
-    n->count = count;
-    n->is_spilling = is_spilling;
-    n->job_users = job_users;
+    *n = *how;
     snprintf(n->store, sizeof n->store, "%lld", (long long)store_mib << 20);
     snprintf(n->folder, sizeof n->folder, "%s/manta/c", getenv("XDG_RUNTIME_DIR"));
     snprintf(address, sizeof address, "%s/n0", n->folder);
@@ -124,29 +122,34 @@ static void start(struct nodes *n, int count, const char *cpus, int store_mib, b
         CHECK(mkdir(parent, 0700) == 0 || errno == EEXIST);
         CHECK_EQ(mkdir(n->folder, 0700), 0);
         nodes_start_head(n, "127.0.0.1:0");
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i < n->count; i++) {
             n->raylets[i] = nodes_add(n, i, cpus, NULL);
             CHECK(n->raylets[i]);
         }
     }
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
-    nodes_wait_alive(count);
+    nodes_wait_alive(n->count);
     learn_ids(n);
 }
 
 void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib)
 {
-    start(n, count, cpus, store_mib, false, NULL);
+    start(n, &(struct nodes){.count = count}, cpus, store_mib);
 }
 
 void nodes_start_spilling(struct nodes *n, int count, const char *cpus, int store_mib)
 {
-    start(n, count, cpus, store_mib, true, NULL);
+    start(n, &(struct nodes){.count = count, .is_spilling = true}, cpus, store_mib);
 }
 
 void nodes_start_users(struct nodes *n, int count, const char *cpus, const char *job_users)
 {
-    start(n, count, cpus, 256, false, job_users);
+    start(n, &(struct nodes){.count = count, .job_users = job_users}, cpus, 256);
+}
+
+void nodes_start_gpus(struct nodes *n, int count, const char *cpus, const char *gpus)
+{
+    start(n, &(struct nodes){.count = count, .gpus = gpus}, cpus, 256);
 }
 
 void nodes_start(struct nodes *n, int count, const char *cpus)

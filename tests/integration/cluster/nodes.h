@@ -19,7 +19,7 @@ struct nodes {
     int      head, raylets[NODES_MAX]; /* pids; 0: gone */
     uint32_t ids[NODES_MAX];           /* as manta_nodes tells them; [0] is ours */
     char     store[24];                /* bytes of each node's object store */
-    const char *job_users;             /* NULL: none */
+    const char *job_users, *gpus;      /* of each node; NULL: none */
     bool     is_spilling;              /* a full one writes to disk */
 };
 
@@ -30,6 +30,8 @@ void nodes_start(struct nodes *n, int count, const char *cpus);
 void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib);
 /* ... whose jobs run as these users (--job-users). */
 void nodes_start_users(struct nodes *n, int count, const char *cpus, const char *job_users);
+/* ... with so many GPUs, which are only counted. */
+void nodes_start_gpus(struct nodes *n, int count, const char *cpus, const char *gpus);
 void nodes_start_spilling(struct nodes *n, int count, const char *cpus, int store_mib);
 /* manta_shutdown, then the end of the daemons by SIGTERM; all must end well. */
 void nodes_stop(struct nodes *n);

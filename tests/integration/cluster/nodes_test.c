@@ -392,7 +392,8 @@ static void node_dies(void)
     CHECK_CODE(manta_node_watch(n.ids[1], on_death, &node_news, &watch, &e), MANTA_OK, &e);
     CHECK_CODE(manta_actor_watch(a, on_death, &actor_news, &actor_watch, &e), MANTA_OK, &e);
     unsigned char ready; /* first, while that node has a CPU to spare */
-    manta_ref    *left = manta_call("make", THERE, MANTA_ARGS(manta_i64(1 << 20), manta_i64(1)));
+    manta_task_opts left_there = {AT(1), .max_retries = MANTA_NO_RETRY};
+    manta_ref    *left = manta_call("make", &left_there, MANTA_ARGS(manta_i64(1 << 20), manta_i64(1)));
     CHECK_EQ(manta_wait(&left, 1, 1, TEST_WAIT_MS, &ready, &e), 1);
     manta_resource  any = {"any", 1}, any_here[2] = {{"at0", 1}, {"any", 1}};
     manta_task_opts here = {.resources = any_here, .resource_count = 2}, either = {.resources = &any, .resource_count = 1};
@@ -420,7 +421,7 @@ static void node_dies(void)
     CHECK_EQ(e.outcome, MANTA_UNKNOWN);
     manta_free(lost);
     CHECK_FAILS(count(a, 1), MANTA_EACTOR_DIED, &e);
-    int64_t limit = test_now_ms() + TEST_WAIT_MS; /* its only copy was there: rebuilt, or a typed error, but told */
+    int64_t limit = test_now_ms() + TEST_WAIT_MS; /* its only copy was there, and it may not run again: a typed error */
     do {
         test_sleep_ms(50);
         code = manta_get(left, TEST_WAIT_MS, &view, &e);
@@ -469,6 +470,22 @@ static void head_dies(void)
         CHECK_I64(add_remote(&(manta_task_opts){AT(0)}, i, 2), i + 2);
     }
     manta_actor_free(a);
+    nodes_stop(&n);
+}
+
+/* A head that is stopped, and whose connections stand: leases are had without it too. */
+static void head_silent(void)
+{
+    struct nodes n;
+    nodes_start(&n, 2, "2");
+    CHECK_I64(add_remote(THERE, 1, 1), 2);
+    CHECK_EQ(kill(n.head, SIGSTOP), 0);
+    for (int i = 0; i < 3; i++) {
+        test_sleep_ms(500); /* leases without work are given up */
+        CHECK_I64(add_remote(THERE, i, 1), i + 1);
+    }
+    CHECK_EQ(kill(n.head, SIGCONT), 0);
+    CHECK_I64(add_remote(THERE, 1, 1), 2);
     nodes_stop(&n);
 }
 
@@ -598,6 +615,7 @@ static const struct test_case cases[] = {
     {"node_dies", node_dies, OWN_INIT},
     {"node_returns", node_returns, OWN_INIT},
     {"head_dies", head_dies, OWN_INIT},
+    {"head_silent", head_silent, OWN_INIT},
     {"head_moves", head_moves, OWN_INIT},
     {"turns_there", turns_there, OWN_INIT},
     {"wrong_token", wrong_token, OWN_INIT},

@@ -414,7 +414,8 @@ static void stop_in_the_middle(struct nodes *n, struct get_there *g, pthread_t *
     int64_t limit = test_now_ms() + TEST_WAIT_MS;
     nodes_start_store(n, 2, "2", 600);
     memset(g, 0, sizeof *g);
-    g->ref = make_there(256 * MIB, 4);
+    g->ref = manta_call("make", &(manta_task_opts){AT(1), .max_retries = MANTA_NO_RETRY},
+                        MANTA_ARGS(manta_i64((int64_t)(256 * MIB)), manta_i64(4)));
     wait_made(g->ref);
     CHECK_EQ(pthread_create(thread, NULL, get_there, g), 0);
     while (resident(n->raylets[0]) < 8 * MIB && test_now_ms() < limit)

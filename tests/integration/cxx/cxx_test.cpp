@@ -272,6 +272,25 @@ static void groups()
     g.end(WAIT_MS);
 }
 
+static void placement()
+{
+    manta_bundle one{};
+    one.num_cpus = 1;
+    manta::placement_group pg({one, one});
+    pg.wait(WAIT_MS);
+    manta_actor_opts opts{};
+    opts.pg = pg.handle();
+    opts.bundle = 2;
+    opts.num_cpus = 1;
+    auto a = manta::start_with<counter>(opts, std::int64_t(3));
+    CHECK(a.call<&counter::value>().get(WAIT_MS) == 3);
+    pg.remove();
+    auto late = manta::start_with<counter>(opts, std::int64_t(3));
+    CHECK(thrown<manta::died>([&] { late.call<&counter::value>().get(WAIT_MS); }).code() == MANTA_EPG_REMOVED);
+    CHECK(thrown<manta::died>([&] { pg.wait(WAIT_MS); }).code() == MANTA_EPG_REMOVED);
+    thrown<manta::bad_request>([] { manta::placement_group none(std::vector<manta_bundle>{}); });
+}
+
 int main(int argc, char **argv)
 {
     manta_init_opts opts{};
@@ -284,6 +303,7 @@ int main(int argc, char **argv)
         actors();
         cancels();
         groups();
+        placement();
         generators();
     } catch (const manta::error &e) {
         manta_perror(&e.detail());

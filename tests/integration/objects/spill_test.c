@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -345,6 +346,30 @@ static void too_large(void)
     manta_free(keep), manta_free(more), manta_free(too);
 }
 
+/* Larger than this machine's memory and disk together, and than any machine's: refused at once, by every way to make one, and the
+ * values that are there stay. */
+static void beyond_all(void)
+{
+    static const size_t sizes[] = {(size_t)1 << 42, (size_t)1 << 36, (size_t)1 << 60, SIZE_MAX - 4096, SIZE_MAX};
+    manta_error         e;
+    manta_view          view;
+    manta_buffer        buffer;
+    manta_ref          *keep = put_filled(8 * MIB, 1);
+    void               *data = mmap(NULL, sizes[0], PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data != MAP_FAILED) { /* pages of it are only made where somebody reads */
+        manta_ref *too = manta_put(data, sizes[0]);
+        CHECK_CODE(manta_get(too, TEST_WAIT_MS, &view, &e), MANTA_ESTORE_FULL, &e);
+        CHECK_SAYS(e.message, "larger than any object store");
+        manta_free(too);
+        munmap(data, sizes[0]);
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        CHECK_CODE(manta_create(sizes[i], &buffer, &e), MANTA_ESTORE_FULL, &e);
+    }
+    check_filled(keep, 8 * MIB, 1);
+    manta_free(keep);
+}
+
 /* Puts until one fails with `code`; then everything that was put is still there, and with less of it puts work again. */
 static void until(manta_status code, const char *says)
 {
@@ -430,6 +455,7 @@ static const struct test_case cases[] = {
     {"spill_views_stay", views_stay, SMALL_STORE, false, 0},
     {"free_now", free_now, SMALL_STORE, false, 0},
     {"spill_all_pinned", all_pinned, SMALL_STORE, false, 0},
+    {"spill_beyond_all", beyond_all, {.num_cpus = 1, .store_memory = 48 << 20}, false, 0},
     {"spill_too_large", too_large, {.num_cpus = 1, .store_memory = 48 << 20}, false, 0},
     {"spill_disk_limit", disk_limit, {.num_cpus = 1, .store_memory = 64 << 20, .spill_bytes = 24 << 20}, false, 0},
     {"spill_no_folder", no_folder, {.num_cpus = 1, .store_memory = 64 << 20, .spill_dir = "/no/such/folder"}, false, 0},

@@ -421,6 +421,7 @@ static void stream_wrong(void)
     fails_with(manta_call_stream("numbers", &behind, MANTA_ARGS(manta_i64(1))), MANTA_EINVAL, "backpressure -1");
     fails_with(manta_call_stream("numbers", &far, MANTA_ARGS(manta_i64(1))), MANTA_EINVAL, "backpressure");
     fails_with(manta_actor_call_stream(NULL, "numbers", 0, MANTA_NO_ARGS), MANTA_EINVAL, "NULL");
+    fails_with(manta_call_stream("plus_one", NULL, MANTA_ARGS(manta_i64(1))), MANTA_EINVAL, "returns no value");
     CHECK_FAILS(manta_call("numbers", NULL, MANTA_ARGS(manta_i64(1))), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "manta_call_stream");
     g = manta_call_stream("numbers", NULL, MANTA_ARGS(manta_i64(1)));

@@ -172,6 +172,7 @@ static void clear(const char *path)
 static int on_event(void *user, const manta_sgd_event *event)
 {
     (void)user;
+    CHECK(event->kind != MANTA_SGD_LOG_FAILED);
     for (int i = 0; event->kind == MANTA_SGD_LOST && i < PIDS; i++) {
         int pid = event->pid;
         atomic_compare_exchange_strong(&shared->pids[i], &pid, 0);
@@ -197,9 +198,20 @@ static void run_calm(uint64_t *weights)
     *weights = r.weights;
 }
 
+/* A whole document, whatever happened to those who wrote it. */
+static void seen_check(const char *timeline)
+{
+    static const char end[] = "\n]}\n";
+    char              text[sizeof end] = "";
+    FILE             *f = fopen(timeline, "re");
+    CHECK(f && fseek(f, 1 - (long)sizeof end, SEEK_END) == 0 && fread(text, sizeof end - 1, 1, f) == 1 && fclose(f) == 0);
+    CHECK_STR(text, end);
+    clear(timeline);
+}
+
 static void run_hard(uint64_t *state, uint64_t wanted, int blows)
 {
-    char             storage[PATH_SIZE + 16];
+    char             storage[PATH_SIZE + 16], timeline[PATH_SIZE + 16], tracking[PATH_SIZE + 16];
     manta_error      e;
     manta_sgd_result r;
     manta_sgd_opts   opts = options((const char *[]){data_config, pids_config, "slow_us=300", NULL});
@@ -210,6 +222,11 @@ static void run_hard(uint64_t *state, uint64_t wanted, int blows)
     opts.run.storage = draw(state) % 4 ? storage : NULL;
     opts.checkpoint.every_steps = 1 + (int64_t)(draw(state) % 20);
     opts.checkpoint.keep_best = (int)(draw(state) % 2);
+    snprintf(timeline, sizeof timeline, "%s/timeline", folder);
+    snprintf(tracking, sizeof tracking, "%s/tracking", folder);
+    bool is_seen = draw(state) % 2;
+    opts.run.timeline = is_seen ? timeline : NULL;
+    opts.run.tracking = is_seen ? tracking : NULL;
     atomic_store(&shared->left, blows);
     atomic_store(&shared->is_on, 1);
     manta_status code = manta_sgd_fit("mean", &opts, &r, &e);
@@ -220,6 +237,9 @@ static void run_hard(uint64_t *state, uint64_t wanted, int blows)
     CHECK_CODE(code, MANTA_OK, &e);
     CHECK(r.weights == wanted);
     clear(storage);
+    if (is_seen)
+        seen_check(timeline);
+    clear(tracking);
 }
 
 static void chaos(void)

@@ -4,14 +4,19 @@
 
 files          trains; the same weights with more workers; CSV and TensorBoard files hold what was told
 models         each built-in operator; the example's file is a right one
+timeline       a Chrome trace of a run whose worker is killed: whole, nested, with the recovery's phases; a later run goes on in it
+tracking       parameters, metrics and artifacts of a run whose driver is killed; of one that fails; of a detached one
 bad_files      unknown sections and keys, wrong types, and what the operator refuses: file, line and key are named
 tensorboard    the event file, read back by the tensorboard package (run by tensorboard_test.sh, which has it)
 """
 
 import csv
+import fcntl
+import json
 import os
 import pathlib
 import random
+import signal
 import struct
 import subprocess
 import sys
@@ -91,6 +96,153 @@ def files(folder):
     assert len(list((folder / "other.csv").open())) == len(rows) + 1
 
 
+def begin(folder, *words):
+    """A run that goes on beside this test, with a pipe of what it says."""
+    return subprocess.Popen([BIN / "manta", "train", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
+
+
+def read_until(run, *texts):
+    """Lines up to the first that has one of the texts in it; the run must say one of them."""
+    lines = []
+    for line in run.stdout:
+        lines.append(line)
+        if any(text in line for text in texts):
+            return lines
+    raise AssertionError(f"the run has ended without {texts}: {lines}")
+
+
+def pid_of(lines, rank):
+    return int([line for line in lines if f"worker rank={rank} pid=" in line][-1].split("pid=")[1])
+
+
+def slices_check(events):
+    """On each track slices lie beside or inside each other; returns them by name of the track."""
+    tracks, names = {}, {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    for e in events:
+        if e["ph"] == "X":
+            tracks.setdefault(names[e["pid"], e["tid"]], []).append(e)
+    for name, slices in tracks.items():
+        inside = []
+        for s in sorted(slices, key=lambda s: (s["ts"], -s["dur"])):
+            end = s["ts"] + s["dur"]
+            while inside and inside[-1] <= s["ts"] + 0.002:  # written to the nanosecond, two of them rounded
+                inside.pop()
+            assert not inside or end <= inside[-1] + 0.002, (name, s, inside)
+            inside.append(end)
+    return tracks
+
+
+def named(slices, name):
+    return [s for s in slices if s["name"] == name]
+
+
+def within(outer, slices):
+    return [s for s in slices if s["ts"] >= outer["ts"] - 0.002 and s["ts"] + s["dur"] <= outer["ts"] + outer["dur"] + 0.002]
+
+
+def killed_run(folder, epochs):
+    """A run of which rank 1 is killed in the middle; false: it has ended first, on a machine that has little time for us."""
+    text = job_text(folder).replace("epochs: 4", f"epochs: {epochs}\n  storage: {folder}/runs-{epochs}\n  timeline: trace.json")
+    (folder / "job.yaml").write_text(text + "scaling: {max_workers: 2}\nfailure: {max_failures: -1}\ncheckpoint: {every_steps: 100}\n")
+    (folder / "trace.json").unlink(missing_ok=True)
+    with begin(folder, "job.yaml") as run:
+        lines = read_until(run, "step=10 ")
+        try:
+            os.kill(pid_of(lines, 1), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        lines += list(run.stdout)
+    assert run.returncode == 0, lines
+    return any("recovered in" in line for line in lines)
+
+
+def timeline(folder):
+    data_make(folder)
+    epochs = next(epochs for epochs in (60, 600, 6000) if killed_run(folder, epochs))
+    trace = json.loads((folder / "trace.json").read_text())
+    tracks = slices_check(trace["traceEvents"])
+    for rank in (0, 1):
+        slices = tracks[f"rank {rank}"]
+        steps = named(slices, "step")
+        work = within(steps[-3], slices)  # of the newest none are lost, however late the driver reads them
+        assert {"forward and backward", "all-reduce", "optimizer"} <= {s["name"] for s in work}, work
+        assert [s["args"]["virtual rank"] for s in named(work, "forward and backward")] == list(range(4 * rank, 4 * rank + 4)), work
+        done = sorted(s["args"]["step"] for s in steps if s["cat"] == "train")
+        assert done[-1] == 10 * epochs and named(slices, "validation"), done[-1]
+    saves = named(tracks["rank 0: checkpoints"], "save")
+    assert saves and all(s["args"]["step"] > 0 for s in saves), saves
+    recovery = named(tracks["recoveries"], "recovery")
+    assert len(recovery) == 1 and recovery[0]["args"]["workers lost"] == 1, recovery
+    phases = within(recovery[0], [s for s in tracks["recoveries"] if s is not recovery[0]])
+    assert [s["name"] for s in phases] == ["detect", "abort", "start", "load", "place", "sync", "first step"], phases
+    assert phases[0]["dur"] > 0 and abs(sum(s["dur"] for s in phases) - recovery[0]["dur"]) < 1, (phases, recovery)
+    code, _, err = train(folder, "job.yaml", "--quiet", "--set", f"run.epochs={epochs + 2}")  # a later driver goes on in the same file
+    assert code == 0, err
+    more = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    assert more[: len(trace["traceEvents"])] == trace["traceEvents"] and len(more) > len(trace["traceEvents"])
+    assert max(s["args"]["step"] for s in named(slices_check(more)["rank 0"], "step")) == 10 * epochs + 20
+    code, _, err = train(folder, "job.yaml", "--set", "run.timeline=no/folder/trace.json")
+    assert code == 1 and "run.timeline" in err and "no/folder" in err, err
+
+
+def tracked(folder, name):
+    """The tracking of a run: each step of the file once, in order."""
+    at = folder / "tracks" / name
+    rows = [json.loads(line) for line in (at / "metrics.jsonl").read_text().splitlines()]
+    for what in ("train/loss", "validate/loss"):
+        steps = [row["step"] for row in rows if what in row]
+        assert steps == sorted(set(steps)), (what, steps)
+    return json.loads((at / "status.json").read_text()), json.loads((at / "params.json").read_text()), rows, at / "artifacts"
+
+
+def tracking(folder):
+    data_make(folder)
+    text = job_text(folder).replace("epochs: 4", f"name: one\n  epochs: 300\n  storage: {folder}/runs\n  tracking: tracks")
+    (folder / "job.yaml").write_text(text + "checkpoint: {every_steps: 40}\n")
+    with begin(folder, "job.yaml") as run:
+        read_until(run, "checkpoint saved")
+        run.kill()
+    (folder / "tracks/one/metrics.jsonl").open("a").write('{"step": 4')  # as a kill in the middle of a write leaves it
+    code, out, err = train(folder, "job.yaml", "--set", "run.timeline=trace.json", "--set", "run.detached=false")
+    assert code == 0 and "resumed" in out, (out, err)
+    status, params, rows, artifacts = tracked(folder, "one")
+    assert (status["run"], status["status"], status["step"], status["error"]) == ("one", "finished", 3000, None), status
+    assert params["operator"] == "mlp" and params["config.hidden"] == "32,16" and params["run.epochs"] == "300", params
+    resumed = int(out.split("resumed from a checkpoint at step=")[1].split()[0])  # what the dead driver had not read is missing
+    steps = [row["step"] for row in rows if "train/loss" in row]
+    assert steps[-(3000 // 5 - resumed // 5) :] == list(range(resumed // 5 * 5 + 5, 3001, 5)) or resumed == 3000, (resumed, steps)
+    assert 5 in steps and 3000 in [row["step"] for row in rows if "validate/accuracy" in row], rows[-3:]
+    assert (artifacts / "checkpoint" / "manifest.json").exists() and "traceEvents" in (artifacts / "timeline").read_text()
+    with (folder / "tracks/one/lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, _, err = train(folder, "job.yaml", "--set", f"run.storage={folder}/elsewhere")
+    assert code == 1 and "run.tracking" in err and "another driver" in err, err
+    code, _, err = train(folder, "job.yaml", "--set", "run.name=bad", "--set", "optimizer.max_norm=1e-9")
+    assert code == 1, err
+    status = json.loads((folder / "tracks/bad/status.json").read_text())
+    assert status["status"] == "failed" and "more than 1e-09" in status["error"], status
+    tracking_detached(folder)
+
+
+def tracking_detached(folder):
+    """It is written where the run is driven: its driver's death costs nothing."""
+    words = ("job.yaml", "--set", "run.name=far", "--set", "run.detached=true")
+    started = subprocess.run([BIN / "manta", "start", "--head", "--num-cpus", "2"], check=True, capture_output=True, text=True,
+                             timeout=60, cwd=folder)
+    try:
+        os.environ["MANTA_ADDRESS"] = next(w for w in started.stdout.split() if w.startswith("MANTA_ADDRESS=")).split("=")[1]
+        with begin(folder, *words) as run:
+            read_until(run, "step=10 ")
+            run.kill()
+        code, _, err = train(folder, *words)
+        assert code == 0, err
+    finally:
+        os.environ.pop("MANTA_ADDRESS", None)
+        subprocess.run([BIN / "manta", "stop"], check=True, capture_output=True, timeout=60, cwd=folder)
+    status, _, rows, _ = tracked(folder, "far")
+    assert status["status"] == "finished" and [row["step"] for row in rows if "train/loss" in row] == list(range(5, 3001, 5)), status
+
+
 def models(folder):
     """Each built-in operator, with one worker and with two: the same weights."""
     data_make(folder)
@@ -152,6 +304,24 @@ def bad_files(folder):
             code=1)
     refused(folder, good.replace("hidden: [32, 16]", "precision: tf32"), "bad.yaml:4: model.precision:", "device=cuda", code=1)
     refused(folder, good, "label 9 is out of range", code=1, options=("--set", "model.classes=5"))
+    (folder / "text").write_text("to be or not to be " * 200)
+    gpt2 = f"model: {{name: gpt2, data: {folder}/text, layers: 1, width: 30, heads: 4, context: 32}}\nrun: {{batch: 64}}\n"
+    refused(folder, gpt2, "width", "heads", code=1)
+    refused(folder, gpt2.replace("width: 30", "width: 32").replace("text", "nothing"), "nothing", code=1)
+    refused(folder, good.replace("name: mlp", "name: mlp\n  dropout: 0.5"), "bad.yaml:4: model.dropout:", "it asks for", code=1)
+    refused(folder, good, "run.batch (60) must be a multiple of run.shards (8)", code=1, options=("--set", "run.batch=60"))
+    refused(folder, good, "scaling.min_workers: 0: must be at least 1", options=("--set", "scaling.min_workers=0"))
+    wide = folder / "wide"
+    wide.mkdir()
+    for prefix in ("train", "t10k"):
+        idx_write(wide / f"{prefix}-images-idx3-ubyte.gz", (64, 28, 20), bytes(64 * 28 * 20))
+        idx_write(wide / f"{prefix}-labels-idx1-ubyte.gz", (64,), bytes(range(8)) * 8)
+    refused(folder, f"model: {{name: cnn, data: {wide}}}\n", "not square", code=1)
+    images = folder / "train-images-idx3-ubyte.gz"
+    whole = images.read_bytes()
+    images.write_bytes(whole[: len(whole) // 2])
+    refused(folder, good, "truncated", code=1)
+    images.write_bytes(whole)
     status, _, err = train(folder, "missing.yaml")
     assert status == 2 and "missing.yaml" in err
     status, _, err = train(folder)
@@ -177,7 +347,7 @@ def tensorboard(folder):
 
 
 def main():
-    case = {"files": files, "models": models, "bad_files": bad_files, "tensorboard": tensorboard}[sys.argv[2]]
+    case = {"files": files, "models": models, "timeline": timeline, "tracking": tracking, "bad_files": bad_files, "tensorboard": tensorboard}[sys.argv[2]]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
         os.environ.pop("MANTA_ADDRESS", None)

@@ -143,6 +143,45 @@ static manta_status line_check(manta_sgd *t, void *self, const manta_batch *b)
 }
 MANTA_OPERATOR(line, .setup = line_setup, .init = line_init, .train_batch = line_train, .validate_batch = line_check);
 
+/* ---- an operator on tables: the label of a record as a line of its columns ---- */
+
+enum { COLUMNS = 4, ROWS = 400 };
+struct table {
+    float  *w, *g;
+    int64_t n, slow_us;
+};
+
+static manta_status table_setup(manta_sgd *t, void **self)
+{
+    struct table   *m = *self = manta_sgd_alloc(t, sizeof *m);
+    const char     *labels = manta_sgd_conf_str(t, "labels", NULL);
+    manta_data_opts opts = {.shuffle = true, .format = labels ? MANTA_NPY : MANTA_CSV, .labels = labels, .label = labels ? 0 : -1,
+                            .classes = (int)manta_sgd_conf_i64(t, "classes", 8)};
+    m->n = COLUMNS;
+    m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
+    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
+    return manta_sgd_data(t, manta_sgd_conf_str(t, "table", ""), &opts);
+}
+
+static manta_status table_train(manta_sgd *t, void *self, const manta_batch *b)
+{
+    struct table *m = self;
+    const float  *x = b->data;
+    double        loss = 0;
+    for (int64_t r = 0; r < b->count; r++, x += COLUMNS) {
+        float error = -(float)b->labels[r];
+        for (int i = 0; i < COLUMNS; i++)
+            error += m->w[i] * x[i];
+        for (int i = 0; i < COLUMNS; i++)
+            m->g[i] += 2 * error * x[i] / (float)b->count;
+        loss += (double)(error * error) / (double)b->count;
+    }
+    if (m->slow_us)
+        usleep((useconds_t)m->slow_us);
+    return manta_sgd_metric(t, "loss", loss);
+}
+MANTA_OPERATOR(table, .setup = table_setup, .train_batch = table_train);
+
 /* ---- its data ---- */
 static char folder[PATH_SIZE];
 
@@ -198,7 +237,7 @@ struct follow {
     int     pids[8];
     int64_t steps;
     bool    is_elastic;
-    int     stage, workers;
+    int     stage, workers, most;
     int64_t next_step;
     char    sizes[64];
 };
@@ -213,13 +252,14 @@ static int on_event(void *user, const manta_sgd_event *event)
         f->pids[event->rank] = event->pid;
     f->validated += event->kind == MANTA_SGD_VALIDATED;
     f->reported += event->kind == MANTA_SGD_STEP;
-    if (event->metrics) {
+    if (event->metrics > 2) {
         CHECK_EQ(event->metrics, 3);
         CHECK_STR(event->names[2], "widest");
         f->widest = event->values[2];
     }
     f->steps = event->steps;
     f->workers = event->workers;
+    f->most = event->workers > f->most ? event->workers : f->most;
     if (event->kind == MANTA_SGD_RESIZED)
         snprintf(f->sizes + strlen(f->sizes), sizeof f->sizes - strlen(f->sizes), " %d", event->workers);
     if (f->is_elastic)
@@ -251,6 +291,13 @@ static manta_sgd_result fit(const manta_sgd_opts *opts)
     manta_sgd_result r;
     CHECK_CODE(manta_sgd_fit("line", opts, &r, &e), MANTA_OK, &e);
     return r;
+}
+
+static void refused(const manta_sgd_opts *opts, const char *name, manta_status wanted, const char *word)
+{
+    manta_error e;
+    CHECK_CODE(manta_sgd_fit(name, opts, NULL, &e), wanted, &e);
+    CHECK_SAYS(e.message, word);
 }
 
 /* ---- what it does ---- */
@@ -383,17 +430,18 @@ static void shrinks_and_grows(void)
     data_clear();
 }
 
-/* More workers than there are CPUs: the run goes on with those that it gets. */
+/* More workers than there are CPUs: the run goes on with those that it gets, which hold their CPUs as long as they live. */
 static void more_than_fit(void)
 {
     data_make();
     manta_sgd_opts opts = options(1, 10);
     uint64_t       wanted = fit(&opts).weights;
+    config_set(1, "slow_us", "200");
     opts = options(4, 10);
     opts.scaling.min_workers = 1;
     opts.scaling.cpus = 1;
     CHECK(fit(&opts).weights == wanted);
-    CHECK(followed.workers >= 1);
+    CHECK(followed.most >= 1 && followed.most <= 2);
     data_clear();
 }
 
@@ -450,14 +498,183 @@ static void keeps_the_best_and_stops_early(void)
     data_clear();
 }
 
-/* ---- what it refuses ---- */
-static void refused(const manta_sgd_opts *opts, const char *name, manta_status wanted, const char *word)
+/* ---- tables ---- */
+static void npy_write(const char *name, const char *descr, const char *shape, const void *data, size_t size)
 {
-    manta_error e;
-    CHECK_CODE(manta_sgd_fit(name, opts, NULL, &e), wanted, &e);
-    CHECK_SAYS(e.message, word);
+    char path[PATH_SIZE + 32], head[118];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr, shape);
+    FILE *f = fopen(path, "wbe");
+    CHECK(f && fprintf(f, "%cNUMPY%c%c%c%c%-117s\n", 0x93, 1, 0, 118, 0, head) == 128);
+    CHECK(fwrite(data, size, 1, f) == 1 && fclose(f) == 0);
 }
 
+/* The same numbers as x.npy with y.npy, and as all.csv; as short.npy the first half of a record is missing. */
+static void tables_make(void)
+{
+    static float   points[ROWS][COLUMNS];
+    static int64_t labels[ROWS];
+    char           path[PATH_SIZE + 32];
+    unsigned       state = 5;
+    snprintf(path, sizeof path, "%s/all.csv", folder);
+    FILE *f = fopen(path, "we");
+    CHECK(f && fprintf(f, "a,b,c,d,class\n") > 0);
+    for (int r = 0; r < ROWS; r++) {
+        state = state * 1664525u + 1013904223u;
+        labels[r] = state >> 29;
+        for (int i = 0; i < COLUMNS; i++) {
+            state = state * 1664525u + 1013904223u;
+            points[r][i] = (float)(state >> 16) / 65536 - 0.5f + (i == 1 ? (float)labels[r] / 4 : 0);
+            CHECK(fprintf(f, "%.9g,", (double)points[r][i]) > 0);
+        }
+        CHECK(fprintf(f, "%d\n", (int)labels[r]) > 0);
+    }
+    CHECK_EQ(fclose(f), 0);
+    npy_write("x.npy", "<f4", "(400, 4)", points, sizeof points);
+    npy_write("y.npy", "<i8", "(400,)", labels, sizeof labels);
+    npy_write("short.npy", "<f4", "(400, 4)", points, sizeof points - 8);
+}
+
+static void config_file(int at, const char *name, const char *file)
+{
+    char path[PATH_SIZE + 16];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    config_set(at, name, path);
+}
+
+/* From a CSV file and from arrays of NumPy: the same weights, with two workers of which one is killed. */
+static void tables(void)
+{
+    manta_error      e;
+    manta_sgd_result r;
+    manta_sgd_opts   opts = options(1, 40);
+    data_make();
+    tables_make();
+    config_file(0, "table", "all.csv");
+    CHECK_CODE(manta_sgd_fit("table", &opts, &r, &e), MANTA_OK, &e);
+    CHECK(r.loss < 2 && r.steps == 40 * ROWS / BATCH);
+    uint64_t wanted = r.weights;
+    config_set(1, "classes", "7");
+    refused(&opts, "table", MANTA_ECORRUPT, "all.csv, line ");
+    config_file(1, "labels", "y.npy");
+    config_file(0, "table", "x.npy");
+    config_set(2, "slow_us", "300");
+    opts = options(2, 40);
+    followed.kills = 1;
+    CHECK_CODE(manta_sgd_fit("table", &opts, &r, &e), MANTA_OK, &e);
+    CHECK(r.weights == wanted && r.restarts == 1);
+    config_file(0, "table", "short.npy");
+    refused(&opts, "table", MANTA_ECORRUPT, "short.npy");
+    config_set(2, "classes", "7");
+    config_file(0, "table", "x.npy");
+    refused(&opts, "table", MANTA_ECORRUPT, "y.npy");
+    data_clear();
+}
+
+/* ---- a tracker ---- */
+struct told {
+    int     begins, params, reports, checkpoints, ends, fails_at; /* the report that it fails at; 0: none */
+    int64_t from, last;
+    bool    has_name, has_config, has_widest;
+    char    status[32], error[512], log_failed[256];
+};
+
+static int told_begin(void *user, const char *run, int64_t from)
+{
+    struct told *t = user;
+    CHECK_STR(run, "train");
+    t->begins++, t->from = from, t->last = from;
+    return 0;
+}
+
+static int told_params(void *user, int count, const char *const *names, const char *const *values)
+{
+    struct told *t = user;
+    t->params++;
+    for (int i = 0; i < count; i++) {
+        t->has_name = t->has_name || (strcmp(names[i], "operator") == 0 && strcmp(values[i], "line") == 0);
+        t->has_config = t->has_config || (strcmp(names[i], "config.n") == 0 && strcmp(values[i], "15") == 0);
+    }
+    return 0;
+}
+
+static int told_metrics(void *user, int64_t step, int count, const char *const *names, const double *values)
+{
+    struct told *t = user;
+    CHECK(step >= t->last && step > t->from - 1);
+    t->last = step;
+    for (int i = 0; i < count; i++)
+        t->has_widest = t->has_widest || (strcmp(names[i], "validate/widest") == 0 && values[i] > 0);
+    return ++t->reports == t->fails_at;
+}
+
+static int told_artifact(void *user, const char *name, const char *path)
+{
+    struct told *t = user;
+    CHECK_STR(name, "checkpoint");
+    CHECK(path[0] == '/' && strstr(path, "/train/step-"));
+    t->checkpoints++;
+    return 0;
+}
+
+static int told_end(void *user, const char *status, int64_t step, const char *error)
+{
+    struct told *t = user;
+    t->ends += step >= 0;
+    snprintf(t->status, sizeof t->status, "%s", status);
+    snprintf(t->error, sizeof t->error, "%s", error ? error : "");
+    return 0;
+}
+
+static const manta_sgd_tracker teller = {told_begin, told_params, told_metrics, told_artifact, told_end};
+
+static int log_failed_note(void *user, const manta_sgd_event *event)
+{
+    struct told *t = user;
+    if (event->kind == MANTA_SGD_LOG_FAILED)
+        snprintf(t->log_failed, sizeof t->log_failed, "%s", event->text);
+    return 0;
+}
+
+static struct told tracked(manta_sgd_opts *opts, int fails_at, manta_status wanted)
+{
+    struct told t = {.fails_at = fails_at};
+    manta_error e;
+    opts->tracker = &teller, opts->tracker_user = &t;
+    opts->on_event = log_failed_note, opts->user = &t;
+    CHECK_CODE(manta_sgd_fit("line", opts, NULL, &e), wanted, &e);
+    return t;
+}
+
+/* A run, the same that goes on, one whose tracker fails in the middle, and one that fails itself. */
+static void tracker_is_told(void)
+{
+    char storage[PATH_SIZE + 16];
+    data_make();
+    snprintf(storage, sizeof storage, "%s/storage", folder);
+    config_set(1, "n", "15");
+    manta_sgd_opts opts = options(1, 2);
+    opts.run.storage = storage, opts.run.log_steps = 4;
+    struct told t = tracked(&opts, 0, MANTA_OK);
+    CHECK(t.begins == 1 && t.from == 0 && t.params == 1 && t.has_name && t.has_config && t.has_widest);
+    CHECK(t.reports == 8 + 2 && t.checkpoints >= 1 && t.ends == 1); /* 32 steps, or 31.25: the last one is not whole */
+    CHECK_STR(t.status, "finished");
+    opts.run.epochs = 3;
+    t = tracked(&opts, 0, MANTA_OK);
+    CHECK(t.begins == 1 && t.from == 32 && t.params == 1 && t.ends == 1);
+    opts.run.storage = NULL;
+    t = tracked(&opts, 2, MANTA_OK);
+    CHECK(t.reports == 2 && t.ends == 0);
+    CHECK_SAYS(t.log_failed, "the tracker has failed");
+    opts.optimizer.max_norm = 1e-9;
+    t = tracked(&opts, 0, MANTA_ETASK);
+    CHECK_STR(t.status, "failed");
+    CHECK_SAYS(t.error, "more than 1e-09");
+    config[1] = NULL;
+    data_clear();
+}
+
+/* ---- what it refuses ---- */
 static void refused_config(const char *name, const char *value, manta_status wanted, const char *word)
 {
     manta_sgd_opts opts = options(2, 1);
@@ -564,6 +781,8 @@ static const struct test_case cases[] = {
     {"more_than_fit", more_than_fit, TWO_CPUS},
     {"resumes_with_adamw", resumes_with_adamw, TWO_CPUS},
     {"keeps_the_best_and_stops_early", keeps_the_best_and_stops_early, TWO_CPUS},
+    {"tables", tables, TWO_CPUS},
+    {"tracker_is_told", tracker_is_told, TWO_CPUS},
     {"bad_operators", bad_operators, TWO_CPUS},
     {"not_finite", not_finite, TWO_CPUS},
     {"last_words", last_words, TWO_CPUS},

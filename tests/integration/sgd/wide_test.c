@@ -57,6 +57,8 @@ static manta_status plane_batch(manta_sgd *t, void *self, const manta_batch *b)
         if (manta_sgd_step(t) == m->bad_step && begin == 0 && manta_node() != m->home)
             return manta_sgd_fail(t, MANTA_ETASK, "step %lld went wrong", (long long)manta_sgd_step(t));
     }
+    if (manta_node() != m->home && manta_sgd_step(t) % 10 == 0)
+        fprintf(stderr, "far from home at step %lld\n", (long long)manta_sgd_step(t));
     if (m->slow_us)
         usleep((useconds_t)m->slow_us);
     manta_sgd_metric(t, "loss", loss / (double)b->count);
@@ -73,6 +75,7 @@ struct follow {
     int64_t kill_at;     /* step; 0: never */
     bool    kill_node;   /* else the worker of the last rank */
     int     lost, resized;
+    char    lost_text[512];
     int     epochs, many, bad_step; /* 0: as usual */
 };
 
@@ -109,6 +112,8 @@ static int on_event(void *user, const manta_sgd_event *event)
     if (event->kind == MANTA_SGD_WORKER && event->rank < 8)
         f->pids[event->rank] = event->pid;
     f->lost += event->kind == MANTA_SGD_LOST;
+    if (event->kind == MANTA_SGD_LOST)
+        snprintf(f->lost_text, sizeof f->lost_text, "%s", event->text);
     f->resized += event->kind == MANTA_SGD_RESIZED;
     f->begun += event->kind == MANTA_SGD_BEGUN;
     f->workers = event->workers;
@@ -194,6 +199,8 @@ static void wide_worker_killed(void)
     CHECK_EQ(run(&f, opts, 500).weights, want);
     CHECK_EQ(f.lost, 1);
     CHECK_EQ(f.begun, 2); /* of two runs: the state came from a peer */
+    CHECK_SAYS(f.lost_text, "; it printed last:"); /* on another node than the driver's */
+    CHECK_SAYS(f.lost_text, "far from home at step");
     CHECK(f.away > 0.2 && f.away < 0.8);
     stop(&n, &f);
 }
@@ -214,6 +221,22 @@ static void wide_node_killed(void)
     stop(&n, &f);
 }
 
+/* Rows for the ranks of both nodes, and buckets beside the work of the node's leader. */
+static void timeline_check(char *path)
+{
+    static char check[] = "import json, sys\n"
+                          "events = json.load(open(sys.argv[1]))['traceEvents']\n"
+                          "rows = {e['tid']: e['args']['name'] for e in events if e['name'] == 'thread_name'}\n"
+                          "print(*sorted({rows[e['tid']] + ' ' + e['name'] for e in events if e['ph'] == 'X'}), sep='\\n')\n";
+    char output[8192];
+    CHECK_EQ(test_program((char *[]){"python3", "-c", check, path, NULL}, output, sizeof output), 0);
+    CHECK_SAYS(output, "rank 0: communication bucket all-reduce\n");
+    CHECK_SAYS(output, "rank 2: communication bucket all-reduce\n");
+    CHECK_SAYS(output, "rank 2 optimizer\n");
+    CHECK_SAYS(output, "recoveries first step\n");
+    CHECK_EQ(unlink(path), 0);
+}
+
 /* Sums go on beside the work: with the same bits, through a death, and an error in the middle ends it with its text. */
 static void wide_overlap(void)
 {
@@ -221,13 +244,18 @@ static void wide_overlap(void)
     struct follow    f;
     manta_error      e;
     manta_sgd_result r;
+    char             path[PATH_SIZE];
     start(&n, &f, 2);
     f.epochs = 1, f.many = MANY;
     uint64_t       want = alone(&f).weights;
     manta_sgd_opts opts = {.scaling = {.min_workers = 3, .max_workers = 3, .cpus = 1, .nodes = 2}, .failure.max_failures = 3};
     f.kill_at = 2;
+    snprintf(path, sizeof path, "%s/timeline.json", getenv("XDG_RUNTIME_DIR"));
+    opts.run.timeline = path;
     CHECK_EQ(run(&f, opts, 0).weights, want);
     CHECK_EQ(f.lost, 1);
+    timeline_check(path);
+    opts.run.timeline = NULL;
     f.bad_step = 5;
     CHECK_CODE(run_for(&f, opts, 0, &r, &e), MANTA_ETASK, &e);
     CHECK_SAYS(e.message, "step 5 went wrong");

@@ -85,6 +85,74 @@ def files():
     manta("stop", "nobody", status=1)
 
 
+PAGE = """name: page
+metric: loss
+trials: 40
+concurrency: 2
+retries: -1
+trial: {command: [sh, -c, "[ $MANTA_TRIAL -ne 7 ] || exit 3; echo \\"loss=$1\\"", sh, "{lr}"]}
+space:
+  lr: {type: loguniform, low: 1e-5, high: 1e-1}
+  kind: [a, "</script>&<b>"]
+  depth: {type: int, low: 1, high: 4, when: kind == a}
+"""
+
+
+def browser(path, *options):
+    """What a real browser makes of the page: its elements, and what its console says."""
+    done = subprocess.run([shutil.which("chromium") or shutil.which("google-chrome"), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr",
+                           f"--user-data-dir={BASE}/browser", "--virtual-time-budget=10000", *options, "--dump-dom", f"file://{path}"],
+                          env=dict(ENV, HOME=BASE), capture_output=True, text=True, timeout=85)
+    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return done.stdout, said
+
+
+def page():
+    path = pathlib.Path(BASE, "page.html")
+    if not shutil.which("chromium") and not shutil.which("google-chrome"):
+        print("no chromium here")
+        sys.exit(77)
+    manta(write("page.yaml", PAGE), "--quiet")
+    manta("export", "page", "html", path)
+    dom, said = browser(path)
+    assert not said, said
+    marks = {name: len(re.findall(pattern, dom)) for name, pattern in
+             (("dots", "<circle"), ("lines", '<path [^>]*class="line'), ("best", '<path [^>]*class="bestline'), ("slices", 'class="card"><svg'),
+              ("rows", "<td>completed</td>"), ("whys", 'class="why">[^<]*status 3'))}
+    assert marks["dots"] >= 39 * 3 and marks["lines"] == 39 and marks["best"] == 1 and marks["slices"] >= 3, marks
+    assert marks["rows"] == 20 and marks["whys"] == 1, marks
+    dom, said = browser(write("broken.html", path.read_text().replace("heading();", "headline();")))
+    assert any("headline" in line for line in said), said  # an error would have been seen
+
+
+def tensorboard():
+    """Parameters, states and metrics, as the hparams plug-in itself lists them."""
+    from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
+    from tensorboard.context import RequestContext
+    from tensorboard.plugins.base_plugin import TBContext
+    from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_groups
+
+    manta(write("small.yaml", SMALL.replace('"loss={x} acc=1"', '"loss={x} acc=1{kind}"').replace("kind: [a, b]", "kind: [3, 5]")))
+    manta("export", "small", "tensorboard", pathlib.Path(BASE, "events"))
+    multiplexer = plugin_event_multiplexer.EventMultiplexer()
+    multiplexer.AddRunsFromDirectory(BASE + "/events")
+    multiplexer.Reload()
+    context = backend_context.Context(TBContext(data_provider=data_provider.MultiplexerDataProvider(multiplexer, BASE + "/events")))
+    request = api_pb2.ListSessionGroupsRequest(start_index=0, slice_size=100, allowed_statuses=[api_pb2.STATUS_SUCCESS])
+    for tag in ("loss", "acc"):
+        request.col_params.add().metric.tag = tag
+    asked = RequestContext()
+    groups = list_session_groups.Handler(asked, context, "", request).run().session_groups
+    trials = [json.loads(line) for line in manta("export", "small", "jsonl").splitlines()]
+    seen = {group.hparams["x"].number_value: group for group in groups}
+    assert len(trials) == len(seen) == 6, groups
+    for trial in trials:
+        group = seen[trial["params"]["x"]]
+        assert {name: value.number_value for name, value in group.hparams.items()} == trial["params"], group
+        told = {value.name.tag: value.value for value in group.metric_values}
+        assert abs(told["loss"] - trial["value"]) < 1e-6 and told["acc"] == 10 + trial["params"]["kind"], (told, trial)
+
+
 SAMPLER = """import json, sys
 space = json.loads(sys.stdin.readline())
 told = 0
@@ -129,6 +197,6 @@ def bad_files():
 
 os.makedirs(BASE + "/run", mode=0o700)
 try:
-    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "ask": ask, "bad_files": bad_files}[CASE]()
+    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "ask": ask, "page": page, "tensorboard": tensorboard, "bad_files": bad_files}[CASE]()
 finally:
     shutil.rmtree(BASE, ignore_errors=True)

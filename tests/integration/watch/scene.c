@@ -177,12 +177,31 @@ static void print(char **words)
     stay();
 }
 
+/* One group stands, one waits for room, one can never be. */
+static void groups(char **words)
+{
+    manta_error   e;
+    manta_bundle  both[] = {{.num_cpus = 1}, {.num_cpus = 0.5, .memory = 1 << 20}};
+    manta_bundle  whole = {.num_cpus = 2}, large = {.num_cpus = 64};
+    manta_pg_opts named = {.name = "standing", .strategy = MANTA_STRICT_PACK};
+    manta_pg     *pg[] = {manta_pg_new(both, 2, &named, &e), manta_pg_new(&whole, 1, NULL, &e), manta_pg_new(&large, 1, NULL, &e)};
+    (void)words;
+    for (int i = 0; i < 3; i++)
+        must(pg[i] ? MANTA_OK : e.code, &e);
+    must(manta_pg_wait(pg[0], 20000, &e), &e);
+    if (manta_pg_wait(pg[2], 20000, &e) != MANTA_EUNSCHEDULABLE)
+        exit(1);
+    stay();
+    for (int i = 0; i < 3; i++)
+        manta_pg_free(pg[i]);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(char **words);
-    } scenes[] = {{"mixed", mixed}, {"nested", nested}, {"print", print}, {"busy", busy}};
+    } scenes[] = {{"mixed", mixed}, {"nested", nested}, {"print", print}, {"busy", busy}, {"groups", groups}};
     manta_error e;
     must(manta_init(&argc, &argv, NULL, &e), &e);
     for (size_t i = 0; argc > 1 && i < sizeof scenes / sizeof scenes[0]; i++)

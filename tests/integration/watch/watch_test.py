@@ -209,6 +209,28 @@ def flood(p):
     p.manta("stop")
 
 
+def groups(p):
+    p.manta("start", "--head", "--num-cpus", "2")
+    scene = Scene(p, "groups")
+    rows = p.json("list", "placement-groups")
+    equal(len(rows), 3)
+    standing = one(rows, name="standing")
+    equal((standing["state"], standing["strategy"], standing["namespace"]), ("CREATED", "STRICT_PACK", "default"))
+    equal(standing["bundles"], "{CPU: 1}@1 {CPU: 0.5, memory: 1048576}@1")
+    equal(one(rows, state="PENDING")["bundles"], "{CPU: 2}@-")
+    has("bundle 1 of 1", one(rows, state="INFEASIBLE")["reason"])
+    equal(len(p.json("list", "placement-groups", "--filter", "state!=CREATED")), 2)
+    equal(len(p.json("list", "placement-groups", "--filter", "name=standing")), 1)
+    p.manta("list", "placement-groups", "--filter", "colour=red", want=1)
+    has("colour=red", p.errors)
+    equal(one(p.json("get", "placement-groups", standing["group"]), name="standing")["state"], "CREATED")
+    equal(p.json("status")["nodes"][0]["reserved"], {"CPU": 1.5, "memory": 1048576})
+    has("(1.5 reserved in placement groups)", p.manta("status"))
+    scene.end()
+    wait_until(lambda: p.json("list", "placement-groups") == [], "groups go with their job")
+    p.manta("stop")
+
+
 def no_events(p):
     env = {"MANTA_EVENTS": "0"}
     p.manta("start", "--head", "--num-cpus", "2", env=env)

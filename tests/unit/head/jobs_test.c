@@ -171,6 +171,31 @@ static void a_lost_node_costs_its_jobs_an_attempt(void **unused)
     rig_free(rig);
 }
 
+/* Only an ended job may be deleted; then it is unknown, to every later head too, and its id may be used again. */
+static void deletes(void **unused)
+{
+    (void)unused;
+    struct rig           *rig = rig_new();
+    struct rig_node       a = {.boot = 11, .cpus = 1000};
+    Manta__V1__JobRequest r = MANTA__V1__JOB_REQUEST__INIT;
+    rig_register(rig, &a);
+    rig_submit(rig, "j", 0, 1000);
+    rig_job_state(rig, &a, "j", 1, "RUNNING", 0, "");
+    r.id = "j";
+    assert_int_equal(submit_code(rig, rig_call(rig, HEAD_DELETE_JOB, &r.base)), MT_EINVAL);
+    assert_string_equal(rig_job(rig, "j", NULL), "RUNNING");
+    rig_job_state(rig, &a, "j", 1, "SUCCEEDED", 0, "");
+    assert_int_equal(submit_code(rig, rig_call(rig, HEAD_DELETE_JOB, &r.base)), MT_OK);
+    assert_int_equal(submit_code(rig, rig_call(rig, HEAD_DELETE_JOB, &r.base)), MT_ENOENT);
+    assert_int_equal(submit_code(rig, rig_call(rig, HEAD_GET_JOB, &r.base)), MT_ENOENT);
+    rig_job_state(rig, &a, "j", 1, "SUCCEEDED", 0, ""); /* a raylet that did not hear the acknowledgement */
+    rig_restart(rig);
+    assert_int_equal(submit_code(rig, rig_call(rig, HEAD_GET_JOB, &r.base)), MT_ENOENT);
+    rig_submit(rig, "j", 0, 1000);
+    assert_string_equal(rig_job(rig, "j", NULL), "PENDING");
+    rig_free(rig);
+}
+
 static void stops(void **unused)
 {
     (void)unused;
@@ -390,6 +415,7 @@ int main(void)
         cmocka_unit_test(failures_are_retried_and_counted),
         cmocka_unit_test(a_lost_node_costs_its_jobs_an_attempt),
         cmocka_unit_test(stops),
+        cmocka_unit_test(deletes),
         cmocka_unit_test(waits_are_answered_by_the_end_or_the_limit),
         cmocka_unit_test(ended_jobs_and_unneeded_blobs_go),
         cmocka_unit_test(a_restarted_head_goes_on),

@@ -298,6 +298,7 @@ static void attention_and_its_gradient(void **state)
     attention_case_check(&rng, (struct k_attention){.batch = 2, .time = 7, .heads = 2, .width = 10});
     attention_case_check(&rng, (struct k_attention){.batch = 1, .time = 64, .heads = 1, .width = 16});
     attention_case_check(&rng, (struct k_attention){.batch = 1, .time = 131, .heads = 3, .width = 48});
+    attention_case_check(&rng, (struct k_attention){.batch = 1, .time = 300, .heads = 2, .width = 24}); /* two blocks of 256 */
 }
 
 /* ---- loss, optimizer, dropout, embedding ---- */

@@ -143,13 +143,15 @@ static void pins_stay_in_one_node(void **state)
 {
     static const uint16_t numa[8] = {0, 1, 0, 1, 0, 1, 0, 1};
     struct ctl_resource   total[] = {resource("CPU", 8000)}, two = resource("CPU", 2000), three = resource("CPU", 3000);
+    static struct rlt_pins pins;
     struct rlt_ledger     l;
     struct rlt_hold       a, b, c, d;
     (void)state;
     assert_int_equal(rlt_ledger_init(&l, total, 1).code, MT_OK);
-    l.pins.count = 8;
+    l.pins = &pins;
+    pins.count = 8;
     for (uint16_t i = 0; i < 8; i++)
-        l.pins.cpus[i] = (struct rlt_cpu){.cpu = i, .node = numa[i]};
+        pins.cpus[i] = (struct rlt_cpu){.cpu = i, .node = numa[i]};
     assert_true(rlt_ledger_take(&l, &three, 1, &a));
     rlt_ledger_pin(&l, &a);
     assert_int_equal(a.cpus[0], 0x15); /* 0, 2, 4 */
@@ -165,14 +167,14 @@ static void pins_stay_in_one_node(void **state)
     assert_int_equal(d.cpus[0], 0x15); /* lent */
     rlt_ledger_retake_cpu(&l, &a);
     for (int i = 0; i < 8; i++)
-        assert_int_equal(l.pins.cpus[i].held, 0x15 >> i & 1 ? 2 : 1);
+        assert_int_equal(pins.cpus[i].held, 0x15 >> i & 1 ? 2 : 1);
     rlt_ledger_lend_cpu(&l, &b);
     rlt_ledger_give(&l, &a);
     rlt_ledger_give(&l, &b);
     rlt_ledger_give(&l, &c);
     rlt_ledger_give(&l, &d);
     for (int i = 0; i < 8; i++)
-        assert_int_equal(l.pins.cpus[i].held, 0);
+        assert_int_equal(pins.cpus[i].held, 0);
 }
 
 int main(void)

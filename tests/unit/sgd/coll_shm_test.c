@@ -74,6 +74,68 @@ static void in_the_heap(void **state)
     coll_crew_run(3, HEAP, life_heap, NULL);
 }
 
+/* ---- sums that members read in each other's memory ---- */
+static int life_peek(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    enum { COUNT = 1 << 18 };
+    static float    in[COUNT + 1], out[COUNT + 1];
+    static const size_t counts[] = {6144, 16384, 16385, 50000, COUNT};
+    struct coll_shm g;
+    if (coll_crew_join(crew, &g, 1, rank, crew->members).code)
+        return 1;
+    if (arg && rank == crew->members - 1)
+        g.peeks = false; /* as where the kernel refuses it to one of them: then nobody does */
+    for (size_t round = 0; round < 40; round++) {
+        size_t count = counts[round % 5], shift = round / 5 % 2;
+        float *to = round % 3 ? out : in + shift;
+        for (size_t i = 0; i < count; i++)
+            in[shift + i] = (float)((i * 7 + rank * 31 + round) % 1000);
+        struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = count, .in = in + shift, .out = to};
+        if (coll_shm_run(&g, &call).code)
+            return 2;
+        memset(round % 3 ? in : out, 0xff, sizeof in); /* the input is its owner's again */
+        for (size_t i = 0; i < count; i++) {
+            float want = 0;
+            for (uint32_t r = 0; r < crew->members; r++)
+                want += (float)((i * 7 + r * 31 + round) % 1000);
+            if (to[i] != want)
+                return 3;
+        }
+    }
+    coll_shm_fini(&g);
+    return 0;
+}
+
+static void read_in_place(void **state)
+{
+    (void)state;
+    for (uint32_t members = 2; members <= 4; members++) {
+        coll_crew_run(members, 0, life_peek, NULL);
+        coll_crew_run(members, 0, life_peek, "one may not");
+    }
+}
+
+/* A buffer that is not there ends the call for all, with an error and no hang. */
+static int life_no_buffer(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    static float    out[16384];
+    struct coll_shm g;
+    (void)arg;
+    if (coll_crew_join(crew, &g, 1, rank, 2).code)
+        return 1;
+    if (!g.peeks) /* here the kernel refuses it, and rank 1 would copy from nowhere */
+        return 0;
+    struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = 16384, .in = rank ? (float *)4096 : out, .out = out};
+    mt_status st = coll_shm_run(&g, &call);
+    return st.code == MT_ESYS ? 0 : 2;
+}
+
+static void a_buffer_that_is_not_there(void **state)
+{
+    (void)state;
+    coll_crew_run(2, 0, life_no_buffer, NULL);
+}
+
 /* ---- members that disagree ---- */
 struct disagreement {
     struct coll_call a, b; /* of all others; of rank 2 */
@@ -153,6 +215,22 @@ static int life_work(struct coll_crew *crew, uint32_t rank, void *arg)
     }
 }
 
+/* The same with sums only, of the size that is read in place. */
+static int life_sums(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    struct coll_shm g;
+    static float    in[16384];
+    (void)arg;
+    if (coll_crew_join(crew, &g, 1, rank, crew->members).code)
+        return g.text[0] ? 2 : 1;
+    for (;;) {
+        struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = 16384, .in = in, .out = in};
+        mt_status        st = coll_shm_run(&g, &call);
+        if (st.code != MT_OK)
+            return st.code == MT_EWORKER_DIED && strstr(g.text, "rank 1 died") ? 0 : 6;
+    }
+}
+
 static void pause_us(uint64_t us)
 {
     struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
@@ -160,7 +238,7 @@ static void pause_us(uint64_t us)
 }
 
 /* Rank 1 is killed at a random moment; `is_told`: as by the actor's death event. The others must be back with its name. */
-static void kill_rounds(int rounds, bool is_told)
+static void kill_rounds(int rounds, bool is_told, int (*life)(struct coll_crew *, uint32_t, void *))
 {
     mt_rng rng = {20261121};
     for (int round = 0; round < rounds; round++) {
@@ -168,7 +246,7 @@ static void kill_rounds(int rounds, bool is_told)
         uint64_t         seed = mt_rng_next(&rng);
         coll_crew_init(&crew, 3, 0);
         for (uint32_t rank = 0; rank < 3; rank++)
-            coll_crew_hire(&crew, rank, life_work, &seed);
+            coll_crew_hire(&crew, rank, life, &seed);
         pause_us((uint64_t)(is_told ? 0 : 3000) + mt_rng_below(&rng, 6000));
         kill(crew.pids[1], SIGKILL);
         assert_int_equal(coll_crew_end(&crew, 1), 1000 + SIGKILL);
@@ -186,14 +264,16 @@ static void killed_anywhere(void **state)
 {
     (void)state;
     const char *rounds = getenv("COLL_ROUNDS");
-    kill_rounds(rounds ? (int)strtol(rounds, NULL, 10) : 300, true);
+    kill_rounds(rounds ? (int)strtol(rounds, NULL, 10) : 300, true, life_work);
+    kill_rounds(rounds ? (int)strtol(rounds, NULL, 10) : 100, true, life_sums);
 }
 
 /* Nobody tells: the members find out by themselves. */
 static void killed_untold(void **state)
 {
     (void)state;
-    kill_rounds(10, false);
+    kill_rounds(10, false, life_work);
+    kill_rounds(10, false, life_sums);
 }
 
 static void stopped_and_aborted(void **state)
@@ -373,6 +453,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call),      cmocka_unit_test(in_the_heap),   cmocka_unit_test(disagreements),
+        cmocka_unit_test(read_in_place),   cmocka_unit_test(a_buffer_that_is_not_there),
         cmocka_unit_test(disagreement_on_the_size), cmocka_unit_test(killed_anywhere), cmocka_unit_test(killed_untold),
         cmocka_unit_test(stopped_and_aborted), cmocka_unit_test(bad_arguments), cmocka_unit_test(messages),
         cmocka_unit_test(survivors_go_on),

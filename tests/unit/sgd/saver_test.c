@@ -68,7 +68,7 @@ static void what_was_offered_is_saved(void **state)
     assert_false(sgd_saver_take(&t.saver, true, &saved, &result)); /* nothing was offered */
     step();
     memcpy(then, t.trainer.params, size);
-    assert_true(sgd_saver_offer(&t.saver, &t.trainer, 7));
+    assert_true(sgd_saver_offer(&t.saver, 7));
     for (int i = 0; i < 5; i++)
         step(); /* goes on while it is written */
     assert_true(sgd_saver_take(&t.saver, true, &saved, &result));
@@ -81,6 +81,47 @@ static void what_was_offered_is_saved(void **state)
     free(then);
 }
 
+/* Large enough to be copied in many pieces, by both threads, while steps want to change it. */
+static void a_large_state_is_of_one_moment(void **state)
+{
+    struct sgd_checkpoint_report report;
+    struct sgd_model *small = t.model, *large;
+    uint64_t  saved;
+    mt_status result;
+    struct sgd_mlp_config    mlp = {.ops = t.trainer.config.ops, .inputs = RECORD, .hidden = {60000}, .batch_max = 16};
+    struct sgd_trainer_config config = t.trainer.config;
+
+    sgd_saver_fini(&t.saver);
+    sgd_trainer_fini(&t.trainer);
+    assert_int_equal(sgd_mlp_new(&mlp, &large).code, MT_OK);
+    config.model = t.model = large;
+    assert_int_equal(sgd_trainer_init(&t.trainer, &config).code, MT_OK);
+    sgd_trainer_begin(&t.trainer);
+    assert_int_equal(sgd_saver_init(&t.saver, &t.trainer, *state, &(struct sgd_keep){.newest = 1}).code, MT_OK);
+    struct sgd_state *then = malloc(t.trainer.state_size);
+    assert_non_null(then);
+    for (int i = 0; i < 5; i++) {
+        step();
+        memcpy(then, t.trainer.state, t.trainer.state_size);
+        assert_true(sgd_saver_offer(&t.saver, 1));
+        if (i % 2)
+            step();
+        else
+            sgd_trainer_begin(&t.trainer); /* as who changes the state without a step */
+        assert_true(sgd_saver_take(&t.saver, true, &saved, &result));
+        assert_int_equal(result.code, MT_OK);
+        assert_int_equal(sgd_trainer_resume(&t.trainer, *state, &report).code, MT_OK);
+        assert_int_equal(t.trainer.state->step, then->step);
+        assert_memory_equal(t.trainer.state->floats, then->floats, t.trainer.state_size - sizeof *then);
+    }
+    free(then);
+    sgd_saver_fini(&t.saver);
+    sgd_trainer_fini(&t.trainer);
+    large->ops->free(large);
+    config.model = t.model = small;
+    assert_int_equal(sgd_trainer_init(&t.trainer, &config).code, MT_OK);
+}
+
 static void one_at_a_time(void **state)
 {
     uint64_t  saved, offered = 0, taken = 0;
@@ -88,7 +129,7 @@ static void one_at_a_time(void **state)
     (void)state;
     for (int i = 0; i < 200; i++) {
         step();
-        offered += sgd_saver_offer(&t.saver, &t.trainer, 1);
+        offered += sgd_saver_offer(&t.saver, 1);
         if (sgd_saver_take(&t.saver, false, &saved, &result)) {
             assert_int_equal(result.code, MT_OK);
             taken++;
@@ -108,10 +149,10 @@ static void a_failure_is_told(void **state)
     sgd_saver_fini(&t.saver);
     assert_int_equal(sgd_saver_init(&t.saver, &t.trainer, path, &(struct sgd_keep){.newest = 1}).code, MT_OK);
     step();
-    assert_true(sgd_saver_offer(&t.saver, &t.trainer, 1));
+    assert_true(sgd_saver_offer(&t.saver, 1));
     assert_true(sgd_saver_take(&t.saver, true, &saved, &result));
     assert_int_equal(result.code, MT_ENOENT);
-    assert_true(sgd_saver_offer(&t.saver, &t.trainer, 1)); /* it may be tried again; the end waits for it */
+    assert_true(sgd_saver_offer(&t.saver, 1)); /* it may be tried again; the end waits for it */
 }
 
 int main(void)
@@ -119,6 +160,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(what_was_offered_is_saved),
+        TEST(a_large_state_is_of_one_moment),
         TEST(one_at_a_time),
         TEST(a_failure_is_told),
     };

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 static char path[TEMP_PATH], other[TEMP_PATH], where[SGD_WHERE_BYTES];
+static const char *faulty; /* the file that an error is in */
 
 static void bytes_put(const char *name, const void *bytes, size_t size)
 {
@@ -108,19 +109,20 @@ static void npy_is_mapped(void **state)
     temp_path(state, "y.npy", other);
     bytes_put(path, file, npy_make(file, "<f4", "False", "(3, 2)", points, sizeof points));
     bytes_put(other, file, npy_make(file, "<i8", "False", "(3,)", tags, sizeof tags));
-    assert_int_equal(sgd_npy_map(path, other, 3, where, &set).code, MT_OK);
+    assert_int_equal(sgd_npy_map(path, other, 3, &faulty, where, &set).code, MT_OK);
     assert_int_equal(set.count, 3);
     assert_int_equal(set.record_size, 8);
     assert_int_equal(set.classes, 3);
     assert_memory_equal(set.records, points, sizeof points);
     assert_memory_equal(set.labels, "\2\0\1", 3);
     sgd_dataset_fini(&set);
-    assert_int_equal(sgd_npy_map(path, NULL, 0, where, &set).code, MT_OK);
+    assert_int_equal(sgd_npy_map(path, NULL, 0, &faulty, where, &set).code, MT_OK);
     assert_null(set.labels);
     sgd_dataset_fini(&set);
-    assert_int_equal(sgd_npy_map(path, other, 2, where, &set).code, MT_ECORRUPT); /* a label is 2 */
+    assert_int_equal(sgd_npy_map(path, other, 2, &faulty, where, &set).code, MT_ECORRUPT); /* a label is 2 */
     assert_non_null(strstr(where, "byte "));
-    assert_int_equal(sgd_npy_map(other, path, 0, where, &set).code, MT_ECORRUPT); /* labels of two floats */
+    assert_ptr_equal(faulty, other);
+    assert_int_equal(sgd_npy_map(other, path, 0, &faulty, where, &set).code, MT_ECORRUPT); /* labels of two floats */
 }
 
 static void npy_is_wrong(void **state)
@@ -141,14 +143,14 @@ static void npy_is_wrong(void **state)
     temp_path(state, "x.npy", path);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bytes_put(path, file, npy_make(file, cases[i].descr, cases[i].order, cases[i].shape, points, sizeof points));
-        assert_int_equal(sgd_npy_map(path, NULL, 0, where, &set).code, cases[i].code);
+        assert_int_equal(sgd_npy_map(path, NULL, 0, &faulty, where, &set).code, cases[i].code);
     }
     size_t size = npy_make(file, "<f4", "False", "(3, 2)", points, sizeof points);
     for (size_t cut = 0; cut < size; cut++) {
         bytes_put(path, file, cut);
-        assert_int_equal(sgd_npy_map(path, NULL, 0, where, &set).code, MT_ECORRUPT);
+        assert_int_equal(sgd_npy_map(path, NULL, 0, &faulty, where, &set).code, MT_ECORRUPT);
     }
-    assert_int_equal(sgd_npy_map("/nowhere/at.npy", NULL, 0, where, &set).code, MT_ENOENT);
+    assert_int_equal(sgd_npy_map("/nowhere/at.npy", NULL, 0, &faulty, where, &set).code, MT_ENOENT);
 }
 
 /* ---- reading ahead ---- */

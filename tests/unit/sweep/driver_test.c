@@ -3,8 +3,11 @@
  * driver_test.c - the sweep's state machine in a world on virtual time where processes die, messages are late and the disk takes
  * its time; the driver itself dies at random moments, keeps what was durable, and perhaps some of what was not, and goes on.
  *
+ * A process notes the end of each attempt before it tells it (ends.h); notes outlive it and the driver, and are never removed here.
+ *
  * One seed is one run. Checked at every order: nothing takes effect before its record is durable, no trial runs twice at a time,
- * none begins after its end. At the end: each trial has one end, and in ordered mode the same as in a world without faults.
+ * none begins after its end, no function comes to its natural end twice. At the end: each trial has one end, and in ordered mode
+ * the same as in a world without faults.
  */
 #include "sweep/driver.h"
 
@@ -15,13 +18,14 @@
 
 #include <cmocka.h>
 
-enum { SLOTS = 3, TRIALS = 30, STEPS = 9, EVENTS_MAX = 400000 };
+enum { SLOTS = 3, TRIALS = 30, MADE = 2 * TRIALS, STEPS = 9, EVENTS_MAX = 400000 };
 
 /* A trial in its process. */
 struct job {
     int64_t  trial;
     uint32_t run;
-    int64_t  step; /* the next one */
+    uint64_t ready_seq;
+    int64_t  first, step; /* first: where it began; step: the next one */
     bool     waits; /* for an answer */
     enum swp_decision decision;
 };
@@ -35,6 +39,12 @@ struct file { /* of a trial's state */
     int64_t step;
     uint32_t aside_run;
     int64_t aside_step;
+};
+
+/* What a process has noted of an attempt that ended. */
+struct note {
+    struct swp_left left;
+    int64_t first, last;
 };
 
 struct publish {
@@ -54,12 +64,13 @@ struct world {
     struct process        processes[SLOTS];
     MT_VEC(struct swp_record) disk; /* all that were pushed; durable ones first */
     size_t   durable;
-    struct file files[TRIALS];
+    struct file files[MADE];
     MT_VEC(struct publish) publishes; /* that wait for the records before them */
     int      pending_clone, pending_from;
-    int      ends[TRIALS];
-    double   values[TRIALS];
-    int      outcomes[TRIALS];
+    MT_VEC(struct note) notes;
+    int      ends[MADE], returns[MADE]; /* returns: natural ends of its function, over all drivers */
+    double   values[MADE];
+    int      outcomes[MADE];
     bool     is_done;
     int      crashes, deaths;
 };
@@ -69,7 +80,28 @@ static bool chance(struct world *w, uint64_t in)
     return w->has_faults && mt_rng_below(&w->rng, in) == 0;
 }
 
+static void order_do(struct world *w, struct swp_order *o);
+
+static double value_at(int64_t trial, int64_t step)
+{
+    return (double)((trial * 7919) % 31) + 10.0 / (double)(step + 1);
+}
+
 /* ---- the driver's life ---- */
+
+static void fold(struct world *w, const struct note *note, int slot)
+{
+    struct swp_left_report reports[STEPS];
+    struct swp_left        left = note->left;
+    left.slot = slot;
+    left.reports = reports;
+    for (int64_t step = note->first; step < note->last; step++)
+        reports[left.report_count++] = (struct swp_left_report){.step = step, .value = value_at(left.trial, step)};
+    assert_int_equal(swp_driver_fold(&w->driver, &left).code, 0);
+    for (size_t i = 0; i < w->driver.orders.count; i++)
+        order_do(w, &w->driver.orders.data[i]);
+    w->driver.orders.count = 0;
+}
 
 static void driver_make(struct world *w)
 {
@@ -92,6 +124,9 @@ static void driver_make(struct world *w)
     for (size_t i = 0; i < w->disk.count; i++)
         if (swp_driver_replay(&w->driver, &w->disk.data[i]).code)
             fail_msg("replay: %s", w->driver.text);
+    for (size_t i = 0; i < w->notes.count; i++)
+        fold(w, &w->notes.data[i], -1);
+    w->durable = w->disk.count;
     assert_int_equal(swp_driver_open(&w->driver, w->now_ns).code, 0);
 }
 
@@ -139,7 +174,8 @@ static void start_check(struct world *w, const struct swp_order *o)
     for (int i = 0; i < SLOTS; i++)
         for (int k = 0; k < w->processes[i].count; k++)
             assert_true(w->processes[i].jobs[k].trial != o->trial);
-    p->jobs[p->count++] = (struct job){.trial = o->trial, .run = o->run, .step = w->files[o->trial].step};
+    p->jobs[p->count++] = (struct job){.trial = o->trial, .run = o->run, .ready_seq = o->ready_seq,
+                                        .first = w->files[o->trial].step, .step = w->files[o->trial].step};
 }
 
 static void answer_take(struct world *w, const struct swp_order *o)
@@ -150,7 +186,7 @@ static void answer_take(struct world *w, const struct swp_order *o)
             p->jobs[k].waits = false;
             p->jobs[k].decision = o->decision;
         }
-    if (o->decision != SWP_CONTINUE && w->disk.count > w->durable) /* its report is durable, whatever came later is not */
+    if (o->decision != SWP_CONTINUE && w->disk.count > w->durable && !w->driver.is_over) /* the report that led to it is durable */
         for (size_t i = w->durable; i < w->disk.count; i++)
             assert_false(w->disk.data[i].kind == SWP_REC_REPORT && w->disk.data[i].trial == o->trial);
 }
@@ -222,14 +258,11 @@ static void give(struct world *w, struct swp_event ev)
 
 /* ---- processes ---- */
 
-static double value_at(int64_t trial, int64_t step)
-{
-    return (double)((trial * 7919) % 31) + 10.0 / (double)(step + 1);
-}
-
 static void process_die(struct world *w, int slot)
 {
     w->deaths++;
+    for (size_t i = 0; i < w->notes.count; i++)
+        fold(w, &w->notes.data[i], slot);
     w->processes[slot] = (struct process){0};
     give(w, (struct swp_event){.kind = SWP_EV_SLOT_DOWN, .slot = slot, .trial = -1, .code = MT_EACTOR_DIED, .text = "killed"});
 }
@@ -247,7 +280,14 @@ static void job_step(struct world *w, int slot)
         ev.kind = SWP_EV_FINISHED;
         ev.code = fails ? MT_ETASK : 0;
         ev.text = fails ? "it failed" : NULL;
-        give(w, ev);
+        w->returns[job.trial] += !fails && job.decision == SWP_CONTINUE;
+        struct swp_left left = {.trial = job.trial, .run = job.run, .ready_seq = job.ready_seq, .code = ev.code,
+                                .is_stopped = job.decision != SWP_CONTINUE, .why = fails ? "it failed" : ""};
+        assert_int_equal(mt_vec_push(&w->notes, (struct note){left, job.first, job.step}).code, 0);
+        if (chance(w, 20))
+            process_die(w, slot);
+        else
+            give(w, ev);
         return;
     }
     p->jobs[0].step++;
@@ -301,31 +341,39 @@ static void disk_step(struct world *w)
     }
 }
 
-static void world_run(struct world *w, uint64_t seed)
+static void world_begin(struct world *w, uint64_t seed)
 {
     w->rng.state = seed;
     w->pending_clone = -1;
     driver_make(w);
     give(w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
-    int events = 0;
-    for (; !w->is_done && events < EVENTS_MAX; events++) {
-        uint64_t who = mt_rng_below(&w->rng, SLOTS + 2);
-        w->now_ns += 1 + (int64_t)mt_rng_below(&w->rng, 30 * 1000 * 1000);
-        if (chance(w, 400))
-            crash(w);
-        else if (who < SLOTS)
-            process_step(w, (int)who);
-        else if (who == SLOTS)
-            disk_step(w);
-        else
-            give(w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
-    }
+}
+
+static void world_step(struct world *w)
+{
+    uint64_t who = mt_rng_below(&w->rng, SLOTS + 2);
+    w->now_ns += 1 + (int64_t)mt_rng_below(&w->rng, 30 * 1000 * 1000);
+    if (chance(w, 400))
+        crash(w);
+    else if (who < SLOTS)
+        process_step(w, (int)who);
+    else if (who == SLOTS)
+        disk_step(w);
+    else
+        give(w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
+}
+
+static void world_run(struct world *w, uint64_t seed)
+{
+    world_begin(w, seed);
+    for (int events = 0; !w->is_done && events < EVENTS_MAX; events++)
+        world_step(w);
     if (!w->is_done)
         fail_msg("seed %llu: it does not end: %zu trials, %d running, %d paused", (unsigned long long)seed,
                  w->driver.trials.count, (int)w->driver.running, (int)w->driver.paused);
     assert_int_equal(w->driver.trials.count, TRIALS);
     for (int i = 0; i < TRIALS; i++)
-        assert_int_equal(w->ends[i], 1);
+        assert_true(w->ends[i] == 1 && w->returns[i] <= 1);
 }
 
 static void world_fini(struct world *w)
@@ -335,6 +383,7 @@ static void world_fini(struct world *w)
         free((char *)w->disk.data[i].text);
     mt_vec_fini(&w->disk);
     mt_vec_fini(&w->publishes);
+    mt_vec_fini(&w->notes);
 }
 
 static void faults(const char *sampler, const char *scheduler, bool is_ordered, bool is_equal)
@@ -358,6 +407,60 @@ static void faults(const char *sampler, const char *scheduler, bool is_ordered, 
     assert_true(crashes > 20 && deaths > 20);
 }
 
+/* The driver's next life, with all that is on the disk. */
+static void world_again(struct world *w)
+{
+    driver_drop(w);
+    w->is_done = false;
+    driver_make(w);
+    give(w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
+}
+
+/* All are drawn ahead; then there are to be fewer, and later more again. */
+static void fewer_and_more(void **state)
+{
+    static struct world w;
+    (void)state;
+    w = (struct world){.sampler = "random", .scheduler = "fifo"};
+    world_begin(&w, 5);
+    while (w.driver.completed < 5)
+        world_step(&w);
+    assert_int_equal(w.driver.trials.count, TRIALS);
+    give(&w, (struct swp_event){.kind = SWP_EV_CONTROL, .trial = -1, .code = SWP_CONTROL_TRIALS, .step = 12});
+    assert_int_equal(w.driver.dropped, TRIALS - 12);
+    while (!w.is_done)
+        world_step(&w);
+    assert_int_equal(w.driver.completed, 12);
+    assert_int_equal(w.driver.trials.count, TRIALS);
+    world_again(&w); /* asks for 30 again; dropped ones are none of them */
+    assert_int_equal(w.driver.completed, 12);
+    assert_int_equal(swp_driver_limit(&w.driver), TRIALS + TRIALS - 12);
+    world_fini(&w);
+}
+
+/* Time is up: what has no value waits, and is what the next driver, which has no limit of time, begins with. */
+static void time_is_up(void **state)
+{
+    static struct world w;
+    (void)state;
+    w = (struct world){.sampler = "random", .scheduler = "fifo"};
+    world_begin(&w, 6);
+    while (w.driver.completed < 3)
+        world_step(&w);
+    give(&w, (struct swp_event){.kind = SWP_EV_CONTROL, .trial = -1, .code = SWP_CONTROL_TIME, .step = 1});
+    while (!w.is_done)
+        world_step(&w);
+    uint64_t ended = w.driver.completed + w.driver.pruned;
+    assert_true(w.driver.is_time_up && w.driver.dropped == 0 && ended >= 3 && ended < TRIALS);
+    world_again(&w);
+    while (!w.is_done)
+        world_step(&w);
+    assert_int_equal(w.driver.completed + w.driver.pruned, TRIALS);
+    for (int i = 0; i < TRIALS; i++)
+        assert_int_equal(w.ends[i], 1);
+    world_fini(&w);
+}
+
 static void random_fifo(void **state)
 {
     (void)state;
@@ -367,6 +470,12 @@ static void tpe_in_order(void **state)
 {
     (void)state;
     faults("tpe,startup=5", "fifo", true, true);
+}
+/* (A kernel's fit takes a while, so only the last five are drawn from one.) */
+static void gp_in_order(void **state)
+{
+    (void)state;
+    faults("gp,startup=25", "fifo", true, true);
 }
 static void tpe_fifo(void **state)
 {
@@ -402,8 +511,10 @@ static void pbt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_fifo), cmocka_unit_test(tpe_in_order), cmocka_unit_test(tpe_fifo), cmocka_unit_test(median),
+        cmocka_unit_test(random_fifo), cmocka_unit_test(tpe_in_order), cmocka_unit_test(gp_in_order),
+        cmocka_unit_test(tpe_fifo), cmocka_unit_test(median),
         cmocka_unit_test(asha),        cmocka_unit_test(asha_promote), cmocka_unit_test(hyperband), cmocka_unit_test(pbt),
+        cmocka_unit_test(fewer_and_more), cmocka_unit_test(time_is_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,6 +192,118 @@ static void first_points_come_first(void **state)
     swp_space_free(space);
 }
 
+/* ---- warm start ---- */
+
+static const double bottom[3] = {0.2, 0.7, 0.4};
+
+static double distance_to_bottom(const struct swp_point *p)
+{
+    double sum = 0;
+    for (int d = 0; d < 3; d++)
+        sum += (p->values[d] - bottom[d]) * (p->values[d] - bottom[d]);
+    return sqrt(sum);
+}
+
+/* Tells what an earlier sweep by random search found. */
+static void tell_earlier(struct swp_sampler *s, const struct swp_space *space, bool maximize)
+{
+    mt_rng rng = {77};
+    for (int i = 0; i < 80; i++) {
+        struct swp_point p;
+        assert_ok(swp_space_draw(space, &rng, &p));
+        struct swp_outcome outcome = {.kind = i % 9 == 4 ? SWP_FAILED : SWP_COMPLETE, .value = distance_to_bottom(&p)};
+        outcome.value *= maximize ? -1 : 1;
+        assert_ok(swp_sampler_know(s, &p, &outcome));
+    }
+}
+
+/* Mean distance of the first suggestions from the bottom, while none of them has ended. */
+static double first_distance(enum swp_sampler_kind kind, const struct swp_space *space, bool is_warm, bool maximize)
+{
+    enum { FIRST = 8 };
+    double sum = 0;
+    struct swp_sampler *s = sampler_of((struct swp_sampler_opts){.kind = kind, .maximize = maximize, .sigma0 = 0.05}, space);
+    if (is_warm)
+        tell_earlier(s, space, maximize);
+    for (uint64_t t = 0; t < FIRST; t++) {
+        struct swp_point p;
+        assert_ok(swp_sampler_suggest(s, t, &p));
+        sum += distance_to_bottom(&p) / FIRST;
+    }
+    swp_sampler_free(s);
+    return sum;
+}
+
+static void earlier_results_show_the_way(void **state)
+{
+    (void)state;
+    static const enum swp_sampler_kind kinds[] = {SWP_SAMPLER_TPE, SWP_SAMPLER_CMAES, SWP_SAMPLER_GP};
+    struct swp_space *space = cube(3, 0, 1);
+    for (unsigned i = 0; i < COUNT(kinds); i++)
+        for (int maximize = 0; maximize < 2; maximize++) {
+            double warm = first_distance(kinds[i], space, true, maximize), cold = first_distance(kinds[i], space, false, maximize);
+            if (!(warm < 0.6 * cold))
+                fail_msg("%s: %g beside %g", swp_sampler_text(kinds[i]), warm, cold);
+        }
+    swp_space_free(space);
+}
+
+/* What does not look at results draws the same points after them. */
+static void earlier_results_move_no_sequence(void **state)
+{
+    (void)state;
+    static const enum swp_sampler_kind kinds[] = {SWP_SAMPLER_RANDOM, SWP_SAMPLER_SOBOL, SWP_SAMPLER_GRID};
+    struct swp_space *space = SPACE_OF({.name = "a", .kind = SWP_UNIFORM, .high = 1, .points = 3},
+                                       {.name = "b", .kind = SWP_UNIFORM, .high = 1, .points = 3},
+                                       {.name = "c", .kind = SWP_UNIFORM, .high = 1, .points = 3}, );
+    for (unsigned i = 0; i < COUNT(kinds); i++) {
+        struct swp_sampler *cold = sampler_of((struct swp_sampler_opts){.kind = kinds[i]}, space);
+        struct swp_sampler *warm = sampler_of((struct swp_sampler_opts){.kind = kinds[i]}, space);
+        tell_earlier(warm, space, false);
+        for (uint64_t t = 0; t < 27; t++) {
+            struct swp_point p, q;
+            assert_ok(swp_sampler_suggest(cold, t, &p));
+            assert_ok(swp_sampler_suggest(warm, t, &q));
+            assert_true(swp_point_equal(space, &p, &q));
+        }
+        swp_sampler_free(cold);
+        swp_sampler_free(warm);
+    }
+    swp_space_free(space);
+}
+
+/* Killed and resumed: the earlier results are told again, then the journal. */
+static void a_warm_sweep_replays(void **state)
+{
+    (void)state;
+    struct swp_space *space = rich_space();
+    static struct swp_point a[TRIALS], b[TRIALS];
+    for (int kind = 0; kind < SWP_SAMPLER_COUNT; kind++) {
+        struct swp_sampler *s[2];
+        if (kind == SWP_SAMPLER_GRID)
+            continue;
+        for (int i = 0; i < 2; i++) {
+            mt_rng rng = {5};
+            s[i] = sampler_of((struct swp_sampler_opts){.kind = (enum swp_sampler_kind)kind}, space);
+            for (int k = 0; k < 30; k++) {
+                struct swp_point p = {{0}};
+                swp_space_grid_at(space, (uint64_t)k, &p);
+                assert_ok(swp_space_draw(space, &rng, &p));
+                struct swp_outcome outcome = outcome_of((uint64_t)k, &p);
+                assert_ok(swp_sampler_know(s[i], &p, &outcome));
+            }
+        }
+        run_trials(s[0], space, a, TRIALS / 2, 0);
+        memcpy(b, a, sizeof b);
+        run_trials(s[1], space, b, TRIALS / 2, TRIALS / 4);
+        for (int t = 0; t < TRIALS / 2; t++)
+            assert_true(swp_point_equal(space, &a[t], &b[t]));
+        swp_sampler_free(s[0]);
+        swp_sampler_free(s[1]);
+    }
+    swp_space_free(space);
+}
+
 /* ---- grid ---- */
 
 static void a_grid_gives_each_combination_once(void **state)
@@ -318,6 +430,9 @@ int main(void)
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(options_are_read_from_a_text),
         cmocka_unit_test(first_points_come_first),
+        cmocka_unit_test(earlier_results_show_the_way),
+        cmocka_unit_test(earlier_results_move_no_sequence),
+        cmocka_unit_test(a_warm_sweep_replays),
         cmocka_unit_test(a_grid_gives_each_combination_once),
         cmocka_unit_test(a_grid_over_a_continuum_is_refused),
         cmocka_unit_test(plain_sobol_is_the_sequence),

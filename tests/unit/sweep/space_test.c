@@ -4,7 +4,7 @@
  */
 #include "tests/unit/sweep/test.h"
 
-#include "sweep/json.h"
+#include "core/base/json.h"
 #include "sweep/normal.h"
 
 #include <locale.h>
@@ -290,7 +290,7 @@ static void a_space_comes_back_from_its_text(void **state)
     struct swp_constraint constraint = {terms, 1, 1};
     const struct swp_param params[] = {
         {.name = "x\"", .kind = SWP_UNIFORM, .low = -1, .high = 0.1, .points = 3},
-        {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("t\n\xc3\xa4"), WHOLE(1), REAL(1), {.kind = SWP_LITERAL_NULL})},
+        {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("t\n\xc3\xa4"), WHOLE(1), REAL(1), {.kind = MT_LITERAL_NULL})},
         {.name = "n", .kind = SWP_NORMAL, .mean = 0, .sd = 1e-300, .step = 0.25, WHEN("c", WHOLE(1), REAL(1))},
     };
     struct swp_space_def def = {.params = params, .param_count = 3, .constraints = &constraint, .constraint_count = 1};
@@ -353,25 +353,25 @@ static void json_reads_what_python_writes(void **state)
 {
     (void)state;
     static const char text[] = " {\"a\\u00e4\\ud83d\\ude00\\n\": [1, -2.5e-3, NaN, -Infinity, {\"x\": []}], \"b\": true} ";
-    struct swp_json json = swp_json_of(mt_view_text(text)), whole = json;
+    struct mt_json json = mt_json_of(mt_view_text(text)), whole = json;
     mt_buf name = {0};
     mt_status st;
     double x;
     bool first = true;
-    assert_ok(swp_json_skip(&whole));
-    assert_ok(swp_json_end(&whole));
-    assert_ok(swp_json_take(&json, '{'));
-    assert_true(swp_json_more(&json, '}', &first, &st));
-    assert_ok(swp_json_name(&json, &name));
+    assert_ok(mt_json_skip(&whole));
+    assert_ok(mt_json_end(&whole));
+    assert_ok(mt_json_take(&json, '{'));
+    assert_true(mt_json_more(&json, '}', &first, &st));
+    assert_ok(mt_json_name(&json, &name));
     assert_string_equal((char *)name.data, "a\xc3\xa4\xf0\x9f\x98\x80\n");
-    assert_ok(swp_json_take(&json, '['));
-    assert_ok(swp_json_real(&json, &x));
-    assert_true(x == 1 && swp_json_try(&json, ','));
-    assert_ok(swp_json_real(&json, &x));
-    assert_true(x == -0.0025 && swp_json_try(&json, ','));
-    assert_ok(swp_json_real(&json, &x));
-    assert_true(isnan(x) && swp_json_try(&json, ','));
-    assert_ok(swp_json_real(&json, &x));
+    assert_ok(mt_json_take(&json, '['));
+    assert_ok(mt_json_real(&json, &x));
+    assert_true(x == 1 && mt_json_try(&json, ','));
+    assert_ok(mt_json_real(&json, &x));
+    assert_true(x == -0.0025 && mt_json_try(&json, ','));
+    assert_ok(mt_json_real(&json, &x));
+    assert_true(isnan(x) && mt_json_try(&json, ','));
+    assert_ok(mt_json_real(&json, &x));
     assert_true(isinf(x) && x < 0);
     mt_buf_fini(&name);
 }
@@ -384,13 +384,13 @@ static void json_refuses_what_is_none(void **state)
                                       "\"\\u12\"", "\"\\ud800\"", "\"\\u0000\"", "{1:2}", "]", "'a'", "--1", "[[[[[[[[[[",
                                       "11111111111111111111111111111111111111111111111111111111111111111111111111111111"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct swp_json json = swp_json_of(mt_view_text(bad[i]));
-        assert_code(swp_json_skip(&json), MT_ECORRUPT);
+        struct mt_json json = mt_json_of(mt_view_text(bad[i]));
+        assert_code(mt_json_skip(&json), MT_ECORRUPT);
     }
     char deep[200];
     memset(deep, '[', sizeof deep);
-    struct swp_json json = swp_json_of(mt_view_of(deep, sizeof deep));
-    assert_code(swp_json_skip(&json), MT_ECORRUPT);
+    struct mt_json json = mt_json_of(mt_view_of(deep, sizeof deep));
+    assert_code(mt_json_skip(&json), MT_ECORRUPT);
 }
 
 static void numbers_are_the_same_in_every_locale(void **state)
@@ -402,9 +402,9 @@ static void numbers_are_the_same_in_every_locale(void **state)
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
         double back;
         text.size = 0;
-        assert_ok(swp_json_put_real(&text, samples[i]));
-        struct swp_json json = swp_json_of(mt_buf_view(&text));
-        assert_ok(swp_json_real(&json, &back));
+        assert_ok(mt_json_put_real(&text, samples[i]));
+        struct mt_json json = mt_json_of(mt_buf_view(&text));
+        assert_ok(mt_json_real(&json, &back));
         assert_memory_equal(&back, &samples[i], sizeof back);
     }
     setlocale(LC_ALL, "C");

@@ -22,16 +22,16 @@
 #define assert_code(expr, want) assert_int_equal((expr).code, (want))
 
 #define COUNT(list) ((uint32_t)(sizeof(list) / sizeof *(list)))
-#define TEXT(value) {.kind = SWP_LITERAL_TEXT, .text = (value)}
-#define WHOLE(value) {.kind = SWP_LITERAL_INT, .integer = (value)}
-#define REAL(value) {.kind = SWP_LITERAL_REAL, .real = (value)}
-#define LITERALS(...) ((const struct swp_literal[]){__VA_ARGS__})
+#define TEXT(value) {.kind = MT_LITERAL_TEXT, .text = (value)}
+#define WHOLE(value) {.kind = MT_LITERAL_INT, .integer = (value)}
+#define REAL(value) {.kind = MT_LITERAL_REAL, .real = (value)}
+#define LITERALS(...) ((const struct mt_literal[]){__VA_ARGS__})
 #define CHOICES(...)                                                                      \
     .choices = LITERALS(__VA_ARGS__),                                                     \
-    .choice_count = sizeof(LITERALS(__VA_ARGS__)) / sizeof(struct swp_literal)
+    .choice_count = sizeof(LITERALS(__VA_ARGS__)) / sizeof(struct mt_literal)
 #define WHEN(name, ...)                                                                   \
     .parent = (name), .when = LITERALS(__VA_ARGS__),                                      \
-    .when_count = sizeof(LITERALS(__VA_ARGS__)) / sizeof(struct swp_literal)
+    .when_count = sizeof(LITERALS(__VA_ARGS__)) / sizeof(struct mt_literal)
 
 static inline struct swp_space *space_of(const struct swp_param *params, uint32_t count)
 {

@@ -108,6 +108,13 @@ static void loops_agree_with_the_exact_functions(void **state)
         double mass = swp_normal_below((1 - x[i]) * inv[i]) - swp_normal_below(-x[i] * inv[i]);
         assert_true(fabs(weight[i] / (kept[i] / mass) - 1) < 1e-6);
     }
+    const double *twice[2] = {x, x};
+    memcpy(weight, kept, sizeof kept);
+    loops->cut_all(twice, 2, 9, weight, N);
+    for (int i = 0; i < N; i++) {
+        double mass = swp_normal_below((1 - x[i]) * 9) - swp_normal_below(-x[i] * 9);
+        assert_true(fabs(weight[i] / (kept[i] / (mass * mass)) - 1) < 2e-6);
+    }
     for (double h = 1e-6; h < 0.3; h *= 3) {
         memcpy(weight, kept, sizeof kept);
         loops->step(x, inv, 0.4, 0.4 + h, weight, N);
@@ -131,7 +138,7 @@ static void all_builds_of_the_loops_have_the_same_bits(void **state)
 {
     (void)state;
     const struct swp_tpe_loops *loops[3] = {&swp_tpe_loops_plain};
-    double results[3][N + 2], x[N], inv[N], squares[N], at = 0.37;
+    double results[3][3 * N + 2], x[N], inv[N], squares[N], at = 0.37;
     const double *column = x;
     uint32_t count = 1;
 #if defined(__x86_64__)
@@ -149,7 +156,10 @@ static void all_builds_of_the_loops_have_the_same_bits(void **state)
             squares[i] = x[i] * x[i];
         }
         loops[k]->cut(x, inv, results[k], N);
+        loops[k]->cut_all(&column, 1, 7, results[k], N);
         loops[k]->step(x, inv, 0.3, 0.31, results[k], N);
+        memset(results[k] + N + 2, 0, 2 * N * sizeof(double));
+        loops[k]->scale(x, 1.7, results[k] + N + 2, results[k] + 2 * N + 2, N);
         results[k][N] = loops[k]->mix(&column, squares, &at, 1, inv, N);
         results[k][N + 1] = loops[k]->mix_one(x, inv, at, results[k], N);
         assert_memory_equal(results[k], results[0], sizeof results[0]);

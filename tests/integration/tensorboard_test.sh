@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs the case `tensorboard` of manta_train_test.py in a virtual environment that has that package; makes it if it is
-# missing. Exits with 77 where it can't be installed.
-#   tensorboard_test.sh VENV BIN
+# Runs a test written in Python in a virtual environment that has the package tensorboard; makes it if it is missing. Exits with 77
+# where it can't be installed.
+#   tensorboard_test.sh VENV SCRIPT [ARGUMENTS]
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-venv=$1 bin=$2
+venv=$1
+shift
 mkdir -p "$(dirname "$venv")"
 exec 9>"$venv.lock"
 flock 9
@@ -15,4 +15,4 @@ if ! "$venv/bin/python" -c 'import tensorboard' 2>/dev/null; then
         { echo "the package tensorboard can't be installed here"; exit 77; }
 fi
 exec 9>&-
-exec "$venv/bin/python" "$here/manta_train_test.py" "$bin" tensorboard
+exec "$venv/bin/python" "$@"

@@ -2,13 +2,14 @@
  *
  * json.c - the reader and the writer of json.h. Owns nothing. Thread: any.
  */
-#include "sweep/json.h"
+#include "core/base/json.h"
 
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { NUMBER_BYTES_MAX = 64, LEVELS_MAX = 64 };
 
@@ -17,13 +18,13 @@ static mt_status corrupt(const char *what)
     return mt_error(MT_ECORRUPT, 0, what);
 }
 
-static void skip_blanks(struct swp_json *json)
+static void skip_blanks(struct mt_json *json)
 {
     while (json->next < json->end && memchr(" \t\r\n", *json->next, 4))
         json->next++;
 }
 
-bool swp_json_try(struct swp_json *json, char symbol)
+bool mt_json_try(struct mt_json *json, char symbol)
 {
     skip_blanks(json);
     if (json->next == json->end || *json->next != symbol)
@@ -32,25 +33,25 @@ bool swp_json_try(struct swp_json *json, char symbol)
     return true;
 }
 
-mt_status swp_json_take(struct swp_json *json, char symbol)
+mt_status mt_json_take(struct mt_json *json, char symbol)
 {
-    return swp_json_try(json, symbol) ? mt_ok() : corrupt("JSON: another symbol was expected");
+    return mt_json_try(json, symbol) ? mt_ok() : corrupt("JSON: another symbol was expected");
 }
 
-bool swp_json_more(struct swp_json *json, char close, bool *first, mt_status *out_status)
+bool mt_json_more(struct mt_json *json, char close, bool *first, mt_status *out_status)
 {
     bool was_first = *first;
     *first = false;
     *out_status = mt_ok();
-    if (swp_json_try(json, close))
+    if (mt_json_try(json, close))
         return false;
-    if (was_first || swp_json_try(json, ','))
+    if (was_first || mt_json_try(json, ','))
         return true;
     *out_status = corrupt("JSON: a comma or a closing bracket was expected");
     return false;
 }
 
-mt_status swp_json_end(struct swp_json *json)
+mt_status mt_json_end(struct mt_json *json)
 {
     skip_blanks(json);
     return json->next == json->end ? mt_ok() : corrupt("JSON: something follows behind the end");
@@ -58,7 +59,27 @@ mt_status swp_json_end(struct swp_json *json)
 
 /* ---- strings ---- */
 
-static mt_status take_hex4(struct swp_json *json, uint32_t *out)
+/* Where a string's bytes go: a buffer, or memory of a fixed size, or nowhere. */
+struct sink {
+    mt_buf *buf;
+    char   *out;
+    size_t  size, used;
+};
+
+static mt_status sink_put(struct sink *sink, const char *bytes, size_t size)
+{
+    if (sink->buf)
+        return mt_buf_append(sink->buf, bytes, size);
+    if (!sink->out)
+        return mt_ok();
+    if (size >= sink->size - sink->used)
+        return corrupt("JSON: a string is too long");
+    memcpy(sink->out + sink->used, bytes, size);
+    sink->used += size;
+    return mt_ok();
+}
+
+static mt_status take_hex4(struct mt_json *json, uint32_t *out)
 {
     uint32_t value = 0;
     if (json->end - json->next < 4)
@@ -85,7 +106,7 @@ static size_t utf8_put(uint32_t code, char out[4])
     return size;
 }
 
-static mt_status take_unicode(struct swp_json *json, mt_buf *out)
+static mt_status take_unicode(struct mt_json *json, struct sink *out)
 {
     uint32_t code, low;
     char bytes[4];
@@ -101,10 +122,10 @@ static mt_status take_unicode(struct swp_json *json, mt_buf *out)
     } else if (code == 0 || (code >= 0xdc00 && code < 0xe000)) {
         return corrupt("JSON: a bad \\u in a string");
     }
-    return mt_buf_append(out, bytes, utf8_put(code, bytes));
+    return sink_put(out, bytes, utf8_put(code, bytes));
 }
 
-static mt_status take_escape(struct swp_json *json, mt_buf *out)
+static mt_status take_escape(struct mt_json *json, struct sink *out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (json->next == json->end)
@@ -113,31 +134,52 @@ static mt_status take_escape(struct swp_json *json, mt_buf *out)
     if (c == 'u')
         return take_unicode(json, out);
     const char *at = c ? strchr(from, c) : NULL;
-    return at ? mt_buf_append(out, &to[at - from], 1) : corrupt("JSON: a bad escape in a string");
+    return at ? sink_put(out, &to[at - from], 1) : corrupt("JSON: a bad escape in a string");
 }
 
-mt_status swp_json_text(struct swp_json *json, mt_buf *out)
+static mt_status take_string(struct mt_json *json, struct sink *out)
 {
-    out->size = 0;
-    if (!swp_json_try(json, '"'))
+    if (!mt_json_try(json, '"'))
         return corrupt("JSON: a string was expected");
     for (;;) {
         const char *start = json->next;
         while (json->next < json->end && (unsigned char)*json->next >= 0x20 && *json->next != '"' && *json->next != '\\')
             json->next++;
-        MT_TRY(mt_buf_append(out, start, (size_t)(json->next - start)));
+        MT_TRY(sink_put(out, start, (size_t)(json->next - start)));
         if (json->next == json->end || (unsigned char)*json->next < 0x20)
             return corrupt("JSON: a string does not end");
         if (*json->next++ == '"')
-            return mt_buf_terminate(out);
+            return mt_ok();
         MT_TRY(take_escape(json, out));
     }
 }
 
-mt_status swp_json_name(struct swp_json *json, mt_buf *out)
+mt_status mt_json_text(struct mt_json *json, mt_buf *out)
 {
-    MT_TRY(swp_json_text(json, out));
-    return swp_json_take(json, ':');
+    struct sink sink = {.buf = out};
+    out->size = 0;
+    MT_TRY(take_string(json, &sink));
+    return mt_buf_terminate(out);
+}
+
+mt_status mt_json_string(struct mt_json *json, char *out, size_t size)
+{
+    struct sink sink = {.out = out, .size = size};
+    MT_TRY(take_string(json, &sink));
+    out[sink.used] = '\0';
+    return mt_ok();
+}
+
+mt_status mt_json_string_skip(struct mt_json *json)
+{
+    struct sink nowhere = {.size = 0};
+    return take_string(json, &nowhere);
+}
+
+mt_status mt_json_name(struct mt_json *json, mt_buf *out)
+{
+    MT_TRY(mt_json_text(json, out));
+    return mt_json_take(json, ':');
 }
 
 /* ---- numbers and words ---- */
@@ -149,7 +191,7 @@ static double parse_real(const char *text, char **end)
 }
 
 /* Copies the word that is next, with an end mark; its length, 0 where there is none or where it is too long. */
-static size_t peek_word(struct swp_json *json, char out[NUMBER_BYTES_MAX])
+static size_t peek_word(struct mt_json *json, char out[NUMBER_BYTES_MAX])
 {
     skip_blanks(json);
     size_t size = 0, left = (size_t)(json->end - json->next);
@@ -188,24 +230,24 @@ static bool is_number(const char *s, bool *out_integer)
     return *s == '\0';
 }
 
-static bool parse_word(const char *word, struct swp_literal *out)
+static bool parse_word(const char *word, struct mt_literal *out)
 {
     bool is_integer;
-    struct swp_literal literal = {.kind = SWP_LITERAL_REAL};
+    struct mt_literal literal = {.kind = MT_LITERAL_REAL};
     if (is_number(word, &is_integer)) {
         literal.real = parse_real(word, NULL);
         errno = 0;
         literal.integer = is_integer ? strtoll(word, NULL, 10) : 0;
-        literal.kind = is_integer && errno == 0 ? SWP_LITERAL_INT : SWP_LITERAL_REAL;
+        literal.kind = is_integer && errno == 0 ? MT_LITERAL_INT : MT_LITERAL_REAL;
     } else if (strcmp(word, "NaN") == 0) {
         literal.real = NAN;
     } else if (strcmp(word, "Infinity") == 0 || strcmp(word, "-Infinity") == 0) {
         literal.real = *word == '-' ? -INFINITY : INFINITY;
     } else if (strcmp(word, "true") == 0 || strcmp(word, "false") == 0) {
-        literal.kind = SWP_LITERAL_BOOL;
+        literal.kind = MT_LITERAL_BOOL;
         literal.integer = *word == 't';
     } else if (strcmp(word, "null") == 0) {
-        literal.kind = SWP_LITERAL_NULL;
+        literal.kind = MT_LITERAL_NULL;
     } else {
         return false;
     }
@@ -213,13 +255,28 @@ static bool parse_word(const char *word, struct swp_literal *out)
     return true;
 }
 
-mt_status swp_json_literal(struct swp_json *json, mt_buf *text, struct swp_literal *out)
+mt_status mt_json_u64(struct mt_json *json, uint64_t *out)
+{
+    char   word[NUMBER_BYTES_MAX];
+    size_t size = peek_word(json, word);
+    bool   is_integer = false;
+    if (size == 0 || *word == '-' || !is_number(word, &is_integer) || !is_integer)
+        return corrupt("JSON: an unsigned whole number was expected");
+    errno = 0;
+    *out = strtoull(word, NULL, 10);
+    if (errno)
+        return corrupt("JSON: a number is too large");
+    json->next += size;
+    return mt_ok();
+}
+
+mt_status mt_json_literal(struct mt_json *json, mt_buf *text, struct mt_literal *out)
 {
     char word[NUMBER_BYTES_MAX];
     skip_blanks(json);
     if (json->next < json->end && *json->next == '"') {
-        struct swp_literal literal = {.kind = SWP_LITERAL_TEXT};
-        MT_TRY(swp_json_text(json, text));
+        struct mt_literal literal = {.kind = MT_LITERAL_TEXT};
+        MT_TRY(mt_json_text(json, text));
         literal.text = (const char *)text->data;
         *out = literal;
         return mt_ok();
@@ -231,32 +288,32 @@ mt_status swp_json_literal(struct swp_json *json, mt_buf *text, struct swp_liter
     return mt_ok();
 }
 
-mt_status swp_json_real(struct swp_json *json, double *out)
+mt_status mt_json_real(struct mt_json *json, double *out)
 {
     char word[NUMBER_BYTES_MAX];
-    struct swp_literal literal;
+    struct mt_literal literal;
     size_t size = peek_word(json, word);
-    if (size == 0 || !parse_word(word, &literal) || literal.kind == SWP_LITERAL_BOOL || literal.kind == SWP_LITERAL_NULL)
+    if (size == 0 || !parse_word(word, &literal) || literal.kind == MT_LITERAL_BOOL || literal.kind == MT_LITERAL_NULL)
         return corrupt("JSON: a number was expected");
     json->next += size;
-    *out = literal.kind == SWP_LITERAL_INT ? parse_real(word, NULL) : literal.real;
+    *out = literal.kind == MT_LITERAL_INT ? parse_real(word, NULL) : literal.real;
     return mt_ok();
 }
 
 /* One step of a skip: a bracket, a name, or a plain value. */
-static mt_status skip_one(struct swp_json *json, mt_buf *text, char closes[LEVELS_MAX], int *levels)
+static mt_status skip_one(struct mt_json *json, mt_buf *text, char closes[LEVELS_MAX], int *levels)
 {
-    struct swp_literal ignored;
-    bool is_object = swp_json_try(json, '{');
-    if (!is_object && !swp_json_try(json, '['))
-        return swp_json_literal(json, text, &ignored);
+    struct mt_literal ignored;
+    bool is_object = mt_json_try(json, '{');
+    if (!is_object && !mt_json_try(json, '['))
+        return mt_json_literal(json, text, &ignored);
     if (*levels == LEVELS_MAX)
         return corrupt("JSON: nested too deeply");
     closes[(*levels)++] = is_object ? '}' : ']';
     return mt_ok();
 }
 
-mt_status swp_json_skip(struct swp_json *json)
+mt_status mt_json_skip(struct mt_json *json)
 {
     char closes[LEVELS_MAX];
     int levels = 0;
@@ -267,14 +324,14 @@ mt_status swp_json_skip(struct swp_json *json)
         int before = levels;
         MT_TRY_GOTO(st, skip_one(json, &text, closes, &levels), done);
         first = levels > before;
-        while (levels && !swp_json_more(json, closes[levels - 1], &first, &st)) {
+        while (levels && !mt_json_more(json, closes[levels - 1], &first, &st)) {
             if (st.code != 0)
                 goto done;
             levels--;
             first = false;
         }
         if (levels && closes[levels - 1] == '}')
-            MT_TRY_GOTO(st, swp_json_name(json, &text), done);
+            MT_TRY_GOTO(st, mt_json_name(json, &text), done);
     } while (levels);
     st = mt_ok();
 done:
@@ -284,24 +341,34 @@ done:
 
 /* ---- writing ---- */
 
-mt_status swp_json_put_text(mt_buf *out, const char *text)
+/* Bytes of the UTF-8 character at `s`; 0: it is none. */
+static int utf8_length(const unsigned char *s)
+{
+    int n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    bool is_surrogate = *s == 0xed && s[1] > 0x9f, is_long = (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xf0 && s[1] < 0x90);
+    return is_surrogate || is_long || (*s == 0xf4 && s[1] > 0x8f) ? 0 : n;
+}
+
+mt_status mt_json_put_text(mt_buf *out, const char *text)
 {
     MT_TRY(mt_buf_append(out, "\"", 1));
-    for (const char *s = text; *s;) {
-        size_t plain = 0;
-        while ((unsigned char)s[plain] >= 0x20 && s[plain] != '"' && s[plain] != '\\')
-            plain++;
-        MT_TRY(mt_buf_append(out, s, plain));
-        s += plain;
-        if (*s == '"' || *s == '\\')
-            MT_TRY(mt_buf_printf(out, "\\%c", *s++));
-        else if (*s)
-            MT_TRY(mt_buf_printf(out, "\\u%04x", (unsigned)(unsigned char)*s++));
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        int n = utf8_length(s);
+        if (*s < ' ')
+            MT_TRY(mt_buf_printf(out, "\\u%04x", *s));
+        else if (*s == '"' || *s == '\\')
+            MT_TRY(mt_buf_printf(out, "\\%c", *s));
+        else
+            MT_TRY(mt_buf_append(out, n ? (const char *)s : "?", n ? (size_t)n : 1));
+        s += n ? n : 1;
     }
     return mt_buf_append(out, "\"", 1);
 }
 
-mt_status swp_json_put_real(mt_buf *out, double value)
+mt_status mt_json_put_real(mt_buf *out, double value)
 {
     char text[NUMBER_BYTES_MAX];
     if (!isfinite(value))
@@ -317,14 +384,14 @@ mt_status swp_json_put_real(mt_buf *out, double value)
     return strpbrk(text, ".e") ? mt_ok() : mt_buf_append(out, ".0", 2);
 }
 
-mt_status swp_json_put_literal(mt_buf *out, const struct swp_literal *literal)
+mt_status mt_json_put_literal(mt_buf *out, const struct mt_literal *literal)
 {
     switch (literal->kind) {
-    case SWP_LITERAL_TEXT: return swp_json_put_text(out, literal->text);
-    case SWP_LITERAL_INT: return mt_buf_printf(out, "%lld", (long long)literal->integer);
-    case SWP_LITERAL_REAL: return swp_json_put_real(out, literal->real);
-    case SWP_LITERAL_BOOL: return mt_buf_printf(out, literal->integer ? "true" : "false");
-    case SWP_LITERAL_NULL: break;
+    case MT_LITERAL_TEXT: return mt_json_put_text(out, literal->text);
+    case MT_LITERAL_INT: return mt_buf_printf(out, "%lld", (long long)literal->integer);
+    case MT_LITERAL_REAL: return mt_json_put_real(out, literal->real);
+    case MT_LITERAL_BOOL: return mt_buf_printf(out, literal->integer ? "true" : "false");
+    case MT_LITERAL_NULL: break;
     }
     return mt_buf_printf(out, "null");
 }

@@ -2,7 +2,7 @@
  *
  * tail.c - streams that remember their end. Owns: the two streams, for the life of the process. Thread: any.
  */
-#include "sgd/tail.h"
+#include "core/base/tail.h"
 
 #include "core/base/status.h"
 
@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static void keep(struct sgd_tail *tail, const char *bytes, size_t size)
+static void keep(struct mt_tail *tail, const char *bytes, size_t size)
 {
     uint64_t at = atomic_load_explicit(&tail->written, memory_order_relaxed);
-    for (size_t i = size > SGD_TAIL_BYTES ? size - SGD_TAIL_BYTES : 0; i < size; i++)
-        tail->bytes[(at + i) % SGD_TAIL_BYTES] = bytes[i];
+    for (size_t i = size > MT_TAIL_BYTES ? size - MT_TAIL_BYTES : 0; i < size; i++)
+        tail->bytes[(at + i) % MT_TAIL_BYTES] = bytes[i];
     atomic_store_explicit(&tail->written, at + size, memory_order_release);
 }
 
@@ -44,9 +44,14 @@ static ssize_t through_err(void *cookie, const char *bytes, size_t size)
     return through(cookie, bytes, size, STDERR_FILENO);
 }
 
-void sgd_tail_attach(struct sgd_tail *tail)
+void mt_tail_clear(struct mt_tail *tail)
 {
     atomic_store(&tail->written, 0);
+}
+
+void mt_tail_attach(struct mt_tail *tail)
+{
+    mt_tail_clear(tail);
     FILE *out = fopencookie(tail, "w", (cookie_io_functions_t){.write = through_out});
     FILE *err = fopencookie(tail, "w", (cookie_io_functions_t){.write = through_err});
     if (!out || !err)
@@ -58,18 +63,18 @@ void sgd_tail_attach(struct sgd_tail *tail)
     stderr = err;
 }
 
-void sgd_tail_read(const struct sgd_tail *tail, char *out, size_t size)
+void mt_tail_read(const struct mt_tail *tail, char *out, size_t size)
 {
     uint64_t written = atomic_load_explicit(&tail->written, memory_order_acquire);
-    uint64_t begin = written > SGD_TAIL_BYTES ? written - SGD_TAIL_BYTES : 0;
+    uint64_t begin = written > MT_TAIL_BYTES ? written - MT_TAIL_BYTES : 0;
     size_t   n = 0;
     MT_ASSERT(size >= 4);
-    while (begin > 0 && begin < written && tail->bytes[(begin - 1) % SGD_TAIL_BYTES] != '\n' && written - begin > size / 2)
+    while (begin > 0 && begin < written && tail->bytes[(begin - 1) % MT_TAIL_BYTES] != '\n' && written - begin > size / 2)
         begin++;
     if (written - begin > size / 2)
         begin = written - size / 2;
     for (; begin < written && n + 4 < size; begin++) {
-        char c = tail->bytes[begin % SGD_TAIL_BYTES];
+        char c = tail->bytes[begin % MT_TAIL_BYTES];
         if (c != '\n')
             out[n++] = (unsigned char)c < ' ' ? ' ' : c;
         else if (begin + 1 < written && n > 0)

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * user_test.c - what somebody does with a sweep day by day: pauses it, lets it go on, wants more of it, begins one with what
+ * another has found, and packs trials with fractions of GPUs, or of several workers, on the nodes that are there.
+ */
+#include <manta_sgd.h>
+#include <manta_sweep.h>
+
+#include "tests/integration/cluster/nodes.h"
+#include "tests/integration/harness.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char storage[64];
+
+static const char *storage_make(void)
+{
+    snprintf(storage, sizeof storage, "/tmp/manta-sweep-XXXXXX");
+    CHECK(mkdtemp(storage));
+    return storage;
+}
+
+static void storage_clear(void)
+{
+    char output[256];
+    CHECK_EQ(test_program((char *[]){"rm", "-rf", storage, NULL}, output, sizeof output), 0);
+}
+
+static double bowl(manta_trial *t)
+{
+    double x = manta_trial_f64(t, "x") - 0.3;
+    return x * x;
+}
+
+static const manta_param line[] = {{.kind = MANTA_PARAM_UNIFORM, .name = "x", .low = 0, .high = 1}, {.kind = MANTA_PARAM_END}};
+
+static manta_sweep_opts options(int64_t trials)
+{
+    return (manta_sweep_opts){.name = "mine", .storage = storage, .metric = "loss", .trials = trials,
+                              .concurrency = 2, .space = line, .seed = 3};
+}
+
+/* ---- pause, go on, more ---- */
+
+static manta_status short_one(manta_trial *t)
+{
+    test_sleep_ms(5);
+    manta_trial_report(t, 1, "loss", bowl(t));
+    return MANTA_OK;
+}
+MANTA_TRIAL(short_one);
+
+struct teller {
+    int     stage;
+    int64_t seen; /* ended, when nothing ran any more */
+    int     looks;
+};
+
+static void tell(int what, int64_t value)
+{
+    manta_error e;
+    CHECK_CODE(manta_sweep_tell(storage, "mine", what, value, &e), MANTA_OK, &e);
+}
+
+/* Pauses once trials run; lets it go on when it has rested for a while; then wants more trials than were asked for. */
+static int pause_and_go(void *user, const manta_sweep_progress *p)
+{
+    struct teller *t = user;
+    if (t->stage == 0 && p->completed > 0) {
+        tell(MANTA_SWEEP_PAUSE, 0);
+        t->stage = 1;
+    } else if (t->stage == 1 && p->running == 0) {
+        CHECK(p->completed < 200);
+        CHECK(t->looks == 0 || p->completed == t->seen); /* nothing was begun */
+        t->seen = p->completed;
+        if (++t->looks == 3) {
+            tell(MANTA_SWEEP_TRIALS, 220);
+            tell(MANTA_SWEEP_GO, 0);
+            t->stage = 2;
+        }
+    }
+    return 0;
+}
+
+static void pause_and_more(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    struct teller      t = {0};
+    storage_make();
+    manta_sweep_opts o = options(200);
+    o.progress = pause_and_go;
+    o.user = &t;
+    CHECK_CODE(manta_sweep_run("short_one", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(t.stage, 2);
+    CHECK_EQ(r.completed, 220);
+    storage_clear();
+}
+
+static manta_status endless(manta_trial *t)
+{
+    for (int64_t i = 0; manta_trial_report(t, i, "loss", bowl(t)) != MANTA_STOP; i++)
+        test_sleep_ms(2);
+    return MANTA_OK;
+}
+MANTA_TRIAL(endless);
+
+/* Rows of the live table, and one trial that is stopped by hand while the other goes on. */
+static int stop_first(void *user, const manta_sweep_progress *p)
+{
+    int *stage = user;
+    for (int i = 0; i < p->row_count; i++) {
+        CHECK(strstr(p->rows[i].params, "\"x\""));
+        CHECK_STR(p->rows[i].state, "running");
+        if (*stage == 0 && p->rows[i].trial == 1 && p->rows[i].has_value && p->rows[i].step > 0) {
+            tell(MANTA_SWEEP_STOP_TRIAL, 1);
+            *stage = 1;
+        }
+    }
+    for (int i = 0; i < p->row_count && *stage == 3; i++) /* all that are left, by hand */
+        tell(MANTA_SWEEP_STOP_TRIAL, p->rows[i].trial);
+    if (*stage == 1 && p->stopped == 1) {
+        CHECK_EQ(p->running, 2); /* the third one has its place */
+        tell(MANTA_SWEEP_TIME, 1); /* it was an hour: that is up now */
+        *stage = 2;
+    }
+    return 0;
+}
+
+static void stop_one_and_time(void)
+{
+    manta_error        e;
+    manta_sweep_result r, again;
+    int                stage = 0;
+    storage_make();
+    manta_sweep_opts o = options(0);
+    o.time_s = 3600;
+    o.progress = stop_first;
+    o.user = &stage;
+    CHECK_CODE(manta_sweep_run("endless", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(stage, 2);
+    CHECK_EQ(r.trials, r.stopped);
+    CHECK(r.stopped >= 3 && r.completed == 0);
+    tell(MANTA_SWEEP_TIME, 3600); /* more of both, while nobody runs it */
+    tell(MANTA_SWEEP_TRIALS, r.trials + 2);
+    stage = 3;
+    CHECK_CODE(manta_sweep_run("endless", &o, &again, &e), MANTA_OK, &e);
+    CHECK_EQ(again.trials, r.trials + 2);
+    CHECK_EQ(again.stopped, again.trials);
+    manta_sweep_view *view = manta_sweep_look(storage, "mine", &e);
+    CHECK(view);
+    CHECK_EQ(view->completed + view->stopped + view->failed, again.trials);
+    CHECK_STR(view->trials[1].state, "stopped");
+    manta_sweep_view_free(view);
+    storage_clear();
+}
+
+/* ---- what a function that fails has printed ---- */
+
+static manta_status talks(manta_trial *t)
+{
+    printf("trial %lld, attempt %d\n", (long long)manta_trial_number(t), manta_trial_attempt(t));
+    if (manta_trial_number(t) == 1) {
+        fprintf(stderr, "the disk of sorrow\n");
+        raise(SIGKILL);
+    }
+    if (manta_trial_number(t) == 2)
+        return manta_trial_fail(t, "no luck");
+    manta_trial_report(t, 1, "loss", bowl(t));
+    return MANTA_OK;
+}
+MANTA_TRIAL(talks);
+
+static void last_words(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    storage_make();
+    manta_sweep_opts o = options(3);
+    o.retries = 1;
+    CHECK_CODE(manta_sweep_run("talks", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 1);
+    CHECK_EQ(r.failed, 2);
+    CHECK_EQ(r.retried, 2);
+    manta_sweep_view *view = manta_sweep_look(storage, "mine", &e);
+    CHECK(view);
+    CHECK_SAYS(view->trials[1].why, "trial 1, attempt 1 | the disk of sorrow");
+    CHECK_SAYS(view->trials[2].why, "no luck; it printed last: trial 2, attempt 1");
+    CHECK_EQ(view->trials[1].retries, 1);
+    manta_sweep_view_free(view);
+    storage_clear();
+}
+
+/* ---- what another sweep has found ---- */
+
+static double mean_loss(const char *name, int64_t count)
+{
+    manta_error       e;
+    manta_sweep_view *view = manta_sweep_look(storage, name, &e);
+    double            sum = 0;
+    CHECK(view);
+    CHECK_EQ(view->count, count);
+    for (int64_t i = 0; i < count; i++)
+        sum += view->trials[i].value;
+    manta_sweep_view_free(view);
+    return sum / (double)count;
+}
+
+static void warm_start(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    storage_make();
+    manta_sweep_opts o = options(60);
+    o.concurrency = 1;
+    o.name = "before";
+    CHECK_CODE(manta_sweep_run("short_one", &o, &r, &e), MANTA_OK, &e);
+    o.trials = 10;
+    o.sampler = "tpe"; /* draws its first ten at random where it knows nothing */
+    o.name = "cold";
+    CHECK_CODE(manta_sweep_run("short_one", &o, &r, &e), MANTA_OK, &e);
+    o.name = "warm";
+    o.warm_start = (const char *const[]){"before", NULL};
+    CHECK_CODE(manta_sweep_run("short_one", &o, &r, &e), MANTA_OK, &e);
+    CHECK(mean_loss("warm", 10) < mean_loss("cold", 10) / 4);
+    o.name = "wrong";
+    o.warm_start = (const char *const[]){"nowhere", NULL};
+    CHECK_EQ(manta_sweep_run("short_one", &o, &r, &e), MANTA_ENOENT);
+    CHECK_SAYS(e.message, "nowhere");
+    o.metric = "accuracy";
+    o.warm_start = (const char *const[]){"before", NULL};
+    CHECK_EQ(manta_sweep_run("short_one", &o, &r, &e), MANTA_EINVAL);
+    CHECK_SAYS(e.message, "its metric is \"loss\"");
+    storage_clear();
+}
+
+/* ---- where trials run ---- */
+
+static void ledger_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void ledger_write(const char *format, ...)
+{
+    char    text[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    FILE *f = fopen(getenv("TEST_LEDGER"), "ae");
+    if (!f || fputs(text, f) < 0 || fclose(f) != 0)
+        abort();
+}
+
+/* Calls `fn` with each line of the ledger. Returns how many. */
+static int ledger_read(void (*fn)(void *user, const char *text), void *user)
+{
+    char  text[200];
+    int   count = 0;
+    FILE *f = fopen(getenv("TEST_LEDGER"), "re");
+    CHECK(f);
+    while (fgets(text, sizeof text, f)) {
+        fn(user, text);
+        count++;
+    }
+    fclose(f);
+    return count;
+}
+
+/* Waits until lines begin with so many different numbers: so many trials, or nodes, are at work at a time. */
+static bool ledger_await(int wanted)
+{
+    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; test_now_ms() < limit; test_sleep_ms(5)) {
+        unsigned seen[64] = {0};
+        char     text[200];
+        int      count = 0;
+        FILE    *f = fopen(getenv("TEST_LEDGER"), "re");
+        while (f && count < wanted && fgets(text, sizeof text, f)) {
+            unsigned number = (unsigned)strtoul(text, NULL, 10);
+            int      i = 0;
+            while (i < count && seen[i] != number)
+                i++;
+            if (i == count)
+                seen[count++] = number;
+        }
+        if (f)
+            fclose(f);
+        if (count == wanted)
+            return true;
+    }
+    return false;
+}
+
+/* The file is made before the first process of the job is. */
+static void ledger_make(void)
+{
+    char path[64] = "/tmp/manta-ledger-XXXXXX";
+    if (getenv("MANTA_ROLE"))
+        return;
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    setenv("TEST_LEDGER", path, 1);
+}
+
+/* Which half of which node's device, and which memory the data are in. */
+static manta_status placed(manta_trial *t)
+{
+    size_t      size;
+    const char *data = manta_trial_data(t, &size), *devices = getenv("CUDA_VISIBLE_DEVICES");
+    char        mapping[512];
+    unsigned long long inode = 0;
+    if (!data || size != 6 << 20 || data[12345] != 'd')
+        return manta_trial_fail(t, "the data are not there");
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && fgets(mapping, sizeof mapping, maps)) {
+        unsigned long from, to;
+        unsigned long long found;
+        if (sscanf(mapping, "%lx-%lx %*s %*s %*s %llu", &from, &to, &found) == 3 && (unsigned long)data >= from &&
+            (unsigned long)data < to)
+            inode = found;
+    }
+    if (maps)
+        fclose(maps);
+    ledger_write("%d %u %s %llu\n", (int)getpid(), manta_node(), devices ? devices : "-", inode);
+    if (!ledger_await(4))
+        return manta_trial_fail(t, "four don't run at a time");
+    manta_trial_report(t, 1, "loss", bowl(t));
+    return MANTA_OK;
+}
+MANTA_TRIAL(placed);
+
+struct places {
+    struct { unsigned node; unsigned long long inode; int pids[8], count; } nodes[4];
+    int count;
+};
+
+static void place_take(void *user, const char *text)
+{
+    struct places *p = user;
+    unsigned       node;
+    char           devices[32];
+    unsigned long long inode;
+    int            pid, i = 0;
+    CHECK_EQ(sscanf(text, "%d %u %31s %llu", &pid, &node, devices, &inode), 4);
+    CHECK_STR(devices, "0"); /* each node has one */
+    while (i < p->count && p->nodes[i].node != node)
+        i++;
+    if (i == p->count) {
+        CHECK(p->count < 4);
+        p->nodes[p->count++].node = node;
+        p->nodes[i].inode = inode;
+    }
+    CHECK(inode != 0 && p->nodes[i].inode == inode); /* one copy on a node */
+    for (int k = 0; k < p->nodes[i].count; k++)
+        if (p->nodes[i].pids[k] == pid)
+            return;
+    CHECK(p->nodes[i].count < 2); /* half a device each, in one process from trial to trial */
+    p->nodes[i].pids[p->nodes[i].count++] = pid;
+}
+
+/* Two nodes with one device each: four trials of half a device at a time, and one copy of the data on each node. */
+static void halves_of_gpus(void)
+{
+    struct nodes       n;
+    manta_error        e;
+    manta_sweep_result r;
+    struct places      p = {.count = 0};
+    ledger_make();
+    nodes_start_gpus(&n, 2, "4", "1");
+    storage_make();
+    char *data = malloc(6 << 20);
+    CHECK(data);
+    memset(data, 'd', 6 << 20);
+    manta_sweep_opts o = options(24);
+    o.gpus = 0.5;
+    o.concurrency = 0; /* as many as there is room for */
+    o.data = data;
+    o.data_size = 6 << 20;
+    CHECK_CODE(manta_sweep_run("placed", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 24);
+    CHECK_EQ(r.retried, 0);
+    CHECK_EQ(ledger_read(place_take, &p), 24);
+    CHECK_EQ(p.count, 2);
+    for (int i = 0; i < p.count; i++)
+        CHECK_EQ(p.nodes[i].count, 2);
+    free(data);
+    unlink(getenv("TEST_LEDGER"));
+    storage_clear();
+    nodes_stop(&n);
+}
+
+/* ---- trials that are training jobs ---- */
+
+typedef struct {
+    float  *w, *g;
+    int64_t n;
+} model;
+
+static manta_status model_setup(manta_sgd *t, void **self)
+{
+    model *m = *self = manta_sgd_alloc(t, sizeof *m);
+    m->n = 3;
+    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
+    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = 4 * (m->n + 1)});
+}
+
+/* A linear regression. */
+static manta_status model_batch(manta_sgd *t, void *self, const manta_batch *b)
+{
+    model       *m = self;
+    const float *record = b->data;
+    double       loss = 0;
+    for (int64_t r = 0; r < b->count; r++, record += m->n + 1) {
+        float error = -record[m->n];
+        for (int64_t i = 0; i < m->n; i++)
+            error += m->w[i] * record[i];
+        for (int64_t i = 0; m->g && i < m->n; i++)
+            m->g[i] += 2 * error * record[i] / (float)b->count;
+        loss += (double)(error * error);
+    }
+    return manta_sgd_metric(t, "loss", loss / (double)b->count);
+}
+MANTA_OPERATOR(regression, .setup = model_setup, .train_batch = model_batch);
+
+/* The trial holds the CPUs, on one node, and its workers run on them. */
+static manta_status job(manta_trial *t)
+{
+    manta_error      e;
+    manta_sgd_result r;
+    char             data[80];
+    ledger_write("%u\n", manta_node());
+    if (!ledger_await(2))
+        return manta_trial_fail(t, "both nodes don't run trials");
+    snprintf(data, sizeof data, "data=%s", manta_trial_str(t, "file"));
+    if (manta_sgd_fit("regression", &(manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 2},
+                                                      .run = {.epochs = 2, .batch = 16},
+                                                      .optimizer = {MANTA_MOMENTUM, .lr = manta_trial_f64(t, "x")},
+                                                      .config = (const char *[]){data, NULL}}, &r, &e))
+        return manta_trial_fail(t, "%s", e.message);
+    manta_trial_report(t, 1, "loss", r.loss);
+    return MANTA_OK;
+}
+MANTA_TRIAL(job);
+
+static void data_write(const char *path)
+{
+    FILE *f = fopen(path, "we");
+    CHECK(f);
+    for (int r = 0; r < 64; r++) {
+        float record[4] = {(float)(r % 4) / 4, (float)(r % 7) / 7, (float)(r % 5) / 5, 0};
+        record[3] = record[0] - 2 * record[1] + record[2] / 2;
+        fwrite(record, sizeof record, 1, f);
+    }
+    CHECK_EQ(fclose(f), 0);
+}
+
+/* Two nodes with two CPUs each, and trials that take two: one on each node at a time, with up to two workers each. */
+static void training_jobs(void)
+{
+    struct nodes       n;
+    manta_error        e;
+    manta_sweep_result r;
+    char               data[96];
+    ledger_make();
+    nodes_start(&n, 2, "2");
+    storage_make();
+    snprintf(data, sizeof data, "%s/train.bin", storage);
+    data_write(data);
+    manta_sweep_opts o = options(4);
+    o.cpus = 2;
+    o.concurrency = 0;
+    o.space = MANTA_SPACE(MANTA_LOGUNIFORM("x", 1e-3, 1e-1), MANTA_CONST("file", data));
+    CHECK_CODE(manta_sweep_run("job", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 4);
+    CHECK_EQ(r.retried, 0);
+    unlink(getenv("TEST_LEDGER"));
+    storage_clear();
+    nodes_stop(&n);
+}
+
+#define TWO_CPUS {.num_cpus = 2}, false, 0
+static const struct test_case cases[] = {
+    {"pause_and_more", pause_and_more, TWO_CPUS},
+    {"stop_one_and_time", stop_one_and_time, TWO_CPUS},
+    {"last_words", last_words, TWO_CPUS},
+    {"warm_start", warm_start, TWO_CPUS},
+    {"halves_of_gpus", halves_of_gpus, {0}, true, 0},
+    {"training_jobs", training_jobs, {0}, true, 0},
+    {NULL, NULL, {0}, false, 0},
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, cases);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * groups_test.c - placement groups at the head: two phases, refusals, what a node holds and the head does not know, ends; and
+ * what a restarted head goes on with.
+ */
+#include "tests/unit/head/rig.h"
+
+#include <stdio.h>
+
+#define KIND(name) MANTA__V1__HEAD_TO_NODE__KIND_##name
+enum { NEW = 1, WAIT = 2, FIND = 3, REMOVE = 4 };           /* groups */
+enum { PREPARE = 1, COMMIT = 2, RETURN = 3 };               /* bundles */
+enum { PACK = 0, SPREAD = 1, STRICT_PACK = 2, STRICT_SPREAD = 3 };
+enum { JOB = 77 };
+
+static uint64_t next_id = 1;
+
+struct wish {
+    uint32_t    verb, strategy, wait_ms;
+    size_t      bundles;
+    int64_t     cpus; /* thousandths, of each */
+    const char *name;
+    bool        detached;
+};
+
+static void say(struct rig *rig, const struct rig_node *node, uint64_t number, const struct wish *w)
+{
+    Manta__V1__GroupRequest r = MANTA__V1__GROUP_REQUEST__INIT;
+    Manta__V1__NodeToHead   message = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__Resource     cpu = MANTA__V1__RESOURCE__INIT, *resources[] = {&cpu};
+    Manta__V1__Bundle       bundles[4], *all[4];
+    cpu.name = "CPU";
+    cpu.milli = w->cpus;
+    for (size_t i = 0; i < w->bundles; i++) {
+        manta__v1__bundle__init(&bundles[i]);
+        bundles[i].resources = resources;
+        bundles[i].n_resources = w->cpus != 0;
+        all[i] = &bundles[i];
+    }
+    r.id_process = 9;
+    r.id_counter = next_id++;
+    r.verb = w->verb;
+    r.group_process = 5;
+    r.group_counter = number;
+    r.space = "space";
+    r.name = (char *)(w->name ? w->name : "");
+    r.strategy = w->strategy;
+    r.detached = w->detached;
+    r.job = JOB;
+    r.job_node = node->node;
+    r.job_epoch = node->epoch;
+    r.wait_ms = w->wait_ms;
+    r.bundles = all;
+    r.n_bundles = w->bundles;
+    message.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_GROUP;
+    message.group = &r;
+    rig_say(rig, node->stream, &message);
+}
+
+/* The newest answer's code; -1: none came since. */
+static int asked(struct rig *rig, const struct rig_node *node, uint64_t number, struct wish w)
+{
+    size_t before = rig_count(rig, node->stream, KIND(GROUP));
+    say(rig, node, number, &w);
+    if (rig_count(rig, node->stream, KIND(GROUP)) == before)
+        return -1;
+    return rig_last(rig, node->stream, KIND(GROUP))->group->code;
+}
+
+static const Manta__V1__BundleOrder *order_of(struct rig *rig, const struct rig_node *node)
+{
+    Manta__V1__HeadToNode *m = rig_last(rig, node->stream, KIND(BUNDLE));
+    return m ? m->bundle : NULL;
+}
+
+static uint32_t verb_of(struct rig *rig, const struct rig_node *node)
+{
+    const Manta__V1__BundleOrder *o = order_of(rig, node);
+    return o ? o->verb : 0;
+}
+
+/* The node's answer to its newest order. */
+static void answer(struct rig *rig, const struct rig_node *node, int32_t code)
+{
+    const Manta__V1__BundleOrder *o = order_of(rig, node);
+    Manta__V1__BundleAnswer       a = MANTA__V1__BUNDLE_ANSWER__INIT;
+    Manta__V1__NodeToHead         message = MANTA__V1__NODE_TO_HEAD__INIT;
+    assert_non_null(o);
+    a.group_process = o->group_process;
+    a.group_counter = o->group_counter;
+    a.verb = o->verb;
+    a.epoch = o->epoch;
+    a.code = code;
+    a.bundles = o->bundles;
+    a.n_bundles = o->n_bundles;
+    message.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_BUNDLE;
+    message.bundle = &a;
+    rig_say(rig, node->stream, &message);
+}
+
+static void report_holds(struct rig *rig, struct rig_node *node, uint64_t number, uint32_t index, uint64_t version)
+{
+    Manta__V1__Report      r = MANTA__V1__REPORT__INIT;
+    Manta__V1__BundleHeld  held = MANTA__V1__BUNDLE_HELD__INIT, *all[] = {&held};
+    Manta__V1__NodeToHead  message = MANTA__V1__NODE_TO_HEAD__INIT;
+    held.group_process = 5;
+    held.group_counter = number;
+    held.index = index;
+    held.version = version;
+    held.committed = true;
+    r.version = ++node->version;
+    r.bundles = all;
+    r.n_bundles = 1;
+    message.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REPORT;
+    message.report = &r;
+    rig_say(rig, node->stream, &message);
+}
+
+static const struct wish pair = {.verb = NEW, .strategy = STRICT_SPREAD, .bundles = 2, .cpus = 1000};
+static const struct wish wait_now = {.verb = WAIT};
+
+static void all_say_yes_then_it_stands(void **unused)
+{
+    struct rig     *rig = rig_new();
+    struct rig_node a = {.boot = 11, .cpus = 2000}, b = {.boot = 12, .cpus = 2000};
+    (void)unused;
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    assert_int_equal(asked(rig, &a, 1, pair), MT_OK);
+    assert_int_equal(asked(rig, &a, 1, pair), MT_OK); /* said twice */
+    assert_int_equal(verb_of(rig, &a), PREPARE);
+    assert_int_equal(verb_of(rig, &b), PREPARE);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = WAIT, .wait_ms = 5000}), -1);
+    answer(rig, &a, MT_OK);
+    assert_int_equal(verb_of(rig, &a), PREPARE);
+    answer(rig, &b, MT_OK);
+    assert_int_equal(verb_of(rig, &a), COMMIT);
+    assert_int_equal(verb_of(rig, &b), COMMIT);
+    assert_int_equal(rig_last(rig, a.stream, KIND(GROUP))->group->code, MT_OK); /* who waited was told */
+    assert_int_equal(asked(rig, &b, 1, wait_now), MT_OK);
+    assert_int_equal(asked(rig, &b, 1, (struct wish){.verb = FIND}), MT_OK);
+    const Manta__V1__GroupReply *found = rig_last(rig, b.stream, KIND(GROUP))->group;
+    assert_true(found->ready);
+    assert_int_equal(found->bundles[0]->node + found->bundles[1]->node, a.node + b.node);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = REMOVE}), MT_OK);
+    assert_int_equal(verb_of(rig, &b), RETURN);
+    assert_true(order_of(rig, &b)->removed);
+    assert_int_equal(asked(rig, &a, 1, wait_now), MT_EPG_REMOVED);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = REMOVE}), MT_OK);
+    assert_int_equal(asked(rig, &a, 1, pair), MT_EPG_REMOVED); /* a request that comes late makes no second one */
+    rig_free(rig);
+}
+
+static void one_refusal_returns_the_rest(void **unused)
+{
+    struct rig     *rig = rig_new();
+    struct rig_node a = {.boot = 11, .cpus = 2000}, b = {.boot = 12, .cpus = 2000};
+    (void)unused;
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    assert_int_equal(asked(rig, &a, 1, pair), MT_OK);
+    uint64_t version = order_of(rig, &a)->bundles[0]->version;
+    answer(rig, &a, MT_OK);
+    answer(rig, &b, MT_EAGAIN);
+    assert_int_equal(verb_of(rig, &a), RETURN);
+    assert_false(order_of(rig, &a)->removed);
+    rig_pass(rig, 200);
+    assert_int_equal(verb_of(rig, &a), PREPARE);
+    assert_true(order_of(rig, &a)->bundles[0]->version > version);
+    report_holds(rig, &a, 1, order_of(rig, &a)->bundles[0]->index, version);
+    assert_int_equal(verb_of(rig, &a), RETURN); /* it had not heard of that */
+    assert_int_equal(order_of(rig, &a)->bundles[0]->version, version);
+    report_holds(rig, &b, 99, 0, 1);
+    assert_int_equal(verb_of(rig, &b), RETURN); /* of a group that nobody knows */
+    assert_true(order_of(rig, &b)->removed);
+    rig_free(rig);
+}
+
+static void a_lost_node_is_replaced(void **unused)
+{
+    struct rig     *rig = rig_new();
+    struct rig_node a = {.boot = 11, .cpus = 1000}, b = {.boot = 12, .cpus = 1000}, c = {.boot = 13, .cpus = 1000};
+    (void)unused;
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    assert_int_equal(asked(rig, &a, 1, pair), MT_OK);
+    answer(rig, &a, MT_OK);
+    answer(rig, &b, MT_OK);
+    assert_int_equal(asked(rig, &a, 1, wait_now), MT_OK);
+    size_t told = rig_count(rig, a.stream, KIND(BUNDLE));
+    rig_register(rig, &c);
+    b.boot = 22; /* another raylet under that number: what it had is gone */
+    b.cpus = 100;
+    rig_register(rig, &b);
+    assert_int_equal(verb_of(rig, &c), PREPARE);
+    assert_int_equal(asked(rig, &a, 1, wait_now), MT_ETIMEDOUT);
+    answer(rig, &c, MT_OK);
+    assert_int_equal(asked(rig, &a, 1, wait_now), MT_OK);
+    assert_int_equal(verb_of(rig, &a), COMMIT); /* its bundle stayed where it was */
+    assert_true(rig_count(rig, a.stream, KIND(BUNDLE)) <= told + 1);
+    a.boot = 21; /* the driver's own node: its job ends, and the group with it */
+    rig_register(rig, &a);
+    assert_int_equal(verb_of(rig, &c), RETURN);
+    rig_free(rig);
+}
+
+static void a_restarted_head_goes_on(void **unused)
+{
+    struct rig     *rig = rig_new();
+    struct rig_node a = {.boot = 11, .cpus = 2000}, b = {.boot = 12, .cpus = 2000};
+    (void)unused;
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    assert_int_equal(asked(rig, &a, 1, pair), MT_OK);
+    uint64_t version = order_of(rig, &a)->bundles[0]->version;
+    answer(rig, &a, MT_OK);
+    rig_forget(rig);
+    rig_restart(rig);
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    assert_int_equal(verb_of(rig, &a), PREPARE); /* half done: asked again, as before */
+    assert_int_equal(order_of(rig, &a)->bundles[0]->version, version);
+    answer(rig, &a, MT_OK);
+    answer(rig, &b, MT_OK);
+    assert_int_equal(verb_of(rig, &a), COMMIT);
+    rig_forget(rig);
+    rig_restart(rig);
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    assert_int_equal(verb_of(rig, &b), COMMIT); /* decided: said again */
+    assert_int_equal(asked(rig, &b, 1, wait_now), MT_OK);
+    rig_free(rig);
+}
+
+static void bad_wishes(void **unused)
+{
+    struct rig     *rig = rig_new();
+    struct rig_node a = {.boot = 11, .cpus = 2000};
+    struct wish     named = {.verb = NEW, .bundles = 1, .cpus = 500, .name = "mine", .detached = true};
+    (void)unused;
+    rig_register(rig, &a);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = NEW}), MT_EINVAL);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = NEW, .bundles = 1}), MT_EINVAL); /* an empty one */
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = NEW, .bundles = 1, .cpus = -5}), MT_EINVAL);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = NEW, .bundles = 1, .cpus = 1, .strategy = 9}), MT_EINVAL);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = NEW, .bundles = 1, .cpus = 1, .name = "\n"}), MT_EINVAL);
+    assert_int_equal(asked(rig, &a, 1, named), MT_OK);
+    assert_int_equal(asked(rig, &a, 2, named), MT_EEXIST);
+    assert_int_equal(asked(rig, &a, 0, (struct wish){.verb = FIND, .name = "mine"}), MT_OK);
+    assert_int_equal(asked(rig, &a, 0, (struct wish){.verb = FIND, .name = "other"}), MT_ENOENT);
+    rig_pass(rig, 3000); /* the grace in which nodes register is over */
+    assert_int_equal(asked(rig, &a, 3, pair), MT_OK);
+    assert_int_equal(asked(rig, &a, 3, wait_now), MT_EUNSCHEDULABLE);
+    assert_non_null(strstr(rig_last(rig, a.stream, KIND(GROUP))->group->text, "STRICT_SPREAD"));
+    rig_free(rig);
+}
+
+static void a_group_goes_with_its_job(void **unused)
+{
+    struct rig            *rig = rig_new();
+    struct rig_node        a = {.boot = 11, .cpus = 4000};
+    Manta__V1__ProcessGone gone = MANTA__V1__PROCESS_GONE__INIT;
+    Manta__V1__NodeToHead  message = MANTA__V1__NODE_TO_HEAD__INIT;
+    (void)unused;
+    rig_register(rig, &a);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = NEW, .bundles = 1, .cpus = 500}), MT_OK);
+    answer(rig, &a, MT_OK);
+    struct wish stays = {.verb = NEW, .bundles = 1, .cpus = 500, .name = "x", .detached = true};
+    assert_int_equal(asked(rig, &a, 2, stays), MT_OK);
+    answer(rig, &a, MT_OK);
+    gone.job = JOB;
+    message.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_GONE;
+    message.gone = &gone;
+    rig_say(rig, a.stream, &message);
+    assert_int_equal(asked(rig, &a, 1, wait_now), MT_EPG_REMOVED);
+    assert_int_equal(asked(rig, &a, 2, wait_now), MT_OK);
+    assert_int_equal(asked(rig, &a, 4, (struct wish){.verb = NEW, .bundles = 1, .cpus = 500}), MT_EPG_REMOVED); /* too late */
+    rig_free(rig);
+}
+
+/* Leases in a pool go where the bundle is; what can't be is said. */
+static void wants_go_to_the_bundle(void **unused)
+{
+    struct rig          *rig = rig_new();
+    struct rig_node      a = {.boot = 11, .cpus = 1000}, b = {.boot = 12, .cpus = 4000};
+    Manta__V1__Want      want = MANTA__V1__WANT__INIT, *wants[] = {&want};
+    Manta__V1__Resource  cpu = MANTA__V1__RESOURCE__INIT, *resources[] = {&cpu};
+    (void)unused;
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = NEW, .bundles = 1, .cpus = 2000}), MT_OK);
+    answer(rig, &b, MT_OK);
+    cpu.name = "CPU";
+    cpu.milli = 1000;
+    want.owner = 500;
+    want.class_id = 1;
+    want.version = 1;
+    want.wanted = 5;
+    want.resources = resources;
+    want.n_resources = 1;
+    want.group_process = 5;
+    want.group_counter = 1;
+    want.bundle = 1;
+    rig_report(rig, &a, 1000, wants, 1);
+    const Manta__V1__Place *place = rig_last(rig, a.stream, KIND(PLACE))->place;
+    assert_int_equal(place->n_nodes, 2); /* as many as the bundle has room for */
+    assert_int_equal(place->nodes[0], b.node);
+    want.class_id = 2;
+    want.bundle = 2;
+    rig_report(rig, &a, 1000, wants, 1);
+    assert_int_equal(rig_last(rig, a.stream, KIND(UNSCHEDULABLE))->unschedulable->code, MT_EINVAL);
+    want.class_id = 3;
+    want.bundle = 0;
+    cpu.milli = 3000;
+    rig_report(rig, &a, 1000, wants, 1);
+    assert_int_equal(rig_last(rig, a.stream, KIND(UNSCHEDULABLE))->unschedulable->class_id, 3);
+    want.class_id = 4;
+    want.group_counter = 2;
+    rig_report(rig, &a, 1000, wants, 1);
+    assert_int_equal(rig_last(rig, a.stream, KIND(UNSCHEDULABLE))->unschedulable->code, MT_EPG_REMOVED);
+    rig_free(rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_say_yes_then_it_stands),
+        cmocka_unit_test(one_refusal_returns_the_rest),
+        cmocka_unit_test(a_lost_node_is_replaced),
+        cmocka_unit_test(a_restarted_head_goes_on),
+        cmocka_unit_test(bad_wishes),
+        cmocka_unit_test(a_group_goes_with_its_job),
+        cmocka_unit_test(wants_go_to_the_bundle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lineage_test.c - what an owner keeps to make lost values again, when it lets go, and what it does when they are lost.
+ */
+#include "clients/lib/own_lineage.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+enum { PROCESS = 7, WORKER = 9, LEASE = 5, HERE = 1, THERE = 2, SIZE = 10000 };
+
+struct world {
+    struct own           own;
+    void                *lane;
+    struct lane_park     park;
+    struct lane_producer back;  /* the worker's end */
+    struct lane_consumer front;
+    struct own_class    *cls;
+    uint64_t             places; /* so many were given */
+    uint64_t             places_freed;
+};
+static struct world *world; /* of the running test: free_place has no other way to it */
+
+static void free_place(struct own *own, const struct lane_ref *place, bool escaped)
+{
+    (void)own, (void)place, (void)escaped;
+    world->places_freed++;
+}
+
+/* An owner with one lane to a worker on another node. */
+static struct world *begin(void)
+{
+    struct world         *w = world = calloc(1, sizeof *w);
+    struct own_class_spec spec = {.name = "f", .resource_count = 1, .resources = {{"CPU", 1000}}};
+    struct ctl_grant      grant = {.lease = LEASE, .class_id = 1, .peer = WORKER, .peer_node = THERE, .flags = CTL_GRANT_REMOTE};
+    struct lane_record    record = {.length = LANE_RECORD_SIZE + sizeof grant, .kind = CTL_GRANT};
+    own_init(&w->own, PROCESS, HERE, 1, 1);
+    w->own.free_place = free_place;
+    w->lane = calloc(1, LANE_BYTES);
+    lane_producer_init(&w->back, &lane_header_of(w->lane)->back, lane_back_of(w->lane));
+    lane_consumer_init(&w->front, &lane_header_of(w->lane)->forward, lane_forward_of(w->lane));
+    w->cls = own_class_get(&w->own, &spec, (mt_id){0, 0});
+    assert_int_equal(own_control(&w->own, &record, (const uint8_t *)&grant, w->lane, &w->park).code, MT_OK);
+    return w;
+}
+
+static void end(struct world *w)
+{
+    own_fini(&w->own);
+    free(w->lane);
+    free(w);
+}
+
+static struct own_ref *submit(struct world *w, struct own_ref *argument, int32_t retries, struct own_ref **more)
+{
+    struct own_arg  arg = {.type = 'y', .ref = argument};
+    struct own_call call = {.name = "f", .function = 1, .kind = LANE_TASK, .cls = w->cls, .args = &arg, .argc = argument != NULL,
+                            .retries = retries, .count = more ? 2 : 1, .more = more};
+    return own_submit(&w->own, &call);
+}
+
+/* The worker reads one task and answers it with `count` values of its store. False: none has come. */
+static bool answer(struct world *w, uint32_t count)
+{
+    struct lane_record record;
+    const uint8_t     *payload;
+    bool               found;
+    struct {
+        struct lane_value head;
+        struct lane_ref   place;
+    } values[2];
+    own_flush(&w->own);
+    assert_int_equal(lane_ring_peek(&w->front, &record, &payload, &found).code, MT_OK);
+    if (!found)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        values[i].head = (struct lane_value){.type = 'y', .flags = LANE_VALUE_SHARED, .size = sizeof values[i].place};
+        values[i].place = (struct lane_ref){.node = THERE, .segment = 1, .offset = ++w->places * 64, .size = SIZE, .type = 'y'};
+    }
+    struct lane_record done = {.length = (uint32_t)(LANE_RECORD_SIZE + count * sizeof values[0]), .kind = LANE_DONE,
+                               .sequence = record.sequence, .id = record.id, .slot = record.slot, .attempt = record.attempt};
+    lane_ring_consume(&w->front);
+    lane_ring_release(&w->front);
+    assert_true(lane_ring_push(&w->back, &done, values));
+    lane_ring_publish(&w->back);
+    own_poll(&w->own);
+    return true;
+}
+
+static enum own_lost lose(struct world *w, struct own_ref *ref, int32_t code)
+{
+    static struct own_failure why;
+    struct lane_ref           at = *own_ref_place(&w->own, ref);
+    return own_ref_lost(&w->own, ref, &at, code, "it is gone", &why);
+}
+
+static struct own_ref *put(struct world *w)
+{
+    struct own_ref *ref = own_ref_new(&w->own, mt_id_with_index(own_id_next(&w->own), 1));
+    own_ref_set_place(&w->own, ref, &(struct lane_ref){.node = HERE, .segment = 1, .offset = 64, .size = SIZE, .type = 'y'});
+    return ref;
+}
+
+static struct own_ref *chain(struct world *w, int length)
+{
+    struct own_ref *last = NULL;
+    for (int i = 0; i < length; i++) {
+        struct own_ref *next = submit(w, last, 3, NULL);
+        assert_true(answer(w, 1));
+        if (last)
+            own_ref_drop(&w->own, last);
+        last = next;
+    }
+    return last;
+}
+
+static void a_loop_holds_one_value(void **state)
+{
+    enum { LENGTH = 100000 };
+    (void)state;
+    struct world   *w = begin();
+    struct own_ref *last = chain(w, LENGTH);
+    assert_int_equal(w->places_freed, LENGTH - 1);
+    assert_int_equal(w->own.kept.count, LENGTH);
+    own_ref_drop(&w->own, last); /* the whole chain goes, without a call for each link on the stack */
+    assert_int_equal(w->places_freed, LENGTH);
+    assert_int_equal(w->own.kept.count, 0);
+    assert_int_equal(w->own.kept_bytes, 0);
+    end(w);
+}
+
+static void a_lost_chain_is_made_again(void **state)
+{
+    (void)state;
+    struct world   *w = begin();
+    struct own_ref *last = chain(w, 4);
+    assert_int_equal(lose(w, last, MT_ENODE_DIED), OWN_LOST_WAIT);
+    assert_false(own_ref_is_there(last));
+    for (int i = 0; i < 4; i++)
+        assert_true(answer(w, 1));
+    assert_false(answer(w, 1));
+    assert_int_equal(w->own.again_count, 4);
+    assert_int_equal(last->again, OWN_AGAIN_MOVED);
+    assert_int_equal(own_ref_place(&w->own, last)->attempt, 1);
+    assert_int_equal(own_ref_place(&w->own, last)->offset, 8 * 64);
+    assert_int_equal(w->places_freed, 7); /* all but the last */
+    own_ref_drop(&w->own, last);
+    assert_int_equal(w->places_freed, 8);
+    end(w);
+}
+
+static void an_old_loss_costs_no_run(void **state)
+{
+    (void)state;
+    struct world      *w = begin();
+    struct own_ref    *ref = chain(w, 1);
+    struct lane_ref    before = *own_ref_place(&w->own, ref);
+    struct own_failure why;
+    assert_int_equal(lose(w, ref, MT_EOBJ_LOST), OWN_LOST_WAIT);
+    assert_int_equal(lose(w, ref, MT_EOBJ_LOST), OWN_LOST_WAIT); /* somebody else says so too */
+    assert_true(answer(w, 1));
+    assert_int_equal(own_ref_lost(&w->own, ref, &before, MT_EOBJ_LOST, "", &why), OWN_LOST_MOVED);
+    assert_int_equal(w->own.again_count, 1);
+    own_ref_drop(&w->own, ref);
+    end(w);
+}
+
+static void what_is_there_stays(void **state)
+{
+    (void)state;
+    struct world   *w = begin();
+    struct own_ref *second, *first = submit(w, NULL, 3, &second);
+    assert_true(answer(w, 2));
+    assert_int_equal(lose(w, first, MT_EOBJ_LOST), OWN_LOST_WAIT);
+    assert_true(answer(w, 2));
+    assert_int_equal(own_ref_place(&w->own, first)->offset, 3 * 64);
+    assert_int_equal(own_ref_place(&w->own, second)->offset, 2 * 64);
+    assert_int_equal(w->places_freed, 2); /* the lost one, and the second one's second */
+    own_ref_drop(&w->own, first);
+    own_ref_drop(&w->own, second);
+    assert_int_equal(w->places_freed, 4);
+    end(w);
+}
+
+static void an_argument_that_was_put_stays_as_long_as_it_may_be_needed(void **state)
+{
+    (void)state;
+    struct world   *w = begin();
+    struct own_ref *argument = put(w), *ref = submit(w, argument, 1, NULL);
+    assert_true(answer(w, 1));
+    own_ref_drop(&w->own, argument);
+    assert_int_equal(w->places_freed, 0);
+    assert_true(w->own.kept_bytes > SIZE); /* it counts */
+    assert_int_equal(lose(w, ref, MT_ENODE_DIED), OWN_LOST_WAIT);
+    assert_true(answer(w, 1));
+    assert_int_equal(w->places_freed, 2); /* the lost one; the argument, as no retry is left */
+    assert_int_equal(w->own.kept_bytes, 0);
+    assert_int_equal(lose(w, ref, MT_ENODE_DIED), OWN_LOST_FAILED);
+    own_ref_drop(&w->own, ref);
+    end(w);
+}
+
+static void the_oldest_is_given_up(void **state)
+{
+    enum { COUNT = 20 };
+    (void)state;
+    struct world      *w = begin();
+    struct own_ref    *refs[COUNT];
+    struct own_failure why;
+    w->own.kept_max = 5 * sizeof(struct own_task) + 5 * 64;
+    for (int i = 0; i < COUNT; i++) {
+        refs[i] = submit(w, NULL, 3, NULL);
+        assert_true(answer(w, 1));
+        assert_true(w->own.kept_bytes <= w->own.kept_max);
+    }
+    assert_true(w->own.kept.count >= 4);
+    assert_int_equal(own_ref_lost(&w->own, refs[0], own_ref_place(&w->own, refs[0]), MT_ENODE_DIED, "", &why), OWN_LOST_FAILED);
+    assert_int_equal(why.code, MT_EOBJ_LOST);
+    assert_non_null(strstr(why.message, "lineage_bytes"));
+    assert_int_equal(lose(w, refs[COUNT - 1], MT_ENODE_DIED), OWN_LOST_WAIT);
+    for (int i = 0; i < COUNT; i++)
+        own_ref_drop(&w->own, refs[i]);
+    end(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loop_holds_one_value),
+        cmocka_unit_test(a_lost_chain_is_made_again),
+        cmocka_unit_test(an_old_loss_costs_no_run),
+        cmocka_unit_test(what_is_there_stays),
+        cmocka_unit_test(an_argument_that_was_put_stays_as_long_as_it_may_be_needed),
+        cmocka_unit_test(the_oldest_is_given_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
