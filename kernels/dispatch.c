@@ -56,7 +56,11 @@ TABLE_DEFINE("cblas", k_gemm_cblas, K_QUERIES, plain, cblas);
 TABLE_DEFINE("cblas+avx2", k_gemm_cblas, K_QUERIES, avx2, cblas_avx2);
 TABLE_DEFINE("cblas+avx512", k_gemm_cblas, K_QUERIES, avx512, cblas_avx512);
 TABLE_DEFINE("amx+avx512", k_gemm_amx, K_QUERIES_MAX, avx512, amx);
+TABLE_DEFINE("cblas-bf16+avx2", k_gemm_cblas_half, K_QUERIES, avx2, half_avx2);
+TABLE_DEFINE("cblas-bf16+avx512", k_gemm_cblas_half, K_QUERIES, avx512, half_avx512);
+TABLE_DEFINE("amx-bf16+avx512", k_gemm_amx_half, K_QUERIES_MAX, avx512, half_amx);
 #endif
+TABLE_DEFINE("cblas-bf16", k_gemm_cblas_half, K_QUERIES, plain, half);
 
 static const struct k_ops *ops_cpu(bool no_tiles)
 {
@@ -71,16 +75,36 @@ static const struct k_ops *ops_cpu(bool no_tiles)
     return &ops_cblas;
 }
 
+/* The same table, with products of bfloat16. */
+static const struct k_ops *ops_cpu_half(bool no_tiles)
+{
+    const struct k_ops *full = ops_cpu(no_tiles);
+#if defined(__x86_64__)
+    if (full == &ops_amx)
+        return &ops_half_amx;
+    if (full == &ops_cblas_avx512)
+        return &ops_half_avx512;
+    if (full == &ops_cblas_avx2)
+        return &ops_half_avx2;
+#endif
+    (void)full;
+    return &ops_half;
+}
+
 mt_status k_ops_choose(const struct k_config *config, const struct k_ops **out_ops)
 {
     if (config->kind == K_CUDA)
         return k_cuda_choose(config, out_ops);
     if (config->kind != K_CPU && config->kind != K_REFERENCE)
         return mt_error(MT_EINVAL, 0, "choose kernels: no such kind");
+    if (config->bf16 && config->kind != K_CPU)
+        return mt_error(MT_EINVAL, 0, "choose kernels: products of bfloat16 are an option of the CPU's");
     if (config->blas_threads < 0)
         return mt_error(MT_EINVAL, 0, "choose kernels: negative number of threads");
     k_blas_set_threads(config->blas_threads ? config->blas_threads : 1);
-    *out_ops = config->kind == K_REFERENCE ? &ops_reference : ops_cpu(config->no_tiles);
+    *out_ops = config->kind == K_REFERENCE ? &ops_reference
+               : config->bf16              ? ops_cpu_half(config->no_tiles)
+                                           : ops_cpu(config->no_tiles);
     return mt_ok();
 }
 

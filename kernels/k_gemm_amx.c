@@ -50,13 +50,22 @@ bool k_amx_is_usable(void)
 
 /* ---- packing ---- */
 
+/* Of a product of bfloat16 only the first part is there, rounded to the nearest, ties to even, as k_half_of does. */
 #define HIGH _mm512_set1_epi32((int)0xffff0000u)
 
 /* The three parts, each in the upper half of its lane; rounding half away from zero makes the rest smaller than
  * cutting would. */
-static inline void split(__m512 x, __m512i parts[PARTS])
+static inline void split(__m512 x, __m512i parts[PARTS], int count)
 {
     const __m512i half = _mm512_set1_epi32(0x8000);
+    if (count == 1) {
+        __m512i   bits = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+        __m512i   near = _mm512_add_epi32(bits, _mm512_add_epi32(_mm512_set1_epi32(0x7fff), odd));
+        __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+        near = _mm512_mask_or_epi32(near, is_nan, bits, _mm512_set1_epi32(0x400000));
+        parts[0] = _mm512_and_si512(near, HIGH);
+        return;
+    }
     parts[0] = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), half), HIGH);
     __m512 rest = _mm512_sub_ps(x, _mm512_castsi512_ps(parts[0]));
     parts[1] = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(rest), half), HIGH);
@@ -64,35 +73,35 @@ static inline void split(__m512 x, __m512i parts[PARTS])
 }
 
 /* 32 values of one row of a: k 0 to 15, and 16 to 31. */
-static inline void store_row(__m512 first, __m512 second, uint8_t *tile, int row)
+static inline void store_row(__m512 first, __m512 second, uint8_t *tile, int row, int parts)
 {
     static const uint16_t odd[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
                                      33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
     const __m512i upper = _mm512_loadu_si512(odd);
     __m512i x[PARTS], y[PARTS];
-    split(first, x);
-    split(second, y);
-    for (int p = 0; p < PARTS; p++)
+    split(first, x, parts);
+    split(second, y, parts);
+    for (int p = 0; p < parts; p++)
         _mm512_store_si512(tile + p * TILE + row * 64, _mm512_permutex2var_epi16(x[p], upper, y[p]));
 }
 
 /* 16 values of one row of a, for the first or the second half of a tile's row. */
-static inline void store_half_row(__m512 values, uint8_t *tile, int row, int half)
+static inline void store_half_row(__m512 values, uint8_t *tile, int row, int half, int parts)
 {
     __m512i x[PARTS];
-    split(values, x);
-    for (int p = 0; p < PARTS; p++)
+    split(values, x, parts);
+    for (int p = 0; p < parts; p++)
         _mm256_store_si256((__m256i *)(void *)(tile + p * TILE + row * 64 + half * 32),
                            _mm512_cvtepi32_epi16(_mm512_srli_epi32(x[p], 16)));
 }
 
 /* 16 columns of b at two neighbouring k. */
-static inline void store_pair(__m512 even, __m512 odd, uint8_t *tile, int pair)
+static inline void store_pair(__m512 even, __m512 odd, uint8_t *tile, int pair, int parts)
 {
     __m512i x[PARTS], y[PARTS];
-    split(even, x);
-    split(odd, y);
-    for (int p = 0; p < PARTS; p++)
+    split(even, x, parts);
+    split(odd, y, parts);
+    for (int p = 0; p < parts; p++)
         _mm512_store_si512(tile + p * TILE + pair * 64,
                            _mm512_or_si512(_mm512_srli_epi32(x[p], 16), _mm512_and_si512(y[p], HIGH)));
 }
@@ -144,68 +153,72 @@ static inline __m512 row_load(const float *from, bool is_there, __mmask16 mask)
 }
 
 /* One tile of a: 16 rows, 32 k. */
-static void pack_a_tile(const float *a, size_t stride, bool transposed, int rows, int depth, uint8_t *tile)
+static inline __attribute__((always_inline)) void pack_a_tile(const float *a, size_t stride, bool transposed, int rows,
+                                                              int depth, uint8_t *tile, int parts)
 {
     __mmask16 first = mask_of(depth), second = mask_of(depth - 16);
     __m512 corner[16];
 
     if (!transposed && rows >= 16 && depth >= 32) {
         for (int i = 0; i < 16; i++, a += stride)
-            store_row(_mm512_loadu_ps(a), _mm512_loadu_ps(a + 16), tile, i);
+            store_row(_mm512_loadu_ps(a), _mm512_loadu_ps(a + 16), tile, i, parts);
         return;
     }
     for (int i = 0; i < 16 && !transposed; i++) {
         const float *row = a + (size_t)i * stride;
-        store_row(row_load(row, i < rows, first), row_load(row + 16, i < rows, second), tile, i);
+        store_row(row_load(row, i < rows, first), row_load(row + 16, i < rows, second), tile, i, parts);
     }
     for (int half = 0; half < 2 && transposed; half++) {
         corner_load(a + (size_t)half * 16 * stride, stride, depth - half * 16, rows, corner);
         corner_transpose(corner);
         for (int i = 0; i < 16; i++)
-            store_half_row(corner[i], tile, i, half);
+            store_half_row(corner[i], tile, i, half, parts);
     }
 }
 
 /* One tile of b: 32 k, 16 columns. */
-static void pack_b_tile(const float *b, size_t stride, bool transposed, int depth, int cols, uint8_t *tile)
+static inline __attribute__((always_inline)) void pack_b_tile(const float *b, size_t stride, bool transposed, int depth,
+                                                              int cols, uint8_t *tile, int parts)
 {
     __mmask16 mask = mask_of(cols);
     __m512 corner[16];
 
     if (!transposed && depth >= 32 && cols >= 16) {
         for (int i = 0; i < 16; i++, b += 2 * stride)
-            store_pair(_mm512_loadu_ps(b), _mm512_loadu_ps(b + stride), tile, i);
+            store_pair(_mm512_loadu_ps(b), _mm512_loadu_ps(b + stride), tile, i, parts);
         return;
     }
     for (int i = 0; i < 16 && !transposed; i++) {
         const float *row = b + (size_t)i * 2 * stride;
-        store_pair(row_load(row, 2 * i < depth, mask), row_load(row + stride, 2 * i + 1 < depth, mask), tile, i);
+        store_pair(row_load(row, 2 * i < depth, mask), row_load(row + stride, 2 * i + 1 < depth, mask), tile, i, parts);
     }
     for (int half = 0; half < 2 && transposed; half++) {
         corner_load(b + half * 16, stride, cols, depth - half * 16, corner);
         corner_transpose(corner);
         for (int i = 0; i < 8; i++)
-            store_pair(corner[2 * i], corner[2 * i + 1], tile, half * 8 + i);
+            store_pair(corner[2 * i], corner[2 * i + 1], tile, half * 8 + i, parts);
     }
 }
 
-static void pack_a(const struct k_gemm *g, size_t stride, int i0, int rows, int p0, int depth, struct block *block)
+static inline __attribute__((always_inline)) void pack_a(const struct k_gemm *g, size_t stride, int i0, int rows, int p0,
+                                                         int depth, struct block *block, int parts)
 {
     for (int i = 0; i < rows; i += 16)
         for (int p = 0; p < depth; p += 32) {
             const float *from = g->a_transposed ? g->a + (size_t)(p0 + p) * stride + (size_t)(i0 + i)
                                                 : g->a + (size_t)(i0 + i) * stride + (size_t)(p0 + p);
-            pack_a_tile(from, stride, g->a_transposed, rows - i, depth - p, block->a[i / 16][p / 32][0]);
+            pack_a_tile(from, stride, g->a_transposed, rows - i, depth - p, block->a[i / 16][p / 32][0], parts);
         }
 }
 
-static void pack_b(const struct k_gemm *g, size_t stride, int p0, int depth, int j0, int cols, struct block *block)
+static inline __attribute__((always_inline)) void pack_b(const struct k_gemm *g, size_t stride, int p0, int depth, int j0,
+                                                         int cols, struct block *block, int parts)
 {
     for (int j = 0; j < cols; j += 16)
         for (int p = 0; p < depth; p += 32) {
             const float *from = g->b_transposed ? g->b + (size_t)(j0 + j) * stride + (size_t)(p0 + p)
                                                 : g->b + (size_t)(p0 + p) * stride + (size_t)(j0 + j);
-            pack_b_tile(from, stride, g->b_transposed, depth - p, cols - j, block->b[j / 16][p / 32][0]);
+            pack_b_tile(from, stride, g->b_transposed, depth - p, cols - j, block->b[j / 16][p / 32][0], parts);
         }
 }
 
@@ -290,7 +303,7 @@ typedef uint8_t panel[K_TILES][PARTS][TILE];
 /* hi hi, lo hi, mid hi, mid mid, hi mid, hi lo: each step loads one side only, and b's, which are further away, once. */
 static inline __attribute__((always_inline)) void kernel(const panel *a, const panel *b, int k_tiles,
                                                          const struct target *t, float *edge, bool two_rows,
-                                                         bool two_cols)
+                                                         bool two_cols, int parts)
 {
     const uint8_t(*a0)[PARTS][TILE] = a[0], (*a1)[PARTS][TILE] = a[two_rows];
     const uint8_t(*b0)[PARTS][TILE] = b[0], (*b1)[PARTS][TILE] = b[two_cols];
@@ -306,6 +319,8 @@ static inline __attribute__((always_inline)) void kernel(const panel *a, const p
         LOAD_B(0);
         LOAD_A(0);
         MULTIPLY();
+        if (parts == 1)
+            continue;
         LOAD_A(2);
         MULTIPLY();
         LOAD_A(1);
@@ -358,8 +373,9 @@ static inline void fetch_beside(const struct target *t)
 }
 
 /* A strip of rows times all panels of the block; meanwhile `ahead`, the next strip, and some of `far`, the next block of b. */
-static void block_multiply(struct block *block, int rows, int cols, int depth, const struct target *c, struct ahead *ahead,
-                           struct ahead *far)
+static inline __attribute__((always_inline)) void block_multiply(struct block *block, int rows, int cols, int depth,
+                                                                 const struct target *c, struct ahead *ahead,
+                                                                 struct ahead *far, int parts)
 {
     int          k_tiles = (depth + 31) / 32, each = ahead->rows * ahead->lines / ((cols + 31) / 32) + 1;
     bool         two_rows = rows > 16;
@@ -373,13 +389,13 @@ static void block_multiply(struct block *block, int rows, int cols, int depth, c
         ahead_fetch(ahead, each);
         ahead_fetch(far, FAR_LINES);
         if (two_rows && two_cols)
-            kernel(a, b, k_tiles, &t, block->edge, true, true);
+            kernel(a, b, k_tiles, &t, block->edge, true, true, parts);
         else if (two_rows)
-            kernel(a, b, k_tiles, &t, block->edge, true, false);
+            kernel(a, b, k_tiles, &t, block->edge, true, false, parts);
         else if (two_cols)
-            kernel(a, b, k_tiles, &t, block->edge, false, true);
+            kernel(a, b, k_tiles, &t, block->edge, false, true, parts);
         else
-            kernel(a, b, k_tiles, &t, block->edge, false, false);
+            kernel(a, b, k_tiles, &t, block->edge, false, false, parts);
     }
 }
 
@@ -411,7 +427,8 @@ static struct ahead block_ahead(const struct k_gemm *g, size_t ldb, int p, int j
 }
 
 /* Rows from `begin` to `end` times the block of b at (p, j), strip by strip. */
-static void rows_multiply(const struct k_gemm *g, struct block *block, int begin, int end, int p, int j, struct ahead *far)
+static inline __attribute__((always_inline)) void rows_multiply(const struct k_gemm *g, struct block *block, int begin,
+                                                                int end, int p, int j, struct ahead *far, int parts)
 {
     size_t lda = k_gemm_lda(g), ldc = k_gemm_ldc(g);
     int    cols = smaller(NC, g->n - j), depth = smaller(KC, g->k - p);
@@ -425,19 +442,18 @@ static void rows_multiply(const struct k_gemm *g, struct block *block, int begin
             continue;
         struct target c = {g->c + (size_t)i * ldc + (size_t)j, ldc, rows, wide, adds, is_far};
         struct ahead  ahead = strip_ahead(g, lda, i + MC, p, depth);
-        pack_a(g, lda, i, rows, p, deep, block);
-        block_multiply(block, rows, wide, deep, &c, &ahead, far);
+        pack_a(g, lda, i, rows, p, deep, block, parts);
+        block_multiply(block, rows, wide, deep, &c, &ahead, far, parts);
     }
 }
 
 /* Where k takes several blocks, as many rows at a time as leave their part of c in the second-level cache. */
-mt_status k_gemm_amx(struct k_stream *stream, const struct k_gemm *g)
+static inline __attribute__((always_inline)) mt_status multiply(const struct k_gemm *g, int parts)
 {
     struct block       block __attribute__((aligned(64)));
     struct tile_config config = {.palette = 1};
     int                rows = g->k <= KC ? g->m : ROWS_MAX;
 
-    (void)stream;
     for (int i = 0; i < 8; i++)
         config.bytes[i] = 64, config.rows[i] = 16;
     _tile_loadconfig(&config);
@@ -445,10 +461,22 @@ mt_status k_gemm_amx(struct k_stream *stream, const struct k_gemm *g)
         for (int i = 0; i < g->m; i += rows)
             for (int p = 0; p < g->k; p += KC) {
                 struct ahead far = block_ahead(g, k_gemm_ldb(g), p + KC < g->k ? p + KC : 0, p + KC < g->k ? j : j + NC);
-                pack_b(g, k_gemm_ldb(g), p, smaller(KC, g->k - p), j, smaller(NC, g->n - j), &block);
-                rows_multiply(g, &block, i, smaller(i + rows, g->m), p, j, &far);
+                pack_b(g, k_gemm_ldb(g), p, smaller(KC, g->k - p), j, smaller(NC, g->n - j), &block, parts);
+                rows_multiply(g, &block, i, smaller(i + rows, g->m), p, j, &far, parts);
             }
     _tile_release();
     return mt_ok();
+}
+
+mt_status k_gemm_amx(struct k_stream *stream, const struct k_gemm *g)
+{
+    (void)stream;
+    return multiply(g, PARTS);
+}
+
+mt_status k_gemm_amx_half(struct k_stream *stream, const struct k_gemm *g)
+{
+    (void)stream;
+    return multiply(g, 1);
 }
 #endif

@@ -10,6 +10,8 @@
 typedef mt_status k_gemm_entry(struct k_stream *stream, const struct k_gemm *gemm);
 
 k_gemm_entry k_gemm_cblas, k_gemm_reference, k_gemm_amx;
+/* Factors rounded to bfloat16, sums in float32. */
+k_gemm_entry k_gemm_cblas_half, k_gemm_amx_half;
 void k_blas_set_threads(int threads);
 /* Whether this CPU has bf16 tiles and the kernel lets this process use them; asks it to. */
 bool k_amx_is_usable(void);

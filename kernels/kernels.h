@@ -220,6 +220,7 @@ enum k_kind {
 struct k_config {
     enum k_kind kind;
     int         blas_threads; /* 0: one. More than one gives up the promise about result bits */
+    bool        bf16;         /* K_CPU: factors of products are rounded to bfloat16, sums stay float32; all else is float32 */
     bool        no_tiles;     /* products by the BLAS library even where the CPU has bf16 tiles (AMX) */
     int         device;       /* K_CUDA: which of those that CUDA_VISIBLE_DEVICES leaves */
     bool        tf32;         /* K_CUDA: products of float32 by tensor cores, which read 10 bits of each factor's 23 */

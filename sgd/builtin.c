@@ -100,13 +100,16 @@ static manta_status device_read(manta_sgd *t, struct k_config *out)
     return MANTA_OK;
 }
 
-/* config precision: "float32", "tf32" (products on a GPU) or "bfloat16" (gpt2). */
+/* config precision: "float32", "tf32" (products on a GPU) or "bfloat16": on the CPU a table of kernels for every model, on a GPU
+ * a model of its own (gpt2). */
 static manta_status precision_read(manta_sgd *t, struct k_config *config, bool *out_is_half)
 {
     const char *text = manta_sgd_conf_str(t, "precision", "float32");
-    *out_is_half = strcmp(text, "bfloat16") == 0;
+    bool        is_bf16 = strcmp(text, "bfloat16") == 0 || strcmp(text, "bf16") == 0;
+    *out_is_half = is_bf16 && config->kind == K_CUDA;
+    config->bf16 = is_bf16 && config->kind == K_CPU;
     config->tf32 = strcmp(text, "tf32") == 0;
-    if (!*out_is_half && !config->tf32 && strcmp(text, "float32") != 0)
+    if (!is_bf16 && !config->tf32 && strcmp(text, "float32") != 0)
         return manta_sgd_fail(t, MANTA_EINVAL, "config precision is \"%.60s\": float32, tf32 or bfloat16", text);
     if (config->tf32 && config->kind != K_CUDA)
         return manta_sgd_fail(t, MANTA_EINVAL, "config precision is tf32: that is for config device=cuda");
@@ -162,7 +165,7 @@ static manta_status setup(manta_sgd *t, void **self, data_fn *data_name, make_fn
 
 static manta_status half_refuse(manta_sgd *t, const struct place *place)
 {
-    return place->is_half ? manta_sgd_fail(t, MANTA_EINVAL, "config precision is bfloat16: only gpt2 has that") : MANTA_OK;
+    return place->is_half ? manta_sgd_fail(t, MANTA_EINVAL, "config precision is bfloat16: on a GPU only gpt2 has that") : MANTA_OK;
 }
 
 /* The parameters were named in the model's order, so they lie as the model has them. */

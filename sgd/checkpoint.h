@@ -5,9 +5,11 @@
  *   <folder>/step-00000000000000000640/    a checkpoint: visible only when whole
  *       model.safetensors                  parameters and optimizer state, by name
  *       manifest.json                      written last: progress, and a checksum of every part
+ *       optimizer-2-of-4.safetensors       where the optimizer's state was sharded: one for each member, with runs of elements
+ *       optimizer-2-of-4.json              of its tensors ("NAME/FIRST ELEMENT"); and its own checksums
  *   <folder>/.tmp-<generation>-.../        being written or removed: never read; a later save clears it away
  *
- * A checkpoint does not know how many workers there were. Saving: files and folder are synced under the
+ * What is loaded does not depend on how many workers there were. Saving: files and folder are synced under the
  * temporary name, renamed, and the parent is synced. Loading: the newest checkpoint of which every checksum
  * holds; the ones that were passed over are reported with the reason. One saver per folder at a time. Every
  * call blocks on the disk.
@@ -30,6 +32,7 @@ struct sgd_checkpoint_meta {
     char     kernels[SGD_KERNELS_NAME_SIZE]; /* what computed it: another may differ in the last bits */
     bool     has_score;
     double   score; /* of the last validation */
+    uint64_t parts; /* beside the model's file; 0: none */
     size_t   progress_size; /* at most SGD_PROGRESS_BYTES */
     uint8_t  progress[SGD_PROGRESS_BYTES]; /* the trainer's; opaque here */
 };
@@ -46,7 +49,7 @@ struct sgd_checkpoint {
     struct sgd_checkpoint_meta meta;
     struct sgd_tensor         *tensors; /* data points into `bytes` */
     size_t                     count;
-    void                      *bytes;
+    void                      *bytes, *joined; /* `joined`: tensors that came in parts */
 };
 
 /* Which checkpoints a load passed over, and why. */
@@ -66,6 +69,27 @@ struct sgd_checkpoint_report {
 MT_MUST_USE mt_status sgd_checkpoint_save(const char *folder, const struct sgd_keep *keep,
                                           const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors,
                                           size_t count);
+
+/* One of several that save together. */
+struct sgd_checkpoint_part {
+    uint32_t            index, parts;
+    uint64_t            mark;     /* the same in all, another for each save of a generation */
+    const _Atomic bool *given_up; /* it becomes true: the others' parts will not come. NULL: they will */
+};
+
+/* Writes a member's part: tensors of which each is a run of elements, named sgd_checkpoint_piece. Errors of sgd_checkpoint_save;
+ * the others of this save are told. */
+MT_MUST_USE mt_status sgd_checkpoint_save_part(const char *folder, const struct sgd_checkpoint_meta *meta,
+                                               const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors,
+                                               size_t count);
+/* As sgd_checkpoint_save, with the parts of all: waits until each is there. ECANCELLED: given up; ETIMEDOUT: after
+ * MT_CHECKPOINT_PARTS_MS; EDISK_FULL, ESYS: another could not write its part. */
+MT_MUST_USE mt_status sgd_checkpoint_save_with_parts(const char *folder, const struct sgd_keep *keep,
+                                                     const struct sgd_checkpoint_meta *meta,
+                                                     const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors,
+                                                     size_t count);
+/* "NAME/FIRST". EINVAL: too long. */
+MT_MUST_USE mt_status sgd_checkpoint_piece(const char *name, uint64_t first, char out[MT_NAME_BYTES_MAX]);
 
 /* Loads the newest valid checkpoint; end with sgd_checkpoint_fini. ENOENT where there is none; ENOMEM.
  * `report` is set in any case. */

@@ -84,11 +84,11 @@ mt_status sgd_checkpoint_list(int dir, uint64_t **out_steps, size_t *out_count)
     return st;
 }
 
-mt_status sgd_manifest_open(int checkpoint_dir, char **out_text, size_t *out_size)
+mt_status sgd_manifest_open(int checkpoint_dir, const char *name, char **out_text, size_t *out_size)
 {
     struct stat info;
     mt_status st;
-    int fd = openat(checkpoint_dir, SGD_MANIFEST_FILE, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    int fd = openat(checkpoint_dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0)
         return mt_error(errno == ENOENT ? MT_ENOENT : MT_ESYS, errno, "open manifest");
     if (fstat(fd, &info) != 0) {

@@ -15,14 +15,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static mt_status manifest_check(int dir, const struct sgd_safetensors *file, uint64_t *sums,
+static mt_status manifest_check(int dir, const char *name, const struct sgd_safetensors *file, uint64_t *sums,
                                 struct sgd_checkpoint_meta *out_meta)
 {
     struct sgd_manifest manifest = {.sums = sums};
     char *text;
     size_t size;
 
-    MT_TRY(sgd_manifest_open(dir, &text, &size));
+    MT_TRY(sgd_manifest_open(dir, name, &text, &size));
     mt_status st = sgd_manifest_read(text, size, file->tensors, file->count, &manifest);
     free(text);
     MT_TRY(st);
@@ -59,22 +59,22 @@ static mt_status tensors_read(struct sgd_safetensors *file, const uint64_t *sums
     return mt_ok();
 }
 
-static mt_status open_checkpoint_read(int dir, struct sgd_checkpoint *checkpoint, char *out_damaged,
-                                      const struct sgd_beat *life)
+mt_status sgd_checkpoint_file_read(int dir, const char *file_name, const char *manifest_name,
+                                   struct sgd_checkpoint *checkpoint, char *out_damaged, const struct sgd_beat *life)
 {
     struct sgd_safetensors file;
     unsigned char *bytes = NULL;
     uint64_t *sums = NULL;
     mt_status st;
 
-    MT_TRY(sgd_safetensors_open(dir, SGD_MODEL_FILE, &file));
+    MT_TRY(sgd_safetensors_open(dir, file_name, &file));
     sums = malloc((file.count + 1) * sizeof *sums);
     bytes = malloc(file.data_size + 1);
     if (!sums || !bytes) {
         st = mt_error(MT_ENOMEM, 0, "load checkpoint");
         goto done;
     }
-    MT_TRY_GOTO(st, manifest_check(dir, &file, sums, &checkpoint->meta), done);
+    MT_TRY_GOTO(st, manifest_check(dir, manifest_name, &file, sums, &checkpoint->meta), done);
     MT_TRY_GOTO(st, tensors_read(&file, sums, bytes, out_damaged, life), done);
     checkpoint->bytes = bytes, bytes = NULL;
     checkpoint->tensors = file.tensors, file.tensors = NULL;
@@ -94,8 +94,12 @@ static mt_status checkpoint_read(int dir, uint64_t step, struct sgd_checkpoint *
 
     sgd_checkpoint_name(step, checkpoint.name);
     MT_TRY(sgd_file_open_dir(dir, checkpoint.name, &fd));
-    mt_status st = open_checkpoint_read(fd, &checkpoint, out_damaged, life);
+    mt_status st = sgd_checkpoint_file_read(fd, SGD_MODEL_FILE, SGD_MANIFEST_FILE, &checkpoint, out_damaged, life);
+    if (st.code == 0 && checkpoint.meta.parts)
+        st = sgd_checkpoint_parts_read(fd, &checkpoint, out_damaged, life);
     close(fd);
+    if (st.code != 0)
+        sgd_checkpoint_fini(&checkpoint);
     if (st.code == 0 && checkpoint.meta.step != step) {
         sgd_checkpoint_fini(&checkpoint);
         st = mt_error(MT_ECORRUPT, 0, "checkpoint: its manifest names another step");
@@ -160,5 +164,6 @@ void sgd_checkpoint_fini(struct sgd_checkpoint *checkpoint)
 {
     free(checkpoint->tensors);
     free(checkpoint->bytes);
+    free(checkpoint->joined);
     memset(checkpoint, 0, sizeof *checkpoint);
 }

@@ -20,9 +20,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TEMP_NAME_SIZE = 80 };
-
 /* ---- removing: cleanup never fails a save ---- */
+
+static void parts_remove(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    const struct dirent *entry;
+    while (entries && (entry = readdir(entries)))
+        if (strncmp(entry->d_name, SGD_PART_PREFIX, sizeof SGD_PART_PREFIX - 1) == 0)
+            unlinkat(fd, entry->d_name, 0);
+    if (entries)
+        closedir(entries);
+    else if (copy >= 0)
+        close(copy);
+}
 
 /* Removes a folder that this module made. What anybody else has put there stays, and so does the folder. */
 static void folder_remove(int dir, const char *name)
@@ -32,15 +44,18 @@ static void folder_remove(int dir, const char *name)
         return;
     unlinkat(fd, SGD_MANIFEST_FILE, 0);
     unlinkat(fd, SGD_MODEL_FILE, 0);
+    if (unlinkat(dir, name, AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
+        parts_remove(fd);
+        unlinkat(dir, name, AT_REMOVEDIR);
+    }
     close(fd);
-    unlinkat(dir, name, AT_REMOVEDIR);
 }
 
 /* Takes a checkpoint out of sight by one rename before its files go, so that no half-removed one is ever
  * visible. */
 static void checkpoint_remove(int dir, uint64_t step, uint64_t generation)
 {
-    char name[SGD_CHECKPOINT_NAME_SIZE], hidden[TEMP_NAME_SIZE];
+    char name[SGD_CHECKPOINT_NAME_SIZE], hidden[SGD_TEMP_NAME_SIZE];
     sgd_checkpoint_name(step, name);
     snprintf(hidden, sizeof hidden, ".tmp-%llu-%s-old", (unsigned long long)generation, name);
     if (renameat(dir, name, dir, hidden) == 0)
@@ -73,7 +88,7 @@ static bool meta_read(int dir, const char *name, struct sgd_checkpoint_meta *met
 
     if (sgd_file_open_dir(dir, name, &fd).code != 0)
         return false;
-    mt_status st = sgd_manifest_open(fd, &text, &size);
+    mt_status st = sgd_manifest_open(fd, SGD_MANIFEST_FILE, &text, &size);
     close(fd);
     if (st.code != 0)
         return false;
@@ -125,10 +140,11 @@ static void old_remove(int dir, uint64_t newest, uint64_t generation, const stru
 
 /* ---- writing ---- */
 
-static mt_status model_write(int dir, struct sgd_tensor *tensors, size_t count, uint64_t *out_header_checksum)
+mt_status sgd_checkpoint_file_write(int dir, const char *name, struct sgd_tensor *tensors, size_t count,
+                                    uint64_t *out_header_checksum)
 {
     int fd;
-    MT_TRY(sgd_file_create(dir, SGD_MODEL_FILE, &fd));
+    MT_TRY(sgd_file_create(dir, name, &fd));
     mt_status st = sgd_safetensors_write(fd, tensors, count, out_header_checksum);
     if (st.code != 0) {
         close(fd);
@@ -137,8 +153,8 @@ static mt_status model_write(int dir, struct sgd_tensor *tensors, size_t count, 
     return sgd_file_finish(fd);
 }
 
-static mt_status manifest_write(int dir, const struct sgd_checkpoint_meta *meta, uint64_t header_checksum,
-                                const struct sgd_tensor *tensors, size_t count)
+mt_status sgd_checkpoint_manifest_write(int dir, const char *name, const struct sgd_checkpoint_meta *meta,
+                                        uint64_t header_checksum, const struct sgd_tensor *tensors, size_t count)
 {
     mt_buf text = {0};
     mt_status st;
@@ -149,7 +165,7 @@ static mt_status manifest_write(int dir, const struct sgd_checkpoint_meta *meta,
         st = mt_error(MT_EINVAL, 0, "save checkpoint: manifest too large");
         goto done;
     }
-    MT_TRY_GOTO(st, sgd_file_create(dir, SGD_MANIFEST_FILE, &fd), done);
+    MT_TRY_GOTO(st, sgd_file_create(dir, name, &fd), done);
     st = sgd_file_write(fd, text.data, text.size);
     if (st.code == 0)
         st = sgd_file_finish(fd);
@@ -161,15 +177,17 @@ done:
 }
 
 static mt_status temp_fill(int dir, const char *temp, const struct sgd_checkpoint_meta *meta,
-                           struct sgd_tensor *tensors, size_t count)
+                           const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors, size_t count)
 {
     uint64_t header_checksum = 0;
     mt_status st;
     int fd;
 
     MT_TRY(sgd_file_open_dir(dir, temp, &fd));
-    MT_TRY_GOTO(st, model_write(fd, tensors, count, &header_checksum), done);
-    MT_TRY_GOTO(st, manifest_write(fd, meta, header_checksum, tensors, count), done);
+    MT_TRY_GOTO(st, sgd_checkpoint_file_write(fd, SGD_MODEL_FILE, tensors, count, &header_checksum), done);
+    if (part)
+        MT_TRY_GOTO(st, sgd_checkpoint_parts_wait(fd, part), done);
+    MT_TRY_GOTO(st, sgd_checkpoint_manifest_write(fd, SGD_MANIFEST_FILE, meta, header_checksum, tensors, count), done);
     st = sgd_file_sync(fd);
 done:
     close(fd);
@@ -191,7 +209,7 @@ static mt_status existing_check(int dir, const char *name, uint64_t generation)
  * names get two renames: for a moment this step is not there, the earlier ones are. */
 static mt_status swap(int dir, const char *temp, const char *name)
 {
-    char hidden[TEMP_NAME_SIZE + 8];
+    char hidden[SGD_TEMP_NAME_SIZE + 8];
     if (renameat2(dir, temp, dir, name, RENAME_EXCHANGE) == 0)
         return mt_ok();
     if (errno != EINVAL && errno != ENOSYS)
@@ -216,11 +234,16 @@ static mt_status publish(int dir, const char *temp, const struct sgd_checkpoint_
     return swap(dir, temp, name);
 }
 
-static mt_status temp_make(int dir, const struct sgd_checkpoint_meta *meta, char out_temp[TEMP_NAME_SIZE])
+static mt_status temp_make(int dir, const struct sgd_checkpoint_meta *meta, const struct sgd_checkpoint_part *part,
+                           char out_temp[SGD_TEMP_NAME_SIZE])
 {
     uint64_t random;
+    if (part) { /* it is there: this member has written its own part */
+        sgd_checkpoint_temp_name(meta->generation, part, out_temp);
+        return mt_ok();
+    }
     MT_TRY(mt_random_bytes(&random, sizeof random));
-    snprintf(out_temp, TEMP_NAME_SIZE, ".tmp-%llu-%llu-%016llx", (unsigned long long)meta->generation,
+    snprintf(out_temp, SGD_TEMP_NAME_SIZE, ".tmp-%llu-%llu-%016llx", (unsigned long long)meta->generation,
              (unsigned long long)meta->step, (unsigned long long)random);
     if (mkdirat(dir, out_temp, 0755) != 0)
         return sgd_file_error(errno, "make checkpoint folder");
@@ -228,13 +251,13 @@ static mt_status temp_make(int dir, const struct sgd_checkpoint_meta *meta, char
 }
 
 static mt_status save_into(int dir, const struct sgd_keep *keep, const struct sgd_checkpoint_meta *meta,
-                           struct sgd_tensor *tensors, size_t count)
+                           const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors, size_t count)
 {
-    char temp[TEMP_NAME_SIZE];
+    char temp[SGD_TEMP_NAME_SIZE];
 
-    leftovers_remove(dir, meta->generation);
-    MT_TRY(temp_make(dir, meta, temp));
-    mt_status st = temp_fill(dir, temp, meta, tensors, count);
+    leftovers_remove(dir, part ? meta->generation - 1 : meta->generation); /* others may be at their parts of the next one */
+    MT_TRY(temp_make(dir, meta, part, temp));
+    mt_status st = temp_fill(dir, temp, meta, part, tensors, count);
     if (st.code == 0)
         st = publish(dir, temp, meta);
     folder_remove(dir, temp); /* ours after a failure, or what it replaced; else it is gone already */
@@ -244,7 +267,7 @@ static mt_status save_into(int dir, const struct sgd_keep *keep, const struct sg
     return mt_ok();
 }
 
-static mt_status folder_open(const char *folder, int *out_dir)
+mt_status sgd_checkpoint_folder_open(const char *folder, int *out_dir)
 {
     if (mkdir(folder, 0755) != 0 && errno != EEXIST)
         return errno == ENOENT ? mt_error(MT_ENOENT, errno, "make checkpoint folder: no parent")
@@ -252,14 +275,28 @@ static mt_status folder_open(const char *folder, int *out_dir)
     return sgd_file_open_dir(AT_FDCWD, folder, out_dir);
 }
 
-mt_status sgd_checkpoint_save(const char *folder, const struct sgd_keep *keep,
-                              const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors, size_t count)
+static mt_status save(const char *folder, const struct sgd_keep *keep, const struct sgd_checkpoint_meta *meta,
+                      const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors, size_t count)
 {
     int dir;
     if (memchr(meta->kernels, '\0', sizeof meta->kernels) == NULL || strpbrk(meta->kernels, "\"\\\n"))
         return mt_error(MT_EINVAL, 0, "save checkpoint: name of the kernels");
-    MT_TRY(folder_open(folder, &dir));
-    mt_status st = save_into(dir, keep, meta, tensors, count);
+    MT_TRY(sgd_checkpoint_folder_open(folder, &dir));
+    mt_status st = save_into(dir, keep, meta, part, tensors, count);
     close(dir);
     return st;
+}
+
+mt_status sgd_checkpoint_save(const char *folder, const struct sgd_keep *keep, const struct sgd_checkpoint_meta *meta,
+                              struct sgd_tensor *tensors, size_t count)
+{
+    return save(folder, keep, meta, NULL, tensors, count);
+}
+
+mt_status sgd_checkpoint_save_with_parts(const char *folder, const struct sgd_keep *keep, const struct sgd_checkpoint_meta *meta,
+                                         const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors, size_t count)
+{
+    struct sgd_checkpoint_meta whole = *meta;
+    whole.parts = part->parts;
+    return save(folder, keep, &whole, part, tensors, count);
 }

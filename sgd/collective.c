@@ -163,23 +163,30 @@ static void vote_count(uint64_t vote, uint32_t rank, struct sgd_agreement *resul
     result->has_state = true;
 }
 
-mt_status sgd_group_agree(struct sgd_group *group, bool has_state, uint64_t step,
-                          struct sgd_agreement *out_agreement)
+mt_status sgd_group_exchange(struct sgd_group *group, uint64_t mine, uint64_t out_all[MT_GROUP_MEMBERS_MAX])
 {
-    struct sgd_agreement result = {.is_equal = true};
-
-    MT_ASSERT(step != UINT64_MAX);
-    group->votes[group->rank] = has_state ? step + 1 : 0;
+    group->votes[group->rank] = mine;
     MT_TRY(sgd_group_meet(group));
     if (group->is_leader)
         MT_TRY(sgd_group_led(group, votes_gather(group)));
     if (group->is_wide)
         MT_TRY(sgd_group_meet(group));
-    for (uint32_t rank = 0; rank < group->members; rank++)
-        vote_count(group->votes[rank], rank, &result);
-    result.is_equal = result.is_equal && result.step_min == result.step_max;
+    memcpy(out_all, group->votes, group->members * sizeof *out_all);
     /* So that nobody votes again before all have read. */
-    MT_TRY(sgd_group_meet(group));
+    return sgd_group_meet(group);
+}
+
+mt_status sgd_group_agree(struct sgd_group *group, bool has_state, uint64_t step,
+                          struct sgd_agreement *out_agreement)
+{
+    struct sgd_agreement result = {.is_equal = true};
+    uint64_t             votes[MT_GROUP_MEMBERS_MAX];
+
+    MT_ASSERT(step != UINT64_MAX);
+    MT_TRY(sgd_group_exchange(group, has_state ? step + 1 : 0, votes));
+    for (uint32_t rank = 0; rank < group->members; rank++)
+        vote_count(votes[rank], rank, &result);
+    result.is_equal = result.is_equal && result.step_min == result.step_max;
     *out_agreement = result;
     return mt_ok();
 }

@@ -12,10 +12,11 @@
  * plan.mean_floats of them are divided by the number of virtual ranks), in shared memory, readable until this member's next
  * collective call. The tree is over virtual ranks, so the bits do not depend on how many members share the work, nor on which
  * nodes they are: each node sends the others the sums of complete subtrees. Each member has written its slots before; it may
- * write them again as soon as this returns. */
+ * write them again as soon as this returns. Where the plan is sharded, of the first mean_floats only the shards of this node's
+ * members are set, unless it is mirrored. */
 MT_MUST_USE mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops,
                                        const float **out_sum);
-/* The same for some parts of every slot, the same in all members (else EINVAL): group->sum there. */
+/* The same for some parts of every slot, in rising order, the same in all members (else EINVAL): group->sum there. */
 struct sgd_range {
     size_t begin, end; /* floats of a slot */
 };
@@ -26,6 +27,9 @@ MT_MUST_USE mt_status sgd_group_reduce_ranges(struct sgd_group *group, const str
  * other than the root that has no need of them passes NULL. After an error the others' data may be partly
  * overwritten. */
 MT_MUST_USE mt_status sgd_group_broadcast(struct sgd_group *group, uint32_t root, void *data, size_t size);
+
+/* Gives all members a number of each. */
+MT_MUST_USE mt_status sgd_group_exchange(struct sgd_group *group, uint64_t mine, uint64_t out_all[MT_GROUP_MEMBERS_MAX]);
 
 /* How far the members are. */
 struct sgd_agreement {

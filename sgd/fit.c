@@ -17,8 +17,26 @@
 
 /* ---- a death ---- */
 
+/* The last completed step, as far as the workers' pulses show. */
+static uint64_t steps_done(struct sgd_fit *fit)
+{
+    uint64_t most = fit->furthest;
+    for (uint32_t r = 0; r < (uint32_t)fit->workers; r++) {
+        const struct sgd_hand  *hand = sgd_crew_of_rank(&fit->crew, (int)r);
+        const struct sgd_place *place = hand ? &fit->places.of[hand->place] : NULL;
+        uint64_t                steps = 0;
+        if (place && hand->place == 0)
+            steps = atomic_load(&sgd_board_pulse(sgd_board_of(fit->setup.region.data), r)->steps);
+        else if (place && r >= place->first && r < place->first + place->count)
+            steps = place->seen[r - place->first].steps;
+        most = steps > most ? steps : most;
+    }
+    return most;
+}
+
 static void generation_abort(struct sgd_fit *fit, enum mt_code reason, int rank)
 {
+    fit->furthest = steps_done(fit);
     sgd_places_abort(&fit->places, fit->generation, reason, rank < 0 ? 0 : (uint32_t)rank);
     if (fit->aborted_ns == 0)
         fit->aborted_ns = mt_now_ns();
@@ -404,6 +422,9 @@ static manta_status done(struct sgd_fit *fit, const struct sgd_outcome *outcome,
     fit->result.loss = (double)outcome->loss;
     fit->result.accuracy = (double)outcome->accuracy;
     fit->result.weights = outcome->weights;
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->has_outcome && (int64_t)hand->outcome.optimizer_bytes > fit->result.optimizer_bytes)
+            fit->result.optimizer_bytes = (int64_t)hand->outcome.optimizer_bytes;
     fit->result.stopped = (int)outcome->is_stopped;
     fit->result.steps = (int64_t)outcome->step;
     if (outcome->save_code)

@@ -30,7 +30,7 @@ struct sgd_recovering {
     bool            is_open;
     int             lost;
     int64_t         sign_ns; /* when who died was last seen to do something; 0: nobody looked */
-    int64_t         detected_ns, back_ns, placed_ns;
+    int64_t         detected_ns, back_ns, placed_ns, steps_lost;
     bool            is_going; /* the step is done, but not all the replacements' own times are known yet */
     struct sgd_note going;
 };
@@ -66,6 +66,7 @@ struct sgd_fit {
     struct sgd_track_files *tracking;
     struct sgd_trace_cursor spans[SGD_HANDS_MAX]; /* how far the workers' rows on this node were read */
     bool                  has_begun; /* result.first_step is set */
+    uint64_t              furthest;  /* completed step, when a generation was last aborted */
     manta_sgd_result      result;
 };
 

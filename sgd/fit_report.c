@@ -90,12 +90,18 @@ void sgd_fit_tell_slow(struct sgd_fit *fit, int kind, const struct sgd_hand *han
 
 static void note_begun(struct sgd_fit *fit, const struct sgd_note *note, manta_sgd_event *event)
 {
-    char text[SGD_TEXT_BYTES];
+    char     text[SGD_TEXT_BYTES];
+    uint64_t lost = fit->has_begun && fit->furthest > note->step ? fit->furthest - note->step : 0;
     event->kind = MANTA_SGD_BEGUN;
     if (!fit->has_begun)
         fit->result.first_step = (int64_t)note->step;
     fit->has_begun = true;
-    snprintf(text, sizeof text, "%.*s at step=%llu", SGD_NOTE_TEXT, note->text, (unsigned long long)note->step);
+    fit->furthest = note->step; /* what was behind it is told as lost once */
+    fit->recovering.steps_lost += (int64_t)lost;
+    fit->result.steps_lost += (int64_t)lost;
+    int n = snprintf(text, sizeof text, "%.*s at step=%llu", SGD_NOTE_TEXT, note->text, (unsigned long long)note->step);
+    if (lost && n >= 0 && (size_t)n < sizeof text)
+        snprintf(text + n, sizeof text - (size_t)n, ", steps lost=%llu", (unsigned long long)lost);
     emit(fit, event, text);
 }
 
@@ -292,7 +298,8 @@ void sgd_fit_close_recovery(struct sgd_fit *fit)
 
     if (!replacement_times(fit, &began, &loaded))
         return;
-    manta_sgd_recovery out = {.detected_ns = r->detected_ns, .step = (int64_t)r->going.step, .lost = r->lost};
+    manta_sgd_recovery out = {.detected_ns = r->detected_ns, .step = (int64_t)r->going.step, .lost = r->lost,
+                              .steps_lost = r->steps_lost};
     out.abort_s = lap(&mark, r->back_ns);
     out.start_s = lap(&mark, began);
     out.load_s = lap(&mark, loaded);
@@ -306,9 +313,9 @@ void sgd_fit_close_recovery(struct sgd_fit *fit)
     if (out.total_s > fit->result.slowest_s)
         fit->result.slowest_s = out.total_s;
     snprintf(text, sizeof text,
-             "recovered in %.1f ms at step=%lld (abort %.1f start %.1f load %.1f place %.1f sync %.1f step %.1f)",
+             "recovered in %.1f ms at step=%lld (abort %.1f start %.1f load %.1f place %.1f sync %.1f step %.1f), steps lost=%lld",
              out.total_s * 1e3, (long long)out.step, out.abort_s * 1e3, out.start_s * 1e3, out.load_s * 1e3,
-             out.place_s * 1e3, out.sync_s * 1e3, out.step_s * 1e3);
+             out.place_s * 1e3, out.sync_s * 1e3, out.step_s * 1e3, (long long)out.steps_lost);
     manta_sgd_event event = {.kind = MANTA_SGD_RECOVERED, .rank = -1, .step = out.step, .recovery = &out};
     emit(fit, &event, text);
 }

@@ -6,6 +6,8 @@
  */
 #include "sgd/group.h"
 
+#include "sgd/shard.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,16 +31,22 @@ static uint32_t partials_max(const struct sgd_group_plan *plan)
     return plan->is_wide ? 2 * (32 - (uint32_t)__builtin_clz(plan->vranks)) : 0;
 }
 
+/* Vectors of a slot's size that stand before the squares. */
+static size_t vectors_count(const struct sgd_group_plan *plan)
+{
+    return (size_t)plan->vranks + 1 + partials_max(plan) + plan->is_sharded;
+}
+
 static mt_status plan_cut(const struct sgd_group_plan *plan, struct coll_shm_plan *out)
 {
-    size_t size;
+    size_t size, squares = plan->is_sharded ? sgd_shard_blocks(plan->mean_floats) * sizeof(double) : 0;
     if (plan->vranks == 0 || plan->vranks > MT_VRANKS_MAX || plan->slot_floats == 0 ||
         plan->slot_floats > SIZE_MAX / 64)
         return mt_error(MT_EINVAL, 0, "group: plan out of range");
-    if (__builtin_mul_overflow(slot_stride(plan) * sizeof(float), (size_t)plan->vranks + 1 + partials_max(plan), &size))
+    if (__builtin_mul_overflow(slot_stride(plan) * sizeof(float), vectors_count(plan), &size))
         return mt_error(MT_EINVAL, 0, "group: plan too large");
     *out = (struct coll_shm_plan){.members_max = plan->vranks < MT_GROUP_MEMBERS_MAX ? plan->vranks : MT_GROUP_MEMBERS_MAX,
-                                  .heap_size = VOTES_BYTES + size, .is_bare = true};
+                                  .heap_size = VOTES_BYTES + size + squares, .is_bare = true};
     return mt_ok();
 }
 
@@ -120,6 +128,8 @@ static mt_status shm_join(struct sgd_group *group, const struct sgd_group_config
     group->sum = (float *)(void *)(heap + VOTES_BYTES);
     group->slots = group->sum + group->stride;
     group->partials = group->slots + config->plan.vranks * group->stride;
+    group->fresh = config->plan.is_sharded ? group->partials + partials_max(&config->plan) * group->stride : NULL;
+    group->squares = config->plan.is_sharded ? (double *)(void *)(group->fresh + group->stride) : NULL;
     return mt_ok();
 }
 
@@ -163,7 +173,8 @@ mt_status sgd_group_join(struct sgd_group *group, const struct sgd_group_config 
     MT_TRY(shm_join(group, config));
     if (group->is_leader)
         MT_TRY(sgd_group_led(group, tcp_join(group, config)));
-    return barrier_of(group, hash_add(hash_add(hash_add(1, config->members), config->plan.slot_floats),
+    uint64_t shards = config->plan.is_sharded * 2u + config->plan.is_mirrored;
+    return barrier_of(group, hash_add(hash_add(hash_add(1 + shards, config->members), config->plan.slot_floats),
                                       config->plan.fingerprint));
 }
 

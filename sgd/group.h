@@ -6,9 +6,12 @@
  * heap:
  *
  *   0          4096
- *   +----------+-------+---------------------------------+---------------------------------------------+
- *   | votes    | sum   | slots, one for each virtual rank | partial sums, of a group over several nodes |
- *   +----------+-------+---------------------------------+---------------------------------------------+
+ *   +----------+-------+---------------------------------+---------------------------------------------+----------------+
+ *   | votes    | sum   | slots, one for each virtual rank | partial sums, of a group over several nodes | fresh, squares |
+ *   +----------+-------+---------------------------------+---------------------------------------------+----------------+
+ *
+ * The last two only where the state of the optimizer is sharded (shard.h): new parameters on their way to the others, and the
+ * sums of squares of blocks of the gradient.
  *
  * Members are numbered node by node. The first of each node, its leader, is also a member of a group over TCP (coll_tcp.h) of
  * which each node is one; the others wait for it in the region. What ends a generation on one node, it tells there, and what
@@ -38,6 +41,8 @@ struct sgd_group_plan {
     size_t   mean_floats; /* of these, so many from the first are averaged, the others added */
     uint64_t fingerprint; /* of everything else that must be equal (seed, schedule, ...): compared at join */
     bool     is_wide;     /* the region has room for the sums of a group over several nodes */
+    bool     is_sharded;  /* each member wants the sum of its own shard (shard.h) of the first mean_floats only */
+    bool     is_mirrored; /* and of another member's, which may be on another node: then every node gets all of it */
 };
 
 /* The nodes of a group that has several. */
@@ -66,7 +71,8 @@ struct sgd_group {
     struct coll_shm       shm; /* its members: those of this node */
     struct coll_tcp       tcp; /* a leader's, of several nodes */
     struct sgd_group_net  net;
-    float                *sum, *slots, *partials;
+    float                *sum, *slots, *partials, *fresh;
+    double               *squares;
     uint64_t             *votes;
     struct sgd_group_plan plan;
     size_t                stride; /* floats from slot to slot: whole cache lines */

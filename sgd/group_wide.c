@@ -7,6 +7,7 @@
 #include "sgd/group_wide.h"
 
 #include "sgd/coll_tcp_private.h"
+#include "sgd/shard.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,9 +62,28 @@ struct sum {
     uint64_t                shape;
 };
 
-/* Of the sum's lines each node joins its share. */
+/* Floats of the ranges, as if they stood one after the other, before this one of a slot. */
+static size_t floats_before(const struct sum *s, size_t at)
+{
+    size_t floats = 0;
+    for (size_t i = 0; i < s->count && s->ranges[i].begin < at; i++)
+        floats += (at < s->ranges[i].end ? at : s->ranges[i].end) - s->ranges[i].begin;
+    return floats;
+}
+
+static bool is_scattered(const struct sgd_group *group)
+{
+    return group->plan.is_sharded && !group->plan.is_mirrored;
+}
+
+/* Of the sum's lines each node joins its share; of a scattered one, its members' shards, and the last node what follows them. */
 static size_t slice_at(const struct sum *s, uint32_t node)
 {
+    const struct sgd_group *group = s->group;
+    if (is_scattered(group) && node == group->net.nodes)
+        return s->floats;
+    if (is_scattered(group))
+        return floats_before(s, sgd_shard_begin(group->plan.mean_floats, group->net.first[node], group->members));
     size_t lines = (s->floats + LINE - 1) / LINE, at = lines * node / s->group->net.nodes * LINE;
     return at < s->floats ? at : s->floats;
 }
@@ -118,10 +138,11 @@ static mt_status sum_begin(struct sum *s)
                                    group->net.nodes * LINE);
 }
 
-/* Where a node's slice stands in a vector; returns how many places it has. */
-static size_t places_of(const struct sum *s, float *vector, uint32_t node, struct iovec *out)
+/* Where a node's slice stands in a vector, what comes before `first` left out; returns how many places it has. */
+static size_t places_from(const struct sum *s, float *vector, uint32_t node, size_t first, struct iovec *out)
 {
     size_t begin = slice_at(s, node), end = slice_at(s, node + 1), at = 0, count = 0;
+    begin = begin < first ? first : begin;
     for (size_t i = 0, size; i < s->count; i++, at += size) {
         size = s->ranges[i].end - s->ranges[i].begin;
         size_t from = at > begin ? at : begin, until = at + size < end ? at + size : end;
@@ -129,6 +150,11 @@ static size_t places_of(const struct sum *s, float *vector, uint32_t node, struc
             out[count++] = (struct iovec){vector + s->ranges[i].begin + (from - at), (until - from) * sizeof(float)};
     }
     return count;
+}
+
+static size_t places_of(const struct sum *s, float *vector, uint32_t node, struct iovec *out)
+{
+    return places_from(s, vector, node, 0, out);
 }
 
 /* This node's slice of its own piece, beside those that it gets. */
@@ -224,8 +250,18 @@ static void slice_end(const struct sum *s, float *slice)
     }
 }
 
+/* Bytes of a node's slice that are not before `first`. */
+static size_t bytes_from(const struct sum *s, uint32_t node, size_t first)
+{
+    size_t begin = slice_at(s, node), end = slice_at(s, node + 1);
+    begin = begin < first ? first : begin;
+    return begin < end ? (end - begin) * sizeof(float) : 0;
+}
+
+/* Of a scattered sum only what follows the shards is for all. */
 static mt_status slices_gather(struct sum *s, const float *slice)
 {
+    size_t            first = is_scattered(s->group) ? floats_before(s, s->group->plan.mean_floats) : 0;
     struct sgd_group *group = s->group;
     struct coll_flow  flows[MT_GROUP_MEMBERS_MAX];
     struct iovec     *places = s->places;
@@ -234,9 +270,10 @@ static mt_status slices_gather(struct sum *s, const float *slice)
         if (n == me)
             continue;
         struct coll_flow *f = &flows[count++];
-        *f = (struct coll_flow){.peer = n, .ins = places, .in_size = slice_floats(s, n) * sizeof(float)};
-        f->out[0] = slice, f->out_size[0] = slice_floats(s, me) * sizeof(float);
-        places += places_of(s, group->sum, n, places);
+        *f = (struct coll_flow){.peer = n, .ins = places, .in_size = bytes_from(s, n, first)};
+        f->out_size[0] = bytes_from(s, me, first);
+        f->out[0] = slice + (slice_floats(s, me) - f->out_size[0] / sizeof(float));
+        places += places_from(s, group->sum, n, first, places);
     }
     return coll_tcp_move(&group->tcp, flows, count);
 }

@@ -158,6 +158,7 @@ typedef struct manta_sgd_recovery {
     double  sync_s;      /* until all had joined, and the same state */
     double  step_s;      /* that step itself */
     double  total_s;     /* all of them together */
+    int64_t steps_lost;  /* completed steps that have to be made again, because no worker had the state any more */
 } manta_sgd_recovery;
 
 enum {
@@ -269,6 +270,11 @@ typedef struct manta_sgd_opts {
         int    lr_batch;     /* linear scaling: lr is meant for this batch, and used times run.batch / lr_batch; 0: as it is */
         double clip_norm;    /* a longer gradient is cut to this length; 0: none is */
         double max_norm;     /* a longer gradient, before it is cut, ends the run; 0: one that is not finite does */
+        int    zero;         /* 1: ZeRO's first stage: each of n workers keeps the optimizer's state for a n-th of the parameters,
+                                and updates these; the weights are the same to the bit. A worker that dies takes its shard along:
+                                the run goes back to the newest checkpoint. 0: each keeps all of it */
+        bool   zero_backup;  /* with zero: each shard is kept by two workers, half of the group apart, so that nothing is lost as
+                                long as one of the two lives */
     } optimizer;
     const char *const *config; /* "NAME=value", ended by NULL: what operators ask for; NULL: nothing */
     bool config_strict;        /* a name that setup does not ask for is an error */
@@ -288,6 +294,8 @@ typedef struct manta_sgd_result {
     int      restarts;       /* workers that died, or were killed because they hung */
     int      resizes;        /* times that the number of workers changed */
     int      stopped;        /* before its last epoch: by patience, or on_event */
+    int64_t  steps_lost;     /* that were made again after deaths, in all */
+    int64_t  optimizer_bytes; /* of the optimizer's state, in the worker that has most of it at the end */
     double   slowest_s;      /* the longest recovery */
     double   wall_s;
     manta_sgd_recovery last; /* all 0 where nobody died */
@@ -311,7 +319,8 @@ typedef struct manta_sgd_result {
  * "gpt2", a language model; config: data (a text or token file; default the text of Debian's package bible-kjv-text), context,
  * layers, width, heads, vocabulary. All of them: device ("cpu"; "cuda" or "cuda:N": the gradients are made on that NVIDIA GPU of
  * those that CUDA_VISIBLE_DEVICES leaves; EUNSUPPORTED says what is missing where there is none), precision ("float32";
- * "tf32": products on a GPU's tensor cores; "bfloat16": gpt2, parameters and their sums in float32).
+ * "tf32": products on a GPU's tensor cores; "bfloat16" or "bf16": factors of products rounded to that, sums of them, parameters,
+ * optimizer and the sum over workers in float32; on a GPU gpt2 only).
  *
  * EINVAL: an option out of range, no such operator, or checkpoints of another model or seed; ENOENT: no data, or no folder for
  * storage; ECORRUPT: damaged data; EEXIST: another driver trains under this name; EWORKER_DIED: more deaths than

@@ -113,6 +113,7 @@ static void bucket_sum(struct sgd_overlap *o)
         return;
     }
     memcpy(copy, o->ranges + from, count * sizeof *copy);
+    qsort(copy, count, sizeof *copy, by_begin);
     pthread_mutex_unlock(&o->lock);
     sgd_trace_open(o->trace, SGD_TRACK_SUMS, SGD_SPAN_BUCKET, bytes_of(copy, count));
     mt_status st = sgd_group_reduce_ranges(group, o->ops, copy, count);

@@ -33,7 +33,8 @@ static const struct field fields[] = {
     FIELD(checkpoint.score_max), FIELD(optimizer.kind), FIELD(optimizer.lr), FIELD(optimizer.momentum),
     FIELD(optimizer.beta1), FIELD(optimizer.beta2), FIELD(optimizer.epsilon), FIELD(optimizer.weight_decay),
     FIELD(optimizer.schedule), FIELD(optimizer.step_gamma), FIELD(optimizer.step_epochs), FIELD(optimizer.warmup_steps),
-    FIELD(optimizer.lr_batch), FIELD(optimizer.clip_norm), FIELD(optimizer.max_norm), FIELD(config_strict), FIELD(seed),
+    FIELD(optimizer.lr_batch), FIELD(optimizer.clip_norm), FIELD(optimizer.max_norm),
+    FIELD(optimizer.zero), FIELD(optimizer.zero_backup), FIELD(config_strict), FIELD(seed),
 };
 #undef FIELD
 enum { FIELDS = sizeof fields / sizeof *fields, STRINGS = 6 };

@@ -39,6 +39,7 @@ struct sgd_run {
     uint32_t vranks, micro_batch, epochs, log_steps, validate_epochs;
     uint32_t score, patience;
     bool     score_max;
+    bool     zero, zero_backup; /* the optimizer's state is sharded (zero.h) */
     bool     is_wide; /* workers may be on several nodes; then this is their group's name and secret: not to be printed */
     uint64_t group;
     unsigned char secret[COLL_SECRET_BYTES];
@@ -69,6 +70,7 @@ struct sgd_outcome {
     uint64_t step;        /* the last completed one */
     float    loss, accuracy; /* of the last close */
     uint64_t weights;
+    uint64_t optimizer_bytes; /* of the optimizer's state in this worker */
     char     text[SGD_TEXT_BYTES]; /* of `code` or `save_code` */
 };
 

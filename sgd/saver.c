@@ -55,7 +55,8 @@ static void *saver_main(void *arg)
 {
     struct sgd_saver *saver = arg;
     (void)setpriority(PRIO_PROCESS, 0, SAVER_NICE); /* of this thread, on Linux */
-    memset(saver->copy.state, 0, saver->copy.state_size); /* so that the first copy does not wait for fresh pages */
+    if (!saver->copy.config.zero) /* so that the first copy does not wait for fresh pages */
+        memset(saver->copy.state, 0, saver->copy.state_size);
     pthread_mutex_lock(&saver->lock);
     saver->state = SGD_SAVER_IDLE;
     pthread_cond_broadcast(&saver->changed);
@@ -89,6 +90,7 @@ mt_status sgd_saver_init(struct sgd_saver *saver, struct sgd_trainer *trainer, c
         return mt_error(MT_ENOMEM, 0, "copy of the state for checkpoints");
     }
     sgd_trainer_attach(&saver->copy, state);
+    saver->copy.zero = (struct sgd_zero){.given_up = &saver->is_given_up};
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
     trainer->settle = settle;
@@ -104,13 +106,33 @@ void sgd_saver_fini(struct sgd_saver *saver)
     saver->is_ending = true;
     pthread_cond_broadcast(&saver->changed);
     pthread_mutex_unlock(&saver->lock);
+    sgd_saver_give_up(saver);
     if (saver->has_thread)
         pthread_join(saver->thread, NULL);
     saver->trainer->settle = NULL;
     pthread_cond_destroy(&saver->changed);
     pthread_mutex_destroy(&saver->lock);
+    sgd_zero_free(&saver->copy);
     free(saver->copy.state);
     memset(saver, 0, sizeof *saver);
+}
+
+void sgd_saver_give_up(struct sgd_saver *saver)
+{
+    atomic_store(&saver->is_given_up, true);
+}
+
+/* A state in shards is copied at once: this member's shard, and in rank 0 the parameters, which it alone writes. */
+static bool shard_copy(struct sgd_saver *saver)
+{
+    const struct sgd_trainer *trainer = saver->trainer;
+    if (!trainer->config.zero)
+        return true;
+    if (sgd_zero_copy(&saver->copy, trainer).code != MT_OK)
+        return false;
+    if (trainer->zero.now.rank == 0)
+        memcpy(saver->copy.state, trainer->state, trainer->state_size);
+    return true;
 }
 
 bool sgd_saver_is_busy(struct sgd_saver *saver)
@@ -142,9 +164,12 @@ bool sgd_saver_offer(struct sgd_saver *saver, uint64_t generation)
     thread_start(saver);
     while (saver->has_thread && saver->state == SGD_SAVER_FRESH)
         pthread_cond_wait(&saver->changed, &saver->lock);
-    if (saver->has_thread && saver->state == SGD_SAVER_IDLE) {
+    if (saver->has_thread && saver->state == SGD_SAVER_IDLE && shard_copy(saver)) {
+        atomic_store(&saver->is_given_up, false);
         saver->claimed = saver->copied = offsetof(struct sgd_state, floats); /* what comes before changes at any time */
         memcpy(saver->copy.state, saver->trainer->state, saver->copied);
+        if (saver->copy.config.zero)
+            saver->claimed = saver->copied = saver->copy.state_size;
         saver->copy.has_state = saver->trainer->has_state;
         saver->generation = generation;
         saver->state = SGD_SAVER_BUSY;

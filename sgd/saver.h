@@ -32,6 +32,7 @@ struct sgd_saver {
     struct sgd_trainer copy; /* with a state of its own; the rest is the trainer's and does not change */
     uint64_t        generation;
     mt_status       result;
+    _Atomic bool    is_given_up; /* of a state in shards: the others' parts will not come */
 };
 
 /* `folder`, the trainer and its model are kept until sgd_saver_fini, which comes before the trainer's. ENOMEM. */
@@ -46,6 +47,9 @@ void sgd_saver_start(struct sgd_saver *saver);
 /* Has the trainer's state saved as it is now; it is copied by the time its floats change. False: the last save still runs or was
  * not taken, or there is no thread to be had; come again. */
 bool sgd_saver_offer(struct sgd_saver *saver, uint64_t generation);
+
+/* A save that waits for other members' parts ends: their generation is over. */
+void sgd_saver_give_up(struct sgd_saver *saver);
 
 /* A save runs. */
 bool sgd_saver_is_busy(struct sgd_saver *saver);

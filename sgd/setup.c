@@ -89,6 +89,11 @@ static manta_status numbers_check(const manta_sgd_opts *o, manta_error *e)
         return sgd_fail(e, MANTA_EINVAL, "failure.max_failures is -1 or more, failure.backoff_s not negative");
     if (!(o->checkpoint.every_s >= 0) || o->checkpoint.every_steps < 0 || o->checkpoint.keep < 0 || o->checkpoint.keep_best < 0)
         return sgd_fail(e, MANTA_EINVAL, "checkpoint.every_s, every_steps, keep and keep_best can't be negative");
+    if (o->optimizer.zero < 0 || o->optimizer.zero > 1)
+        return sgd_fail(e, MANTA_EINVAL, "optimizer.zero is %d: 0, each worker has the optimizer's whole state, or 1, a shard of "
+                        "it", o->optimizer.zero);
+    if (o->optimizer.zero_backup && !o->optimizer.zero)
+        return sgd_fail(e, MANTA_EINVAL, "optimizer.zero_backup is a second copy of each shard: that needs optimizer.zero 1");
     return scaling_check(o, e);
 }
 
@@ -128,7 +133,9 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
                             .validate_epochs = (uint32_t)or_default(o->run.validate_epochs, 1),
                             .patience = (uint32_t)o->run.patience,
                             .min_delta = o->run.min_delta,
-                            .score_max = o->checkpoint.score_max};
+                            .score_max = o->checkpoint.score_max,
+                            .zero = o->optimizer.zero == 1,
+                            .zero_backup = o->optimizer.zero_backup};
     if (run->every_s == 0 && run->every_steps == 0)
         run->every_s = MT_TRAIN_CHECKPOINT_S;
     run->is_wide = sgd_setup_nodes(o) > 1;
@@ -282,7 +289,8 @@ static manta_status operator_learn(struct sgd_setup *setup, const char *name, co
 static manta_status region_make(struct sgd_setup *setup, manta_error *e)
 {
     struct sgd_group_plan plan = {.vranks = setup->run.vranks, .slot_floats = sgd_trainer_slot(&setup->op->model),
-                                  .is_wide = setup->run.is_wide};
+                                  .mean_floats = setup->op->model.params.floats, .is_wide = setup->run.is_wide,
+                                  .is_sharded = setup->run.zero, .is_mirrored = setup->run.zero_backup};
     size_t                size;
     mt_status             st = sgd_group_region_size(&plan, &size);
     return st.code ? fail_status(e, st, "") : manta_region_open(SGD_BOARD_SIZE + size + sgd_trace_size(setup->run.trace_rows), 0,

@@ -4,7 +4,7 @@
  *
  * Owns: nothing. Thread: the trainer's.
  */
-#include "sgd/trainer_local.h"
+#include "sgd/step.h"
 
 #include "core/base/clock.h"
 
@@ -49,13 +49,14 @@ mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_
         batch.key = sgd_sampler_key(&trainer->sampler, batch.sample);
         MT_TRY(model->ops->gradient(model, trainer->params, &batch, 1.0f / (float)micro, slot, metrics));
         sgd_trace_close(trainer->trace, SGD_TRACK_MAIN);
-        metrics[trainer->metrics] = trainer->wants_stop ? 1.0f : 0.0f;
+        metrics[trainer->metrics + SGD_FLAG_STOP] = trainer->wants_stop ? 1.0f : 0.0f;
+        metrics[trainer->metrics + SGD_FLAG_SAVE] = trainer->wants_save ? 1.0f : 0.0f;
         beat(trainer);
     }
     return mt_ok();
 }
 
-static struct sgd_result result_of(const struct sgd_trainer *trainer, const float *metrics)
+struct sgd_result sgd_step_result(const struct sgd_trainer *trainer, const float *metrics)
 {
     float samples = metrics[SGD_METRIC_SAMPLES];
     struct sgd_result result = {.samples = (uint64_t)samples};
@@ -80,36 +81,62 @@ static mt_status fault(struct sgd_trainer *trainer, const char *what, double val
     return mt_error(MT_ETASK, 0, "train: loss or gradient is not finite, or too long");
 }
 
-/* The length of a gradient; not finite where an element is not. */
-static mt_status norm_of(const struct sgd_trainer *trainer, const float *gradient, double *out)
+mt_status sgd_step_squares(const struct sgd_trainer *trainer, const float *gradient, struct sgd_range range, double *squares)
 {
-    double squares;
-    MT_TRY(trainer->config.ops->sum_squares(NULL, gradient, trainer->config.model->params.floats, &squares));
-    *out = sqrt(squares);
+    for (size_t at = range.begin; at < range.end; at += SGD_SHARD_BLOCK) {
+        size_t count = range.end - at < SGD_SHARD_BLOCK ? range.end - at : SGD_SHARD_BLOCK;
+        MT_TRY(trainer->config.ops->sum_squares(NULL, gradient + at, count, &squares[at / SGD_SHARD_BLOCK]));
+    }
+    return mt_ok();
+}
+
+double sgd_step_norm(const struct sgd_trainer *trainer, const double *squares)
+{
+    double sum = 0;
+    for (size_t b = 0; b < sgd_shard_blocks(trainer->config.model->params.floats); b++)
+        sum += squares[b];
+    return sqrt(sum);
+}
+
+/* The length of a gradient; not finite where an element is not. */
+static mt_status norm_of(const struct sgd_trainer *trainer, const float *gradient, double *squares, double *out)
+{
+    struct sgd_range all = {0, trainer->config.model->params.floats};
+    MT_TRY(sgd_step_squares(trainer, gradient, all, squares));
+    *out = sgd_step_norm(trainer, squares);
+    return mt_ok();
+}
+
+float sgd_step_part(const struct sgd_trainer *trainer, double norm)
+{
+    double most = (double)trainer->config.optimizer.clip_norm;
+    return most == 0 || norm <= most ? 1.0f : (float)(most / norm);
+}
+
+mt_status sgd_step_guard(struct sgd_trainer *trainer, const struct sgd_result *result, double norm, float *out_part)
+{
+    const struct sgd_optimizer *o = &trainer->config.optimizer;
+
+    if (!isfinite(result->loss))
+        return fault(trainer, "the loss", (double)result->loss, 0);
+    if (!isfinite(norm))
+        return fault(trainer, "the gradient", norm, 0);
+    if (o->max_norm > 0 && norm > (double)o->max_norm)
+        return fault(trainer, "the gradient's length", norm, (double)o->max_norm);
+    *out_part = sgd_step_part(trainer, norm);
     return mt_ok();
 }
 
 /* The gradient that the update takes: all of it, or shortened. */
 static mt_status guard(struct sgd_trainer *trainer, const float *sum, const struct sgd_result *result, const float **out)
 {
-    const struct sgd_optimizer *o = &trainer->config.optimizer;
-    size_t floats = trainer->config.model->params.floats;
-
-    *out = sum;
-    if (!isfinite(result->loss))
-        return fault(trainer, "the loss", (double)result->loss, 0);
     double norm;
-    MT_TRY(norm_of(trainer, sum, &norm));
-    if (!isfinite(norm))
-        return fault(trainer, "the gradient", norm, 0);
-    if (o->max_norm > 0 && norm > (double)o->max_norm)
-        return fault(trainer, "the gradient's length", norm, (double)o->max_norm);
-    if (o->clip_norm == 0 || norm <= (double)o->clip_norm)
-        return mt_ok();
-    float part = (float)((double)o->clip_norm / norm);
-    for (size_t i = 0; i < floats; i++)
+    float  part;
+    MT_TRY(norm_of(trainer, sum, trainer->squares, &norm));
+    MT_TRY(sgd_step_guard(trainer, result, norm, &part));
+    *out = part == 1.0f ? sum : trainer->cut;
+    for (size_t i = 0; part != 1.0f && i < trainer->config.model->params.floats; i++)
         trainer->cut[i] = sum[i] * part;
-    *out = trainer->cut;
     return mt_ok();
 }
 
@@ -122,8 +149,9 @@ static void culprit_find(struct sgd_trainer *trainer, const struct sgd_group *gr
     trainer->is_culprit = false;
     for (uint32_t v = first; v < last && !trainer->is_culprit; v++) {
         const float *slot = sgd_group_slot(group, v);
-        double norm;
-        if (isfinite(slot[floats + SGD_METRIC_LOSS]) && norm_of(trainer, slot, &norm).code == 0 && isfinite(norm))
+        double squares;
+        if (isfinite(slot[floats + SGD_METRIC_LOSS]) &&
+            trainer->config.ops->sum_squares(NULL, slot, floats, &squares).code == 0 && isfinite(squares))
             continue;
         trainer->is_culprit = true;
         size_t used = strlen(trainer->fault);
@@ -134,26 +162,36 @@ static void culprit_find(struct sgd_trainer *trainer, const struct sgd_group *gr
 
 /* ---- the step ---- */
 
-mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct sgd_result *out_result)
+float sgd_step_rate(const struct sgd_trainer *trainer)
 {
-    const struct sgd_trainer_config *config = &trainer->config;
-    struct sgd_state *state = trainer->state;
-    size_t floats = config->model->params.floats;
-    struct sgd_result result = result_of(trainer, sum + floats);
-    const float *gradient;
-    float rate = sgd_optimizer_rate(&config->optimizer, state->step, trainer->steps_total, trainer->epoch_steps);
+    return sgd_optimizer_rate(&trainer->config.optimizer, trainer->state->step, trainer->steps_total, trainer->epoch_steps);
+}
 
-    MT_TRY(guard(trainer, sum, &result, &gradient));
-    sgd_trainer_settle(trainer);
-    MT_TRY(sgd_optimizer_update(&config->optimizer, config->ops, rate, state->step, gradient, floats, trainer->params,
-                                trainer->moments));
+void sgd_step_count(struct sgd_trainer *trainer, const struct sgd_result *result, const float *flags)
+{
+    struct sgd_state *state = trainer->state;
     state->step++;
     state->samples += sgd_sampler_step_size(&trainer->sampler);
     state->progress.steps++;
     for (int i = 0; i < SGD_VALUES; i++)
-        state->progress.sums[i] += (double)result.values[i];
-    if (sum[floats + trainer->metrics] > 0)
+        state->progress.sums[i] += (double)result->values[i];
+    if (flags[SGD_FLAG_STOP] > 0)
         state->progress.stop = SGD_STOPPING;
+    trainer->is_save_asked = flags[SGD_FLAG_SAVE] > 0;
+}
+
+mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct sgd_result *out_result)
+{
+    const struct sgd_trainer_config *config = &trainer->config;
+    size_t floats = config->model->params.floats;
+    struct sgd_result result = sgd_step_result(trainer, sum + floats);
+    const float *gradient;
+
+    MT_TRY(guard(trainer, sum, &result, &gradient));
+    sgd_trainer_settle(trainer);
+    MT_TRY(sgd_optimizer_update(&config->optimizer, config->ops, sgd_step_rate(trainer), trainer->state->step, gradient, floats,
+                                trainer->params, trainer->moments));
+    sgd_step_count(trainer, &result, sum + floats + trainer->metrics);
     *out_result = result;
     return mt_ok();
 }
@@ -221,7 +259,8 @@ mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, s
         slots[v - first] = sgd_group_slot(group, v);
     MT_TRY(compute_and_reduce(trainer, group, first, last, slots));
     sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_UPDATE, 0);
-    mt_status st = sgd_train_apply(trainer, group->sum, out_result);
+    mt_status st = trainer->config.zero ? sgd_zero_apply(trainer, group, out_result)
+                                        : sgd_train_apply(trainer, group->sum, out_result);
     sgd_trace_close(trainer->trace, SGD_TRACK_MAIN);
     if (st.code == MT_ETASK)
         culprit_find(trainer, group);
@@ -259,7 +298,7 @@ mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dat
     MT_TRY(range_evaluate(trainer, set, 0, set->count, sums));
     for (size_t i = 0; i < trainer->metrics; i++)
         metrics[i] = (float)sums[i];
-    *out_result = result_of(trainer, metrics);
+    *out_result = sgd_step_result(trainer, metrics);
     return mt_ok();
 }
 
@@ -280,7 +319,7 @@ static mt_status validate(struct sgd_trainer *trainer, struct sgd_group *group, 
             metrics[i] = (float)sums[i];
     }
     MT_TRY(sgd_group_reduce(group, trainer->config.ops, &sum)); /* what it adds up before the metrics nobody reads */
-    *out = result_of(trainer, sum + floats);
+    *out = sgd_step_result(trainer, sum + floats);
     return mt_ok();
 }
 

@@ -63,10 +63,13 @@ static mt_status buffers_allocate(struct sgd_trainer *trainer)
     size_t floats = floats_padded(trainer);
     uint32_t moments = sgd_optimizer_moments(&trainer->config.optimizer);
 
-    trainer->state_size = sizeof(struct sgd_state) + (1 + moments) * floats * sizeof(float);
+    bool is_zero = trainer->config.zero, is_cut = trainer->config.optimizer.clip_norm > 0 && !is_zero;
+
+    trainer->state_size = sizeof(struct sgd_state) + (1 + (is_zero ? 0 : moments)) * floats * sizeof(float);
     trainer->state = sgd_state_allocate(trainer->state_size);
-    trainer->cut = trainer->config.optimizer.clip_norm > 0 ? malloc(floats * sizeof(float)) : NULL;
-    if (!trainer->state || (trainer->config.optimizer.clip_norm > 0 && !trainer->cut))
+    trainer->cut = is_cut ? malloc(floats * sizeof(float)) : NULL;
+    trainer->squares = is_zero ? NULL : malloc(sgd_shard_blocks(floats) * sizeof(double));
+    if (!trainer->state || (is_cut && !trainer->cut) || (!is_zero && !trainer->squares))
         return mt_error(MT_ENOMEM, 0, "trainer");
     MT_TRY(sgd_feed_init(&trainer->feed, &trainer->sampler, trainer->config.train));
     memset(trainer->state, 0, trainer->state_size);
@@ -78,7 +81,7 @@ void sgd_trainer_attach(struct sgd_trainer *trainer, struct sgd_state *state)
 {
     trainer->state = state;
     trainer->params = state->floats;
-    for (uint32_t m = 0; m < sgd_optimizer_moments(&trainer->config.optimizer); m++)
+    for (uint32_t m = 0; m < sgd_optimizer_moments(&trainer->config.optimizer) && !trainer->config.zero; m++)
         trainer->moments[m] = state->floats + (m + 1) * floats_padded(trainer);
 }
 
@@ -105,6 +108,8 @@ void sgd_trainer_fini(struct sgd_trainer *trainer)
     free(trainer->state);
     sgd_feed_fini(&trainer->feed);
     free(trainer->cut);
+    free(trainer->squares);
+    sgd_zero_free(trainer);
     memset(trainer, 0, sizeof *trainer);
 }
 
@@ -135,15 +140,20 @@ struct sgd_group_plan sgd_trainer_plan(const struct sgd_trainer *trainer)
     return (struct sgd_group_plan){.vranks = trainer->config.vranks,
                                    .slot_floats = sgd_trainer_slot(trainer->config.model),
                                    .mean_floats = trainer->config.model->params.floats,
+                                   .is_sharded = trainer->config.zero,
+                                   .is_mirrored = trainer->config.zero_backup,
                                    .fingerprint = fingerprint(trainer)};
 }
 
-void sgd_trainer_begin(struct sgd_trainer *trainer)
+mt_status sgd_trainer_begin(struct sgd_trainer *trainer)
 {
     sgd_trainer_settle(trainer);
+    if (trainer->config.zero)
+        MT_TRY(sgd_zero_begin(trainer));
     memset(trainer->state, 0, trainer->state_size);
     trainer->config.model->ops->init(trainer->config.model, trainer->config.seed, trainer->params);
     trainer->has_state = true;
+    return mt_ok();
 }
 
 /* ---- where it is ---- */
@@ -172,6 +182,8 @@ uint64_t sgd_trainer_how_far(const struct sgd_trainer *trainer)
 mt_status sgd_trainer_sync(struct sgd_trainer *trainer, struct sgd_group *group)
 {
     struct sgd_agreement agreement;
+    if (trainer->config.zero)
+        return sgd_zero_sync(trainer, group);
     uint64_t mine = trainer->has_state ? sgd_trainer_how_far(trainer) : 0;
 
     MT_TRY(sgd_group_agree(group, trainer->has_state, mine, &agreement));

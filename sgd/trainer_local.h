@@ -31,6 +31,7 @@
 #include "sgd/overlap.h"
 #include "sgd/sampler.h"
 #include "sgd/trace.h"
+#include "sgd/zero.h"
 
 /* Zero means the default. The same in all workers: the group compares a fingerprint of it. */
 struct sgd_trainer_config {
@@ -49,6 +50,8 @@ struct sgd_trainer_config {
     bool                      score_max;   /* more of it is better */
     uint32_t                  patience;    /* closes without a better score before the run stops; 0: it does not */
     double                    min_delta;
+    bool                      zero;        /* each member keeps the optimizer's state of its shard only (zero.h) */
+    bool                      zero_backup; /* and of another's */
 };
 
 enum { SGD_FAULT_BYTES = 224, SGD_METRICS_ALL = 17, SGD_VALUES = SGD_METRICS_ALL - 1 };
@@ -71,8 +74,9 @@ struct sgd_state {
     uint64_t            step;    /* completed */
     uint64_t            samples; /* consumed */
     struct sgd_progress progress;
-    uint64_t            reserved[2]; /* so that the floats begin on a cache line */
-    float               floats[];    /* params, then the optimizer's moments, each in whole cache lines */
+    double              norm;        /* sharded: the gradient's length in the last step */
+    uint64_t            reserved;    /* so that the floats begin on a cache line */
+    float               floats[];    /* params, then the optimizer's moments unless they are sharded, each in whole cache lines */
 };
 
 struct sgd_trainer {
@@ -82,9 +86,13 @@ struct sgd_trainer {
     bool                      has_state; /* false: no values yet, or torn by a broadcast that was aborted */
     float                    *params, *moments[SGD_MOMENTS_MAX];
     float                    *cut; /* a gradient that was shortened; NULL where none is */
+    double                   *squares; /* of its blocks; NULL where the state is sharded */
     uint64_t                  steps_total, epoch_steps;
     size_t                    metrics; /* of the model, all */
     bool                      wants_stop; /* this worker asks all to stop after the next step */
+    bool                      wants_save; /* and this to save after it */
+    bool                      is_save_asked; /* somebody did, in the last step */
+    struct sgd_zero           zero;
     char                      fault[SGD_FAULT_BYTES]; /* of the last ETASK or EINVAL: what, in which step and virtual rank */
     bool                      is_culprit;             /* it came from this worker's own virtual ranks */
     bool                      gave_up;                /* its own failure has ended the generation */
@@ -111,10 +119,11 @@ struct sgd_result {
 MT_MUST_USE mt_status sgd_trainer_init(struct sgd_trainer *trainer, const struct sgd_trainer_config *config);
 void sgd_trainer_fini(struct sgd_trainer *trainer);
 
-/* Floats of a virtual rank's slot: gradient, metrics, and whether to stop. */
+/* Floats of a virtual rank's slot: gradient, metrics, whether to stop, and whether to save. */
+enum { SGD_FLAG_STOP, SGD_FLAG_SAVE, SGD_FLAGS };
 static inline size_t sgd_trainer_slot(const struct sgd_model *model)
 {
-    return model->params.floats + SGD_METRICS + model->extra_metrics + 1;
+    return model->params.floats + SGD_METRICS + model->extra_metrics + SGD_FLAGS;
 }
 
 static inline void sgd_trainer_settle(const struct sgd_trainer *trainer)
@@ -132,8 +141,8 @@ void sgd_trainer_attach(struct sgd_trainer *trainer, struct sgd_state *state);
 /* The plan with which the trainer's groups are joined. */
 struct sgd_group_plan sgd_trainer_plan(const struct sgd_trainer *trainer);
 
-/* Initial parameters from the seed; step 0. */
-void sgd_trainer_begin(struct sgd_trainer *trainer);
+/* Initial parameters from the seed; step 0. ENOMEM, where the state is sharded. */
+mt_status sgd_trainer_begin(struct sgd_trainer *trainer);
 
 /* The state of the newest valid checkpoint in `folder`. ENOENT: none; EINVAL: it belongs to another model,
  * data position or seed, and trainer->fault says what differs. The state is unchanged by an error; `report` says what was
@@ -145,8 +154,8 @@ MT_MUST_USE mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char
 MT_MUST_USE mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder,
                                        const struct sgd_keep *keep, uint64_t generation);
 
-/* Collective. Gives every member the state of the furthest (see sgd_group_agree). ENOENT, in all: nobody has
- * one. */
+/* Collective. Gives every member the state of the furthest (see sgd_group_agree), or its shard of it. ENOENT, in all: nobody
+ * has one, or not all of it is left. */
 MT_MUST_USE mt_status sgd_trainer_sync(struct sgd_trainer *trainer, struct sgd_group *group);
 
 /* Collective: the gradient of this member's virtual ranks, the sum over all, the update. ETASK, in all and

@@ -27,7 +27,8 @@ static mt_status tensor_of(const struct sgd_trainer *trainer, size_t i, struct s
     if (n < 0 || (size_t)n >= sizeof tensor.name)
         return mt_error(MT_EINVAL, 0, "trainer: a parameter's name is too long");
     memcpy(tensor.shape, item->shape, sizeof tensor.shape);
-    tensor.data = (part == 0 ? trainer->params : trainer->moments[part - 1]) + item->offset;
+    const float *vector = part == 0 ? trainer->params : trainer->moments[part - 1];
+    tensor.data = vector ? vector + item->offset : NULL; /* NULL: it is sharded */
     *out_tensor = tensor;
     return mt_ok();
 }
@@ -54,6 +55,44 @@ static void meta_fill(const struct sgd_trainer *trainer, uint64_t generation, st
     snprintf(meta->kernels, sizeof meta->kernels, "%s %s", trainer->config.ops->name, k_blas_core());
 }
 
+/* What a member's shard has of the i-th tensor of a checkpoint; 0 elements: nothing. */
+static mt_status piece_of(const struct sgd_trainer *trainer, size_t i, struct sgd_tensor *out_tensor)
+{
+    const struct sgd_params *params = &trainer->config.model->params;
+    const struct sgd_param  *item = &params->items[i % params->items_count];
+    const struct sgd_shards *shards = &trainer->zero.now;
+    size_t                   moment = i / params->items_count - 1;
+    size_t                   begin = item->offset > shards->of[0].begin ? item->offset : shards->of[0].begin;
+    size_t end = item->offset + item->count < shards->of[0].end ? item->offset + item->count : shards->of[0].end;
+
+    *out_tensor = (struct sgd_tensor){.ndim = 0};
+    if (begin >= end)
+        return mt_ok();
+    struct sgd_tensor whole;
+    MT_TRY(tensor_of(trainer, i, &whole));
+    *out_tensor = (struct sgd_tensor){.dtype = SGD_F32, .ndim = 1, .shape = {end - begin},
+                                      .data = shards->moments[0][moment] + (begin - shards->of[0].begin)};
+    return sgd_checkpoint_piece(whole.name, begin - item->offset, out_tensor->name);
+}
+
+/* A state in shards: this member's part; the first one also writes the rest, and waits for the others. */
+static mt_status shards_save(const struct sgd_trainer *trainer, const char *folder, const struct sgd_keep *keep,
+                             const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors)
+{
+    const struct sgd_shards   *shards = &trainer->zero.now;
+    struct sgd_checkpoint_part part = {.index = shards->rank, .parts = shards->members, .mark = sgd_trainer_how_far(trainer),
+                                       .given_up = trainer->zero.given_up};
+    size_t items = trainer->config.model->params.items_count, count = 0;
+    for (size_t i = items; i < tensors_count(trainer); i++) {
+        MT_TRY(piece_of(trainer, i, &tensors[count]));
+        count += tensors[count].ndim != 0;
+    }
+    MT_TRY(sgd_checkpoint_save_part(folder, meta, &part, tensors, count));
+    for (size_t i = 0; i < items && shards->rank == 0; i++)
+        MT_TRY(tensor_of(trainer, i, &tensors[i]));
+    return shards->rank == 0 ? sgd_checkpoint_save_with_parts(folder, keep, meta, &part, tensors, items) : mt_ok();
+}
+
 mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, const struct sgd_keep *keep,
                            uint64_t generation)
 {
@@ -63,13 +102,15 @@ mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder
 
     MT_ASSERT(trainer->has_state);
     meta_fill(trainer, generation, &meta);
+    bool is_in_parts = trainer->config.zero && trainer->zero.now.members > 1;
     struct sgd_tensor *tensors = calloc(count, sizeof *tensors);
     if (!tensors)
         return mt_error(MT_ENOMEM, 0, "save checkpoint");
-    for (size_t i = 0; i < count && st.code == 0; i++)
+    for (size_t i = 0; i < count && st.code == 0 && !is_in_parts; i++)
         st = tensor_of(trainer, i, &tensors[i]);
     if (st.code == 0)
-        st = sgd_checkpoint_save(folder, keep, &meta, tensors, count);
+        st = is_in_parts ? shards_save(trainer, folder, keep, &meta, tensors)
+                         : sgd_checkpoint_save(folder, keep, &meta, tensors, count);
     free(tensors);
     return st;
 }
@@ -169,6 +210,8 @@ mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
     MT_TRY_GOTO(st, meta_check(trainer, &checkpoint), done);
     MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, false), done);
     sgd_trainer_settle(trainer);
+    if (trainer->config.zero)
+        MT_TRY_GOTO(st, sgd_zero_begin(trainer), done);
     memset(trainer->state, 0, trainer->state_size);
     MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, true), done);
     trainer->state->step = checkpoint.meta.step;

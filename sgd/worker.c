@@ -41,6 +41,7 @@ struct worker {
     int64_t             reported_ns; /* when the last report of progress was, and how long records had been waited for */
     uint64_t            reported_wait_ns;
     bool                is_save_due; /* one was, and the last still ran */
+    uint64_t            offered_step; /* of a state in shards: whose part this worker writes, or wrote last */
     double              sums[SGD_VALUES]; /* of the metrics since the last line of progress */
     uint32_t            steps;
     char                text[SGD_OPERATOR_TEXT]; /* why the operator could not be opened */
@@ -115,7 +116,8 @@ static mt_status operator_load(struct worker *w, const char *name)
                                         .epochs = run->epochs, .validate_epochs = run->validate_epochs,
                                         .in_order = train->in_order, .optimizer = run->optimizer, .score = run->score,
                                         .score_max = run->score_max, .patience = run->patience,
-                                        .min_delta = run->min_delta};
+                                        .min_delta = run->min_delta, .zero = run->zero,
+                                        .zero_backup = run->zero_backup};
     MT_TRY(sgd_trainer_init(&w->trainer, &config));
     w->op->step = &w->trainer.state->step;
     w->trainer.trace = w->trace;
@@ -231,7 +233,7 @@ static mt_status state_make(struct task *t)
     pulse_silent(t, 0);
     post_skipped(t, &report);
     if (st.code == MT_ENOENT) {
-        sgd_trainer_begin(&w->trainer);
+        MT_TRY(sgd_trainer_begin(&w->trainer));
         snprintf(note.text, sizeof note.text, "begun from seed %llu", (unsigned long long)w->run.seed);
     } else {
         MT_TRY(st);
@@ -254,8 +256,11 @@ static mt_status state_get(struct task *t)
 
 /* ---- steps ---- */
 
+/* Rank 0's: of a checkpoint, whoever wrote parts of it. */
 static void saved_note(struct task *t, uint64_t step, mt_status result)
 {
+    if (t->rank != 0)
+        return;
     struct sgd_note note = {.kind = result.code ? SGD_NOTE_SAVE_FAILED : SGD_NOTE_SAVED, .step = step};
     char text[SGD_TEXT_BYTES];
     if (result.code)
@@ -270,6 +275,47 @@ static uint64_t save_generation(const struct task *t)
     return t->w->run.number << 32 | t->generation;
 }
 
+static bool is_time_to_save(const struct worker *w)
+{
+    return w->run.every_s > 0 && (double)(mt_now_ns() - w->saved_ns) >= w->run.every_s * 1e9;
+}
+
+/* Waits for the saver, and shows meanwhile that this process lives. False: there was nothing to wait for. */
+static bool saver_wait(struct task *t, mt_status *out_result)
+{
+    struct sgd_saver *saver = &t->w->saver;
+    const struct timespec pause = {0, 1000000};
+    uint64_t step;
+    for (int64_t limit = mt_now_ns() + MT_TRAIN_SILENT_MS * 1000000ll; sgd_saver_is_busy(saver) && mt_now_ns() < limit;) {
+        pulse_beat(t->pulse);
+        if (coll_shm_why((char *)t->w->region.data + SGD_BOARD_SIZE).generation >= t->generation)
+            sgd_saver_give_up(saver); /* of a state in shards: some part will not come */
+        nanosleep(&pause, NULL);
+    }
+    if (!sgd_saver_take(saver, true, &step, out_result))
+        return false;
+    saved_note(t, step, *out_result);
+    return true;
+}
+
+/* Of a state in shards each member writes its part, so all of them save at the same steps: those of the options, and those that
+ * rank 0 has asked for. Who is not done with the last one waits, or the parts would not be of one step. */
+static void shard_save_maybe(struct task *t, bool best)
+{
+    struct worker *w = t->w;
+    uint64_t step = w->trainer.state->step;
+    mt_status result;
+
+    w->trainer.wants_save = t->rank == 0 && is_time_to_save(w);
+    if (!best && !w->trainer.is_save_asked && !(w->run.every_steps && step % w->run.every_steps == 0))
+        return;
+    w->trainer.is_save_asked = w->trainer.wants_save = false;
+    w->saved_ns = mt_now_ns();
+    (void)saver_wait(t, &result);
+    if (sgd_saver_offer(&w->saver, save_generation(t)))
+        w->offered_step = step;
+}
+
 /* Offers the state to the saver where that is due. With `best`, waits for a save that runs: this one counts by its score. */
 static void checkpoint_maybe(struct task *t, bool best)
 {
@@ -281,9 +327,7 @@ static void checkpoint_maybe(struct task *t, bool best)
     if (sgd_saver_take(&w->saver, best, &saved, &result))
         saved_note(t, saved, result);
     bool is_due = best || w->is_save_due || (run->every_steps && step % run->every_steps == 0);
-    if (run->every_s > 0 && (double)(mt_now_ns() - w->saved_ns) >= run->every_s * 1e9)
-        is_due = true;
-    if (!is_due)
+    if (!is_due && !is_time_to_save(w))
         return;
     sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_SAVE_COPY, step);
     w->is_save_due = !sgd_saver_offer(&w->saver, save_generation(t));
@@ -315,7 +359,7 @@ static void progress(struct task *t, const struct sgd_result *result)
         memset(w->sums, 0, sizeof w->sums);
         w->steps = 0;
     }
-    if (w->run.folder[0])
+    if (w->run.folder[0] && !w->run.zero)
         checkpoint_maybe(t, false);
 }
 
@@ -328,11 +372,13 @@ static mt_status epoch_close(struct task *t)
     sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_VALIDATE, 0);
     MT_TRY(sgd_trainer_close(&w->trainer, &t->group, &result));
     sgd_trace_close(w->trace, SGD_TRACK_MAIN);
+    if (w->run.folder[0] && w->run.keep.best && w->run.zero)
+        shard_save_maybe(t, true);
     if (t->rank != 0)
         return mt_ok();
     memcpy(note.values, result.values, sizeof note.values);
     post(t, &note);
-    if (w->run.folder[0] && w->run.keep.best)
+    if (w->run.folder[0] && w->run.keep.best && !w->run.zero)
         checkpoint_maybe(t, true);
     return mt_ok();
 }
@@ -355,6 +401,8 @@ static mt_status steps(struct task *t)
 
     w->saved_ns = w->saved_ns ? w->saved_ns : mt_now_ns();
     (void)wait_share(w);
+    if (atomic_load(&t->pulse->steps) > w->trainer.state->step) /* steps were lost */
+        atomic_store(&t->pulse->steps, w->trainer.state->step);
     if (t->rank == 0 && w->run.folder[0])
         sgd_saver_start(&w->saver);
     for (;;) {
@@ -373,6 +421,8 @@ static mt_status steps(struct task *t)
         is_first = false;
         if (t->rank == 0)
             progress(t, &result);
+        if (w->run.folder[0] && w->run.zero)
+            shard_save_maybe(t, false);
     }
     if (is_first && t->rank == 0)
         post(t, &going);
@@ -381,30 +431,17 @@ static mt_status steps(struct task *t)
 
 /* ---- the end ---- */
 
-/* Waits for the saver, and shows meanwhile that this process lives. False: there was nothing to wait for. */
-static bool saver_wait(struct task *t, mt_status *out_result)
-{
-    struct sgd_saver *saver = &t->w->saver;
-    const struct timespec pause = {0, 1000000};
-    uint64_t step;
-    for (int64_t limit = mt_now_ns() + MT_TRAIN_SILENT_MS * 1000000ll; sgd_saver_is_busy(saver) && mt_now_ns() < limit;) {
-        pulse_beat(t->pulse);
-        nanosleep(&pause, NULL);
-    }
-    if (!sgd_saver_take(saver, true, &step, out_result))
-        return false;
-    saved_note(t, step, *out_result);
-    return true;
-}
-
 static mt_status last_save(struct task *t)
 {
     struct worker *w = t->w;
     mt_status result;
     if (!w->run.folder[0])
         return mt_ok();
-    (void)saver_wait(t, &result);
-    if (w->saved_step == w->trainer.state->step)
+    result = mt_ok();
+    bool was_offered = saver_wait(t, &result);
+    if (w->run.zero && was_offered && w->offered_step == w->trainer.state->step)
+        return result; /* all members know that its parts are of the last step */
+    if (!w->run.zero && w->saved_step == w->trainer.state->step)
         return mt_ok();
     if (sgd_saver_offer(&w->saver, save_generation(t)) && saver_wait(t, &result))
         return result;
@@ -413,12 +450,17 @@ static mt_status last_save(struct task *t)
     return result;
 }
 
-static void finish(struct task *t, struct sgd_outcome *out)
+static mt_status finish(struct task *t, struct sgd_outcome *out)
 {
     const struct sgd_trainer *trainer = &t->w->trainer;
     const struct sgd_progress *progress = &trainer->state->progress;
-    mt_status saved = last_save(t);
+    mt_status saved = t->rank == 0 || t->w->run.zero ? last_save(t) : mt_ok();
 
+    out->optimizer_bytes = sgd_zero_bytes(trainer);
+    if (t->rank != 0)
+        return mt_ok();
+    if (saved.code == MT_ECANCELLED)
+        return mt_error(MT_EWORKER_DIED, 0, "a worker died before its part of the last checkpoint was written");
     out->is_finisher = 1;
     out->is_stopped = trainer->state->step < trainer->steps_total;
     out->loss = progress->values[0];
@@ -427,6 +469,7 @@ static void finish(struct task *t, struct sgd_outcome *out)
     out->save_code = saved.code;
     if (saved.code)
         (void)sgd_status_text(saved, out->text);
+    return mt_ok();
 }
 
 /* ---- a generation ---- */
@@ -443,14 +486,13 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
                                       .net = t->order.is_wide ? &t->order.net : NULL,
                                       .door = &w->door};
     config.plan.is_wide = w->run.is_wide;
+    w->offered_step = UINT64_MAX; /* what was offered in another generation is of no use to the others of this one */
     MT_TRY(sgd_group_join(&t->group, &config));
     sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STATE, 0);
     MT_TRY(state_get(t));
     sgd_trace_close(w->trace, SGD_TRACK_MAIN);
     MT_TRY(steps(t));
-    if (t->rank == 0)
-        finish(t, out);
-    return mt_ok();
+    return finish(t, out);
 }
 
 static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta_arg *argv)
@@ -475,6 +517,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     mt_status st = generation_run(&t, &out);
     sgd_trace_unwind(t.w->trace, SGD_TRACK_MAIN);
     if (st.code != 0) {
+        sgd_saver_give_up(&t.w->saver);
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
         bool has_fault = t.w->trainer.fault[0] != 0;
         bool was_first = t.w->trainer.gave_up || coll_shm_why(group).generation < t.generation;

@@ -163,7 +163,7 @@ static mt_status worker(const struct job *job, uint32_t rank)
     struct sgd_group_config join = {.region = job->region, .region_size = job->region_size, .plan = job->plan,
                                     .generation = 1, .rank = rank, .members = options.workers};
     MT_TRY(sgd_group_join(&group, &join));
-    sgd_trainer_begin(&trainer);
+    (void)sgd_trainer_begin(&trainer);
     MT_TRY(steps_run(&trainer, &group, job->of->batch ? options.seconds : 0, job->result));
     return rank == 0 ? sgd_trainer_evaluate(&trainer, &job->test, &job->result->test) : mt_ok();
 }

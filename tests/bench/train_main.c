@@ -2,9 +2,10 @@
  *
  * train_main.c - manta-bench-train: how soon training goes on after a SIGKILL, phase by phase; and what it learns.
  *
- *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c | -l | -s | -r | -u] [-o table|json]
+ *   manta-bench-train [-n kills] [-w workers] [-e epochs] [-c | -l | -s | -r | -u | -z] [-o table|json]
  *                       -c: collectives and `overlap` only; -l: `overlap` only; -s: checkpoints only; -r: recovery of
- *                       one worker only; -u: of one that is stopped only
+ *                       one worker only; -u: of one that is stopped only; -z: the optimizer's state in shards, and
+ *                       bfloat16, only
  *
  * Trains on Fashion-MNIST and kills workers in the middle, n times in each of several ways: one worker, whose place a new
  * process takes; one, for which a spare is ready; all of them, so that the state comes from a checkpoint; one stopped
@@ -19,6 +20,7 @@
 #include "tests/bench/train_byhand.h"
 #include "tests/bench/train_overlap.h"
 #include "tests/bench/train_save.h"
+#include "tests/bench/train_zero.h"
 
 #include <manta_sgd.h>
 
@@ -236,10 +238,11 @@ int main(int argc, char **argv)
     manta_sgd_opts opts = {.run = {.epochs = 8, .batch = BATCH, .log_steps = 50}, .failure.max_failures = -1, .on_event = on_event};
     int            workers = 2, kills = 30;
     bool           is_collectives = false, is_overlap = false, is_saves = false, is_recovery = false, is_hung = false;
+    bool           is_zero = false;
 
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
-    for (int o; (o = getopt(argc, argv, "n:w:e:clsruo:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "n:w:e:clsruzo:")) != -1;) {
         if (o == 'n')
             kills = (int)strtol(optarg, NULL, 10);
         else if (o == 'w')
@@ -254,19 +257,22 @@ int main(int argc, char **argv)
             is_saves = true;
         else if (o == 'r')
             is_recovery = true;
+        else if (o == 'z')
+            is_zero = true;
         else if (o == 'u')
             is_hung = true;
         else if (o == 'o' && strcmp(optarg, "json") == 0)
             bench.options.output = BENCH_JSON;
         else if (o != 'o')
-            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c|-l|-s|-r|-u] [-o table|json]\n", argv[0]), 2;
+            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c|-l|-s|-r|-u|-z] [-o table|json]\n",
+                           argv[0]), 2;
     }
     workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
     kills = kills > KILLS_MAX ? KILLS_MAX : kills;
     opts.scaling.max_workers = workers;
 
     bench_print_head(&bench);
-    bool is_all = !is_saves && !is_recovery && !is_hung;
+    bool is_all = !is_saves && !is_recovery && !is_hung && !is_zero;
     if (is_all && !is_overlap)
         bench_collectives(&bench);
     if (is_all)
@@ -280,9 +286,10 @@ int main(int argc, char **argv)
         return perror(storage), 1;
     int failed = is_recovery ? recovery(&opts, workers, kills)
                  : is_hung   ? replacement(&opts, workers, kills)
+                 : is_zero   ? bench_zero(&bench, workers, storage)
                              : bench_checkpoints(&bench, workers, storage);
     if (is_all)
-        failed |= run(&opts, workers, kills, storage);
+        failed |= run(&opts, workers, kills, storage) | bench_zero(&bench, workers, storage);
     nftw(storage, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
     manta_shutdown();
     return failed || bench.failures ? 1 : 0;

@@ -76,7 +76,7 @@ static mt_status steps_run(struct run *r, struct sgd_trainer *trainer, struct sg
     struct timing     timing = {0};
     uint64_t          begun = 0, work = 0;
     double            beside = 0;
-    sgd_trainer_begin(trainer);
+    (void)sgd_trainer_begin(trainer);
     for (int i = 0; i < WARM + STEPS; i++) {
         if (i == WARM) {
             MT_TRY(sgd_group_barrier(group));

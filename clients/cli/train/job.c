@@ -71,9 +71,11 @@ static const struct key keys[] = {
     KEY(optimizer, lr_batch, INT, 1),
     KEY(optimizer, clip_norm, REAL, 0),
     KEY(optimizer, max_norm, REAL, 0),
+    WORDS(optimizer, zero, "0 1 "),
+    KEY(optimizer, zero_backup, BOOL, 0),
 };
 enum { KEYS = sizeof keys / sizeof *keys };
-_Static_assert(KEYS <= sizeof((struct job *)0)->seen, "each key has its mark");
+_Static_assert(KEYS <= sizeof((struct job *)0)->seen / sizeof(int), "each key has its mark");
 
 /* A value, and where it stands. */
 struct place {
@@ -219,7 +221,7 @@ static bool value_set(struct job *job, const struct place *at, const char *text)
             continue;
         if (job->seen[k] && at->line)
             return fail(job, at, "stands there twice");
-        job->seen[k] = 1;
+        job->seen[k] = at->line ? at->line : -1;
         return setters[keys[k].type](job, at, &keys[k], text);
     }
     bool is_config = strcmp(at->section, "model") == 0 || (strcmp(at->section, "data") == 0);
@@ -362,6 +364,12 @@ const char *job_place(const struct job *job, const manta_error *e, char out[JOB_
     out[0] = 0;
     if (strncmp(e->message, "no operator", strlen("no operator")) == 0 && job->name_line)
         snprintf(out, JOB_ERROR_SIZE, "%s:%d: model.name: ", job->file, job->name_line);
+    for (int k = 0; k < KEYS; k++) { /* "SECTION.KEY is ..." */
+        char   full[64];
+        size_t size = (size_t)snprintf(full, sizeof full, "%s.%s", keys[k].section, keys[k].name);
+        if (job->seen[k] > 0 && strncmp(e->message, full, size) == 0 && e->message[size] == ' ')
+            snprintf(out, JOB_ERROR_SIZE, "%.400s:%d: %s: ", job->file, job->seen[k], full);
+    }
     if (strncmp(e->message, "config ", strlen("config ")) != 0)
         return out;
     for (int i = 0; i < job->count; i++) {

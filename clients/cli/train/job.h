@@ -35,7 +35,7 @@ struct job {
     int            count;
     char          *strings[JOB_CONFIG_MAX]; /* that others point to */
     int            strings_count;
-    unsigned char  seen[128]; /* keys that were set, by their place in the table */
+    int            seen[128]; /* by place in the table: the line where a key was set; 0: nowhere, -1: by the command line */
     char           error[JOB_ERROR_SIZE];
 };
 

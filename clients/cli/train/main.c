@@ -87,7 +87,8 @@ static int train(struct job *job, const struct words *words)
     }
     printf("loss=%.6g accuracy=%.4f steps=%lld%s weights=%016llx\n", r.loss, r.accuracy, (long long)r.steps,
            r.stopped ? " stopped early" : "", (unsigned long long)r.weights);
-    printf("%.1f s, %d restarts, slowest recovery %.1f ms\n", r.wall_s, r.restarts, r.slowest_s * 1e3);
+    printf("%.1f s, %d restarts, slowest recovery %.1f ms, %lld steps lost, %.2f MB of optimizer state in a worker\n", r.wall_s,
+           r.restarts, r.slowest_s * 1e3, (long long)r.steps_lost, (double)r.optimizer_bytes * 1e-6);
     return 0;
 }
 

@@ -260,6 +260,11 @@ def models(folder):
             assert code == 0, (name, err)
             weights.add(weights_of(out))
         assert len(weights) == 1, (name, weights)
+        options = ("--set", "scaling.max_workers=2", "--set", "optimizer.zero=1")
+        code, out, err = train(folder, "job.yaml", "--quiet", *options)
+        assert code == 0 and weights_of(out) in weights and "MB of optimizer state in a worker" in out, (name, out, err)
+        code, out, err = train(folder, "job.yaml", "--quiet", *options, "--set", "model.precision=bf16")
+        assert code == 0 and weights_of(out) not in weights, (name, out, err)
     code, out, err = train(folder, SOURCE / "examples/train_fashion_mnist.yaml", "--check")
     assert code == 0, err
 
@@ -292,6 +297,12 @@ def bad_files(folder):
     refused(folder, "run: {epochs: 1}\n", "model.name: is missing")
     refused(folder, good, "--set run.batches: unknown key", options=("--set", "run.batches=3"))
     refused(folder, good.replace(str(folder) + "}", str(folder) + "/nowhere}", 1), "nowhere", code=1)
+    refused(folder, good.replace("clip_norm: 5", "zero: 2"), "bad.yaml:10: optimizer.zero:", "0 1")
+    refused(folder, good.replace("clip_norm: 5", "zero_backup: true"), "bad.yaml:10: optimizer.zero_backup:", "needs optimizer.zero",
+            code=1)
+    refused(folder, good.replace("hidden: [32, 16]", "precision: fp8"), "bad.yaml:4: model.precision:", "float32, tf32 or bfloat16",
+            code=1)
+    refused(folder, good.replace("hidden: [32, 16]", "precision: tf32"), "bad.yaml:4: model.precision:", "device=cuda", code=1)
     refused(folder, good, "label 9 is out of range", code=1, options=("--set", "model.classes=5"))
     (folder / "text").write_text("to be or not to be " * 200)
     gpt2 = f"model: {{name: gpt2, data: {folder}/text, layers: 1, width: 30, heads: 4, context: 32}}\nrun: {{batch: 64}}\n"

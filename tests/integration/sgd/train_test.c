@@ -559,9 +559,12 @@ static void no_gpu(void)
     opts.config = (const char *const[]){"device=gpu", NULL};
     CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "config device is \"gpu\"");
-    opts.config = (const char *const[]){data_config, "precision=bfloat16", NULL};
+    opts.config = (const char *const[]){data_config, "precision=fp8", NULL};
     CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EINVAL, &e);
-    CHECK_SAYS(e.message, "only gpt2");
+    CHECK_SAYS(e.message, "config precision is \"fp8\"");
+    opts.config = (const char *const[]){data_config, "precision=tf32", NULL};
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EINVAL, &e);
+    CHECK_SAYS(e.message, "that is for config device=cuda");
     data_clear();
 }
 

@@ -3,6 +3,7 @@
  * kernels_test.c - every table against the definition, over odd sizes; sums and updates bit by bit.
  */
 #include "core/base/rng.h"
+#include "kernels/half.h"
 #include "kernels/k_private.h"
 
 #include <math.h>
@@ -97,6 +98,65 @@ static void gemm_is_exact_to_float32(void **state)
 }
 
 /* beta 0 means that c need not be set: what stands there, even NaN, must not show. */
+static float rounded(float x)
+{
+    return k_half_float(k_half_of(x));
+}
+
+/* Factors are rounded to bfloat16, products of them summed in float32: on tiles, and without. */
+static void half_gemm_case(mt_rng *rng, const int size[3], int flags, bool no_tiles)
+{
+    enum { MAX = 96 * 300 };
+    static float a[MAX], b[MAX], c[MAX], old[MAX];
+    const struct k_ops *ops = NULL;
+    int m = size[0], n = size[1], k = size[2];
+    bool at = flags & 1, bt = flags & 2;
+    struct k_gemm g = {.m = m, .n = n, .k = k, .a_transposed = at, .b_transposed = bt, .beta = flags & 4 ? 1.0f : 0.0f, .a = a,
+                       .b = b, .c = c};
+    assert_int_equal(k_ops_choose(&(struct k_config){.kind = K_CPU, .bf16 = true, .no_tiles = no_tiles}, &ops).code, MT_OK);
+    for (int i = 0; i < MAX; i++)
+        a[i] = (float)mt_rng_below(rng, 2000) / 1000.0f - 1, b[i] = (float)mt_rng_below(rng, 2000) / 1000.0f - 1,
+        c[i] = old[i] = 0.5f;
+    assert_int_equal(ops->gemm(NULL, &g).code, MT_OK);
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            double want = flags & 4 ? (double)old[i * n + j] : 0;
+            for (int l = 0; l < k; l++)
+                want += (double)rounded(a[at ? l * m + i : i * k + l]) * (double)rounded(b[bt ? j * k + l : l * n + j]);
+            if (!(fabs((double)c[i * n + j] - want) < 1e-5 * (1 + sqrt(k))))
+                fail_msg("%s %dx%dx%d %d: element %d, %d: want %g, got %g", ops->name, m, n, k, flags, i, j, want,
+                         (double)c[i * n + j]);
+        }
+}
+
+static void half_gemm_rounds_factors_only(void **state)
+{
+    static const int sizes[][3] = {{1, 1, 1}, {16, 16, 32}, {33, 17, 45}, {96, 40, 300}, {70, 130, 64}};
+    mt_rng rng = {3};
+    (void)state;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int flags = 0; flags < 8; flags++) {
+            half_gemm_case(&rng, sizes[s], flags, false);
+            half_gemm_case(&rng, sizes[s], flags, true);
+        }
+}
+
+/* What is not finite shows. */
+static void half_gemm_keeps_what_is_not_finite(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const struct k_ops *ops = NULL;
+        float a = i < 2 ? NAN : INFINITY, b = 1, c = 0;
+        struct k_gemm g = {.m = 1, .n = 1, .k = 1, .a = &a, .b = &b, .c = &c};
+        assert_int_equal(k_ops_choose(&(struct k_config){.kind = K_CPU, .bf16 = true, .no_tiles = i & 1}, &ops).code, MT_OK);
+        assert_int_equal(ops->gemm(NULL, &g).code, MT_OK);
+        assert_false(isfinite(c));
+    }
+    const struct k_ops *none = NULL;
+    assert_int_equal(k_ops_choose(&(struct k_config){.kind = K_REFERENCE, .bf16 = true}, &none).code, MT_EINVAL);
+}
+
 static void gemm_ignores_old_contents(void **state)
 {
     float a = 2.0f, b = 3.0f;
@@ -301,6 +361,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gemm_agrees_with_the_reference),
         cmocka_unit_test(gemm_is_exact_to_float32),
+        cmocka_unit_test(half_gemm_rounds_factors_only),
+        cmocka_unit_test(half_gemm_keeps_what_is_not_finite),
         cmocka_unit_test(gemm_ignores_old_contents),
         cmocka_unit_test(gemm_bits_do_not_depend_on_alignment),
         cmocka_unit_test(tree_sum_is_the_fixed_tree),

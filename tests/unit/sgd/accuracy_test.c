@@ -30,7 +30,7 @@ static void an_epoch_of_fashion_mnist_is_learned(void **state)
     crew_init(&crew, sgd_trainer_plan(&trainer), NULL);
     assert_int_equal(crew_join(&crew, &group, 0, (struct crew_order){1, 1}).code, MT_OK);
 
-    sgd_trainer_begin(&trainer);
+    assert_int_equal(sgd_trainer_begin(&trainer).code, MT_OK);
     while (!sgd_trainer_is_done(&trainer))
         assert_int_equal(sgd_train_step(&trainer, &group, &result).code, MT_OK);
     assert_int_equal(trainer.state->step, 625);

@@ -75,7 +75,7 @@ static void worker(const struct options *options, const struct sgd_dataset *test
                                     .rank = rank,
                                     .members = options->workers};
     check(sgd_group_join(&group, &join));
-    sgd_trainer_begin(&trainer);
+    (void)sgd_trainer_begin(&trainer);
 
     double start = seconds(), loss = 0;
     uint64_t epoch_steps = trainer.steps_total / config.epochs, samples = 0;

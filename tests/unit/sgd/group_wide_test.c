@@ -3,7 +3,7 @@
  * group_wide_test.c - a group over several nodes, each a region of its own with processes as members: the sum has the bits of one
  * process whatever the members and nodes are; broadcast and agreement cross; a death on one node releases all.
  */
-#include "sgd/collective.h"
+#include "sgd/shard.h"
 
 #include "core/base/rng.h"
 
@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-enum { NODES_MAX = 4, MEMBERS_MAX = 8, FLOATS = 1003, ROUNDS = 12, WAIT_MS = 30000 };
+enum { NODES_MAX = 4, MEMBERS_MAX = 8, FLOATS = 6003, ROUNDS = 12, WAIT_MS = 30000 };
 
 static const struct k_ops *kernels(void)
 {
@@ -41,6 +41,7 @@ struct world {
     size_t                size;
     uint32_t              members, generation;
     _Atomic uint32_t      going;
+    bool                  is_mirrored; /* of a sharded plan */
     uint32_t              other; /* the rank that does something else */
     pid_t                 pids[MEMBERS_MAX];
 };
@@ -55,11 +56,12 @@ static void *shared(size_t size)
 }
 
 /* `first` as in sgd_group_net: 0, ..., members. */
-static struct world *world_new(uint32_t vranks, uint32_t nodes, const uint8_t *first)
+static struct world *world_of(uint32_t vranks, uint32_t nodes, const uint8_t *first, bool is_sharded, bool is_mirrored)
 {
     struct world *w = shared(sizeof *w);
     w->plan = (struct sgd_group_plan){.vranks = vranks, .slot_floats = FLOATS, .mean_floats = FLOATS - 3, .fingerprint = 42,
-                                      .is_wide = true};
+                                      .is_wide = true, .is_sharded = is_sharded, .is_mirrored = is_mirrored};
+    w->is_mirrored = is_mirrored;
     w->net.nodes = nodes;
     w->net.group = 99;
     memcpy(w->net.first, first, nodes + 1);
@@ -73,6 +75,11 @@ static struct world *world_new(uint32_t vranks, uint32_t nodes, const uint8_t *f
         assert_int_equal(coll_door_open(&w->doors[n], &nobody, &w->net.ports[n]).code, MT_OK);
     }
     return w;
+}
+
+static struct world *world_new(uint32_t vranks, uint32_t nodes, const uint8_t *first)
+{
+    return world_of(vranks, nodes, first, false, false);
 }
 
 static void world_free(struct world *w)
@@ -202,6 +209,83 @@ static void a_sum_has_the_bits_of_one_process(void **state)
     run_all(13, 3, three, life_sums);
     run_all(31, 4, four, life_sums);
     run_all(8, 1, one, life_sums);
+}
+
+/* ---- shards ---- */
+
+static bool is_of(const float *sum, const float *want, size_t begin, size_t end)
+{
+    return memcmp(sum + begin, want + begin, (end - begin) * sizeof *sum) == 0;
+}
+
+/* What members have made of their shards reaches all. */
+static mt_status shards_share(struct sgd_group *group, struct sgd_range own, uint32_t round)
+{
+    size_t mean = group->plan.mean_floats;
+    for (size_t i = own.begin; i < own.end; i++) {
+        group->fresh[i] = (float)(i + round);
+        group->squares[i / SGD_SHARD_BLOCK] = (double)(i / SGD_SHARD_BLOCK + round);
+    }
+    MT_TRY(sgd_group_share_squares(group));
+    for (size_t b = 0; b < sgd_shard_blocks(mean); b++)
+        if (group->squares[b] != (double)(b + round))
+            return mt_error(MT_EINTERNAL, 0, "another square");
+    MT_TRY(sgd_group_share_fresh(group));
+    for (size_t i = 0; i < mean; i++)
+        if (group->fresh[i] != (float)(i + round))
+            return mt_error(MT_EINTERNAL, 0, "another parameter");
+    return mt_ok();
+}
+
+/* In one piece, or in two parts of which each has something of every shard: a member has the sum of its own, and of what follows
+ * the last. */
+static mt_status life_shards(struct world *w, struct sgd_group *group)
+{
+    static float     want[FLOATS];
+    size_t           mean = FLOATS - 3;
+    struct sgd_range own = sgd_shard_of(mean, group->rank, group->members);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint32_t     first, last;
+        const float *sum = group->sum;
+        sgd_group_vranks(group, &first, &last);
+        for (uint32_t v = first; v < last; v++)
+            contribution(sgd_group_slot(group, v), round, v);
+        if (round % 2) {
+            MT_TRY(sgd_group_reduce(group, kernels(), &sum));
+        } else {
+            MT_TRY(sgd_group_reduce_ranges(group, kernels(), (struct sgd_range[]){{3, 4}, {17, 1799}, {1800, 5999}}, 3));
+            MT_TRY(sgd_group_reduce_ranges(group, kernels(),
+                                           (struct sgd_range[]){{0, 3}, {4, 17}, {1799, 1800}, {5999, FLOATS}}, 4));
+        }
+        expected(want, round, group->plan.vranks);
+        if (!is_of(sum, want, own.begin, own.end) || !is_of(sum, want, mean, FLOATS) ||
+            (w->is_mirrored && !is_of(sum, want, 0, FLOATS)))
+            return mt_error(MT_EINTERNAL, 0, "the sum differs");
+        MT_TRY(shards_share(group, own, round));
+    }
+    return sgd_group_barrier(group);
+}
+
+static void shards_run(uint32_t vranks, uint32_t nodes, const uint8_t *first)
+{
+    for (int is_mirrored = 0; is_mirrored < 2; is_mirrored++) {
+        struct world *w = world_of(vranks, nodes, first, true, is_mirrored);
+        for (uint32_t rank = 0; rank < w->members; rank++)
+            hire(w, rank, life_shards);
+        for (uint32_t rank = 0; rank < w->members; rank++)
+            assert_int_equal(end_of(w, rank), MT_OK);
+        world_free(w);
+    }
+}
+
+static void a_shard_gets_its_sum_and_reaches_all(void **state)
+{
+    static const uint8_t even[] = {0, 1, 2}, uneven[] = {0, 3, 4}, four[] = {0, 2, 3, 6, 8}, one[] = {0, 2};
+    (void)state;
+    shards_run(8, 2, even);
+    shards_run(7, 2, uneven);
+    shards_run(31, 4, four); /* more members than blocks: some have none */
+    shards_run(8, 1, one);
 }
 
 /* ---- broadcast, agreement ---- */
@@ -340,6 +424,7 @@ static void bad_nodes_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_shard_gets_its_sum_and_reaches_all),
         cmocka_unit_test(a_sum_has_the_bits_of_one_process), cmocka_unit_test(a_broadcast_and_an_agreement_cross),
         cmocka_unit_test(a_death_on_one_node_ends_all),      cmocka_unit_test(an_abort_on_one_node_ends_all),
         cmocka_unit_test(other_ranges_are_an_error),

@@ -32,7 +32,7 @@ static int set_up(void **state)
     struct sgd_trainer_config config = {.ops = ops, .model = t.model, .train = &t.data, .seed = 3, .vranks = 1,
                                         .micro_batch = 4, .epochs = 100};
     assert_int_equal(sgd_trainer_init(&t.trainer, &config).code, MT_OK);
-    sgd_trainer_begin(&t.trainer);
+    assert_int_equal(sgd_trainer_begin(&t.trainer).code, MT_OK);
     assert_int_equal(sgd_saver_init(&t.saver, &t.trainer, *state, &(struct sgd_keep){.newest = 3}).code, MT_OK);
     return 0;
 }

@@ -134,7 +134,7 @@ static mt_status state_get(struct sgd_trainer *trainer, struct sgd_group *group,
     if (group->rank == 0) {
         st = *folder ? sgd_trainer_resume(trainer, folder, &report) : mt_error(MT_ENOENT, 0, "");
         if (st.code == MT_ENOENT)
-            sgd_trainer_begin(trainer);
+            assert_int_equal(sgd_trainer_begin(trainer).code, MT_OK);
         else
             MT_TRY(st);
     }
@@ -202,7 +202,7 @@ static void reference_run(float out[FLOATS], struct sgd_result *out_last)
     trainer_make(&trainer, kernels());
     crew_init(&crew, sgd_trainer_plan(&trainer), NULL);
     assert_int_equal(crew_join(&crew, &group, 0, (struct crew_order){1, 1}).code, MT_OK);
-    sgd_trainer_begin(&trainer);
+    assert_int_equal(sgd_trainer_begin(&trainer).code, MT_OK);
     while (!sgd_trainer_is_done(&trainer))
         assert_int_equal(sgd_train_step(&trainer, &group, out_last).code, MT_OK);
     memcpy(out, trainer.params, FLOATS * sizeof *out);
@@ -407,7 +407,7 @@ static void a_checkpoint_of_another_run_is_refused(void **state)
     char folder[TEMP_PATH];
     temp_path(state, "checkpoints", folder);
     trainer_make(&trainer, kernels());
-    sgd_trainer_begin(&trainer);
+    assert_int_equal(sgd_trainer_begin(&trainer).code, MT_OK);
     assert_int_equal(sgd_trainer_save(&trainer, folder, &(struct sgd_keep){0}, 1).code, MT_OK);
 
     struct sgd_trainer_config config = trainer.config;
@@ -437,7 +437,7 @@ static void a_loss_that_is_not_finite_stops_before_the_update(void **state)
     trainer_make(&trainer, kernels());
     crew_init(&crew, sgd_trainer_plan(&trainer), NULL);
     assert_int_equal(crew_join(&crew, &group, 0, (struct crew_order){1, 1}).code, MT_OK);
-    sgd_trainer_begin(&trainer);
+    assert_int_equal(sgd_trainer_begin(&trainer).code, MT_OK);
     trainer.params[3] = NAN;
     float before = trainer.params[100];
     assert_int_equal(sgd_train_step(&trainer, &group, &result).code, MT_ETASK);
