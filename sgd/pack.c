@@ -192,7 +192,8 @@ static bool put(char *out, size_t *used, const void *data, size_t size)
 {
     if (size > MT_TRAIN_EVENT_BYTES - *used)
         return false;
-    memcpy(out + *used, data, size);
+    if (size > 0) /* NULL then: an event without metrics has no values */
+        memcpy(out + *used, data, size);
     *used += size;
     return true;
 }
