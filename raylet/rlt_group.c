@@ -46,29 +46,42 @@ static void warn(struct sh *sh, const char *what, mt_status st)
     sh->group.has_warned = true;
 }
 
-mt_status sh_group_start(struct sh *sh)
+/* Made with the first program: a raylet that is killed before has nobody who would remove it. */
+static mt_status group_make(struct sh *sh)
 {
     struct sh_group *g = &sh->group;
     uint64_t         number, most = machine_pids() / MT_RLT_PIDS_SHARE;
+    mt_status        st = mt_random_bytes(&number, sizeof number);
+    g->is_made = true;
+    if (!st.code)
+        st = mt_group_new(sh->options.cgroup, number, g->part_pids > most ? g->part_pids : most, &g->group);
+    mt_log(MT_LOG_INFO, "group", "path=%s bound=%llu", g->group.path[0] ? g->group.path : "none",
+           (unsigned long long)(g->group.has_bound ? g->part_pids : 0));
+    return st;
+}
+
+static void reaper_start(struct sh *sh);
+
+mt_status sh_group_start(struct sh *sh)
+{
+    struct sh_group *g = &sh->group;
     const char      *place = sh->options.cgroup;
-    mt_status        st = mt_ok();
+    uint64_t         number;
     g->part_pids = sh->options.job_pids ? sh->options.job_pids : machine_pids() / MT_RLT_JOB_PIDS_SHARE;
+    g->is_made = place && !place[0]; /* none is wanted */
     MT_TRY(mt_random_bytes(&number, sizeof number));
     mt_group_mark(number, g->mark);
     if (sh->options.dir && snprintf(g->file, sizeof g->file, "%s/group", sh->options.dir) >= (int)sizeof g->file)
         g->file[0] = '\0';
     if (g->file[0] && mt_group_end_saved(g->file, MT_RLT_GROUP_END_MS)) /* of one that was killed here, with its reaper */
         mt_log(MT_LOG_WARN, "group_left", "file=%s", g->file);
-    if (!place || place[0])
-        st = mt_group_new(place, number, g->part_pids > most ? g->part_pids : most, &g->group);
-    if (st.code && place) {
+    mt_status st = place && place[0] ? group_make(sh) : mt_ok(); /* who names a place hears at once whether it will do */
+    if (st.code)
         fprintf(stderr, "manta-raylet: --cgroup %s: %s%s%s\n", place, st.what, st.sys ? ": " : "",
                 st.sys ? strerrordesc_np(st.sys) : "");
-        return st;
-    }
-    mt_log(MT_LOG_INFO, "group", "path=%s bound=%llu", g->group.path[0] ? g->group.path : "none",
-           (unsigned long long)(g->group.has_bound ? g->part_pids : 0));
-    return mt_ok();
+    else if (g->group.path[0])
+        reaper_start(sh);
+    return st;
 }
 
 /* ---- the reaper ---- */
@@ -133,6 +146,8 @@ uint64_t sh_group_enter(struct sh *sh)
 {
     struct sh_group *g = &sh->group;
     char             part[MT_GROUP_NAME_SIZE];
+    if (!g->is_made)
+        (void)group_make(sh).code; /* where there can be none, the mark is all */
     snprintf(part, sizeof part, "%llu", (unsigned long long)++g->next_part);
     mt_status st = mt_group_enter(&g->group, part, g->part_pids);
     if (st.code)

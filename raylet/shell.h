@@ -108,6 +108,7 @@ struct sh_group {
     pid_t           reaper; /* 0: none */
     int             pipe;   /* to it; -1: none */
     bool            has_warned;
+    bool            is_made; /* it was tried */
 };
 
 struct sh_user {
