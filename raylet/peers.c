@@ -43,11 +43,13 @@ static struct rlt_peer *peer_of(struct rlt *r, uint32_t node, uint32_t epoch)
 
 static void link_begin(struct rlt *r, struct rlt_peer *p, uint64_t number)
 {
-    /* Higher than any before, and different at both ends. */
+    /* Higher than any before, and different at both ends. Than any of an earlier epoch too: the other end may still hold the
+     * link that this one has given up, and would take what is said under its number for what it has heard already. */
     if (!number)
         number = p->last_number + 1 + (mt_rng_next(&r->rng) & 0xffffff);
     link_init(&p->link, p->node, p->epoch, number);
     p->has_link = true;
+    p->is_given_up = false;
     p->heard_at = p->said_at = r->now;
     p->dialed_at = 0;
     rlt_timer_set(r, &p->timer, r->now + MT_RLT_PEER_TICK_MS * RLT_MS);
@@ -313,7 +315,7 @@ static struct rlt_peer *speaker(struct rlt *r, struct rlt_stream *s, const Manta
         if (p->has_link)
             rlt_peer_lost(r, p, "its raylet was restarted");
         p->epoch = f->from_epoch;
-        p->last_number = 0;
+        p->is_given_up = false;
     }
     return p;
 }
@@ -449,6 +451,7 @@ void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
     mt_log(MT_LOG_WARN, "peer_lost", "node=%u epoch=%u why=\"%s\"", p->node, p->epoch, why);
     p->has_link = false; /* first: what ends below says nothing more to that node */
     p->last_number = link.number;
+    p->is_given_up = true;
     memset(&p->link, 0, sizeof p->link);
     p->stream = p->dialing = 0;
     rlt_timer_clear(r, &p->timer);
@@ -471,7 +474,7 @@ void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
 bool rlt_node_is_given_up(const struct rlt *r, uint32_t node)
 {
     const struct rlt_peer *p = peer_find(r, node);
-    return p && !p->has_link && p->last_number;
+    return p && p->is_given_up;
 }
 
 void rlt_peers_view(struct rlt *r, const struct rlt_node *n)
@@ -483,7 +486,7 @@ void rlt_peers_view(struct rlt *r, const struct rlt_node *n)
         rlt_peer_lost(r, p, n->state == 3 ? "the head has declared it dead" : "its raylet was restarted");
     if (n->epoch > p->epoch) {
         p->epoch = n->epoch;
-        p->last_number = 0;
+        p->is_given_up = false;
     }
 }
 

@@ -233,7 +233,8 @@ struct rlt_peer {
     uint32_t         node, epoch;
     bool             has_link;
     struct rlt_link  link;
-    uint64_t         last_number; /* of the links that are over */
+    uint64_t         last_number; /* of the links that are over: none is begun or taken up under it again */
+    bool             is_given_up; /* the last link was, and nothing has been heard of this epoch or a later one since */
     uint64_t         stream;      /* carries the link; 0: none does */
     uint64_t         dialing;     /* 0: no dial is under way */
     uint64_t         dialed_at, heard_at, said_at;

@@ -660,6 +660,93 @@ static void a_name_is_asked_for_again_until_it_is_answered(void **state)
     assert_int_equal(((const struct ctl_reply *)(const void *)down(DRIVER, CTL_REPLY)->payload)->code, MT_ETIMEDOUT);
 }
 
+/* ---- other nodes ---- */
+
+static void node_is_seen(uint32_t node, uint32_t epoch)
+{
+    static uint64_t       version;
+    Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
+    Manta__V1__View       view = MANTA__V1__VIEW__INIT;
+    Manta__V1__Node       seen = MANTA__V1__NODE__INIT, *nodes[] = {&seen};
+    seen.node = node;
+    seen.epoch = epoch;
+    seen.state = 1;
+    seen.address = "10.0.0.3:7000";
+    view.version = ++version;
+    view.n_nodes = 1;
+    view.nodes = nodes;
+    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_VIEW;
+    m.view = &view;
+    head_says(&m);
+}
+
+static void is_placed_on(uint32_t class_id, uint32_t node)
+{
+    Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
+    Manta__V1__Place      place = MANTA__V1__PLACE__INIT;
+    place.owner = 100;
+    place.class_id = class_id;
+    place.version = last_version;
+    place.n_nodes = 1;
+    place.nodes = &node;
+    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_PLACE;
+    m.place = &place;
+    head_says(&m);
+}
+
+static void peer_says(uint64_t stream, uint32_t epoch, uint64_t link, uint64_t acknowledged)
+{
+    Manta__V1__Frame f = MANTA__V1__FRAME__INIT;
+    f.from_node = 3;
+    f.from_epoch = epoch;
+    f.to_node = 6;
+    f.link = link;
+    f.acknowledged = acknowledged;
+    f.credit = 1 << 20;
+    step((struct rlt_event){.kind = RLT_EV_PEER_FRAME, .stream = stream, .frame = &f});
+}
+
+/* The last frame with records that went out in this step; NULL: none did. */
+static const Manta__V1__Frame *said_to_peer(void)
+{
+    const Manta__V1__Frame  *last = NULL;
+    const struct rlt_action *a;
+    for (int i = 0; (a = action(RLT_A_PEER_SEND, i)); i++)
+        last = a->frame->records.len ? a->frame : last;
+    return last;
+}
+
+/* The other end took the former requests in, under its new epoch, and this one gave the link up when it heard of the epoch: what is
+ * said under the same number now would count as heard already, and the leases would never come. */
+static void a_link_that_was_given_up_is_not_gone_on_with(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(6, 1);
+    job_begins();
+    node_is_seen(3, 1);
+    define(1, 3000, 0); /* more than this node has */
+    demand(1, 1);
+    is_placed_on(1, 3);
+    assert_non_null(action(RLT_A_PEER_DIAL, 0));
+    uint64_t stream = action(RLT_A_PEER_DIAL, 0)->stream;
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = stream});
+    assert_non_null(said_to_peer());
+    uint64_t link = said_to_peer()->link;
+    peer_says(stream, 2, link, 1);
+
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = 1}); /* the other end dials */
+    peer_says(1, 2, link, 1);
+    is_placed_on(1, 3);
+    const struct rlt_action *dial = action(RLT_A_PEER_DIAL, 0);
+    if (dial)
+        step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = dial->stream});
+    const Manta__V1__Frame *f = said_to_peer();
+    assert_non_null(f);
+    assert_true(f->link > link); /* a number that tells the other end, too, that the former link is over */
+    assert_int_equal(f->sequence, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -680,6 +767,7 @@ int main(void)
         cmocka_unit_test_teardown(a_change_is_told_once_more_before_long, end),
         cmocka_unit_test_teardown(a_node_that_was_given_up_ends_its_work_and_joins_anew, end),
         cmocka_unit_test_teardown(a_name_is_asked_for_again_until_it_is_answered, end),
+        cmocka_unit_test_teardown(a_link_that_was_given_up_is_not_gone_on_with, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
