@@ -73,7 +73,7 @@ struct sim_proc;
     X(group_made) X(group_ready) X(group_waits) X(group_task) X(group_run) X(group_removed) X(group_ended) \
     X(group_lost) X(bundle_stale) \
     X(head_noticed_pause) X(name_outcome_repeated) X(job_accepted) X(job_attempt) X(job_succeeded) X(job_failed) \
-    X(job_stopped) X(job_submit_repeated) X(job_fenced) \
+    X(job_stopped) X(job_submit_repeated) X(job_deleted) X(job_fenced) \
     /* objects */ \
     X(segment_failed) X(disk_slow) X(disk_failed) X(disk_full) X(value_put) X(value_pinned) X(value_freed) \
     X(value_freed_here) X(value_freed_pinned) X(value_pulled) X(value_lost) X(value_away) X(value_kept) X(value_kept_read) \

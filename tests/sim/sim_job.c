@@ -27,7 +27,8 @@ enum {
 struct job {
     char     id[HEAD_JOB_ID_SIZE];
     uint32_t number, retries;
-    bool     is_accepted, is_ended, wants_stop, has_stopped;
+    bool     is_accepted, is_ended, wants_stop, has_stopped, wants_delete, is_deleted;
+    uint32_t delete_calls, unknown; /* how often it was asked to be deleted, and told to be unknown */
     char     state[16];
     uint64_t call; /* under way; 0: none */
     uint64_t turn; /* number of the client's turn that is due: an earlier one does nothing */
@@ -136,6 +137,11 @@ static void client_again(struct sim *s, struct job *j, uint64_t delay)
     sim_after(s, delay, "job client", client_turn, j->number)->arg = ++j->turn;
 }
 
+static bool is_end(const char *state)
+{
+    return !strcmp(state, "SUCCEEDED") || !strcmp(state, "FAILED") || !strcmp(state, "STOPPED");
+}
+
 static void client_turn(struct sim *s, struct sim_event *e)
 {
     struct job *j = s->jobs->jobs.data[e->target];
@@ -144,15 +150,12 @@ static void client_turn(struct sim *s, struct sim_event *e)
     client_again(s, j, JOB_ASK_AGAIN_MS * SIM_MS); /* unless the answer comes first */
     if (!j->is_accepted)
         submit(s, j);
+    else if (j->wants_delete && is_end(j->state) && !j->is_deleted && ++j->delete_calls)
+        ask(s, j, HEAD_DELETE_JOB);
     else if (j->wants_stop && !j->has_stopped && sim_chance(s, 300000))
         ask(s, j, HEAD_STOP_JOB);
     else
         ask(s, j, HEAD_GET_JOB);
-}
-
-static bool is_end(const char *state)
-{
-    return !strcmp(state, "SUCCEEDED") || !strcmp(state, "FAILED") || !strcmp(state, "STOPPED");
 }
 
 static void check_log(struct sim *s, const struct job *j, uint32_t attempt)
@@ -167,7 +170,7 @@ static void take_state(struct sim *s, struct job *j, const Manta__V1__JobInfo *i
 {
     if (is_end(j->state)) {
         SIM_REQUIRE(s, !strcmp(j->state, info->state), "I2: job %s was %s and is %s", j->id, j->state, info->state);
-        j->is_ended = true; /* asked once more after its end */
+        j->is_ended = !j->wants_delete; /* asked once more after its end */
         return;
     }
     snprintf(j->state, sizeof j->state, "%s", info->state);
@@ -182,6 +185,18 @@ static void take_state(struct sim *s, struct job *j, const Manta__V1__JobInfo *i
     check_log(s, j, info->attempt);
 }
 
+/* It is not known any more: asked for twice after that, so that a later head may be asked too. */
+static void deleted(struct sim *s, struct job *j)
+{
+    SIM_REQUIRE(s, j->is_deleted || j->delete_calls > 1, "I8: job %s was accepted and is not known", j->id);
+    s->counters.job_deleted += !j->is_deleted;
+    j->is_deleted = true;
+    j->call = 0;
+    j->is_ended = ++j->unknown > 2;
+    if (!j->is_ended)
+        client_again(s, j, sim_between(s, JOB_POLL_MS, 10 * JOB_POLL_MS) * SIM_MS);
+}
+
 void sim_job_reply(struct sim *s, const struct head_action *a)
 {
     struct job *j = NULL;
@@ -193,9 +208,19 @@ void sim_job_reply(struct sim *s, const struct head_action *a)
     Manta__V1__JobReply *reply = manta__v1__job_reply__unpack(NULL, a->bytes->size, a->bytes->data);
     SIM_REQUIRE(s, reply, "the head's reply cannot be read");
     sim_note(s, "job reply", j->number, (uint64_t)reply->code);
+    if (reply->code == MT_ENOENT && j->delete_calls) {
+        deleted(s, j);
+        manta__v1__job_reply__free_unpacked(reply, NULL);
+        return;
+    }
     SIM_REQUIRE(s, !j->is_accepted || reply->code != MT_ENOENT, "I8: job %s was accepted and is not known", j->id);
+    SIM_REQUIRE(s, !j->is_deleted || j->method == HEAD_DELETE_JOB, "I8: job %s was deleted and is known again", j->id);
     SIM_REQUIRE(s, reply->code == MT_OK || reply->code == MT_EAGAIN || j->method == HEAD_STOP_JOB, "job %s is refused: %s %s",
                 j->id, mt_code_name(reply->code), reply->text);
+    if (reply->code == MT_OK && j->method == HEAD_DELETE_JOB) {
+        s->counters.job_deleted += !j->is_deleted;
+        j->is_deleted = true;
+    }
     s->counters.job_accepted += reply->code == MT_OK && !j->is_accepted;
     j->is_accepted |= reply->code == MT_OK;
     j->has_stopped |= reply->code == MT_OK && j->method == HEAD_STOP_JOB;
@@ -218,6 +243,7 @@ static void new_job(struct sim *s, struct sim_event *e)
     j->number = (uint32_t)js->jobs.count;
     j->retries = (uint32_t)sim_random(s, 4);
     j->wants_stop = sim_chance(s, 200000);
+    j->wants_delete = sim_chance(s, 300000);
     snprintf(j->id, sizeof j->id, "job-%u", j->number);
     if (mt_vec_push(&js->jobs, j).code)
         abort();
