@@ -352,18 +352,30 @@ static int utf8_length(const unsigned char *s)
     return is_surrogate || is_long || (*s == 0xf4 && s[1] > 0x8f) ? 0 : n;
 }
 
+/* Takes one character that is not plain. */
+static mt_status put_other(mt_buf *out, const unsigned char **s)
+{
+    const unsigned char *at = *s;
+    int n = utf8_length(at);
+    *s += n ? n : 1;
+    if (*at < ' ')
+        return mt_buf_printf(out, "\\u%04x", *at);
+    if (*at < 0x80)
+        return mt_buf_printf(out, "\\%c", *at);
+    return n ? mt_buf_append(out, at, (size_t)n) : mt_buf_append(out, "?", 1);
+}
+
 mt_status mt_json_put_text(mt_buf *out, const char *text)
 {
     MT_TRY(mt_buf_append(out, "\"", 1));
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        int n = utf8_length(s);
-        if (*s < ' ')
-            MT_TRY(mt_buf_printf(out, "\\u%04x", *s));
-        else if (*s == '"' || *s == '\\')
-            MT_TRY(mt_buf_printf(out, "\\%c", *s));
-        else
-            MT_TRY(mt_buf_append(out, n ? (const char *)s : "?", n ? (size_t)n : 1));
-        s += n ? n : 1;
+        size_t plain = 0; /* a run at a time: texts of journals have hardly any others */
+        while (s[plain] >= ' ' && s[plain] < 0x80 && s[plain] != '"' && s[plain] != '\\')
+            plain++;
+        MT_TRY(mt_buf_append(out, s, plain));
+        s += plain;
+        if (*s)
+            MT_TRY(put_other(out, &s));
     }
     return mt_buf_append(out, "\"", 1);
 }
