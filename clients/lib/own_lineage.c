@@ -34,6 +34,12 @@ static bool is_away(const struct own *own, const struct own_ref *ref)
     return ref->state == OWN_REF_PLACE && ref->value.place.node != own->node;
 }
 
+/* Its value is where its place says: neither lost nor let go. */
+static bool is_there(const struct own_ref *ref)
+{
+    return ref->again == OWN_AGAIN_NOT || ref->again == OWN_AGAIN_MOVED;
+}
+
 /* `own_hold`: holds that are the task's own. */
 static bool is_wanted(const struct own_task *task, uint32_t own_hold)
 {
@@ -201,12 +207,12 @@ static void mark(struct own *own, struct own_ref *ref, uint32_t node, struct own
     struct own_task *task = ref->task;
     for (uint32_t i = 0; i < result_count(task); i++) {
         struct own_ref *one = result_at(task, i);
-        bool            is_there = one->again == OWN_AGAIN_NOT || one->again == OWN_AGAIN_MOVED;
+        bool            was_there = is_there(one);
         if (one->state != OWN_REF_PLACE || one->flags & OWN_REF_FREED ||
-            (one != ref && !(is_there && node && own_ref_place(own, one)->node == node)))
+            (one != ref && !(was_there && node && own_ref_place(own, one)->node == node)))
             continue;
         one->again = OWN_AGAIN_RUNS;
-        if (is_there && own->free_place)
+        if (was_there && own->free_place)
             own->free_place(own, own_ref_place(own, one), true);
     }
     if (task->state != OWN_KEPT)
@@ -258,8 +264,7 @@ static bool arguments_again(struct own *own, struct own_task *task, uint32_t nod
         own_ref_hold(ref);
         snprintf(text, sizeof text, "argument %u of its task %s is gone", i + 1, task->name);
         bool is_lost = ref->again == OWN_AGAIN_GONE ||
-                       (node && ref->state == OWN_REF_PLACE && ref->again <= OWN_AGAIN_MOVED &&
-                        ref->again != OWN_AGAIN_RUNS && !(ref->flags & OWN_REF_BORROWED) &&
+                       (node && ref->state == OWN_REF_PLACE && is_there(ref) && !(ref->flags & OWN_REF_BORROWED) &&
                         own_ref_place(own, ref)->node == node);
         if (ref->flags & OWN_REF_FREED) {
             own_failure_freed(out);

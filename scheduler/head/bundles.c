@@ -182,9 +182,8 @@ void bundles_lose(struct head *h, struct group *g, uint32_t node)
     g->again_ms = g->back_ms = h->now_ms;
 }
 
-void bundles_return_all(struct head *h, const struct group *removed, const char *why)
+void bundles_return_all(struct head *h, struct group *g, const char *why)
 {
-    struct group *g = (struct group *)(uintptr_t)removed;
     order_all(h, g, BUNDLE_PREPARING, BUNDLE_RETURN, why);
     order_all(h, g, BUNDLE_PREPARED, BUNDLE_RETURN, why);
     order_all(h, g, BUNDLE_COMMITTED, BUNDLE_RETURN, why);
@@ -236,9 +235,8 @@ static void take_free(struct head *h, struct bundle *b, const Manta__V1__BundleH
                 b->free[k] = held->free[i]->milli;
 }
 
-void bundles_report(struct head *h, struct stream *s, const struct node *n, const Manta__V1__Report *report)
+void bundles_report(struct head *h, const struct node *n, const Manta__V1__Report *report)
 {
-    (void)s;
     for (size_t i = 0; i < report->n_bundles; i++) {
         const Manta__V1__BundleHeld *held = report->bundles[i];
         struct group  *g = groups_find(h, (mt_id){held->group_process, held->group_counter});

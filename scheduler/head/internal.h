@@ -444,10 +444,10 @@ bool bundles_are_placed(const struct group *g); /* all committed: it stands */
 void bundles_open(struct head *h, struct group *g);  /* it is looked at in the next rounds */
 void bundles_round(struct head *h);
 void bundles_answer(struct head *h, struct node *n, const Manta__V1__BundleAnswer *answer);
-void bundles_report(struct head *h, struct stream *s, const struct node *n, const Manta__V1__Report *report);
+void bundles_report(struct head *h, const struct node *n, const Manta__V1__Report *report);
 void bundles_node_registered(struct head *h, const struct node *n);
 void bundles_lose(struct head *h, struct group *g, uint32_t node);
-void bundles_return_all(struct head *h, const struct group *g, const char *why); /* it is removed */
+void bundles_return_all(struct head *h, struct group *g, const char *why); /* it is removed */
 /* Nodes for up to `wanted` leases in the pool that `w` names; 0 and *out_code not 0: never, and `text` says why. */
 uint32_t bundles_place(struct head *h, const struct want *w, uint32_t wanted, uint32_t *out_nodes, int32_t *out_code,
                        char *text, size_t text_size);

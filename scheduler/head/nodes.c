@@ -479,7 +479,7 @@ static void take_report(struct head *h, struct stream *s, struct node *n, const 
     h->is_capacity_changed = h->is_free_changed = true;
     wants_report(h, n, report->wants, report->n_wants);
     n->is_seen = true;
-    bundles_report(h, s, n, report);
+    bundles_report(h, n, report);
     if (report->n_strict || report->n_wants) /* who wants something counts on an answer: a head that is silent is away */
         strict_report(h, s, report);
 }
