@@ -87,6 +87,7 @@ static mt_status control_read(struct coll_tcp *g, uint32_t rank)
         g->dead |= 1ull << f.rank;
     memcpy(g->text, f.text, sizeof f.text);
     g->over = mt_error((int32_t)f.reason, 0, "the group was aborted");
+    farewell_send(g, (enum mt_code)f.reason, f.rank); /* whoever sees us leave, before it hears why, must not take us for dead */
     return g->over;
 }
 

@@ -126,7 +126,11 @@ static void bound(void **state)
             pause();
     int err = errno;
     assert_ok(mt_group_leave(&g, "1", 0));
+#ifdef __SANITIZE_THREAD__
+    assert_in_range(count, 1, 3); /* each process has a thread of the sanitizer's, and the kernel counts threads */
+#else
     assert_int_equal(count, 3);
+#endif
     assert_int_equal(err, EAGAIN);
     assert_true(mt_group_end(g.path, NULL, LIMIT_MS));
     for (int i = 0; i < count; i++)

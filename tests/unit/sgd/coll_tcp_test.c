@@ -27,7 +27,7 @@ static const unsigned char secret[COLL_SECRET_BYTES] = "a secret of thirty-two b
 /* Where members tell each other their ports. */
 struct meeting {
     uint16_t     ports[MEMBERS_MAX];
-    _Atomic int  there, joined;
+    _Atomic int  there, joined, gone;
     uint32_t     members, wait_ms;
     pid_t        pids[MEMBERS_MAX];
 };
@@ -69,6 +69,7 @@ static void hire(struct meeting *meeting, uint32_t rank, life_fn life)
     meeting->joined++;
     int result = life(meeting, &g, rank);
     coll_tcp_fini(&g);
+    meeting->gone++;
     _exit(result);
 }
 
@@ -134,7 +135,10 @@ static int life_messages(struct meeting *meeting, struct coll_tcp *g, uint32_t r
     }
     struct coll_message m = {1, COLL_I32, 5, out}, w = {0, COLL_F32, 5, in}, none = {.peer = MT_GROUP_MEMBERS_MAX};
     struct coll_call    barrier = {.kind = COLL_BARRIER};
-    mt_status st = rank == 0 ? coll_tcp_exchange(g, &m, &none) : rank == 1 ? coll_tcp_exchange(g, &none, &w) : mt_ok();
+    mt_status           st = coll_tcp_run(g, &barrier); /* nobody is in the rounds any more when two disagree */
+    if (st.code && (rank < 2 || st.code != MT_EINVAL))    /* which may reach the others while they are in here */
+        return 6;
+    st = rank == 0 ? coll_tcp_exchange(g, &m, &none) : rank == 1 ? coll_tcp_exchange(g, &none, &w) : mt_ok();
     if (rank == 1 ? st.code != MT_EINVAL : st.code == MT_OK && coll_tcp_run(g, &barrier).code != MT_EINVAL)
         return 4;
     free(out), free(in);
@@ -162,6 +166,27 @@ static void disagreement(void **state)
 {
     (void)state;
     run_all(3, life_disagree);
+}
+
+/* Rank 2 gives up, rank 1 hears of it and leaves as well; rank 0 calls when both are gone, and learns why rank 2 did. */
+static int life_late(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
+{
+    struct coll_call barrier = {.kind = COLL_BARRIER};
+    while (meeting->joined < 3)
+        pause_us(200);
+    if (rank == 2) {
+        coll_tcp_give_up(g, MT_ECANCELLED);
+        return 0;
+    }
+    while (rank == 1 ? coll_tcp_look(g).code == MT_OK : meeting->gone < 2)
+        pause_us(200);
+    return coll_tcp_run(g, &barrier).code == MT_ECANCELLED ? 0 : 1;
+}
+
+static void hears_of_it_late(void **state)
+{
+    (void)state;
+    run_all(3, life_late);
 }
 
 static int life_work(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
@@ -322,8 +347,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call), cmocka_unit_test(messages), cmocka_unit_test(disagreement),
-        cmocka_unit_test(killed_anywhere), cmocka_unit_test(stopped), cmocka_unit_test(strangers),
-        cmocka_unit_test(nobody_answers),
+        cmocka_unit_test(hears_of_it_late), cmocka_unit_test(killed_anywhere), cmocka_unit_test(stopped),
+        cmocka_unit_test(strangers), cmocka_unit_test(nobody_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
