@@ -7,8 +7,9 @@
  *
  * A thread that hands each call to another would pay a wake-up a call. So the serving thread runs a call itself when its
  * method was quick the last time, and another thread watches it, once a millisecond, while such calls come: if the call
- * takes longer after all, the watcher serves, and the method is slow from then on. Before a slow call the serving thread
- * wakes another, or makes one; so does a watcher that finds a call for itself.
+ * takes longer after all, the watcher serves, and the method is slow from then on. It takes no calls meanwhile: they are quick,
+ * and two threads that take turns at the lock are slower than one. Before a slow call the serving thread wakes another, or makes
+ * one.
  */
 #include "clients/lib/lib.h"
 
@@ -83,8 +84,6 @@ static void run_call(manta_ctx *c, struct wrk_call *call, uint64_t *now)
         if (pool.server == c) {
             pool.server = NULL;
             rouse();
-        } else if (pool.is_in_quick && !pool.is_watched) {
-            rouse(); /* we were to watch the server's call: whoever rests can */
         } else if (pool.is_waiting && wrk_call_waits(&lib.wrk)) {
             /* We took more than one out of the ring, which is where the server looks. */
             shm_add32(&lib.park->bell, 1);
@@ -157,6 +156,10 @@ MT_NORETURN static void thread_serve(manta_ctx *c)
     uint64_t now = lib_now_ns();
     uint32_t since_pump = 0;
     for (;;) {
+        while (pool.is_in_quick && !pool.is_watched) {
+            rest(c);
+            now = lib_now_ns();
+        }
         struct wrk_call *call = wrk_call_next(&lib.wrk);
         if (lib.wrk.is_exiting && !lib.wrk.calls_running)
             lib_actor_exit();
