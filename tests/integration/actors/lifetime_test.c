@@ -15,7 +15,7 @@ enum { LARGE = 3 * 1000 * 1000, CALLS = 500 };
 
 /* ---- an account: a number, and bytes that make its snapshot as large as wanted ---- */
 struct account {
-    int64_t            sum;
+    _Atomic int64_t    sum; /* where calls run side by side, too */
     size_t             size;
     struct test_board *board;
 };
@@ -40,7 +40,8 @@ static manta_status account_save(manta_ctx *c, void *self)
 {
     struct account *a = self;
     char           *state = calloc(1, sizeof a->sum + a->size);
-    memcpy(state, &a->sum, sizeof a->sum);
+    int64_t sum = a->sum;
+    memcpy(state, &sum, sizeof sum);
     manta_status code = manta_return_bytes(c, state, sizeof a->sum + a->size);
     free(state);
     return code;
@@ -50,7 +51,9 @@ static manta_status account_load(manta_ctx *c, void *self, const void *data, siz
     struct account *a = self;
     if (size != sizeof a->sum + a->size)
         return manta_fail(c, 1, "a snapshot of %zu bytes", size);
-    memcpy(&a->sum, data, sizeof a->sum);
+    int64_t sum;
+    memcpy(&sum, data, sizeof sum);
+    a->sum = sum;
     return MANTA_OK;
 }
 static manta_status account_add(manta_ctx *c, void *self, int argc, const manta_arg *argv)
