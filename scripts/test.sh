@@ -3,9 +3,10 @@
 #
 # test.sh [--fast] [--no-sanitizers] [--long] - installs what is missing, builds, and runs the tests.
 #
-#   (no option)       release: all tests; then AddressSanitizer and ThreadSanitizer builds: unit and simulation tests
+#   (no option)       release: all tests; then AddressSanitizer and ThreadSanitizer builds: unit and simulation tests, and the
+#                     integration tests that tests/integration/CMakeLists.txt names for it
 #   --no-sanitizers   the release build only
-#   --long            the sanitizers' builds run the integration tests too (about an hour)
+#   --long            the sanitizers' builds run all integration tests
 #   --fast            unit tests of the release build only
 #
 # Ends with one line, "N passed, N failed, N skipped". Exit status 0 only where nothing failed, each skipped test is
@@ -15,7 +16,7 @@ cd "$(dirname "$0")/.."
 
 stages="release asan tsan"
 kinds=all
-sanitized="unit sim"
+sanitized="unit sim sanitized"
 for option in "$@"; do
     case $option in
     --fast) stages=release kinds=unit ;;

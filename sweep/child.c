@@ -15,9 +15,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* ThreadSanitizer takes clone for fork: what it notes in the child would stand in the parent. So the child gets a copy of
+ * the memory there, and only what both need is shared. */
+#ifdef __SANITIZE_THREAD__
+enum { MEMORY = MAP_SHARED, SHARING = 0 };
+#else
+enum { MEMORY = MAP_PRIVATE, SHARING = CLONE_VM };
+#endif
+/* AddressSanitizer marks what is in use of a stack, and would never hear that the child has left this one. */
+#define ON_ITS_STACK __attribute__((no_sanitize_address))
+
 enum { STACK_BYTES = 64 * 1024 };
 
-struct start {
+struct start { /* at the low end of the child's stack */
     const struct swp_child_opts *opts;
     pid_t parent;
     int   null_fd;
@@ -25,7 +35,7 @@ struct start {
 };
 
 /* Makes `fd` the child's descriptor number `as`. Where it is that already, dup2 would leave its close-on-exec. */
-static bool descriptor_set(int fd, int as)
+ON_ITS_STACK static bool descriptor_set(int fd, int as)
 {
     if (fd < 0)
         return true;
@@ -33,7 +43,7 @@ static bool descriptor_set(int fd, int as)
 }
 
 /* Runs in the child, on memory that the parent, which waits meanwhile, sees as well: system calls only. */
-static int child_run(void *user)
+ON_ITS_STACK static int child_run(void *user)
 {
     struct start *s = user;
     const struct swp_child_opts *o = s->opts;
@@ -51,17 +61,16 @@ static int child_run(void *user)
 
 mt_status swp_child_start(const struct swp_child_opts *opts, pid_t *out_pid)
 {
-    struct start s = {.opts = opts, .parent = getpid(), .null_fd = open("/dev/null", O_RDWR | O_CLOEXEC)};
-    char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    if (stack == MAP_FAILED) {
-        close(s.null_fd);
+    void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MEMORY | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED)
         return mt_error(MT_ENOMEM, errno, "start a program");
-    }
-    pid_t pid = clone(child_run, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, &s);
-    int   sys = pid < 0 ? errno : s.failed;
+    struct start *s = stack;
+    *s = (struct start){.opts = opts, .parent = getpid(), .null_fd = open("/dev/null", O_RDWR | O_CLOEXEC)};
+    pid_t pid = clone(child_run, (char *)stack + STACK_BYTES, SHARING | CLONE_VFORK | SIGCHLD, s);
+    int   failed = s->failed, sys = pid < 0 ? errno : failed;
+    close(s->null_fd);
     munmap(stack, STACK_BYTES);
-    close(s.null_fd);
-    if (pid >= 0 && s.failed)
+    if (pid >= 0 && failed)
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
             ;
     if (sys)

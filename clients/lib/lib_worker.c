@@ -651,8 +651,27 @@ void lib_outcome_free(struct lib_outcome *out)
     free(out->context);
 }
 
+/* Threads of an actor may all see that it is over, and its destroy function may take its time: whoever comes first ends the
+ * process, the others wait for that. Without the lock. */
+static void leave_alone(void)
+{
+    static atomic_flag is_leaving = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&is_leaving))
+        pause();
+}
+
+MT_NORETURN static void leave(int code)
+{
+    if (actor.type && actor.type->destroy && actor.self)
+        actor.type->destroy(actor.self);
+    exit(code);
+}
+
 void lib_actor_exit(void)
 {
+    lib_unlock();
+    leave_alone();
+    lib_lock();
     while (!wrk_tell_creator(&lib.wrk, LANE_EXIT, NULL, 0)) {
         lib_act();
         lib_unlock();
@@ -662,7 +681,7 @@ void lib_actor_exit(void)
     wrk_flush(&lib.wrk);
     lib_act();
     lib_unlock();
-    lib_leave(0);
+    leave(0);
 }
 
 void manta_actor_exit(manta_ctx *c)
@@ -677,9 +696,8 @@ void manta_actor_save(manta_ctx *c)
 
 MT_NORETURN void lib_leave(int code)
 {
-    if (actor.type && actor.type->destroy && actor.self)
-        actor.type->destroy(actor.self);
-    exit(code);
+    leave_alone();
+    leave(code);
 }
 
 static bool has_work(void *arg)

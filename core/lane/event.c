@@ -15,7 +15,7 @@ void lane_event_name(struct lane_event_writer *w, uint64_t hash, const char *fir
     uint32_t               count;
     if (lane_event_is_named(w, hash))
         return;
-    w->named[hash & 255] = hash; /* two hashes of one place drive each other out: then the table is searched again */
+    shm_store64(&w->named[hash & 255], hash); /* two hashes of one place drive each other out: then the table is searched again */
     count = shm_load32(&w->shared->name_count);
     for (uint32_t i = 0; i < count && i < LANE_EVENT_NAMES; i++)
         if (w->shared->names[i].hash == hash)

@@ -66,12 +66,12 @@ struct lane_event_writer {
     uint32_t            capacity;
     uint64_t            begun, ended;
     uint64_t            wall_ns;    /* what to add to the monotonic clock */
-    uint64_t            named[256]; /* hashes whose name stands in `shared`, by their low bits */
+    shm_u64             named[256]; /* hashes whose name stands in `shared`, by their low bits; read without the lock */
 };
 
-static inline bool lane_event_is_named(const struct lane_event_writer *w, uint64_t hash)
+static inline bool lane_event_is_named(struct lane_event_writer *w, uint64_t hash)
 {
-    return !w->shared || w->named[hash & 255] == hash;
+    return !w->shared || shm_load64(&w->named[hash & 255]) == hash;
 }
 
 /* The task of `record` begins. The number is for lane_event_end. */

@@ -24,7 +24,7 @@ from cluster import Cluster, now_ns, processes, stat_of
 
 WORKER_KILLS_PER_S, RAYLET_S, HEAD_S, STOP_MAX_S = 2, 30, 60, 5
 WORKER_STOP_S, DAEMON_STOP_S = 4, 25
-SETTLE_S = 15
+SETTLE_S = 15 * int(os.environ.get("TEST_SLOWER", 1))
 LINKS_MAX = 4  # descriptors to other nodes and the head, which come after a daemon's start
 PR_SET_CHILD_SUBREAPER = 36
 

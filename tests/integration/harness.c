@@ -342,16 +342,6 @@ static bool ended_well(const struct test_case *test, int status)
     return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == TEST_SKIPPED);
 }
 
-/* With AddressSanitizer: crashes are libmanta's to report, as in a plain build. */
-static void sanitizers_prepare(void)
-{
-    char        options[512];
-    const char *given = getenv("ASAN_OPTIONS");
-    snprintf(options, sizeof options, "%s%shandle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0",
-             given ? given : "", given ? ":" : "");
-    setenv("ASAN_OPTIONS", options, 1);
-}
-
 static bool case_run(const struct test_case *test)
 {
     char        folder[256];
@@ -384,7 +374,6 @@ int test_main(int argc, char **argv, const struct test_case *cases)
         const struct test_case *test = case_find(cases, argv[2]);
         return test ? driver_run(test) : 2;
     }
-    sanitizers_prepare();
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     for (int i = 1; i < argc; i++) {
         const struct test_case *test = case_find(cases, argv[i]);

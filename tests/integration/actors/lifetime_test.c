@@ -15,7 +15,7 @@ enum { LARGE = 3 * 1000 * 1000, CALLS = 500 };
 
 /* ---- an account: a number, and bytes that make its snapshot as large as wanted ---- */
 struct account {
-    int64_t            sum;
+    _Atomic int64_t    sum; /* where calls run side by side, too */
     size_t             size;
     struct test_board *board;
 };
@@ -40,7 +40,8 @@ static manta_status account_save(manta_ctx *c, void *self)
 {
     struct account *a = self;
     char           *state = calloc(1, sizeof a->sum + a->size);
-    memcpy(state, &a->sum, sizeof a->sum);
+    int64_t sum = a->sum;
+    memcpy(state, &sum, sizeof sum);
     manta_status code = manta_return_bytes(c, state, sizeof a->sum + a->size);
     free(state);
     return code;
@@ -50,7 +51,9 @@ static manta_status account_load(manta_ctx *c, void *self, const void *data, siz
     struct account *a = self;
     if (size != sizeof a->sum + a->size)
         return manta_fail(c, 1, "a snapshot of %zu bytes", size);
-    memcpy(&a->sum, data, sizeof a->sum);
+    int64_t sum;
+    memcpy(&sum, data, sizeof sum);
+    a->sum = sum;
     return MANTA_OK;
 }
 static manta_status account_add(manta_ctx *c, void *self, int argc, const manta_arg *argv)
@@ -89,6 +92,14 @@ MANTA_ACTOR_TYPE(account, .signature = "uly", .create = account_new, .destroy = 
                              {"die", ">v", account_die}, {"leave", ">l", account_leave},
                              {"slowly", "l>l@slow", account_slowly}},
                  .groups = {{"slow", 2}});
+/* Its end takes a while: nobody else may begin it meanwhile. */
+static void account_free_slowly(void *self)
+{
+    atomic_fetch_add(&((struct account *)self)->board->words[9], 1);
+    test_sleep_ms(100);
+    account_free(self);
+}
+MANTA_ACTOR(careful, "uly", account_new, account_free_slowly, {"add", "l>l", account_add}, {"leave", ">l", account_leave});
 MANTA_ACTOR(plain, "uly", account_new, account_free, {"add", "l>l", account_add}, {"leave", ">l", account_leave});
 
 static struct test_board *board;
@@ -163,6 +174,27 @@ static void case_exit(void)
         CHECK(test_board_wait(&board->words[8], t + 1));
         manta_actor_free(a);
     }
+}
+
+/* However many threads see that the actor ends, it is destroyed once. */
+static void case_exit_once(void)
+{
+    manta_actor_opts o = {.max_concurrency = 4};
+    manta_actor     *a = make("careful", &o, 0);
+    manta_ref       *refs[CALLS], *end;
+    manta_error      e;
+    for (int i = 0; i < CALLS; i++)
+        refs[i] = add(a, "add", 1);
+    end = manta_actor_call(a, "leave", MANTA_NO_ARGS);
+    for (int i = 0; i < CALLS; i++) {
+        manta_status code = manta_get_i64(refs[i], TEST_WAIT_MS, &(int64_t){0}, &e);
+        CHECK(code == MANTA_OK || code == MANTA_EACTOR_DIED); /* the order among threads is theirs */
+        manta_free(refs[i]);
+    }
+    no_value(end);
+    CHECK(test_board_wait(&board->words[8], 1));
+    CHECK_EQ(atomic_load(&board->words[9]), 1);
+    manta_actor_free(a);
 }
 
 /* A restarted actor has its state again, from memory or, where it is large, from the store. */
@@ -349,6 +381,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         {.name = "graceful_end", .run = case_end, .opts = {.num_cpus = 2}},
         {.name = "exit_inside", .run = case_exit, .opts = {.num_cpus = 2}},
+        {.name = "exit_once", .run = case_exit_once, .opts = {.num_cpus = 2}},
         {.name = "save_small", .run = case_save_small, .opts = {.num_cpus = 2}},
         {.name = "save_large", .run = case_save_large, .opts = {.num_cpus = 2}},
         {.name = "save_on_demand", .run = case_save_on_demand, .opts = {.num_cpus = 2}},

@@ -17,8 +17,9 @@ import tempfile
 import time
 
 BIN = pathlib.Path(sys.argv[1]).resolve()
-WAIT_S = 20  # longest wait for anything that must happen
-CALL_S = 60  # longest life of one command
+SLOWER = int(os.environ.get("TEST_SLOWER", 1))  # tests/sanitized.py
+WAIT_S = 20 * SLOWER  # longest wait for anything that must happen
+CALL_S = 60 * SLOWER  # longest life of one command
 
 
 def check(condition, text):

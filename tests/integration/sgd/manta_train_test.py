@@ -23,6 +23,7 @@ import sys
 import tempfile
 
 BIN = pathlib.Path(sys.argv[1])
+CALL_S = 60 * int(os.environ.get("TEST_SLOWER", 1))  # longest life of one command
 SIDE = 28
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 
@@ -52,7 +53,7 @@ def data_make(folder):
 
 
 def train(folder, *words):
-    run = subprocess.run([BIN / "manta", "train", *words], capture_output=True, text=True, timeout=60, cwd=folder)
+    run = subprocess.run([BIN / "manta", "train", *words], capture_output=True, text=True, timeout=CALL_S, cwd=folder)
     return run.returncode, run.stdout, run.stderr
 
 
@@ -228,7 +229,7 @@ def tracking_detached(folder):
     """It is written where the run is driven: its driver's death costs nothing."""
     words = ("job.yaml", "--set", "run.name=far", "--set", "run.detached=true")
     started = subprocess.run([BIN / "manta", "start", "--head", "--num-cpus", "2"], check=True, capture_output=True, text=True,
-                             timeout=60, cwd=folder)
+                             timeout=CALL_S, cwd=folder)
     try:
         os.environ["MANTA_ADDRESS"] = next(w for w in started.stdout.split() if w.startswith("MANTA_ADDRESS=")).split("=")[1]
         with begin(folder, *words) as run:
@@ -238,7 +239,7 @@ def tracking_detached(folder):
         assert code == 0, err
     finally:
         os.environ.pop("MANTA_ADDRESS", None)
-        subprocess.run([BIN / "manta", "stop"], check=True, capture_output=True, timeout=60, cwd=folder)
+        subprocess.run([BIN / "manta", "stop"], check=True, capture_output=True, timeout=CALL_S, cwd=folder)
     status, _, rows, _ = tracked(folder, "far")
     assert status["status"] == "finished" and [row["step"] for row in rows if "train/loss" in row] == list(range(5, 3001, 5)), status
 

@@ -5,6 +5,7 @@
 import csv, io, json, os, pathlib, re, shutil, subprocess, sys, tempfile
 
 BIN, CASE = pathlib.Path(sys.argv[1]), sys.argv[2]
+CALL_S = 80 * int(os.environ.get("TEST_SLOWER", 1))  # longest life of one command
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
 BASE = tempfile.mkdtemp(prefix="manta-sweep-test-")
 ENV = dict(os.environ, MANTA_SWEEPS=BASE + "/sweeps", MANTA_HOME=str(BIN.parent), XDG_RUNTIME_DIR=BASE + "/run")
@@ -12,7 +13,7 @@ ENV.pop("MANTA_ADDRESS", None)
 
 
 def run(*words, status=0, folder=BASE):
-    done = subprocess.run([str(word) for word in words], env=ENV, cwd=folder, capture_output=True, text=True, timeout=80)
+    done = subprocess.run([str(word) for word in words], env=ENV, cwd=folder, capture_output=True, text=True, timeout=CALL_S)
     assert done.returncode == status, f"{words}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
 
@@ -102,7 +103,7 @@ def browser(path, *options):
     """What a real browser makes of the page: its elements, and what its console says."""
     done = subprocess.run([shutil.which("chromium") or shutil.which("google-chrome"), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr",
                            f"--user-data-dir={BASE}/browser", "--virtual-time-budget=10000", *options, "--dump-dom", f"file://{path}"],
-                          env=dict(ENV, HOME=BASE, TMPDIR=BASE), capture_output=True, text=True, timeout=85)
+                          env=dict(ENV, HOME=BASE, TMPDIR=BASE), capture_output=True, text=True, timeout=CALL_S)
     said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     return done.stdout, said
 

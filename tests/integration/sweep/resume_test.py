@@ -13,6 +13,7 @@
 import collections, json, os, random, shutil, signal, sqlite3, struct, subprocess, sys, tempfile, time
 
 TRIALS = 24
+CALL_S = 100 * int(os.environ.get("TEST_SLOWER", 1))  # longest life of one driver
 BIN, LOAD = sys.argv[1], sys.argv[2]
 ROUNDS = int(sys.argv[3]) if len(sys.argv) > 3 else 2
 SEED = int(sys.argv[4]) if len(sys.argv) > 4 else int(time.time())
@@ -172,7 +173,7 @@ def round_run(base, number, reference, counts):
             family = strike(driver, victim)
             counts[victim] += 1
         try:
-            output, errors = driver.communicate(timeout=100)
+            output, errors = driver.communicate(timeout=CALL_S)
         except subprocess.TimeoutExpired:
             kill(driver.pid)
             fail(f"after the kill of {victim} the driver hangs")
@@ -200,7 +201,7 @@ def main():
     os.makedirs(base + "/run", mode=0o700)
     try:
         driver = start(base, "calm")
-        output, errors = driver.communicate(timeout=100)
+        output, errors = driver.communicate(timeout=CALL_S)
         if driver.returncode:
             fail(f"the sweep that nobody kills: {errors}")
         reference = journal(base, "calm")

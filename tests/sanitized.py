@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# sanitized.py [--crashes] COMMAND... - runs a test of a build with sanitizers; it fails where any process had something to report.
+#
+# Daemons and workers have no terminal, and a test seldom looks how they end: each process writes its reports into a folder
+# of this run, which is read when the command has ended. --crashes: processes die of signals on purpose, and libmanta tells
+# of them as in a plain build.
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+LINES_MAX = 400
+SLOWER = 5  # as in tests/integration/harness.h
+SIGNALS = ["handle_segv=0", "handle_sigbus=0", "handle_abort=0", "handle_sigfpe=0", "handle_sigill=0"]
+THREAD = [
+    f"suppressions={HERE}/tsan.supp",
+    "ignore_noninstrumented_modules=1",  # gRPC, libuv, SQLite, OpenBLAS, ...
+    "atexit_sleep_ms=0",
+    "history_size=4",  # far enough back to show where the other access was
+    "print_suppressions=0",
+]
+
+
+def prepare(folder, signals):
+    """Of two the later one wins: a test's own come last; where the reports go is ours to say."""
+    os.environ["TEST_SLOWER"] = str(SLOWER)
+    for name, options in ("TSAN_OPTIONS", THREAD), ("ASAN_OPTIONS", []), ("UBSAN_OPTIONS", ["print_stacktrace=1"]):
+        given = os.environ.get(name)
+        os.environ[name] = ":".join(signals + options + ([given] if given else []) + [f"log_path={folder}/report"])
+
+
+def main(command):
+    signals = SIGNALS if command[0] == "--crashes" else []
+    command = command[len(signals) > 0:]
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="mt-reports."))
+    folder.chmod(0o777)  # jobs may run under other users
+    prepare(folder, signals)
+    try:
+        status = subprocess.run(command, check=False).returncode
+        reports = sorted(path for path in folder.iterdir() if path.stat().st_size)
+        for path in reports:
+            print(f"---- sanitizer: {path.name}")
+            print("\n".join(path.read_text(errors="replace").splitlines()[:LINES_MAX]), flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if status < 0:
+        status = 128 - status
+    return status if status not in (0, 77) or not reports else 66
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
