@@ -5,6 +5,7 @@
  * Thread: a generator is one thread's at a time; what it has taken over from the rings it uses without the owner lock.
  */
 #include "clients/lib/lib.h"
+#include "clients/lib/own_lineage.h"
 
 #include <sched.h>
 
@@ -184,19 +185,12 @@ static manta_status next_item(struct own_stream *stream, int64_t timeout_ms, str
 /* A ref of an item, with one hold. */
 static struct own_ref *item_ref(struct own_stream *stream, const struct own_item *item)
 {
-    struct own_ref *ref = own_ref_new(stream->own, item->id);
-    struct lane_ref place;
-    if (!ref)
-        return NULL;
-    if (item->value.flags & LANE_VALUE_SHARED) {
-        memcpy(&place, item->bytes, sizeof place);
-        place.id = item->id;
-        ref->flags |= OWN_REF_ESCAPED;
-        ref->why_not = OWN_WHY_ITEM;
-        own_ref_set_place(stream->own, ref, &place);
-    } else {
+    struct own_ref *ref;
+    if (item->value.flags & LANE_VALUE_SHARED)
+        return own_items_take(stream, item->index);
+    ref = own_ref_new(stream->own, item->id);
+    if (ref)
         own_ref_set_inline(stream->own, ref, item->value.type, item->bytes, item->value.size);
-    }
     return ref;
 }
 

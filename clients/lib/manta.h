@@ -355,7 +355,8 @@ MANTA_API manta_status manta_return_at(manta_ctx *c, int index, manta_arg value)
 /* Starts a function that yields items ("l>d": doubles), and returns none. Never NULL, does not block; what is wrong comes out
  * of manta_next.
  * A worker that dies is replaced as opts say: items that have arrived stay, and the new attempt's are taken from the next
- * one on, so a generator must yield the same items again. One thread at a time; not passed to other processes. */
+ * one on, so a generator must yield the same items again. So does it run again, from the start, when items of the store are
+ * lost with a node. One thread at a time; not passed to other processes. */
 MANTA_API manta_generator *manta_call_stream(const char *name, const manta_task_opts *opts, int argc,
                                              const manta_arg *argv);
 /* The same for a method. `backpressure` as in manta_task_opts. Later calls of the actor wait until the generator ends. */
@@ -461,8 +462,8 @@ typedef struct manta_actor_opts {
     int                   resource_count;
     const char           *name;            /* found by manta_actor_find; NULL: unnamed */
     int                   max_restarts;    /* 0: none; MANTA_WITHOUT_LIMIT */
-    int                   max_task_retries; /* of calls in flight when it dies; 0: none; at most 16,777,214, or
-                                               MANTA_WITHOUT_LIMIT */
+    int                   max_task_retries; /* of each call: when the actor dies under it, or its value is lost with a node (it
+                                               is called again then); 0: none; at most 16,777,214, or MANTA_WITHOUT_LIMIT */
     bool                  spread;
     uint32_t              node;
     bool                  node_soft;

@@ -69,6 +69,7 @@ static void extras_free(struct own *own)
         next = s->next;
         mt_buf_fini(&s->in);
         mt_buf_fini(&s->out);
+        mt_vec_fini(&s->items);
         free(s);
     }
 }
@@ -111,6 +112,7 @@ void own_fini(struct own *own)
     map_free(&own->requests);
     map_free(&own->early_ends);
     mt_map_fini(&own->unwanted);
+    mt_map_fini(&own->lost_nodes);
     mt_map_fini(&own->refs);
     mt_map_fini(&own->classes);
     mt_map_fini(&own->peers);

@@ -65,7 +65,7 @@ enum own_why_not { /* a lost value can't be made again */
     OWN_WHY_ONCE = 2,
     OWN_WHY_USED_UP = 3,
     OWN_WHY_GIVEN_UP = 4,
-    OWN_WHY_ITEM = 5,
+    OWN_WHY_ITEM = 5, /* its generator has failed, or its run again has */
 };
 enum { OWN_SMALL = 56 };
 
@@ -156,7 +156,7 @@ struct own_task {
     struct own_ref   *ref;   /* its result; of a generator: ready when that has ended */
     struct own_lane  *lane;  /* while SENT */
     struct own_results *results; /* what few tasks have; NULL in all others */
-    uint64_t          sequence;
+    uint64_t          sequence; /* of its record; KEPT: own->counter when it ended */
     uint64_t          submitted_ns; /* wall clock; 0: no events are kept */
     uint8_t           kind;  /* LANE_TASK, LANE_CREATE, LANE_CALL */
     uint8_t           state; /* enum own_task_state */
@@ -186,10 +186,18 @@ struct own_results {
     struct own_ref    *more[];
 };
 
+/* An item that stands in the store: own_items.c. */
+struct own_item_ref {
+    uint64_t        index;
+    struct own_ref *ref;      /* NULL: it is gone */
+    bool            is_taken; /* the user has it */
+    bool            is_late;  /* lost behind the place where its generator is: the next run brings it */
+};
+
 /* The public manta_generator: items of one task or call, in order, each taken once. */
 struct own_stream {
     struct own       *own;
-    struct own_task  *task; /* makes the items; NULL once it is finished */
+    struct own_task  *task; /* makes the items, or may make them again (OWN_KEPT); NULL once it is finished */
     struct own_ref   *end;  /* ready when it has ended, failed where it failed; one hold */
     mt_id             id;   /* of the task */
     uint64_t          arrived;
@@ -200,10 +208,13 @@ struct own_stream {
     mt_buf            in;    /* items: lane_value, bytes, padded to 8 */
     mt_buf            out;   /* the same, being used: touched by the user's thread alone */
     size_t            out_at;
+    MT_VEC(struct own_item_ref) items; /* in the store, in order */
+    uint32_t          item_count; /* of them that are not gone */
     struct own_stream *next, **link; /* in own->streams */
 };
 struct own_item {
     mt_id             id; /* for a ref of it */
+    uint64_t          index;
     struct lane_value value;
     const uint8_t    *bytes; /* until the next own_stream_next */
 };
@@ -292,6 +303,7 @@ struct own_actor { /* the public manta_actor */
     bool              is_ending; /* the last handle is gone, or it was killed for good */
     bool              is_asking; /* caller: OWN_MSG_WHERE or CTL_LANE_WANT is under way */
     bool              any_order; /* calls go out as soon as their arguments are ready */
+    uint32_t          kept_calls; /* of this process, that are made again if their values are lost (OWN_KEPT) */
     uint32_t          max_pending; /* calls of this process that are not finished; 0: no limit */
     uint32_t          pending_outside; /* calls that are in no queue: their arguments come first (any_order) */
     uint64_t          owner; /* the process that answers for it; 0: of a detached one, the head is asked */
@@ -406,6 +418,7 @@ struct own {
     uint64_t queued_bytes;
     struct own_queue kept;    /* finished tasks that may run again, oldest first */
     uint64_t kept_bytes, kept_max; /* of them and of values that only they hold */
+    mt_map   lost_nodes;      /* node -> number of the news that it died, drawn from `counter` */
     struct own_task *given_up; /* no longer kept, on their way to be freed, by `next` */
     bool     is_giving_up;    /* somebody up the stack frees them */
     uint64_t again_count;     /* tasks that were run again for a lost value */
@@ -604,7 +617,12 @@ mt_status own_task_declares(struct own *own, struct own_task *task, const uint8_
 
 /* A stream with one hold of the user's. NULL: no memory. */
 struct own_stream *own_stream_new(struct own *own, uint32_t ahead);
-void      own_stream_free(struct own_stream *stream); /* the user lets go: the producer is told, items are dropped */
+void      own_stream_free(struct own_stream *stream); /* the user lets go: the producer is told, what was not taken is dropped */
+/* Its items are all there, and its task runs again for those that were lost. */
+static inline bool own_stream_runs_again(const struct own_stream *stream)
+{
+    return own_ref_is_ready(stream->end);
+}
 bool      own_stream_next(struct own_stream *stream, struct own_item *out); /* no lock needed; false: take more */
 bool      own_stream_take(struct own_stream *stream); /* under the lock: what has arrived; false: nothing */
 mt_id     own_stream_item_id(mt_id task, uint64_t index);
@@ -664,6 +682,8 @@ void own_actor_kill(struct own *own, struct own_actor *actor, bool restart);
 /* Calls in their queues, one a concurrency group: own_calls.c. */
 struct own_queue *own_actor_queue(struct own_actor *actor, const struct own_task *task);
 mt_status own_actor_add(struct own *own, struct own_actor *actor, struct own_task *task);
+/* A call that is made again for its lost value: before those that were made later, which may wait for it. */
+void      own_actor_add_again(struct own *own, struct own_actor *actor, struct own_task *task);
 uint32_t  own_actor_pending(const struct own_actor *actor);
 bool      own_actor_has_queued(const struct own_actor *actor);
 void      own_actor_pump(struct own *own, struct own_actor *actor);

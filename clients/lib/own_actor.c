@@ -37,7 +37,7 @@ static struct own_actor *actor_new(struct own *own, mt_id id, const char *name, 
 
 static void actor_free(struct own *own, struct own_actor *actor)
 {
-    MT_ASSERT(!own_actor_has_queued(actor) && !actor->lane);
+    MT_ASSERT(!own_actor_has_queued(actor) && !actor->lane && !actor->kept_calls);
     mt_map_remove(&own->actors, actor->id);
     if (!mt_id_is_zero(actor->monitor))
         own_monitor_end(own, actor->monitor);
@@ -498,6 +498,7 @@ void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct
     if (!actor->is_mine) {
         actor->state = actor->state == OWN_ACTOR_DEAD ? OWN_ACTOR_DEAD : OWN_ACTOR_STARTING;
         actor->incarnation += why->code != 0;
+        actor->is_ending = false; /* of this lane */
         take_next_lane(own, actor);
         own_actor_pump(own, actor);
         return;
@@ -623,7 +624,8 @@ static void actor_release(struct own *own, struct own_actor *actor)
     if (!is_idle(actor) || actor->holds)
         return;
     if (!actor->lane && (actor->state == OWN_ACTOR_DEAD || !actor->is_mine)) {
-        actor_free(own, actor);
+        if (!actor->kept_calls)
+            actor_free(own, actor);
         return;
     }
     if (actor->is_ending)

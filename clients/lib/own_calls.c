@@ -6,7 +6,7 @@
  * Always: calls of one group enter the lane from its queue's front only, when their arguments are ready: that is their
  *         order. With `any_order` a call stands in a queue only once its arguments are ready.
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_lineage.h"
 
 struct own_queue *own_actor_queue(struct own_actor *actor, const struct own_task *task)
 {
@@ -45,6 +45,20 @@ mt_status own_actor_add(struct own *own, struct own_actor *actor, struct own_tas
     return mt_ok();
 }
 
+void own_actor_add_again(struct own *own, struct own_actor *actor, struct own_task *call)
+{
+    struct own_queue *queue = own_actor_queue(actor, call);
+    struct own_task  *later = queue->first;
+    if (actor->any_order && call->waiting_for) {
+        actor->pending_outside++;
+        return;
+    }
+    while (later && (later->kind == LANE_CREATE || mt_id_counter(later->id) < mt_id_counter(call->id)))
+        later = later->next;
+    own_queue_insert(queue, call, later);
+    own_actor_pump(own, actor);
+}
+
 static void fail_queue(struct own *own, struct own_actor *actor, struct own_queue *queue)
 {
     for (struct own_task *task; (task = own_queue_pop(queue));) {
@@ -72,10 +86,26 @@ static bool may_send(const struct own *own, const struct own_actor *actor, const
     return task->kind == LANE_CREATE ? actor->state != OWN_ACTOR_ALIVE : actor->state == OWN_ACTOR_ALIVE;
 }
 
+/* It waits for arguments that were lost, and with any_order out of the way of others. */
+static bool waits_again(struct own *own, struct own_actor *actor, struct own_task *task)
+{
+    struct own_queue *queue = own_actor_queue(actor, task);
+    if (!own_lineage_waits(own, task))
+        return queue->first != task;
+    if (actor->any_order) {
+        own_queue_remove(queue, task);
+        actor->pending_outside++;
+    }
+    return true;
+}
+
 static void pump_queue(struct own *own, struct own_actor *actor, struct own_queue *queue)
 {
     while (queue->first && actor->lane && may_send(own, actor, queue->first)) {
-        struct own_task *task = own_queue_pop(queue);
+        struct own_task *task = queue->first;
+        if (MT_UNLIKELY(own->lost_nodes.count && task->args && task->kind == LANE_CALL) && waits_again(own, actor, task))
+            continue;
+        task = own_queue_pop(queue);
         if (!own_task_ready(own, task))
             continue;
         if (!own_lane_send(own, actor->lane, task)) {

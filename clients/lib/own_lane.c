@@ -75,7 +75,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
 {
     uint64_t            sequence = sequence_next(lane);
     uint32_t            slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
-    uint32_t            length = LANE_RECORD_SIZE + task->blob_size;
+    uint32_t            length = LANE_RECORD_SIZE + task->blob_size, room = length;
     uint8_t            *at;
     struct lane_record  record = {.length = length, .kind = task->kind,
                                   .flags = (uint16_t)((task->is_limited ? LANE_TASK_LIMITED : 0) |
@@ -85,7 +85,9 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
                                   .trace = task->submitted_ns, .aux = task->function};
     if (!sequence)
         return false;
-    at = lane_ring_reserve(&lane->forward, length);
+    if (MT_UNLIKELY(task->results != NULL) && length <= LANE_RECORD_MAX - LANE_RECORD_SIZE)
+        room += LANE_RECORD_SIZE; /* a generator's credit comes behind it */
+    at = lane_ring_reserve(&lane->forward, room);
     if (!at)
         return false;
     shm_write(at, &record, sizeof record);
@@ -389,6 +391,8 @@ static void settle_slot(struct own *own, struct own_lane *lane, struct own_task 
     struct own_failure failure;
 
     own_lane_clear(lane, task);
+    if (why->code == MT_ENODE_DIED && task->results && task->results->stream)
+        own_items_mark(own, task, NULL, lane->node); /* the next attempt brings them */
     if (has_not_run || MT_PLANT(MT_PLANT_RAN_IS_NOT_RUN)) {
         task_back(own, task);
         return;
@@ -447,6 +451,8 @@ void own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_end
 
     own_lane_poll(own, lane);
     take_unpublished(own, lane);
+    if (MT_UNLIKELY(why->code == MT_ENODE_DIED))
+        own_lineage_node_died(own, lane->node);
     settle_all(own, lane, why);
     MT_ASSERT(lane->inflight == 0);
     lane_unlink(own, lane);

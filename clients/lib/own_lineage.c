@@ -19,6 +19,12 @@
 
 /* ---- a task's results ---- */
 
+static struct own_stream *stream_of(const struct own_task *task)
+{
+    return task->results ? task->results->stream : NULL;
+}
+
+/* Of a generator: its end; its items are apart (own_items.c). */
 static uint32_t result_count(const struct own_task *task)
 {
     return task->results ? task->results->count : 1;
@@ -43,6 +49,8 @@ static bool is_there(const struct own_ref *ref)
 /* `own_hold`: holds that are the task's own. */
 static bool is_wanted(const struct own_task *task, uint32_t own_hold)
 {
+    if (stream_of(task))
+        return stream_of(task)->item_count > 0;
     for (uint32_t i = 0; i < result_count(task); i++) {
         const struct own_ref *ref = result_at(task, i);
         if (ref->holds > own_hold || ref->borrowers || ref->kept_by)
@@ -81,15 +89,20 @@ static void given_up_free(struct own *own)
         return;
     own->is_giving_up = true;
     while (own->given_up) {
-        struct own_task *task = own->given_up;
+        struct own_task   *task = own->given_up;
+        struct own_stream *stream = stream_of(task);
         own->given_up = task->next;
         for (uint32_t i = 0; i < result_count(task); i++)
             result_at(task, i)->task = NULL;
         for (uint32_t i = 0; i < result_count(task); i++)
             own_ref_unheld(own, result_at(task, i));
+        if (stream)
+            own_items_over(own, stream);
         arguments_let_go(own, task);
         free(task->results);
         task->results = NULL;
+        if (task->actor)
+            task->actor->kept_calls--;
         own_task_free(own, task);
     }
     own->is_giving_up = false;
@@ -102,7 +115,7 @@ static void leave(struct own *own, struct own_task *task)
     task->state = OWN_WAITING;
 }
 
-static void give_up(struct own *own, struct own_task *task)
+void own_lineage_give_up(struct own *own, struct own_task *task)
 {
     leave(own, task);
     task->next = own->given_up;
@@ -116,20 +129,20 @@ static void keep_within(struct own *own)
         struct own_task *oldest = own->kept.first;
         for (uint32_t i = 0; i < result_count(oldest); i++)
             result_at(oldest, i)->why_not = OWN_WHY_GIVEN_UP;
-        give_up(own, oldest);
+        if (stream_of(oldest))
+            own_items_why(stream_of(oldest), OWN_WHY_GIVEN_UP);
+        own_lineage_give_up(own, oldest);
     }
 }
 
 /* ---- keeping ---- */
 
+static void run_again(struct own *own, struct own_task *task);
+
 static enum own_why_not why_not(const struct own *own, const struct own_task *task)
 {
-    if (task->kind != LANE_TASK)
-        return OWN_WHY_CALL;
-    if (task->results && task->results->stream)
-        return OWN_WHY_ITEM;
     if (task->retries_left == 0)
-        return task->attempt ? OWN_WHY_USED_UP : OWN_WHY_ONCE;
+        return task->attempt ? OWN_WHY_USED_UP : task->actor ? OWN_WHY_CALL : OWN_WHY_ONCE;
     return own->kept_max ? OWN_WHY_NO_TASK : OWN_WHY_GIVEN_UP;
 }
 
@@ -143,27 +156,40 @@ static void arguments_keep(struct own *own, struct own_task *task)
             own_ref_drop(own, task->args[i].ref);
 }
 
-bool own_lineage_keep(struct own *own, struct own_task *task)
+/* Whether it has to be kept; what of its values can't be made again is told why. */
+static bool is_to_keep(struct own *own, const struct own_task *task, enum own_why_not why)
 {
-    enum own_why_not why = why_not(own, task);
-    bool             any = false;
+    bool any = false;
     for (uint32_t i = 0; i < result_count(task); i++) {
         any |= is_away(own, result_at(task, i));
         result_at(task, i)->why_not = why;
     }
-    if (!any || why || !is_wanted(task, 1))
+    return any && !why && is_wanted(task, 1);
+}
+
+bool own_lineage_keep(struct own *own, struct own_task *task)
+{
+    enum own_why_not    why = why_not(own, task);
+    enum own_items_left left = stream_of(task) ? own_items_settle(own, task, why) : OWN_ITEMS_HERE;
+    if (stream_of(task) ? why || !left : !is_to_keep(own, task, why))
         return false;
     own->queued_bytes -= sizeof *task + task->blob_size;
     own->outstanding--;
-    task->cls->outstanding--;
+    if (task->actor)
+        task->actor->kept_calls++;
+    else
+        task->cls->outstanding--;
     if (task->args)
         own_task_unencode(own, task);
     task->state = OWN_KEPT;
+    task->sequence = own->counter;
     own_queue_push(&own->kept, task);
     own->kept_bytes += weight(task);
     arguments_keep(own, task);
     for (uint32_t i = 0; i < result_count(task); i++)
         own_ref_drop(own, result_at(task, i));
+    if (left == OWN_ITEMS_LOST)
+        run_again(own, task);
     keep_within(own);
     return true;
 }
@@ -184,10 +210,12 @@ bool own_lineage_holds(struct own *own, struct own_ref *ref)
 {
     bool may_go = ref->state == OWN_REF_PLACE && !(ref->flags & OWN_REF_BORROWED) && ref->again <= OWN_AGAIN_MOVED &&
                   !(ref->flags & OWN_REF_FREED);
+    if (own_is_item(ref) && own_items_unheld(own, ref))
+        return false;
     if (ref->task && ref->task->state != OWN_KEPT)
         return true; /* it is about to run again, and to hold it */
     if (ref->task && !is_wanted(ref->task, 0)) {
-        give_up(own, ref->task);
+        own_lineage_give_up(own, ref->task);
         return true;
     }
     if (may_go && (ref->task || MT_PLANT(MT_PLANT_LINEAGE_UNHELD))) {
@@ -201,20 +229,27 @@ bool own_lineage_holds(struct own *own, struct own_ref *ref)
 
 /* ---- running again ---- */
 
+bool own_lineage_mark(struct own *own, struct own_ref *ref, bool is_it, uint32_t node)
+{
+    bool was_there = is_there(ref);
+    if (ref->state != OWN_REF_PLACE || ref->flags & OWN_REF_FREED ||
+        (!is_it && !(was_there && node && own_ref_place(own, ref)->node == node)))
+        return false;
+    ref->again = OWN_AGAIN_RUNS;
+    if (was_there && own->free_place)
+        own->free_place(own, own_ref_place(own, ref), true);
+    return true;
+}
+
 /* It is lost: its task leaves own->kept for `todo`. `node`: all that stood there is. */
 static void mark(struct own *own, struct own_ref *ref, uint32_t node, struct own_task **todo)
 {
     struct own_task *task = ref->task;
-    for (uint32_t i = 0; i < result_count(task); i++) {
-        struct own_ref *one = result_at(task, i);
-        bool            was_there = is_there(one);
-        if (one->state != OWN_REF_PLACE || one->flags & OWN_REF_FREED ||
-            (one != ref && !(was_there && node && own_ref_place(own, one)->node == node)))
-            continue;
-        one->again = OWN_AGAIN_RUNS;
-        if (was_there && own->free_place)
-            own->free_place(own, own_ref_place(own, one), true);
-    }
+    if (stream_of(task))
+        own_items_mark(own, task, ref, node);
+    else
+        for (uint32_t i = 0; i < result_count(task); i++)
+            (void)own_lineage_mark(own, result_at(task, i), result_at(task, i) == ref, node);
     if (task->state != OWN_KEPT)
         return;
     leave(own, task);
@@ -226,10 +261,10 @@ static const char *why_text(const struct own *own, const struct own_ref *ref, ch
 {
     static const char *const texts[] = {
         [OWN_WHY_NO_TASK] = "no task of another node made it: it was put, or it stood on its owner's own node",
-        [OWN_WHY_CALL] = "an actor's call made it, which is not run twice: let a task make it, or put it where it is needed",
+        [OWN_WHY_CALL] = "an actor's call made it, and the actor has no max_task_retries: set them, and the call is made again",
         [OWN_WHY_ONCE] = "its task was called with MANTA_NO_RETRY: let it have max_retries",
-        [OWN_WHY_USED_UP] = "its task has used up its max_retries: let it have more, or MANTA_WITHOUT_LIMIT",
-        [OWN_WHY_ITEM] = "a generator yielded it, which is not run twice: let a plain task make it",
+        [OWN_WHY_USED_UP] = "its task has used up its max_retries (an actor's call: max_task_retries): let it have more, or MANTA_WITHOUT_LIMIT",
+        [OWN_WHY_ITEM] = "its generator failed, or was run again for it and failed",
     };
     snprintf(out, room, "%s", ref->why_not == OWN_WHY_GIVEN_UP ? "" : texts[ref->why_not]);
     if (ref->why_not == OWN_WHY_GIVEN_UP)
@@ -285,10 +320,15 @@ static void again(struct own *own, struct own_task *task, uint32_t node, struct 
     own->again_count++;
     own->outstanding++;
     own->queued_bytes += sizeof *task + task->blob_size;
-    task->cls->outstanding++;
+    if (task->actor)
+        task->actor->kept_calls--;
+    else
+        task->cls->outstanding++;
     task->attempt = (uint16_t)(task->attempt == UINT16_MAX ? 1 : task->attempt + 1);
     task->retries_left -= task->retries_left > 0 && !MT_PLANT(MT_PLANT_AGAIN_UNCOUNTED);
     task->cancel = 0;
+    if (task->results)
+        own_results_again(own, task);
     for (uint32_t i = 0; i < result_count(task); i++)
         own_ref_hold(result_at(task, i));
     if (!arguments_again(own, task, node, todo, &f)) {
@@ -296,10 +336,28 @@ static void again(struct own *own, struct own_task *task, uint32_t node, struct 
     } else if (!own_task_wait(own, task)) {
         own_failure_set(&f, MT_ENOMEM, "no memory to run %s again", task->name);
         own_task_fail(own, task, &f);
+    } else if (task->actor) {
+        own_actor_add_again(own, task->actor, task);
     } else if (!task->waiting_for && own_task_ready(own, task)) {
         own_class_push(own, task->cls, task);
         own_class_pump(own, task->cls);
     }
+}
+
+static void all_again(struct own *own, uint32_t node, struct own_task *todo)
+{
+    while (todo) {
+        struct own_task *task = todo;
+        todo = task->next;
+        again(own, task, node, &todo);
+    }
+}
+
+static void run_again(struct own *own, struct own_task *task)
+{
+    leave(own, task);
+    task->next = NULL;
+    all_again(own, 0, task);
 }
 
 enum own_lost own_ref_lost(struct own *own, struct own_ref *ref, const struct lane_ref *at, int32_t code, const char *text,
@@ -324,15 +382,48 @@ enum own_lost own_ref_lost(struct own *own, struct own_ref *ref, const struct la
         return OWN_LOST_FAILED;
     }
     mark(own, ref, at && is_node_gone ? at->node : 0, &todo);
-    while (todo) {
-        struct own_task *task = todo;
-        todo = task->next;
-        again(own, task, at && is_node_gone ? at->node : 0, &todo);
-    }
+    all_again(own, at && is_node_gone ? at->node : 0, todo);
     if (ref->again != OWN_AGAIN_LOST)
         return OWN_LOST_WAIT;
     *out = *own_extra_of(own, ref)->lost;
     return OWN_LOST_FAILED;
+}
+
+void own_lineage_node_died(struct own *own, uint32_t node)
+{
+    if (node != own->node)
+        (void)mt_map_put_num(&own->lost_nodes, mt_map_key(node), ++own->counter).code; /* else its readers find out */
+}
+
+/* Ours, and made by a task that can run again, on a node that has died since. */
+static bool is_known_lost(const struct own *own, const struct own_ref *ref)
+{
+    const mt_map_entry *news;
+    if (ref->state != OWN_REF_PLACE || !ref->task || ref->task->state != OWN_KEPT || !is_there(ref))
+        return false;
+    news = mt_map_find(&own->lost_nodes, mt_map_key(own_ref_place((struct own *)own, ref)->node));
+    return news && news->value.num > ref->task->sequence;
+}
+
+bool own_lineage_waits(struct own *own, struct own_task *call)
+{
+    struct own_failure f;
+    bool               any = false;
+    call->waiting_for++; /* calls that are put before it now must not let it pass */
+    for (uint32_t i = 0; i < call->arg_count; i++) {
+        struct own_ref *ref = call->args[i].ref;
+        if (ref && is_known_lost(own, ref))
+            (void)own_ref_lost(own, ref, own_ref_place(own, ref), MT_ENODE_DIED, "its node has died", &f);
+        any |= ref && call->args[i].type != 'r' && !own_ref_is_there(ref);
+    }
+    call->waiting_for--;
+    if (!any)
+        return false;
+    own->queued_bytes -= call->blob_size;
+    if (call->blob_size)
+        own_task_unencode(own, call); /* with the places of the lost ones */
+    (void)own_task_wait(own, call);   /* without memory its worker finds out */
+    return call->waiting_for > 0;
 }
 
 /* ---- what comes of it ---- */

@@ -64,11 +64,8 @@ void own_results_drop(struct own *own, struct own_task *task)
         own_ref_drop(own, r->more[i]);
     }
     own_refs_drop(own, r->declared, r->declared_count);
-    if (r->stream) {
-        r->stream->task = NULL;
-        if (r->stream->is_free)
-            own_stream_free(r->stream);
-    }
+    if (r->stream)
+        own_items_over(own, r->stream);
     free(r);
 }
 
@@ -77,6 +74,8 @@ void own_results_again(struct own *own, struct own_task *task)
     own_refs_drop(own, task->results->declared, task->results->declared_count);
     task->results->declared = NULL;
     task->results->declared_count = 0;
+    if (task->results->stream)
+        own_items_again(task->results->stream);
 }
 
 uint32_t own_results_word(const struct own_task *task)
@@ -98,6 +97,8 @@ void own_task_set_failed(struct own *own, struct own_task *task, const struct ow
 {
     for (uint32_t i = 0; task->results && i + 1 < task->results->count; i++)
         ref_fail(own, task->results->more[i], why);
+    if (task->results && task->results->stream)
+        own_items_failed(own, task, why);
     ref_fail(own, task->ref, why);
 }
 

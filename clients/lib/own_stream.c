@@ -9,7 +9,7 @@
  * Items come as LANE_ITEM through the completion ring. The producer may be `ahead` of what was acknowledged; the credit
  * word of its slot says how far the consumer is, and LANE_GONE when it wants no more. Nothing is sent per item.
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_lineage.h"
 
 struct own_stream *own_stream_new(struct own *own, uint32_t ahead)
 {
@@ -31,44 +31,24 @@ mt_id own_stream_item_id(mt_id task, uint64_t index)
     return mt_id_make(task.process, mt_id_counter(task) + 1 + index / UINT16_MAX, (uint16_t)(index % UINT16_MAX + 1));
 }
 
-/* ---- items that nobody uses ---- */
-
-static void place_drop(struct own *own, const struct lane_value *value, const uint8_t *bytes)
-{
-    struct lane_ref place;
-    if (!(value->flags & LANE_VALUE_SHARED) || !own->free_place)
-        return;
-    shm_read(&place, bytes, sizeof place);
-    own->free_place(own, &place, true);
-}
-
 static size_t item_padded(const struct lane_value *value)
 {
     return sizeof *value + (((size_t)value->size + 7) & ~(size_t)7);
 }
 
-static void items_drop(struct own *own, mt_buf *items, size_t at)
-{
-    while (at < items->size) {
-        struct lane_value value;
-        memcpy(&value, items->data + at, sizeof value);
-        place_drop(own, &value, items->data + at + sizeof value);
-        at += item_padded(&value);
-    }
-    mt_buf_fini(items);
-}
-
 void own_stream_free(struct own_stream *stream)
 {
     struct own *own = stream->own;
-    items_drop(own, &stream->in, 0);
-    items_drop(own, &stream->out, stream->out_at);
+    mt_buf_fini(&stream->in);
+    mt_buf_fini(&stream->out);
     stream->out_at = 0;
+    own_items_drop(own, stream);
     stream->is_free = true;
     if (stream->task) {
         own_stream_ack(stream, true);
         return; /* the task's end frees the rest */
     }
+    mt_vec_fini(&stream->items);
     if (stream->end)
         own_ref_drop(own, stream->end);
     if (stream->next)
@@ -87,6 +67,7 @@ bool own_stream_next(struct own_stream *stream, struct own_item *out)
     at = stream->out.data + stream->out_at;
     memcpy(&out->value, at, sizeof out->value);
     out->id = own_stream_item_id(stream->id, stream->used);
+    out->index = stream->used;
     out->bytes = at + sizeof out->value;
     stream->out_at += item_padded(&out->value);
     stream->used++;
@@ -127,25 +108,31 @@ static void credit(struct own *own, struct own_lane *lane, struct own_task *task
         task->results->stream->acked = used;
 }
 
+/* A run again for lost items has credit for all of them from the start, and is not told how far the user is. */
 void own_stream_ack(struct own_stream *stream, bool all)
 {
     struct own_task *task = stream->task;
     uint64_t         news = stream->used - stream->acked;
     if (!task || !task->lane || (!stream->is_free && (news == 0 || (!all && news < stream->ahead / 4))))
         return;
-    credit(stream->own, task->lane, task, stream->is_free ? LANE_GONE : stream->used);
+    if (own_stream_runs_again(stream) ? stream->item_count == 0 : stream->is_free)
+        credit(stream->own, task->lane, task, LANE_GONE);
+    else if (!own_stream_runs_again(stream))
+        credit(stream->own, task->lane, task, stream->used);
 }
 
 /* Its record is in the ring, not yet published: the worker finds the word when it begins. */
 void own_stream_sent(struct own *own, struct own_lane *lane, struct own_task *task)
 {
     struct own_stream *stream = task->results->stream;
+    uint64_t           used;
     if (!stream)
         return;
+    used = own_stream_runs_again(stream) ? stream->arrived : stream->is_free ? LANE_GONE : stream->acked;
     if (!lane->is_remote)
         lane_credit_set(lane->memory, (uint32_t)(task->sequence & (LANE_SLOTS - 1)), task->sequence, 0);
-    if (stream->is_free || stream->acked)
-        credit(own, lane, task, stream->is_free ? LANE_GONE : stream->acked);
+    if (used)
+        credit(own, lane, task, used);
 }
 
 /* ---- items come ---- */
@@ -161,15 +148,24 @@ mt_status own_stream_item(struct own *own, struct own_task *task, const struct l
     if (item_padded(&value) > size || value.ref_count ||
         (value.flags & LANE_VALUE_SHARED && value.size != sizeof(struct lane_ref)))
         return mt_error(MT_EPROTO, 0, "an item that is malformed");
-    if (record->aux > stream->arrived || record->aux >= stream->acked + stream->ahead)
+    if (record->aux > stream->arrived + stream->ahead ||
+        (!own_stream_runs_again(stream) && (record->aux > stream->arrived || record->aux >= stream->acked + stream->ahead)))
         return mt_error(MT_EPROTO, 0, "an item out of turn, or beyond its generator's credit");
-    if (record->aux < stream->arrived || stream->is_free) {
-        place_drop(own, &value, payload + sizeof value); /* of a second attempt: we have it already */
-        stream->arrived += record->aux == stream->arrived;
+    if (record->aux < stream->arrived || stream->is_free || own_stream_runs_again(stream)) {
+        own_items_came(own, task, record->aux, &value, payload + sizeof value); /* of another attempt: we had it already */
+        if (own_stream_runs_again(stream) && record->aux >= stream->arrived)
+            credit(own, task->lane, task, LANE_GONE); /* it goes on where the first run ended: nobody wants more */
+        else
+            stream->arrived += record->aux == stream->arrived;
         return mt_ok();
     }
     size = item_padded(&value);
     MT_TRY(mt_buf_reserve(&stream->in, size));
+    if (value.flags & LANE_VALUE_SHARED) {
+        struct lane_ref place;
+        shm_read(&place, payload + sizeof value, sizeof place);
+        MT_TRY(own_items_add(own, task, record->aux, &place));
+    }
     memcpy(stream->in.data + stream->in.size, &value, sizeof value);
     shm_read(stream->in.data + stream->in.size + sizeof value, payload + sizeof value, size - sizeof value);
     stream->in.size += size;

@@ -3,39 +3,22 @@
  * lineage_test.c - results whose node dies, and the tasks that make them again.
  *
  * Each function counts its runs in a word of the test's board, so that a run too many shows. "victim" is node 1, which the
- * labels prefer; when it is dead the same call runs elsewhere.
+ * labels prefer; when it is dead the same call runs elsewhere. What calls of actors and generators made: again_test.c.
  *
  * Thread: the driver's main one.
  */
-#include "tests/integration/cluster/nodes.h"
+#include "tests/integration/cluster/lost.h"
 
 #include <signal.h>
-#include <stdlib.h>
-
-enum { SIZE = 100 * 1000 };
 
 /* ---- what runs in the workers ---- */
 
-static manta_status give(manta_ctx *c, int64_t seed)
-{
-    char *data = malloc(SIZE);
-    if (!data)
-        return manta_fail(c, 1, "no memory");
-    nodes_fill(data, SIZE, seed);
-    manta_status code = manta_return_bytes(c, data, SIZE);
-    free(data);
-    return code;
-}
-static int64_t seen(const char *data, size_t size, int64_t seed)
-{
-    return size == SIZE && nodes_is_filled(data, size, seed) ? seed : -1;
-}
 /* (seed, board, word) */
 static manta_status made(manta_ctx *c, int argc, const manta_arg *argv)
 {
     (void)argc;
     atomic_fetch_add(&test_board_map(argv[1].u)->words[argv[2].l], 1);
-    return give(c, argv[0].l);
+    return lost_give(c, argv[0].l);
 }
 MANTA_REGISTER(made, "lul>y");
 /* (value, its seed, board, word): the value of the next seed */
@@ -43,9 +26,9 @@ static manta_status next(manta_ctx *c, int argc, const manta_arg *argv)
 {
     (void)argc;
     atomic_fetch_add(&test_board_map(argv[2].u)->words[argv[3].l], 1);
-    if (seen(argv[0].y.data, argv[0].y.size, argv[1].l) < 0)
+    if (lost_seen(argv[0].y.data, argv[0].y.size, argv[1].l) < 0)
         return manta_fail(c, 2, "not the value of seed %lld", (long long)argv[1].l);
-    return give(c, argv[1].l + 1);
+    return lost_give(c, argv[1].l + 1);
 }
 MANTA_REGISTER(next, "ylul>y");
 static manta_status pair(manta_ctx *c, int argc, const manta_arg *argv)
@@ -64,7 +47,7 @@ MANTA_REGISTER(pair, "u>yy");
 static manta_status checked(manta_ctx *c, int argc, const manta_arg *argv)
 {
     (void)argc;
-    return manta_return_i64(c, seen(argv[0].y.data, argv[0].y.size, argv[1].l));
+    return manta_return_i64(c, lost_seen(argv[0].y.data, argv[0].y.size, argv[1].l));
 }
 MANTA_REGISTER(checked, "yl>l");
 /* (ref, seed, board): says in word 10 that it has begun; when word 11 says so, reads the value. */
@@ -79,7 +62,7 @@ static manta_status borrowed(manta_ctx *c, int argc, const manta_arg *argv)
         return manta_fail(c, 1, "nobody came");
     if (manta_get(argv[0].r, TEST_WAIT_MS, &view, &e) != MANTA_OK)
         return manta_fail(c, e.code, "%s", e.message);
-    int64_t got = seen(view.data, view.size, argv[1].l);
+    int64_t got = lost_seen(view.data, view.size, argv[1].l);
     manta_release(&view);
     return manta_return_i64(c, got);
 }
@@ -112,69 +95,22 @@ static manta_status maker_new(manta_ctx *c, void **self, int argc, const manta_a
 static manta_status maker_make(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     (void)self, (void)argc;
-    return give(c, argv[0].l);
+    return lost_give(c, argv[0].l);
 }
 MANTA_ACTOR(maker, "", maker_new, NULL, {"make", "l>y", maker_make});
 
 /* ---- from the driver ---- */
 
-static struct test_board *board;
-static uint64_t           board_number;
-
-static void begin(struct nodes *n, int count)
-{
-    nodes_start(n, count, "8"); /* room for all on the node that they prefer */
-    board = test_board_new(&board_number);
-}
-/* Node 1 as long as it lives, then the last one. */
-static const char *victim(const struct nodes *n)
-{
-    return n->count == 2 ? "zone=z1;zone=z0" : "zone=z1;zone=z2";
-}
 static manta_ref *make(const char *labels, int64_t seed, int word, int retries)
 {
     return manta_call("made", &(manta_task_opts){.labels = labels, .max_retries = retries},
-                      MANTA_ARGS(manta_i64(seed), manta_u64(board_number), manta_i64(word)));
+                      MANTA_ARGS(manta_i64(seed), manta_u64(lost_board_number), manta_i64(word)));
 }
 static manta_ref *make_next(const char *labels, manta_ref *ref, int64_t seed, int word)
 {
     return manta_call("next", &(manta_task_opts){.labels = labels},
-                      MANTA_ARGS(manta_ref_arg(ref), manta_i64(seed), manta_u64(board_number), manta_i64(word)));
+                      MANTA_ARGS(manta_ref_arg(ref), manta_i64(seed), manta_u64(lost_board_number), manta_i64(word)));
 }
-static void wait_made(manta_ref *ref)
-{
-    manta_error   e;
-    unsigned char ready;
-    CHECK_EQ(manta_wait(&ref, 1, 1, TEST_WAIT_MS, &ready, &e), 1);
-}
-static void check_value(manta_ref *ref, int64_t seed)
-{
-    manta_error e;
-    manta_view  view;
-    CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
-    CHECK_EQ(seen(view.data, view.size, seed), seed);
-    manta_release(&view);
-}
-static void check_lost(manta_ref *ref, const char *says)
-{
-    manta_error e;
-    manta_view  view;
-    CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &view, &e), MANTA_EOBJ_LOST, &e);
-    CHECK_SAYS(e.message, says);
-}
-static void lose(struct nodes *n)
-{
-    nodes_kill(&n->raylets[1]);
-    nodes_wait_alive(n->count - 1);
-}
-/* Its raylet comes back, as another incarnation. */
-static void bring_back(struct nodes *n)
-{
-    n->raylets[1] = nodes_add(n, 1, "8", NULL);
-    CHECK(n->raylets[1]);
-    nodes_wait_alive(n->count);
-}
-
 /* ---- made again ---- */
 
 static void lost_get(void)
@@ -182,17 +118,17 @@ static void lost_get(void)
     struct nodes n;
     manta_view   kept;
     manta_error  e;
-    begin(&n, 2);
-    manta_ref *ref = make(victim(&n), 5, 0, 0);
-    check_value(ref, 5); /* a copy of it is here, for as long as somebody reads it */
+    lost_begin(&n, 2);
+    manta_ref *ref = make(lost_victim(&n), 5, 0, 0);
+    lost_check_value(ref, 5); /* a copy of it is here, for as long as somebody reads it */
     CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &kept, &e), MANTA_OK, &e);
-    manta_ref *other = make(victim(&n), 6, 1, 0);
-    wait_made(other);
-    lose(&n);
-    check_value(other, 6);
-    check_value(other, 6);
-    CHECK_EQ(board->words[1], 2);
-    CHECK_EQ(seen(kept.data, kept.size, 5), 5);
+    manta_ref *other = make(lost_victim(&n), 6, 1, 0);
+    lost_wait_made(other);
+    lost_kill(&n);
+    lost_check_value(other, 6);
+    lost_check_value(other, 6);
+    CHECK_EQ(lost_board->words[1], 2);
+    CHECK_EQ(lost_seen(kept.data, kept.size, 5), 5);
     manta_release(&kept);
     manta_free(ref), manta_free(other);
     nodes_stop(&n);
@@ -208,16 +144,16 @@ static void check_there(manta_ref *ref, int64_t seed)
 static void lost_restart(void)
 {
     struct nodes n;
-    begin(&n, 2);
+    lost_begin(&n, 2);
     manta_ref *ref = make("zone=z1", 7, 0, 2);
     for (int round = 1; round < 3; round++) {
-        wait_made(ref);
-        lose(&n);
-        bring_back(&n);
+        lost_wait_made(ref);
+        lost_kill(&n);
+        lost_bring_back(&n);
         check_there(ref, 7);
-        CHECK_EQ(board->words[0], round + 1);
+        CHECK_EQ(lost_board->words[0], round + 1);
     }
-    check_value(ref, 7);
+    lost_check_value(ref, 7);
     manta_free(ref);
     nodes_stop(&n);
 }
@@ -225,25 +161,25 @@ static void lost_restart(void)
 static void lost_dependent(void)
 {
     struct nodes n;
-    begin(&n, 3);
+    lost_begin(&n, 3);
     CHECK_I64(manta_call("meet", &(manta_task_opts){AT(2)}, MANTA_ARGS(manta_i64(1))), 1);
-    manta_ref *ref = make(victim(&n), 8, 0, 0);
-    wait_made(ref);
+    manta_ref *ref = make(lost_victim(&n), 8, 0, 0);
+    lost_wait_made(ref);
     manta_ref *borrower = manta_call("borrowed", &(manta_task_opts){AT(2)},
-                                     MANTA_ARGS(manta_ref_arg(ref), manta_i64(8), manta_u64(board_number)));
-    CHECK(test_board_wait(&board->words[10], 1));
-    lose(&n);
+                                     MANTA_ARGS(manta_ref_arg(ref), manta_i64(8), manta_u64(lost_board_number)));
+    CHECK(test_board_wait(&lost_board->words[10], 1));
+    lost_kill(&n);
     manta_ref *looks[3];
     for (int i = 0; i < 3; i++)
         looks[i] = manta_call("checked", i == 1 ? &(manta_task_opts){AT(0)} : &(manta_task_opts){AT(2)},
                               MANTA_ARGS(manta_ref_arg(ref), manta_i64(8)));
-    board->words[11] = 1;
-    wait_made(ref);
+    lost_board->words[11] = 1;
+    lost_wait_made(ref);
     CHECK_I64(borrower, 8);
     for (int i = 0; i < 3; i++)
         CHECK_I64(looks[i], 8);
-    check_value(ref, 8);
-    CHECK_EQ(board->words[0], 2); /* once, whoever asks */
+    lost_check_value(ref, 8);
+    CHECK_EQ(lost_board->words[0], 2); /* once, whoever asks */
     manta_free(ref);
     nodes_stop(&n);
 }
@@ -252,20 +188,20 @@ static void lost_dependent(void)
 static void lost_chain(void)
 {
     struct nodes n;
-    begin(&n, 3);
+    lost_begin(&n, 3);
     manta_ref *held[3], *let_go[3];
     for (int i = 0; i < 3; i++) {
-        held[i] = i ? make_next(victim(&n), held[i - 1], 9 + i, i) : make(victim(&n), 10, 0, 0);
-        let_go[i] = i ? make_next(victim(&n), let_go[i - 1], 19 + i, 3 + i) : make(victim(&n), 20, 3, 0);
+        held[i] = i ? make_next(lost_victim(&n), held[i - 1], 9 + i, i) : make(lost_victim(&n), 10, 0, 0);
+        let_go[i] = i ? make_next(lost_victim(&n), let_go[i - 1], 19 + i, 3 + i) : make(lost_victim(&n), 20, 3, 0);
     }
-    wait_made(held[2]), wait_made(let_go[2]);
+    lost_wait_made(held[2]), lost_wait_made(let_go[2]);
     manta_free(let_go[0]), manta_free(let_go[1]);
-    lose(&n);
-    check_value(held[2], 12);
-    check_value(let_go[2], 22);
-    check_value(held[0], 10), check_value(held[1], 11);
+    lost_kill(&n);
+    lost_check_value(held[2], 12);
+    lost_check_value(let_go[2], 22);
+    lost_check_value(held[0], 10), lost_check_value(held[1], 11);
     for (int i = 0; i < 6; i++)
-        CHECK_EQ(board->words[i], 2);
+        CHECK_EQ(lost_board->words[i], 2);
     manta_free(let_go[2]);
     for (int i = 0; i < 3; i++)
         manta_free(held[i]);
@@ -277,13 +213,13 @@ static void lost_several(void)
 {
     struct nodes n;
     manta_ref   *refs[2];
-    begin(&n, 3);
-    manta_task_opts opts = {.labels = victim(&n)};
-    manta_call_n("pair", &opts, MANTA_ARGS(manta_u64(board_number)), refs, 2);
-    wait_made(refs[1]);
-    lose(&n);
-    check_value(refs[1], 41), check_value(refs[0], 40);
-    CHECK_EQ(board->words[0], 2);
+    lost_begin(&n, 3);
+    manta_task_opts opts = {.labels = lost_victim(&n)};
+    manta_call_n("pair", &opts, MANTA_ARGS(manta_u64(lost_board_number)), refs, 2);
+    lost_wait_made(refs[1]);
+    lost_kill(&n);
+    lost_check_value(refs[1], 41), lost_check_value(refs[0], 40);
+    CHECK_EQ(lost_board->words[0], 2);
     manta_free(refs[0]), manta_free(refs[1]);
     nodes_stop(&n);
 }
@@ -294,27 +230,27 @@ static void lost_for_good(void)
 {
     struct nodes n;
     manta_error  e;
-    begin(&n, 2);
+    lost_begin(&n, 2);
     manta_actor_opts there = {AT(1)};
     manta_actor     *actor = manta_actor_new("maker", &there, 0, NULL);
     manta_ref       *called = manta_actor_call(actor, "make", MANTA_ARGS(manta_i64(1)));
-    manta_ref       *once = make(victim(&n), 2, 0, MANTA_NO_RETRY), *twice = make("zone=z1", 3, 1, 1);
-    manta_ref       *freed = make(victim(&n), 4, 2, 0);
-    wait_made(called), wait_made(once), wait_made(twice), wait_made(freed);
+    manta_ref       *once = make(lost_victim(&n), 2, 0, MANTA_NO_RETRY), *twice = make("zone=z1", 3, 1, 1);
+    manta_ref       *freed = make(lost_victim(&n), 4, 2, 0);
+    lost_wait_made(called), lost_wait_made(once), lost_wait_made(twice), lost_wait_made(freed);
     CHECK_CODE(manta_free_now(&freed, 1, &e), MANTA_OK, &e);
-    lose(&n);
-    bring_back(&n);
-    check_lost(called, "actor");
-    check_lost(once, "MANTA_NO_RETRY");
-    check_lost(freed, "manta_free_now");
+    lost_kill(&n);
+    lost_bring_back(&n);
+    lost_check_gone(called, "max_task_retries");
+    lost_check_gone(once, "MANTA_NO_RETRY");
+    lost_check_gone(freed, "manta_free_now");
     check_there(twice, 3);
-    lose(&n);
-    check_lost(twice, "max_retries");
+    lost_kill(&n);
+    lost_check_gone(twice, "max_retries");
     manta_ref *dependent = manta_call("checked", NULL, MANTA_ARGS(manta_ref_arg(twice), manta_i64(3)));
     CHECK_FAILS(dependent, MANTA_EOBJ_LOST, &e);
-    CHECK_EQ(board->words[0], 1);
-    CHECK_EQ(board->words[1], 2);
-    CHECK_EQ(board->words[2], 1);
+    CHECK_EQ(lost_board->words[0], 1);
+    CHECK_EQ(lost_board->words[1], 2);
+    CHECK_EQ(lost_board->words[2], 1);
     manta_free(called), manta_free(once), manta_free(twice), manta_free(freed);
     manta_actor_free(actor);
     nodes_stop(&n);
@@ -326,16 +262,16 @@ static void lost_bound(void)
     struct nodes n;
     manta_ref   *refs[COUNT];
     setenv("MANTA_LINEAGE_BYTES", "4000", 1);
-    begin(&n, 2);
+    lost_begin(&n, 2);
     for (int i = 0; i < COUNT; i++) {
-        refs[i] = make(victim(&n), i, i, 0);
-        wait_made(refs[i]);
+        refs[i] = make(lost_victim(&n), i, i, 0);
+        lost_wait_made(refs[i]);
     }
-    lose(&n);
-    check_lost(refs[0], "lineage_bytes (4000)");
-    check_value(refs[COUNT - 1], COUNT - 1);
-    CHECK_EQ(board->words[0], 1);
-    CHECK_EQ(board->words[COUNT - 1], 2);
+    lost_kill(&n);
+    lost_check_gone(refs[0], "lineage_bytes (4000)");
+    lost_check_value(refs[COUNT - 1], COUNT - 1);
+    CHECK_EQ(lost_board->words[0], 1);
+    CHECK_EQ(lost_board->words[COUNT - 1], 2);
     for (int i = 0; i < COUNT; i++)
         manta_free(refs[i]);
     nodes_stop(&n);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lost.h - what tests of lost values share: a cluster whose node 1 dies, values by seed, and a board that counts runs.
+ */
+#ifndef TEST_CLUSTER_LOST_H
+#define TEST_CLUSTER_LOST_H
+
+#include "tests/integration/cluster/nodes.h"
+
+#include <stdlib.h>
+
+enum { SIZE = 100 * 1000 }; /* of each value: it stands in the store of the node that made it */
+
+/* In a worker: the value of that seed is returned; a value's seed, or -1. */
+manta_status lost_give(manta_ctx *c, int64_t seed);
+int64_t lost_seen(const char *data, size_t size, int64_t seed);
+
+/* The driver's; workers map the board by its number. */
+extern struct test_board *lost_board;
+extern uint64_t           lost_board_number;
+
+/* First thing in a case: so many nodes, each with room for everything, and the board. */
+void lost_begin(struct nodes *n, int count);
+/* Labels of node 1 as long as it lives, then of the last one. */
+const char *lost_victim(const struct nodes *n);
+/* Kills it; brings it back, as another incarnation. */
+void lost_kill(struct nodes *n);
+void lost_bring_back(struct nodes *n);
+void lost_wait_made(manta_ref *ref); /* and leaves no copy here */
+void lost_check_value(manta_ref *ref, int64_t seed);
+void lost_check_gone(manta_ref *ref, const char *says);
+
+#endif
