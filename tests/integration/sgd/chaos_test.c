@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * chaos_test.c - random hard treatment of training runs: workers are killed, stopped, and stopped for a moment, at any point:
- * while they start, load, join, compute, add up, validate and save. Each run must end with the weights of a calm one.
+ * while they start, load, join, compute, add up, validate and save, with the optimizer's state whole or in shards. Each run
+ * must end with the weights of a calm one.
  *
  *   integration_sgd_chaos chaos                   30 blows
  *   CHAOS_BLOWS=1000 CHAOS_SEED=7 ... chaos       as many as one likes (scripts/chaos_train.sh)
@@ -28,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PIDS = 16, VALUES = 64, RECORDS = 640, BATCH = 64, EPOCHS = 40, PATH_SIZE = 512, BLOWS_PER_RUN = 10 };
+enum { PIDS = 16, VALUES = 64, PARAMS = 5000, RECORDS = 640, BATCH = 64, EPOCHS = 40, PATH_SIZE = 512, BLOWS_PER_RUN = 10 };
 
 /* ---- what all processes share ---- */
 struct shared {
@@ -103,7 +104,7 @@ static pid_t dealer_start(uint64_t seed)
     }
 }
 
-/* ---- the operator: a matrix that learns the data's mean, slowly enough to be hit ---- */
+/* ---- the operator: a vector that learns the data's mean again and again, slowly enough to be hit ---- */
 struct mean {
     float  *w, *g;
     int64_t n;
@@ -117,7 +118,7 @@ static manta_status mean_setup(manta_sgd *t, void **self)
         shared_open(manta_sgd_conf_str(t, "pids", NULL), 0);
         pid_note(getpid());
     }
-    m->n = VALUES;
+    m->n = PARAMS; /* some blocks of the optimizer's shards */
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
     manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
     manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = 4 * VALUES, .validate = true});
@@ -131,7 +132,7 @@ static manta_status mean_batch(manta_sgd *t, void *self, const manta_batch *b)
     double       loss = 0;
     for (int64_t r = 0; r < b->count; r++)
         for (int64_t i = 0; i < m->n; i++) {
-            float error = m->w[i] - x[r * m->n + i];
+            float error = m->w[i] - x[r * VALUES + i % VALUES];
             loss += (double)(error * error);
             if (m->g)
                 m->g[i] += 2 * error / (float)b->count;
@@ -222,6 +223,8 @@ static void run_hard(uint64_t *state, uint64_t wanted, int blows)
     opts.run.storage = draw(state) % 4 ? storage : NULL;
     opts.checkpoint.every_steps = 1 + (int64_t)(draw(state) % 20);
     opts.checkpoint.keep_best = (int)(draw(state) % 2);
+    opts.optimizer.zero = (int)(draw(state) % 2);
+    opts.optimizer.zero_backup = draw(state) % 2 && opts.optimizer.zero;
     snprintf(timeline, sizeof timeline, "%s/timeline", folder);
     snprintf(tracking, sizeof tracking, "%s/tracking", folder);
     bool is_seen = draw(state) % 2;
