@@ -47,6 +47,7 @@ struct rlt_config {
     uint32_t node, epoch; /* of a private cluster: 1, 1 from the start; else 0 until the head has answered */
     bool     has_head;    /* a head exists or will: wants, names and nodes go to it */
     bool     is_private;  /* one driver owns this raylet: when its connection ends, so does the raylet */
+    bool     jobs_apart;  /* each job has a user of its own: what it makes at the head is its own */
     uint32_t resource_count;
     struct ctl_resource total[MT_RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
     struct rlt_pins cpus;        /* of the machine; none: nobody is bound to any */

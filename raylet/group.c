@@ -76,6 +76,7 @@ static void ask(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_gr
     request->job_node = job->node;
     request->job_epoch = job->node == r->node ? r->epoch : job->node_epoch;
     request->wait_ms = g->wait_ms;
+    request->apart = r->config.jobs_apart;
     asked->group = request_copy(request);
     rlt_head_ask_go(r, asked);
 }

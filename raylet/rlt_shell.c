@@ -340,6 +340,7 @@ static mt_status core_make(struct sh *sh, const char *address, const char *data_
     snprintf(config.labels, sizeof config.labels, "%s", sh->options.labels);
     sh_cpus_read(&config.cpus);
     config.blocked_max = sh->options.blocked_max;
+    config.jobs_apart = sh->options.users.count > 1;
     config.workers_max = sh->options.workers_max;
     config.resource_count = sh->options.resource_count;
     memcpy(config.total, sh->options.resources, sizeof config.total);

@@ -5,6 +5,7 @@
  * Owns: nothing. Thread: main.
  */
 #include "clients/cli/cli.h"
+#include "core/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,20 +23,12 @@ extern char **environ;
 
 enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 32 };
 
-/* Reads a small file of /proc; its size, or -1. The text is ended by NUL. */
+/* mt_file_read of /proc. */
 static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t size)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    int     fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t  got = 0;
-    ssize_t n = -1;
-    while (fd >= 0 && got + 1 < size && (n = read(fd, out + got, size - 1 - got)) > 0)
-        got += (size_t)n;
-    if (fd >= 0)
-        close(fd);
-    out[got] = '\0';
-    return fd < 0 || n < 0 ? -1 : (ssize_t)got;
+    return mt_file_read(path, out, size);
 }
 
 uint64_t cli_process_start(pid_t pid)

@@ -624,7 +624,8 @@ typedef struct manta_pg_opts {
     int         strategy;   /* MANTA_PACK ...; the strict ones are kept to or the group waits */
     const char *name;       /* found by manta_pg_find; NULL: none */
     const char *name_space; /* of the name; NULL: the job's */
-    bool        detached;   /* it stays when its job ends, until it is removed; it needs a name */
+    bool        detached;   /* it stays when its job ends, until it is removed; it needs a name. EUNSUPPORTED where each job has a
+                               user of its own (--job-users): groups are the job's alone there, and so are their names */
 } manta_pg_opts;
 
 /* Makes a group of 1 to 128 bundles; all are reserved, or none. Does not wait until it stands, nor, without a name, until the

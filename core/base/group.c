@@ -13,6 +13,7 @@
 #include "core/base/group.h"
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -43,20 +44,6 @@ static int put(const char *folder, const char *name, const char *value)
     int err = write(fd, value, strlen(value)) < 0 ? errno : 0;
     close(fd);
     return err;
-}
-
-/* Reads a small file whole, as far as it fits; ended by NUL. -1: it can't be read. */
-static ssize_t get(const char *path, char *out, size_t size)
-{
-    int     fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t  got = 0;
-    ssize_t n = -1;
-    while (fd >= 0 && got + 1 < size && (n = read(fd, out + got, size - 1 - got)) > 0)
-        got += (size_t)n;
-    if (fd >= 0)
-        close(fd);
-    out[got] = '\0';
-    return n < 0 ? -1 : (ssize_t)got;
 }
 
 static bool exists(const char *folder, const char *name)
@@ -224,7 +211,7 @@ static void kill_member(pid_t pid, const char *name)
     if (pidfd < 0)
         return;
     snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
-    if (get(path, text, sizeof text) > 0 && strstr(text, name)) /* looked at after opening: it is this very process */
+    if (mt_file_read(path, text, sizeof text) > 0 && strstr(text, name)) /* looked at after opening: it is this very process */
         process_kill(pidfd);
     else
         close(pidfd);
@@ -234,7 +221,7 @@ static void kill_members(const char *folder, const char *name)
 {
     char path[MT_GROUP_PATH_SIZE];
     char *list = put(folder, "cgroup.kill", "1") ? malloc(LIST_SIZE) : NULL;
-    if (list && path_join(path, folder, "cgroup.procs") && get(path, list, LIST_SIZE) > 0)
+    if (list && path_join(path, folder, "cgroup.procs") && mt_file_read(path, list, LIST_SIZE) > 0)
         for (char *at = list, *next; (at[0] >= '1' && at[0] <= '9') && (next = strchr(at, '\n')); at = next + 1)
             kill_member((pid_t)strtol(at, NULL, 10), name);
     free(list);
@@ -284,7 +271,7 @@ static bool has_mark(pid_t pid, const char *mark, char *text)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    ssize_t size = get(path, text, ENVIRON_SIZE);
+    ssize_t size = mt_file_read(path, text, ENVIRON_SIZE);
     for (ssize_t at = 0; at < size; at += (ssize_t)strlen(text + at) + 1)
         if (strcmp(text + at, mark) == 0)
             return true;
@@ -345,7 +332,7 @@ size_t mt_group_end_saved(const char *file, int limit_ms)
 {
     char        text[MT_GROUP_PATH_SIZE + MT_GROUP_MARK_SIZE + 2];
     struct stat st;
-    if (lstat(file, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || get(file, text, sizeof text) <= 0)
+    if (lstat(file, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || mt_file_read(file, text, sizeof text) <= 0)
         return 0;
     char *path = text + strcspn(text, "\n");
     if (*path)

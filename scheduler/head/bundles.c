@@ -89,13 +89,19 @@ static void order(struct head *h, struct group *g, uint32_t number, enum bundle_
         order_send(h, n, &o);
 }
 
+/* A commit is for those that do not know of it. */
+static bool is_meant(const struct bundle *b, enum bundle_state state, enum verb verb)
+{
+    return b->state == state && (verb != BUNDLE_COMMIT || !b->is_told);
+}
+
 /* The same on every node, each once. */
 static void order_all(struct head *h, struct group *g, enum bundle_state state, enum verb verb, const char *removed)
 {
     for (uint32_t i = 0; i < g->bundle_count; i++) {
-        bool is_first = g->bundles[i].state == state;
+        bool is_first = is_meant(&g->bundles[i], state, verb);
         for (uint32_t k = 0; k < i && is_first; k++)
-            is_first = g->bundles[k].state != state || g->bundles[k].node != g->bundles[i].node;
+            is_first = !is_meant(&g->bundles[k], state, verb) || g->bundles[k].node != g->bundles[i].node;
         if (is_first)
             order(h, g, g->bundles[i].node, state, verb, removed);
     }
@@ -155,13 +161,7 @@ static void advance(struct head *h, struct group *g)
     }
     h->count.group_placed++;
     records_put_group(h, g);
-    for (uint32_t i = 0; i < g->bundle_count; i++) {
-        bool is_first = !g->bundles[i].is_told;
-        for (uint32_t k = 0; k < i && is_first; k++)
-            is_first = g->bundles[k].is_told || g->bundles[k].node != g->bundles[i].node;
-        if (is_first)
-            order(h, g, g->bundles[i].node, BUNDLE_COMMITTED, BUNDLE_COMMIT, NULL);
-    }
+    order_all(h, g, BUNDLE_COMMITTED, BUNDLE_COMMIT, NULL);
     groups_answer_waits(h, g, MT_OK, "");
     bundles_open(h, g);
 }

@@ -22,19 +22,29 @@ struct group *groups_find(const struct head *h, mt_id id)
     return at ? mt_container_of(at, struct group, at) : NULL;
 }
 
-static struct group *find_name(const struct head *h, const char *space, const char *name)
+enum { JOB_DIGITS = 16 }; /* in front of the name of a group that is its job's alone */
+
+static void full_name(char *out, size_t size, uint64_t apart_job, const char *space, const char *name)
 {
-    char full[2 * MT_NAME_BYTES_MAX];
-    snprintf(full, sizeof full, "%s%c%s", space, NAME_SEPARATOR, name);
+    if (apart_job)
+        snprintf(out, size, "%016" PRIx64 "%s%c%s", apart_job, space, NAME_SEPARATOR, name);
+    else
+        snprintf(out, size, "%s%c%s", space, NAME_SEPARATOR, name);
+}
+
+static struct group *find_name(const struct head *h, uint64_t apart_job, const char *space, const char *name)
+{
+    char full[2 * MT_NAME_BYTES_MAX + JOB_DIGITS];
+    full_name(full, sizeof full, apart_job, space, name);
     struct head_index_node *at = head_index_find(&h->group_names, full);
     return at ? mt_container_of(at, struct group, named) : NULL;
 }
 
-/* Its parts, for people and for replies; both "" where it has no name. */
-static void split_name(const struct group *g, char space[HEAD_NAME_SIZE], const char **out_name)
+void groups_split_name(const struct group *g, char space[HEAD_NAME_SIZE], const char **out_name)
 {
-    const char *end = g->full_name ? strchr(g->full_name, NAME_SEPARATOR) : NULL;
-    snprintf(space, HEAD_NAME_SIZE, "%.*s", end ? (int)(end - g->full_name) : 0, end ? g->full_name : "");
+    const char *full = g->full_name ? g->full_name + (g->is_apart ? JOB_DIGITS : 0) : NULL;
+    const char *end = full ? strchr(full, NAME_SEPARATOR) : NULL;
+    snprintf(space, HEAD_NAME_SIZE, "%.*s", end ? (int)(end - full) : 0, end ? full : "");
     *out_name = end ? end + 1 : "";
 }
 
@@ -42,7 +52,7 @@ void groups_name(const struct group *g, char *out, size_t size)
 {
     char        space[HEAD_NAME_SIZE];
     const char *name;
-    split_name(g, space, &name);
+    groups_split_name(g, space, &name);
     if (name[0])
         snprintf(out, size, "%s/%s", space[0] ? space : "default", name);
     else
@@ -79,10 +89,10 @@ void groups_fini(struct head *h)
 }
 
 /* ENOMEM, and nothing is changed. */
-static mt_status group_add(struct head *h, mt_id id, const char *space, const char *name, uint32_t bundle_count,
-                           struct group **out_group)
+static mt_status group_add(struct head *h, mt_id id, uint64_t apart_job, const char *space, const char *name,
+                           uint32_t bundle_count, struct group **out_group)
 {
-    char          full[2 * MT_NAME_BYTES_MAX];
+    char          full[2 * MT_NAME_BYTES_MAX + JOB_DIGITS];
     struct group *g = calloc(1, sizeof *g);
     mt_status     st = mt_error(MT_ENOMEM, 0, "add a placement group");
     if (!g)
@@ -91,7 +101,8 @@ static mt_status group_add(struct head *h, mt_id id, const char *space, const ch
     mt_id_text(id, g->key);
     g->bundles = calloc(bundle_count, sizeof *g->bundles);
     g->bundle_count = bundle_count;
-    snprintf(full, sizeof full, "%s%c%s", space, NAME_SEPARATOR, name);
+    g->is_apart = apart_job != 0;
+    full_name(full, sizeof full, apart_job, space, name);
     if (name[0])
         g->full_name = strdup(full);
     if (g->bundles && (g->full_name || !name[0]))
@@ -156,7 +167,7 @@ static void send_reply(struct head *h, struct stream *s, mt_id request, int32_t 
     answer.text = (char *)(uintptr_t)text;
     if (g) {
         records_fill_bundles(h, g, bundles, items, pointers);
-        split_name(g, space, &name);
+        groups_split_name(g, space, &name);
         answer.group_process = g->id.process;
         answer.group_counter = g->id.counter_index;
         answer.space = space;
@@ -215,6 +226,12 @@ static int32_t bundles_read(struct head *h, const Manta__V1__GroupRequest *r, st
     return MT_EINVAL;
 }
 
+/* 0: its groups and their names are for all jobs of the cluster. */
+static uint64_t apart_of(const Manta__V1__GroupRequest *r)
+{
+    return r->apart ? r->job : 0;
+}
+
 static int32_t check_new(struct head *h, const Manta__V1__GroupRequest *r, char *text, size_t text_size)
 {
     const struct node *n = nodes_find(h, r->job_node);
@@ -232,7 +249,12 @@ static int32_t check_new(struct head *h, const Manta__V1__GroupRequest *r, char 
         snprintf(text, text_size, "its job has ended, or it was removed already");
         return MT_EPG_REMOVED;
     }
-    if (r->name[0] && find_name(h, r->space, r->name)) {
+    if (r->apart && r->detached) {
+        snprintf(text, text_size, "each job has a user of its own here (--job-users): a detached placement group would be nobody's "
+                 "once its job has ended");
+        return MT_EUNSUPPORTED;
+    }
+    if (r->name[0] && find_name(h, apart_of(r), r->space, r->name)) {
         snprintf(text, text_size, "the name %.64s (namespace %.64s) is another placement group's: choose another name, or find "
                  "that one", r->name, r->space);
         return MT_EEXIST;
@@ -253,7 +275,7 @@ static int32_t make(struct head *h, const Manta__V1__GroupRequest *r, char *text
     int32_t code = check_new(h, r, text, text_size);
     if (code != MT_OK)
         return code;
-    mt_status st = group_add(h, id, r->space, r->name, (uint32_t)r->n_bundles, &g);
+    mt_status st = group_add(h, id, apart_of(r), r->space, r->name, (uint32_t)r->n_bundles, &g);
     if (st.code != 0) {
         head_broken(h, st);
         return st.code;
@@ -294,11 +316,15 @@ static void wait_for(struct head *h, struct stream *s, const Manta__V1__GroupReq
     }
 }
 
+/* Where jobs are apart, another's group is as if it were not there. */
 static struct group *find_asked(struct head *h, const Manta__V1__GroupRequest *r)
 {
-    if (r->verb == GROUP_FIND && r->name[0])
-        return names_text_is_fine(r->space, true) && names_text_is_fine(r->name, false) ? find_name(h, r->space, r->name) : NULL;
-    return groups_find(h, (mt_id){r->group_process, r->group_counter});
+    bool is_named = r->verb == GROUP_FIND && r->name[0];
+    if (is_named && (!names_text_is_fine(r->space, true) || !names_text_is_fine(r->name, false)))
+        return NULL;
+    struct group *g = is_named ? find_name(h, apart_of(r), r->space, r->name)
+                               : groups_find(h, (mt_id){r->group_process, r->group_counter});
+    return g && (r->apart || g->is_apart) && g->job != r->job ? NULL : g;
 }
 
 static void no_such(struct head *h, struct stream *s, const Manta__V1__GroupRequest *r)
@@ -374,9 +400,9 @@ mt_status groups_load(struct head *h, const Manta__Store__GroupRecord *r)
     mt_id                   id = {r->process, r->counter};
     if (groups_find(h, id) || r->n_bundles == 0 || r->n_bundles > MT_GROUP_BUNDLES_MAX ||
         r->strategy > POLICY_GROUP_STRICT_SPREAD || !names_text_is_fine(r->space, true) || !names_text_is_fine(r->name, true) ||
-        (r->name[0] && find_name(h, r->space, r->name)))
+        (r->name[0] && find_name(h, r->apart ? r->job : 0, r->space, r->name)))
         return wrong;
-    MT_TRY(group_add(h, id, r->space, r->name, (uint32_t)r->n_bundles, &g));
+    MT_TRY(group_add(h, id, r->apart ? r->job : 0, r->space, r->name, (uint32_t)r->n_bundles, &g));
     request.bundles = r->bundles;
     request.n_bundles = r->n_bundles;
     if (bundles_read(h, &request, g->bundles, text, sizeof text) != MT_OK) {
@@ -469,7 +495,7 @@ static bool row_add(struct head *h, const struct group *g, const Manta__V1__Quer
     char        space[HEAD_NAME_SIZE], job[24], bundles[4096];
     const char *name;
     bool        is_shown = true;
-    split_name(g, space, &name);
+    groups_split_name(g, space, &name);
     snprintf(job, sizeof job, "%016" PRIx64, g->job);
     describe_bundles(h, g, bundles, sizeof bundles);
     const char *texts[COLUMNS] = {g->key, name, name[0] ? (space[0] ? space : "default") : "", strategies[g->strategy],

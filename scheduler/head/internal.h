@@ -165,11 +165,12 @@ struct group_wait { /* of a process behind that stream */
 struct group {
     struct head_index_node at, named; /* named.key NULL: it has no name */
     char                   key[40];   /* of its id */
-    char                  *full_name; /* space, 0x1f, name; NULL: none */
+    char                  *full_name; /* space, 0x1f, name; of one that is apart behind the job; NULL: none */
     mt_id                  id;
     uint64_t               job;
     uint32_t               job_node;
     bool                   is_detached;
+    bool                   is_apart; /* only its job has to do with it: that has a user of its own */
     enum policy_strategy   strategy;
     uint64_t               version, order;
     uint64_t               since_ms, pressed_ms; /* it has waited for room; a node was last asked to make some */
@@ -423,6 +424,8 @@ void queries_fini(struct head *h);
 
 /* ---- groups.c: the table of placement groups, and what processes ask of it ---------------------------------------- */
 
+/* Space and name, for people, for replies and for the store; both "" where it has none. */
+void groups_split_name(const struct group *g, char space[HEAD_NAME_SIZE], const char **out_name);
 void groups_request(struct head *h, struct stream *s, const Manta__V1__GroupRequest *request);
 struct group *groups_find(const struct head *h, mt_id id); /* NULL: removed, or never there */
 void groups_job_gone(struct head *h, uint64_t job);

@@ -154,15 +154,15 @@ void records_put_group(struct head *h, const struct group *g)
     Manta__Store__GroupRecord record = MANTA__STORE__GROUP_RECORD__INIT;
     Manta__V1__Bundle         bundles[MT_GROUP_BUNDLES_MAX], *all[MT_GROUP_BUNDLES_MAX];
     resource                  items[MT_GROUP_RESOURCES_MAX], *pointers[MT_GROUP_RESOURCES_MAX];
-    char                      space[MT_NAME_BYTES_MAX] = "";
+    char                      space[HEAD_NAME_SIZE];
+    const char               *name;
     uint8_t                   key[16];
-    const char               *end = g->full_name ? strchr(g->full_name, 0x1f) : NULL;
-    if (end)
-        snprintf(space, sizeof space, "%.*s", (int)(end - g->full_name), g->full_name);
+    groups_split_name(g, space, &name);
     record.process = g->id.process;
     record.counter = g->id.counter_index;
     record.space = space;
-    record.name = end ? (char *)(uintptr_t)(end + 1) : (char *)"";
+    record.name = (char *)(uintptr_t)name;
+    record.apart = g->is_apart;
     record.job = g->job;
     record.job_node = g->job_node;
     record.detached = g->is_detached;
@@ -187,83 +187,60 @@ void records_drop_group(struct head *h, mt_id id)
 
 /* ---- reading ---- */
 
-static mt_status load_meta(struct head *h, const uint8_t *value, size_t size)
+static mt_status meta_load(struct head *h, const Manta__Store__Meta *meta)
 {
-    Manta__Store__Meta *meta = manta__store__meta__unpack(NULL, size, value);
-    if (!meta)
-        return mt_error(MT_ECORRUPT, 0, "read the store's meta record");
-    mt_status st = mt_ok();
     if (meta->schema > HEAD_SCHEMA)
-        st = mt_error(MT_EVERSION, 0, "the store was written by a newer head");
-    else if (meta->cluster[0] == '\0' || strlen(meta->cluster) >= HEAD_CLUSTER_SIZE)
-        st = mt_error(MT_ECORRUPT, 0, "the store names no cluster");
-    if (st.code == 0) {
-        snprintf(h->config.cluster, sizeof h->config.cluster, "%s", meta->cluster);
-        h->epoch = meta->head_epoch;
-        h->next_node = meta->next_node > h->next_node ? meta->next_node : h->next_node;
-        h->next_order = meta->next_order > h->next_order ? meta->next_order : h->next_order;
+        return mt_error(MT_EVERSION, 0, "the store was written by a newer head");
+    if (meta->cluster[0] == '\0' || strlen(meta->cluster) >= HEAD_CLUSTER_SIZE)
+        return mt_error(MT_ECORRUPT, 0, "the store names no cluster");
+    snprintf(h->config.cluster, sizeof h->config.cluster, "%s", meta->cluster);
+    h->epoch = meta->head_epoch;
+    h->next_node = meta->next_node > h->next_node ? meta->next_node : h->next_node;
+    h->next_order = meta->next_order > h->next_order ? meta->next_order : h->next_order;
+    return mt_ok();
+}
+
+/* A message of that type begins with its base, so the way back from that is sound. */
+static mt_status record_load(struct head *h, enum head_table table, const ProtobufCMessage *record)
+{
+    const void *message = record;
+    switch (table) {
+    case HEAD_TABLE_META:
+        return meta_load(h, message);
+    case HEAD_TABLE_NODES:
+        return nodes_load(h, message);
+    case HEAD_TABLE_NAMES:
+        return names_load(h, message);
+    case HEAD_TABLE_JOBS:
+        return jobs_load(h, message);
+    case HEAD_TABLE_GROUPS:
+        return groups_load(h, message);
     }
-    manta__store__meta__free_unpacked(meta, NULL);
-    return st;
-}
-
-static mt_status load_node(struct head *h, const uint8_t *value, size_t size)
-{
-    Manta__Store__NodeRecord *record = manta__store__node_record__unpack(NULL, size, value);
-    if (!record)
-        return mt_error(MT_ECORRUPT, 0, "read a node from the store");
-    mt_status st = nodes_load(h, record);
-    manta__store__node_record__free_unpacked(record, NULL);
-    return st;
-}
-
-static mt_status load_name(struct head *h, const uint8_t *value, size_t size)
-{
-    Manta__Store__NameRecord *record = manta__store__name_record__unpack(NULL, size, value);
-    if (!record)
-        return mt_error(MT_ECORRUPT, 0, "read a name from the store");
-    mt_status st = names_load(h, record);
-    manta__store__name_record__free_unpacked(record, NULL);
-    return st;
-}
-
-static mt_status load_job(struct head *h, const uint8_t *value, size_t size)
-{
-    Manta__Store__JobRecord *record = manta__store__job_record__unpack(NULL, size, value);
-    if (!record)
-        return mt_error(MT_ECORRUPT, 0, "read a job from the store");
-    mt_status st = jobs_load(h, record);
-    manta__store__job_record__free_unpacked(record, NULL);
-    return st;
-}
-
-static mt_status load_group(struct head *h, const uint8_t *value, size_t size)
-{
-    Manta__Store__GroupRecord *record = manta__store__group_record__unpack(NULL, size, value);
-    if (!record)
-        return mt_error(MT_ECORRUPT, 0, "read a placement group from the store");
-    mt_status st = groups_load(h, record);
-    manta__store__group_record__free_unpacked(record, NULL);
-    return st;
+    return mt_error(MT_EVERSION, 0, "the store has a table that this head does not know");
 }
 
 mt_status head_load(struct head *h, enum head_table table, const uint8_t *key, size_t key_size, const uint8_t *value,
                     size_t value_size)
 {
+    static const struct {
+        const ProtobufCMessageDescriptor *type;
+        const char                       *step;
+    } tables[] = {
+        [HEAD_TABLE_META] = {&manta__store__meta__descriptor, "read the store's meta record"},
+        [HEAD_TABLE_NODES] = {&manta__store__node_record__descriptor, "read a node from the store"},
+        [HEAD_TABLE_NAMES] = {&manta__store__name_record__descriptor, "read a name from the store"},
+        [HEAD_TABLE_JOBS] = {&manta__store__job_record__descriptor, "read a job from the store"},
+        [HEAD_TABLE_GROUPS] = {&manta__store__group_record__descriptor, "read a placement group from the store"},
+    };
     (void)key;
     (void)key_size;
     MT_ASSERT(!h->is_started);
-    switch (table) {
-    case HEAD_TABLE_META:
-        return load_meta(h, value, value_size);
-    case HEAD_TABLE_NODES:
-        return load_node(h, value, value_size);
-    case HEAD_TABLE_NAMES:
-        return load_name(h, value, value_size);
-    case HEAD_TABLE_JOBS:
-        return load_job(h, value, value_size);
-    case HEAD_TABLE_GROUPS:
-        return load_group(h, value, value_size);
-    }
-    return mt_error(MT_EVERSION, 0, "the store has a table that this head does not know");
+    if ((size_t)table >= sizeof tables / sizeof tables[0] || !tables[table].type)
+        return mt_error(MT_EVERSION, 0, "the store has a table that this head does not know");
+    ProtobufCMessage *record = protobuf_c_message_unpack(tables[table].type, NULL, value_size, value);
+    if (!record)
+        return mt_error(MT_ECORRUPT, 0, tables[table].step);
+    mt_status st = record_load(h, table, record);
+    protobuf_c_message_free_unpacked(record, NULL);
+    return st;
 }

@@ -113,6 +113,28 @@ static bool others_can_run_this(void)
 
 /* ---- cases ---- */
 
+/* A placement group of this name that this job makes; NULL: *e says why. */
+static manta_pg *group_new(bool detached, manta_error *e)
+{
+    const manta_bundle one = {.num_cpus = 0.1};
+    return manta_pg_new(&one, 1, &(manta_pg_opts){.name = "mine", .name_space = "all", .detached = detached}, e);
+}
+/* Another job has one of this name: it is not seen here, and the name is free. */
+static void check_group_apart(void)
+{
+    manta_error e;
+    CHECK(!manta_pg_find("all", "mine", &e));
+    CHECK_EQ(e.code, MANTA_ENOENT);
+    CHECK(!group_new(true, &e));
+    CHECK_EQ(e.code, MANTA_EUNSUPPORTED);
+    CHECK_SAYS(e.message, "--job-users");
+    manta_pg *made = group_new(false, &e), *found = manta_pg_find("all", "mine", &e);
+    CHECK(made && found);
+    CHECK_CODE(manta_pg_remove(found, &e), MANTA_OK, &e);
+    CHECK_CODE(manta_pg_wait(made, TEST_WAIT_MS, &e), MANTA_EPG_REMOVED, &e);
+    manta_pg_free(made), manta_pg_free(found);
+}
+
 static void other(void) /* another job, at the same time */
 {
     manta_error     e;
@@ -121,6 +143,7 @@ static void other(void) /* another job, at the same time */
     manta_init_opts opts = {.address = address};
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
     CHECK(uid_here() != strtoll(getenv("FIRST_JOB"), NULL, 10));
+    check_group_apart();
     manta_shutdown();
 }
 
@@ -147,7 +170,13 @@ static void users_apart(void)
     }
     snprintf(text, sizeof text, "%lld", (long long)uid);
     setenv("FIRST_JOB", text, 1);
-    CHECK_EQ(test_program(argv, said, sizeof said), 0);
+    manta_pg *group = group_new(false, &e);
+    CHECK(group);
+    int status = test_program(argv, said, sizeof said);
+    if (status != 0)
+        test_fail(__FILE__, __LINE__, "the other job ends with %d: %s", status, said);
+    CHECK_CODE(manta_pg_wait(group, TEST_WAIT_MS, &e), MANTA_OK, &e); /* nobody has removed it */
+    manta_pg_free(group);
     manta_actor *a = manta_actor_new("holder", &(manta_actor_opts){.detached = true, .name = "h"}, MANTA_NO_ARGS);
     CHECK(test_i64(manta_actor_call(a, "uid", MANTA_NO_ARGS), __FILE__, __LINE__) != uid);
     int64_t pid = test_i64(manta_actor_call(a, "pid", MANTA_NO_ARGS), __FILE__, __LINE__);

@@ -21,6 +21,7 @@ struct wish {
     int64_t     cpus; /* thousandths, of each */
     const char *name;
     bool        detached;
+    uint64_t    apart; /* job with a user of its own that asks; 0: JOB, which has none */
 };
 
 static void say(struct rig *rig, const struct rig_node *node, uint64_t number, const struct wish *w)
@@ -46,7 +47,8 @@ static void say(struct rig *rig, const struct rig_node *node, uint64_t number, c
     r.name = (char *)(w->name ? w->name : "");
     r.strategy = w->strategy;
     r.detached = w->detached;
-    r.job = JOB;
+    r.job = w->apart ? w->apart : JOB;
+    r.apart = w->apart != 0;
     r.job_node = node->node;
     r.job_epoch = node->epoch;
     r.wait_ms = w->wait_ms;
@@ -232,6 +234,42 @@ static void a_restarted_head_goes_on(void **unused)
     rig_free(rig);
 }
 
+/* Jobs with users of their own have names and groups of their own, also after a restart. */
+static void groups_of_users_are_apart(void **unused)
+{
+    struct rig     *rig = rig_new();
+    struct rig_node a = {.boot = 11, .cpus = 9000};
+    struct wish     new_one = {.verb = NEW, .bundles = 1, .cpus = 500, .name = "mine", .apart = 21};
+    struct wish     find = {.verb = FIND, .name = "mine", .apart = 22}, wait = {.verb = WAIT, .apart = 22};
+    (void)unused;
+    rig_register(rig, &a);
+    assert_int_equal(asked(rig, &a, 1, new_one), MT_OK);
+    for (int i = 0; i < 2; i++) {
+        find.apart = wait.apart = 22;
+        assert_int_equal(asked(rig, &a, 0, find), MT_ENOENT);
+        assert_int_equal(asked(rig, &a, 1, wait), MT_EPG_REMOVED);
+        find.apart = 0; /* a job of a node where all have one user */
+        assert_int_equal(asked(rig, &a, 0, find), MT_ENOENT);
+        assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = REMOVE, .apart = 22}), MT_OK);
+        find.apart = 21;
+        assert_int_equal(asked(rig, &a, 0, find), MT_OK);
+        assert_string_equal(rig_last(rig, a.stream, KIND(GROUP))->group->name, "mine");
+        assert_int_equal(asked(rig, &a, 3, new_one), MT_EEXIST);
+        rig_forget(rig);
+        rig_restart(rig);
+        rig_register(rig, &a);
+    }
+    new_one.apart = 22;
+    assert_int_equal(asked(rig, &a, 2, new_one), MT_OK);
+    new_one.apart = 0;
+    assert_int_equal(asked(rig, &a, 4, new_one), MT_OK);
+    new_one = (struct wish){.verb = NEW, .bundles = 1, .cpus = 500, .detached = true, .apart = 23};
+    assert_int_equal(asked(rig, &a, 5, new_one), MT_EUNSUPPORTED);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = REMOVE, .apart = 21}), MT_OK);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = WAIT, .apart = 21}), MT_EPG_REMOVED);
+    rig_free(rig);
+}
+
 static void bad_wishes(void **unused)
 {
     struct rig     *rig = rig_new();
@@ -328,6 +366,7 @@ int main(void)
         cmocka_unit_test(one_refusal_returns_the_rest),
         cmocka_unit_test(a_lost_node_is_replaced),
         cmocka_unit_test(a_restarted_head_goes_on),
+        cmocka_unit_test(groups_of_users_are_apart),
         cmocka_unit_test(bad_wishes),
         cmocka_unit_test(a_group_goes_with_its_job),
         cmocka_unit_test(wants_go_to_the_bundle),

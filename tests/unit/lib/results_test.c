@@ -2,6 +2,7 @@
  *
  * results_test.c - what an owner makes of outcomes, items and declared refs of a worker that is not to be trusted.
  */
+#include "clients/lib/own_lineage.h"
 #include "clients/lib/wrk.h"
 
 #include <setjmp.h>
@@ -169,9 +170,13 @@ static void items_of_a_second_attempt_are_taken_once(void **state)
     assert_true(own_stream_take(w->stream));
     assert_true(own_stream_next(w->stream, &item));
     assert_false(own_stream_next(w->stream, &item));
+    struct own_ref *taken = own_items_take(w->stream, item.index);
+    assert_true(mt_id_equal(taken->id, item.id));
     say(w, LANE_ITEM, 1, &large, sizeof large);
     own_stream_free(w->stream); /* with one that nobody took */
     assert_int_equal(w->places_freed, 3);
+    own_ref_drop(&w->own, taken);
+    assert_int_equal(w->places_freed, 4);
     end(w);
 }
 
