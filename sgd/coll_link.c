@@ -191,6 +191,16 @@ manta_status coll_link_move(struct coll_link *link, uint32_t generation, uint32_
 
 /* ---- calls ---- */
 
+manta_status coll_link_register(struct coll_link *link, void *data, size_t size)
+{
+    return link->id.is_tcp ? MANTA_OK : took(link, coll_shm_adopt(&link->shm, data, size), link->shm.text);
+}
+
+manta_status coll_link_unregister(struct coll_link *link, void *data)
+{
+    return link->id.is_tcp ? MANTA_OK : took(link, coll_shm_give_back(&link->shm, data), link->shm.text);
+}
+
 manta_status coll_link_run(struct coll_link *link, const struct coll_call *call)
 {
     return link->id.is_tcp ? took(link, coll_tcp_run(&link->tcp, call), link->tcp.text)

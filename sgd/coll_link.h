@@ -27,6 +27,9 @@ manta_status coll_link_open(struct coll_link *link, const struct coll_id *id, ui
 void         coll_link_close(struct coll_link *link);
 /* A later generation. `from`: as in coll_shm_move. */
 manta_status coll_link_move(struct coll_link *link, uint32_t generation, uint32_t rank, uint32_t members, const int8_t *from);
+/* A buffer becomes a part of the heap, or is given back. Over TCP nothing happens. */
+manta_status coll_link_register(struct coll_link *link, void *data, size_t size);
+manta_status coll_link_unregister(struct coll_link *link, void *data);
 manta_status coll_link_run(struct coll_link *link, const struct coll_call *call);
 manta_status coll_link_exchange(struct coll_link *link, const struct coll_message *send, const struct coll_message *receive);
 manta_status coll_link_decide(struct coll_link *link, uint64_t flags, struct coll_decision *out);

@@ -42,11 +42,61 @@ typedef uint8_t  u8;
             to[i] = (type)(to[i] / (type)by);                         \
     }
 
+/* One line of 64 bytes past the caches. */
+static inline void line_stream(void *to, const void *from)
+{
+#if defined(__AVX512F__)
+    _mm512_stream_si512(to, _mm512_loadu_si512(from));
+#elif defined(__x86_64__)
+    __m128i       *out = to;
+    const __m128i *in = from;
+    for (int i = 0; i < 4; i++)
+        _mm_stream_si128(out + i, _mm_loadu_si128(in + i));
+#else
+    memcpy(to, from, 64);
+#endif
+}
+
+/* What is copied beside line `at`, if anything. The processor's own prefetching ends with each page of the source. */
+static inline void beside(const struct coll_also *also, size_t at)
+{
+    enum { AHEAD = 1024 };
+    size_t begin = at * 64;
+    if (begin % COLL_BESIDE_BYTES != 0 || begin + COLL_BESIDE_BYTES > also->size)
+        return;
+    for (size_t i = begin; i < begin + COLL_BESIDE_BYTES; i += 64) {
+        const char *from = (const char *)also->from + i;
+        __builtin_prefetch(from + AHEAD);
+        memcpy((char *)also->to + i, from, 64);
+    }
+}
+
+/* A line is read from all inputs before it is written anywhere. No block is put aside in between: the processor then reads
+ * ahead without a pause. */
+#define LOOP_PAST(name, type, expression)                                                                             \
+    static void past_##name(void *const *out, uint32_t outs, const void *in_a, const void *in_b, size_t lines,        \
+                            const struct coll_also *also)                                                             \
+    {                                                                                                                 \
+        const type *left = in_a, *right = in_b;                                                                       \
+        enum { N = 64 / sizeof(type) };                                                                               \
+        for (size_t at = 0; at < lines; at++, left += N, right += N) {                                                \
+            _Alignas(64) type line[N];                                                                                \
+            beside(also, at);                                                                                         \
+            for (size_t i = 0; i < N; i++) {                                                                          \
+                type a = left[i], b = right[i];                                                                       \
+                line[i] = (type)(expression);                                                                         \
+            }                                                                                                         \
+            for (uint32_t o = 0; o < outs; o++)                                                                       \
+                line_stream((char *)out[o] + at * 64, line);                                                          \
+        }                                                                                                             \
+    }
+
 /* What is not a number wins: a != a keeps the left one, and where only b is none, a > b is false. */
+#define BOTH(name, type, expression) LOOP(name, type, expression) LOOP_PAST(name, type, expression)
 #define LOOPS_OF(type, sum)                                 \
-    LOOP(sum_##type, type, sum)                             \
-    LOOP(max_##type, type, (a > b) | (a != a) ? a : b)      \
-    LOOP(min_##type, type, (a < b) | (a != a) ? a : b)      \
+    BOTH(sum_##type, type, sum)                             \
+    BOTH(max_##type, type, (a > b) | (a != a) ? a : b)      \
+    BOTH(min_##type, type, (a < b) | (a != a) ? a : b)      \
     DIVIDE(divide_##type, type)
 LOOPS_OF(f32, a + b)
 LOOPS_OF(f64, a + b)
@@ -141,24 +191,14 @@ static void narrow_f16(void *out, const float *in, size_t n)
 
 static void stream(void *to, const void *from, size_t lines)
 {
-#if defined(__AVX512F__)
-    __m512i       *out = to;
-    const __m512i *in = from;
     for (size_t i = 0; i < lines; i++)
-        _mm512_stream_si512(out + i, _mm512_loadu_si512(in + i));
-#elif defined(__x86_64__)
-    __m128i       *out = to;
-    const __m128i *in = from;
-    for (size_t i = 0; i < lines * 4; i++)
-        _mm_stream_si128(out + i, _mm_loadu_si128(in + i));
-#else
-    memcpy(to, from, lines * 64);
-#endif
+        line_stream((char *)to + i * 64, (const char *)from + i * 64);
 }
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 #define ROW(type) {[COLL_SUM] = sum_##type, [COLL_MAX] = max_##type, [COLL_MIN] = min_##type}
+#define PAST(type) {[COLL_SUM] = past_sum_##type, [COLL_MAX] = past_max_##type, [COLL_MIN] = past_min_##type}
 const struct coll_loops PASTE(coll_loops, COLL_BUILD) = {
     .name = TEXT(COLL_BUILD),
     .combine = {[COLL_LANE_F32] = ROW(f32), [COLL_LANE_F64] = ROW(f64), [COLL_LANE_I32] = ROW(i32),
@@ -167,4 +207,6 @@ const struct coll_loops PASTE(coll_loops, COLL_BUILD) = {
     .widen = {widen_bf16, widen_f16},
     .narrow = {narrow_bf16, narrow_f16},
     .stream = stream,
+    .combine_past = {[COLL_LANE_F32] = PAST(f32), [COLL_LANE_F64] = PAST(f64), [COLL_LANE_I32] = PAST(i32),
+                     [COLL_LANE_I64] = PAST(i64), [COLL_LANE_U8] = PAST(u8)},
 };

@@ -146,28 +146,96 @@ static void also_step(struct coll_also *left, size_t size)
     left->to = (char *)left->to + size, left->from = (const char *)left->from + size, left->size -= size;
 }
 
+/* Where a reduction goes. */
+struct target {
+    void *const *out;
+    uint32_t     outs;
+    bool         is_stream;
+    bool         is_alike; /* all outputs have their first whole line at the same element ... */
+    size_t       head;     /* ... which is so many bytes from their beginning */
+};
+
+static struct target target_of(void *const *out, uint32_t outs, size_t size, bool is_stream)
+{
+    struct target to = {out, outs, is_stream, true, (LINE - (uintptr_t)out[0] % LINE) % LINE};
+    for (uint32_t o = 1; o < outs; o++)
+        to.is_alike &= (uintptr_t)out[o] % LINE == (uintptr_t)out[0] % LINE;
+    to.is_alike &= to.head % size == 0;
+    to.is_stream = is_stream && (outs > 1 || to.is_alike);
+    return to;
+}
+
+/* The block into all outputs. */
+static void block_put(const struct tree *t, enum coll_op op, uint32_t inputs, const struct target *to,
+                      char (*rooms)[BLOCK_BYTES])
+{
+    _Alignas(LINE) char result[BLOCK_BYTES];
+    size_t              size = types[t->type].size;
+
+    block_reduce(t, op, inputs, to->is_stream ? result : (char *)to->out[0] + t->at * size, rooms);
+    for (uint32_t o = 0; to->is_stream && o < to->outs; o++)
+        copy_past(t->loops, (char *)to->out[o] + t->at * size, result, t->n * size);
+}
+
+/* All whole lines of two inputs at once, from element t->at, where a line begins. Returns how many elements. */
+static size_t lines_put(const struct tree *t, enum coll_op op, const struct target *to, size_t count, struct coll_also *also)
+{
+    size_t      size = types[t->type].size, at = t->at * size, lines = (count - t->at) * size / LINE;
+    size_t      groups = (lines * LINE + COLL_BESIDE_BYTES - 1) / COLL_BESIDE_BYTES, copied = groups * COLL_BESIDE_BYTES;
+    const char *a = t->in[0], *b = t->in[1];
+    void       *out[INPUTS_MAX];
+    for (uint32_t o = 0; o < to->outs; o++)
+        out[o] = (char *)to->out[o] + at;
+    t->loops->combine_past[types[t->type].lane][op](out, to->outs, a + at, b + at, lines, also);
+    if (copied > also->size)
+        copied = also->size / COLL_BESIDE_BYTES * COLL_BESIDE_BYTES;
+    also->to = (char *)also->to + copied, also->from = (const char *)also->from + copied, also->size -= copied;
+    return lines * LINE / size;
+}
+
+/* Block by block up to element `end`. */
+static void blocks_put(struct tree *t, enum coll_op op, uint32_t inputs, const struct target *to, size_t end, size_t block,
+                       struct coll_also *also)
+{
+    _Alignas(LINE) char rooms[DEPTH_MAX][BLOCK_BYTES];
+    for (; t->at < end; t->at += t->n) {
+        t->n = block < end - t->at ? block : end - t->at;
+        also_step(also, block * types[t->type].size);
+        block_put(t, op, inputs, to, rooms);
+    }
+}
+
+static void reduce_to(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in,
+                      uint32_t inputs, size_t count, const struct target *to, const struct coll_also *also)
+{
+    struct coll_also left = also ? *also : (struct coll_also){0};
+    struct tree t = {.loops = loops, .type = type, .in = in};
+    size_t block = (also ? PIECE_BYTES : BLOCK_BYTES) / types[type].lane_size;
+
+    MT_ASSERT(inputs >= 1 && inputs <= INPUTS_MAX && to->outs >= 1 && to->outs <= INPUTS_MAX);
+    t.combine = loops->combine[types[type].lane][op == COLL_MEAN ? COLL_SUM : op];
+    if (to->is_stream && to->is_alike) {
+        size_t head = to->head / types[type].size;
+        blocks_put(&t, op, inputs, to, head < count ? head : count, block, &left);
+        if (inputs == 2 && types[type].half < 0 && op != COLL_MEAN)
+            t.at += lines_put(&t, op, to, count, &left);
+    }
+    blocks_put(&t, op, inputs, to, count, block, &left);
+    also_step(&left, left.size);
+    if (to->is_stream)
+        fence();
+}
+
 void coll_reduce(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in,
                  uint32_t inputs, size_t count, void *out, bool is_stream, const struct coll_also *also)
 {
-    _Alignas(LINE) char rooms[DEPTH_MAX][BLOCK_BYTES], result[BLOCK_BYTES];
-    struct coll_also left = also ? *also : (struct coll_also){0};
-    struct tree t = {.loops = loops, .type = type, .in = in};
-    size_t      size = types[type].size, block = (also ? PIECE_BYTES : BLOCK_BYTES) / types[type].lane_size;
-    size_t      head = (LINE - (uintptr_t)out % LINE) % LINE;
+    struct target to = target_of(&out, 1, types[type].size, is_stream);
+    reduce_to(loops, type, op, in, inputs, count, &to, also);
+}
 
-    MT_ASSERT(inputs >= 1 && inputs <= INPUTS_MAX);
-    t.combine = loops->combine[types[type].lane][op == COLL_MEAN ? COLL_SUM : op];
-    is_stream = is_stream && head % size == 0;
-    for (; t.at < count; t.at += t.n) {
-        char *to = (char *)out + t.at * size;
-        t.n = is_stream && t.at == 0 && head ? head / size : block;
-        t.n = t.n < count - t.at ? t.n : count - t.at;
-        also_step(&left, block * size);
-        block_reduce(&t, op, inputs, is_stream ? result : to, rooms);
-        if (is_stream)
-            copy_past(loops, to, result, t.n * size);
-    }
-    also_step(&left, left.size);
-    if (is_stream)
-        fence();
+void coll_reduce_past(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in,
+                      uint32_t inputs, size_t count, void *const *out, uint32_t outs)
+{
+    struct target to = target_of(out, outs, types[type].size, true);
+    reduce_to(loops, type, op, in, inputs, count, &to, NULL);
 }

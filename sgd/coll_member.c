@@ -141,6 +141,18 @@ void *manta_coll_alloc(manta_coll *coll, size_t size, manta_error *e)
     return memory;
 }
 
+manta_status manta_coll_register(manta_coll *coll, void *data, size_t size, manta_error *e)
+{
+    struct coll_link *link = link_take(coll);
+    return coll_link_fail(link, coll_link_register(link, data, size), e);
+}
+
+manta_status manta_coll_unregister(manta_coll *coll, void *data, manta_error *e)
+{
+    struct coll_link *link = link_take(coll);
+    return coll_link_fail(link, coll_link_unregister(link, data), e);
+}
+
 /* ---- calls ---- */
 
 static manta_status job_check(const manta_coll *coll, const struct coll_job *job, manta_error *e)

@@ -22,7 +22,7 @@
 
 /* In place of a mail's number: two members disagree on a message; nobody disagrees. */
 enum { OF_MESSAGE = 0xff, OF_NOBODY = 0xfe };
-enum { PAGE = 4096, LOOKS_MAX = 200, HEAP_SIZE_SHIFT_MAX = 46 };
+enum { LOOKS_MAX = 200, HEAP_SIZE_SHIFT_MAX = 46 };
 
 /* ---- layout ---- */
 
@@ -35,11 +35,12 @@ static struct layout layout_of(const struct coll_shm_plan *plan)
     struct layout l;
     size_t        members = plan->members_max, rings = plan->is_bare ? 0 : COLL_RING * (size_t)MT_COLL_CHUNK_BYTES;
     size_t        pipes = plan->is_bare ? 0 : members * members * sizeof(struct coll_pipe);
-    l.rings = (sizeof(struct coll_shared) + members * COLL_MAILS * sizeof(struct coll_mail) + PAGE - 1) / PAGE * PAGE;
+    size_t        words = sizeof(struct coll_shared) + members * COLL_MAILS * sizeof(struct coll_mail);
+    l.rings = (words + COLL_PAGE - 1) / COLL_PAGE * COLL_PAGE;
     l.results = l.rings + members * rings;
     l.pipes = l.results + rings;
-    l.heap = (l.pipes + pipes + PAGE - 1) / PAGE * PAGE;
-    l.end = l.heap + (plan->heap_size + PAGE - 1) / PAGE * PAGE;
+    l.heap = (l.pipes + pipes + COLL_PAGE - 1) / COLL_PAGE * COLL_PAGE;
+    l.end = l.heap + (plan->heap_size + COLL_PAGE - 1) / COLL_PAGE * COLL_PAGE;
     return l;
 }
 
@@ -53,7 +54,7 @@ mt_status coll_shm_size(const struct coll_shm_plan *plan, size_t *out_size)
 
 static uint64_t layout_word(const struct coll_shm_plan *plan)
 {
-    return (uint64_t)plan->members_max << 48 | (uint64_t)plan->is_bare << 47 | ((plan->heap_size + PAGE - 1) / PAGE + 1);
+    return (uint64_t)plan->members_max << 48 | (uint64_t)plan->is_bare << 47 | ((plan->heap_size + COLL_PAGE - 1) / COLL_PAGE + 1);
 }
 
 void coll_shm_lay(void *region, const struct coll_shm_plan *plan)
@@ -82,7 +83,7 @@ struct coll_pipe *coll_pipe_of(const struct coll_shm *g, uint32_t from, uint32_t
 
 char *coll_heap_of(const struct coll_shm *g, uint32_t rank, uint64_t *out_size)
 {
-    uint64_t share = g->plan.heap_size / g->members / PAGE * PAGE;
+    uint64_t share = g->plan.heap_size / g->members / COLL_PAGE * COLL_PAGE;
     *out_size = share;
     return (char *)g->shared + layout_of(&g->plan).heap + rank * share;
 }
@@ -91,9 +92,15 @@ uint64_t coll_heap_offset(const struct coll_shm *g, const void *data, size_t siz
 {
     struct layout l = layout_of(&g->plan);
     uintptr_t     at = (uintptr_t)data - (uintptr_t)g->shared;
-    if ((uintptr_t)data < (uintptr_t)g->shared || at < l.heap || at + size > l.end || at % coll_type_size(type) != 0)
-        return 0;
-    return at;
+    if ((uintptr_t)data >= (uintptr_t)g->shared && at >= l.heap && at + size <= l.end)
+        return at % coll_type_size(type) == 0 ? at : 0;
+    for (uint32_t i = 0; i < g->adopted_count; i++) {
+        const struct coll_adopted *a = &g->adopted[i];
+        at = (uintptr_t)data - a->at;
+        if ((uintptr_t)data >= a->at && at + size <= a->size)
+            return at % coll_type_size(type) == 0 ? a->offset + at : 0;
+    }
+    return 0;
 }
 
 void *coll_shm_heap(const struct coll_shm *g)
@@ -467,6 +474,7 @@ mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uint32_t rank, 
                  g->name, generation, g->generation, rank, members, g->plan.members_max);
         return mt_error(MT_EINVAL, 0, "group: generation, rank or number of members out of range");
     }
+    MT_TRY(coll_shm_give_back_all(g));
     for (uint32_t r = 0; r < MT_GROUP_MEMBERS_MAX; r++)
         kept[r] = -1;
     for (uint32_t r = 0; from && r < members; r++)
@@ -505,6 +513,8 @@ mt_status coll_shm_join(struct coll_shm *g, const struct coll_shm_config *config
 
 void coll_shm_fini(struct coll_shm *g)
 {
+    mt_status st = coll_shm_give_back_all(g);
+    (void)st; /* without memory for the content, the buffers stay on the pages of the region */
     for (uint32_t r = 0; r < MT_GROUP_MEMBERS_MAX; r++) {
         if (g->pidfds[r] >= 0)
             close(g->pidfds[r]);

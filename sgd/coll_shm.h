@@ -56,6 +56,14 @@ struct coll_shm_config {
 
 enum { COLL_MAILS = 4 };
 
+/* A buffer of this member's own whose pages are pages of the heap. */
+struct coll_adopted {
+    uintptr_t at;
+    size_t    size;   /* 0: it was given back */
+    size_t    room;   /* in the heap */
+    uint64_t  offset; /* in the region */
+};
+
 /* One member's view. */
 struct coll_shm {
     struct coll_shared      *shared;
@@ -73,6 +81,8 @@ struct coll_shm {
     bool                     peeks; /* the kernel lets this member read all others' memory */
     char                     name[COLL_NAME_BYTES];
     char                     text[COLL_TEXT_BYTES]; /* of the last error */
+    uint32_t                 adopted_count;
+    struct coll_adopted      adopted[MT_COLL_REGISTERED_MAX];
 };
 
 /* Bytes of a region. EINVAL. */
@@ -111,6 +121,10 @@ MT_MUST_USE mt_status coll_shm_decide(struct coll_shm *g, uint64_t flags, struct
 /* `size` bytes of this member's share of the heap, aligned to 64; they are its own until the generation ends. NULL: the
  * share is used up. */
 void *coll_shm_alloc(struct coll_shm *g, size_t size);
+/* Makes a buffer of the member's own a part of its share of the heap: same address, same content, other pages. Until
+ * coll_shm_give_back, or the generation's end. EINVAL (no whole pages, registered already, no ordinary memory), ENOMEM. */
+MT_MUST_USE mt_status coll_shm_adopt(struct coll_shm *g, void *data, size_t size);
+MT_MUST_USE mt_status coll_shm_give_back(struct coll_shm *g, void *data);
 /* The whole heap, aligned to pages. */
 void *coll_shm_heap(const struct coll_shm *g);
 

@@ -103,15 +103,31 @@ static bool is_mine_in_heap(const struct run *r)
            coll_heap_offset(r->g, r->call->out, r->part, r->call->type);
 }
 
+/* Block by block, so that what is copied to the others is still in the second cache. */
+static void reduce_and_copy(const struct run *r, const void **in, void *const *out, size_t count)
+{
+    struct coll_shm *g = r->g;
+    size_t           block = MT_COLL_CHUNK_BYTES / 4 / r->size;
+    for (size_t at = 0, n; at < count; at += n) {
+        char *mine = (char *)out[g->rank] + at * r->size;
+        n = count - at < block ? count - at : block;
+        coll_reduce(g->loops, r->call->type, r->call->op, in, g->members, n, mine, false, NULL);
+        for (uint32_t rank = 0; rank < g->members; rank++) {
+            copy(r, (char *)out[rank] + at * r->size, mine, n * r->size);
+            in[rank] = (const char *)in[rank] + n * r->size;
+        }
+    }
+}
+
 /* Each member reduces its slice of all inputs and writes it into all outputs. The second arrival says that this is done;
  * after it nobody touches another's buffers. */
 static mt_status run_in_heap(struct run *r)
 {
     struct coll_shm *g = r->g;
     const void      *in[MT_GROUP_MEMBERS_MAX];
-    char            *out[MT_GROUP_MEMBERS_MAX], *base = (char *)g->shared;
+    void            *out[MT_GROUP_MEMBERS_MAX];
+    char            *base = (char *)g->shared;
     size_t begin = slice_begin(r, r->call->count, g->rank), end = slice_begin(r, r->call->count, g->rank + 1);
-    size_t block = MT_COLL_CHUNK_BYTES / 4 / r->size;
     struct coll_call barrier = {.kind = COLL_BARRIER};
 
     for (uint32_t rank = 0; rank < g->members; rank++) {
@@ -119,16 +135,10 @@ static mt_status run_in_heap(struct run *r)
         in[rank] = base + mail->in_at + begin * r->size;
         out[rank] = base + mail->out_at + begin * r->size;
     }
-    for (size_t at = begin, n; at < end; at += n) {
-        char *first = r->is_stream ? coll_ring_of(g, g->rank, g->chunks) : out[g->rank];
-        n = end - at < block ? end - at : block;
-        coll_reduce(g->loops, r->call->type, r->call->op, in, g->members, n, first, false, NULL);
-        for (uint32_t rank = 0; rank < g->members; rank++) {
-            copy(r, out[rank], first, n * r->size);
-            out[rank] += n * r->size;
-            in[rank] = (const char *)in[rank] + n * r->size;
-        }
-    }
+    if (r->is_stream)
+        coll_reduce_past(g->loops, r->call->type, r->call->op, in, g->members, end - begin, out, g->members);
+    else
+        reduce_and_copy(r, in, out, end - begin);
     return coll_arrive(g, &barrier, NULL, 0);
 }
 

@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-enum { COLL_RING = 4, COLL_PIPE_RING = 4 };
+enum { COLL_RING = 4, COLL_PIPE_RING = 4, COLL_PAGE = 4096 };
 
 /* generation << 32 | a number that grows within the generation */
 typedef _Atomic uint64_t coll_word;
@@ -75,8 +75,11 @@ char             *coll_results_of(const struct coll_shm *g, uint32_t chunk);
 struct coll_pipe *coll_pipe_of(const struct coll_shm *g, uint32_t from, uint32_t to);
 /* This member's part of the heap. */
 char *coll_heap_of(const struct coll_shm *g, uint32_t rank, uint64_t *out_size);
-/* Offset of a buffer that lies in the heap, aligned for its type; 0: it does not. */
+/* Offset of a buffer that lies in the heap (or was adopted by it), aligned for its type; 0: it does not. */
 uint64_t coll_heap_offset(const struct coll_shm *g, const void *data, size_t size, enum coll_type type);
+
+/* coll_shm_adopt.c: all adopted buffers are ordinary memory again. ENOMEM. */
+MT_MUST_USE mt_status coll_shm_give_back_all(struct coll_shm *g);
 
 /* ---- waiting ---- */
 

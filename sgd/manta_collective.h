@@ -25,7 +25,8 @@
  * and rounded once.
  *
  * Buffers may lie anywhere and have any alignment. Input and output may be the same; else they must not overlap. What
- * manta_coll_alloc gives is shared by the members of one node: sums over it need no copy.
+ * manta_coll_alloc gives is shared by the members of one node: sums over it need no copy. manta_coll_register makes a buffer
+ * of the caller's so.
  *
  * A manta_coll belongs to one thread at a time. Every call blocks unless it says otherwise, and no longer than the limit
  * after the last member came. The calls return the codes of manta_error.h; *e (which may be NULL) says more.
@@ -70,7 +71,7 @@ typedef struct manta_coll_opts {
     int         size_max;   /* of any generation; 0: size */
     const char *name;       /* for error texts, at most 31 bytes; NULL: "group" */
     int64_t     timeout_ms; /* longest wait for a member, in the joining and in any call; 0: 60 s */
-    int64_t     heap_bytes; /* for manta_coll_alloc, of all members together; 0: none (over TCP always) */
+    int64_t     heap_bytes; /* for manta_coll_alloc and manta_coll_register, of all members together; 0: none (over TCP always) */
     manta_coll_transport transport;
 } manta_coll_opts;
 
@@ -132,6 +133,17 @@ MANTA_API void manta_coll_abort(manta_coll *coll);
  * with manta_coll_leave, manta_coll_shrink or manta_coll_regroup). Each member has heap_bytes / size of it. NULL: ENOMEM.
  * Does not block. */
 MANTA_API void *manta_coll_alloc(manta_coll *coll, size_t size, manta_error *e);
+
+/* Makes a buffer of the caller's own shared, as if manta_coll_alloc had given it: it keeps its address and its content, takes
+ * `size` bytes of the member's part of the heap, and gives back the memory that it had. For buffers that are used again and
+ * again, and worth it where all members do it for both input and output. `data` and `size` are multiples of 4096, of memory
+ * that is this process's alone (malloc, anonymous mmap; no file, stack or pinned memory); nobody else writes to it during
+ * the call. The buffer lasts as what manta_coll_alloc gives, but then becomes ordinary memory again, with its content; until then
+ * a child of fork shares it, and after an error others may still write results into it. Take it back before it is freed. Over
+ * TCP nothing happens. EINVAL (the text says why), ENOMEM: the heap has no room, or 64 are registered. Blocks for a copy of it. */
+MANTA_API manta_status manta_coll_register(manta_coll *coll, void *data, size_t size, manta_error *e);
+/* Makes it ordinary memory again, with its content. EINVAL: none is registered that begins there. ENOMEM. Blocks for a copy. */
+MANTA_API manta_status manta_coll_unregister(manta_coll *coll, void *data, manta_error *e);
 
 /* ---- collective calls ------------------------------------------------------------------------------------------ */
 

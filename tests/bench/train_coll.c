@@ -16,6 +16,9 @@
 
 enum { LARGE = 1 << 20, HEAP_CALLS = 20, SMALL_CALLS = 20000, MIDDLE_CALLS = 5000, LARGE_CALLS = 20, WARM_CALLS = 10 };
 
+/* Where the buffers lie. */
+enum place { OWN, HEAP, REGISTERED };
+
 struct bench_member {
     manta_coll *coll;
 };
@@ -40,13 +43,22 @@ static void member_free(void *self)
     free(self);
 }
 
-static float *buffer(struct bench_member *m, size_t bytes, bool is_shared, manta_error *e)
+static float *buffer(struct bench_member *m, size_t bytes, enum place place, manta_error *e)
 {
-    float *data = is_shared ? manta_coll_alloc(m->coll, bytes, e) : aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    size_t whole = (bytes + 4095) / 4096 * 4096;
+    float *data = place == HEAP ? manta_coll_alloc(m->coll, bytes, e) : aligned_alloc(4096, whole);
     if (data)
         for (size_t i = 0; i < bytes / sizeof *data; i++)
             data[i] = (float)(i % 1000);
-    return data;
+    return !data || place != REGISTERED || manta_coll_register(m->coll, data, whole, e) == MANTA_OK ? data : NULL;
+}
+
+static void buffer_end(struct bench_member *m, float *data, enum place place)
+{
+    if (place == REGISTERED)
+        (void)manta_coll_unregister(m->coll, data, NULL);
+    if (place != HEAP)
+        free(data);
 }
 
 static bool is_right(const float *out, size_t count)
@@ -57,17 +69,17 @@ static bool is_right(const float *out, size_t count)
     return true;
 }
 
-/* `bytes`, in shared buffers or not: gives a row's value (us of one call), deviation and number. */
+/* `bytes`, in buffers of one place: gives a row's value (us of one call), deviation and number. */
 static manta_status member_measure(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     struct bench_member *m = self;
     size_t               bytes = (size_t)argv[0].l, count = bytes / sizeof(float);
     size_t               calls = bytes >= LARGE ? LARGE_CALLS : bytes > 4096 ? MIDDLE_CALLS : SMALL_CALLS;
-    bool                 is_shared = argv[1].b;
+    enum place           place = (enum place)argv[1].l;
     manta_error          e = {0};
     struct bench_samples samples;
     struct bench_row     row = {0};
-    float *in = buffer(m, bytes, is_shared, &e), *out = buffer(m, bytes, is_shared, &e);
+    float *in = buffer(m, bytes, place, &e), *out = buffer(m, bytes, place, &e);
     (void)argc;
     if (!in || !out || !bench_samples_init(&samples))
         return manta_fail(c, 1, "no memory: %s", e.message);
@@ -82,24 +94,24 @@ static manta_status member_measure(manta_ctx *c, void *self, int argc, const man
     }
     if (!is_right(out, count))
         return manta_fail(c, 2, "the sum is wrong");
-    if (!is_shared)
-        free(in), free(out);
+    buffer_end(m, in, place);
+    buffer_end(m, out, place);
     if (!bench_samples_row(&samples, 0.5, &row))
         return manta_fail(c, 3, "no samples");
     return manta_return_bytes(c, &row, sizeof row);
 }
 
-MANTA_ACTOR(bench_member, "yl", member_new, member_free, {"measure", "lb>y", member_measure});
+MANTA_ACTOR(bench_member, "yl", member_new, member_free, {"measure", "ll>y", member_measure});
 
 /* ---- the driver's side ---- */
-static bool row_get(struct bench *b, manta_actor **actors, size_t bytes, bool is_shared, struct bench_row *row)
+static bool row_get(struct bench *b, manta_actor **actors, size_t bytes, enum place place, struct bench_row *row)
 {
     manta_error e;
     manta_view  view;
     manta_ref  *refs[2];
     bool        is_ok = true;
     for (int r = 0; r < 2; r++)
-        refs[r] = manta_actor_call(actors[r], "measure", MANTA_ARGS(manta_i64((int64_t)bytes), manta_bool(is_shared)));
+        refs[r] = manta_actor_call(actors[r], "measure", MANTA_ARGS(manta_i64((int64_t)bytes), manta_i64(place)));
     for (int r = 0; r < 2; r++) {
         if (manta_get(refs[r], 2 * BENCH_WAIT_MS, &view, &e)) {
             is_ok = bench_say(&e, "all-reduce");
@@ -117,7 +129,8 @@ static bool row_get(struct bench *b, manta_actor **actors, size_t bytes, bool is
 struct case_of_sum {
     const char      *id;
     size_t           bytes;
-    bool             is_shared, is_rate;
+    enum place       place;
+    bool             is_rate;
     enum bench_floor floor;
 };
 
@@ -139,7 +152,7 @@ static void group_measure(struct bench *b, const manta_coll_opts *opts, const st
     }
     for (; cases->id; cases++) {
         struct bench_row row = {0};
-        if (!row_get(b, actors, cases->bytes, cases->is_shared, &row))
+        if (!row_get(b, actors, cases->bytes, cases->place, &row))
             break;
         row.id = cases->id;
         row.unit = cases->is_rate ? "GB/s" : "us";
@@ -161,19 +174,21 @@ static void group_measure(struct bench *b, const manta_coll_opts *opts, const st
 void bench_collectives(struct bench *b)
 {
     static const struct case_of_sum shm[] = {
-        {"allreduce_shm_64", 64, false, false, FLOOR_RING_RTT},
-        {"allreduce_shm_64k", 64 << 10, true, false, FLOOR_RING_RTT},
-        {"allreduce_shm_64k_private", 64 << 10, false, false, FLOOR_RING_RTT},
-        {"allreduce_shm_64m", 64 << 20, true, true, FLOOR_NT_COPY},
-        {"allreduce_shm_64m_private", 64 << 20, false, true, FLOOR_NT_COPY},
-        {NULL, 0, false, false, FLOOR_NONE},
+        {"allreduce_shm_64", 64, OWN, false, FLOOR_RING_RTT},
+        {"allreduce_shm_64k", 64 << 10, HEAP, false, FLOOR_RING_RTT},
+        {"allreduce_shm_64k_registered", 64 << 10, REGISTERED, false, FLOOR_RING_RTT},
+        {"allreduce_shm_64k_private", 64 << 10, OWN, false, FLOOR_RING_RTT},
+        {"allreduce_shm_64m", 64 << 20, HEAP, true, FLOOR_NT_COPY},
+        {"allreduce_shm_64m_registered", 64 << 20, REGISTERED, true, FLOOR_NT_COPY},
+        {"allreduce_shm_64m_private", 64 << 20, OWN, true, FLOOR_NT_COPY},
+        {NULL, 0, OWN, false, FLOOR_NONE},
     };
     static const struct case_of_sum tcp[] = {
-        {"allreduce_tcp_64", 64, false, false, FLOOR_FUTEX_RTT},
-        {"allreduce_tcp_64k", 64 << 10, false, false, FLOOR_FUTEX_RTT},
-        {"allreduce_tcp_64m", 64 << 20, false, true, FLOOR_MEMCPY},
-        {NULL, 0, false, false, FLOOR_NONE},
+        {"allreduce_tcp_64", 64, OWN, false, FLOOR_FUTEX_RTT},
+        {"allreduce_tcp_64k", 64 << 10, OWN, false, FLOOR_FUTEX_RTT},
+        {"allreduce_tcp_64m", 64 << 20, OWN, true, FLOOR_MEMCPY},
+        {NULL, 0, OWN, false, FLOOR_NONE},
     };
-    group_measure(b, &(manta_coll_opts){.size = 2, .name = "bench", .heap_bytes = 4ll * (65 << 20)}, shm);
+    group_measure(b, &(manta_coll_opts){.size = 2, .name = "bench", .heap_bytes = 8ll * (65 << 20)}, shm);
     group_measure(b, &(manta_coll_opts){.size = 2, .name = "bench", .transport = MANTA_COLL_TCP}, tcp);
 }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SIZE = 3, COUNT = 100000, ROUNDS_MAX = 1 << 30 };
+enum { SIZE = 3, COUNT = 100000, ROUNDS_MAX = 1 << 30, DATA_BYTES = (COUNT * 4 + 4095) / 4096 * 4096 };
 
 /* ---- the actor ---- */
 struct member {
@@ -30,7 +30,10 @@ static manta_status member_new(manta_ctx *c, void **self, int argc, const manta_
         return manta_fail(c, 1, "bad arguments");
     memcpy(&m->id, argv[0].y.data, sizeof m->id);
     m->rank = (int)argv[1].l;
-    m->data = calloc(COUNT, sizeof(float));
+    m->data = aligned_alloc(4096, DATA_BYTES);
+    if (!m->data)
+        return manta_fail(c, 1, "no memory");
+    memset(m->data, 0, DATA_BYTES);
     *self = m;
     return MANTA_OK;
 }
@@ -90,6 +93,16 @@ static manta_status member_sums(manta_ctx *c, void *self, int argc, const manta_
     }
     snprintf(text, sizeof text, "0 %d/%d", rank, size);
     return manta_return_str(c, text);
+}
+
+/* From now on the sums are over memory that all share. */
+static manta_status member_register(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct member *m = self;
+    manta_error    e = {0};
+    (void)argc, (void)argv;
+    manta_coll_register(m->coll, m->data, DATA_BYTES, &e);
+    return tell(c, &e);
 }
 
 static manta_status member_disagree(manta_ctx *c, void *self, int argc, const manta_arg *argv)
@@ -180,6 +193,7 @@ static manta_status member_started(manta_ctx *c, void *self, int argc, const man
 }
 
 MANTA_ACTOR(member, "yl", member_new, member_free, {"pid", ">l", member_pid}, {"sums", "l>s", member_sums},
+            {"register", ">s", member_register},
             {"disagree", ">s", member_disagree}, {"shrink", ">s", member_shrink}, {"regroup", "yl>s", member_regroup},
             {"started", ">s", member_started});
 
@@ -208,7 +222,8 @@ static void team_start_over(struct team *t, int size, int size_max, manta_coll_t
     manta_error e;
     *t = (struct team){.size = size, .is_spread = transport == MANTA_COLL_TCP && manta_nodes(NULL, 0, &e) > 1};
     t->group = manta_coll_group_new(&(manta_coll_opts){.size = size, .size_max = size_max, .name = "team",
-                                                       .timeout_ms = TEST_WAIT_MS, .transport = transport}, &e);
+                                                       .timeout_ms = TEST_WAIT_MS, .transport = transport,
+                                                       .heap_bytes = transport == MANTA_COLL_SHM ? 4 << 20 : 0}, &e);
     if (!t->group)
         test_fail(__FILE__, __LINE__, "no group: %s", e.message);
     manta_coll_group_id(t->group, &t->id);
@@ -242,6 +257,16 @@ static void check_text(manta_ref *take_ref, const char *begin, const char *says,
 }
 #define CHECK_TEXT(ref, begin, says) check_text(ref, begin, says, __LINE__)
 
+/* Every member does it; each answer begins so. */
+static void everyone(struct team *t, const char *method, const char *begin)
+{
+    manta_ref *refs[SIZE];
+    for (int r = 0; r < SIZE; r++)
+        refs[r] = manta_actor_call(t->actors[r], method, MANTA_NO_ARGS);
+    for (int r = 0; r < SIZE; r++)
+        CHECK_TEXT(refs[r], begin, "");
+}
+
 static void sums_across_actors(void)
 {
     struct team t;
@@ -252,6 +277,16 @@ static void sums_across_actors(void)
     CHECK_TEXT(refs[0], "0 0/3", "");
     CHECK_TEXT(refs[1], "0 1/3", "");
     CHECK_TEXT(refs[2], "0 2/3", "");
+    /* In buffers that are shared, and in the next generation, where they are not any more. */
+    everyone(&t, "register", "0 ");
+    for (int generation = 1; generation <= 2; generation++) {
+        for (int r = 0; r < SIZE; r++)
+            refs[r] = manta_actor_call(t.actors[r], "sums", MANTA_ARGS(manta_i64(10)));
+        for (int r = 0; r < SIZE; r++)
+            CHECK_TEXT(refs[r], "0 ", "/3");
+        if (generation == 1)
+            everyone(&t, "shrink", "0 ");
+    }
     team_end(&t);
 }
 
@@ -276,6 +311,26 @@ static void no_nccl(void)
     manta_coll_group_free(group);
 }
 
+/* A buffer of the driver's own becomes shared and ordinary again, with what it holds; what can't be is refused. */
+static void registering(manta_coll *coll)
+{
+    enum { PAGE = 4096 };
+    manta_error e;
+    char       *own = aligned_alloc(PAGE, 2 * PAGE);
+    CHECK(own);
+    memset(own, 5, 2 * PAGE);
+    CHECK_CODE(manta_coll_register(coll, own, 2 * PAGE, &e), MANTA_OK, &e);
+    CHECK_CODE(manta_coll_register(coll, own, PAGE, &e), MANTA_EINVAL, &e);
+    CHECK_CODE(manta_coll_register(coll, own + 1, PAGE, &e), MANTA_EINVAL, &e);
+    CHECK(strstr(e.message, "page"));
+    CHECK(own[0] == 5 && own[2 * PAGE - 1] == 5);
+    own[PAGE] = 6;
+    CHECK_CODE(manta_coll_unregister(coll, own, &e), MANTA_OK, &e);
+    CHECK_CODE(manta_coll_unregister(coll, own, &e), MANTA_EINVAL, &e);
+    CHECK(own[0] == 5 && own[PAGE] == 6);
+    free(own);
+}
+
 static void driver_is_a_member(void)
 {
     manta_error       e;
@@ -294,6 +349,7 @@ static void driver_is_a_member(void)
     CHECK(mine);
     for (int i = 0; i < COUNT; i++)
         mine[i] = 1;
+    registering(coll);
     double y = 0;
     CHECK_CODE(manta_coll_all_reduce(coll, mine, mine, COUNT, MANTA_COLL_F32, MANTA_COLL_SUM, &e), MANTA_OK, &e);
     CHECK(mine[0] == 3 && mine[COUNT - 1] == 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * coll_check.h - for tests: every collective call with every type, operation and size, over whatever transport, each result
- * compared with what a few lines of integer arithmetic say.
+ * coll_check.h - for tests: every collective call with every type, operation and size, and messages, over whatever transport,
+ * each result compared with what a few lines of integer arithmetic say.
  */
 #ifndef TEST_SGD_COLL_CHECK_H
 #define TEST_SGD_COLL_CHECK_H
@@ -11,11 +11,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+static inline void pause_us(uint64_t us)
+{
+    struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+    nanosleep(&t, NULL);
+}
 
 /* A member of a group, whatever it goes over. */
 struct coll_tested {
     void       *g;
     mt_status (*run)(void *g, const struct coll_call *call);
+    mt_status (*exchange)(void *g, const struct coll_message *send, const struct coll_message *receive);
     uint32_t    rank, members;
     const char *text;
 };
@@ -121,6 +129,43 @@ static inline int coll_check_every_call(const struct coll_tested *t)
                         return 2;
             }
     return 0;
+}
+
+/* A ring of messages: large ones all at once, small ones one after the other. */
+static inline int coll_check_ring(const struct coll_tested *t, uint32_t round, size_t count, bool at_once)
+{
+    uint32_t n = t->members, to = (t->rank + 1) % n, from = (t->rank + n - 1) % n;
+    int32_t *out = malloc((count + 1) * sizeof *out), *in = malloc((count + 1) * sizeof *in);
+    struct coll_message m = {to, COLL_I32, count, out}, w = {from, COLL_I32, count, in}, none = {.peer = MT_GROUP_MEMBERS_MAX};
+    int bad = 0;
+    for (size_t i = 0; i < count; i++)
+        out[i] = (int32_t)(i + t->rank * 1000 + round);
+    bad = at_once ? t->exchange(t->g, &m, &w).code != MT_OK
+                  : t->exchange(t->g, &m, &none).code || t->exchange(t->g, &none, &w).code;
+    for (size_t i = 0; i < count && !bad; i++)
+        bad = in[i] != (int32_t)(i + from * 1000 + round);
+    free(out), free(in);
+    return bad;
+}
+
+/* Messages of up to `count_max` elements; then rank 1 expects something else of rank 0, and everyone is told. */
+static inline int coll_check_messages(const struct coll_tested *t, uint32_t rounds, size_t count_max)
+{
+    int32_t x[5] = {0};
+    for (uint32_t round = 0; round < rounds; round++) {
+        bool is_large = round % 10 == 9;
+        if (coll_check_ring(t, round, is_large ? count_max : round % 3 ? round * 7 : 0, is_large || round % 2))
+            return 2;
+    }
+    struct coll_message m = {1, COLL_I32, 5, x}, w = {0, COLL_F32, 5, x}, none = {.peer = MT_GROUP_MEMBERS_MAX};
+    struct coll_call    barrier = {.kind = COLL_BARRIER};
+    mt_status           st = t->run(t->g, &barrier); /* nobody is in the rounds any more when two disagree */
+    if (st.code && (t->rank < 2 || st.code != MT_EINVAL)) /* which may reach the others while they are in here */
+        return 6;
+    st = t->rank == 0 ? t->exchange(t->g, &m, &none) : t->rank == 1 ? t->exchange(t->g, &none, &w) : mt_ok();
+    if (t->rank == 1 ? st.code != MT_EINVAL : st.code == MT_OK && t->run(t->g, &barrier).code != MT_EINVAL)
+        return 4;
+    return strstr(t->text, "rank 0 sent 5 int32, rank 1 expected 5 float32") ? 0 : 5;
 }
 
 #endif

@@ -64,6 +64,61 @@ static void same_bits_everywhere(void **state)
                 }
 }
 
+/* Into several vectors past the caches, alike in their alignment or not, one of them an input: what coll_reduce makes. */
+static void past_the_caches(void **state)
+{
+    (void)state;
+    static const size_t shifts[][3] = {{0, 0, 0}, {8, 72, 8}, {0, 8, 16}, {1, 1, 1}};
+    static const size_t counts[] = {0, 5, 16, 333, COUNT - 1};
+    for (int type = 0; type < COLL_TYPES; type++)
+        for (int op = 0; op < COLL_OPS; op++)
+            for (uint32_t inputs = 1; inputs <= 3; inputs++)
+                for (size_t c = 0; c < 5 * 4 * 3; c++) {
+                    const struct coll_loops *loops = coll_loops_choose(names[c / 20]);
+                    size_t      size = coll_type_size((enum coll_type)type), count = counts[c % 5];
+                    char       *data = inputs_make((enum coll_type)type, inputs, c), *want = calloc(COUNT, size);
+                    char       *room = aligned_alloc(64, 3 * (COUNT * 8 + 192) / 64 * 64);
+                    const void *in[3];
+                    void       *out[3];
+                    for (uint32_t i = 0; i < 3; i++) {
+                        out[i] = room + i * ((COUNT * 8 + 191) / 64 * 64) + shifts[c / 5 % 4][i];
+                        in[i] = data + (i < inputs ? i : 0) * COUNT * size;
+                    }
+                    memcpy(out[0], in[0], count * size);
+                    if (loops) {
+                        coll_reduce(loops, (enum coll_type)type, (enum coll_op)op, in, inputs, count, want, false, NULL);
+                        in[0] = out[0];
+                        coll_reduce_past(loops, (enum coll_type)type, (enum coll_op)op, in, inputs, count, out,
+                                         1 + (uint32_t)c % 3);
+                        for (size_t i = 0; i < 1 + c % 3; i++)
+                            assert_memory_equal(out[i], want, count * size);
+                    }
+                    free(data), free(want), free(room);
+                }
+}
+
+/* A copy beside a reduction is whole, whichever of the two is longer. */
+static void a_copy_beside(void **state)
+{
+    (void)state;
+    static _Alignas(64) float a[COUNT], b[COUNT], out[COUNT], from[2 * COUNT], to[2 * COUNT];
+    const void *in[2] = {a, b};
+    for (size_t i = 0; i < 2 * COUNT; i++)
+        from[i] = (float)i + 1, a[i / 2] = (float)i, b[i / 2] = 3;
+    for (size_t n = 0; n < 3; n++)
+        for (size_t shift = 0; shift < 3; shift++)
+            for (size_t size = 0; size <= sizeof to - 64; size = size * 3 + 100) {
+                const struct coll_loops *loops = coll_loops_choose(names[n]);
+                struct coll_also also = {to, from + shift, size};
+                memset(to, 0, sizeof to), memset(out, 0, sizeof out);
+                if (loops)
+                    coll_reduce(loops, COLL_F32, COLL_SUM, in, 2, 1000, out + shift, true, &also);
+                for (size_t i = 0; loops && i < 1000; i++)
+                    assert_true(out[shift + i] == a[i] + b[i]);
+                assert_true(!loops || (memcmp(to, from + shift, size) == 0 && ((char *)to)[size] == 0));
+            }
+}
+
 static float tree(const float *x, uint32_t n)
 {
     uint32_t left = 1;
@@ -162,7 +217,8 @@ static void not_a_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_everywhere), cmocka_unit_test(sums_are_trees), cmocka_unit_test(integers),
+        cmocka_unit_test(same_bits_everywhere), cmocka_unit_test(past_the_caches), cmocka_unit_test(a_copy_beside),
+        cmocka_unit_test(sums_are_trees), cmocka_unit_test(integers),
         cmocka_unit_test(halves), cmocka_unit_test(not_a_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

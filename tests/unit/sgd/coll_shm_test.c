@@ -6,9 +6,8 @@
 #include "tests/unit/sgd/coll_crew.h"
 
 #include "core/base/rng.h"
+#include "sgd/coll_shm_private.h"
 #include "tests/unit/sgd/coll_check.h"
-
-#include <time.h>
 
 enum { HEAP = 16 << 20 };
 
@@ -17,10 +16,15 @@ static mt_status run_shm(void *g, const struct coll_call *call)
     return coll_shm_run(g, call);
 }
 
+static mt_status exchange_shm(void *g, const struct coll_message *send, const struct coll_message *receive)
+{
+    return coll_shm_exchange(g, send, receive);
+}
+
 static int life_every_call(struct coll_crew *crew, uint32_t rank, void *arg)
 {
     struct coll_shm    g;
-    struct coll_tested tested = {&g, run_shm, rank, crew->members, g.text};
+    struct coll_tested tested = {&g, run_shm, exchange_shm, rank, crew->members, g.text};
     (void)arg;
     if (coll_crew_join(crew, &g, 1, rank, crew->members).code || coll_check_every_call(&tested))
         return 1;
@@ -72,6 +76,131 @@ static void in_the_heap(void **state)
     (void)state;
     coll_crew_run(2, HEAP, life_heap, NULL);
     coll_crew_run(3, HEAP, life_heap, NULL);
+}
+
+/* ---- buffers of the members' own that they registered ---- */
+enum { ADOPTED_COUNT = 300000, ADOPTED_BYTES = (ADOPTED_COUNT * 4 + 4095) / 4096 * 4096 };
+
+static void *pages(size_t size, int flags)
+{
+    void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0);
+    return data == MAP_FAILED ? NULL : data;
+}
+
+static bool is_wanted(const float *out, size_t count, uint32_t members, size_t round)
+{
+    for (size_t i = 0; i < count; i++) {
+        float want = 0;
+        for (uint32_t r = 0; r < members; r++)
+            want += (float)((i + r + round) % 1000);
+        if (out[i] != want)
+            return false;
+    }
+    return true;
+}
+
+/* `rounds` sums over two registered buffers, in place or not, small and large, some with an offset. */
+static int adopted_sums(struct coll_shm *g, float *in, float *out, size_t rounds)
+{
+    static const size_t counts[] = {100, 5000, 16384, ADOPTED_COUNT - 1};
+    for (size_t round = 0; round < rounds; round++) {
+        size_t count = counts[round % 4], shift = round / 4 % 2;
+        float *to = round % 3 ? out : in;
+        struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = count, .in = in + shift, .out = to + shift};
+        for (size_t i = 0; i < count; i++)
+            in[shift + i] = (float)((i + g->rank + round) % 1000);
+        if (coll_shm_run(g, &call).code || !is_wanted(to + shift, count, g->members, round))
+            return 1;
+    }
+    return 0;
+}
+
+static int life_adopted(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    struct coll_shm g;
+    float *in = pages(ADOPTED_BYTES, MAP_PRIVATE), *out = pages(ADOPTED_BYTES, MAP_PRIVATE);
+    (void)arg;
+    if (!in || !out || coll_crew_join(crew, &g, 1, rank, crew->members).code || !coll_shm_alloc(&g, 100))
+        return 1;
+    for (size_t i = 0; i < ADOPTED_COUNT; i++)
+        in[i] = (float)i, out[i] = (float)rank;
+    if (coll_shm_adopt(&g, in, ADOPTED_BYTES).code || coll_shm_adopt(&g, out, ADOPTED_BYTES).code)
+        return 2;
+    for (size_t i = 0; i < ADOPTED_COUNT; i++)
+        if (in[i] != (float)i || out[i] != (float)rank)
+            return 3; /* the content stays */
+    if (coll_heap_offset(&g, in + 1, 400, COLL_F32) - coll_heap_offset(&g, in, 400, COLL_F32) != 4 ||
+        coll_heap_offset(&g, in, ADOPTED_BYTES + 1, COLL_F32) || adopted_sums(&g, in, out, 24))
+        return 4;
+    /* One goes back and comes again, in the place that it had; then a next generation, where both are ordinary memory. */
+    uint64_t used = g.heap_used;
+    if (coll_shm_give_back(&g, out).code || coll_heap_offset(&g, out, 400, COLL_F32) || adopted_sums(&g, in, out, 8) ||
+        coll_shm_adopt(&g, out, ADOPTED_BYTES).code || g.heap_used != used || adopted_sums(&g, in, out, 8))
+        return 5;
+    memset(in, 7, ADOPTED_BYTES);
+    if (coll_shm_move(&g, 2, rank, crew->members, NULL).code || coll_heap_offset(&g, in, 400, COLL_F32) ||
+        ((char *)in)[0] != 7 || ((char *)in)[ADOPTED_BYTES - 1] != 7 || adopted_sums(&g, in, out, 8))
+        return 6;
+    /* A buffer that is unmapped without a word: what comes to stand there is left alone. */
+    if (coll_shm_adopt(&g, in, ADOPTED_BYTES).code || coll_shm_adopt(&g, out, ADOPTED_BYTES).code)
+        return 7;
+    char *there = mmap(in, ADOPTED_BYTES, PROT_READ, MAP_ANONYMOUS | MAP_PRIVATE | MAP_FIXED, -1, 0);
+    memset(out, 9, ADOPTED_BYTES);
+    coll_shm_fini(&g);
+    return there == (char *)in && there[0] == 0 && ((char *)out)[ADOPTED_BYTES - 1] == 9 ? 0 : 8;
+}
+
+static void registered_buffers(void **state)
+{
+    (void)state;
+    coll_crew_run(2, HEAP, life_adopted, NULL);
+    coll_crew_run(3, HEAP, life_adopted, NULL);
+}
+
+/* What can't be registered is refused with a reason, and left as it is. */
+static int life_not_adopted(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    enum { PAGE = 4096, MANY = 100 };
+    struct coll_shm g;
+    char           *own = pages(8 * PAGE, MAP_PRIVATE), *shared = pages(PAGE, MAP_SHARED), *many = pages(MANY * PAGE, MAP_PRIVATE);
+    char           *large = pages(HEAP, MAP_PRIVATE);
+    _Alignas(PAGE) char local[PAGE];
+    (void)arg;
+    if (coll_crew_join(crew, &g, 1, rank, 2).code || coll_shm_adopt(&g, own + PAGE, 2 * PAGE).code)
+        return 1;
+    munmap(own + 6 * PAGE, PAGE);
+    const struct refusal {
+        void        *data;
+        size_t       size;
+        enum mt_code code;
+        const char  *text;
+    } refusals[] = {
+        {own + 1, PAGE, MT_EINVAL, "begins and ends at a page"}, {own, 100, MT_EINVAL, "begins and ends at a page"},
+        {NULL, PAGE, MT_EINVAL, "begins"}, {own, 0, MT_EINVAL, "begins"}, {own, 0 - (size_t)PAGE, MT_EINVAL, "begins"},
+        {own + PAGE, 2 * PAGE, MT_EINVAL, "registered already"}, {own, 2 * PAGE, MT_EINVAL, "registered already"},
+        {own + 5 * PAGE, 2 * PAGE, MT_EINVAL, "of this process alone"}, {shared, PAGE, MT_EINVAL, "of this process alone"},
+        {local, PAGE, MT_EINVAL, "of this process alone"}, {large, HEAP, MT_ENOMEM, "no room"},
+    };
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
+        if (coll_shm_adopt(&g, refusals[i].data, refusals[i].size).code != (int)refusals[i].code ||
+            !strstr(g.text, refusals[i].text))
+            return 10 + (int)i;
+    if (coll_shm_give_back(&g, own).code != MT_EINVAL || coll_shm_give_back(&g, own + PAGE).code)
+        return 2;
+    int count = 0;
+    while (count < MANY && coll_shm_adopt(&g, many + count * PAGE, PAGE).code == MT_OK)
+        count++;
+    if (count != MT_COLL_REGISTERED_MAX)
+        return 3;
+    coll_shm_fini(&g);
+    memset(many, 1, MANY * PAGE);
+    return 0;
+}
+
+static void what_can_not_be_registered(void **state)
+{
+    (void)state;
+    coll_crew_run(2, HEAP, life_not_adopted, NULL);
 }
 
 /* ---- sums that members read in each other's memory ---- */
@@ -150,7 +279,7 @@ static int life_disagree(struct coll_crew *crew, uint32_t rank, void *arg)
     struct coll_call           call = rank == 2 ? d->b : d->a;
     if (coll_crew_join(crew, &g, 1, rank, crew->members).code)
         return 1;
-    struct coll_tested tested = {&g, run_shm, rank, crew->members, g.text};
+    struct coll_tested tested = {&g, run_shm, exchange_shm, rank, crew->members, g.text};
     if (coll_check_call(&tested, COLL_ALL_REDUCE, COLL_F32, COLL_SUM, 1000, 1, false))
         return 2;
     call.in = in, call.out = out;
@@ -231,12 +360,6 @@ static int life_sums(struct coll_crew *crew, uint32_t rank, void *arg)
     }
 }
 
-static void pause_us(uint64_t us)
-{
-    struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
-    nanosleep(&t, NULL);
-}
-
 /* Rank 1 is killed at a random moment; `is_told`: as by the actor's death event. The others must be back with its name. */
 static void kill_rounds(int rounds, bool is_told, int (*life)(struct coll_crew *, uint32_t, void *))
 {
@@ -301,36 +424,10 @@ static void stopped_and_aborted(void **state)
 /* ---- messages ---- */
 static int life_messages(struct coll_crew *crew, uint32_t rank, void *arg)
 {
-    enum { COUNT = 200000 };
-    static int32_t  out[COUNT], in[COUNT];
-    struct coll_shm g;
-    uint32_t        n = crew->members, to = (rank + 1) % n, from = (rank + n - 1) % n;
+    struct coll_shm    g;
+    struct coll_tested tested = {&g, run_shm, exchange_shm, rank, crew->members, g.text};
     (void)arg;
-    if (coll_crew_join(crew, &g, 1, rank, n).code)
-        return 1;
-    for (uint32_t round = 0; round < 200; round++) {
-        size_t count = round % 10 == 9 ? COUNT : round % 3 ? round * 7 : 0;
-        for (size_t i = 0; i < count; i++)
-            out[i] = (int32_t)(i + rank * 1000 + round);
-        struct coll_message m = {to, COLL_I32, count, out}, w = {from, COLL_I32, count, in}, none = {.peer = MT_GROUP_MEMBERS_MAX};
-        /* A ring: all at once; or, where small, one after the other. */
-        if (count == COUNT ? coll_shm_exchange(&g, &m, &w).code != MT_OK
-                           : coll_shm_exchange(&g, &m, &none).code || coll_shm_exchange(&g, &none, &w).code)
-            return 2;
-        for (size_t i = 0; i < count; i++)
-            if (in[i] != (int32_t)(i + from * 1000 + round))
-                return 3;
-    }
-    /* Rank 1 expects something else of rank 0; everyone is told. */
-    struct coll_message m = {1, COLL_I32, 5, out}, w = {0, COLL_F32, 5, in}, none = {.peer = MT_GROUP_MEMBERS_MAX};
-    struct coll_call    barrier = {.kind = COLL_BARRIER};
-    mt_status           st = coll_shm_run(&g, &barrier); /* nobody is in the rounds any more when two disagree */
-    if (st.code && (rank < 2 || st.code != MT_EINVAL))    /* which may reach the others while they are in here */
-        return 6;
-    st = rank == 0 ? coll_shm_exchange(&g, &m, &none) : rank == 1 ? coll_shm_exchange(&g, &none, &w) : mt_ok();
-    if (rank == 1 ? st.code != MT_EINVAL : st.code == MT_OK && coll_shm_run(&g, &barrier).code != MT_EINVAL)
-        return 4;
-    return strstr(g.text, "rank 0 sent 5 int32, rank 1 expected 5 float32") ? 0 : 5;
+    return coll_crew_join(crew, &g, 1, rank, crew->members).code ? 1 : coll_check_messages(&tested, 200, 200000);
 }
 
 static void messages(void **state)
@@ -455,7 +552,8 @@ static void bad_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_call),      cmocka_unit_test(in_the_heap),   cmocka_unit_test(disagreements),
+        cmocka_unit_test(every_call),      cmocka_unit_test(in_the_heap), cmocka_unit_test(disagreements),
+        cmocka_unit_test(registered_buffers), cmocka_unit_test(what_can_not_be_registered),
         cmocka_unit_test(read_in_place),   cmocka_unit_test(a_buffer_that_is_not_there),
         cmocka_unit_test(disagreement_on_the_size), cmocka_unit_test(killed_anywhere), cmocka_unit_test(killed_untold),
         cmocka_unit_test(stopped_and_aborted), cmocka_unit_test(bad_arguments), cmocka_unit_test(messages),

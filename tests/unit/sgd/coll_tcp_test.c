@@ -16,7 +16,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -33,12 +32,6 @@ struct meeting {
 };
 
 typedef int (*life_fn)(struct meeting *meeting, struct coll_tcp *g, uint32_t rank);
-
-static void pause_us(int64_t us)
-{
-    struct timespec t = {us / 1000000, us % 1000000 * 1000};
-    nanosleep(&t, NULL);
-}
 
 static struct coll_tcp_config config_of(const struct meeting *meeting, uint32_t rank)
 {
@@ -104,9 +97,14 @@ static mt_status run_tcp(void *g, const struct coll_call *call)
     return coll_tcp_run(g, call);
 }
 
+static mt_status exchange_tcp(void *g, const struct coll_message *send, const struct coll_message *receive)
+{
+    return coll_tcp_exchange(g, send, receive);
+}
+
 static int life_every_call(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
 {
-    struct coll_tested tested = {g, run_tcp, rank, meeting->members, g->text};
+    struct coll_tested tested = {g, run_tcp, exchange_tcp, rank, meeting->members, g->text};
     return coll_check_every_call(&tested);
 }
 
@@ -119,30 +117,8 @@ static void every_call(void **state)
 
 static int life_messages(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
 {
-    enum { COUNT = 3000000 };
-    uint32_t n = meeting->members, to = (rank + 1) % n, from = (rank + n - 1) % n;
-    int32_t *out = malloc(COUNT * sizeof *out), *in = malloc(COUNT * sizeof *in);
-    for (uint32_t round = 0; round < 20; round++) {
-        size_t count = round % 5 == 4 ? COUNT : round * 7;
-        for (size_t i = 0; i < count; i++)
-            out[i] = (int32_t)(i + rank * 1000 + round);
-        struct coll_message m = {to, COLL_I32, count, out}, w = {from, COLL_I32, count, in};
-        if (coll_tcp_exchange(g, &m, &w).code)
-            return 2;
-        for (size_t i = 0; i < count; i++)
-            if (in[i] != (int32_t)(i + from * 1000 + round))
-                return 3;
-    }
-    struct coll_message m = {1, COLL_I32, 5, out}, w = {0, COLL_F32, 5, in}, none = {.peer = MT_GROUP_MEMBERS_MAX};
-    struct coll_call    barrier = {.kind = COLL_BARRIER};
-    mt_status           st = coll_tcp_run(g, &barrier); /* nobody is in the rounds any more when two disagree */
-    if (st.code && (rank < 2 || st.code != MT_EINVAL))    /* which may reach the others while they are in here */
-        return 6;
-    st = rank == 0 ? coll_tcp_exchange(g, &m, &none) : rank == 1 ? coll_tcp_exchange(g, &none, &w) : mt_ok();
-    if (rank == 1 ? st.code != MT_EINVAL : st.code == MT_OK && coll_tcp_run(g, &barrier).code != MT_EINVAL)
-        return 4;
-    free(out), free(in);
-    return strstr(g->text, "rank 0 sent 5 int32, rank 1 expected 5 float32") ? 0 : 5;
+    struct coll_tested tested = {g, run_tcp, exchange_tcp, rank, meeting->members, g->text};
+    return coll_check_messages(&tested, 50, 3000000);
 }
 
 static void messages(void **state)
@@ -218,7 +194,7 @@ static void killed_anywhere(void **state)
             hire(meeting, rank, life_work);
         while (meeting->joined < 3)
             pause_us(200);
-        pause_us((int64_t)mt_rng_below(&rng, 8000));
+        pause_us(mt_rng_below(&rng, 8000));
         kill(meeting->pids[1], SIGKILL);
         assert_int_equal(end_of(meeting, 1), 1000 + SIGKILL);
         assert_int_equal(end_of(meeting, 0), 0);
