@@ -24,19 +24,19 @@
         .attention_forward = k_attention_forward_##t, .attention_backward = k_attention_backward_##t,        \
     }
 
-/* A table of products by `gemm_entry` and vectors of the build `v`. */
-#define TABLE_DEFINE(title, gemm_entry, queries, v, t)                                                       \
+/* A table of products by `gemm_entry`, vectors of the build `v` and convolutions of the way `c`. */
+#define TABLE_DEFINE(title, gemm_entry, queries, v, c, t)                                                       \
     static const struct k_attention_code attention_##t = {gemm_entry, queries, k_softmax_causal_##v,         \
                                                           k_softmax_causal_backward_##v, k_dot_##v};         \
     static mt_status k_conv_forward_##t(struct k_stream *stream, const struct k_conv *conv)                  \
     {                                                                                                        \
         (void)stream;                                                                                        \
-        return k_conv_forward_by_##v(gemm_entry, conv);                                                       \
+        return k_conv_forward_by_##c(gemm_entry, conv);                                                       \
     }                                                                                                        \
     static mt_status k_conv_backward_##t(struct k_stream *stream, const struct k_conv *conv)                 \
     {                                                                                                        \
         (void)stream;                                                                                        \
-        return k_conv_backward_by_##v(gemm_entry, conv);                                                      \
+        return k_conv_backward_by_##c(gemm_entry, conv);                                                      \
     }                                                                                                        \
     static mt_status k_attention_forward_##t(struct k_stream *stream, const struct k_attention *attention)   \
     {                                                                                                        \
@@ -51,16 +51,16 @@
     static const struct k_ops ops_##t = TABLE(title, gemm_entry, v, t)
 
 static const struct k_ops ops_reference = TABLE("reference", k_gemm_reference, plain, reference);
-TABLE_DEFINE("cblas", k_gemm_cblas, K_QUERIES, plain, cblas);
+TABLE_DEFINE("cblas", k_gemm_cblas, K_QUERIES, plain, plain, cblas);
 #if defined(__x86_64__)
-TABLE_DEFINE("cblas+avx2", k_gemm_cblas, K_QUERIES, avx2, cblas_avx2);
-TABLE_DEFINE("cblas+avx512", k_gemm_cblas, K_QUERIES, avx512, cblas_avx512);
-TABLE_DEFINE("amx+avx512", k_gemm_amx, K_QUERIES_MAX, avx512, amx);
-TABLE_DEFINE("cblas-bf16+avx2", k_gemm_cblas_half, K_QUERIES, avx2, half_avx2);
-TABLE_DEFINE("cblas-bf16+avx512", k_gemm_cblas_half, K_QUERIES, avx512, half_avx512);
-TABLE_DEFINE("amx-bf16+avx512", k_gemm_amx_half, K_QUERIES_MAX, avx512, half_amx);
+TABLE_DEFINE("cblas+avx2", k_gemm_cblas, K_QUERIES, avx2, avx2, cblas_avx2);
+TABLE_DEFINE("cblas+avx512", k_gemm_cblas, K_QUERIES, avx512, avx512, cblas_avx512);
+TABLE_DEFINE("amx+avx512", k_gemm_amx, K_QUERIES_MAX, avx512, tiles, amx);
+TABLE_DEFINE("cblas-bf16+avx2", k_gemm_cblas_half, K_QUERIES, avx2, avx2, half_avx2);
+TABLE_DEFINE("cblas-bf16+avx512", k_gemm_cblas_half, K_QUERIES, avx512, avx512, half_avx512);
+TABLE_DEFINE("amx-bf16+avx512", k_gemm_amx_half, K_QUERIES_MAX, avx512, tiles, half_amx);
 #endif
-TABLE_DEFINE("cblas-bf16", k_gemm_cblas_half, K_QUERIES, plain, half);
+TABLE_DEFINE("cblas-bf16", k_gemm_cblas_half, K_QUERIES, plain, plain, half);
 
 static const struct k_ops *ops_cpu(bool no_tiles)
 {

@@ -55,7 +55,12 @@ static void backward(const struct k_conv *c, const struct term *t)
 size_t k_conv_work(const struct k_conv *c)
 {
     size_t rows = c->height + 2 * c->pad - c->kernel + 1, cols = c->width + 2 * c->pad - c->kernel + 1;
-    return rows * cols * c->kernel * c->kernel * c->channels_in; /* all neighbourhoods of one picture */
+    size_t copied = rows * cols * c->kernel * c->kernel * c->channels_in; /* all neighbourhoods of one picture */
+    /* k_conv_amx.c: three parts of two bytes of the weights, of dy and, twice, of the picture, each with its border. */
+    size_t pixels = (c->height + 2 * c->kernel) * (c->width + 2 * c->kernel) + 64;
+    size_t split = (3 * pixels * (2 * c->channels_in + c->channels_out) +
+                    3 * c->channels_out * c->kernel * c->kernel * c->channels_in) / 2 + 64;
+    return copied > split ? copied : split;
 }
 
 static size_t outputs(const struct k_conv *c)

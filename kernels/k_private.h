@@ -83,6 +83,9 @@ K_VECTOR_DECLARE(plain);
 #if defined(__x86_64__)
 K_VECTOR_DECLARE(avx2);
 K_VECTOR_DECLARE(avx512);
+/* By bf16 tiles read from the picture; `gemm` is one of the two of k_gemm_amx.c. */
+mt_status k_conv_forward_by_tiles(k_gemm_entry *gemm, const struct k_conv *conv);
+mt_status k_conv_backward_by_tiles(k_gemm_entry *gemm, const struct k_conv *conv);
 #endif
 
 #endif
