@@ -398,11 +398,12 @@ static void finish(manta_trial *t, manta_status code)
     pthread_mutex_lock(&t->slot->mutex);
     m.flags |= t->slot->is_stopped ? SWP_FINISHED_STOPPED : 0;
     swp_ends_note(&t->slot->ends, &m);
+    /* Told at once where half of what was given is done, or the last of it begins: the driver sends more meanwhile. */
     size_t left = t->slot->todo.count - t->slot->todo_head;
+    bool   is_urgent = left <= 1 || left * 2 <= t->slot->todo_peak;
     t->slot->trial = -1;
     pthread_mutex_unlock(&t->slot->mutex);
-    /* Told at once where half of what was given is done, or the last of it begins: the driver sends more meanwhile. */
-    swp_slot_say(t->slot, &m, left <= 1 || left * 2 <= t->slot->todo_peak);
+    swp_slot_say(t->slot, &m, is_urgent);
 }
 
 static void trial_run(struct swp_slot_side *slot, const struct swp_wire *m)

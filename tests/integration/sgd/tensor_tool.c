@@ -21,6 +21,7 @@ static int show(const char *path)
     };
     struct sgd_safetensors file;
     mt_status st = sgd_safetensors_open(AT_FDCWD, path, &file);
+    bool      is_open = st.code == 0;
     for (size_t i = 0; st.code == 0 && i < file.count; i++) {
         const struct sgd_tensor *tensor = &file.tensors[i];
         size_t size = tensor->end - tensor->begin;
@@ -37,6 +38,8 @@ static int show(const char *path)
         printf("\n");
         free(bytes);
     }
+    if (is_open)
+        sgd_safetensors_close(&file);
     if (st.code != 0)
         fprintf(stderr, "%s: %s\n", mt_code_name(st.code), st.what);
     return st.code;

@@ -24,7 +24,8 @@
 extern char **environ;
 
 enum { RECORDS = 1920, TEST_RECORDS = 480, SIDE = 28, RECORD = SIDE * SIDE, BATCH = 96, STEPS_PER_EPOCH = RECORDS / BATCH };
-enum { SHORT_EPOCHS = 10, LONG_EPOCHS = 120, PATH_SIZE = 512 };
+enum { SHORT_EPOCHS = 10, PATH_SIZE = 512 };
+enum { LONG_EPOCHS = TEST_SLOWER > 1 ? 30 : 120 }; /* there is time for blows */
 
 /* ---- a small data set in the runtime folder, which the harness clears away ---- */
 static char folder[PATH_SIZE];
