@@ -47,7 +47,8 @@ def fashion():
 
 def command():
     text = manta(EXAMPLES / "sweep_command.yaml", "--quiet", folder=EXAMPLES)
-    assert "24 trials" in text and "best" in text, text
+    assert "24 trials" in text and re.search(r"[1-9]\d* completed, [1-9]\d* stopped early, 0 failed", text), text  # at max_t, and before
+    assert re.search(r"best 0\.\d{1,12}: trial", text), text
     rows = list(csv.DictReader(io.StringIO(manta("export", "command", "csv"))))
     assert len(rows) == 24 and all((row["momentum"] == "") == (row["layers"] == "1") for row in rows), rows
 
@@ -67,7 +68,7 @@ space:
 def files():
     path = write("small.yaml", SMALL)
     manta(path)
-    assert "small" in manta("list") and "6 completed" in manta("show", "small")
+    assert re.search(r"small +done +6 +6 +0 +0", manta("list")) and "6 completed" in manta("show", "small")
     best = json.loads(manta("best", "small"))
     assert set(best) == {"x", "kind", "fixed"} and best["fixed"] == 3
     trials = [json.loads(line) for line in manta("export", "small", "jsonl").splitlines()]
