@@ -32,8 +32,9 @@ static bool descriptor_set(int fd, int as)
     return fd == as ? fcntl(fd, F_SETFD, 0) == 0 : dup2(fd, as) == as;
 }
 
-/* Runs in the child, on memory that the parent, which waits meanwhile, sees as well: system calls only. */
-static int child_run(void *user)
+/* Runs in the child, on memory that the parent, which waits meanwhile, sees as well: system calls only. It does not return, so a
+ * sanitizer's marks around its variables would stay on addresses that are somebody else's afterwards. */
+__attribute__((no_sanitize_address)) static int child_run(void *user)
 {
     struct start *s = user;
     const struct swp_child_opts *o = s->opts;
