@@ -93,7 +93,7 @@ static mt_status verdict_set(struct swp_driver *d, int64_t number, enum swp_deci
 static mt_status apply_report(struct swp_driver *d, const struct swp_record *r)
 {
     struct swp_trial  *t = &d->trials.data[r->trial];
-    struct swp_verdict verdict = {SWP_CONTINUE, false};
+    struct swp_verdict verdict = {.decision = SWP_CONTINUE};
     enum swp_stop_what stop = SWP_STOP_NOTHING;
     d->reports++;
     t->others = r->text ? t->others + 1 : 0;
@@ -109,6 +109,7 @@ static mt_status apply_report(struct swp_driver *d, const struct swp_record *r)
     t->has_value = true;
     if (t->verdict == SWP_CONTINUE)
         MT_TRY(swp_scheduler_report(d->config.scheduler, (uint64_t)r->trial, (double)r->step, r->value, &verdict));
+    t->is_full = t->is_full || verdict.is_full;
     if (d->config.stopper)
         MT_TRY(swp_stopper_report(d->config.stopper, (uint64_t)r->trial, (double)r->step, r->value, r->code / 1e3, r->at, &stop));
     d->wants_over = d->wants_over || stop == SWP_STOP_SWEEP;

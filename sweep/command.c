@@ -11,6 +11,7 @@
 #include "sweep/metrics.h"
 #include "sweep/trial.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 64 * 1024, LOOK_MS = 100 };
+enum { READ_BYTES = 64 * 1024, LOOK_MS = 100, TREE_MAX = 256 };
 
 extern char **environ;
 
@@ -31,6 +32,7 @@ struct command {
     MT_VEC(char *) argv, env;
     size_t  env_ours; /* env[env_ours ..] are freed */
     char    file[MT_PATH_BYTES_MAX];
+    char    done[MT_PATH_BYTES_MAX + 8]; /* the file by which it says that it is done, whatever dies */
     pid_t   pid;
     int     pid_fd, out_fd, err_fd;
     int64_t lines; /* of metrics */
@@ -151,6 +153,7 @@ static mt_status env_make(struct command *c)
     MT_TRY(push_printed(c, true, "MANTA_TRIAL_ATTEMPT=%d", c->t->attempt));
     MT_TRY(push_printed(c, true, "MANTA_TRIAL_SEED=%" PRIu64, c->t->seed));
     MT_TRY(push_printed(c, true, "MANTA_TRIAL_DIR=%s/trials/%" PRId64, c->t->slot->setup.folder, c->t->number));
+    MT_TRY(push_printed(c, true, "MANTA_TRIAL_DONE=%s", c->done));
     for (size_t i = 0; i < c->t->values.count; i++)
         MT_TRY(push_printed(c, true, "MANTA_PARAM_%s=%s", c->t->values.data[i].name, c->t->values.data[i].text));
     for (char **e = c->t->slot->setup.env; e && *e; e++)
@@ -201,6 +204,15 @@ static void output_take(struct command *c, const char *bytes, size_t size)
     }
 }
 
+/* A last line without an end. */
+static void output_end(struct command *c)
+{
+    if (c->line_size && !c->is_long)
+        line_report(c, c->line, c->line_size);
+    c->line_size = 0;
+    c->is_long = false;
+}
+
 static void tail_take(struct command *c, const char *bytes, size_t size)
 {
     if (size > sizeof c->tail) {
@@ -241,14 +253,47 @@ static bool fd_read(struct command *c, int fd)
 
 /* ---- the program ---- */
 
+/* Adds the children of all threads of a process. */
+static int children_add(pid_t pid, pid_t *tree, int count)
+{
+    char           path[300];
+    struct dirent *entry;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    while (tasks && (entry = readdir(tasks))) {
+        int child;
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, entry->d_name);
+        FILE *children = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
+        while (children && count < TREE_MAX && fscanf(children, "%d", &child) == 1)
+            tree[count++] = child;
+        if (children)
+            fclose(children);
+    }
+    if (tasks)
+        closedir(tasks);
+    return count;
+}
+
+/* A shell dies of a signal without a word to the program that it waits for: so each of them gets it. The program itself first,
+ * lest a script goes on with its next line. */
+static void tree_signal(pid_t root, int number)
+{
+    pid_t tree[TREE_MAX] = {root};
+    int   count = 1;
+    for (int i = 0; i < count; i++)
+        count = children_add(tree[i], tree, count);
+    for (int i = 0; i < count; i++)
+        kill(tree[i], number);
+}
+
 static void stop_look(struct command *c)
 {
     if (!c->is_stopped && swp_slot_is_stopped(c->t->slot)) {
         c->is_stopped = true;
         c->stopped_ns = mt_now_ns();
-        kill(c->pid, SIGTERM);
+        tree_signal(c->pid, SIGTERM);
     } else if (c->is_stopped && mt_now_ns() - c->stopped_ns > MT_SWEEP_TERM_MS * 1000000ll) {
-        kill(c->pid, SIGKILL);
+        tree_signal(c->pid, SIGKILL);
     }
 }
 
@@ -323,13 +368,31 @@ static void metrics_file_read(struct command *c)
     mt_buf_fini(&path);
 }
 
+/* Whether it has said in a file that it is done, with its metrics: in this attempt, or before it was killed in a former one. */
+static bool done_take(struct command *c)
+{
+    char   bytes[READ_BYTES];
+    size_t n, all = 0;
+    FILE  *f = fopen(c->done, "re");
+    output_end(c);
+    while (f && (n = fread(bytes, 1, sizeof bytes, f)) > 0) {
+        output_take(c, bytes, n);
+        all += n;
+    }
+    if (f)
+        fclose(f);
+    output_end(c);
+    return all > 0;
+}
+
 static manta_status ended(struct command *c, int status)
 {
     char tail[MT_SWEEP_TAIL_BYTES + 1];
+    if (done_take(c))
+        return MANTA_OK;
     if (c->t->slot->setup.metrics_file[0] && WIFEXITED(status) && WEXITSTATUS(status) == 0)
         metrics_file_read(c);
-    if (c->line_size && !c->is_long)
-        line_report(c, c->line, c->line_size); /* without an end */
+    output_end(c);
     if (c->is_stopped || swp_slot_is_stopped(c->t->slot) || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
         return MANTA_OK;
     tail_read(c, tail);
@@ -364,6 +427,12 @@ manta_status swp_command_run(manta_trial *t)
         return MANTA_ENOMEM;
     c->t = t;
     c->out_fd = c->err_fd = c->pid_fd = -1;
+    (void)manta_trial_dir(t); /* its environment names it; where the disk refuses, the program will say so if it needs it */
+    snprintf(c->done, sizeof c->done, "%.4000s/trials/%" PRId64 "/done", t->slot->setup.folder, t->number);
+    if (done_take(c)) {
+        command_free(c);
+        return MANTA_OK;
+    }
     mt_status st = argv_make(c);
     if (st.code == 0)
         st = env_make(c);
@@ -376,4 +445,14 @@ manta_status swp_command_run(manta_trial *t)
                         st.sys ? strerror(st.sys) : mt_code_text(st.code));
     command_free(c);
     return code;
+}
+
+void swp_command_tidy(manta_trial *t)
+{
+    char done[sizeof t->dir + 8];
+    if (!t->dir[0] || t->slot->ends.fd < 0)
+        return; /* its end is not noted: that file is */
+    snprintf(done, sizeof done, "%s/done", t->dir);
+    unlink(done);
+    rmdir(t->dir);
 }

@@ -176,7 +176,7 @@ static mt_status endings(struct swp_driver *d)
         if (t->is_bad)
             MT_TRY(end(d, number, SWP_FAILED, "its metric was not a finite number"));
         else
-            MT_TRY(end(d, number, t->has_value ? SWP_PRUNED : SWP_DROPPED, NULL));
+            MT_TRY(end(d, number, t->is_full ? SWP_COMPLETE : t->has_value ? SWP_PRUNED : SWP_DROPPED, NULL));
     }
     return mt_ok();
 }

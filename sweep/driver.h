@@ -127,6 +127,7 @@ struct swp_trial {
     uint8_t  state, verdict, outcome;
     bool     has_step;  /* steps up to `step` are known; what is reported again is dropped */
     bool     has_value, is_bad, has_saved, is_ending;
+    bool     is_full;   /* it has come to the scheduler's max_t: stopped, and complete */
 };
 
 enum swp_slot_state { SWP_SLOT_NONE, SWP_SLOT_STARTING, SWP_SLOT_UP, SWP_SLOT_DYING };

@@ -205,6 +205,16 @@ mt_status swp_export_trials(const manta_sweep_view *view, mt_buf *out)
     return mt_buf_append(out, "]", 1);
 }
 
+static mt_status policy_write(const manta_sweep_view *view, FILE *to)
+{
+    for (int64_t i = 0; i < view->copy_count; i++) {
+        const manta_sweep_copy *c = &view->copies[i];
+        fprintf(to, "{\"trial\":%" PRId64 ",\"from\":%" PRId64 ",\"step\":%" PRId64 ",\"from_step\":%" PRId64 ",\"at_s\":%.3f,"
+                "\"before\":%s,\"after\":%s}\n", c->trial, c->from, c->step, c->from_step, c->at_s, c->before, c->after);
+    }
+    return mt_ok();
+}
+
 manta_status manta_sweep_export(const manta_sweep_view *view, const char *format, FILE *to, manta_error *e)
 {
     mt_status   st;
@@ -214,11 +224,13 @@ manta_status manta_sweep_export(const manta_sweep_view *view, const char *format
         st = csv_write(view, to);
     } else if (strcmp(format, "jsonl") == 0) {
         st = jsonl_write(view, to);
+    } else if (strcmp(format, "policy") == 0) {
+        st = policy_write(view, to);
     } else if (strcmp(format, "html") == 0) {
         st = swp_export_page(view, to);
     } else {
         *e = (manta_error){.code = MANTA_EINVAL};
-        snprintf(e->message, sizeof e->message, "format: there is no \"%.40s\"; there are csv, jsonl, html", format);
+        snprintf(e->message, sizeof e->message, "format: there is no \"%.40s\"; there are csv, jsonl, policy, html", format);
         return MANTA_EINVAL;
     }
     if (st.code == 0 && (fflush(to) != 0 || ferror(to)))

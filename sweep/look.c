@@ -51,12 +51,48 @@ static mt_status on_end(struct swp_look *look, const struct swp_record *r, manta
     return r->text ? text_keep(look, r->text, &t->why) : mt_ok();
 }
 
+/* PBT: the trial has become a copy of another. Where that stood shows when the copy goes on. */
+static mt_status on_clone(struct swp_look *look, const struct swp_record *r, manta_sweep_trial *t)
+{
+    manta_sweep_copy copy = {.trial = r->trial, .from = r->step, .at_s = r->at, .step = t->step, .from_step = -1,
+                             .before = t->params};
+    if (!r->code || !r->text)
+        return mt_ok();
+    MT_TRY(text_keep(look, r->text, &t->params));
+    copy.after = t->params;
+    return mt_vec_push(&look->copies, copy);
+}
+
+/* The newest step of a trial below `before`. */
+static int64_t step_below(const struct swp_look *look, int64_t trial, int64_t before)
+{
+    for (size_t i = look->reports.count; i-- > 0;) {
+        const manta_sweep_report *r = &look->reports.data[i];
+        if (r->trial == trial && !r->metric && r->step < before)
+            return r->step;
+    }
+    return 0;
+}
+
+static void copy_goes_on(struct swp_look *look, const struct swp_record *r)
+{
+    for (size_t i = look->copies.count; i-- > 0;) {
+        manta_sweep_copy *copy = &look->copies.data[i];
+        if (copy->trial != r->trial)
+            continue;
+        if (copy->from_step < 0)
+            copy->from_step = step_below(look, copy->from, r->step);
+        return;
+    }
+}
+
 static mt_status on_report(struct swp_look *look, const struct swp_record *r, manta_sweep_trial *t)
 {
     manta_sweep_report report = {r->trial, r->step, r->at, r->value, NULL};
     if (r->text) {
         MT_TRY(text_keep(look, r->text, &report.metric));
     } else {
+        copy_goes_on(look, r);
         t->has_value = true;
         t->value = r->value;
         t->step = r->step;
@@ -74,6 +110,8 @@ static mt_status on_record(void *user, const struct swp_record *r)
         return on_suggest(look, r);
     if (r->kind == SWP_REC_CONTROL && r->code == SWP_CONTROL_TRIALS)
         look->view.wanted = r->step;
+    if (r->kind == SWP_REC_CONTROL && (r->code == SWP_CONTROL_OVER || r->code == SWP_CONTROL_TIME))
+        look->is_over = r->code == SWP_CONTROL_OVER;
     if (r->trial < 0 || r->trial >= (int64_t)look->trials.count)
         return mt_ok();
     manta_sweep_trial *t = &look->trials.data[r->trial];
@@ -85,7 +123,7 @@ static mt_status on_record(void *user, const struct swp_record *r)
         look->view.retried++;
         return mt_ok();
     case SWP_REC_CLONE:
-        return r->code && r->text ? text_keep(look, r->text, &t->params) : mt_ok();
+        return on_clone(look, r, t);
     case SWP_REC_END:
         return on_end(look, r, t);
     default:
@@ -122,7 +160,20 @@ static mt_status look_read(struct swp_look *look, struct swp_journal *j, const c
     look->view.count = (int64_t)look->trials.count;
     look->view.reports = look->reports.data;
     look->view.report_count = (int64_t)look->reports.count;
+    look->view.copies = look->copies.data;
+    look->view.copy_count = (int64_t)look->copies.count;
+    for (size_t i = 0; i < look->copies.count; i++)
+        if (look->copies.data[i].from_step < 0)
+            look->copies.data[i].from_step = step_below(look, look->copies.data[i].from, INT64_MAX);
     return mt_ok();
+}
+
+static const char *state_of(const struct swp_look *look)
+{
+    int64_t open = 0;
+    for (size_t i = 0; i < look->trials.count; i++)
+        open += strcmp(look->trials.data[i].state, "open") == 0;
+    return look->view.is_running ? "running" : look->is_over ? "stopped" : open || !look->trials.count ? "unfinished" : "done";
 }
 
 static bool is_locked(const char *folder)
@@ -154,6 +205,7 @@ manta_sweep_view *manta_sweep_look(const char *storage, const char *name, manta_
         st = look_read(look, j, name ? name : "sweep");
         snprintf(text, sizeof text, "%s", swp_journal_text(j)[0] ? swp_journal_text(j) : mt_code_text(st.code));
         look->view.is_running = is_locked(folder);
+        look->view.state = state_of(look);
         swp_journal_close(j);
     }
     if (st.code == 0)
@@ -176,6 +228,7 @@ void manta_sweep_view_free(manta_sweep_view *view)
     mt_vec_fini(&look->texts);
     mt_vec_fini(&look->trials);
     mt_vec_fini(&look->reports);
+    mt_vec_fini(&look->copies);
     free(look);
 }
 

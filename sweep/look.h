@@ -11,9 +11,11 @@
 struct swp_look {
     manta_sweep_view view;
     double           best;
+    bool             is_over; /* a rule or the time has ended it */
     MT_VEC(char *) texts;
     MT_VEC(manta_sweep_trial) trials;
     MT_VEC(manta_sweep_report) reports;
+    MT_VEC(manta_sweep_copy) copies;
 };
 
 #endif

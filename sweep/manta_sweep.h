@@ -125,9 +125,14 @@ enum { MANTA_MIN = 0, MANTA_MAX = 1 };
 
 /* A program as trial. In its arguments {NAME} is the value of a parameter, {params} all as one JSON object, {file} the path
  * of a file with the same, {trial} the number; a lone {args} becomes --NAME=VALUE for each. Its environment has MANTA_TRIAL,
- * MANTA_TRIAL_PARAMS (JSON), MANTA_TRIAL_ATTEMPT, MANTA_TRIAL_SEED, MANTA_TRIAL_DIR, MANTA_PARAM_NAME for each, and
- * MANTA_ADDRESS of this cluster. Metrics are its lines of standard output that hold NAME=VALUE pairs alone, or one JSON
- * object of numbers; "step" among them is the step, else they are counted. It fails by its exit status. */
+ * MANTA_TRIAL_PARAMS (JSON), MANTA_TRIAL_ATTEMPT, MANTA_TRIAL_SEED, MANTA_TRIAL_DIR (a folder of its own, which goes with it if
+ * it is empty), MANTA_TRIAL_DONE, MANTA_PARAM_NAME for each, and MANTA_ADDRESS of this cluster. Metrics are its lines of
+ * standard output that hold NAME=VALUE pairs alone, or one JSON object of numbers; "step" among them is the step, else they are
+ * counted. It fails by its exit status; one that is to stop gets SIGTERM, with all that it has started.
+ *
+ * Nobody but its parent learns how a program has exited: where that is killed at this moment, the program runs again. One that
+ * must not writes its last line of metrics (with its step) into the file MANTA_TRIAL_DONE, by one write or a rename: from then
+ * on it is completed, whatever dies and however it exits. manta_report.h and manta_report.py do all this in a line. */
 typedef struct manta_sweep_command {
     const char *const *argv;    /* ended by NULL; argv[0] is looked for in PATH */
     const char *const *env;     /* "NAME=value" with the same replacements, ended by NULL; may be NULL */
@@ -179,7 +184,11 @@ typedef struct manta_sweep_opts {
     const char        *scheduler_opts;
     const char        *stop;        /* rules to stop by, "steps,limit=100; trial_plateau,window=6": docs/design/sweeps.md */
     const char *const *points;      /* JSON objects, tried first; ended by NULL; may be NULL */
-    const char *const *warm_start;  /* names of sweeps whose results the sampler is told first */
+    const char        *replay;      /* "NAME" or "NAME:TRIAL": a trial that changes its parameters when and as that trial (else the
+                                       best) of an earlier PBT sweep did, from that one's first point on. Instead of a
+                                       scheduler; `trials` is then 1 */
+    const char *const *warm_start;  /* names of sweeps whose results the sampler (tpe, cmaes or gp) is told first, whatever the
+                                       scheduler; the sampler counts them, the scheduler's rungs and brackets do not */
     double             cpus;        /* of a trial; 0: 1; -1: none */
     double             gpus;
     int64_t            memory;
@@ -207,7 +216,8 @@ typedef struct manta_sweep_result {
     int64_t best_trial;
     int64_t best_step;
     char    params_json[MANTA_SWEEP_PARAMS_MAX]; /* of the best trial; "" where there is none */
-    int64_t trials, completed, stopped, failed;  /* over all runs; trials: begun; stopped: early, by the scheduler or by hand */
+    int64_t trials, completed, stopped, failed;  /* over all runs; trials: begun; stopped: early, by the scheduler or by hand;
+                                                    one that has come to the scheduler's max_t is completed */
     int64_t retried, reports;
     int64_t finished_before; /* trials that had ended before this run began */
     double  seconds;         /* of this run */
@@ -252,10 +262,18 @@ typedef struct manta_sweep_report {
     double      at_s, value;
     const char *metric; /* another than the sweep's; NULL: the sweep's */
 } manta_sweep_report;
+/* PBT: `trial` went on as a copy of `from`, with other parameters. */
+typedef struct manta_sweep_copy {
+    int64_t     trial, from;
+    int64_t     step, from_step; /* how far they were: `trial` goes on behind from_step */
+    double      at_s;
+    const char *before, *after; /* parameters of `trial`, JSON */
+} manta_sweep_copy;
 typedef struct manta_sweep_view {
     const char *name, *metric, *mode, *sampler, *scheduler, *seed, *trial, *space; /* space: JSON */
     int64_t     wanted; /* trials; 0: no limit */
     bool        is_running;
+    const char *state; /* "running"; "done"; "stopped" (by a rule or time_s; more of that, and it goes on); else "unfinished" */
     double      seconds;
     int64_t     drivers; /* that began or resumed it */
     int64_t     completed, stopped, failed, retried;
@@ -263,6 +281,8 @@ typedef struct manta_sweep_view {
     int64_t     count, best; /* best: number of a trial; -1: none */
     const manta_sweep_report *reports; /* in the order in which they came */
     int64_t     report_count;
+    const manta_sweep_copy   *copies; /* the policy that PBT has followed, in the order of time */
+    int64_t     copy_count;
 } manta_sweep_view;
 
 /* Reads a sweep, running or not; freed with manta_sweep_view_free. NULL: *e says why (ENOENT, ECORRUPT, ENOMEM, ESYS). */
@@ -270,8 +290,9 @@ MANTA_API manta_sweep_view *manta_sweep_look(const char *storage, const char *na
 MANTA_API void              manta_sweep_view_free(manta_sweep_view *view);
 /* Calls `fn` with the name of each sweep there is, in alphabetical order, until it returns nonzero. Returns how many. */
 MANTA_API int manta_sweep_names(const char *storage, int (*fn)(void *user, const char *name), void *user);
-/* Writes it: "csv" (a line a trial, a column a parameter), "jsonl" (a line a trial, with its reports), "html" (a page in one
- * file: parallel coordinates, history, slices). EINVAL: another format; EDISK_FULL, ESYS. */
+/* Writes it: "csv" (a line a trial, a column a parameter), "jsonl" (a line a trial, with its reports), "policy" (a JSON line
+ * for each copy that PBT has made), "html" (a page in one file: parallel coordinates, history, slices).
+ * EINVAL: another format; EDISK_FULL, ESYS. */
 MANTA_API manta_status manta_sweep_export(const manta_sweep_view *view, const char *format, FILE *to, manta_error *e);
 
 /* One parameter of a trial. */

@@ -6,6 +6,8 @@
  */
 #include "sweep/plan.h"
 
+#include "sweep/replay.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -94,6 +96,29 @@ static manta_status points_take(struct swp_plan *plan, const manta_sweep_opts *o
     return MANTA_OK;
 }
 
+/* opts.replay: its first point, and the turns for the scheduler. */
+static manta_status replay_take(struct swp_plan *plan, const manta_sweep_opts *o, struct swp_sampler_opts *sampler, manta_error *e)
+{
+    struct swp_replay replay;
+    bool is_other = (o->scheduler && strcmp(o->scheduler, "replay") != 0) || (o->sampler && strncmp(o->sampler, "exec:", 5) == 0);
+    if (o->points || is_other || o->trials > 1)
+        return swp_fail(e, MANTA_EINVAL, "replay is of one trial and has its own points: leave out points, scheduler, trials, and "
+                        "a sampler that is a program");
+    manta_status code = swp_replay_read(o->storage, o->replay, o->metric, plan->space, &replay, e);
+    plan->turns = replay.turns;
+    plan->turn_count = replay.count;
+    if (code != MANTA_OK)
+        return code;
+    plan->points = calloc(1, sizeof *plan->points);
+    if (!plan->points)
+        return swp_fail(e, MANTA_ENOMEM, "no memory for points");
+    plan->points[0] = replay.first;
+    plan->config.limit = 1;
+    sampler->first = plan->points;
+    sampler->first_count = 1;
+    return MANTA_OK;
+}
+
 static manta_status sampler_take(struct swp_plan *plan, const manta_sweep_opts *o, manta_error *e)
 {
     struct swp_sampler_opts sampler = {.maximize = o->mode == MANTA_MAX};
@@ -101,7 +126,7 @@ static manta_status sampler_take(struct swp_plan *plan, const manta_sweep_opts *
     const char             *name = o->sampler ? o->sampler : "random";
     char                    text[OPTIONS_SIZE];
     mt_status               st;
-    if (strncmp(name, "exec:", 5) == 0) {
+    if (!o->replay && strncmp(name, "exec:", 5) == 0) {
         st = swp_ask_new(name + 5, plan->space, sampler.maximize, o->seed, &plan->ask, &problem);
         plan->config.is_adaptive = true;
         plan->config.points = UINT64_MAX;
@@ -114,7 +139,7 @@ static manta_status sampler_take(struct swp_plan *plan, const manta_sweep_opts *
     if (st.code)
         return refuse(e, st, "sampler", &problem);
     sampler.maximize = o->mode == MANTA_MAX;
-    manta_status code = points_take(plan, o, &sampler, e);
+    manta_status code = o->replay ? replay_take(plan, o, &sampler, e) : points_take(plan, o, &sampler, e);
     if (code != MANTA_OK)
         return code;
     st = swp_sampler_new(&sampler, plan->space, o->seed, &plan->sampler, &problem);
@@ -131,10 +156,16 @@ static manta_status scheduler_take(struct swp_plan *plan, const manta_sweep_opts
     struct swp_scheduler_opts scheduler = {.maximize = o->mode == MANTA_MAX};
     struct swp_problem        problem = {0};
     char                      text[OPTIONS_SIZE];
-    snprintf(text, sizeof text, "%.500s,%.500s", o->scheduler ? o->scheduler : "fifo", o->scheduler_opts ? o->scheduler_opts : "");
+    snprintf(text, sizeof text, "%.500s,%.500s", o->scheduler ? o->scheduler : o->replay ? "replay" : "fifo",
+             o->scheduler_opts ? o->scheduler_opts : "");
     mt_status st = swp_scheduler_opts_parse(text, &scheduler, &problem);
     if (st.code)
         return refuse(e, st, "scheduler", &problem);
+    if (scheduler.kind == SWP_SCHEDULER_REPLAY && !o->replay)
+        return swp_fail(e, MANTA_EINVAL, "scheduler: a replay is of a trial of an earlier sweep; name that by replay, "
+                        "\"NAME:TRIAL\"");
+    scheduler.turns = plan->turns;
+    scheduler.turn_count = plan->turn_count;
     scheduler.maximize = o->mode == MANTA_MAX;
     st = swp_scheduler_new(&scheduler, plan->space, o->seed, &plan->scheduler, &problem);
     if (st.code)
@@ -189,6 +220,7 @@ void swp_plan_fini(struct swp_plan *plan)
     swp_ask_free(plan->ask);
     swp_space_free(plan->space);
     free(plan->points);
+    free(plan->turns);
 }
 
 /* ---- what may not change ---- */
@@ -258,6 +290,8 @@ static manta_status points_agree(const manta_sweep_opts *o, struct swp_journal *
         st = mt_buf_printf(&all, "%s\n", *point);
     if (st.code == 0)
         st = mt_buf_printf(&all, "%s", o->ordered ? "ordered" : "");
+    if (o->replay && st.code == 0)
+        st = mt_buf_printf(&all, "\nreplay %s", o->replay);
     for (const char *const *name = o->warm_start; name && *name && st.code == 0; name++)
         st = mt_buf_printf(&all, "\nafter %s", *name);
     if (st.code == 0)

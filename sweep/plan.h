@@ -22,6 +22,8 @@ struct swp_plan {
     struct swp_scheduler *scheduler;
     struct swp_stopper   *stopper;
     struct swp_point     *points;
+    struct swp_turn      *turns; /* of opts.replay */
+    uint32_t              turn_count;
     struct swp_driver_config config; /* but for slots */
 };
 

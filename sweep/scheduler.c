@@ -192,6 +192,7 @@ mt_status swp_scheduler_report(struct swp_scheduler *s, uint64_t trial, double t
         mt_status st = s->policy->report(s, m, &verdict);
         if (st.code != 0)
             return *m = before, st;
+        verdict.is_full = verdict.decision == SWP_STOP && m->t >= s->opts.max_t;
     }
     if (verdict.decision == SWP_PAUSE) {
         m->state = SWP_MEMBER_PAUSED;

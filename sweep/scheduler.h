@@ -27,6 +27,7 @@
  *              a new trial (the paper's form)
  *   HYPERBAND  brackets of trials that wait for each other at milestones; the best 1/eta of a bracket go on (Tune's form)
  *   PBT        the worst copy the best and change what they copied (Tune's form); every trial is one of the population
+ *   REPLAY     every trial changes its point where one of a PBT sweep did (Tune's PopulationBasedTrainingReplay)
  *
  * Thread: one at a time. No call blocks.
  */
@@ -42,7 +43,8 @@
     X(ASHA, asha)                 \
     X(ASHA_PROMOTE, asha_promote) \
     X(HYPERBAND, hyperband)       \
-    X(PBT, pbt)
+    X(PBT, pbt)                   \
+    X(REPLAY, replay)
 
 enum swp_scheduler_kind {
 #define X(name, text) SWP_SCHEDULER_##name,
@@ -52,6 +54,12 @@ enum swp_scheduler_kind {
 };
 const char *swp_scheduler_text(enum swp_scheduler_kind kind);
 bool swp_scheduler_parse(const char *text, enum swp_scheduler_kind *out_kind);
+
+/* From `t` on a trial goes on with this point. */
+struct swp_turn {
+    double t;
+    struct swp_point point;
+};
 
 /* Zero means the default that stands beside it. */
 struct swp_scheduler_opts {
@@ -72,6 +80,8 @@ struct swp_scheduler_opts {
     double   resample;         /* PBT 0.25: probability of a new draw; < 0: never */
     double   factors[2];       /* PBT 1.2 and 0.8 */
     bool     in_step;          /* PBT: all wait for each other at each interval (Tune's synch) */
+    const struct swp_turn *turns; /* REPLAY: in order, copied */
+    uint32_t turn_count;
 };
 
 enum swp_decision {
@@ -81,6 +91,7 @@ enum swp_decision {
 };
 struct swp_verdict {
     enum swp_decision decision;
+    bool is_full; /* of STOP: it has come to max_t, which is the end of a trial that nothing stops */
     bool save; /* others may clone this trial as it is now: keep its checkpoint (PAUSE: needed in any case) */
 };
 

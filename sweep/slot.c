@@ -431,6 +431,8 @@ static void trial_run(struct swp_slot_side *slot, const struct swp_wire *m)
         code = slot->setup.argv ? swp_command_run(t) : slot->entry->run(t);
     }
     finish(t, code);
+    if (slot->setup.argv && code == MANTA_OK)
+        swp_command_tidy(t);
     for (size_t i = 0; i < t->values.count; i++)
         free(t->values.data[i].name), free(t->values.data[i].text);
     mt_vec_fini(&t->values);

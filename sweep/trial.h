@@ -88,6 +88,8 @@ void swp_trial_fault(manta_trial *t, bool is_final, const char *format, ...) MT_
 
 /* command.c: runs the setup's command as this trial. */
 manta_status swp_command_run(manta_trial *t);
+/* When the trial's end is noted: removes what says so as well, and its folder where that is empty. */
+void swp_command_tidy(manta_trial *t);
 
 #define SWP_SLOT_TYPE "manta_sweep_slot"
 

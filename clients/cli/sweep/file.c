@@ -25,7 +25,8 @@ struct key {
 static const struct key keys[] = {
     KEY(name, TEXT), KEY(storage, TEXT), KEY(metric, TEXT), KEY(mode, MODE), KEY(trials, INT64), KEY(time_s, REAL),
     KEY(concurrency, INT), KEY(constraints, LIST), KEY(sampler, TEXT), KEY(sampler_opts, TEXT), KEY(scheduler, TEXT),
-    KEY(scheduler_opts, TEXT), KEY(stop, TEXT), KEY(points, LIST), KEY(warm_start, LIST), KEY(cpus, REAL), KEY(gpus, REAL),
+    KEY(scheduler_opts, TEXT), KEY(stop, TEXT), KEY(points, LIST), KEY(replay, TEXT),
+    KEY(warm_start, LIST), KEY(cpus, REAL), KEY(gpus, REAL),
     KEY(memory, INT64), KEY(retries, INT), KEY(trial_timeout_s, REAL), KEY(silent_timeout_s, REAL), KEY(seed, UINT64),
     KEY(ordered, BOOL)};
 enum { KEYS = sizeof keys / sizeof *keys };
@@ -267,6 +268,27 @@ static bool trial_key(const struct at *at, const yaml_node_t *value, void *user)
     return env && mapping(at, value, "trial.env", env_pair, env);
 }
 
+/* A resource of the user's own. */
+static bool resource(const struct at *at, const yaml_node_t *value, void *user)
+{
+    struct sweep_file *f = at->f;
+    const char        *text;
+    manta_resource    *r = &f->resources[f->opts.resource_count];
+    char              *name = keep(at, strlen(at->name) + 1);
+    (void)user;
+    if (f->opts.resource_count == FILE_RESOURCES_MAX)
+        return fail(at, "more than %d resources", FILE_RESOURCES_MAX);
+    if (!name || !scalar(at, value, &text) || !number(at, text, &r->amount))
+        return false;
+    if (r->amount <= 0)
+        return fail(at, "must be above 0");
+    memcpy(name, at->name, strlen(at->name));
+    r->name = name;
+    f->opts.resources = f->resources;
+    f->opts.resource_count++;
+    return true;
+}
+
 static bool top_key(const struct at *at, const yaml_node_t *value, void *user)
 {
     (void)user;
@@ -274,13 +296,15 @@ static bool top_key(const struct at *at, const yaml_node_t *value, void *user)
         return mapping(at, value, "space", param, NULL);
     if (strcmp(at->name, "trial") == 0)
         return mapping(at, value, "trial", trial_key, NULL);
+    if (strcmp(at->name, "resources") == 0)
+        return mapping(at, value, "resources", resource, NULL);
     for (int k = 0; k < KEYS; k++)
         if (strcmp(keys[k].name, at->name) == 0)
             return key_set(at, &keys[k], value);
     char known[FILE_ERROR_SIZE / 2] = "";
     for (int k = 0; k < KEYS; k++)
         snprintf(known + strlen(known), sizeof known - strlen(known), " %s", keys[k].name);
-    return fail(at, "unknown key; a sweep has trial space%s", known);
+    return fail(at, "unknown key; a sweep has trial space resources%s", known);
 }
 
 static bool document(struct sweep_file *f, yaml_document_t *doc)

@@ -13,6 +13,7 @@
  *   sampler: tpe     sampler_opts: "startup=20"         scheduler: asha     scheduler_opts: "max_t=27,eta=3"
  *   stop: "steps,limit=100"     constraints: ["2*a + b <= 10"]     points: ['{"lr": 0.1}']     warm_start: [NAME]
  *   retries: 2      trial_timeout_s: 60     silent_timeout_s: 60     cpus: 1     gpus: 0     memory: 0     storage: FOLDER
+ *   resources: {NAME: 0.5}     replay: NAME:TRIAL
  *
  * Nothing is taken on trust: an unknown key, a value of another type or a key that comes twice is an error that names file, line
  * and key. Thread: the main one.
@@ -22,7 +23,7 @@
 
 #include <manta_sweep.h>
 
-enum { FILE_STRINGS_MAX = 4096, FILE_PARAMS_MAX = 128, FILE_LIST_MAX = 256, FILE_ERROR_SIZE = 512 };
+enum { FILE_STRINGS_MAX = 4096, FILE_PARAMS_MAX = 128, FILE_LIST_MAX = 256, FILE_RESOURCES_MAX = 16, FILE_ERROR_SIZE = 512 };
 
 struct sweep_file {
     manta_sweep_opts    opts; /* what it points to is the file's */
@@ -31,6 +32,7 @@ struct sweep_file {
     const char         *file;
     manta_param         params[FILE_PARAMS_MAX + 1];
     int                 count;
+    manta_resource      resources[FILE_RESOURCES_MAX];
     void               *strings[FILE_STRINGS_MAX];
     int                 strings_count;
     char                error[FILE_ERROR_SIZE];

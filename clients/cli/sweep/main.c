@@ -33,7 +33,7 @@ static int usage(FILE *to, int status)
                 "       manta sweep show NAME              how it stands, and its best trials\n"
                 "       manta sweep best NAME              the best trial's parameters, as JSON\n"
                 "       manta sweep importance NAME        how much each parameter matters\n"
-                "       manta sweep export NAME csv|jsonl|html [FILE], or tensorboard FOLDER\n"
+                "       manta sweep export NAME csv|jsonl|policy|html [FILE], or tensorboard FOLDER\n"
                 "       manta sweep stop NAME [TRIAL]      the sweep, which can be resumed, or one trial, for good\n"
                 "       manta sweep pause|go NAME\n"
                 "       manta sweep trials NAME N          how many trials there are to be in all\n"
@@ -123,12 +123,24 @@ static int on_first_progress(void *user, const manta_sweep_progress *p)
     return is_interrupted;
 }
 
+/* With as many digits as it takes to be read back. */
+static const char *real_text(double value, char out[32])
+{
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(out, 32, "%.*g", digits, value);
+        if (strtod(out, NULL) == value)
+            break;
+    }
+    return out;
+}
+
 static int run(const struct words *w, struct sweep_file *f)
 {
     struct screen      screen;
     struct keeping     keeping = {w, f, &screen, false};
     manta_sweep_result r;
     manta_error        e;
+    char               value[32];
     struct sigaction   action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -144,7 +156,7 @@ static int run(const struct words *w, struct sweep_file *f)
     printf("%s: %" PRId64 " trials, %" PRId64 " completed, %" PRId64 " stopped early, %" PRId64 " failed, %.1f s%s\n", screen.name,
            r.trials, r.completed, r.stopped, r.failed, r.seconds, r.is_stopped ? "; not all were begun" : "");
     if (r.has_best)
-        printf("best %.17g: trial %" PRId64 " %s\n", r.best, r.best_trial, r.params_json);
+        printf("best %s: trial %" PRId64 " %s\n", real_text(r.best, value), r.best_trial, r.params_json);
     return 0;
 }
 
@@ -159,7 +171,7 @@ static int on_name(void *user, const char *name)
         printf("%-24s %s\n", name, e.message);
         return 0;
     }
-    printf("%-24s %-8s %8" PRId64 " %8" PRId64 " %8" PRId64 " %8" PRId64 " ", name, v->is_running ? "running" : "-", v->count,
+    printf("%-24s %-10s %8" PRId64 " %8" PRId64 " %8" PRId64 " %8" PRId64 " ", name, v->state, v->count,
            v->completed, v->stopped, v->failed);
     if (v->best >= 0)
         printf("%s=%.6g\n", v->metric, v->trials[v->best].value);
@@ -171,7 +183,7 @@ static int on_name(void *user, const char *name)
 
 static int list(struct words *w)
 {
-    printf("%-24s %-8s %8s %8s %8s %8s %s\n", "NAME", "STATE", "TRIALS", "ENDED", "STOPPED", "FAILED", "BEST");
+    printf("%-24s %-10s %8s %8s %8s %8s %s\n", "NAME", "STATE", "TRIALS", "ENDED", "STOPPED", "FAILED", "BEST");
     if (manta_sweep_names(w->storage, on_name, w) == 0)
         printf("(none)\n");
     return 0;
@@ -191,7 +203,7 @@ static int show(const manta_sweep_view *v)
 {
     int64_t *order = calloc((size_t)v->count + 1, sizeof *order);
     printf("%s: %s %s, %s; sampler %s, scheduler %s, seed %s\n", v->name, v->mode, v->metric,
-           v->is_running ? "running" : "not running",
+           v->state,
            v->sampler, v->scheduler, v->seed);
     printf("%" PRId64 " trials: %" PRId64 " completed, %" PRId64 " stopped early, %" PRId64 " failed, %" PRId64 " retries; "
            "%.1f s, begun or resumed %" PRId64 " times\n\n", v->count, v->completed, v->stopped, v->failed,

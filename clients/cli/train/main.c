@@ -4,6 +4,8 @@
  *
  *   manta train job.yaml [--set SECTION.KEY=VALUE]... [--quiet] [--check]
  *
+ * As the command of a sweep's trial (MANTA_TRIAL is set) it prints the metrics of each validation as such a trial should.
+ *
  * It is a driver like any other program's: it uses the cluster that MANTA_ADDRESS names, else brings its own, and its workers
  * are processes of this same program. Exit status: 0 done, 1 failed, 2 wrong words or a wrong file.
  *
@@ -15,9 +17,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As trial of a sweep (manta_sweep.h: what a command prints). */
+static void metrics_tell(const manta_sgd_event *event)
+{
+    if (event->kind != MANTA_SGD_VALIDATED || !getenv("MANTA_TRIAL"))
+        return;
+    printf("step=%lld", (long long)event->step);
+    for (int i = 0; i < event->metrics; i++)
+        printf(" %s=%.9g", event->names[i], event->values[i]);
+    printf("\n");
+    fflush(stdout);
+}
+
 static int on_event(void *user, const manta_sgd_event *event)
 {
     train_log_event(user, event);
+    metrics_tell(event);
     return 0;
 }
 

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # manta_sweep_test.py BIN CASE - the examples, and `manta sweep` on files that are right and files that are not.
-import csv, io, json, os, pathlib, re, shutil, subprocess, sys, tempfile
+import csv, io, json, os, pathlib, re, shutil, struct, subprocess, sys, tempfile, time
 
 BIN, CASE = pathlib.Path(sys.argv[1]), sys.argv[2]
 CALL_S = 80 * int(os.environ.get("TEST_SLOWER", 1))  # longest life of one command
+SOURCES = pathlib.Path(__file__).resolve().parents[3] / "sweep"
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
 BASE = tempfile.mkdtemp(prefix="manta-sweep-test-")
 ENV = dict(os.environ, MANTA_SWEEPS=BASE + "/sweeps", MANTA_HOME=str(BIN.parent), XDG_RUNTIME_DIR=BASE + "/run")
@@ -47,7 +48,8 @@ def fashion():
 
 def command():
     text = manta(EXAMPLES / "sweep_command.yaml", "--quiet", folder=EXAMPLES)
-    assert "24 trials" in text and "best" in text, text
+    assert "24 trials" in text and re.search(r"[1-9]\d* completed, [1-9]\d* stopped early, 0 failed", text), text  # at max_t, and before
+    assert re.search(r"best 0\.\d{1,12}: trial", text), text
     rows = list(csv.DictReader(io.StringIO(manta("export", "command", "csv"))))
     assert len(rows) == 24 and all((row["momentum"] == "") == (row["layers"] == "1") for row in rows), rows
 
@@ -67,7 +69,7 @@ space:
 def files():
     path = write("small.yaml", SMALL)
     manta(path)
-    assert "small" in manta("list") and "6 completed" in manta("show", "small")
+    assert re.search(r"small +done +6 +6 +0 +0", manta("list")) and "6 completed" in manta("show", "small")
     best = json.loads(manta("best", "small"))
     assert set(best) == {"x", "kind", "fixed"} and best["fixed"] == 3
     trials = [json.loads(line) for line in manta("export", "small", "jsonl").splitlines()]
@@ -84,6 +86,88 @@ def files():
     text = manta("resume", "small", "--quiet")
     assert "9 trials" in text, text
     manta("stop", "nobody", status=1)
+
+
+REPORT = """import manta_report, os, sys
+p = manta_report.params()
+assert p["kind"] in ("a", "b") and p["fixed"] == 3 and os.path.isdir(manta_report.folder())
+if manta_report.trial() == 2 and manta_report.attempt() == 0:
+    sys.exit("not the first time")
+if manta_report.trial() == 3:
+    manta_report.report(1, loss=float("nan"))
+    sys.exit()
+for epoch in (1, 2):
+    manta_report.report(epoch, loss=p["x"] + 1 / epoch, seed=manta_report.seed() % 1000)
+manta_report.done(3, loss=p["x"])
+if manta_report.trial() == 1:
+    os.abort()  # it has said that it is done
+"""
+
+
+def report():
+    """A Python program as trial, by the library for such; by hand it runs as well."""
+    program = write("trial.py", REPORT)
+    path = write("report.yaml", SMALL.replace('[echo, "loss={x} acc=1"]', f"[python3, {program}], env: {{PYTHONPATH: {SOURCES}}}")
+                 .replace("name: small", "name: report"))
+    assert "5 completed" in manta(path, "--quiet"), manta("show", "report")
+    trials = [json.loads(line) for line in manta("export", "report", "jsonl").splitlines()]
+    assert [t["state"] for t in trials].count("failed") == 1 and trials[3]["state"] == "failed", trials
+    for t in trials[:3]:
+        assert t["value"] == t["params"]["x"] and [r[0] for r in t["reports"] if len(r) == 3][-3:] == [1, 2, 3], t
+    lone = subprocess.run([sys.executable, "-c", "import manta_report; manta_report.done(1, loss=2)"], capture_output=True, text=True,
+                          env=dict(os.environ, PYTHONPATH=str(SOURCES)), timeout=60)
+    assert lone.stdout == "step=1 loss=2.0\n" and lone.returncode == 0, lone
+
+
+TRAIN = """name: train
+metric: accuracy
+mode: max
+trials: 3
+concurrency: 1
+cpus: 2
+trial: {command: [MANTA, train, JOB, --quiet, --set, "optimizer.lr={lr}"]}
+space:
+  lr: {type: loguniform, low: 1e-3, high: 1e-1}
+"""
+
+
+def train():
+    """A training job that a file describes, as trial: two workers in this cluster, a metric at each validation."""
+    data = pathlib.Path(BASE, "data")
+    data.mkdir()
+    for prefix, count in (("train", 256), ("t10k", 64)):
+        labels = bytes(i % 4 for i in range(count))
+        pictures = b"".join(bytes(200 if i // 196 == label else 30 for i in range(784)) for label in labels)
+        for name, dims, content in (("images-idx3", (count, 28, 28), pictures), ("labels-idx1", (count,), labels)):
+            head = struct.pack(f">BBBB{len(dims)}I", 0, 0, 8, len(dims), *dims)
+            (data / f"{prefix}-{name}-ubyte.gz").write_bytes(head + content)
+    job = write("job.yaml", f"model: {{name: mlp, data: {data}, hidden: [16], classes: 4}}\nrun: {{epochs: 3, batch: 32}}\n"
+                "scaling: {min_workers: 1, max_workers: 2}\n")
+    path = write("train.yaml", TRAIN.replace("MANTA", str(BIN / "manta")).replace("JOB", str(job)))
+    text = manta(path, "--quiet")
+    assert "3 completed" in text, manta("show", "train")
+    for line in manta("export", "train", "jsonl").splitlines():
+        trial = json.loads(line)
+        steps = [r[0] for r in trial["reports"] if len(r) == 3]
+        assert steps == [8, 16, 24] and 0 <= trial["value"] <= 1 and any(r[-1] == "loss" for r in trial["reports"]), trial
+
+
+def two():
+    """Two sweeps of one name: the second is refused while the first one runs, which hears nothing of it."""
+    flag = pathlib.Path(BASE, "go")
+    path = write("two.yaml", SMALL.replace("[echo, \"loss={x} acc=1\"]", f"[sh, -c, 'echo loss=1; while [ ! -e {flag} ]; do sleep 0.02; done']")
+                 .replace("trials: 6", "trials: 2"))
+    first = subprocess.Popen([BIN / "manta", "sweep", path, "--quiet"], env=ENV, cwd=BASE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             text=True)
+    limit = time.time() + 60
+    while not pathlib.Path(BASE, "sweeps/small/trials").exists() and time.time() < limit and first.poll() is None:
+        time.sleep(0.01)
+    try:
+        assert "another driver" in manta(path, "--quiet", status=1)
+    finally:
+        flag.touch()
+    text = first.communicate(timeout=60)[0]
+    assert first.returncode == 0 and "2 completed" in text, text
 
 
 PAGE = """name: page
@@ -190,7 +274,22 @@ def bad_files():
                          (("trial: {", "trials: {"), "stands there twice"), (("name: small", "name: [1"), "small.yaml:")):
         text = manta(write("small.yaml", SMALL.replace(*change)), status=2)
         assert word in text, f"{change}: {text}"
-    assert "high" in manta(write("small.yaml", SMALL.replace("low: 0", "low: 2")), status=1)
+    for change, word in ((("low: 0", "low: 2"), "high"), (("kind: [a, b]", "kind: {type: int, low: 1, high: 2, when: \"size == 1\"}"), "size"),
+                         (("trials: 6", "trials: 6\ngpus: 3"), "GPU"),
+                         (("trials: 6", "trials: 6\nresources: {laser: 1}"), "laser"),
+                         (("loss={x} acc=1", "los={x}"), "never reported \"loss\", but \"los\""),
+                         (("loss={x} acc=1", "nothing"), "without reporting \"loss\""), (("loss={x} acc=1", "loss=nan"), "its metric became nan"),
+                         (("loss={x} acc=1", "loss=inf"), "its metric became inf"), (("trials: 6", "trials: 6\nwarm_start: [nobody]\nsampler: tpe"), "nobody"),
+                         (("trials: 6", "trials: 6\nconstraints: [\"x <= -1\"]"), "space")):
+        shutil.rmtree(BASE + "/sweeps/small", ignore_errors=True)
+        text = manta(write("small.yaml", SMALL.replace(*change)), "--quiet", status=1)
+        assert word in text, f"{change}: {text}"
+    empty = SMALL[:SMALL.index("space:")]
+    shutil.rmtree(BASE + "/sweeps/small", ignore_errors=True)
+    assert "space" in manta(write("small.yaml", empty), status=1)
+    manta(write("small.yaml", SMALL), "--quiet")
+    text = manta(write("small.yaml", SMALL.replace("high: 1", "high: 2")), status=1)
+    assert "another search space" in text and "x" in text, text
     manta("nowhere.yaml", status=2)
     manta(status=2)
     manta("show", "nobody", status=1)
@@ -198,6 +297,6 @@ def bad_files():
 
 os.makedirs(BASE + "/run", mode=0o700)
 try:
-    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "ask": ask, "page": page, "tensorboard": tensorboard, "bad_files": bad_files}[CASE]()
+    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "bad_files": bad_files}[CASE]()
 finally:
     shutil.rmtree(BASE, ignore_errors=True)

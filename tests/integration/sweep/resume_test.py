@@ -1,22 +1,31 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# resume_test.py BIN LOAD [ROUNDS [SEED]] - kills parts of a running sweep, or all of it, at random moments and resumes it.
+# resume_test.py BIN LOAD [ROUNDS [SEED [FORM]]] (SEED 0: the clock's) - kills parts of a running sweep, or all of it, at random moments and resumes it.
 #
 # Each round runs one sweep of trials that save their state, in ordered mode, until it is done, with several kills (SIGKILL) on the
-# way: the driver, a worker, the raylet, the head, or everything at once. Then
+# way: the driver, a worker, the raylet, the head, or everything at once; of commands, the command as well. FORM is what a trial is:
+#   steps     a function (the default)
+#   job       a function that is a training job of the SGD layer: two workers, checkpoints; its value is the bits of its weights
+#   command   a program that keeps its state in a file
+#   done      the same, and it says that it is done by the file MANTA_TRIAL_DONE
+# Then
 #   - every trial has exactly one END, and a trial whose end was in the journal, or noted by its process, never began again;
-#   - the draws and the results are those of a sweep that was not killed, bit for bit.
-# Half of the kills come right behind the return of a function, while nobody but its own process knows of it.
-# Prints how often each victim was killed, and how many functions came to their last line twice: killed in the few instructions
-# between that line and the note of it.
+#   - the draws and the results are those of a sweep that was not killed, bit for bit;
+#   - of form `done`, no program came to its last line twice.
+# Half of the kills come right behind the end of a trial, while nobody but its own process knows of it.
+# Prints how often each victim was killed, and how many trials came to their last line twice: functions that were killed in the few
+# instructions between that line and the note of it, commands that were killed before their slot had heard of their exit.
 import collections, json, os, random, shutil, signal, sqlite3, struct, subprocess, sys, tempfile, time
 
-TRIALS = 24
 CALL_S = 100 * int(os.environ.get("TEST_SLOWER", 1))  # longest life of one driver
 BIN, LOAD = sys.argv[1], sys.argv[2]
 ROUNDS = int(sys.argv[3]) if len(sys.argv) > 3 else 2
-SEED = int(sys.argv[4]) if len(sys.argv) > 4 else int(time.time())
+SEED = int(sys.argv[4]) if len(sys.argv) > 4 and int(sys.argv[4]) else int(time.time())
+FORM = sys.argv[5] if len(sys.argv) > 5 else "steps"
+TRIALS, STEPS, MS = {"steps": (24, 6, 4), "job": (8, 4, 3), "command": (24, 6, 4), "done": (24, 6, 4)}[FORM]
+VICTIMS = ["driver", "worker", "raylet", "head", "all"] + (["command"] if FORM in ("command", "done") else [])
+KILLS_MAX = 8
 SAMPLER = os.environ.get("SWEEP_SAMPLER", "tpe")
 
 
@@ -27,8 +36,9 @@ def environment(base):
 
 
 def start(base, name):
-    arguments = [LOAD, name, f"trials={TRIALS}", "concurrency=2", "trial=steps", "steps=6", "ms=4", "ordered=1", "node_cpus=2",
-                 f"sampler={SAMPLER}", "sampler_options=startup=5" if SAMPLER == "tpe" else "x=1", f"ledger={base}/ledger-{name}"]
+    arguments = [LOAD, name, f"trials={TRIALS}", "concurrency=2", f"trial={FORM}", f"steps={STEPS}", f"ms={MS}", "ordered=1", "node_cpus=2",
+                 "retries=20", f"sampler={SAMPLER}", "sampler_options=startup=5" if SAMPLER == "tpe" else "x=1",
+                 f"ledger={base}/ledger-{name}", f"data={base}/data"]
     return subprocess.Popen(arguments, env=environment(base), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             start_new_session=True)
 
@@ -67,7 +77,7 @@ def strike(driver, victim):
         for pid, _ in [(driver.pid, "")] + family:
             kill(pid)
     else:
-        wanted = {"raylet": "manta-raylet", "head": "manta-head"}.get(victim)
+        wanted = {"raylet": "manta-raylet", "head": "manta-head", "command": "exe"}.get(victim)
         pids = [pid for pid, name in family if (name == wanted if wanted else name.startswith("sweep_load"))]
         if pids:
             kill(random.choice(pids))
@@ -75,7 +85,7 @@ def strike(driver, victim):
 
 
 def await_return(driver, base, name):
-    """Until some function is about to return."""
+    """Until some trial is about to end."""
     path, limit = f"{base}/ledger-{name}", time.time() + 5
     before = os.path.getsize(path) if os.path.exists(path) else 0
     while time.time() < limit and driver.poll() is None:
@@ -141,6 +151,12 @@ def noted(base, name):
     return found
 
 
+def said_done(base, name):
+    """Trials whose program has said in a file that it is done."""
+    folder = f"{base}/sweeps/{name}/trials"
+    return {int(trial) for trial in (os.listdir(folder) if os.path.isdir(folder) else []) if os.path.exists(f"{folder}/{trial}/done")}
+
+
 def ledger(base, name):
     try:
         with open(f"{base}/ledger-{name}") as f:
@@ -161,13 +177,13 @@ def round_run(base, number, reference, counts):
         attempts += 1
         if attempts > 60:
             fail("the sweep does not end")
-        ended = {row[0] for row in journal(base, name)[1]} | noted(base, name)
+        ended = {row[0] for row in journal(base, name)[1]} | noted(base, name) | said_done(base, name)
         seen = len(ledger(base, name))
         driver = start(base, name)
-        time.sleep(random.uniform(0.02, 0.45))
+        time.sleep(random.uniform(0.02, 0.25))
         if random.random() < 0.5:
             await_return(driver, base, name)
-        victim = random.choice(["driver", "worker", "raylet", "head", "all"]) if attempts < 8 else None
+        victim = random.choice(VICTIMS) if attempts < KILLS_MAX else None
         family = []
         if victim and driver.poll() is None:
             family = strike(driver, victim)
@@ -191,7 +207,11 @@ def round_run(base, number, reference, counts):
     if ends != reference[1]:
         fail(f"other results than those of a sweep that was not killed:\n{ends}\n{reference[1]}")
     twice = collections.Counter(trial for what, trial in ledger(base, name) if what == "end")
-    counts["returned twice"] += sum(n > 1 for n in twice.values())
+    counts["came to the last line twice"] += sum(n > 1 for n in twice.values())
+    if FORM == "done" and max(twice.values()) > 1:
+        fail(f"a program that had said that it is done ran again: {twice}")
+    if FORM != "done" and len(twice) < TRIALS:  # its file is there before its last line is
+        fail(f"only {len(twice)} trials came to their last line")
     shutil.rmtree(f"{base}/sweeps/{name}")
 
 
@@ -199,6 +219,10 @@ def main():
     random.seed(SEED)
     base = tempfile.mkdtemp(prefix="manta-resume-")
     os.makedirs(base + "/run", mode=0o700)
+    with open(base + "/data", "wb") as f:  # records of a regression
+        for r in range(64):
+            x = (r % 4 / 4, r % 7 / 7, r % 5 / 5)
+            f.write(struct.pack("<4f", *x, x[0] - 2 * x[1] + x[2] / 2))
     try:
         driver = start(base, "calm")
         output, errors = driver.communicate(timeout=CALL_S)
@@ -208,7 +232,7 @@ def main():
         counts = collections.Counter()
         for number in range(ROUNDS):
             round_run(base, number, reference, counts)
-        print(f"{ROUNDS} sweeps resumed to their ends, equal to the unkilled one; killed: {json.dumps(counts)}")
+        print(f"{ROUNDS} sweeps of {FORM} resumed to their ends, equal to the unkilled one; killed: {json.dumps(counts)}")
     finally:
         shutil.rmtree(base, ignore_errors=True)
 

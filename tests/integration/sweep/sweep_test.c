@@ -313,6 +313,68 @@ static void commands(void)
     storage_clear();
 }
 
+/* A folder of its own, which stays where it has left something; and the file by which it says that it is done. */
+static void commands_done(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    char               path[128];
+    storage_make();
+    manta_sweep_opts    o = options(4);
+    manta_sweep_command c = {.argv = (const char *const[]){"sh", "-c",
+                             "[ $1 = 1 ] && echo kept > $MANTA_TRIAL_DIR/left; echo step=1 loss=1; "
+                             "echo step=2 loss=$1 > $MANTA_TRIAL_DONE; [ $1 != 2 ] || exit 3", "sh", "{trial}", NULL}};
+    o.command = &c;
+    CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 4); /* the one with status 3 had said that it is done */
+    CHECK_EQ(r.retried, 0);
+    CHECK_EQ(r.reports, 8);
+    manta_sweep_view *view = manta_sweep_look(storage, "mine", &e);
+    CHECK(view);
+    for (int64_t i = 0; i < 4; i++) {
+        CHECK(view->trials[i].value == (double)i && view->trials[i].step == 2);
+        snprintf(path, sizeof path, "%s/mine/trials/%d", storage, (int)i);
+        CHECK_EQ(access(path, F_OK) == 0, i == 1);
+    }
+    manta_sweep_view_free(view);
+    o.name = "again"; /* it dies behind its word, and has another to say if it were started again */
+    o.trials = 1;
+    c.argv = (const char *const[]){"sh", "-c", "echo step=$MANTA_TRIAL_ATTEMPT loss=$MANTA_TRIAL_ATTEMPT > $MANTA_TRIAL_DONE; "
+                                   "kill -9 $PPID; sleep 60", NULL};
+    CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 1);
+    CHECK_EQ(r.retried, 1);
+    CHECK(r.best == 0);
+    storage_clear();
+}
+
+/* Who is stopped ends with all that it has started: here the program that a shell waits for, which would beat for ever. */
+static void commands_stop(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    char               path[128], child[32] = "";
+    storage_make();
+    manta_sweep_opts o = options(1);
+    snprintf(path, sizeof path, "P=%s/pid", storage);
+    manta_sweep_command c = {.argv = (const char *const[]){"sh", "-c",
+                             "sh -c 'echo $$ > $P; echo loss=1; while :; do sleep 0.01; done'; echo never", NULL},
+                             .env = (const char *const[]){path, NULL}};
+    o.command = &c;
+    o.stop = "threshold,value=2";
+    CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.stopped, 1);
+    FILE *f = fopen(path + 2, "re");
+    CHECK(f && fgets(child, sizeof child, f));
+    fclose(f);
+    int pid = (int)strtol(child, NULL, 10);
+    CHECK(pid > 1);
+    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; kill(pid, 0) == 0 && test_now_ms() < limit;)
+        test_sleep_ms(5);
+    CHECK(kill(pid, 0) != 0);
+    storage_clear();
+}
+
 static void bad_commands(void)
 {
     manta_error        e;
@@ -374,6 +436,10 @@ static void bad_options(void)
     o.scheduler = "soon";
     expect("quick", &o, MANTA_EINVAL, "soon");
     o = options(5);
+    o.space = NULL;
+    expect("quick", &o, MANTA_EINVAL, "space");
+    o.space = (const manta_param[]){{.kind = MANTA_PARAM_END}};
+    expect("quick", &o, MANTA_EINVAL, "space");
     o.space = MANTA_SPACE(MANTA_UNIFORM("x", 2, 1));
     expect("quick", &o, MANTA_EINVAL, "x");
     o.space = MANTA_SPACE(MANTA_UNIFORM("x", 0, 1), MANTA_UNIFORM("y", 0, 1, .when = "z == 1"));
@@ -540,6 +606,8 @@ static const struct test_case cases[] = {
     {"dies_and_hangs", dies_and_hangs, TWO_CPUS},
     {"told_from_outside", told_from_outside, TWO_CPUS},
     {"commands", commands, TWO_CPUS},
+    {"commands_done", commands_done, TWO_CPUS},
+    {"commands_stop", commands_stop, TWO_CPUS},
     {"bad_commands", bad_commands, TWO_CPUS},
     {"bad_options", bad_options, TWO_CPUS},
     {"bad_trials", bad_trials, TWO_CPUS},

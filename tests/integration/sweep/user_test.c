@@ -238,6 +238,141 @@ static void warm_start(void)
     storage_clear();
 }
 
+/* Tells the place that it began at, and goes on with a state, as HyperBand and PBT want it. */
+static manta_status climbs(manta_trial *t)
+{
+    int64_t i = 0;
+    if (manta_trial_load(t, &i, sizeof i) == 0)
+        manta_trial_report(t, 0, "drawn", bowl(t));
+    while (i < 9) {
+        i++;
+        manta_trial_save(t, i, &i, sizeof i);
+        if (manta_trial_report(t, i, "loss", bowl(t)) == MANTA_STOP)
+            break;
+    }
+    return MANTA_OK;
+}
+MANTA_TRIAL(climbs);
+
+static double mean_drawn(const char *name)
+{
+    manta_error       e;
+    manta_sweep_view *view = manta_sweep_look(storage, name, &e);
+    double            sum = 0;
+    int               count = 0;
+    CHECK(view);
+    for (int64_t i = 0; i < view->report_count; i++)
+        if (view->reports[i].metric) {
+            CHECK_STR(view->reports[i].metric, "drawn");
+            sum += view->reports[i].value;
+            count++;
+        }
+    manta_sweep_view_free(view);
+    CHECK_EQ(count, 10);
+    return sum / count;
+}
+
+/* Schedulers that pause and copy trials take what a former sweep has found through the sampler; one that looks at nothing is
+ * refused, with what to do. */
+static void warm_schedulers(void)
+{
+    static const char *const schedulers[][2] = {{"hyperband", "max_t=9,eta=3"}, {"pbt", "interval=3"}, {"asha", "max_t=9,eta=3"}};
+    const char *const        names[] = {"before", NULL};
+    manta_error        e;
+    manta_sweep_result r;
+    storage_make();
+    manta_sweep_opts o = options(60);
+    o.name = "before";
+    CHECK_CODE(manta_sweep_run("short_one", &o, &r, &e), MANTA_OK, &e);
+    o.trials = 10;
+    for (size_t i = 0; i < sizeof schedulers / sizeof *schedulers; i++) {
+        char cold[32], warm[32];
+        snprintf(cold, sizeof cold, "cold-%s", schedulers[i][0]);
+        snprintf(warm, sizeof warm, "warm-%s", schedulers[i][0]);
+        o.scheduler = schedulers[i][0];
+        o.scheduler_opts = schedulers[i][1];
+        o.sampler = "tpe";
+        o.name = cold;
+        o.warm_start = NULL;
+        CHECK_CODE(manta_sweep_run("climbs", &o, &r, &e), MANTA_OK, &e);
+        o.name = warm;
+        o.warm_start = names;
+        CHECK_CODE(manta_sweep_run("climbs", &o, &r, &e), MANTA_OK, &e);
+        CHECK(mean_drawn(warm) < mean_drawn(cold) / 4);
+        o.name = "blind";
+        o.sampler = i == 0 ? NULL : i == 1 ? "sobol" : "random";
+        CHECK_EQ(manta_sweep_run("climbs", &o, &r, &e), MANTA_EINVAL);
+        CHECK_SAYS(e.message, "take tpe, cmaes or gp");
+    }
+    storage_clear();
+}
+
+/* ---- a policy, and its replay ---- */
+
+/* Its value is of all the places that it, or whoever it is a copy of, has been at. */
+static manta_status wanders(manta_trial *t)
+{
+    struct { int64_t steps; double sum; } way = {0};
+    manta_trial_load(t, &way, sizeof way);
+    while (way.steps < 12) {
+        way.steps++;
+        way.sum += bowl(t) * (double)way.steps;
+        manta_trial_save(t, way.steps, &way, sizeof way);
+        if (manta_trial_report(t, way.steps, "loss", way.sum) == MANTA_STOP)
+            break;
+    }
+    return MANTA_OK;
+}
+MANTA_TRIAL(wanders);
+
+static void replays_a_policy(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    char               what[32], text[4096] = "";
+    storage_make();
+    manta_sweep_opts o = options(6);
+    o.name = "people";
+    o.scheduler = "pbt";
+    o.scheduler_opts = "interval=3,in_step";
+    CHECK_CODE(manta_sweep_run("wanders", &o, &r, &e), MANTA_OK, &e);
+    manta_sweep_view *view = manta_sweep_look(storage, "people", &e);
+    CHECK(view && view->copy_count > 0);
+    CHECK_STR(view->state, "done");
+    const manta_sweep_copy *last = &view->copies[view->copy_count - 1];
+    while (last > view->copies && last->from_step >= 12) /* copied at the end: it made no step afterwards */
+        last--;
+    CHECK(last->from_step % 3 == 0 && last->from_step > 0 && strcmp(last->before, last->after) != 0);
+    FILE *f = fmemopen(text, sizeof text - 1, "w");
+    CHECK(f);
+    CHECK_CODE(manta_sweep_export(view, "policy", f, &e), MANTA_OK, &e);
+    fclose(f);
+    CHECK_SAYS(text, last->after);
+    snprintf(what, sizeof what, "people:%lld", (long long)last->trial);
+    double wanted = view->trials[last->trial].value;
+    manta_sweep_view_free(view);
+    o = options(0);
+    o.replay = what;
+    CHECK_CODE(manta_sweep_run("wanders", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 1);
+    CHECK(r.best == wanted);
+    o.name = "wrong";
+    o.replay = "nowhere";
+    CHECK_EQ(manta_sweep_run("wanders", &o, &r, &e), MANTA_ENOENT);
+    o.replay = "people:99";
+    CHECK_EQ(manta_sweep_run("wanders", &o, &r, &e), MANTA_EINVAL);
+    CHECK_SAYS(e.message, "no such trial");
+    o.space = MANTA_SPACE(MANTA_UNIFORM("y", 0, 1));
+    o.replay = what;
+    CHECK_EQ(manta_sweep_run("wanders", &o, &r, &e), MANTA_EINVAL);
+    CHECK_SAYS(e.message, "another space");
+    o = options(1);
+    o.scheduler = "replay";
+    CHECK_EQ(manta_sweep_run("wanders", &o, &r, &e), MANTA_EINVAL);
+    CHECK_SAYS(e.message, "NAME:TRIAL");
+    storage_clear();
+}
+
 /* ---- where trials run ---- */
 
 static void ledger_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -394,14 +529,46 @@ static void halves_of_gpus(void)
 /* ---- trials that are training jobs ---- */
 
 typedef struct {
-    float  *w, *g;
-    int64_t n;
+    float      *w, *g;
+    int64_t     n;
+    const char *folder; /* of the gates; "" : none */
 } model;
+
+static void gate_path(char path[600], const char *folder, const char *name)
+{
+    snprintf(path, 600, "%.500s/%s", folder, name);
+}
+
+static void gate_open(const char *folder, const char *name)
+{
+    char path[600];
+    gate_path(path, folder, name);
+    FILE *f = fopen(path, "we");
+    if (!f || fclose(f) != 0)
+        abort();
+}
+
+static bool gate_close(const char *folder, const char *name)
+{
+    char path[600];
+    gate_path(path, folder, name);
+    return unlink(path) == 0;
+}
+
+static bool gate_is_open(const char *folder, const char *name)
+{
+    char path[600];
+    gate_path(path, folder, name);
+    return access(path, F_OK) == 0;
+}
 
 static manta_status model_setup(manta_sgd *t, void **self)
 {
     model *m = *self = manta_sgd_alloc(t, sizeof *m);
     m->n = 3;
+    m->folder = manta_sgd_conf_str(t, "gates", "");
+    while (m->folder[0] && !manta_sgd_is_driver(t) && !gate_close(m->folder, "a") && !gate_close(m->folder, "b"))
+        test_sleep_ms(1);
     manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
     return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = 4 * (m->n + 1)});
 }
@@ -412,6 +579,8 @@ static manta_status model_batch(manta_sgd *t, void *self, const manta_batch *b)
     model       *m = self;
     const float *record = b->data;
     double       loss = 0;
+    if (m->folder[0] && gate_is_open(m->folder, "slow"))
+        test_sleep_ms(3);
     for (int64_t r = 0; r < b->count; r++, record += m->n + 1) {
         float error = -record[m->n];
         for (int64_t i = 0; i < m->n; i++)
@@ -443,6 +612,61 @@ static manta_status job(manta_trial *t)
     return MANTA_OK;
 }
 MANTA_TRIAL(job);
+
+struct elastic {
+    const char *folder;
+    int  pids[2], stage;
+    bool is_disturbed;
+};
+
+/* One of two workers dies, and finds no gate open until the other one has made steps alone. */
+static int elastic_event(void *user, const manta_sgd_event *event)
+{
+    struct elastic *x = user;
+    if (event->kind == MANTA_SGD_WORKER && event->rank < 2)
+        x->pids[event->rank] = event->pid;
+    if (!x->is_disturbed || event->kind != MANTA_SGD_STEP)
+        return 0;
+    if (x->stage == 0 && event->workers == 2) {
+        kill(x->pids[1], SIGKILL);
+        x->stage = 1;
+    } else if (x->stage == 1 && event->workers == 1) {
+        gate_open(x->folder, "a");
+        x->stage = 2;
+    } else if (x->stage == 2 && event->workers == 2) {
+        gate_close(x->folder, "slow");
+        x->stage = 3;
+    }
+    return 0;
+}
+
+/* A trial that shrinks to one worker and grows again to two, beside one that nobody disturbs: the same weights. */
+static manta_status elastic_job(manta_trial *t)
+{
+    manta_error      e;
+    manta_sgd_result r;
+    char             data[80], gates[600];
+    struct elastic   x = {.folder = manta_trial_dir(t), .is_disturbed = manta_trial_i64(t, "disturbed")};
+    snprintf(data, sizeof data, "data=%s", manta_trial_str(t, "file"));
+    snprintf(gates, sizeof gates, "gates=%.500s", x.folder);
+    gate_open(x.folder, "a");
+    gate_open(x.folder, "b");
+    if (x.is_disturbed)
+        gate_open(x.folder, "slow"); /* so that there are steps left when it has grown */
+    if (manta_sgd_fit("regression", &(manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 2},
+                                                      .run = {.epochs = 1000, .batch = 16, .log_steps = 5},
+                                                      .failure = {.max_failures = 1},
+                                                      .optimizer = {MANTA_MOMENTUM, .lr = 0.01},
+                                                      .config = (const char *[]){data, gates, NULL},
+                                                      .on_event = elastic_event, .user = &x}, &r, &e))
+        return manta_trial_fail(t, "%s", e.message);
+    if (x.is_disturbed && x.stage != 3)
+        return manta_trial_fail(t, "it came to stage %d", x.stage);
+    manta_trial_report(t, 1, "restarts", r.restarts);
+    manta_trial_report(t, 1, "loss", (double)(r.weights >> 12));
+    return MANTA_OK;
+}
+MANTA_TRIAL(elastic_job);
 
 static void data_write(const char *path)
 {
@@ -480,6 +704,31 @@ static void training_jobs(void)
     nodes_stop(&n);
 }
 
+static void jobs_shrink_and_grow(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    char               data[96];
+    storage_make();
+    snprintf(data, sizeof data, "%s/train.bin", storage);
+    data_write(data);
+    manta_sweep_opts o = options(2);
+    o.sampler = "grid";
+    o.cpus = 2;
+    o.retries = MANTA_NO_RETRY;
+    o.space = MANTA_SPACE(MANTA_GRID("disturbed", MANTA_VALUES("1", "0")), MANTA_CONST("file", data));
+    CHECK_CODE(manta_sweep_run("elastic_job", &o, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.completed, 2);
+    manta_sweep_view *view = manta_sweep_look(storage, "mine", &e);
+    CHECK(view);
+    CHECK(view->trials[0].value == view->trials[1].value);
+    for (int64_t i = 0; i < view->report_count; i++)
+        if (view->reports[i].metric) /* the disturbed one's, then the other's */
+            CHECK(view->reports[i].value == (view->reports[i].trial == 0 ? 1 : 0));
+    manta_sweep_view_free(view);
+    storage_clear();
+}
+
 #define TWO_CPUS {.num_cpus = 2}, false, 0
 static const struct test_case cases[] = {
     {"pause_and_more", pause_and_more, TWO_CPUS},
@@ -487,7 +736,10 @@ static const struct test_case cases[] = {
     {"last_words", last_words, TWO_CPUS},
     {"warm_start", warm_start, TWO_CPUS},
     {"halves_of_gpus", halves_of_gpus, {0}, true, 0},
+    {"warm_schedulers", warm_schedulers, TWO_CPUS},
+    {"replays_a_policy", replays_a_policy, TWO_CPUS},
     {"training_jobs", training_jobs, {0}, true, 0},
+    {"jobs_shrink_and_grow", jobs_shrink_and_grow, TWO_CPUS},
     {NULL, NULL, {0}, false, 0},
 };
 
