@@ -11,8 +11,6 @@
  */
 #include "clients/lib/own_lineage.h"
 
-#include "core/base/plant.h"
-
 struct own_stream *own_stream_new(struct own *own, uint32_t ahead)
 {
     struct own_stream *stream = calloc(1, sizeof *stream);
@@ -156,7 +154,7 @@ mt_status own_stream_item(struct own *own, struct own_task *task, const struct l
     if (record->aux > stream->arrived + stream->ahead ||
         (!own_stream_runs_again(stream) && (record->aux > stream->arrived || record->aux >= stream->acked + stream->ahead)))
         return mt_error(MT_EPROTO, 0, "an item out of turn, or beyond its generator's credit");
-    if ((record->aux < stream->arrived && !MT_PLANT(MT_PLANT_ITEM_TWICE)) || stream->is_free || own_stream_runs_again(stream)) {
+    if (record->aux < stream->arrived || stream->is_free || own_stream_runs_again(stream)) {
         own_items_came(own, task, record->aux, &value, payload + sizeof value); /* of another attempt: we had it already */
         if (own_stream_runs_again(stream) && record->aux >= stream->arrived)
             credit(own, task->lane, task, LANE_GONE); /* it goes on where the first run ended: nobody wants more */
