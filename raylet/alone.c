@@ -71,6 +71,14 @@ static uint32_t next_node(const struct rlt *r, const struct rlt_class *c)
     return after ? after : first;
 }
 
+/* A class that holds nothing presses the nodes that it asks, as the head would: each is asked twice, and may have made room
+ * by the second time. */
+static bool is_asked_again(const struct rlt *r, const struct rlt_class *c)
+{
+    const struct rlt_node *n = mt_map_ptr(&r->nodes, mt_map_key(c->asked_alone));
+    return c->held == 0 && c->refused_alone > 0 && c->refused_alone % 2 == 0 && rlt_class_lacks(c) && n && may_serve(r, n, c);
+}
+
 void rlt_alone_arm(struct rlt *r)
 {
     uint64_t since = away_since(r), soon = r->now + MT_RLT_ALONE_MS * RLT_MS;
@@ -88,6 +96,8 @@ static void alone_fire(struct rlt *r, struct rlt_timer *t)
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         uint32_t          node = rlt_class_lacks(c) ? next_node(r, c) : 0;
+        if (is_asked_again(r, c))
+            node = c->asked_alone;
         if (node == 0)
             continue;
         c->asked_alone = node;

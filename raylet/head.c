@@ -454,16 +454,12 @@ static void unschedulable(struct rlt *r, const Manta__V1__Unschedulable *u)
 
 static void pressed(struct rlt *r, const Manta__V1__Press *press)
 {
-    struct ctl_class *def = &r->guest.def;
-    memset(def, 0, sizeof *def);
+    struct ctl_class def = {0};
     for (size_t i = 0; i < press->n_resources && i < CTL_RESOURCES; i++) {
-        snprintf(def->resources[i].name, sizeof def->resources[i].name, "%s", press->resources[i]->name);
-        def->resources[def->resource_count++].milli = press->resources[i]->milli;
+        snprintf(def.resources[i].name, sizeof def.resources[i].name, "%s", press->resources[i]->name);
+        def.resources[def.resource_count++].milli = press->resources[i]->milli;
     }
-    if (!rlt_ledger_could_ever(&r->ledger, def->resources, def->resource_count, NULL))
-        return;
-    r->is_dirty = true;
-    rlt_timer_set(r, &r->guest_over, r->now + MT_RLT_PRESS_MS * RLT_MS);
+    rlt_guest_comes(r, &def, 0);
 }
 
 static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)

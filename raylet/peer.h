@@ -42,6 +42,8 @@ struct peer_lease_req {
     uint64_t         job;
     uint32_t         job_node; /* of its driver */
     uint32_t         route;
+    uint32_t         presses; /* how often the class was refused, holding nothing, while the head is away: room is to be made */
+    uint32_t         reserved;
     char             job_name[CTL_NAME_SIZE];
     struct ctl_class def;
 };

@@ -43,6 +43,7 @@ void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node)
     struct rlt_lease     *l = asked_lease(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, c->owner, c->job, node);
     req.lease = l->id;
     req.route = l->route;
+    req.presses = rlt_is_alone(r) && c->held == 0 ? c->refused_alone : 0;
     req.def = c->def;
     req.def.env = c->job->env ? c->job->env->key : 0; /* an owner's own environment is nothing that the other node knows */
     memcpy(req.job_name, c->owner->job->name, sizeof req.job_name);
@@ -109,6 +110,8 @@ static void lease_ok(struct rlt *r, struct rlt_peer *p, const struct peer_lease_
     l->has_lane = true;
     r->stats.grants++;
     r->stats.granted_alone += l->class && rlt_is_alone(r);
+    if (l->class)
+        l->class->refused_alone = 0;
     lane_open(r, l, RLT_SIDE_WORKER);
     rlt_grant_fill(r, l, &grant);
     grant.flags |= CTL_GRANT_REMOTE;
@@ -133,6 +136,8 @@ static void lease_no(struct rlt *r, struct rlt_peer *p, struct peer_lease_no *no
         rlt_down_reply(r->out, l->owner->conn, l->request, no->code, no->text);
     } else if (l->class && (no->code == MT_EWORKER_DIED || no->code == MT_EENV)) {
         rlt_class_unschedulable(r, l->class, no->code, no->text); /* its program cannot run there */
+    } else if (l->class && no->code == MT_EAGAIN && l->class->held == 1) { /* this one */
+        l->class->refused_alone++;
     }
     rlt_lease_end(r, l, &end);
 }
@@ -174,7 +179,7 @@ static bool lease_grant(struct rlt *r, struct rlt_peer *p, const struct peer_lea
 {
     struct rlt_lease *l;
     struct rlt_proc  *worker;
-    if (!rlt_class_could_now(r, &req->def))
+    if (!rlt_class_could_now(r, &req->def) || !rlt_guest_allows(r, &req->def, req->presses))
         return false;
     l = rlt_lease_new(r, req->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, req->lease);
     bool took = rlt_lease_take(r, &req->def, l);
@@ -221,8 +226,11 @@ static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *
         refuse(r, p->node, req->lease, MT_EAGAIN, "the job is not known here");
     else if (rlt_job_is_broken(r, job))
         refuse(r, p->node, req->lease, job->failure_code, job->failure);
-    else if (!lease_grant(r, p, req, job))
+    else if (!lease_grant(r, p, req, job)) {
+        if (req->presses)
+            rlt_guest_comes(r, &req->def, req->presses);
         refuse(r, p->node, req->lease, MT_EAGAIN, "no room");
+    }
 }
 
 static void lane_req(struct rlt *r, struct rlt_peer *p, const struct peer_lane_req *req)

@@ -7,8 +7,8 @@
  * resources it lacks, where it can count on getting them: later ones that need the same wait behind it, and leases of
  * others that have run their slice are recalled, as many as it needs for one lease, and only from classes that hold more
  * than it does. (A reservation that nobody will fill would starve the children of the very tasks that hold the rest.)
- * The guest is a class of another node that the head has told us of: room is made and kept for it in the same way, and
- * given to the next request that comes from another node.
+ * The guest is a class of another node that the head (without it, that node) has told us of: room is made and kept for
+ * it in the same way, and given to the next request that comes from another node.
  */
 #include "raylet/state.h"
 
@@ -196,19 +196,37 @@ static bool has_guest(const struct rlt *r)
     return mt_heap_holds(&r->guest_over.node);
 }
 
-/* Whether a lease for `c` leaves the guest the room that it can count on. */
-static bool leaves_room_for_guest(const struct rlt *r, const struct rlt_class *c)
+void rlt_guest_comes(struct rlt *r, const struct ctl_class *def, uint32_t presses)
+{
+    if (!rlt_ledger_could_ever(&r->ledger, def->resources, def->resource_count, NULL) ||
+        (has_guest(r) && presses && presses < r->guest_presses))
+        return;
+    r->guest.def = *def;
+    r->guest_presses = presses;
+    r->is_dirty = true;
+    rlt_timer_set(r, &r->guest_over, r->now + MT_RLT_PRESS_MS * RLT_MS);
+}
+
+/* Whether a lease of such a class leaves the guest the room that it can count on. */
+static bool leaves_room_for_guest(const struct rlt *r, const struct ctl_class *def)
 {
     int64_t taken[MT_RLT_RESOURCES_MAX] = {0};
+    bool    overlaps = false;
     if (!has_guest(r) || !class_can_count_on_room(r, &r->guest))
         return true;
-    for (uint32_t i = 0; i < c->def.resource_count; i++) {
-        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
-        if (at >= 0)
-            taken[at] -= c->def.resources[i].milli;
+    for (uint32_t i = 0; i < def->resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, def->resources[i].name);
+        if (at < 0)
+            continue;
+        taken[at] -= def->resources[i].milli;
+        overlaps |= (guest_mask(r) & 1u << at) != 0;
     }
-    return !uses_any(r, c, guest_mask(r)) ||
-           rlt_ledger_could_now(&r->ledger, r->guest.def.resources, r->guest.def.resource_count, taken);
+    return !overlaps || rlt_ledger_could_now(&r->ledger, r->guest.def.resources, r->guest.def.resource_count, taken);
+}
+
+bool rlt_guest_allows(const struct rlt *r, const struct ctl_class *def, uint32_t presses)
+{
+    return ctl_class_is_grouped(def) || presses >= r->guest_presses || leaves_room_for_guest(r, def);
 }
 
 static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)
@@ -231,7 +249,7 @@ static bool grant_round(struct rlt *r)
         bool is_grouped = ctl_class_is_grouped(&c->def);
         if (is_grouped && !class_fits(r, c))
             continue;
-        if (is_grouped || (class_fits(r, c) && !uses_any(r, c, reserved) && leaves_room_for_guest(r, c))) {
+        if (is_grouped || (class_fits(r, c) && !uses_any(r, c, reserved) && leaves_room_for_guest(r, &c->def))) {
             rlt_list_out(&c->in_waiting);
             grant_one(r, c);
             rlt_class_wait(r, c); /* still short: to the end of the line */

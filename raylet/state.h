@@ -156,6 +156,7 @@ struct rlt_class {
     uint32_t          wanted;
     uint32_t          held; /* STARTING (asked of another node, too) and ACTIVE */
     uint32_t          asked_alone; /* the node that was asked last while the head was away */
+    uint32_t          refused_alone; /* how often it was refused while it held nothing, since its last lease from another node */
     uint32_t          placed_here; /* leases that the head has answered with this node */
     uint64_t          waiting_since;
     bool              is_refused; /* answered with CTL_UNSCHEDULABLE at this level */
@@ -348,6 +349,7 @@ struct rlt {
     struct rlt_timer  slice;
     struct rlt_class  guest;      /* what a class of another node waits for here, by the head's word: only its `def` ... */
     struct rlt_timer  alone;      /* the head is away, and classes wait */
+    uint32_t          guest_presses; /* ... said without the head: how often it was refused; ... */
     struct rlt_timer  guest_over; /* ... as long as this runs */
     struct rlt_pins   pins;
     struct rlt_ledger ledger;
@@ -462,6 +464,11 @@ void rlt_class_wait(struct rlt *r, struct rlt_class *c); /* puts it among the wa
 void rlt_worker_blocked(struct rlt *r, struct rlt_proc *worker, bool is_blocked);
 
 /* schedule.c */
+/* Room is made and kept for such a class of another node, for a while. `presses`: of several the one that was refused most
+ * often; 0: the head says who. */
+void rlt_guest_comes(struct rlt *r, const struct ctl_class *def, uint32_t presses);
+/* Whether another node's request leaves the guest its room, or has been refused as often. */
+bool rlt_guest_allows(const struct rlt *r, const struct ctl_class *def, uint32_t presses);
 void rlt_schedule(struct rlt *r);
 bool rlt_node_could_ever(const struct rlt_node *n, const struct rlt_class *c);
 static inline uint32_t rlt_class_lacks(const struct rlt_class *c)

@@ -5,7 +5,6 @@
  * Thread: a generator is one thread's at a time; what it has taken over from the rings it uses without the owner lock.
  */
 #include "clients/lib/lib.h"
-#include "clients/lib/own_lineage.h"
 
 #include <sched.h>
 

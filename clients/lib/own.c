@@ -4,7 +4,7 @@
  *
  * Owns:   struct own and all that hangs from it. Thread: one at a time (libmanta's owner lock).
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_stream.h"
 
 #include "core/base/plant.h"
 

@@ -263,7 +263,8 @@ static const char *why_text(const struct own *own, const struct own_ref *ref, ch
         [OWN_WHY_NO_TASK] = "no task of another node made it: it was put, or it stood on its owner's own node",
         [OWN_WHY_CALL] = "an actor's call made it, and the actor has no max_task_retries: set them, and the call is made again",
         [OWN_WHY_ONCE] = "its task was called with MANTA_NO_RETRY: let it have max_retries",
-        [OWN_WHY_USED_UP] = "its task has used up its max_retries (an actor's call: max_task_retries): let it have more, or MANTA_WITHOUT_LIMIT",
+        [OWN_WHY_USED_UP] = "its task has used up its max_retries (an actor's call: max_task_retries): let it have more, or "
+                            "MANTA_WITHOUT_LIMIT",
         [OWN_WHY_ITEM] = "its generator failed, or was run again for it and failed",
     };
     snprintf(out, room, "%s", ref->why_not == OWN_WHY_GIVEN_UP ? "" : texts[ref->why_not]);

@@ -7,7 +7,7 @@
 #ifndef OWN_OWN_LINEAGE_H
 #define OWN_OWN_LINEAGE_H
 
-#include "clients/lib/own.h"
+#include "clients/lib/own_stream.h"
 
 /* ---- the owner: own_lineage.c ---- */
 /* A task of another node has brought its values: true: it is kept in case they are lost; false: it is to be finished. */

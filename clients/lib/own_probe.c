@@ -14,6 +14,7 @@
  * goes on only where that task has not ended. The waiter that began last gets MT_EDEADLK; who is last is carried along, so
  * exactly one finds itself to be it.
  */
+#include "clients/lib/own_stream.h"
 #include "clients/lib/wrk.h"
 #include "core/base/limits.h"
 #include "core/base/plant.h"

@@ -128,7 +128,10 @@ void own_stream_sent(struct own *own, struct own_lane *lane, struct own_task *ta
     uint64_t           used;
     if (!stream)
         return;
-    used = own_stream_runs_again(stream) ? stream->arrived : stream->is_free ? LANE_GONE : stream->acked;
+    if (own_stream_runs_again(stream))
+        used = stream->arrived;
+    else
+        used = stream->is_free ? LANE_GONE : stream->acked;
     if (!lane->is_remote)
         lane_credit_set(lane->memory, (uint32_t)(task->sequence & (LANE_SLOTS - 1)), task->sequence, 0);
     if (used)

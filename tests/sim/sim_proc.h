@@ -5,6 +5,7 @@
 #ifndef SIM_PROC_H
 #define SIM_PROC_H
 
+#include "clients/lib/own_stream.h"
 #include "clients/lib/wrk.h"
 #include "tests/sim/sim_group.h"
 #include "tests/sim/sim_object.h"

@@ -489,6 +489,39 @@ static void head_silent(void)
     nodes_stop(&n);
 }
 
+/* Without the head: a class that has work without end does not keep the only CPU of another node from one that has none. */
+static void head_gone_turns(void)
+{
+    enum { UNDER_WAY = 4 };
+    struct nodes   n;
+    manta_error    e;
+    manta_resource there[2];
+    manta_ref     *busy[UNDER_WAY] = {NULL}, *waits;
+    unsigned char  ready = 0;
+    nodes_start(&n, 2, "1");
+    for (int i = 0; i < 2; i++) { /* two classes, of one CPU each */
+        there[i] = *nodes_at(1);
+        there[i].amount *= i + 1;
+    }
+    manta_task_opts opts[2] = {{.resources = &there[0], .resource_count = 1}, {.resources = &there[1], .resource_count = 1}};
+    CHECK_I64(add_remote(&opts[0], 1, 1), 2);
+    nodes_kill(&n.head);
+    for (int i = 0; i < UNDER_WAY; i++)
+        busy[i] = nap_remote(&opts[0], 5);
+    waits = add_remote(&opts[1], 1, 2);
+    int64_t until = test_now_ms() + TEST_WAIT_MS;
+    for (int i = 0; !ready && test_now_ms() < until; i++) {
+        CHECK_I64(busy[i % UNDER_WAY], 5);
+        busy[i % UNDER_WAY] = nap_remote(&opts[0], 5);
+        manta_wait(&waits, 1, 1, 0, &ready, &e);
+    }
+    CHECK(ready);
+    CHECK_I64(waits, 3);
+    for (int i = 0; i < UNDER_WAY; i++)
+        CHECK_I64(busy[i], 5);
+    nodes_stop(&n);
+}
+
 /* A port that nobody listens on just now. */
 static int free_port(void)
 {
@@ -616,6 +649,7 @@ static const struct test_case cases[] = {
     {"node_returns", node_returns, OWN_INIT},
     {"head_dies", head_dies, OWN_INIT},
     {"head_silent", head_silent, OWN_INIT},
+    {"head_gone_turns", head_gone_turns, OWN_INIT},
     {"head_moves", head_moves, OWN_INIT},
     {"turns_there", turns_there, OWN_INIT},
     {"wrong_token", wrong_token, OWN_INIT},
