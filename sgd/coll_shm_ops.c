@@ -159,12 +159,13 @@ static uint32_t peeking_members(const struct run *r)
     return count;
 }
 
-/* Everyone reads all others' inputs into its own ring. After the second arrival nobody looks at an input of another any more;
- * so only then the output, which may be the input, is written. Where a member died meanwhile, nobody comes that far. */
+/* Everyone reads all others' inputs into its own ring; one of two that has an output beside its input, into that. After the
+ * second arrival nobody looks at an input of another any more; so only then an output that is the input is written. Where a
+ * member died meanwhile, nobody comes that far. */
 static mt_status run_peeking(struct run *r)
 {
     struct coll_shm *g = r->g;
-    char            *to = coll_ring_of(g, g->rank, 0);
+    char            *to = g->members == 2 && r->call->out != r->call->in ? r->call->out : coll_ring_of(g, g->rank, 0);
     const void      *in[MT_GROUP_MEMBERS_MAX];
     struct coll_call barrier = {.kind = COLL_BARRIER};
 

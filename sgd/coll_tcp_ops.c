@@ -2,7 +2,7 @@
  *
  * coll_tcp_ops.c - the collective calls and messages over TCP, made of flows between every two members.
  *
- * Owns: nothing but a copy of the input of an all-to-all in place. Thread: one at a time per struct coll_tcp.
+ * Owns: nothing but copies for an all-to-all and a reduce-scatter in place. Thread: one at a time per struct coll_tcp.
  */
 #include "sgd/coll_tcp_private.h"
 
@@ -135,6 +135,21 @@ static mt_status reduce_parts(struct run *r, char *out)
     return coll_tcp_move(g, flows, count);
 }
 
+/* In place the output is what some other member's part of the input still is, until all of that is sent. */
+static mt_status reduce_scatter(struct run *r)
+{
+    if (r->call->in != r->call->out || r->part == 0)
+        return reduce_parts(r, r->call->out);
+    char *result = malloc(r->part);
+    if (!result)
+        return mt_error(MT_ENOMEM, 0, "no memory for the output of a reduce-scatter in place");
+    mt_status st = reduce_parts(r, result);
+    if (st.code == MT_OK)
+        memcpy(r->call->out, result, r->part);
+    free(result);
+    return st;
+}
+
 static mt_status gather_slices(struct run *r)
 {
     struct coll_tcp *g = r->g;
@@ -237,8 +252,9 @@ mt_status coll_tcp_run(struct coll_tcp *g, const struct coll_call *call)
     case COLL_ALL_REDUCE:
         return sum_large(&r);
     case COLL_REDUCE:
-    case COLL_REDUCE_SCATTER:
         return reduce_parts(&r, call->out);
+    case COLL_REDUCE_SCATTER:
+        return reduce_scatter(&r);
     case COLL_ALL_GATHER:
         return copy_parts(&r, call->in, false);
     case COLL_ALL_TO_ALL:

@@ -91,6 +91,7 @@ enum mt_limit {
     MT_COLL_CHUNK_BYTES        = 256 * 1024, /* what is larger travels in chunks of this size */
     MT_COLL_PIPE_BYTES         = 16 * 1024, /* a chunk between two members */
     MT_COLL_REGISTERED_MAX     = 64,        /* buffers of its own that a member has made shared */
+    MT_COLL_SEND_BYTES         = 208 * 1024, /* on the way to a member over TCP; the kernel doubles it */
     MT_COLL_PEEK_MS            = 1000,      /* from the end of a member's memory to the news of its death */
     MT_COLL_BUCKET_BYTES       = 4 * 1024 * 1024, /* small tensors that are sent as one */
     MT_COLL_QUEUE_MAX          = 1024,      /* asynchronous collectives of one member that are not finished */
