@@ -94,6 +94,9 @@ def files(folder):
     assert all(float(r["loss"]) > 0 for r in rows)
     assert float(rows[-1]["accuracy"]) > 0.5, rows[-1]
     assert len(list((folder / "other.csv").open())) == len(rows) + 1
+    stubborn = ("--set", "run.patience=1", "--set", "run.min_delta=1e9")  # no score is ever better by that much
+    code, out, err = train(folder, "job.yaml", *stubborn)
+    assert code == 0 and "validated step=20" in out and "validated step=30" not in out, (out, err)
 
 
 def begin(folder, *words):
