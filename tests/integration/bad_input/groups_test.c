@@ -245,16 +245,22 @@ static bool is_worker(void)
     return getenv("MANTA_ROLE") != NULL;
 }
 
+/* A cluster, this process its driver, and what a task of it has left behind. A process for workers stays in here. */
+static void begin(struct started *s, const char *const *how, struct left *left)
+{
+    if (is_worker())
+        manta_init(&test_argc, &test_argv, NULL, NULL);
+    start(s, how);
+    drive(s);
+    make_left(left);
+}
+
 /* The end of a job ends what its tasks have left, though the node goes on. */
 static void ended_job(void)
 {
     struct started s;
     struct left    left;
-    if (is_worker())
-        manta_init(&test_argc, &test_argv, NULL, NULL);
-    start(&s, grouped);
-    drive(&s);
-    make_left(&left);
+    begin(&s, grouped, &left);
     CHECK_EQ(manta_shutdown(), 0);
     for (int i = 0; left.group[0] && i < 2; i++) /* (without a group it ends with the node) */
         CHECK(test_gone((int)left.board->words[i]));
@@ -268,11 +274,7 @@ static void killed_without_group(void)
 {
     struct started s;
     struct left    left;
-    if (is_worker())
-        manta_init(&test_argc, &test_argv, NULL, NULL);
-    start(&s, no_group);
-    drive(&s);
-    make_left(&left);
+    begin(&s, no_group, &left);
     CHECK(!left.group[0]);
     CHECK_EQ(kill(s.raylet, SIGKILL), 0);
     check_none(&left);
@@ -293,11 +295,7 @@ static void next_raylet(const char *const *how)
 {
     struct started s;
     struct left    left;
-    if (is_worker())
-        manta_init(&test_argc, &test_argv, NULL, NULL);
-    start(&s, how);
-    drive(&s);
-    make_left(&left);
+    begin(&s, how, &left);
     kill_both(&s);
     CHECK(kill((int)left.board->words[0], 0) == 0);
     start(&s, how); /* the head has gone on */
@@ -320,11 +318,7 @@ static void stop_after_kill(void)
 {
     struct started s;
     struct left    left;
-    if (is_worker())
-        manta_init(&test_argc, &test_argv, NULL, NULL);
-    start(&s, grouped);
-    drive(&s);
-    make_left(&left);
+    begin(&s, grouped, &left);
     kill_both(&s);
     run("stop", nothing, s.folder, s.text, sizeof s.text);
     CHECK_SAYS(s.text, "Nothing is left.");

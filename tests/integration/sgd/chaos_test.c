@@ -256,7 +256,7 @@ static void chaos(void)
     snprintf(pids_config, sizeof pids_config, "pids=%s/pids", folder);
     shared_open(pids_config + strlen("pids="), O_CREAT);
     CHECK(shared);
-    alarm(blows_text ? 3600 : 150); /* instead of the harness's */
+    alarm(blows_text ? 3600 : 240); /* instead of the harness's */
     run_calm(&wanted);
     pid_t dealer = dealer_start(seed);
     for (int dealt = 0; dealt < blows; runs++) {

@@ -95,6 +95,9 @@ def files(folder):
     assert all(float(r["loss"]) > 0 for r in rows)
     assert float(rows[-1]["accuracy"]) > 0.5, rows[-1]
     assert len(list((folder / "other.csv").open())) == len(rows) + 1
+    stubborn = ("--set", "run.patience=1", "--set", "run.min_delta=1e9")  # no score is ever better by that much
+    code, out, err = train(folder, "job.yaml", *stubborn)
+    assert code == 0 and "validated step=20" in out and "validated step=30" not in out, (out, err)
 
 
 def begin(folder, *words):
@@ -278,6 +281,29 @@ def refused(folder, text, *words, code=2, options=()):
         assert word in err, (word, err)
 
 
+def told(folder, word, *options):
+    """A run of bad.yaml that had begun ends with this word."""
+    status, _, err = train(folder, "bad.yaml", *options)
+    assert status == 1 and word in err, (status, err)
+
+
+def one_folder(folder, good):
+    """Two runs with one name at a time, and a run that finds another model's checkpoints."""
+    (folder / "store").mkdir()
+    (folder / "bad.yaml").write_text(good)
+    storage = ("--set", f"run.storage={folder}/store", "--set", "run.name=one")
+    first = begin(folder, "bad.yaml", *storage, "--set", "run.epochs=100000", "--set", "run.log_steps=1")
+    try:
+        read_until(first, "step=2 ")
+        told(folder, "another driver", *storage)
+    finally:
+        first.kill()
+        first.communicate()
+    status, _, err = train(folder, "bad.yaml", *storage, "--set", "run.name=two")
+    assert status == 0, err
+    told(folder, "of another model", *storage, "--set", "run.name=two", "--set", "model.hidden=24")
+
+
 def bad_files(folder):
     data_make(folder)
     good = job_text(folder)
@@ -305,6 +331,10 @@ def bad_files(folder):
             code=1)
     refused(folder, good.replace("hidden: [32, 16]", "precision: tf32"), "bad.yaml:4: model.precision:", "device=cuda", code=1)
     refused(folder, good, "label 9 is out of range", code=1, options=("--set", "model.classes=5"))
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    refused(folder, good.replace("hidden: [32, 16]", "device: cuda"), "no GPU: ", code=1)
+    (folder / "bad.yaml").write_text(good)
+    told(folder, "not finite", "--set", "optimizer.kind=momentum", "--set", "optimizer.lr=1e30", "--set", "optimizer.clip_norm=0")
     (folder / "text").write_text("to be or not to be " * 200)
     gpt2 = f"model: {{name: gpt2, data: {folder}/text, layers: 1, width: 30, heads: 4, context: 32}}\nrun: {{batch: 64}}\n"
     refused(folder, gpt2, "width", "heads", code=1)
@@ -323,6 +353,7 @@ def bad_files(folder):
     images.write_bytes(whole[: len(whole) // 2])
     refused(folder, good, "truncated", code=1)
     images.write_bytes(whole)
+    one_folder(folder, good)
     status, _, err = train(folder, "missing.yaml")
     assert status == 2 and "missing.yaml" in err
     status, _, err = train(folder)

@@ -6,6 +6,7 @@
 
 #include "tests/integration/cluster/nodes.h"
 #include "tests/integration/harness.h"
+#include "tests/integration/sweep/storage.h"
 
 #include <math.h>
 #include <signal.h>
@@ -13,21 +14,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char storage[64];
-
-static const char *storage_make(void)
-{
-    snprintf(storage, sizeof storage, "/tmp/manta-sweep-XXXXXX");
-    CHECK(mkdtemp(storage));
-    return storage;
-}
-
-static void storage_clear(void)
-{
-    char output[256];
-    CHECK_EQ(test_program((char *[]){"rm", "-rf", storage, NULL}, output, sizeof output), 0);
-}
 
 /* ---- trials ---- */
 

@@ -8,27 +8,13 @@
 
 #include "tests/integration/cluster/nodes.h"
 #include "tests/integration/harness.h"
+#include "tests/integration/sweep/storage.h"
 
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static char storage[64];
-
-static const char *storage_make(void)
-{
-    snprintf(storage, sizeof storage, "/tmp/manta-sweep-XXXXXX");
-    CHECK(mkdtemp(storage));
-    return storage;
-}
-
-static void storage_clear(void)
-{
-    char output[256];
-    CHECK_EQ(test_program((char *[]){"rm", "-rf", storage, NULL}, output, sizeof output), 0);
-}
 
 static double bowl(manta_trial *t)
 {

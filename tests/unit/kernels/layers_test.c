@@ -220,6 +220,37 @@ static void convolution_and_its_gradients(void **state)
     }
 }
 
+/* Convolutions of bfloat16 multiply the same factors, with tiles and without: only the order of their sums differs. */
+static void convolution_of_bfloat16(void **state)
+{
+    enum { SIDE = 9, IN = 32, OUT = 64, PIXELS = SIDE * SIDE, FILTERS = OUT * 9 * IN };
+    mt_rng rng = {21};
+    float *x = randoms(&rng, PIXELS * IN), *w = randoms(&rng, FILTERS), *b = randoms(&rng, OUT), *dy = randoms(&rng, PIXELS * OUT);
+    float *y[2], *dx[2], *dw[2], *db[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const struct k_ops *ops;
+        struct k_config     config = {.kind = K_CPU, .bf16 = true, .no_tiles = i};
+        y[i] = randoms(&rng, PIXELS * OUT), dx[i] = randoms(&rng, PIXELS * IN);
+        dw[i] = randoms(&rng, FILTERS), db[i] = randoms(&rng, OUT);
+        struct k_conv conv = {.batch = 1, .height = SIDE, .width = SIDE, .channels_in = IN, .channels_out = OUT, .kernel = 3,
+                              .pad = 1, .x = x, .weight = w, .bias = b, .y = y[i], .dy = dy, .dx = dx[i], .dweight = dw[i],
+                              .dbias = db[i]};
+        conv.work = randoms(&rng, k_conv_work(&conv));
+        assert_int_equal(k_ops_choose(&config, &ops).code, MT_OK);
+        assert_int_equal(ops->conv_forward(NULL, &conv).code, MT_OK);
+        assert_int_equal(ops->conv_backward(NULL, &conv).code, MT_OK);
+        free(conv.work);
+    }
+    same_within("bfloat16 y", "tiles", y[1], y[0], PIXELS * OUT, 1e-4);
+    same_within("bfloat16 dx", "tiles", dx[1], dx[0], PIXELS * IN, 1e-4);
+    same_within("bfloat16 dweight", "tiles", dw[1], dw[0], FILTERS, 1e-3);
+    same_within("bfloat16 dbias", "tiles", db[1], db[0], OUT, 1e-3);
+    free(x), free(w), free(b), free(dy);
+    for (int i = 0; i < 2; i++)
+        free(y[i]), free(dx[i]), free(dw[i]), free(db[i]);
+}
+
 /* ---- pooling ---- */
 
 static void pooling_takes_the_largest_and_gives_back(void **state)
@@ -480,6 +511,7 @@ int main(void)
         cmocka_unit_test(gelu_is_the_formula_and_its_slope),
         cmocka_unit_test(layernorm_and_its_gradient),
         cmocka_unit_test(convolution_and_its_gradients),
+        cmocka_unit_test(convolution_of_bfloat16),
         cmocka_unit_test(pooling_takes_the_largest_and_gives_back),
         cmocka_unit_test(attention_and_its_gradient),
         cmocka_unit_test(cross_entropy_of_many_classes),
