@@ -92,7 +92,7 @@ def main():
             ours["tpe_suggest"] = float(found[1])
         elif line.startswith("{"):
             row = json.loads(line)
-            ours[row["id"]] = row["value"]
+            ours[row["case"]] = row["value"]
     print(f"{'row':12} {'peer':10} {'Manta':>12} {'peer':>12} {'times':>8}")
     for row, unit, peer, fn in (("trials", "1/s", "Optuna", optuna_trials), ("trials", "1/s", "Ray Tune", tune_trials),
                                 ("tpe_suggest", "us", "Optuna", optuna_suggest)):

@@ -450,8 +450,8 @@ manta_status swp_command_run(manta_trial *t)
 void swp_command_tidy(manta_trial *t)
 {
     char done[sizeof t->dir + 8];
-    if (!t->dir[0] || t->slot->ends.fd < 0)
-        return; /* its end is not noted: that file is */
+    if (!t->dir[0] || t->slot->ends.fd < 0 || rmdir(t->dir) == 0)
+        return; /* where its end could not be noted, that file is the note */
     snprintf(done, sizeof done, "%s/done", t->dir);
     unlink(done);
     rmdir(t->dir);

@@ -220,13 +220,12 @@ const char *manta_trial_dir(manta_trial *t)
     char above[MT_PATH_BYTES_MAX];
     if (t->dir[0])
         return t->dir;
-    int n = snprintf(above, sizeof above, "%.4000s/trials", t->slot->setup.folder);
-    if (mkdir(t->slot->setup.folder, 0755) != 0 && errno != EEXIST)
-        return NULL;
-    if (n < 0 || (mkdir(above, 0755) != 0 && errno != EEXIST))
-        return NULL;
+    snprintf(above, sizeof above, "%.4000s/trials", t->slot->setup.folder);
     snprintf(t->dir, sizeof t->dir, "%.4040s/%" PRId64, above, t->number);
     if (mkdir(t->dir, 0755) == 0 || errno == EEXIST)
+        return t->dir;
+    bool is_above = (mkdir(t->slot->setup.folder, 0755) == 0 || errno == EEXIST) && (mkdir(above, 0755) == 0 || errno == EEXIST);
+    if (is_above && (mkdir(t->dir, 0755) == 0 || errno == EEXIST))
         return t->dir;
     t->dir[0] = 0;
     return NULL;
