@@ -8,7 +8,7 @@
 #ifndef K_AMX_H
 #define K_AMX_H
 
-#if defined(__x86_64__)
+#if defined(__AMX_TILE__) && defined(__AVX512F__) /* a file that includes it is compiled for both */
 #include <assert.h>
 #include <immintrin.h>
 #include <stdbool.h>
