@@ -190,10 +190,14 @@ void sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const s
 mt_status sh_spill_serve(struct sh *sh, const struct lane_ref *ref, struct lane_ref *here)
 {
     struct spilled *v = sh->spill ? spilled_find(sh->spill, ref) : NULL;
-    if (!v || v->is_dead || v->ref.job != ref->job)
+    if (!v || v->is_dead)
         return mt_error(MT_EOBJ_LOST, 0, "the value is no longer there");
-    if (copy_of(v, here))
+    if (v->ref.job != ref->job && sh_jobs_are_apart(sh))
+        return mt_error(MT_EWRONGJOB, 0, "it belongs to a job of another user");
+    if (copy_of(v, here)) {
+        here->job = ref->job; /* whose reader it is, as for a value in memory */
         return mt_ok();
+    }
     MT_TRY(restore(v));
     return mt_error(MT_EAGAIN, 0, "the value is on its way from disk");
 }
