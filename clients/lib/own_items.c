@@ -152,6 +152,14 @@ void own_items_mark(struct own *own, struct own_task *task, const struct own_ref
     }
 }
 
+bool own_items_awaited(const struct own_stream *stream)
+{
+    for (size_t i = 0; stream->item_count && i < stream->items.count; i++)
+        if (stream->items.data[i].ref && stream->items.data[i].ref->again == OWN_AGAIN_RUNS && !stream->items.data[i].is_late)
+            return true;
+    return false;
+}
+
 void own_items_again(struct own_stream *stream)
 {
     for (size_t i = 0; i < stream->items.count; i++)

@@ -59,6 +59,8 @@ void own_items_over(struct own *own, struct own_stream *stream);
 void own_items_mark(struct own *own, struct own_task *task, const struct own_ref *item, uint32_t node);
 /* The next run begins: it brings all items. */
 void own_items_again(struct own_stream *stream);
+/* Whether the run that there is should bring one that was lost. */
+bool own_items_awaited(const struct own_stream *stream);
 /* An item that had come before comes again. */
 void own_items_came(struct own *own, struct own_task *task, uint64_t index, const struct lane_value *value, const uint8_t *bytes);
 void own_items_why(struct own_stream *stream, enum own_why_not why);

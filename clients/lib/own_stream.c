@@ -11,6 +11,8 @@
  */
 #include "clients/lib/own_lineage.h"
 
+#include "core/base/plant.h"
+
 struct own_stream *own_stream_new(struct own *own, uint32_t ahead)
 {
     struct own_stream *stream = calloc(1, sizeof *stream);
@@ -108,6 +110,12 @@ static void credit(struct own *own, struct own_lane *lane, struct own_task *task
         task->results->stream->acked = used;
 }
 
+/* The user has let go, and the run that there is brings nothing that somebody waits for. */
+static bool is_unwanted(const struct own_stream *stream)
+{
+    return stream->is_free && !own_items_awaited(stream);
+}
+
 /* A run again for lost items has credit for all of them from the start, and is not told how far the user is. */
 void own_stream_ack(struct own_stream *stream, bool all)
 {
@@ -115,9 +123,9 @@ void own_stream_ack(struct own_stream *stream, bool all)
     uint64_t         news = stream->used - stream->acked;
     if (!task || !task->lane || (!stream->is_free && (news == 0 || (!all && news < stream->ahead / 4))))
         return;
-    if (own_stream_runs_again(stream) ? stream->item_count == 0 : stream->is_free)
+    if (own_stream_runs_again(stream) ? stream->item_count == 0 : is_unwanted(stream))
         credit(stream->own, task->lane, task, LANE_GONE);
-    else if (!own_stream_runs_again(stream))
+    else if (!own_stream_runs_again(stream) && !stream->is_free)
         credit(stream->own, task->lane, task, stream->used);
 }
 
@@ -128,10 +136,10 @@ void own_stream_sent(struct own *own, struct own_lane *lane, struct own_task *ta
     uint64_t           used;
     if (!stream)
         return;
-    if (own_stream_runs_again(stream))
-        used = stream->arrived;
+    if (is_unwanted(stream) && !own_stream_runs_again(stream))
+        used = LANE_GONE;
     else
-        used = stream->is_free ? LANE_GONE : stream->acked;
+        used = own_stream_runs_again(stream) || stream->is_free ? stream->arrived : stream->acked;
     if (!lane->is_remote)
         lane_credit_set(lane->memory, (uint32_t)(task->sequence & (LANE_SLOTS - 1)), task->sequence, 0);
     if (used)
@@ -154,12 +162,14 @@ mt_status own_stream_item(struct own *own, struct own_task *task, const struct l
     if (record->aux > stream->arrived + stream->ahead ||
         (!own_stream_runs_again(stream) && (record->aux > stream->arrived || record->aux >= stream->acked + stream->ahead)))
         return mt_error(MT_EPROTO, 0, "an item out of turn, or beyond its generator's credit");
-    if (record->aux < stream->arrived || stream->is_free || own_stream_runs_again(stream)) {
+    if ((record->aux < stream->arrived && !MT_PLANT(MT_PLANT_ITEM_TWICE)) || stream->is_free || own_stream_runs_again(stream)) {
         own_items_came(own, task, record->aux, &value, payload + sizeof value); /* of another attempt: we had it already */
         if (own_stream_runs_again(stream) && record->aux >= stream->arrived)
             credit(own, task->lane, task, LANE_GONE); /* it goes on where the first run ended: nobody wants more */
         else
             stream->arrived += record->aux == stream->arrived;
+        if (is_unwanted(stream) && !own_stream_runs_again(stream))
+            credit(own, task->lane, task, LANE_GONE); /* this was what a lost one was made again for */
         return mt_ok();
     }
     size = item_padded(&value);
