@@ -42,6 +42,7 @@ enum mt_plant_number {
     MT_PLANT_LINEAGE_UNHELD = 31,  /* what only a task that may run again needs as an argument is let go */
     MT_PLANT_AGAIN_UNCOUNTED = 32, /* a run for a value that was lost costs no retry */
     MT_PLANT_DELETE_UNSTORED = 33, /* a job that was deleted stays in the head's store */
+    MT_PLANT_ITEM_TWICE = 34,      /* an item that comes again is given to the user again */
 };
 
 #ifdef MANTA_PLANTS

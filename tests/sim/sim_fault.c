@@ -90,31 +90,64 @@ static bool kill_lender(struct sim *s)
 }
 
 /* The node with a result that its owner, on another one, has not read yet; NULL: none. */
-static struct sim_node *keeper_of(struct sim *s, const struct sim_proc *p, const struct sim_item *item)
+static struct sim_node *keeper_of(struct sim *s, const struct sim_proc *p, const struct own_ref *ref, const void *read)
 {
-    const struct sim_value *v = item->ref->state == OWN_REF_PLACE && !item->read ? sim_value_of(s, item->ref->id) : NULL;
+    const struct sim_value *v = ref->state == OWN_REF_PLACE && !read ? sim_value_of(s, ref->id) : NULL;
     struct sim_node        *n = v && !v->is_freed ? sim_node_of(s, v->raylet[(v->written - 1) % SIM_WRITERS_MAX]) : NULL;
     return n && n != p->n && n->spared_until <= s->now ? n : NULL;
 }
 
-/* Such a node dies, rather one with a result that needs a value to be made again. */
+/* Rather one with a result that needs a value, or a call, to be made again. */
+static struct sim_node *keeper_of_item(struct sim *s, const struct sim_proc *p, bool *out_is_best)
+{
+    struct sim_node *found = NULL;
+    for (size_t i = 0; i < p->script.items.count && !*out_is_best; i++) {
+        const struct sim_item *item = &p->script.items.data[i];
+        struct sim_node       *n = keeper_of(s, p, item->ref, item->read);
+        if (!n)
+            continue;
+        found = n;
+        *out_is_best = item->task && (!mt_id_is_zero(item->task->argument) ||
+                                      (item->task->kind == SIM_CALL && item->task->retries));
+    }
+    return found;
+}
+
+static struct sim_node *keeper_of_held(struct sim *s, const struct sim_proc *p)
+{
+    struct sim_node *found = NULL;
+    for (size_t i = 0; i < p->hold.held.count && !found; i++)
+        found = keeper_of(s, p, p->hold.held.data[i].ref, p->hold.held.data[i].read);
+    return found;
+}
+
+/* What stood there is looked at. */
+static void look_after(struct sim *s, struct sim_proc *p, const struct sim_node *died)
+{
+    for (size_t i = 0; i < p->hold.held.count; i++)
+        if (keeper_of(s, p, p->hold.held.data[i].ref, p->hold.held.data[i].read) == died)
+            sim_hold_look_soon(p, &p->hold.held.data[i]);
+}
+
+/* Such a node dies. */
 static bool kill_keeper(struct sim *s)
 {
     struct sim_node *found = NULL;
-    bool             has_argument = false;
+    bool             is_best = false, of_held = sim_chance(s, 400000);
     MT_MAP_EACH(&s->procs, entry) {
         struct sim_proc *p = entry->value.ptr;
-        for (size_t i = 0; p->role == CTL_DRIVER && p->is_ready && !has_argument && i < p->script.items.count; i++) {
-            const struct sim_item *item = &p->script.items.data[i];
-            struct sim_node       *n = keeper_of(s, p, item);
-            if (!n)
-                continue;
-            found = n;
-            has_argument = item->task && !mt_id_is_zero(item->task->argument);
-        }
+        struct sim_node *n = NULL;
+        if (p->role == CTL_DRIVER && p->is_ready && !is_best)
+            n = of_held ? keeper_of_held(s, p) : keeper_of_item(s, p, &is_best);
+        found = n ? n : found;
     }
     if (!found)
         return false;
+    MT_MAP_EACH(&s->procs, entry) {
+        struct sim_proc *p = entry->value.ptr;
+        if (p->role == CTL_DRIVER && p->is_ready)
+            look_after(s, p, found);
+    }
     s->counters.kill_keeper++;
     s->counters.kill_raylet++;
     s->counters.fault_total++;

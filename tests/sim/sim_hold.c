@@ -108,6 +108,12 @@ static void put_go(struct sim_proc *p)
     h->putting = NULL;
 }
 
+void sim_hold_look_soon(struct sim_proc *p, struct sim_held *held)
+{
+    if (!held->read && !(held->ref->flags & OWN_REF_FREED))
+        held->look_at = p->s->now + sim_between(p->s, SIM_MS, 2 * SIM_S);
+}
+
 /* ---- at any time ---------------------------------------------------------------------------------------------------- */
 
 /* A look is over. */
@@ -138,7 +144,7 @@ void sim_hold_work(struct sim_proc *p)
         }
         if (!held->read && p->s->now >= held->look_at) {
             held->read = sim_read(p, held->ref);
-            held->read->is_borrowed = true;
+            held->read->is_borrowed = p->role == CTL_WORKER;
             held->look_at = UINT64_MAX;
         }
         if (held->read && sim_read_go(held->read))

@@ -301,6 +301,16 @@ static bool read_pin(struct sim_reading *r)
     return false;
 }
 
+static void count_found(const struct sim_reading *r)
+{
+    struct sim             *s = r->p->s;
+    const struct sim_value *v = sim_value_of(s, r->asked.id);
+    const struct sim_task  *t = sim_oracle_task(s, mt_id_with_index(r->asked.id, 0));
+    s->counters.value_found_again++;
+    s->counters.item_found_again += v && !mt_id_is_zero(v->maker);
+    s->counters.call_found_again += t && t->kind == SIM_CALL;
+}
+
 bool sim_read_go(struct sim_reading *r)
 {
     struct sim_ask a;
@@ -312,7 +322,7 @@ bool sim_read_go(struct sim_reading *r)
             if (r->doubt.why.code)
                 return read_over(r, r->doubt.why.code);
             r->is_doubted = false;
-            r->p->s->counters.value_found_again++;
+            count_found(r);
             read_from(r, &r->doubt.place);
         }
         if (mt_id_is_zero(r->ask) && r->mine && (r->mine->again == OWN_AGAIN_RUNS || r->mine->again == OWN_AGAIN_LOST)) {

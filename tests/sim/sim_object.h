@@ -21,6 +21,7 @@ enum {
 struct sim_value {
     mt_id    id;
     int64_t  value;
+    mt_id    maker;      /* the generator that yielded it; zero: the task of its id made it, or it was put */
     uint64_t size;
     uint32_t written;    /* how often: of a task, each attempt may */
     uint32_t node[SIM_WRITERS_MAX]; /* number of the node where it was published last, and before ... */

@@ -34,6 +34,7 @@ struct sim_task {
     uint64_t          worker; /* that ran it last */
     struct sim_answer answers[SIM_ANSWERS_MAX]; /* of the last runs */
     int               answer_count;
+    bool              has_failed; /* a run of it has reported a failure */
     bool              has_expected, fails; /* its value is known beforehand; the function reports an error */
     int64_t           expected;
     mt_id             pg;  /* placement group that it must run in; zero: none */

@@ -193,6 +193,9 @@ void sim_proc_exit(struct sim_proc *p);
 /* ---- sim_run.c ---- */
 void sim_worker_work(struct sim_proc *p);
 uint64_t sim_run_due(const struct sim_proc *p);
+/* Goes on to put what it has `written` into the store. WRITE_FAILED: the run has ended. */
+enum sim_written { SIM_NOT_YET, SIM_WRITE_FAILED, SIM_WRITTEN };
+enum sim_written sim_run_write(struct sim_proc *p, uint32_t owner_node, struct lane_ref *out_place);
 
 /* ---- sim_hold.c ---- */
 void sim_hold_add(struct sim_proc *p, struct own_ref *take_ref, int64_t value, struct sim_reading *take_read);
@@ -200,6 +203,7 @@ void sim_hold_keep(struct sim_proc *p, struct own_ref *take_ref, int64_t value);
 void sim_hold_op(struct sim_proc *p);
 struct own_ref *sim_hold_any(struct sim_proc *p); /* NULL: it holds none */
 void sim_hold_drop(struct sim_proc *p, const struct own_ref *ref); /* if nobody reads it */
+void sim_hold_look_soon(struct sim_proc *p, struct sim_held *held);
 void sim_hold_work(struct sim_proc *p);
 uint64_t sim_hold_due(const struct sim_proc *p);
 bool sim_hold_leave(struct sim_proc *p); /* lets all go. False: something is under way */

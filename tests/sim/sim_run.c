@@ -181,25 +181,24 @@ static void wait_end(struct sim_proc *p)
 
 static void run_fails(struct sim_proc *p, int32_t code)
 {
+    p->run.task->has_failed = true;
     p->run.code = code;
     p->run.phase = SIM_RUN_REPORT;
 }
 
-/* The run's value goes into the store. WRITE_FAILED: the run has ended. */
-enum written { NOT_YET, WRITE_FAILED, WRITTEN };
-static enum written go_write(struct sim_proc *p, uint32_t owner_node, struct lane_ref *out_place)
+enum sim_written sim_run_write(struct sim_proc *p, uint32_t owner_node, struct lane_ref *out_place)
 {
     struct sim_run *r = &p->run;
     if (!sim_write_go(p, &r->writing, r->written)) {
         wait_begin(p);
-        return NOT_YET;
+        return SIM_NOT_YET;
     }
     wait_end(p);
     if (r->writing.code) {
         run_fails(p, r->writing.code);
-        return WRITE_FAILED;
+        return SIM_WRITE_FAILED;
     }
-    return sim_write_publish(p, &r->writing, r->written, owner_node, out_place) ? WRITTEN : NOT_YET;
+    return sim_write_publish(p, &r->writing, r->written, owner_node, out_place) ? SIM_WRITTEN : SIM_NOT_YET;
 }
 
 /* False: not yet. */
@@ -279,9 +278,9 @@ static bool go_lend(struct sim_proc *p)
     struct lane_ref place;
     if (!r->written)
         r->written = sim_value_new(p->s, mt_id_with_index(own_id_next(&p->own), 1), sim_f(r->x));
-    enum written written = go_write(p, p->own.node, &place);
-    if (written != WRITTEN)
-        return written == WRITE_FAILED;
+    enum sim_written written = sim_run_write(p, p->own.node, &place);
+    if (written != SIM_WRITTEN)
+        return written == SIM_WRITE_FAILED;
     r->lent = own_ref_new(&p->own, r->written->id);
     SIM_REQUIRE(p->s, r->lent, "a ref found no memory");
     own_ref_set_place(&p->own, r->lent, &place);
@@ -377,7 +376,7 @@ static void run_compute(struct sim_proc *p, bool children_ok, int64_t children)
         if (!p->actor_has_state)
             p->snapshot = (struct sim_snapshot){.state = r->x};
         value = 0;
-    } else if (record->kind == LANE_CALL) {
+    } else if (record->kind == LANE_CALL && record->aux == SIM_FN_ADD) {
         value = p->snapshot.state = sim_f(p->snapshot.state ^ r->x);
         p->snapshot.calls++;
         r->saves = p->actor_saves && p->snapshot.calls % p->actor_saves == 0;
@@ -393,7 +392,7 @@ static void run_compute(struct sim_proc *p, bool children_ok, int64_t children)
         return;
     }
     bool is_large = record->aux == SIM_FN_LARGE || (record->aux == SIM_FN_VALUE && r->x & 1);
-    r->phase = record->kind == LANE_TASK && is_large ? SIM_RUN_STORE : SIM_RUN_REPORT;
+    r->phase = record->kind != LANE_CREATE && is_large ? SIM_RUN_STORE : SIM_RUN_REPORT;
     if (record->kind != LANE_CREATE)
         sim_oracle_returns(p->s, r->task, value, p->actor_incarnation);
 }
@@ -459,9 +458,9 @@ static bool go_store(struct sim_proc *p)
     struct sim_run *r = &p->run;
     if (!r->written)
         r->written = sim_value_new(p->s, mt_id_with_index(r->run.record.id, 1), r->y);
-    enum written written = go_write(p, r->run.lane->owner_node, &r->place);
-    if (written != WRITTEN)
-        return written == WRITE_FAILED;
+    enum sim_written written = sim_run_write(p, r->run.lane->owner_node, &r->place);
+    if (written != SIM_WRITTEN)
+        return written == SIM_WRITE_FAILED;
     r->is_stored = true;
     r->phase = SIM_RUN_REPORT;
     p->s->counters.value_returned++;
@@ -534,7 +533,8 @@ static bool run_go_on(struct sim_proc *p)
     if (r->phase == SIM_RUN_YIELD) {
         if (p->killed_in_turn || !sim_stream_yield(p))
             return false;
-        run_compute(p, true, (int64_t)r->yielded);
+        if (r->phase == SIM_RUN_YIELD)
+            run_compute(p, true, (int64_t)r->yielded);
     }
     if (r->phase == SIM_RUN_STORE && !go_store(p))
         return false;

@@ -19,7 +19,8 @@ void sim_store_told(struct sim_node *n, const struct rlt_action *a);
 void sim_store_registered(struct sim_node *n);
 /* Living values of that job in memory; one of them in *out_first. */
 uint32_t sim_store_living(const struct sim_node *n, uint32_t job, mt_id *out_first);
-void     sim_store_check_empty(struct sim *s, const struct sim_node *n);
+/* After all work: nothing is left but what the raylet keeps warm for itself. Returns how many descriptors that has. */
+uint32_t sim_store_check_empty(struct sim *s, const struct sim_node *n);
 
 /* sim_act.c: a message on the socket of a process; borrows mem. */
 void sim_node_send(struct sim *s, struct sim_node *n, const struct rlt_action *a, struct sim_mem *const mem[2]);

@@ -184,18 +184,27 @@ static bool is_parted(struct sim *s, const struct sim_value *v, const struct sim
     return has_lost(owner->n, reader->own.node);
 }
 
-/* A task's result that its owner can't make again: freed, or its retries are used up, or that is so of its argument. A run that
- * was claimed and did not begin is a retry too: one of them is allowed for. */
-static bool may_be_lost(struct sim *s, mt_id id)
+/* The actor of a call is dead, or nobody has it any more. */
+static bool is_actor_over(const struct sim_proc *owner, const struct sim_task *call)
+{
+    const struct own_actor *actor = mt_map_ptr(&owner->own.actors, call->actor);
+    return !actor || actor->state == OWN_ACTOR_DEAD || actor->is_ending;
+}
+
+/* A task's result that its owner can't make again: freed, or its retries are used up, or its actor is dead, or that is so of its
+ * argument. A run that was claimed and did not begin is a retry too: one of them is allowed for. */
+static bool may_be_lost(struct sim *s, const struct sim_proc *owner, mt_id id)
 {
     for (int depth = 0; !mt_id_is_zero(id) && depth < 100; depth++) {
         const struct sim_value *v = sim_value_of(s, id);
-        const struct sim_task  *t = sim_oracle_task(s, mt_id_with_index(id, 0));
+        const struct sim_task  *t = sim_oracle_task(s, v && !mt_id_is_zero(v->maker) ? v->maker : mt_id_with_index(id, 0));
         if (v && v->is_freed)
             return true;
-        if (!t || t->kind != SIM_TASK)
+        if (!t)
             return depth == 0; /* what was put is its owner's to keep, as an argument too */
         if (v && t->retries >= 0 && t->executions + 1 > (uint32_t)t->retries)
+            return true;
+        if ((t->kind == SIM_CALL && is_actor_over(owner, t)) || (!mt_id_is_zero(v ? v->maker : (mt_id){0, 0}) && t->has_failed))
             return true;
         id = t->argument;
     }
@@ -223,7 +232,7 @@ void sim_value_lost(struct sim *s, const struct sim_reading *r)
     SIM_REQUIRE(s, r->code != MT_EOBJ_LOST || !died || died->value.num > r->doubted_at,
                 "I5: a borrower hears that a value is lost, not that its owner had died");
     SIM_REQUIRE(s, r->code != MT_EOWNER_DIED || !owner, "I5: a borrower is told that a living owner has died");
-    SIM_REQUIRE(s, (r->code != MT_EOBJ_LOST && r->code != MT_ENODE_DIED) || !owner || may_be_lost(s, v->id) ||
+    SIM_REQUIRE(s, (r->code != MT_EOBJ_LOST && r->code != MT_ENODE_DIED) || !owner || may_be_lost(s, owner, v->id) ||
                        (v->is_dropped && !r->is_borrowed && !r->mine) || is_anyone_parted(s, owner),
                 "I14: the result %llx.%llu of a living owner, which can be made again, is lost (%s): %s",
                 (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), mt_code_name(r->code),

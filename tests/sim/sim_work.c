@@ -79,11 +79,14 @@ struct own_ref *sim_submit_call(struct sim_proc *p, struct own_actor *actor, uin
     struct own_arg arg = {.type = 'l', .data = &x, .size = sizeof x};
     mt_id          id = mt_id_make(p->process, p->own.counter + 1, 0);
     int32_t        retries = actor->call_retries;
-    struct own_call call = {.function = SIM_FN_ADD, .name = "add", .argc = 1, .args = &arg, .retries = retries,
+    int             fn = x & 1 ? SIM_FN_ADD : SIM_FN_LARGE;
+    struct own_call call = {.function = (uint64_t)fn, .name = function_name(fn), .argc = 1, .args = &arg, .retries = retries,
                             .actor = actor, .cls = actor->cls, .kind = LANE_CALL};
     struct sim_task *t = *out_task = sim_oracle_accepted(p->s, SIM_CALL, id, p->serial, retries);
     t->actor = actor->id;
     t->order = order;
+    t->has_expected = fn == SIM_FN_LARGE;
+    t->expected = sim_f(x);
     struct own_ref *ref = own_submit(&p->own, &call);
     SIM_REQUIRE(p->s, ref && mt_id_counter(ref->id) == mt_id_counter(id), "the id of a call is not the one drawn");
     return ref;
@@ -260,7 +263,7 @@ static void op_actor(struct sim_proc *p, bool is_named)
     if (is_named)
         sim_oracle_name_wanted(s, actor_id, name, p->serial, p->own.node, p->own.epoch);
     struct own_actor *actor = own_actor_new(&p->own, &spec, "sim", is_named ? name : NULL, restarts[sim_random(s, 4)],
-                                            sim_chance(s, 300000) ? 2 : 0, &create);
+                                            sim_chance(s, 500000) ? 3 : 0, &create);
     SIM_REQUIRE(s, actor && mt_id_equal(actor->id, actor_id), "the id of an actor is not the one drawn");
     c->handles[c->handle_count++] = (struct sim_handle){.actor = actor, .id = actor_id};
     s->counters.actor_made++;
@@ -278,6 +281,8 @@ static void op_calls(struct sim_proc *p, uint64_t count)
         struct sim_task *task;
         struct own_ref  *ref = sim_submit_call(p, h->actor, sim_oracle_next_order(p->s, h->id, p->serial), random_x(p->s), &task);
         add_item(p, ref, task);
+        if (task->has_expected && task->retries && sim_chance(p->s, 500000)) /* its value may go before it is read */
+            c->items.data[c->items.count - 1].read_at = p->s->now + sim_between(p->s, 0, 3 * SIM_S);
     }
 }
 
@@ -592,7 +597,7 @@ static void manage(struct sim *s, struct sim_event *e)
         start_one(s, n);
     }
     if (s->drivers_late == s->config.drivers_at_a_time && s->drivers_alive == 0 && (!s->jobs || sim_jobs_are_over(s)))
-        sim_after(s, 15 * SIM_S, "the last look", last_look, 0); /* longer than any grace or idle time */
+        sim_after(s, 25 * SIM_S, "the last look", last_look, 0); /* longer than a copy is kept, and its segment after it */
     else
         sim_after(s, SIM_DRIVER_MANAGER_MS * SIM_MS, "manage", manage, 0);
 }
