@@ -597,7 +597,7 @@ static void manage(struct sim *s, struct sim_event *e)
         start_one(s, n);
     }
     if (s->drivers_late == s->config.drivers_at_a_time && s->drivers_alive == 0 && (!s->jobs || sim_jobs_are_over(s)))
-        sim_after(s, 25 * SIM_S, "the last look", last_look, 0); /* longer than a copy is kept, and its segment after it */
+        sim_after(s, 15 * SIM_S, "the last look", last_look, 0); /* longer than any grace or idle time */
     else
         sim_after(s, SIM_DRIVER_MANAGER_MS * SIM_MS, "manage", manage, 0);
 }
