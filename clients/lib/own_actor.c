@@ -498,7 +498,6 @@ void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct
     if (!actor->is_mine) {
         actor->state = actor->state == OWN_ACTOR_DEAD ? OWN_ACTOR_DEAD : OWN_ACTOR_STARTING;
         actor->incarnation += why->code != 0;
-        actor->is_ending = false; /* of this lane */
         take_next_lane(own, actor);
         own_actor_pump(own, actor);
         return;
