@@ -110,10 +110,10 @@ static void credit(struct own *own, struct own_lane *lane, struct own_task *task
         task->results->stream->acked = used;
 }
 
-/* The user has let go, and the run that there is brings nothing that somebody waits for. */
+/* The user has let go before the generator had ended, and the run that there is brings nothing that somebody waits for. */
 static bool is_unwanted(const struct own_stream *stream)
 {
-    return stream->is_free && !own_items_awaited(stream);
+    return stream->is_free && !own_stream_runs_again(stream) && !own_items_awaited(stream);
 }
 
 /* A run again for lost items has credit for all of them from the start, and is not told how far the user is. */
@@ -136,7 +136,7 @@ void own_stream_sent(struct own *own, struct own_lane *lane, struct own_task *ta
     uint64_t           used;
     if (!stream)
         return;
-    if (is_unwanted(stream) && !own_stream_runs_again(stream))
+    if (is_unwanted(stream))
         used = LANE_GONE;
     else
         used = own_stream_runs_again(stream) || stream->is_free ? stream->arrived : stream->acked;
@@ -168,7 +168,7 @@ mt_status own_stream_item(struct own *own, struct own_task *task, const struct l
             credit(own, task->lane, task, LANE_GONE); /* it goes on where the first run ended: nobody wants more */
         else
             stream->arrived += record->aux == stream->arrived;
-        if (is_unwanted(stream) && !own_stream_runs_again(stream))
+        if (is_unwanted(stream))
             credit(own, task->lane, task, LANE_GONE); /* this was what a lost one was made again for */
         return mt_ok();
     }
