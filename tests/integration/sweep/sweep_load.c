@@ -12,6 +12,8 @@
 #include <manta_sgd.h>
 #include <manta_sweep.h>
 
+#include "tests/integration/sweep/regression.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,22 +101,11 @@ static manta_status model_setup(manta_sgd *t, void **self)
     return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = 4 * (m->n + 1)});
 }
 
-/* A linear regression. */
 static manta_status model_batch(manta_sgd *t, void *self, const manta_batch *b)
 {
-    model       *m = self;
-    const float *record = b->data;
-    double       loss = 0;
+    model *m = self;
     pause_ms(strtod(getenv("SWEEP_MS"), NULL));
-    for (int64_t r = 0; r < b->count; r++, record += m->n + 1) {
-        float error = -record[m->n];
-        for (int64_t i = 0; i < m->n; i++)
-            error += m->w[i] * record[i];
-        for (int64_t i = 0; m->g && i < m->n; i++)
-            m->g[i] += 2 * error * record[i] / (float)b->count;
-        loss += (double)(error * error);
-    }
-    return manta_sgd_metric(t, "loss", loss / (double)b->count);
+    return manta_sgd_metric(t, "loss", regression_loss(b, m->n, m->w, m->g));
 }
 MANTA_OPERATOR(regression, .setup = model_setup, .train_batch = model_batch);
 

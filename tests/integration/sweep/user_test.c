@@ -8,6 +8,7 @@
 
 #include "tests/integration/cluster/nodes.h"
 #include "tests/integration/harness.h"
+#include "tests/integration/sweep/regression.h"
 #include "tests/integration/sweep/storage.h"
 
 #include <signal.h>
@@ -559,23 +560,12 @@ static manta_status model_setup(manta_sgd *t, void **self)
     return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = 4 * (m->n + 1)});
 }
 
-/* A linear regression. */
 static manta_status model_batch(manta_sgd *t, void *self, const manta_batch *b)
 {
-    model       *m = self;
-    const float *record = b->data;
-    double       loss = 0;
+    model *m = self;
     if (m->folder[0] && gate_is_open(m->folder, "slow"))
         test_sleep_ms(3);
-    for (int64_t r = 0; r < b->count; r++, record += m->n + 1) {
-        float error = -record[m->n];
-        for (int64_t i = 0; i < m->n; i++)
-            error += m->w[i] * record[i];
-        for (int64_t i = 0; m->g && i < m->n; i++)
-            m->g[i] += 2 * error * record[i] / (float)b->count;
-        loss += (double)(error * error);
-    }
-    return manta_sgd_metric(t, "loss", loss / (double)b->count);
+    return manta_sgd_metric(t, "loss", regression_loss(b, m->n, m->w, m->g));
 }
 MANTA_OPERATOR(regression, .setup = model_setup, .train_batch = model_batch);
 
