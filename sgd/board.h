@@ -55,6 +55,7 @@ struct sgd_pulse {
     _Alignas(64) _Atomic uint64_t beats;
     _Atomic uint64_t steps, step_ns, work_ns;
     _Atomic uint32_t silent_ms; /* for so long nothing will show: it reads or writes a file */
+    _Atomic int32_t  pid;       /* of who has this rank, or had it last; 0: nobody yet */
 };
 
 struct sgd_board;

@@ -339,10 +339,11 @@ static void orders_give(struct sgd_fit *fit)
 /* A member that does not come back is killed: it could write into the memory of the next generation. */
 static void stragglers_kill(struct sgd_fit *fit)
 {
-    if (mt_now_ns() - fit->aborted_ns < sgd_watch_limit_ns(&fit->watch))
-        return;
+    struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
+    pulses_read(fit, seen);
+    uint64_t late = sgd_watch_late(&fit->watch, mt_now_ns(), seen);
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        if (hand->train && hand->state == SGD_HAND_READY && !hand->is_killed) {
+        if (hand->train && hand->state == SGD_HAND_READY && !hand->is_killed && late >> hand->rank & 1) {
             sgd_fit_tell_slow(fit, MANTA_SGD_HUNG, hand);
             sgd_crew_kill(hand);
         }

@@ -8,13 +8,33 @@
 
 #include "sgd/group.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void *group_of(void *region)
 {
     return (char *)region + SGD_BOARD_SIZE;
+}
+
+/* See struct sgd_pulse_seen: of the first thread of a process of this node, which is the one that computes. (Its run-queue time in
+ * schedstat would not do: that of the present wait is added when the wait is over.) */
+static uint32_t ready_ms(int32_t pid)
+{
+    char          path[64], text[512] = "";
+    unsigned long user = 0, system = 0; /* ticks */
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, pid);
+    int fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return 0;
+    ssize_t     size = read(fd, text, sizeof text - 1);
+    const char *state = size > 0 ? strrchr(text, ')') : NULL; /* behind the name, which may be anything */
+    close(fd);
+    if (!state || sscanf(state, ") R %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+        return 0;
+    return 1 + (uint32_t)((user + system) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
 }
 
 struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local)
@@ -23,7 +43,8 @@ struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t loca
     return (struct sgd_pulse_seen){.arrived = coll_shm_arrived(group_of(region), local),
                                    .beats = atomic_load(&pulse->beats), .steps = atomic_load(&pulse->steps),
                                    .step_ns = atomic_load(&pulse->step_ns), .work_ns = atomic_load(&pulse->work_ns),
-                                   .silent_ms = atomic_load(&pulse->silent_ms)};
+                                   .silent_ms = atomic_load(&pulse->silent_ms),
+                                   .ready_ms = ready_ms(atomic_load(&pulse->pid))};
 }
 
 /* ---- the post ---- */

@@ -36,7 +36,7 @@ void sgd_watch_begin(struct sgd_watch *watch, int64_t now_ns, uint32_t members, 
 {
     MT_ASSERT(members >= 1 && members <= MT_GROUP_MEMBERS_MAX);
     watch->members = members;
-    watch->has_stepped = false;
+    watch->has_stepped = watch->is_over = false;
     watch->looked_ns = now_ns;
     watch->window_ns = 0;
     memset(watch->of, 0, sizeof watch->of);
@@ -93,6 +93,25 @@ static int straggler_find(struct sgd_watch *watch, int64_t now_ns, const struct 
 
 /* ---- a look ---- */
 
+/* How much of the time since the last look this member's silence does not count. */
+static int64_t excused_ns(struct sgd_watch *watch, uint32_t m, int64_t gap, const struct sgd_pulse_seen *pulse)
+{
+    uint32_t before = watch->of[m].seen.ready_ms;
+    int64_t  starved = before && pulse->ready_ms >= before ? gap - (pulse->ready_ms - before) * MS : 0;
+    int64_t  left = MT_TRAIN_STARVED_MS * MS - watch->of[m].starved_ns;
+    if (gap > sgd_watch_limit_ns(watch) / 4)
+        return gap; /* we did not look ourselves: nothing is known of this time */
+    starved = starved < 0 ? 0 : starved < left ? starved : left;
+    watch->of[m].starved_ns += starved;
+    return starved;
+}
+
+static void showed(struct sgd_watch *watch, uint32_t m, int64_t now_ns)
+{
+    watch->of[m].changed_ns = now_ns;
+    watch->of[m].starved_ns = 0;
+}
+
 uint64_t sgd_watch_look(struct sgd_watch *watch, int64_t now_ns, const struct sgd_pulse_seen *pulses, int *out_straggler)
 {
     int64_t limit, gap = now_ns - watch->looked_ns;
@@ -104,9 +123,9 @@ uint64_t sgd_watch_look(struct sgd_watch *watch, int64_t now_ns, const struct sg
     for (uint32_t m = 0; m < watch->members; m++) {
         struct sgd_pulse_seen *seen = &watch->of[m].seen;
         if (seen->arrived != pulses[m].arrived || seen->beats != pulses[m].beats)
-            watch->of[m].changed_ns = now_ns;
-        else if (gap > limit / 4)
-            watch->of[m].changed_ns += gap; /* we did not look ourselves: nothing is known of this time */
+            showed(watch, m, now_ns);
+        else
+            watch->of[m].changed_ns += excused_ns(watch, m, gap, &pulses[m]);
         *seen = pulses[m];
         int64_t its = pulses[m].silent_ms ? pulses[m].silent_ms * MS : limit;
         if (pulses[m].arrived == behind && now_ns - watch->of[m].changed_ns > its)
@@ -114,4 +133,23 @@ uint64_t sgd_watch_look(struct sgd_watch *watch, int64_t now_ns, const struct sg
     }
     *out_straggler = straggler_find(watch, now_ns, pulses);
     return hung;
+}
+
+uint64_t sgd_watch_late(struct sgd_watch *watch, int64_t now_ns, const struct sgd_pulse_seen *pulses)
+{
+    int64_t  gap = now_ns - watch->looked_ns;
+    uint64_t late = 0;
+
+    watch->looked_ns = now_ns;
+    for (uint32_t m = 0; m < watch->members; m++) {
+        if (!watch->is_over)
+            showed(watch, m, now_ns);
+        else
+            watch->of[m].changed_ns += excused_ns(watch, m, gap, &pulses[m]);
+        watch->of[m].seen = pulses[m];
+        if (now_ns - watch->of[m].changed_ns >= sgd_watch_limit_ns(watch))
+            late |= UINT64_C(1) << m;
+    }
+    watch->is_over = true;
+    return late;
 }

@@ -509,6 +509,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     t.rank = t.order.rank < MT_GROUP_MEMBERS_MAX ? t.order.rank : 0;
     t.pulse = sgd_board_pulse(t.w->board, t.rank);
     atomic_store(&t.pulse->silent_ms, 0);
+    atomic_store(&t.pulse->pid, getpid());
     t.w->trainer.beat = pulse_beat;
     t.w->trainer.beat_user = t.pulse;
     t.w->trainer.fault[0] = 0;

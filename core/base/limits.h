@@ -123,6 +123,7 @@ enum mt_limit {
     MT_TRAIN_GATHER_MS         = 250,       /* at a run's start, for workers beyond the fewest that will do */
     MT_TRAIN_HUNG_MS           = 900,       /* a worker shows nothing for so long, and for 5 median steps: it hangs; with a
                                                look and a replacement it is back within 1 s */
+    MT_TRAIN_STARVED_MS        = 20 * 1000, /* for so long more, where it would work but others have the CPUs */
     MT_TRAIN_JOIN_MS           = 3000,      /* the same before the first step of a generation */
     MT_TRAIN_FIRST_MS          = 60 * 1000, /* the same before the run's first: who knows how long its steps take */
     MT_TRAIN_SILENT_MS         = 60 * 1000, /* for so long a worker may write the last checkpoint, while all wait */

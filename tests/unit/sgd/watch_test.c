@@ -111,6 +111,57 @@ static void our_own_pause_is_not_theirs(void **state)
     assert_int_equal(work(2, 3, 300, 50), 3);
 }
 
+/* Ready, and without a CPU for nine tenths of the time: not for ever, though. */
+static void who_has_no_cpu_is_given_time(void **state)
+{
+    (void)state;
+    int64_t most = MT_TRAIN_HUNG_MS + MT_TRAIN_STARVED_MS, silent = 0;
+    begin(2);
+    assert_int_equal(work(2, 0, 2000, 50), 0);
+    pulses[0].arrived++;
+    pulses[1].ready_ms = 1000;
+    for (uint64_t hung = 0; hung == 0; silent += 50) {
+        assert_true(silent <= most);
+        pulses[1].ready_ms += 5;
+        hung = work(2, 3, 50, 50);
+    }
+    assert_in_range(silent, 9 * MT_TRAIN_HUNG_MS, 11 * MT_TRAIN_HUNG_MS);
+    begin(2);
+    assert_int_equal(work(2, 0, 2000, 50), 0);
+    pulses[0].arrived++;
+    pulses[1].ready_ms = 1000;
+    assert_int_equal(work(2, 3, most - 100, 50), 0);
+    assert_int_equal(work(2, 3, 300, 50), 2);
+}
+
+static void who_sleeps_or_works_in_vain_is_not(void **state)
+{
+    (void)state;
+    begin(2);
+    assert_int_equal(work(2, 0, 2000, 50), 0);
+    pulses[0].arrived++;
+    pulses[1].ready_ms = 1000;
+    for (int64_t t = 0; t < MT_TRAIN_HUNG_MS; t += 50) {
+        assert_int_equal(work(2, 3, 50, 50), 0);
+        pulses[1].ready_ms = t % 100 ? 0 : pulses[1].ready_ms + 50;
+    }
+    assert_int_equal(work(2, 3, 150, 50), 2);
+}
+
+static void who_does_not_come_back_is_late(void **state)
+{
+    (void)state;
+    begin(2);
+    assert_int_equal(work(2, 0, 2000, 50), 0);
+    pulses[1].ready_ms = 1000;
+    for (int64_t t = 0; t < MT_TRAIN_HUNG_MS; t += 50) {
+        assert_int_equal(sgd_watch_late(&watch, now, pulses), 0);
+        now += 50 * MS;
+        pulses[1].ready_ms += 5;
+    }
+    assert_int_equal(sgd_watch_late(&watch, now, pulses), 1);
+}
+
 static void the_slow_one_is_named(void **state)
 {
     (void)state;
@@ -139,7 +190,8 @@ int main(void)
         cmocka_unit_test(a_member_that_stands_still_hangs), cmocka_unit_test(long_steps_are_given_time),
         cmocka_unit_test(all_that_stand_still_hang),        cmocka_unit_test(before_the_first_step_there_is_more_time),
         cmocka_unit_test(what_is_announced_may_take_long),  cmocka_unit_test(our_own_pause_is_not_theirs),
-        cmocka_unit_test(the_slow_one_is_named),
+        cmocka_unit_test(who_has_no_cpu_is_given_time),     cmocka_unit_test(who_sleeps_or_works_in_vain_is_not),
+        cmocka_unit_test(who_does_not_come_back_is_late),   cmocka_unit_test(the_slow_one_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
