@@ -2,7 +2,7 @@
  *
  * collective.c - reduce, broadcast and agreement, made of arrivals and plain copies; between nodes, by their leaders.
  *
- * Owns: nothing. Thread: the group's.
+ * Owns: nothing. Thread: the group's; a sum may be cut among those of its team.
  */
 #include "sgd/collective.h"
 
@@ -26,13 +26,36 @@ static struct share share_of(const struct sgd_group *group, size_t begin, size_t
     return share;
 }
 
+struct addition {
+    const struct sgd_group *group;
+    const struct k_ops     *ops;
+    uint32_t                first, count; /* slots */
+    struct share            share;
+    uint32_t                parts;
+    float                  *out;
+};
+
+static mt_status part_add(void *user, uint32_t index)
+{
+    const struct addition *a = user;
+    const float           *in[MT_VRANKS_MAX];
+    size_t                 lines = (a->share.end - a->share.begin + 15) / 16;
+    size_t                 begin = a->share.begin + lines * index / a->parts * 16;
+    size_t                 end = index + 1 == a->parts ? a->share.end : a->share.begin + lines * (index + 1) / a->parts * 16;
+    for (uint32_t v = 0; v < a->count; v++)
+        in[v] = sgd_group_slot(a->group, a->first + v) + begin;
+    return a->ops->tree_sum(NULL, in, a->count, end - begin, a->out + begin);
+}
+
 static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, uint32_t first, uint32_t count,
                            const struct share *share, float *out)
 {
-    const float *in[MT_VRANKS_MAX];
-    for (uint32_t v = 0; v < count; v++)
-        in[v] = sgd_group_slot(group, first + v) + share->begin;
-    return ops->tree_sum(NULL, in, count, share->end - share->begin, out + share->begin);
+    struct addition a = {group, ops, first, count, *share, 1, out};
+    size_t          worth = (share->end - share->begin) * count / MT_TRAIN_PART_FLOATS; /* parts */
+    if (!group->team || worth < 2)
+        return part_add(&a, 0);
+    a.parts = sgd_team_members(group->team) < worth ? sgd_team_members(group->team) : (uint32_t)worth;
+    return sgd_team_run(group->team, a.parts, part_add, &a);
 }
 
 static mt_status sum_here(struct sgd_group *group, const struct k_ops *ops, struct sgd_range range)

@@ -339,9 +339,9 @@ static void checkpoint_maybe(struct task *t, bool best)
 static float wait_share(struct worker *w)
 {
     int64_t  now = mt_now_ns(), spent = now - w->reported_ns;
-    uint64_t waited = w->trainer.feed.waited_ns - w->reported_wait_ns;
+    uint64_t all = sgd_trainer_waited_ns(&w->trainer), waited = all > w->reported_wait_ns ? all - w->reported_wait_ns : 0;
     w->reported_ns = now;
-    w->reported_wait_ns = w->trainer.feed.waited_ns;
+    w->reported_wait_ns = all;
     return spent > 0 ? (float)((double)waited / (double)spent) : 0;
 }
 
