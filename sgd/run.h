@@ -44,6 +44,7 @@ struct sgd_run {
     uint64_t group;
     unsigned char secret[COLL_SECRET_BYTES];
     double   min_delta;
+    uint32_t devices;    /* of each worker: instances of the operator, each with a thread */
     uint32_t trace_rows; /* workers whose spans are kept in the region; 0: none */
     char     folder[SGD_FOLDER_BYTES_MAX]; /* of the checkpoints, absolute; "": none */
 };

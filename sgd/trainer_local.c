@@ -54,7 +54,7 @@ static mt_status devices_check(const struct sgd_trainer_config *config)
             is_like = other->params.items[i].offset == model->params.items[i].offset &&
                       strcmp(other->params.items[i].name, model->params.items[i].name) == 0;
         if (!is_like)
-            return mt_error(MT_EINVAL, 0, "trainer: the model of a device has other parameters, records or metrics than the first's");
+            return mt_error(MT_EINVAL, 0, "trainer: a device's model has other parameters, records or metrics than the first's");
     }
     return mt_ok();
 }

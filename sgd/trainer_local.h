@@ -40,7 +40,7 @@ struct sgd_trainer_config {
     const struct k_ops       *ops;
     struct sgd_model         *model;
     uint32_t                  devices; /* 1; virtual ranks that are computed at the same time. Changes no bit */
-    struct sgd_model *const  *others;  /* models like `model`, of the devices after the first; kept by the caller */
+    struct sgd_model *const  *others;  /* their models after the first, each like `model`; the caller's */
     const struct sgd_dataset *train;
     const struct sgd_dataset *validate;  /* NULL: none; then epochs are scored by their training samples */
     uint64_t                  seed;
@@ -83,8 +83,8 @@ struct sgd_state {
     float               floats[];    /* params, then the optimizer's moments unless they are sharded, each in whole cache lines */
 };
 
-/* One of those that compute virtual ranks at the same time: a thread, its own model (activations, workspace) and records. The
- * parameters are the trainer's. */
+/* One of those that compute virtual ranks at the same time: a thread, with its own model (activations, workspace) and records.
+ * The parameters are the trainer's. */
 struct sgd_device {
     struct sgd_model   *model;
     struct sgd_feed     feed;
