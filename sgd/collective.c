@@ -33,6 +33,7 @@ struct addition {
     struct share            share;
     uint32_t                parts;
     float                  *out;
+    size_t                  mean_end; /* floats before it are divided by the number of virtual ranks */
 };
 
 static mt_status part_add(void *user, uint32_t index)
@@ -44,13 +45,17 @@ static mt_status part_add(void *user, uint32_t index)
     size_t                 end = index + 1 == a->parts ? a->share.end : a->share.begin + lines * (index + 1) / a->parts * 16;
     for (uint32_t v = 0; v < a->count; v++)
         in[v] = sgd_group_slot(a->group, a->first + v) + begin;
-    return a->ops->tree_sum(NULL, in, a->count, end - begin, a->out + begin);
+    MT_TRY(a->ops->tree_sum(NULL, in, a->count, end - begin, a->out + begin));
+    float part = 1.0f / (float)a->group->plan.vranks;
+    for (size_t i = begin; i < end && i < a->mean_end; i++)
+        a->out[i] *= part;
+    return mt_ok();
 }
 
 static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, uint32_t first, uint32_t count,
-                           const struct share *share, float *out)
+                           const struct share *share, float *out, size_t mean_end)
 {
-    struct addition a = {group, ops, first, count, *share, 1, out};
+    struct addition a = {group, ops, first, count, *share, 1, out, mean_end};
     size_t          worth = (share->end - share->begin) * count / MT_TRAIN_PART_FLOATS; /* parts */
     if (!group->team || worth < 2)
         return part_add(&a, 0);
@@ -61,11 +66,7 @@ static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, uin
 static mt_status sum_here(struct sgd_group *group, const struct k_ops *ops, struct sgd_range range)
 {
     struct share share = share_of(group, range.begin, range.end);
-    MT_TRY(slots_add(group, ops, 0, group->plan.vranks, &share, group->sum));
-    float part = 1.0f / (float)group->plan.vranks;
-    for (size_t i = share.begin; i < share.end && i < group->plan.mean_floats; i++)
-        group->sum[i] *= part;
-    return mt_ok();
+    return slots_add(group, ops, 0, group->plan.vranks, &share, group->sum, group->plan.mean_floats);
 }
 
 /* The members of a node of several add its pieces; then its leader has the rest to do. */
@@ -77,7 +78,7 @@ static mt_status pieces_add(struct sgd_group *group, const struct k_ops *ops, st
     for (uint32_t i = 0; i < count; i++)
         if (pieces[i].level)
             MT_TRY(slots_add(group, ops, pieces[i].first, 1u << pieces[i].level, &share,
-                             sgd_group_partial(group, &pieces[i], i)));
+                             sgd_group_partial(group, &pieces[i], i), 0));
     return mt_ok();
 }
 
