@@ -99,19 +99,14 @@ mt_status sgd_parts_run(struct sgd_trainer *trainer, size_t count, sgd_part_work
 
 /* ---- gradients ---- */
 
-/* What happens in the thread of device 0 stands beside what the trainer does there. */
-static struct sgd_trace_row *trace_of(const struct sgd_trainer *trainer, uint32_t device)
-{
-    return device == 0 ? trainer->trace : NULL;
-}
-
 static const struct sgd_portion *records_take(struct sgd_trainer *trainer, uint32_t device, const struct sgd_feed_at *at)
 {
-    struct sgd_trace_row     *trace = trace_of(trainer, device);
-    int64_t                   begun = trace ? mt_now_ns() : 0;
+    enum sgd_trace_track      track = SGD_TRACK_MAIN;
+    bool                      is_traced = sgd_trace_device(trainer->trace, device, &track);
+    int64_t                   begun = is_traced ? mt_now_ns() : 0;
     const struct sgd_portion *portion = sgd_feed_take(&trainer->devices[device].feed, at);
-    if (trace && mt_now_ns() - begun >= SGD_TRACE_LEAST_NS)
-        sgd_trace_put_whole(trace, SGD_TRACK_MAIN, SGD_SPAN_DATA_WAIT, begun);
+    if (is_traced && mt_now_ns() - begun >= SGD_TRACE_LEAST_NS)
+        sgd_trace_put_whole(trainer->trace, track, SGD_SPAN_DATA_WAIT, begun);
     return portion;
 }
 
@@ -119,7 +114,8 @@ static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, ui
 {
     float *const *slots = user;
     struct sgd_model *model = trainer->devices[device].model;
-    struct sgd_trace_row *trace = trace_of(trainer, device);
+    enum sgd_trace_track track = SGD_TRACK_MAIN;
+    bool is_traced = sgd_trace_device(trainer->trace, device, &track);
     uint32_t micro = trainer->config.micro_batch;
     uint64_t samples = trainer->state->samples, sample = samples + (uint64_t)v * micro;
     float *slot = slots[v - trainer->share_first], *metrics = slot + model->params.floats;
@@ -128,9 +124,12 @@ static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, ui
                               .count = micro, .record_size = trainer->config.train->record_size, .indices = portion->indices,
                               .sample = sample, .key = sgd_sampler_key(&trainer->sampler, sample)};
 
-    sgd_trace_open(trace, SGD_TRACK_MAIN, SGD_SPAN_COMPUTE, v);
-    MT_TRY(model->ops->gradient(model, trainer->params, &batch, 1.0f / (float)micro, slot, metrics));
-    sgd_trace_close(trace, SGD_TRACK_MAIN);
+    if (is_traced)
+        sgd_trace_put_open(trainer->trace, track, SGD_SPAN_COMPUTE, v);
+    mt_status st = model->ops->gradient(model, trainer->params, &batch, 1.0f / (float)micro, slot, metrics);
+    if (is_traced)
+        sgd_trace_put_close(trainer->trace, track);
+    MT_TRY(st);
     metrics[trainer->metrics + SGD_FLAG_STOP] = trainer->wants_stop ? 1.0f : 0.0f;
     metrics[trainer->metrics + SGD_FLAG_SAVE] = trainer->wants_save ? 1.0f : 0.0f;
     sgd_trainer_beat(trainer);

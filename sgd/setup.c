@@ -155,7 +155,7 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
     run->is_wide = sgd_setup_nodes(o) > 1;
     int min, max;
     sgd_setup_workers(o, &min, &max);
-    run->trace_rows = o->run.timeline ? (uint32_t)(max + o->scaling.spares) : 0;
+    run->trace.rows = o->run.timeline ? (uint32_t)(max + o->scaling.spares) : 0;
     struct sgd_optimizer copy = run->optimizer; /* the workers put the defaults in */
     mt_status            st = sgd_optimizer_resolve(&copy);
     if (o->optimizer.warmup_steps < 0 || o->optimizer.step_epochs < 0 || o->optimizer.lr_batch < 0)
@@ -296,6 +296,8 @@ static manta_status operator_learn(struct sgd_setup *setup, const char *name, co
         return sgd_fail(e, st.code, "%s", text);
     if (setup->op->devices_max && setup->op->devices_max < setup->run.devices)
         setup->run.devices = setup->op->devices_max;
+    uint32_t tracks = SGD_TRACK_DEVICE + setup->run.devices - 1;
+    setup->run.trace.tracks = tracks < SGD_TRACKS_MAX ? tracks : SGD_TRACKS_MAX;
     int score = sgd_operator_metric(setup->op, o->checkpoint.score ? o->checkpoint.score : "loss");
     if (score < 0)
         return sgd_fail(e, MANTA_EINVAL, "checkpoint.score: the operator has no metric \"%.100s\"", o->checkpoint.score);
@@ -310,7 +312,7 @@ static manta_status region_make(struct sgd_setup *setup, manta_error *e)
                                   .is_sharded = setup->run.zero, .is_mirrored = setup->run.zero_backup};
     size_t                size;
     mt_status             st = sgd_group_region_size(&plan, &size);
-    return st.code ? fail_status(e, st, "") : manta_region_open(SGD_BOARD_SIZE + size + sgd_trace_size(setup->run.trace_rows), 0,
+    return st.code ? fail_status(e, st, "") : manta_region_open(SGD_BOARD_SIZE + size + sgd_trace_size(setup->run.trace), 0,
                                                                          &setup->region, e);
 }
 

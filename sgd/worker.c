@@ -178,8 +178,8 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
     w->board = sgd_board_of(w->region.data);
     if (argv[5].u < SGD_HANDS_MAX)
         mt_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
-    w->trace = sgd_trace_row_of(w->region.data, w->region.size, w->run.trace_rows, (uint32_t)argv[5].u);
-    sgd_trace_attach(w->trace, (int32_t)getpid());
+    w->trace = sgd_trace_row_of(w->region.data, w->region.size, w->run.trace, (uint32_t)argv[5].u);
+    sgd_trace_attach(w->trace, w->run.trace.tracks, (int32_t)getpid());
     return operator_load(w, argv[1].y.data);
 }
 
@@ -506,7 +506,7 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
 {
     struct worker *w = t->w;
     struct sgd_group_config config = {.region = (char *)w->region.data + SGD_BOARD_SIZE,
-                                      .region_size = w->region.size - SGD_BOARD_SIZE - sgd_trace_size(w->run.trace_rows),
+                                      .region_size = w->region.size - SGD_BOARD_SIZE - sgd_trace_size(w->run.trace),
                                       .plan = sgd_trainer_plan(&w->trainer),
                                       .generation = t->generation,
                                       .rank = t->rank,

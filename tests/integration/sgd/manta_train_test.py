@@ -301,6 +301,12 @@ def devices(folder):
         assert code == 0, err
         weights.add(weights_of(out))
     assert len(weights) == 1, weights
+    code, _, err = train(folder, "job.yaml", "--set", "run.timeline=devices.json", "--set", f"scaling.cpus={cpus}")
+    assert code == 0, err
+    tracks = slices_check(json.loads((folder / "devices.json").read_text())["traceEvents"])
+    for device in range(cpus):  # each has every other of the virtual ranks
+        slices = tracks[f"rank 0: device {device}" if device else "rank 0"]
+        assert {s["args"]["virtual rank"] % cpus for s in named(slices, "forward and backward")} == {device}, slices[:20]
     (folder / "bad.yaml").write_text(job_text(folder) + "scaling: {cpus: 1}\n")
     for value, word in (("-1", "scaling.cpus"), ("two", "not a number"), ("100000", "scaling.cpus is 100000")):
         status, _, err = train(folder, "bad.yaml", "--set", f"scaling.cpus={value}")
