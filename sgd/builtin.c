@@ -126,6 +126,8 @@ static manta_status place_find(manta_sgd *t, struct place *out)
     if (code != MANTA_OK)
         return code;
     mt_status st = mt_ok();
+    if (config.kind == K_CUDA)
+        manta_sgd_devices_max(t, 1); /* one thread keeps a GPU busy */
     if (config.kind == K_CUDA && manta_sgd_is_driver(t)) {
         st = k_cuda_probe();
         config.kind = K_CPU;

@@ -2,7 +2,7 @@
  *
  * collective.c - reduce, broadcast and agreement, made of arrivals and plain copies; between nodes, by their leaders.
  *
- * Owns: nothing. Thread: the group's.
+ * Owns: nothing. Thread: the group's; a sum may be cut among those of its team.
  */
 #include "sgd/collective.h"
 
@@ -26,23 +26,47 @@ static struct share share_of(const struct sgd_group *group, size_t begin, size_t
     return share;
 }
 
-static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, uint32_t first, uint32_t count,
-                           const struct share *share, float *out)
+struct addition {
+    const struct sgd_group *group;
+    const struct k_ops     *ops;
+    uint32_t                first, count; /* slots */
+    struct share            share;
+    uint32_t                parts;
+    float                  *out;
+    size_t                  mean_end; /* floats before it are divided by the number of virtual ranks */
+};
+
+static mt_status part_add(void *user, uint32_t index)
 {
-    const float *in[MT_VRANKS_MAX];
-    for (uint32_t v = 0; v < count; v++)
-        in[v] = sgd_group_slot(group, first + v) + share->begin;
-    return ops->tree_sum(NULL, in, count, share->end - share->begin, out + share->begin);
+    const struct addition *a = user;
+    const float           *in[MT_VRANKS_MAX];
+    size_t                 lines = (a->share.end - a->share.begin + 15) / 16;
+    size_t                 begin = a->share.begin + lines * index / a->parts * 16;
+    size_t                 end = index + 1 == a->parts ? a->share.end : a->share.begin + lines * (index + 1) / a->parts * 16;
+    for (uint32_t v = 0; v < a->count; v++)
+        in[v] = sgd_group_slot(a->group, a->first + v) + begin;
+    MT_TRY(a->ops->tree_sum(NULL, in, a->count, end - begin, a->out + begin));
+    float part = 1.0f / (float)a->group->plan.vranks;
+    for (size_t i = begin; i < end && i < a->mean_end; i++)
+        a->out[i] *= part;
+    return mt_ok();
+}
+
+static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, uint32_t first, uint32_t count,
+                           const struct share *share, float *out, size_t mean_end)
+{
+    struct addition a = {group, ops, first, count, *share, 1, out, mean_end};
+    size_t          worth = (share->end - share->begin) * count / MT_TRAIN_PART_FLOATS; /* parts */
+    if (!group->team || worth < 2)
+        return part_add(&a, 0);
+    a.parts = sgd_team_members(group->team) < worth ? sgd_team_members(group->team) : (uint32_t)worth;
+    return sgd_team_run(group->team, a.parts, part_add, &a);
 }
 
 static mt_status sum_here(struct sgd_group *group, const struct k_ops *ops, struct sgd_range range)
 {
     struct share share = share_of(group, range.begin, range.end);
-    MT_TRY(slots_add(group, ops, 0, group->plan.vranks, &share, group->sum));
-    float part = 1.0f / (float)group->plan.vranks;
-    for (size_t i = share.begin; i < share.end && i < group->plan.mean_floats; i++)
-        group->sum[i] *= part;
-    return mt_ok();
+    return slots_add(group, ops, 0, group->plan.vranks, &share, group->sum, group->plan.mean_floats);
 }
 
 /* The members of a node of several add its pieces; then its leader has the rest to do. */
@@ -54,7 +78,7 @@ static mt_status pieces_add(struct sgd_group *group, const struct k_ops *ops, st
     for (uint32_t i = 0; i < count; i++)
         if (pieces[i].level)
             MT_TRY(slots_add(group, ops, pieces[i].first, 1u << pieces[i].level, &share,
-                             sgd_group_partial(group, &pieces[i], i)));
+                             sgd_group_partial(group, &pieces[i], i), 0));
     return mt_ok();
 }
 

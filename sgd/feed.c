@@ -20,7 +20,7 @@ mt_status sgd_feed_init(struct sgd_feed *feed, const struct sgd_sampler *sampler
 
     if (!memory)
         return mt_error(MT_ENOMEM, 0, "records of the next steps");
-    *feed = (struct sgd_feed){.sampler = *sampler, .set = set, .memory = memory, .last = sampler->vranks};
+    *feed = (struct sgd_feed){.sampler = *sampler, .set = set, .memory = memory, .last = sampler->vranks, .stride = 1};
     for (int i = 0; i < SGD_FEED_PLACES; i++) { /* all records, all labels, all indices: each begins on a cache line */
         feed->places[i].records = memory + (size_t)i * records;
         feed->places[i].labels = memory + SGD_FEED_PLACES * records + (size_t)i * labels;
@@ -55,7 +55,8 @@ static void fill(const struct sgd_feed *feed, const struct sgd_feed_at *at, cons
 
 static void advance(const struct sgd_feed *feed, struct sgd_feed_at *at)
 {
-    if (++at->v < feed->last)
+    at->v += feed->stride;
+    if (at->v < feed->last)
         return;
     at->v = feed->first;
     at->samples += sgd_sampler_step_size(&feed->sampler);
@@ -91,12 +92,13 @@ static void *feed_main(void *arg)
     return NULL;
 }
 
-void sgd_feed_share(struct sgd_feed *feed, uint32_t first, uint32_t last)
+void sgd_feed_share(struct sgd_feed *feed, uint32_t first, uint32_t last, uint32_t stride)
 {
     pthread_mutex_lock(&feed->lock);
-    if (feed->first != first || feed->last != last) {
+    if (feed->first != first || feed->last != last || feed->stride != stride) {
         feed->first = first;
         feed->last = last;
+        feed->stride = stride;
         feed->next_take.v = UINT32_MAX; /* whatever is taken next begins anew */
     }
     pthread_mutex_unlock(&feed->lock);

@@ -6,7 +6,8 @@
  *
  * What comes next is a pure function of the sampler (sampler.h), so a step that is repeated, or another share of the virtual
  * ranks, costs one wait and nothing else. Sets in memory are gathered on the spot: handing over to a thread takes longer.
- * Thread: one takes; the feed's own is started by the first take from a mapped file.
+ * Each of a worker's devices has a feed of its own. Thread: one takes; the feed's own is started by the first take from a
+ * mapped file.
  */
 #ifndef SGD_FEED_H
 #define SGD_FEED_H
@@ -40,7 +41,7 @@ struct sgd_feed {
     pthread_mutex_t           lock; /* of all below */
     pthread_cond_t            changed;
     bool                      is_ending;
-    uint32_t                  first, last; /* virtual ranks of this member */
+    uint32_t                  first, last, stride; /* virtual ranks of whoever takes */
     uint32_t                  round;   /* one more when the thread must begin anew */
     uint32_t                  taken, ready; /* of this round: places handed out, and filled */
     struct sgd_feed_at        next_take, next_fill;
@@ -50,9 +51,9 @@ struct sgd_feed {
 MT_MUST_USE mt_status sgd_feed_init(struct sgd_feed *feed, const struct sgd_sampler *sampler, const struct sgd_dataset *set);
 void sgd_feed_fini(struct sgd_feed *feed);
 
-/* Which virtual ranks first <= v < last are taken in each step, in this order; all, unless told. What is taken otherwise comes
- * all the same, after a wait. */
-void sgd_feed_share(struct sgd_feed *feed, uint32_t first, uint32_t last);
+/* Which virtual ranks are taken in each step, in this order: first, first + stride, ..., below last; all, unless told. What is
+ * taken otherwise comes all the same, after a wait. */
+void sgd_feed_share(struct sgd_feed *feed, uint32_t first, uint32_t last, uint32_t stride);
 
 /* The records of a micro-batch, until the next take. */
 const struct sgd_portion *sgd_feed_take(struct sgd_feed *feed, const struct sgd_feed_at *at);

@@ -223,14 +223,14 @@ static void far_spans_take(void *user, const struct sgd_post_spans *spans, int64
 {
     struct sgd_fit *fit = user;
     for (uint64_t i = 0; i < spans->count; i++)
-        if ((unsigned)spans->spans[i].track < SGD_TRACKS)
+        if ((unsigned)spans->spans[i].track < SGD_TRACKS_MAX)
             sgd_timeline_span(&fit->timeline, &spans->spans[i].span, spans->spans[i].track, shift_ns, true);
 }
 
 void sgd_fit_logs_end(struct sgd_fit *fit, manta_status code, const manta_error *error)
 {
     for (int i = 1; fit->timeline.fd >= 0 && i < 2 * SGD_PLACES_MAX; i++) /* the rest: an answer, and one more */
-        sgd_place_spans(&fit->places.of[i % SGD_PLACES_MAX], fit->setup.run.trace_rows, MT_TRAIN_WORDS_MS, far_spans_take, fit);
+        sgd_place_spans(&fit->places.of[i % SGD_PLACES_MAX], fit->setup.run.trace, MT_TRAIN_WORDS_MS, far_spans_take, fit);
     sgd_timeline_close(&fit->timeline);
     (void)sgd_track_end(&fit->files, code, fit->result.stopped, error);
     (void)sgd_track_end(&fit->hook, code, fit->result.stopped, error);
@@ -243,8 +243,8 @@ static int64_t row_read(struct sgd_fit *fit, const struct sgd_hand *hand)
     if (hand->place != 0)
         return 0;
     return sgd_timeline_row(&fit->timeline,
-                            sgd_trace_row_of(fit->setup.region.data, fit->setup.region.size, fit->setup.run.trace_rows, index),
-                            &fit->spans[index], hand->state == SGD_HAND_DEAD);
+                            sgd_trace_row_of(fit->setup.region.data, fit->setup.region.size, fit->setup.run.trace, index),
+                            fit->setup.run.trace.tracks, &fit->spans[index], hand->state == SGD_HAND_DEAD);
 }
 
 int64_t sgd_fit_read_spans(struct sgd_fit *fit, const struct sgd_hand *dead)
@@ -259,7 +259,7 @@ int64_t sgd_fit_read_spans(struct sgd_fit *fit, const struct sgd_hand *dead)
             if (hand->state == SGD_HAND_READY)
                 (void)row_read(fit, hand);
     for (int i = 1; !dead && i < SGD_PLACES_MAX; i++)
-        sgd_place_spans(&fit->places.of[i], fit->setup.run.trace_rows, 0, far_spans_take, fit);
+        sgd_place_spans(&fit->places.of[i], fit->setup.run.trace, 0, far_spans_take, fit);
     if (!sgd_timeline_flush(&fit->timeline))
         log_failed_tell(fit, "timeline", strerror(errno));
     return sign;

@@ -33,6 +33,7 @@
 
 #include "sgd/coll_shm.h"
 #include "sgd/coll_tcp.h"
+#include "sgd/team.h"
 
 /* What all members must agree on. */
 struct sgd_group_plan {
@@ -80,6 +81,7 @@ struct sgd_group {
     float                *scratch; /* a leader's: what the others send it */
     size_t                scratch_floats;
     bool                  is_wide, is_leader; /* of several nodes */
+    struct sgd_team      *team; /* threads that this member's part of a sum is cut among; NULL: it is not */
 };
 
 /* Bytes of a region for a plan. EINVAL for a plan without or with too many virtual ranks, or too large. */

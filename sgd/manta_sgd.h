@@ -10,8 +10,10 @@
  * What is trained is an operator: a few functions under a name, registered before main. Some are built in and are
  * asked for by name alone; see manta_sgd_fit.
  *
- * Linking this library sets OPENBLAS_NUM_THREADS=1 before main, for this process's children: each worker computes with
- * one thread, and a process that is to be forked may have no other.
+ * A worker computes with one thread, or with one for each CPU that it reserves (scaling.cpus): its devices, see below.
+ *
+ * Linking this library sets OPENBLAS_NUM_THREADS=1 before main, for this process's children: a matrix product is one device's,
+ * and a process that is to be forked may have no thread but its first.
  *
  * Conventions are those of manta.h: a struct that is all zero means the defaults, errors go to *e (which may be NULL),
  * the library prints nothing.
@@ -28,8 +30,23 @@ extern "C" {
 
 /* ---- operators ---------------------------------------------------------------------------------------------------- */
 
-/* An operator in one process: what its functions are given, and pass on. Used by the thread that they are called in. */
+/* An operator on one device of a process: what its functions are given, and pass on. Used by the thread that they are called
+ * in. */
 typedef struct manta_sgd manta_sgd;
+
+/* Devices. A worker that reserves n whole CPUs (scaling.cpus) has up to n devices: threads that each compute another part of a
+ * step at the same time, with an instance of the operator of its own. So an operator needs no lock for what hangs on `self`; what
+ * it keeps elsewhere in the process, all devices share.
+ *
+ *   setup           of each instance, one after the other, in the thread that makes the worker. All name the same
+ *   init            of device 0's
+ *   train_batch,    of device d's, always in the thread of device d, at the same time as the others'. Device 0's is the worker's
+ *   validate_batch  own thread
+ *   teardown        of each, one after the other, in the worker's own thread, when no other runs
+ *
+ * Parameters are there once: every instance's pointers lead to the same values, which nobody may write to but init; gradients
+ * and metrics are the instance's own. Which device computes what is not told, and may change nothing: the weights are the same
+ * to the bit for any number of devices. */
 
 enum { MANTA_F32 = 1 }; /* element types of parameters */
 
@@ -50,8 +67,8 @@ typedef struct manta_batch {
  * The same calls with the same parameters and records must give the same bits in each process. */
 typedef struct manta_operator {
     const char *name; /* 1 to 127 bytes */
-    /* Makes *self (may stay NULL) and names parameters, data and metrics. It runs once in each worker, and once in the driver,
-     * to learn these names: where manta_sgd_is_driver says so, leave devices alone. */
+    /* Makes *self (may stay NULL) and names parameters, data and metrics. It runs once for each device of each worker, and once
+     * in the driver, to learn these names: where manta_sgd_is_driver says so, leave GPUs alone. */
     manta_status (*setup)(manta_sgd *t, void **self);
     /* Gives the parameters their first values; they are 0 before. Called in one worker, where a run begins. NULL: nothing. */
     manta_status (*init)(manta_sgd *t, void *self);
@@ -139,6 +156,14 @@ MANTA_API manta_status manta_sgd_ready(manta_sgd *t, float *const *gradient, int
 MANTA_API manta_status manta_sgd_fail(manta_sgd *t, manta_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* In setup: with more CPUs than this the worker has only so many devices, as where the arithmetic runs on a GPU, or in threads of
+ * the operator's own. In the driver's call as in the workers'. Less than 1 counts as 1. */
+MANTA_API void manta_sgd_devices_max(manta_sgd *t, int most);
+/* Which device of its worker this instance is for, from 0, and how many there are. In the driver: 0, and how many there would be
+ * at most. */
+MANTA_API int manta_sgd_device(const manta_sgd *t);
+MANTA_API int manta_sgd_device_count(const manta_sgd *t);
+
 MANTA_API bool     manta_sgd_is_driver(const manta_sgd *t);
 MANTA_API uint64_t manta_sgd_seed(const manta_sgd *t);      /* opts.seed */
 MANTA_API int64_t  manta_sgd_batch_max(const manta_sgd *t); /* most records in one call */
@@ -221,7 +246,8 @@ typedef struct manta_sgd_opts {
         int    min_workers; /* with fewer the run waits, else it goes on with what there is; 0: max_workers */
         int    max_workers; /* 0: 1 (or min_workers); at most run.shards */
         int    spares;      /* processes that have loaded model and data and wait to replace one that dies */
-        double cpus;        /* that each worker reserves; 0: none */
+        double cpus;        /* that each worker reserves, and computes with: a thread for each whole one, if it has so many parts
+                               of a step (see "Devices"; 256 at most). 0: none are reserved, one thread */
         int    nodes;       /* over which the workers are spread, the driver's first; 0: 1. Fewer will do: as many as there are.
                                A node that dies takes its workers along, and the run goes on with the others' */
     } scaling;

@@ -134,6 +134,22 @@ double manta_sgd_conf_f64(manta_sgd *t, const char *name, double otherwise)
     return value;
 }
 
+void manta_sgd_devices_max(manta_sgd *t, int most)
+{
+    if (t->is_in_setup)
+        t->devices_max = most < 1 ? 1 : (uint32_t)most;
+}
+
+int manta_sgd_device(const manta_sgd *t)
+{
+    return (int)t->device;
+}
+
+int manta_sgd_device_count(const manta_sgd *t)
+{
+    return (int)t->devices;
+}
+
 bool manta_sgd_is_driver(const manta_sgd *t)
 {
     return t->is_driver;
@@ -299,6 +315,24 @@ static const struct sgd_model_ops model_ops = {
 
 /* ---- begin and end ---- */
 
+/* A later device's setup has named what that of device 0 did: by the table of parameters the trainer's buffers are shared. */
+static void like_first(manta_sgd *t)
+{
+    const struct sgd_params *mine = &t->model.params, *its = &t->first->model.params;
+    bool is_like = mine->items_count == its->items_count && t->names_count == t->first->names_count;
+    for (size_t i = 0; is_like && i < mine->items_count; i++)
+        is_like = strcmp(mine->items[i].name, its->items[i].name) == 0 && mine->items[i].offset == its->items[i].offset &&
+                  mine->items[i].ndim == its->items[i].ndim &&
+                  memcmp(mine->items[i].shape, its->items[i].shape, mine->items[i].ndim * sizeof *mine->items[i].shape) == 0;
+    for (uint32_t i = 0; is_like && i < t->names_count; i++)
+        is_like = strcmp(t->names[i], t->first->names[i]) == 0;
+    for (int i = 0; i < 2; i++)
+        is_like = is_like && t->sources[i].is_there == t->first->sources[i].is_there;
+    if (!is_like)
+        manta_sgd_fail(t, MANTA_EINVAL, "operator %.100s: the setup of device %u named other parameters, metrics or data than that "
+                       "of device 0", t->op->name, t->device);
+}
+
 static mt_status what_was_named(manta_sgd *t)
 {
     const struct sgd_source *train = &t->sources[0], *validate = &t->sources[1];
@@ -314,6 +348,8 @@ static mt_status what_was_named(manta_sgd *t)
                        train->set.record_size, validate->set.record_size);
     t->model.record_size = train->set.record_size;
     t->model.extra_metrics = t->names_count - 2;
+    if (t->first)
+        like_first(t);
     return outcome(t, MANTA_OK);
 }
 
@@ -355,6 +391,9 @@ mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_
     t->is_strict = opts->is_strict;
     t->lent = opts->lent;
     t->lent_size = opts->lent_size;
+    t->device = opts->device;
+    t->devices = opts->devices ? opts->devices : 1;
+    t->first = opts->first;
     mt_status st = setup_run(t);
     if (st.code == 0) {
         *out = t;

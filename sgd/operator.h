@@ -8,6 +8,7 @@
  * The driver opens it to learn the names, a worker to train. Data that must be unpacked is loaded once, by the driver, and
  * lent to the workers as one object (struct sgd_lent); files of records each process maps by itself.
  *
+ * Of a worker with several devices each has an operator; parameters are the trainer's, data is device 0's.
  * Thread: one at a time per operator.
  */
 #ifndef SGD_OPERATOR_H
@@ -50,6 +51,8 @@ struct manta_sgd {
     const void           *lent;       /* a worker's view of lent data, borrowed; NULL: this is the driver */
     size_t                lent_size;
     bool                  is_in_setup, is_driver;
+    uint32_t              device, devices, devices_max; /* which of how many; what setup allows, 0: any */
+    manta_sgd            *first; /* device 0's, which owns the data that all use; NULL: this is it */
     uint64_t              seed;
     uint32_t              micro_batch;
     const uint64_t       *step; /* the trainer's; NULL: none yet */
@@ -69,10 +72,12 @@ struct sgd_operator_opts {
     bool        is_driver, is_strict;
     const void *lent;
     size_t      lent_size;
+    uint32_t    device, devices; /* 0 devices: 1 */
+    manta_sgd  *first; /* of a device after the first: device 0's operator, which is closed after this one */
 };
 
 /* Makes the operator and runs its setup. On failure `text` says why: EINVAL (there is none of that name, or what it named
- * does not go together), or what setup gave. */
+ * does not go together, or that device 0's setup named something else), or what setup gave. */
 MT_MUST_USE mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_OPERATOR_TEXT],
                                         manta_sgd **out);
 void sgd_operator_close(manta_sgd *t);

@@ -107,6 +107,11 @@ manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opt
     if (has_size && (opts->record <= 0 || opts->record > UINT32_MAX || opts->skip < 0))
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: records of %lld after %lld others", path ? path : "",
                               (long long)opts->record, (long long)opts->skip);
+    if (t->first && t->first->sources[which].is_there) { /* what device 0 has loaded is there for all */
+        *source = t->first->sources[which];
+        source->set.owned_records = source->set.owned_labels = source->set.mapped = NULL;
+        return MANTA_OK;
+    }
     mt_status st = source_load(t, &path, opts, where, &loaded);
     snprintf(of, sizeof of, "%s%s%s", path ? path : default_path(opts->format), where[0] ? ", " : "", where);
     if (st.code != 0)

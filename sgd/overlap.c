@@ -24,30 +24,63 @@ struct sgd_overlap {
     size_t              summed; /* and before this one are summed */
     bool                is_complete, is_ending;
     mt_status           st;
+    uint32_t            devices;
+    struct sgd_range   *said; /* by the device that is furthest, in its order */
+    size_t              said_count, said_room;
+    size_t              told[MT_TRAIN_DEVICES_MAX]; /* of these, by each device */
 };
 
 /* ---- the list ---- */
 
-static void range_add(struct sgd_overlap *o, size_t begin, size_t end)
+/* False: there is no memory, and o->st says so. */
+static bool append(struct sgd_overlap *o, struct sgd_range **list, size_t *count, size_t *room, struct sgd_range range)
 {
-    if (begin >= end || o->st.code != MT_OK)
-        return;
-    if (o->count == o->room) {
-        size_t            room = o->room ? 2 * o->room : 256;
-        struct sgd_range *more = realloc(o->ranges, room * sizeof *more);
+    if (*count == *room) {
+        size_t            wanted = *room ? 2 * *room : 256;
+        struct sgd_range *more = realloc(*list, wanted * sizeof *more);
         if (!more) {
             o->st = mt_error(MT_ENOMEM, 0, "no memory for a list of gradients");
-            return;
+            return false;
         }
-        o->ranges = more;
-        o->room = room;
+        *list = more;
+        *room = wanted;
     }
-    o->ranges[o->count++] = (struct sgd_range){begin, end};
+    (*list)[(*count)++] = range;
+    return true;
+}
+
+static void range_add(struct sgd_overlap *o, size_t begin, size_t end)
+{
+    if (begin >= end || o->st.code != MT_OK || !append(o, &o->ranges, &o->count, &o->room, (struct sgd_range){begin, end}))
+        return;
     o->open_floats += end - begin;
     if (o->open_floats >= MT_TRAIN_BUCKET_BYTES / sizeof(float)) {
         o->closed = o->count;
         o->open_floats = 0;
     }
+}
+
+static size_t told_by_all(const struct sgd_overlap *o)
+{
+    size_t least = o->told[0];
+    for (uint32_t d = 1; d < o->devices; d++)
+        least = o->told[d] < least ? o->told[d] : least;
+    return least;
+}
+
+/* What the last of the devices says is final in all of them. */
+static void tell(struct sgd_overlap *o, uint32_t device, struct sgd_range range)
+{
+    size_t *told = &o->told[device], before = told_by_all(o);
+    if (o->st.code != MT_OK)
+        return;
+    if (*told == o->said_count && !append(o, &o->said, &o->said_count, &o->said_room, range))
+        return;
+    const struct sgd_range *said = &o->said[(*told)++];
+    if (said->begin != range.begin || said->end != range.end)
+        o->st = mt_error(MT_EINVAL, 0, "the devices of a worker say in different orders which of their gradients are ready");
+    for (size_t i = before; i < told_by_all(o); i++)
+        range_add(o, o->said[i].begin, o->said[i].end);
 }
 
 static int by_begin(const void *a, const void *b)
@@ -182,13 +215,18 @@ void sgd_overlap_free(struct sgd_overlap *o)
     pthread_cond_destroy(&o->work);
     pthread_cond_destroy(&o->done);
     free(o->ranges);
+    free(o->said);
     free(o);
 }
 
-void sgd_overlap_begin(struct sgd_overlap *o, struct sgd_group *group)
+void sgd_overlap_begin(struct sgd_overlap *o, struct sgd_group *group, uint32_t devices)
 {
+    MT_ASSERT(devices >= 1 && devices <= MT_TRAIN_DEVICES_MAX);
     pthread_mutex_lock(&o->lock);
     MT_ASSERT(!o->group);
+    o->devices = devices;
+    o->said_count = 0;
+    memset(o->told, 0, devices * sizeof *o->told);
     o->group = group;
     o->count = o->closed = o->summed = o->open_floats = 0;
     o->is_complete = false;
@@ -196,11 +234,14 @@ void sgd_overlap_begin(struct sgd_overlap *o, struct sgd_group *group)
     pthread_mutex_unlock(&o->lock);
 }
 
-void sgd_overlap_ready(struct sgd_overlap *o, size_t begin, size_t end)
+void sgd_overlap_ready(struct sgd_overlap *o, uint32_t device, size_t begin, size_t end)
 {
     pthread_mutex_lock(&o->lock);
     size_t closed = o->closed;
-    range_add(o, begin, end);
+    if (o->devices == 1)
+        range_add(o, begin, end);
+    else
+        tell(o, device, (struct sgd_range){begin, end});
     if (o->closed > closed)
         pthread_cond_signal(&o->work);
     pthread_mutex_unlock(&o->lock);

@@ -107,20 +107,23 @@ static manta_status post_last_words(manta_ctx *c, void *self, int argc, const ma
     return manta_return_bytes(c, text, strlen(text) + 1);
 }
 
-/* What the workers of this node have noted since the last call; `rows`: of the run's trace. */
+/* What the workers of this node have noted since the last call; rows and tracks are those of the run's trace. */
 static manta_status post_spans(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     struct post          *post = self;
-    uint32_t              rows = argv[0].u < SGD_HANDS_MAX ? (uint32_t)argv[0].u : SGD_HANDS_MAX, count = 0;
+    uint32_t              count = 0;
+    struct sgd_trace_plan plan = {argv[0].u < SGD_HANDS_MAX ? (uint32_t)argv[0].u : SGD_HANDS_MAX,
+                                  argv[1].u < SGD_TRACKS_MAX ? (uint32_t)argv[1].u : SGD_TRACKS_MAX};
     struct sgd_post_spans *out = malloc(sizeof *out);
     (void)argc;
-    if (!out || sgd_trace_size(rows) > post->region.size) {
+    if (!out || sgd_trace_size(plan) > post->region.size) {
         free(out);
         return manta_fail(c, MANTA_ENOMEM, "no memory for a timeline");
     }
-    for (uint32_t i = 0; i < rows; i++) {
-        const struct sgd_trace_row *row = sgd_trace_row_of(post->region.data, post->region.size, rows, i);
-        while (count < SGD_POST_SPANS && sgd_trace_next(row, &post->cursors[i], &out->spans[count].span, &out->spans[count].track))
+    for (uint32_t i = 0; i < plan.rows; i++) {
+        const struct sgd_trace_row *row = sgd_trace_row_of(post->region.data, post->region.size, plan, i);
+        while (count < SGD_POST_SPANS && sgd_trace_next(row, plan.tracks, &post->cursors[i], &out->spans[count].span,
+                                                        &out->spans[count].track))
             count++;
     }
     out->now_ns = mt_now_ns();
@@ -131,7 +134,7 @@ static manta_status post_spans(manta_ctx *c, void *self, int argc, const manta_a
 }
 
 MANTA_ACTOR(manta_sgd_post, "u", post_new, post_free, {"say", "y>y", post_say}, {"last_words", "u>y", post_last_words},
-            {"spans", "u>y", post_spans});
+            {"spans", "uu>y", post_spans});
 
 /* ---- the driver's side ---- */
 
@@ -302,7 +305,7 @@ static void clock_compare(struct sgd_place *place, int64_t their_now_ns)
     place->clock_shift_ns = shift > took || shift < -took ? shift : 0;
 }
 
-void sgd_place_spans(struct sgd_place *place, uint32_t rows, int wait_ms,
+void sgd_place_spans(struct sgd_place *place, struct sgd_trace_plan plan, int wait_ms,
                      void (*take)(void *user, const struct sgd_post_spans *spans, int64_t shift_ns), void *user)
 {
     manta_view   view = {0};
@@ -321,5 +324,5 @@ void sgd_place_spans(struct sgd_place *place, uint32_t rows, int wait_ms,
     manta_release(&view);
     manta_free(place->spans_asked);
     place->spans_asked_ns = mt_now_ns();
-    place->spans_asked = manta_actor_call(place->post, "spans", MANTA_ARGS(manta_u64(rows)));
+    place->spans_asked = manta_actor_call(place->post, "spans", MANTA_ARGS(manta_u64(plan.rows), manta_u64(plan.tracks)));
 }

@@ -97,7 +97,7 @@ void sgd_place_last_words(const struct sgd_place *place, uint32_t index, char *o
 
 /* Takes the answer to the last question for spans, if it is there within wait_ms, and asks again. `shift_ns` is to be added to
  * their clock. */
-void sgd_place_spans(struct sgd_place *place, uint32_t rows, int wait_ms,
+void sgd_place_spans(struct sgd_place *place, struct sgd_trace_plan plan, int wait_ms,
                      void (*take)(void *user, const struct sgd_post_spans *spans, int64_t shift_ns), void *user);
 
 /* What a board and a group's region show of one rank, which is the local-th on this node. */

@@ -19,6 +19,7 @@
 #include "sgd/checkpoint.h"
 #include "sgd/group.h"
 #include "sgd/optimizer.h"
+#include "sgd/trace.h"
 
 #include <manta.h>
 
@@ -44,7 +45,8 @@ struct sgd_run {
     uint64_t group;
     unsigned char secret[COLL_SECRET_BYTES];
     double   min_delta;
-    uint32_t trace_rows; /* workers whose spans are kept in the region; 0: none */
+    uint32_t devices;    /* of each worker: instances of the operator, each with a thread */
+    struct sgd_trace_plan trace; /* of the workers whose spans are kept in the region */
     char     folder[SGD_FOLDER_BYTES_MAX]; /* of the checkpoints, absolute; "": none */
 };
 static_assert(sizeof(struct sgd_run) <= MANTA_INLINE_MAX, "travels inline");

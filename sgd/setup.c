@@ -63,6 +63,16 @@ void sgd_setup_workers(const manta_sgd_opts *o, int *out_min, int *out_max)
     *out_min = or_default(o->scaling.min_workers, *out_max);
 }
 
+/* How many devices a worker has at most: CPUs of its own, and no more than the virtual ranks of one in the smallest group. */
+static uint32_t devices_of(const manta_sgd_opts *o, uint32_t shards)
+{
+    int min, max;
+    sgd_setup_workers(o, &min, &max);
+    uint32_t most = (shards + (uint32_t)min - 1) / (uint32_t)min, cpus = (uint32_t)o->scaling.cpus;
+    most = most < MT_TRAIN_DEVICES_MAX ? most : MT_TRAIN_DEVICES_MAX;
+    return cpus < 1 ? 1 : cpus < most ? cpus : most;
+}
+
 static manta_status scaling_check(const manta_sgd_opts *o, manta_error *e)
 {
     int shards = or_default(o->run.shards, SHARDS_DEFAULT), batch = or_default(o->run.batch, BATCH_DEFAULT), min, max;
@@ -75,8 +85,11 @@ static manta_status scaling_check(const manta_sgd_opts *o, manta_error *e)
                         "step, and %d in all", min, max, shards, MT_GROUP_MEMBERS_MAX);
     if (o->scaling.nodes < 0 || o->scaling.nodes > MT_GROUP_MEMBERS_MAX)
         return sgd_fail(e, MANTA_EINVAL, "scaling.nodes is %d: 1 to %d", o->scaling.nodes, MT_GROUP_MEMBERS_MAX);
-    if (o->scaling.spares < 0 || o->scaling.spares > MT_TRAIN_SPARES_MAX || !(o->scaling.cpus >= 0))
-        return sgd_fail(e, MANTA_EINVAL, "scaling.spares is 0 to %d, scaling.cpus not negative", MT_TRAIN_SPARES_MAX);
+    if (o->scaling.spares < 0 || o->scaling.spares > MT_TRAIN_SPARES_MAX)
+        return sgd_fail(e, MANTA_EINVAL, "scaling.spares is %d: 0 to %d", o->scaling.spares, MT_TRAIN_SPARES_MAX);
+    if (!(o->scaling.cpus >= 0 && o->scaling.cpus <= MT_CPUS_MAX))
+        return sgd_fail(e, MANTA_EINVAL, "scaling.cpus is %g: CPUs of each worker, 0 (none are reserved) to %d", o->scaling.cpus,
+                        MT_CPUS_MAX);
     return MANTA_OK;
 }
 
@@ -127,6 +140,7 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
                             .keep = {(uint32_t)o->checkpoint.keep, (uint32_t)o->checkpoint.keep_best, o->checkpoint.score_max},
                             .optimizer = optimizer_of(o, batch),
                             .vranks = shards,
+                            .devices = devices_of(o, shards),
                             .micro_batch = batch / shards,
                             .epochs = (uint32_t)or_default(o->run.epochs, 1),
                             .log_steps = (uint32_t)or_default(o->run.log_steps, MT_TRAIN_LOG_STEPS),
@@ -141,7 +155,7 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
     run->is_wide = sgd_setup_nodes(o) > 1;
     int min, max;
     sgd_setup_workers(o, &min, &max);
-    run->trace_rows = o->run.timeline ? (uint32_t)(max + o->scaling.spares) : 0;
+    run->trace.rows = o->run.timeline ? (uint32_t)(max + o->scaling.spares) : 0;
     struct sgd_optimizer copy = run->optimizer; /* the workers put the defaults in */
     mt_status            st = sgd_optimizer_resolve(&copy);
     if (o->optimizer.warmup_steps < 0 || o->optimizer.step_epochs < 0 || o->optimizer.lr_batch < 0)
@@ -275,10 +289,15 @@ static manta_status operator_learn(struct sgd_setup *setup, const char *name, co
     char text[SGD_OPERATOR_TEXT] = "";
     struct sgd_operator_opts opts = {.name = name, .config = (const char *)setup->config.data, .seed = setup->run.seed,
                                      .micro_batch = setup->run.micro_batch, .is_driver = true,
+                                     .devices = setup->run.devices,
                                      .is_strict = o->config_strict};
     mt_status st = sgd_operator_open(&opts, text, &setup->op);
     if (st.code != 0)
         return sgd_fail(e, st.code, "%s", text);
+    if (setup->op->devices_max && setup->op->devices_max < setup->run.devices)
+        setup->run.devices = setup->op->devices_max;
+    uint32_t tracks = SGD_TRACK_DEVICE + setup->run.devices - 1;
+    setup->run.trace.tracks = tracks < SGD_TRACKS_MAX ? tracks : SGD_TRACKS_MAX;
     int score = sgd_operator_metric(setup->op, o->checkpoint.score ? o->checkpoint.score : "loss");
     if (score < 0)
         return sgd_fail(e, MANTA_EINVAL, "checkpoint.score: the operator has no metric \"%.100s\"", o->checkpoint.score);
@@ -293,7 +312,7 @@ static manta_status region_make(struct sgd_setup *setup, manta_error *e)
                                   .is_sharded = setup->run.zero, .is_mirrored = setup->run.zero_backup};
     size_t                size;
     mt_status             st = sgd_group_region_size(&plan, &size);
-    return st.code ? fail_status(e, st, "") : manta_region_open(SGD_BOARD_SIZE + size + sgd_trace_size(setup->run.trace_rows), 0,
+    return st.code ? fail_status(e, st, "") : manta_region_open(SGD_BOARD_SIZE + size + sgd_trace_size(setup->run.trace), 0,
                                                                          &setup->region, e);
 }
 

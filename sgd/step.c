@@ -1,60 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * step.c - a step: the gradients of virtual ranks, the guard, the update; and the validation that closes an epoch.
+ * step.c - a step: gradients (compute.h), their sum, the guard, the update; and the validation that closes an epoch.
  *
  * Owns: nothing. Thread: the trainer's.
  */
 #include "sgd/step.h"
 
 #include "core/base/clock.h"
+#include "sgd/compute.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static void beat(const struct sgd_trainer *trainer)
-{
-    if (trainer->beat)
-        trainer->beat(trainer->beat_user);
-}
-
-/* ---- gradients ---- */
-
-static const struct sgd_portion *records_take(struct sgd_trainer *trainer, const struct sgd_feed_at *at)
-{
-    int64_t                   begun = trainer->trace ? mt_now_ns() : 0;
-    const struct sgd_portion *portion = sgd_feed_take(&trainer->feed, at);
-    if (trainer->trace && mt_now_ns() - begun >= SGD_TRACE_LEAST_NS)
-        sgd_trace_put_whole(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_DATA_WAIT, begun);
-    return portion;
-}
-
-mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_t last, float *const *slots)
-{
-    struct sgd_model *model = trainer->config.model;
-    const struct sgd_dataset *train = trainer->config.train;
-    uint32_t micro = trainer->config.micro_batch;
-    uint64_t samples = trainer->state->samples;
-    struct sgd_batch batch = {.count = micro, .record_size = train->record_size};
-
-    MT_ASSERT(trainer->has_state);
-    for (uint32_t v = first; v < last; v++) {
-        float *slot = slots[v - first], *metrics = slot + model->params.floats;
-        const struct sgd_portion *portion = records_take(trainer, &(struct sgd_feed_at){samples, v});
-        sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_COMPUTE, v);
-        batch.records = portion->records;
-        batch.labels = train->labels ? portion->labels : NULL;
-        batch.indices = portion->indices;
-        batch.sample = samples + (uint64_t)v * micro;
-        batch.key = sgd_sampler_key(&trainer->sampler, batch.sample);
-        MT_TRY(model->ops->gradient(model, trainer->params, &batch, 1.0f / (float)micro, slot, metrics));
-        sgd_trace_close(trainer->trace, SGD_TRACK_MAIN);
-        metrics[trainer->metrics + SGD_FLAG_STOP] = trainer->wants_stop ? 1.0f : 0.0f;
-        metrics[trainer->metrics + SGD_FLAG_SAVE] = trainer->wants_save ? 1.0f : 0.0f;
-        beat(trainer);
-    }
-    return mt_ok();
-}
 
 struct sgd_result sgd_step_result(const struct sgd_trainer *trainer, const float *metrics)
 {
@@ -98,13 +55,31 @@ double sgd_step_norm(const struct sgd_trainer *trainer, const double *squares)
     return sqrt(sum);
 }
 
-/* The length of a gradient; not finite where an element is not. */
-static mt_status norm_of(const struct sgd_trainer *trainer, const float *gradient, double *squares, double *out)
+/* What the update of a part needs. */
+struct update {
+    const float *gradient; /* as it was summed */
+    float        rate, part;
+};
+
+static mt_status part_squares(struct sgd_trainer *trainer, struct sgd_range range, void *user)
 {
-    struct sgd_range all = {0, trainer->config.model->params.floats};
-    MT_TRY(sgd_step_squares(trainer, gradient, all, squares));
-    *out = sgd_step_norm(trainer, squares);
-    return mt_ok();
+    return sgd_step_squares(trainer, ((struct update *)user)->gradient, range, trainer->squares);
+}
+
+/* By all of it, or by what is left of it when it is shortened. */
+static mt_status part_update(struct sgd_trainer *trainer, struct sgd_range range, void *user)
+{
+    const struct update *u = user;
+    const float         *gradient = u->gradient;
+    float               *moments[SGD_MOMENTS_MAX] = {NULL};
+
+    for (size_t i = range.begin; u->part != 1.0f && i < range.end; i++)
+        trainer->cut[i] = gradient[i] * u->part;
+    gradient = u->part == 1.0f ? gradient : trainer->cut;
+    for (uint32_t m = 0; m < sgd_optimizer_moments(&trainer->config.optimizer); m++)
+        moments[m] = trainer->moments[m] + range.begin;
+    return sgd_optimizer_update(&trainer->config.optimizer, trainer->config.ops, u->rate, trainer->state->step,
+                                gradient + range.begin, range.end - range.begin, trainer->params + range.begin, moments);
 }
 
 float sgd_step_part(const struct sgd_trainer *trainer, double norm)
@@ -124,19 +99,6 @@ mt_status sgd_step_guard(struct sgd_trainer *trainer, const struct sgd_result *r
     if (o->max_norm > 0 && norm > (double)o->max_norm)
         return fault(trainer, "the gradient's length", norm, (double)o->max_norm);
     *out_part = sgd_step_part(trainer, norm);
-    return mt_ok();
-}
-
-/* The gradient that the update takes: all of it, or shortened. */
-static mt_status guard(struct sgd_trainer *trainer, const float *sum, const struct sgd_result *result, const float **out)
-{
-    double norm;
-    float  part;
-    MT_TRY(norm_of(trainer, sum, trainer->squares, &norm));
-    MT_TRY(sgd_step_guard(trainer, result, norm, &part));
-    *out = part == 1.0f ? sum : trainer->cut;
-    for (size_t i = 0; part != 1.0f && i < trainer->config.model->params.floats; i++)
-        trainer->cut[i] = sum[i] * part;
     return mt_ok();
 }
 
@@ -182,15 +144,14 @@ void sgd_step_count(struct sgd_trainer *trainer, const struct sgd_result *result
 
 mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct sgd_result *out_result)
 {
-    const struct sgd_trainer_config *config = &trainer->config;
-    size_t floats = config->model->params.floats;
+    size_t floats = trainer->config.model->params.floats;
     struct sgd_result result = sgd_step_result(trainer, sum + floats);
-    const float *gradient;
+    struct update update = {.gradient = sum, .rate = sgd_step_rate(trainer)};
 
-    MT_TRY(guard(trainer, sum, &result, &gradient));
+    MT_TRY(sgd_parts_run(trainer, floats, part_squares, &update));
+    MT_TRY(sgd_step_guard(trainer, &result, sgd_step_norm(trainer, trainer->squares), &update.part));
     sgd_trainer_settle(trainer);
-    MT_TRY(sgd_optimizer_update(&config->optimizer, config->ops, sgd_step_rate(trainer), trainer->state->step, gradient, floats,
-                                trainer->params, trainer->moments));
+    MT_TRY(sgd_parts_run(trainer, floats, part_update, &update));
     sgd_step_count(trainer, &result, sum + floats + trainer->metrics);
     *out_result = result;
     return mt_ok();
@@ -203,26 +164,42 @@ static bool is_overlapped(const struct sgd_trainer *trainer, const struct sgd_gr
            trainer->config.model->params.floats * sizeof(float) >= 2 * MT_TRAIN_BUCKET_BYTES;
 }
 
-static void gradient_ready(void *overlap, size_t begin, size_t end)
+static void gradient_ready(void *user, size_t begin, size_t end)
 {
-    sgd_overlap_ready(overlap, begin, end);
+    const struct sgd_device *device = user;
+    sgd_overlap_ready(device->overlap, device->index, begin, end);
 }
 
-/* All gradients but the last of this member, then that one with the sum beside it. */
+/* The last of each device's virtual ranks, with the sum beside it. */
+static mt_status compute_announced(struct sgd_trainer *trainer, struct sgd_group *group, uint32_t first, uint32_t last,
+                                   float *const *slots)
+{
+    sgd_overlap_begin(trainer->overlap, group, last - first);
+    for (uint32_t v = first; v < last; v++) {
+        uint32_t           d = (v - trainer->share_first) % (last - first);
+        struct sgd_device *device = &trainer->devices[d];
+        device->overlap = trainer->overlap;
+        device->index = d;
+        device->model->ready = gradient_ready;
+        device->model->ready_user = device;
+    }
+    mt_status st = sgd_gradients_run(trainer, first, last, slots);
+    for (uint32_t d = 0; d < last - first; d++)
+        trainer->devices[d].model->ready = NULL;
+    return st;
+}
+
+/* All gradients but the last of each device, then those with the sum beside them. */
 static mt_status compute_overlapped(struct sgd_trainer *trainer, struct sgd_group *group, uint32_t first, uint32_t last,
                                     float *const *slots)
 {
-    struct sgd_model *model = trainer->config.model;
+    uint32_t begin_last = last - sgd_devices_used(trainer);
     trainer->overlap = trainer->overlap ? trainer->overlap : sgd_overlap_new(trainer->config.ops, trainer->trace);
     if (!trainer->overlap)
         return mt_error(MT_ENOMEM, 0, "train: no memory, or no thread, for sums beside the work");
     uint64_t begun = mt_now_ns();
-    MT_TRY(sgd_train_compute(trainer, first, last - 1, slots));
-    sgd_overlap_begin(trainer->overlap, group);
-    model->ready = gradient_ready;
-    model->ready_user = trainer->overlap;
-    mt_status st = sgd_train_compute(trainer, last - 1, last, slots + (last - 1 - first));
-    model->ready = NULL;
+    MT_TRY(sgd_gradients_run(trainer, first, begin_last, slots));
+    mt_status st = compute_announced(trainer, group, begin_last, last, slots);
     trainer->work_ns += mt_now_ns() - begun;
     trainer->gave_up = st.code != MT_OK;
     if (trainer->gave_up) /* the sum that is under way would wait for ever for this member's next bucket */
@@ -240,10 +217,12 @@ static mt_status compute_and_reduce(struct sgd_trainer *trainer, struct sgd_grou
     if (is_overlapped(trainer, group))
         return compute_overlapped(trainer, group, first, last, slots);
     uint64_t begun = mt_now_ns();
-    MT_TRY(sgd_train_compute(trainer, first, last, slots));
+    MT_TRY(sgd_gradients_run(trainer, first, last, slots));
     trainer->work_ns += mt_now_ns() - begun;
     sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_SUM, trainer->config.model->params.floats * sizeof(float));
+    group->team = trainer->team;
     mt_status st = sgd_group_reduce(group, trainer->config.ops, &sum);
+    group->team = NULL;
     sgd_trace_close(trainer->trace, SGD_TRACK_MAIN);
     return st;
 }
@@ -254,7 +233,7 @@ mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, s
     uint32_t first, last;
 
     sgd_group_vranks(group, &first, &last);
-    sgd_feed_share(&trainer->feed, first, last);
+    sgd_share_set(trainer, first, last);
     for (uint32_t v = first; v < last; v++)
         slots[v - first] = sgd_group_slot(group, v);
     MT_TRY(compute_and_reduce(trainer, group, first, last, slots));
@@ -270,10 +249,9 @@ mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, s
 /* ---- evaluation ---- */
 
 /* Adds the metrics over the records from `begin` to `end` to sums[trainer->metrics]. */
-static mt_status range_evaluate(struct sgd_trainer *trainer, const struct sgd_dataset *set, uint64_t begin, uint64_t end,
-                                double *sums)
+static mt_status range_evaluate(struct sgd_trainer *trainer, struct sgd_model *model, const struct sgd_dataset *set,
+                                uint64_t begin, uint64_t end, double *sums)
 {
-    struct sgd_model *model = trainer->config.model;
     while (begin < end) {
         uint64_t left = end - begin;
         struct sgd_batch batch = {.records = set->records + begin * set->record_size,
@@ -285,7 +263,7 @@ static mt_status range_evaluate(struct sgd_trainer *trainer, const struct sgd_da
         for (size_t i = 0; i < trainer->metrics; i++)
             sums[i] += (double)metrics[i];
         begin += batch.count;
-        beat(trainer);
+        sgd_trainer_beat(trainer);
     }
     return mt_ok();
 }
@@ -295,29 +273,37 @@ mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dat
 {
     double sums[SGD_METRICS_ALL] = {0};
     float metrics[SGD_METRICS_ALL];
-    MT_TRY(range_evaluate(trainer, set, 0, set->count, sums));
+    MT_TRY(range_evaluate(trainer, trainer->config.model, set, 0, set->count, sums));
     for (size_t i = 0; i < trainer->metrics; i++)
         metrics[i] = (float)sums[i];
     *out_result = sgd_step_result(trainer, metrics);
     return mt_ok();
 }
 
+static mt_status vrank_validate(struct sgd_trainer *trainer, uint32_t device, uint32_t v, void *user)
+{
+    const struct sgd_dataset *set = trainer->config.validate;
+    struct sgd_model *model = trainer->devices[device].model;
+    float *metrics = sgd_group_slot(user, v) + model->params.floats;
+    uint32_t vranks = trainer->config.vranks;
+    double sums[SGD_METRICS_ALL] = {0};
+
+    MT_TRY(range_evaluate(trainer, model, set, set->count * v / vranks, set->count * (v + 1) / vranks, sums));
+    for (size_t i = 0; i < trainer->metrics; i++)
+        metrics[i] = (float)sums[i];
+    return mt_ok();
+}
+
 /* Each virtual rank takes its share of the records, in order, and the shares are added as gradients are. */
 static mt_status validate(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out)
 {
-    const struct sgd_dataset *set = trainer->config.validate;
     size_t floats = trainer->config.model->params.floats;
-    uint32_t vranks = trainer->config.vranks, first, last;
+    uint32_t first, last;
     const float *sum;
 
     sgd_group_vranks(group, &first, &last);
-    for (uint32_t v = first; v < last; v++) {
-        double sums[SGD_METRICS_ALL] = {0};
-        float *metrics = sgd_group_slot(group, v) + floats;
-        MT_TRY(range_evaluate(trainer, set, set->count * v / vranks, set->count * (v + 1) / vranks, sums));
-        for (size_t i = 0; i < trainer->metrics; i++)
-            metrics[i] = (float)sums[i];
-    }
+    sgd_share_set(trainer, first, last);
+    MT_TRY(sgd_vranks_run(trainer, first, last, vrank_validate, group));
     MT_TRY(sgd_group_reduce(group, trainer->config.ops, &sum)); /* what it adds up before the metrics nobody reads */
     *out = sgd_step_result(trainer, sum + floats);
     return mt_ok();

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* The run is one group; a rank's threads lie below one another. */
-enum { GROUP = 1, TRACK_RECOVERIES = 0, TRACKS_A_RANK = 4, HEAD_BYTES = 256 };
+enum { GROUP = 1, TRACK_RECOVERIES = 0, TRACKS_A_RANK = 32, HEAD_BYTES = 256 };
 #define ZERO_MEMBER "\"begunAtUnixNs\": "
 
 static int64_t real_ns(void)
@@ -133,12 +133,15 @@ void sgd_timeline_close(struct sgd_timeline *t)
 
 static void track_name(struct sgd_timeline *t, uint32_t rank, enum sgd_trace_track track, int64_t number)
 {
-    static const char *const of[SGD_TRACKS] = {"", ": communication", ": checkpoints"};
+    static const char *const of[SGD_TRACK_DEVICE] = {"", ": communication", ": checkpoints"};
     char text[64];
     if (rank >= 64 || t->named[track] >> rank & 1)
         return;
     t->named[track] |= 1ull << rank;
-    snprintf(text, sizeof text, "rank %u%s", rank, of[track]);
+    if (track < SGD_TRACK_DEVICE)
+        snprintf(text, sizeof text, "rank %u%s", rank, of[track]);
+    else
+        snprintf(text, sizeof text, "rank %u: device %u", rank, track - SGD_TRACK_DEVICE + 1);
     take(t, mt_trace_name_track(&t->text, GROUP, number, text));
 }
 
@@ -160,18 +163,19 @@ void sgd_timeline_span(struct sgd_timeline *t, const struct sgd_span *span, enum
     take(t, mt_trace_slice(&t->text, &slice));
 }
 
-int64_t sgd_timeline_row(struct sgd_timeline *t, const struct sgd_trace_row *row, struct sgd_trace_cursor *cursor, bool is_dead)
+int64_t sgd_timeline_row(struct sgd_timeline *t, const struct sgd_trace_row *row, uint32_t tracks, struct sgd_trace_cursor *cursor,
+                         bool is_dead)
 {
     struct sgd_span span;
     enum sgd_trace_track track;
     int64_t         sign = 0, now = mt_now_ns();
     if (t->fd < 0 || !row)
         return 0;
-    while (sgd_trace_next(row, cursor, &span, &track)) {
+    while (sgd_trace_next(row, tracks, cursor, &span, &track)) {
         sign = span.end_ns > sign ? span.end_ns : sign;
         sgd_timeline_span(t, &span, track, 0, true);
     }
-    for (track = 0; is_dead && track < SGD_TRACKS; track++)
+    for (track = 0; is_dead && track < tracks; track++)
         for (uint32_t i = 0; sgd_trace_left_open(row, track, i, &span); i++) {
             sign = span.begin_ns > sign ? span.begin_ns : sign;
             span.end_ns = now;

@@ -23,7 +23,7 @@ struct sgd_timeline {
     int64_t  zero_ns;     /* CLOCK_MONOTONIC at the trace's zero */
     uint64_t events;
     int64_t  recovered_ns; /* the end of the last recovery */
-    uint64_t named[SGD_TRACKS]; /* of each thread, a bit for each rank whose track has a name */
+    uint64_t named[SGD_TRACKS_MAX]; /* of each thread, a bit for each rank whose track has a name */
 };
 
 /* `path` NULL: no timeline. ENOENT, EDISK_FULL, ESYS: the file can't be made. */
@@ -32,8 +32,10 @@ manta_status sgd_timeline_open(struct sgd_timeline *t, const char *path, const c
 /* Adds a span; `shift_ns` is what is to be added to the clock that it was read from. Not finished: of one who died in it. */
 void sgd_timeline_span(struct sgd_timeline *t, const struct sgd_span *span, enum sgd_trace_track track, int64_t shift_ns,
                        bool is_finished);
-/* All that a row has. Returns the row's last sign of life, if `is_dead`: then also what was left open, until `now_ns`. */
-int64_t sgd_timeline_row(struct sgd_timeline *t, const struct sgd_trace_row *row, struct sgd_trace_cursor *cursor, bool is_dead);
+/* All that a row of so many tracks has. Returns the row's last sign of life, if `is_dead`: then also what was left open, until
+ * `now_ns`. */
+int64_t sgd_timeline_row(struct sgd_timeline *t, const struct sgd_trace_row *row, uint32_t tracks, struct sgd_trace_cursor *cursor,
+                         bool is_dead);
 
 /* `sign_ns`: when who died was last seen to do something; 0: not known. */
 void sgd_timeline_recovery(struct sgd_timeline *t, const manta_sgd_recovery *r, int64_t sign_ns);

@@ -26,21 +26,22 @@ const char *sgd_span_number(uint32_t kind)
     return kind < SGD_SPAN_KINDS ? kinds[kind].number : NULL;
 }
 
-struct sgd_trace_row *sgd_trace_row_of(void *region, size_t region_size, uint32_t rows, uint32_t place)
+struct sgd_trace_row *sgd_trace_row_of(void *region, size_t region_size, struct sgd_trace_plan plan, uint32_t place)
 {
-    if (place >= rows)
+    if (place >= plan.rows)
         return NULL;
-    return (struct sgd_trace_row *)(void *)((char *)region + region_size - sgd_trace_size(rows)) + place;
+    return (struct sgd_trace_row *)(void *)((char *)region + region_size - sgd_trace_size(plan) + place * sgd_trace_row_size(plan));
 }
 
 /* ---- the writer ---- */
 
-void sgd_trace_attach(struct sgd_trace_row *row, int32_t pid)
+void sgd_trace_attach(struct sgd_trace_row *row, uint32_t tracks, int32_t pid)
 {
     if (!row)
         return;
     atomic_store(&row->pid, 0);
-    for (int track = 0; track < SGD_TRACKS; track++) {
+    row->tracks = tracks;
+    for (uint32_t track = 0; track < tracks; track++) {
         atomic_store(&row->rings[track].head, 0);
         atomic_store(&row->rings[track].depth, 0);
     }
@@ -90,6 +91,14 @@ void sgd_trace_put_whole(struct sgd_trace_row *row, enum sgd_trace_track track, 
     publish(&row->rings[track], span_of(row, kind, 0, begin_ns));
 }
 
+bool sgd_trace_device(const struct sgd_trace_row *row, uint32_t device, enum sgd_trace_track *out)
+{
+    if (!row || (device && SGD_TRACK_DEVICE + device - 1 >= row->tracks))
+        return false;
+    *out = device ? (enum sgd_trace_track)(SGD_TRACK_DEVICE + device - 1) : SGD_TRACK_MAIN;
+    return true;
+}
+
 void sgd_trace_unwind(struct sgd_trace_row *row, enum sgd_trace_track track)
 {
     while (row && atomic_load_explicit(&row->rings[track].depth, memory_order_relaxed) > 0)
@@ -117,7 +126,7 @@ static bool ring_next(const struct sgd_trace_ring *ring, uint64_t *at, uint64_t 
     }
 }
 
-bool sgd_trace_next(const struct sgd_trace_row *row, struct sgd_trace_cursor *cursor, struct sgd_span *out,
+bool sgd_trace_next(const struct sgd_trace_row *row, uint32_t tracks, struct sgd_trace_cursor *cursor, struct sgd_span *out,
                     enum sgd_trace_track *out_track)
 {
     int32_t pid = atomic_load(&row->pid);
@@ -127,7 +136,7 @@ bool sgd_trace_next(const struct sgd_trace_row *row, struct sgd_trace_cursor *cu
         memset(cursor->at, 0, sizeof cursor->at);
         cursor->pid = pid;
     }
-    for (int track = 0; track < SGD_TRACKS; track++)
+    for (uint32_t track = 0; track < tracks && track < SGD_TRACKS_MAX; track++)
         if (ring_next(&row->rings[track], &cursor->at[track], &cursor->lost, out)) {
             *out_track = (enum sgd_trace_track)track;
             return true;

@@ -2,7 +2,7 @@
  *
  * trace.h - what the threads of workers did and when, in shared memory: the driver finds it also when a worker is dead.
  *
- *   row, one for each worker's place:  [main][communication][saver]     a ring of spans for each thread
+ *   row, one for each worker's place:  [main][communication][saver][device 1][device 2]...     a ring of spans for each thread
  *
  * Spans of a thread lie beside or inside each other. A ring has one writer, its thread; the reader misses what was overwritten
  * and is told how much. What was open when a process died stays readable. A row that is NULL: tracing is off, and open and close
@@ -18,7 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum sgd_trace_track { SGD_TRACK_MAIN, SGD_TRACK_SUMS, SGD_TRACK_SAVER, SGD_TRACKS };
+/* Device 0's is MAIN. Of a worker with more devices the last ones have no track. */
+enum sgd_trace_track { SGD_TRACK_MAIN, SGD_TRACK_SUMS, SGD_TRACK_SAVER, SGD_TRACK_DEVICE, SGD_TRACKS_MAX = SGD_TRACK_DEVICE + 15 };
 
 /* Kind, its name in a trace, and what its number is (NULL: it has none). */
 #define SGD_SPANS(X)                                         \
@@ -59,24 +60,37 @@ struct sgd_trace_ring {
 struct sgd_trace_row {
     _Alignas(64) _Atomic int32_t pid; /* 0: nobody yet */
     _Atomic uint32_t      rank;       /* that spans get which are opened now */
-    struct sgd_trace_ring rings[SGD_TRACKS];
+    uint32_t              tracks;     /* the writer's */
+    struct sgd_trace_ring rings[];
 };
 
-static inline size_t sgd_trace_size(uint32_t rows)
+/* Of a run: what its workers and its driver agree on. */
+struct sgd_trace_plan {
+    uint32_t rows;   /* places; 0: tracing is off */
+    uint32_t tracks; /* of each, SGD_TRACK_DEVICE to SGD_TRACKS_MAX */
+};
+
+static inline size_t sgd_trace_row_size(struct sgd_trace_plan plan)
 {
-    return rows * sizeof(struct sgd_trace_row);
+    return sizeof(struct sgd_trace_row) + plan.tracks * sizeof(struct sgd_trace_ring);
+}
+static inline size_t sgd_trace_size(struct sgd_trace_plan plan)
+{
+    return plan.rows * sgd_trace_row_size(plan);
 }
 
 /* The row of a worker's place, at the end of the region; NULL: there is none. */
-struct sgd_trace_row *sgd_trace_row_of(void *region, size_t region_size, uint32_t rows, uint32_t place);
+struct sgd_trace_row *sgd_trace_row_of(void *region, size_t region_size, struct sgd_trace_plan plan, uint32_t place);
 
 /* The writer's. A process takes its row over from the last one of this place. */
-void sgd_trace_attach(struct sgd_trace_row *row, int32_t pid);
+void sgd_trace_attach(struct sgd_trace_row *row, uint32_t tracks, int32_t pid);
 void sgd_trace_rank(struct sgd_trace_row *row, uint32_t rank);
 void sgd_trace_put_open(struct sgd_trace_row *row, enum sgd_trace_track track, enum sgd_span_kind kind, uint64_t number);
 void sgd_trace_put_close(struct sgd_trace_row *row, enum sgd_trace_track track);
 /* A span of which it is known only now that it is worth it. */
 void sgd_trace_put_whole(struct sgd_trace_row *row, enum sgd_trace_track track, enum sgd_span_kind kind, int64_t begin_ns);
+/* Where a device's spans go; false: nowhere. */
+bool sgd_trace_device(const struct sgd_trace_row *row, uint32_t device, enum sgd_trace_track *out);
 /* Closes what an error left open. */
 void sgd_trace_unwind(struct sgd_trace_row *row, enum sgd_trace_track track);
 
@@ -95,11 +109,11 @@ static inline void sgd_trace_close(struct sgd_trace_row *row, enum sgd_trace_tra
 /* The reader's place in one row; zeroed at first. */
 struct sgd_trace_cursor {
     int32_t  pid;
-    uint64_t at[SGD_TRACKS];
+    uint64_t at[SGD_TRACKS_MAX];
     uint64_t lost; /* overwritten before they were read */
 };
-/* The next span that is there. False: there is none. */
-bool sgd_trace_next(const struct sgd_trace_row *row, struct sgd_trace_cursor *cursor, struct sgd_span *out,
+/* The next span that is there, of a row of so many tracks. False: there is none. */
+bool sgd_trace_next(const struct sgd_trace_row *row, uint32_t tracks, struct sgd_trace_cursor *cursor, struct sgd_span *out,
                     enum sgd_trace_track *out_track);
 /* The index-th of what a dead process had open; end_ns is not set. False: there are no more. */
 bool sgd_trace_left_open(const struct sgd_trace_row *row, enum sgd_trace_track track, uint32_t index, struct sgd_span *out);

@@ -2,12 +2,13 @@
  *
  * trainer_local.c - the state of one worker's trainer: its making, its first values, and agreement with the others.
  *
- * Owns:    the state and the buffers of one micro-batch. Thread: one per trainer.
+ * Owns:    the state, and its devices' threads and records. Thread: one per trainer.
  * Always:  has_state implies that parameters and moments are those after state->step whole steps.
  */
 #include "sgd/trainer_local.h"
 
 #include "sgd/checksum.h"
+#include "sgd/compute.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,13 +39,35 @@ static mt_status config_check(const struct sgd_trainer_config *config)
     return mt_ok();
 }
 
+/* A device's model differs from the first's in nothing but its memory. */
+static mt_status devices_check(const struct sgd_trainer_config *config)
+{
+    const struct sgd_model *model = config->model;
+    if (config->devices > MT_TRAIN_DEVICES_MAX)
+        return mt_error(MT_EINVAL, 0, "trainer: too many devices");
+    for (uint32_t d = 0; d + 1 < config->devices; d++) {
+        const struct sgd_model *other = config->others[d];
+        bool is_like = other->params.items_count == model->params.items_count && other->params.floats == model->params.floats &&
+                       other->batch_max == model->batch_max && other->record_size == model->record_size &&
+                       other->extra_metrics == model->extra_metrics;
+        for (size_t i = 0; is_like && i < model->params.items_count; i++)
+            is_like = other->params.items[i].offset == model->params.items[i].offset &&
+                      strcmp(other->params.items[i].name, model->params.items[i].name) == 0;
+        if (!is_like)
+            return mt_error(MT_EINVAL, 0, "trainer: a device's model has other parameters, records or metrics than the first's");
+    }
+    return mt_ok();
+}
+
 static mt_status config_resolve(struct sgd_trainer_config *config)
 {
+    config->devices = config->devices ? config->devices : 1;
     config->vranks = config->vranks ? config->vranks : VRANKS_DEFAULT;
     config->micro_batch = config->micro_batch ? config->micro_batch : MICRO_BATCH_DEFAULT;
     config->epochs = config->epochs ? config->epochs : 1;
     config->validate_epochs = config->validate_epochs ? config->validate_epochs : 1;
     MT_TRY(sgd_optimizer_resolve(&config->optimizer));
+    MT_TRY(devices_check(config));
     return config_check(config);
 }
 
@@ -56,6 +79,36 @@ struct sgd_state *sgd_state_allocate(size_t size)
     if (state && align == HUGE)
         (void)madvise(state, whole, MADV_HUGEPAGE);
     return state;
+}
+
+static mt_status devices_make(struct sgd_trainer *trainer)
+{
+    const struct sgd_trainer_config *config = &trainer->config;
+    trainer->devices = calloc(config->devices, sizeof *trainer->devices);
+    if (!trainer->devices)
+        return mt_error(MT_ENOMEM, 0, "trainer");
+    for (uint32_t d = 0; d < config->devices; d++) {
+        trainer->devices[d].model = d ? config->others[d - 1] : config->model;
+        MT_TRY(sgd_feed_init(&trainer->devices[d].feed, &trainer->sampler, config->train));
+    }
+    trainer->team = sgd_team_new(config->devices);
+    return trainer->team ? mt_ok() : mt_error(MT_ENOMEM, 0, "trainer: no memory, or no threads, for so many CPUs");
+}
+
+static void devices_unmake(struct sgd_trainer *trainer)
+{
+    sgd_team_free(trainer->team);
+    for (uint32_t d = 0; trainer->devices && d < trainer->config.devices; d++)
+        sgd_feed_fini(&trainer->devices[d].feed);
+    free(trainer->devices);
+}
+
+uint64_t sgd_trainer_waited_ns(const struct sgd_trainer *trainer)
+{
+    uint64_t waited = 0, used = sgd_devices_used(trainer);
+    for (uint32_t d = 0; d < used; d++)
+        waited += trainer->devices[d].feed.waited_ns;
+    return used ? waited / used : 0;
 }
 
 static mt_status buffers_allocate(struct sgd_trainer *trainer)
@@ -71,7 +124,7 @@ static mt_status buffers_allocate(struct sgd_trainer *trainer)
     trainer->squares = is_zero ? NULL : malloc(sgd_shard_blocks(floats) * sizeof(double));
     if (!trainer->state || (is_cut && !trainer->cut) || (!is_zero && !trainer->squares))
         return mt_error(MT_ENOMEM, 0, "trainer");
-    MT_TRY(sgd_feed_init(&trainer->feed, &trainer->sampler, trainer->config.train));
+    MT_TRY(devices_make(trainer));
     memset(trainer->state, 0, trainer->state_size);
     sgd_trainer_attach(trainer, trainer->state);
     return mt_ok();
@@ -106,7 +159,7 @@ void sgd_trainer_fini(struct sgd_trainer *trainer)
 {
     sgd_overlap_free(trainer->overlap);
     free(trainer->state);
-    sgd_feed_fini(&trainer->feed);
+    devices_unmake(trainer);
     free(trainer->cut);
     free(trainer->squares);
     sgd_zero_free(trainer);

@@ -18,7 +18,8 @@
  * depend on the configuration only. So the state after step k has the same bits for any number of workers,
  * and after any death.
  *
- * Thread: one per trainer. The model, data set and kernels are borrowed until sgd_trainer_fini.
+ * Thread: one per trainer, and with several devices a thread for each of the others, which work only while a call of the
+ * trainer's does. Models, data set and kernels are borrowed until sgd_trainer_fini.
  */
 #ifndef SGD_TRAINER_LOCAL_H
 #define SGD_TRAINER_LOCAL_H
@@ -30,13 +31,16 @@
 #include "sgd/optimizer.h"
 #include "sgd/overlap.h"
 #include "sgd/sampler.h"
+#include "sgd/team.h"
 #include "sgd/trace.h"
 #include "sgd/zero.h"
 
-/* Zero means the default. The same in all workers: the group compares a fingerprint of it. */
+/* Zero means the default. The same in all workers, but for the devices: the group compares a fingerprint. */
 struct sgd_trainer_config {
     const struct k_ops       *ops;
     struct sgd_model         *model;
+    uint32_t                  devices; /* 1; virtual ranks that are computed at the same time. Changes no bit */
+    struct sgd_model *const  *others;  /* their models after the first, each like `model`; the caller's */
     const struct sgd_dataset *train;
     const struct sgd_dataset *validate;  /* NULL: none; then epochs are scored by their training samples */
     uint64_t                  seed;
@@ -79,6 +83,17 @@ struct sgd_state {
     float               floats[];    /* params, then the optimizer's moments unless they are sharded, each in whole cache lines */
 };
 
+/* One of those that compute virtual ranks at the same time: a thread, with its own model (activations, workspace) and records.
+ * The parameters are the trainer's. */
+struct sgd_device {
+    struct sgd_model   *model;
+    struct sgd_feed     feed;
+    mt_status           st;      /* of its last virtual rank */
+    uint32_t            failed;  /* where `st` is an error: that virtual rank */
+    uint32_t            index;
+    struct sgd_overlap *overlap; /* to which it says what is ready */
+};
+
 struct sgd_trainer {
     struct sgd_trainer_config config;
     struct sgd_sampler        sampler;
@@ -99,13 +114,15 @@ struct sgd_trainer {
     struct sgd_overlap       *overlap;    /* sums between nodes while gradients are computed; NULL: not yet */
     bool                      is_lockstep; /* sums only when all gradients are there, also between nodes */
     uint64_t                  work_ns; /* spent on gradients, in all */
-    void (*beat)(void *user); /* called between pieces of work, to show life; NULL: nobody looks */
+    void (*beat)(void *user); /* called between pieces of work, by any device, to show life; NULL: nobody looks */
     void                     *beat_user;
     void (*settle)(void *user); /* called before the state's floats change: whoever copies them ends that; NULL: nobody does */
     void                     *settle_user;
     struct sgd_trace_row     *trace; /* where it is noted what goes on; NULL: nowhere */
     size_t                    state_size;
-    struct sgd_feed           feed; /* records of the micro-batches */
+    struct sgd_device        *devices; /* config.devices of them */
+    struct sgd_team          *team;    /* their threads */
+    uint32_t                  share_first, share_last; /* virtual ranks of this worker */
 };
 
 /* What a step or an evaluation did, over all workers. */
@@ -125,6 +142,15 @@ static inline size_t sgd_trainer_slot(const struct sgd_model *model)
 {
     return model->params.floats + SGD_METRICS + model->extra_metrics + SGD_FLAGS;
 }
+
+static inline void sgd_trainer_beat(const struct sgd_trainer *trainer)
+{
+    if (trainer->beat)
+        trainer->beat(trainer->beat_user);
+}
+
+/* How long its devices have waited for records in all, in the mean of those that were in use last. */
+uint64_t sgd_trainer_waited_ns(const struct sgd_trainer *trainer);
 
 static inline void sgd_trainer_settle(const struct sgd_trainer *trainer)
 {
@@ -165,8 +191,8 @@ MT_MUST_USE mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_gro
                                      struct sgd_result *out_result);
 
 /* The parts of sgd_train_step, for callers with a reduction of their own: the gradients of virtual ranks
- * first <= v < last into slots[v - first] (plan.slot_floats each), and the update by a sum over all of them.
- */
+ * first <= v < last, all that are this worker's, into slots[v - first] (plan.slot_floats each), and the update by a sum over all
+ * of them. */
 MT_MUST_USE mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_t last,
                                         float *const *slots);
 MT_MUST_USE mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum,

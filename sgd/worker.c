@@ -2,8 +2,8 @@
  *
  * worker.c - the actor that trains: loads data and model once, then serves one generation after another.
  *
- * Owns:   its mapping of the region, its view of lent data, the operator, the trainer and the saver.
- * Thread: the actor's; the saver has its own.
+ * Owns:   its mapping of the region, its view of lent data, an operator for each device, the trainer and the saver.
+ * Thread: the actor's; the saver has its own, and the trainer one for each device after the first.
  */
 #include "sgd/board.h"
 #include "sgd/checksum.h"
@@ -31,7 +31,9 @@ struct worker {
     struct sgd_board   *board;
     struct coll_door    door; /* where workers may be on several nodes */
     const struct k_ops *ops;
-    manta_sgd          *op;
+    manta_sgd          *op;      /* device 0's */
+    manta_sgd         **others;  /* those of the devices after it */
+    struct sgd_model  **models;  /* of `others`, as the trainer has them */
     struct sgd_trainer  trainer;
     struct sgd_saver    saver; /* without a folder: not begun */
     struct sgd_ready    ready;
@@ -101,16 +103,40 @@ static mt_status config_take(struct worker *w, const manta_arg *bytes)
     return mt_ok();
 }
 
-static mt_status operator_load(struct worker *w, const char *name)
+/* An instance for each device. */
+static mt_status operators_open(struct worker *w, const char *name)
 {
     const struct sgd_run    *run = &w->run;
     struct sgd_operator_opts opts = {.name = name, .config = w->config, .seed = run->seed, .micro_batch = run->micro_batch,
-                                     .lent = w->lent.view.data, .lent_size = w->lent.view.size};
-    mt_status st = sgd_operator_open(&opts, w->text, &w->op);
-    if (st.code != 0)
-        return mt_error(st.code, 0, w->text);
+                                     .lent = w->lent.view.data, .lent_size = w->lent.view.size, .devices = run->devices};
+    w->others = calloc(run->devices, sizeof *w->others);
+    w->models = calloc(run->devices, sizeof *w->models);
+    mt_status st = w->others && w->models ? sgd_operator_open(&opts, w->text, &w->op) : mt_error(MT_ENOMEM, 0, "worker");
+    opts.first = w->op;
+    for (uint32_t d = 1; d < run->devices && st.code == 0; d++) {
+        opts.device = d;
+        st = sgd_operator_open(&opts, w->text, &w->others[d - 1]);
+        w->models[d - 1] = st.code ? NULL : &w->others[d - 1]->model;
+    }
+    return st.code && w->text[0] ? mt_error(st.code, 0, w->text) : st;
+}
+
+static void operators_close(struct worker *w)
+{
+    for (uint32_t d = 1; w->others && d < w->run.devices; d++)
+        sgd_operator_close(w->others[d - 1]);
+    sgd_operator_close(w->op);
+    free(w->others);
+    free(w->models);
+}
+
+static mt_status operator_load(struct worker *w, const char *name)
+{
+    const struct sgd_run *run = &w->run;
+    MT_TRY(operators_open(w, name));
     const struct sgd_source  *train = &w->op->sources[0], *validate = &w->op->sources[1];
-    struct sgd_trainer_config config = {.ops = w->ops, .model = &w->op->model, .train = &train->set,
+    struct sgd_trainer_config config = {.ops = w->ops, .model = &w->op->model, .devices = run->devices, .others = w->models,
+                                        .train = &train->set,
                                         .validate = validate->is_there ? &validate->set : NULL,
                                         .seed = run->seed, .vranks = run->vranks, .micro_batch = run->micro_batch,
                                         .epochs = run->epochs, .validate_epochs = run->validate_epochs,
@@ -120,6 +146,8 @@ static mt_status operator_load(struct worker *w, const char *name)
                                         .zero_backup = run->zero_backup};
     MT_TRY(sgd_trainer_init(&w->trainer, &config));
     w->op->step = &w->trainer.state->step;
+    for (uint32_t d = 1; d < run->devices; d++)
+        w->others[d - 1]->step = w->op->step;
     w->trainer.trace = w->trace;
     return run->folder[0] ? sgd_saver_init(&w->saver, &w->trainer, run->folder, &run->keep) : mt_ok();
 }
@@ -150,8 +178,8 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
     w->board = sgd_board_of(w->region.data);
     if (argv[5].u < SGD_HANDS_MAX)
         mt_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
-    w->trace = sgd_trace_row_of(w->region.data, w->region.size, w->run.trace_rows, (uint32_t)argv[5].u);
-    sgd_trace_attach(w->trace, (int32_t)getpid());
+    w->trace = sgd_trace_row_of(w->region.data, w->region.size, w->run.trace, (uint32_t)argv[5].u);
+    sgd_trace_attach(w->trace, w->run.trace.tracks, (int32_t)getpid());
     return operator_load(w, argv[1].y.data);
 }
 
@@ -162,7 +190,7 @@ static void worker_free(void *self)
     if (w->ready.port)
         coll_door_close(&w->door);
     sgd_trainer_fini(&w->trainer);
-    sgd_operator_close(w->op);
+    operators_close(w);
     manta_region_close(&w->region);
     manta_release(&w->lent.view);
     manta_free(w->lent.ref);
@@ -339,9 +367,9 @@ static void checkpoint_maybe(struct task *t, bool best)
 static float wait_share(struct worker *w)
 {
     int64_t  now = mt_now_ns(), spent = now - w->reported_ns;
-    uint64_t waited = w->trainer.feed.waited_ns - w->reported_wait_ns;
+    uint64_t all = sgd_trainer_waited_ns(&w->trainer), waited = all > w->reported_wait_ns ? all - w->reported_wait_ns : 0;
     w->reported_ns = now;
-    w->reported_wait_ns = w->trainer.feed.waited_ns;
+    w->reported_wait_ns = all;
     return spent > 0 ? (float)((double)waited / (double)spent) : 0;
 }
 
@@ -478,7 +506,7 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
 {
     struct worker *w = t->w;
     struct sgd_group_config config = {.region = (char *)w->region.data + SGD_BOARD_SIZE,
-                                      .region_size = w->region.size - SGD_BOARD_SIZE - sgd_trace_size(w->run.trace_rows),
+                                      .region_size = w->region.size - SGD_BOARD_SIZE - sgd_trace_size(w->run.trace),
                                       .plan = sgd_trainer_plan(&w->trainer),
                                       .generation = t->generation,
                                       .rank = t->rank,

@@ -115,6 +115,8 @@ enum mt_limit {
     MT_TRAIN_NODES_MS          = 1000,      /* how often a run that wants more nodes asks for them */
     MT_TRAIN_NODES_MAX         = 256,       /* nodes of a cluster that it looks at */
     MT_TRAIN_TIMELINE_EVENTS   = 1000 * 1000, /* in the file of run.timeline; then only recoveries are added */
+    MT_TRAIN_DEVICES_MAX       = 256,       /* CPUs of one worker that compute at the same time */
+    MT_TRAIN_PART_FLOATS       = 16 * 1024, /* the least of a sum or an update that is worth handing to another thread */
     MT_TRAIN_BUCKET_BYTES      = 1024 * 1024, /* of gradients that are summed at a time, while others are computed */
     MT_TRAIN_WORDS_MS          = 200,       /* another node may take to say what a dead worker printed last */
     MT_TRAIN_PING_MS           = 200,       /* how often it asks its idle spares whether they live */

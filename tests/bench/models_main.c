@@ -2,12 +2,15 @@
  *
  * models_main.c - manta-bench-models: how fast the models train, by the arithmetic alone, and what they learn.
  *
- *   manta-bench-models [-w workers] [-b batch] [-s seconds] [-t text] [-o table|wide|json] [mlp] [cnn] [gpt]
+ *   manta-bench-models [-w workers] [-b batch] [-s seconds] [-t text] [-d] [-o table|wide|json] [mlp] [cnn] [gpt]
  *
  * Each worker is a process of one thread; a step is the trainer's own, over shared memory, as in a run, without the
  * cluster around it. mlp and cnn take one epoch of Fashion-MNIST, `batch` samples a worker and step (64), and are then
  * tested; gpt takes `seconds` (10) of windows of a text, 4 a worker and step. The floor is what one large matrix product
- * reaches on each of the workers' cores in the same run. Thread: one a process.
+ * reaches on each of the workers' cores in the same run.
+ *
+ * With -d the same steps are made by one worker of one thread, by `workers` of one, and by one of `workers` threads, `seconds`
+ * (2) each and three times in turn; the rows are the medians. Thread: one a process, but for that.
  */
 #include "tests/bench/bench.h"
 
@@ -27,13 +30,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WARM_STEPS = 10, WORKERS_MAX = 64, GPT_BATCH = 4, GPT_TESTS = 100, GEMM_SIDE = 1024, GEMM_MS = 500 };
+enum { ROUNDS = 3, WARM_STEPS = 10, WORKERS_MAX = 64, GPT_BATCH = 4, GPT_TESTS = 100, GEMM_SIDE = 1024, GEMM_MS = 500 };
 
 static struct {
     uint32_t    workers, batch;
-    double      seconds;
+    double      seconds; /* 0: as is usual */
     const char *text;
-} options = {.workers = 2, .batch = 64, .seconds = 10};
+    bool        is_devices;
+} options = {.workers = 2, .batch = 64};
 
 /* What the workers tell the parent: one page that they share. */
 struct result {
@@ -134,6 +138,8 @@ static mt_status steps_run(struct sgd_trainer *trainer, struct sgd_group *group,
 
 struct job {
     const struct bench_model *of;
+    uint32_t                  workers, devices;
+    double                    limit_s; /* 0: an epoch */
     const struct k_ops       *ops;
     struct sgd_dataset        train, test;
     struct sgd_group_plan     plan;
@@ -142,17 +148,21 @@ struct job {
     struct result            *result; /* shared */
 };
 
+/* Models and trainer are the process's as long as it lives. */
 static mt_status trainer_make(const struct job *job, struct sgd_trainer *trainer)
 {
     uint32_t batch = job->of->batch ? job->of->batch : options.batch;
+    struct sgd_model **made = calloc(job->devices, sizeof *made);
     struct sgd_trainer_config config = {.ops = job->ops, .train = &job->train, .seed = 1, .vranks = options.workers,
-                                        .micro_batch = batch, .epochs = job->of->batch ? 1000 : 1,
+                                        .micro_batch = batch, .epochs = job->limit_s > 0 ? 1000 : 1, .devices = job->devices,
                                         .optimizer.rate = job->of->rate};
-    MT_TRY(job->of->make(job->ops, batch, &config.model));
-    mt_status st = sgd_trainer_init(trainer, &config);
-    if (st.code != 0)
-        config.model->ops->free(config.model);
-    return st;
+    if (!made)
+        return mt_error(MT_ENOMEM, 0, "models");
+    for (uint32_t d = 0; d < job->devices; d++)
+        MT_TRY(job->of->make(job->ops, batch, &made[d]));
+    config.model = made[0];
+    config.others = made + 1;
+    return sgd_trainer_init(trainer, &config);
 }
 
 static mt_status worker(const struct job *job, uint32_t rank)
@@ -161,11 +171,11 @@ static mt_status worker(const struct job *job, uint32_t rank)
     struct sgd_group   group;
     MT_TRY(trainer_make(job, &trainer));
     struct sgd_group_config join = {.region = job->region, .region_size = job->region_size, .plan = job->plan,
-                                    .generation = 1, .rank = rank, .members = options.workers};
+                                    .generation = 1, .rank = rank, .members = job->workers};
     MT_TRY(sgd_group_join(&group, &join));
     (void)sgd_trainer_begin(&trainer);
-    MT_TRY(steps_run(&trainer, &group, job->of->batch ? options.seconds : 0, job->result));
-    return rank == 0 ? sgd_trainer_evaluate(&trainer, &job->test, &job->result->test) : mt_ok();
+    MT_TRY(steps_run(&trainer, &group, job->limit_s, job->result));
+    return rank == 0 && !options.is_devices ? sgd_trainer_evaluate(&trainer, &job->test, &job->result->test) : mt_ok();
 }
 
 static bool workers_run(const struct job *job)
@@ -174,7 +184,7 @@ static bool workers_run(const struct job *job)
     bool is_good = true;
 
     fflush(NULL);
-    for (uint32_t rank = 0; rank < options.workers; rank++) {
+    for (uint32_t rank = 0; rank < job->workers; rank++) {
         pid_t pid = fork();
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -206,10 +216,14 @@ static double gemm_rate(const struct k_ops *ops)
     return spent > 0 ? done * 2e-9 * GEMM_SIDE * GEMM_SIDE * GEMM_SIDE / spent : 0;
 }
 
+static double rate_of(const struct bench_model *of, const struct result *result)
+{
+    return (double)result->steps * options.workers * (of->batch ? of->batch : options.batch) / result->seconds;
+}
+
 static void rows_print(struct bench *b, const struct bench_model *of, const struct result *result)
 {
-    double samples = (double)result->steps * options.workers * (of->batch ? of->batch : options.batch);
-    double rate = samples / result->seconds, floor = b->floors[FLOOR_GEMM] * options.workers;
+    double rate = rate_of(of, result), floor = b->floors[FLOOR_GEMM] * options.workers;
     char   id[64];
     struct bench_row row = {.id = of->id, .unit = of->unit, .value = rate * of->units, .n = result->steps,
                             .floor = FLOOR_GEMM, .floor_value = floor};
@@ -224,25 +238,71 @@ static void rows_print(struct bench *b, const struct bench_model *of, const stru
     bench_print_row(b, &row);
 }
 
-static mt_status job_run(struct bench *b, struct job *job)
+static mt_status plan_learn(struct job *job)
 {
     struct sgd_trainer trainer;
-    MT_TRY(trainer_make(job, &trainer)); /* only to learn the plan */
+    struct job         alone = *job;
+    alone.devices = 1;
+    MT_TRY(trainer_make(&alone, &trainer));
     struct sgd_model *model = trainer.config.model;
     job->plan = sgd_trainer_plan(&trainer);
     sgd_trainer_fini(&trainer);
     model->ops->free(model);
-    MT_TRY(sgd_group_region_size(&job->plan, &job->region_size));
+    return sgd_group_region_size(&job->plan, &job->region_size);
+}
+
+static mt_status job_run(struct job *job, struct result *out)
+{
+    MT_TRY(plan_learn(job));
     job->region = mmap(NULL, job->region_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     job->result = mmap(NULL, sizeof *job->result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (job->region == MAP_FAILED || job->result == MAP_FAILED)
         return mt_error(MT_ENOMEM, 0, "shared memory of the workers");
     bool is_good = workers_run(job);
-    if (is_good)
-        rows_print(b, job->of, job->result);
+    *out = *job->result;
     munmap(job->result, sizeof *job->result);
     munmap(job->region, job->region_size);
     return is_good ? mt_ok() : mt_error(MT_EWORKER_DIED, 0, "a worker failed");
+}
+
+static mt_status usual_run(struct bench *b, struct job *job)
+{
+    struct result result;
+    job->workers = options.workers;
+    job->devices = 1;
+    job->limit_s = !job->of->batch ? 0 : options.seconds > 0 ? options.seconds : 10;
+    MT_TRY(job_run(job, &result));
+    rows_print(b, job->of, &result);
+    return mt_ok();
+}
+
+/* Workers and threads of each. */
+static mt_status devices_run(struct bench *b, struct job *job)
+{
+    const uint32_t shapes[][2] = {{1, 1}, {options.workers, 1}, {1, options.workers}};
+    enum { SHAPES = sizeof shapes / sizeof *shapes };
+    struct bench_samples rates[SHAPES];
+    struct result        result;
+
+    job->limit_s = options.seconds > 0 ? options.seconds : 2;
+    for (int s = 0; s < SHAPES; s++)
+        if (!bench_samples_init(&rates[s]))
+            return mt_error(MT_ENOMEM, 0, "rates");
+    for (int i = 0; i < ROUNDS * SHAPES; i++) {
+        job->workers = shapes[i % SHAPES][0];
+        job->devices = shapes[i % SHAPES][1];
+        MT_TRY(job_run(job, &result));
+        bench_samples_add(&rates[i % SHAPES], rate_of(job->of, &result) * job->of->units);
+    }
+    for (int s = 0; s < SHAPES; s++) {
+        char             id[64];
+        struct bench_row row = {.id = id, .unit = job->of->unit, .floor = FLOOR_GEMM};
+        row.floor_value = b->floors[FLOOR_GEMM] * shapes[s][0] * shapes[s][1];
+        snprintf(id, sizeof id, "%s.%ux%u", job->of->id, shapes[s][0], shapes[s][1]);
+        if (bench_samples_row(&rates[s], 0.5, &row))
+            bench_print_row(b, &row);
+    }
+    return mt_ok();
 }
 
 static bool measure(struct bench *b, const struct k_ops *ops, const struct bench_model *of)
@@ -256,7 +316,7 @@ static bool measure(struct bench *b, const struct k_ops *ops, const struct bench
     if (st.code == 0)
         st = of->data(false, &job.test);
     if (st.code == 0)
-        st = job_run(b, &job);
+        st = options.is_devices ? devices_run(b, &job) : usual_run(b, &job);
     sgd_dataset_fini(&job.test);
     sgd_dataset_fini(&job.train);
     return !complain(st);
@@ -264,7 +324,7 @@ static bool measure(struct bench *b, const struct k_ops *ops, const struct bench
 
 static bool options_read(int argc, char **argv, struct bench *b)
 {
-    for (int o; (o = getopt(argc, argv, "w:b:s:t:o:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "w:b:s:t:do:")) != -1;) {
         if (o == 'w')
             options.workers = (uint32_t)strtoul(optarg, NULL, 10);
         else if (o == 'b')
@@ -273,13 +333,15 @@ static bool options_read(int argc, char **argv, struct bench *b)
             options.seconds = strtod(optarg, NULL);
         else if (o == 't')
             options.text = optarg;
+        else if (o == 'd')
+            options.is_devices = true;
         else if (o == 'o' && (strcmp(optarg, "json") == 0 || strcmp(optarg, "wide") == 0))
             b->options.output = strcmp(optarg, "json") == 0 ? BENCH_JSON : BENCH_WIDE;
         else if (o != 'o' || strcmp(optarg, "table") != 0)
             return false;
     }
     return options.workers >= 1 && options.workers <= WORKERS_MAX && options.batch >= 1 && options.batch <= 4096 &&
-           options.seconds > 0;
+           options.seconds >= 0;
 }
 
 static bool is_named(const char *name, int count, char **names)
@@ -296,7 +358,7 @@ int main(int argc, char **argv)
     const struct k_ops *ops;
 
     if (!options_read(argc, argv, &b)) {
-        fprintf(stderr, "usage: %s [-w workers] [-b batch] [-s seconds] [-t text] [-o table|wide|json] [mlp] [cnn] [gpt]\n",
+        fprintf(stderr, "usage: %s [-w workers] [-b batch] [-s seconds] [-t text] [-d] [-o table|wide|json] [mlp] [cnn] [gpt]\n",
                 argv[0]);
         return 2;
     }

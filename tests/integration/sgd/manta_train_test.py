@@ -4,6 +4,7 @@
 
 files          trains; the same weights with more workers; CSV and TensorBoard files hold what was told
 models         each built-in operator; the example's file is a right one
+devices        a worker of two CPUs, calm and killed: the weights of one with one; CPUs that can't be
 timeline       a Chrome trace of a run whose worker is killed: whole, nested, with the recovery's phases; a later run goes on in it
 tracking       parameters, metrics and artifacts of a run whose driver is killed; of one that fails; of a detached one
 bad_files      unknown sections and keys, wrong types, and what the operator refuses: file, line and key are named
@@ -273,6 +274,46 @@ def models(folder):
     assert code == 0, err
 
 
+def devices_killed(folder, epochs, cpus):
+    """The weights of a run whose worker is killed in the middle; None: it has ended first."""
+    with begin(folder, "job.yaml", "--set", f"run.epochs={epochs}", "--set", f"scaling.cpus={cpus}") as run:
+        lines = read_until(run, "step=10 ")
+        try:
+            os.kill(pid_of(lines, 0), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        lines += list(run.stdout)
+    assert run.returncode == 0, lines
+    return weights_of("".join(lines)) if any("recovered in" in line for line in lines) else None
+
+
+def devices(folder):
+    data_make(folder)
+    (folder / "job.yaml").write_text(job_text(folder) + "scaling: {max_workers: 1, cpus: 1}\nfailure: {max_failures: -1}\n")
+    cpus = min(2, len(os.sched_getaffinity(0)))
+    for epochs in (60, 600, 6000):
+        killed = devices_killed(folder, epochs, cpus)
+        if killed:
+            break
+    weights = {killed}
+    for each in (1, cpus):
+        code, out, err = train(folder, "job.yaml", "--quiet", "--set", f"run.epochs={epochs}", "--set", f"scaling.cpus={each}")
+        assert code == 0, err
+        weights.add(weights_of(out))
+    assert len(weights) == 1, weights
+    code, _, err = train(folder, "job.yaml", "--set", "run.timeline=devices.json", "--set", f"scaling.cpus={cpus}")
+    assert code == 0, err
+    tracks = slices_check(json.loads((folder / "devices.json").read_text())["traceEvents"])
+    for device in range(cpus):  # each has every other of the virtual ranks
+        slices = tracks[f"rank 0: device {device}" if device else "rank 0"]
+        assert {s["args"]["virtual rank"] % cpus for s in named(slices, "forward and backward")} == {device}, slices[:20]
+    (folder / "bad.yaml").write_text(job_text(folder) + "scaling: {cpus: 1}\n")
+    for value, word in (("-1", "scaling.cpus"), ("two", "not a number"), ("100000", "scaling.cpus is 100000")):
+        status, _, err = train(folder, "bad.yaml", "--set", f"scaling.cpus={value}")
+        assert status != 0 and word in err, (value, err)
+    told(folder, "CPU", "--set", "scaling.cpus=1000")
+
+
 def refused(folder, text, *words, code=2, options=()):
     (folder / "bad.yaml").write_text(text)
     status, out, err = train(folder, "bad.yaml", *options)
@@ -379,7 +420,8 @@ def tensorboard(folder):
 
 
 def main():
-    case = {"files": files, "models": models, "timeline": timeline, "tracking": tracking, "bad_files": bad_files, "tensorboard": tensorboard}[sys.argv[2]]
+    cases = (files, models, devices, timeline, tracking, bad_files, tensorboard)
+    case = {c.__name__: c for c in cases}[sys.argv[2]]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
         os.environ.pop("MANTA_ADDRESS", None)

@@ -262,6 +262,26 @@ static void wide_overlap(void)
     stop(&n, &f);
 }
 
+/* The same with a worker of two devices on each node: what both have made is summed. */
+static void wide_devices(void)
+{
+    struct nodes     n;
+    struct follow    f;
+    manta_error      e;
+    manta_sgd_result r;
+    start(&n, &f, 2);
+    f.epochs = 1, f.many = MANY;
+    uint64_t       want = alone(&f).weights;
+    manta_sgd_opts opts = {.scaling = {.min_workers = 2, .max_workers = 2, .cpus = 2, .nodes = 2}, .failure.max_failures = 3};
+    f.kill_at = 2;
+    CHECK_EQ(run(&f, opts, 0).weights, want);
+    CHECK_EQ(f.lost, 1);
+    f.bad_step = 5;
+    CHECK_CODE(run_for(&f, opts, 0, &r, &e), MANTA_ETASK, &e);
+    CHECK_SAYS(e.message, "step 5 went wrong");
+    stop(&n, &f);
+}
+
 static void wide_bad(void)
 {
     manta_error    e;
@@ -277,6 +297,7 @@ static const struct test_case cases[] = {
     {"wide_worker_killed", wide_worker_killed, {0}, true, 0},
     {"wide_node_killed", wide_node_killed, {0}, true, 0},
     {"wide_overlap", wide_overlap, {0}, true, 0},
+    {"wide_devices", wide_devices, {0}, true, 0},
     {"wide_bad", wide_bad, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };

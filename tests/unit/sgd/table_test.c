@@ -175,7 +175,7 @@ static void the_feed_gives_what_the_sampler_says(void **state)
         for (int step = 0; step < 400; step++) {
             uint32_t first = step / 50 % 2 ? 1 : 0, last = step / 100 % 2 ? 2 : VRANKS; /* other shares of the ranks */
             samples = step % 37 == 36 ? samples - VRANKS * MICRO : samples;             /* a step is repeated */
-            sgd_feed_share(&feed, first, last);
+            sgd_feed_share(&feed, first, last, 1);
             for (uint32_t v = first; v < last; v++) {
                 uint64_t wanted[MICRO];
                 const struct sgd_portion *got = sgd_feed_take(&feed, &(struct sgd_feed_at){samples, v});

@@ -13,17 +13,18 @@
 
 #include <cmocka.h>
 
-enum { ROWS = 3 };
+enum { ROWS = 3, DEVICES = 3, TRACKS = SGD_TRACK_DEVICE + DEVICES - 1 };
 
 static struct sgd_trace_row *rows_new(void **memory)
 {
-    size_t size = 4096 + sgd_trace_size(ROWS);
+    const struct sgd_trace_plan plan = {ROWS, TRACKS};
+    size_t size = 4096 + sgd_trace_size(plan);
     *memory = aligned_alloc(64, size);
     assert_non_null(*memory);
     memset(*memory, 0, size);
-    assert_null(sgd_trace_row_of(*memory, size, ROWS, ROWS));
-    assert_null(sgd_trace_row_of(*memory, size, 0, 0));
-    return sgd_trace_row_of(*memory, size, ROWS, 1);
+    assert_null(sgd_trace_row_of(*memory, size, plan, ROWS));
+    assert_null(sgd_trace_row_of(*memory, size, (struct sgd_trace_plan){0, TRACKS}, 0));
+    return sgd_trace_row_of(*memory, size, plan, 1);
 }
 
 static void spans_come_in_order(void **state)
@@ -34,28 +35,33 @@ static void spans_come_in_order(void **state)
     struct sgd_span         span;
     enum sgd_trace_track    track;
     (void)state;
-    assert_false(sgd_trace_next(row, &cursor, &span, &track)); /* nobody is there */
-    sgd_trace_attach(row, 7);
+    assert_false(sgd_trace_next(row, TRACKS, &cursor, &span, &track)); /* nobody is there */
+    sgd_trace_attach(row, TRACKS, 7);
     sgd_trace_rank(row, 2);
     sgd_trace_open(row, SGD_TRACK_MAIN, SGD_SPAN_STEP, 41);
     sgd_trace_open(row, SGD_TRACK_MAIN, SGD_SPAN_COMPUTE, 3);
     sgd_trace_close(row, SGD_TRACK_MAIN);
     sgd_trace_open(row, SGD_TRACK_SUMS, SGD_SPAN_BUCKET, 100);
-    assert_true(sgd_trace_next(row, &cursor, &span, &track));
+    assert_true(sgd_trace_next(row, TRACKS, &cursor, &span, &track));
     assert_true(track == SGD_TRACK_MAIN && span.kind == SGD_SPAN_COMPUTE && span.rank == 2 && span.number == 3);
     assert_true(span.begin_ns > 0 && span.end_ns >= span.begin_ns);
-    assert_false(sgd_trace_next(row, &cursor, &span, &track));
+    assert_false(sgd_trace_next(row, TRACKS, &cursor, &span, &track));
     assert_true(sgd_trace_left_open(row, SGD_TRACK_MAIN, 0, &span));
     assert_true(span.kind == SGD_SPAN_STEP && span.number == 41);
     assert_false(sgd_trace_left_open(row, SGD_TRACK_MAIN, 1, &span));
     assert_true(sgd_trace_left_open(row, SGD_TRACK_SUMS, 0, &span));
     sgd_trace_unwind(row, SGD_TRACK_MAIN);
-    assert_true(sgd_trace_next(row, &cursor, &span, &track) && span.kind == SGD_SPAN_STEP);
-    sgd_trace_attach(row, 8); /* another process takes the place */
-    assert_false(sgd_trace_next(row, &cursor, &span, &track));
+    assert_true(sgd_trace_next(row, TRACKS, &cursor, &span, &track) && span.kind == SGD_SPAN_STEP);
+    sgd_trace_attach(row, TRACKS, 8); /* another process takes the place */
+    assert_false(sgd_trace_next(row, TRACKS, &cursor, &span, &track));
     assert_false(sgd_trace_left_open(row, SGD_TRACK_SUMS, 0, &span));
     sgd_trace_put_whole(row, SGD_TRACK_SAVER, SGD_SPAN_SAVE, 5);
-    assert_true(sgd_trace_next(row, &cursor, &span, &track) && track == SGD_TRACK_SAVER && span.begin_ns == 5);
+    assert_true(sgd_trace_next(row, TRACKS, &cursor, &span, &track) && track == SGD_TRACK_SAVER && span.begin_ns == 5);
+    assert_true(sgd_trace_device(row, 0, &track) && track == SGD_TRACK_MAIN);
+    assert_false(sgd_trace_device(row, DEVICES, &track) || sgd_trace_device(NULL, 0, &track));
+    assert_true(sgd_trace_device(row, DEVICES - 1, &track) && track == TRACKS - 1);
+    sgd_trace_put_whole(row, track, SGD_SPAN_COMPUTE, 6);
+    assert_true(sgd_trace_next(row, TRACKS, &cursor, &span, &track) && track == TRACKS - 1 && span.begin_ns == 6);
     free(memory);
 }
 
@@ -68,12 +74,12 @@ static void late_reader_gets_the_newest(void **state)
     enum sgd_trace_track    track;
     uint64_t                count = 0, last = 0;
     (void)state;
-    sgd_trace_attach(row, 7);
+    sgd_trace_attach(row, TRACKS, 7);
     for (uint64_t i = 1; i <= 5 * SGD_TRACE_SPANS; i++) {
         sgd_trace_open(row, SGD_TRACK_MAIN, SGD_SPAN_STEP, i);
         sgd_trace_close(row, SGD_TRACK_MAIN);
     }
-    for (; sgd_trace_next(row, &cursor, &span, &track); count++, last = span.number)
+    for (; sgd_trace_next(row, TRACKS, &cursor, &span, &track); count++, last = span.number)
         assert_true(last == 0 || span.number == last + 1);
     assert_int_equal(last, 5 * SGD_TRACE_SPANS);
     assert_int_equal(count + cursor.lost, 5 * SGD_TRACE_SPANS);

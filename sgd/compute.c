@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * compute.c - who of a worker's devices computes which virtual rank, and the gradient of one.
+ *
+ * Owns: nothing; devices and their threads are the trainer's. Thread: the trainer's; work runs in the devices'.
+ */
+#include "sgd/compute.h"
+
+#include <string.h>
+
+/* ---- virtual ranks ---- */
+
+void sgd_share_set(struct sgd_trainer *trainer, uint32_t first, uint32_t last)
+{
+    uint32_t count = trainer->config.devices < last - first ? trainer->config.devices : last - first;
+    trainer->share_first = first;
+    trainer->share_last = last;
+    for (uint32_t d = 0; d < count; d++)
+        sgd_feed_share(&trainer->devices[d].feed, first + d, last, count);
+}
+
+uint32_t sgd_devices_used(const struct sgd_trainer *trainer)
+{
+    uint32_t count = trainer->share_last - trainer->share_first;
+    return count < trainer->config.devices ? count : trainer->config.devices;
+}
+
+struct round {
+    struct sgd_trainer *trainer;
+    uint32_t            first, last, devices;
+    sgd_vrank_work     *work;
+    void               *user;
+    _Atomic uint32_t    failed; /* the lowest virtual rank that did; UINT32_MAX: none */
+};
+
+static void failed_note(struct round *r, uint32_t v)
+{
+    uint32_t seen = atomic_load(&r->failed);
+    while (v < seen && !atomic_compare_exchange_weak(&r->failed, &seen, v))
+        ;
+}
+
+/* Goes on below the lowest that has failed: one that is still to fail there would have been the first without threads. */
+static mt_status device_run(void *user, uint32_t d)
+{
+    struct round      *r = user;
+    struct sgd_device *device = &r->trainer->devices[d];
+    uint32_t           v = r->trainer->share_first + d;
+
+    while (v < r->first)
+        v += r->devices;
+    for (; v < r->last && v < atomic_load(&r->failed); v += r->devices) {
+        device->st = r->work(r->trainer, d, v, r->user);
+        if (device->st.code == MT_OK)
+            continue;
+        device->failed = v;
+        failed_note(r, v);
+        break;
+    }
+    return mt_ok();
+}
+
+mt_status sgd_vranks_run(struct sgd_trainer *trainer, uint32_t first, uint32_t last, sgd_vrank_work *work, void *user)
+{
+    struct round r = {.trainer = trainer, .first = first, .last = last, .devices = sgd_devices_used(trainer), .work = work,
+                      .user = user, .failed = UINT32_MAX};
+
+    MT_ASSERT(first >= trainer->share_first && last <= trainer->share_last);
+    MT_TRY(sgd_team_run(trainer->team, r.devices, device_run, &r));
+    for (uint32_t d = 0, failed = atomic_load(&r.failed); failed != UINT32_MAX && d < r.devices; d++)
+        if (trainer->devices[d].st.code != MT_OK && trainer->devices[d].failed == failed)
+            return trainer->devices[d].st;
+    return mt_ok();
+}
+
+/* ---- parts of a vector ---- */
+
+struct parts {
+    struct sgd_trainer *trainer;
+    size_t              count;
+    uint32_t            parts;
+    sgd_part_work      *work;
+    void               *user;
+};
+
+static mt_status part_run(void *user, uint32_t index)
+{
+    struct parts *p = user;
+    return p->work(p->trainer, sgd_shard_of(p->count, index, p->parts), p->user);
+}
+
+mt_status sgd_parts_run(struct sgd_trainer *trainer, size_t count, sgd_part_work *work, void *user)
+{
+    struct parts p = {trainer, count, trainer->config.devices, work, user};
+    if (p.parts > count / MT_TRAIN_PART_FLOATS)
+        p.parts = count < 2 * MT_TRAIN_PART_FLOATS ? 1 : (uint32_t)(count / MT_TRAIN_PART_FLOATS);
+    return sgd_team_run(trainer->team, p.parts, part_run, &p);
+}
+
+/* ---- gradients ---- */
+
+static const struct sgd_portion *records_take(struct sgd_trainer *trainer, uint32_t device, const struct sgd_feed_at *at)
+{
+    enum sgd_trace_track      track = SGD_TRACK_MAIN;
+    bool                      is_traced = sgd_trace_device(trainer->trace, device, &track);
+    int64_t                   begun = is_traced ? mt_now_ns() : 0;
+    const struct sgd_portion *portion = sgd_feed_take(&trainer->devices[device].feed, at);
+    if (is_traced && mt_now_ns() - begun >= SGD_TRACE_LEAST_NS)
+        sgd_trace_put_whole(trainer->trace, track, SGD_SPAN_DATA_WAIT, begun);
+    return portion;
+}
+
+static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, uint32_t v, void *user)
+{
+    float *const *slots = user;
+    struct sgd_model *model = trainer->devices[device].model;
+    enum sgd_trace_track track = SGD_TRACK_MAIN;
+    bool is_traced = sgd_trace_device(trainer->trace, device, &track);
+    uint32_t micro = trainer->config.micro_batch;
+    uint64_t samples = trainer->state->samples, sample = samples + (uint64_t)v * micro;
+    float *slot = slots[v - trainer->share_first], *metrics = slot + model->params.floats;
+    const struct sgd_portion *portion = records_take(trainer, device, &(struct sgd_feed_at){samples, v});
+    struct sgd_batch batch = {.records = portion->records, .labels = trainer->config.train->labels ? portion->labels : NULL,
+                              .count = micro, .record_size = trainer->config.train->record_size, .indices = portion->indices,
+                              .sample = sample, .key = sgd_sampler_key(&trainer->sampler, sample)};
+
+    if (is_traced)
+        sgd_trace_put_open(trainer->trace, track, SGD_SPAN_COMPUTE, v);
+    mt_status st = model->ops->gradient(model, trainer->params, &batch, 1.0f / (float)micro, slot, metrics);
+    if (is_traced)
+        sgd_trace_put_close(trainer->trace, track);
+    MT_TRY(st);
+    metrics[trainer->metrics + SGD_FLAG_STOP] = trainer->wants_stop ? 1.0f : 0.0f;
+    metrics[trainer->metrics + SGD_FLAG_SAVE] = trainer->wants_save ? 1.0f : 0.0f;
+    sgd_trainer_beat(trainer);
+    return mt_ok();
+}
+
+mt_status sgd_gradients_run(struct sgd_trainer *trainer, uint32_t first, uint32_t last, float *const *slots)
+{
+    MT_ASSERT(trainer->has_state);
+    return sgd_vranks_run(trainer, first, last, vrank_gradient, (void *)(uintptr_t)slots);
+}
+
+mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_t last, float *const *slots)
+{
+    sgd_share_set(trainer, first, last);
+    return sgd_gradients_run(trainer, first, last, slots);
+}
