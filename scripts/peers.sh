@@ -6,8 +6,8 @@
 #   (no option)     Ray's own microbenchmark case by case, each followed at once by the same case of `manta bench`; then
 #                   Manta's other rows with their floors; writes the tables of docs/performance.md. Under 15 minutes.
 #   --quick         shorter windows; prints, and writes only with --write. Under 6 minutes.
-#   --train         all-reduce beside Open MPI and torch's gloo instead: see peers_train.sh
-#   --sweep         trials and suggestions beside Optuna and Ray Tune instead: see peers_sweep.sh
+#   --train [--quick]  all-reduce beside Open MPI and torch's gloo instead: see peers_train.sh
+#   --sweep [--quick]  trials and suggestions beside Optuna and Ray Tune instead: see peers_sweep.sh
 #   --filter TEXT   only Ray's cases whose name has TEXT in it; writes nothing
 #   --no-write      leaves docs/performance.md as it is
 #
@@ -15,8 +15,8 @@
 # names another than the newest). Whatever it started is stopped at its end, by the mark that it carries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ "${1:-}" != --train ] || exec scripts/peers_train.sh
-[ "${1:-}" != --sweep ] || exec scripts/peers_sweep.sh
+[ "${1:-}" != --train ] || exec scripts/peers_train.sh "${@:2}"
+[ "${1:-}" != --sweep ] || exec scripts/peers_sweep.sh "${@:2}"
 
 venv=build/peers/venv
 python=$venv/bin/python

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers_sweep.py - no-op trials and suggestions of Optuna and Ray Tune, beside Manta's rows: JSON objects on standard input, as
+# peers_sweep.py [--quick] - no-op trials and suggestions of Optuna and Ray Tune, beside Manta's rows: JSON objects on standard input, as
 # `manta bench --sweep -o json` prints them, and the line of `sweep_quality --suggest`. Prints one table; run by peers_sweep.sh, by
 # the python of an environment that has optuna and ray[tune]. A peer that fails is named and left out.
 #
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-OPTUNA_TRIALS, TUNE_TRIALS, KNOWN, SUGGESTIONS = 300, 40, 1000, 40
+OPTUNA_TRIALS, TUNE_TRIALS, KNOWN, SUGGESTIONS = (60, 6, 1000, 20) if "--quick" in sys.argv else (300, 40, 1000, 40)
 
 
 def optuna_trials(folder):

@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers_sweep.sh - Manta's no-op trials and TPE suggestions beside Optuna's and Ray Tune's, on this machine, in one run; `peers.sh
+# peers_sweep.sh [--quick] - Manta's no-op trials and TPE suggestions beside Optuna's and Ray Tune's, on this machine, in one run; `peers.sh
 # --sweep` calls it. Optuna and Ray come from PyPI, in build/peers/venv-sweep; PEERS_PYTHON names a python that has them already.
+# --quick: fewer trials of the peers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+[ $# = 0 ] || [ "$*" = --quick ] || { echo "usage: peers.sh --sweep [--quick]" >&2 && exit 2; }
 venv=build/peers/venv-sweep
 python=${PEERS_PYTHON:-$venv/bin/python}
 scripts/build.sh release manta-head manta-raylet manta manta-bench-sweep sweep_quality >&2
@@ -21,4 +23,4 @@ export XDG_RUNTIME_DIR="$run_dir/run"
 {
     build/release/bin/manta-bench-sweep -o json trials
     build/release/tests/bench/sweep_quality --suggest
-} | "$python" scripts/peers_sweep.py
+} | "$python" scripts/peers_sweep.py "$@"

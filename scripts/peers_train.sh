@@ -1,14 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers_train.sh - all-reduce of Manta beside Open MPI's and torch's gloo, its models beside torch's, and its recovery beside
+# peers_train.sh [--quick] - all-reduce of Manta beside Open MPI's and torch's gloo, its models beside torch's, and its recovery beside
 # torchrun's, on this machine, in one run; `peers.sh --train` calls it.
 #
 # Open MPI comes from Debian (openmpi-bin, libopenmpi-dev; installed here where we are root), torch from PyPI (with 4 GB of
 # CUDA), in build/peers/train; PEERS_PYTHON names a python that has torch and numpy already. A peer that can't be had is named
-# and left out. Two processes each, one a core.
+# and left out. Two processes each, one a core. --quick: every step once and short, without the CNN; its figures are rough.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+models=() seconds=10 peer_seconds=8 kills=30 peer_kills=6
+case ${1:-} in
+    '') ;;
+    --quick) models=(mlp gpt) seconds=2 peer_seconds=2 kills=4 peer_kills=2 ;;
+    *) echo "usage: peers.sh --train [--quick]" >&2 && exit 2 ;;
+esac
 
 venv=build/peers/train
 python=${PEERS_PYTHON:-$venv/bin/python}
@@ -53,13 +60,13 @@ have_torch() {
 echo "models:"
 scripts/build.sh release manta-bench-models >&2
 find . -path ./build -prune -o -name '*.[ch]' -print | sort | xargs cat >"$run_dir/text"
-build/release/bin/manta-bench-models -o json -t "$run_dir/text"
+build/release/bin/manta-bench-models -o json -s "$seconds" -t "$run_dir/text" "${models[@]}"
 if have_torch >&2; then
-    "$python" scripts/peers_torch.py --text "$run_dir/text" || missing "torch's models (their run failed)"
+    "$python" scripts/peers_torch.py --seconds "$peer_seconds" --text "$run_dir/text" "${models[@]}" || missing "torch's models (their run failed)"
     echo "vs_torchrun: from the SIGKILL of one of two workers until the next step"
     {
-        "$python" scripts/peers_elastic.py || missing "torchrun (its run failed)"
-        build/release/bin/manta-bench-train -r -n 30 -o json
+        "$python" scripts/peers_elastic.py --kills "$peer_kills" || missing "torchrun (its run failed)"
+        build/release/bin/manta-bench-train -r -n "$kills" -o json
     } | python3 scripts/peers_train.py --recovery
 else
     missing "torch's models and torchrun (torch or numpy could not be installed from PyPI)"

@@ -7,6 +7,7 @@
  * Thread: the operator's.
  */
 #include "sgd/manta_sgd.h"
+#include "sgd/builtin.h"
 #include "sgd/cnn.h"
 #include "sgd/device.h"
 #include "sgd/gpt2.h"
@@ -25,13 +26,13 @@ struct builtin {
     manta_sgd        *in; /* whose this is */
 };
 
-typedef manta_status data_fn(manta_sgd *t, manta_data_info *out);
+typedef manta_status data_fn(manta_sgd *t, struct sgd_inputs *out);
 /* Where the arithmetic runs, and on what. */
 struct place {
     const struct k_ops *ops;
     bool                is_half;
 };
-typedef manta_status make_fn(manta_sgd *t, const manta_data_info *data, const struct place *place,
+typedef manta_status make_fn(manta_sgd *t, const struct sgd_inputs *data, const struct place *place,
                              struct sgd_model **out_model);
 
 /* ---- any model ---- */
@@ -40,27 +41,6 @@ static manta_status fail(manta_sgd *t, mt_status st)
 {
     return manta_sgd_fail(t, st.code, "%s%s%s", st.what ? st.what : mt_code_text(st.code), st.sys ? ": " : "",
                           st.sys ? strerror(st.sys) : "");
-}
-
-/* The pictures of both sets, in the folder that the configuration names. */
-static manta_status pictures(manta_sgd *t, manta_data_info *out)
-{
-    const char     *folder = manta_sgd_conf_str(t, "data", NULL);
-    manta_data_info validate;
-    int             classes = (int)manta_sgd_conf_i64(t, "classes", 0);
-    manta_status    code = manta_sgd_data(t, folder, &(manta_data_opts){.format = MANTA_IDX, .shuffle = true});
-    if (code == MANTA_OK)
-        code = manta_sgd_data(t, folder, &(manta_data_opts){.format = MANTA_IDX, .validate = true});
-    if (code != MANTA_OK || !manta_sgd_data_info(t, true, &validate) || !manta_sgd_data_info(t, false, out))
-        return code;
-    if (classes && out->classes > classes)
-        return manta_sgd_fail(t, MANTA_ECORRUPT, "label %d is out of range: config classes is %d", out->classes - 1, classes);
-    out->classes = classes ? classes : out->classes;
-    if (validate.record != out->record || validate.classes > out->classes)
-        return manta_sgd_fail(t, MANTA_ECORRUPT, "test and training data don't belong together: records of %lld and %lld bytes, "
-                              "%d and %d classes", (long long)validate.record, (long long)out->record, validate.classes,
-                              out->classes);
-    return MANTA_OK;
 }
 
 static manta_status params_name(manta_sgd *t, struct builtin *b)
@@ -134,7 +114,13 @@ static manta_status place_find(manta_sgd *t, struct place *out)
     }
     if (st.code == 0)
         st = k_ops_choose(&config, &out->ops);
-    return st.code == 0 ? MANTA_OK : fail(t, st);
+    if (st.code == 0)
+        return MANTA_OK;
+    const char *device = manta_sgd_conf_str(t, "device", NULL);
+    if (!device)
+        return fail(t, st);
+    return manta_sgd_fail(t, st.code, "config device is \"%.60s\": %s%s%s", device, st.what ? st.what : mt_code_text(st.code),
+                          st.sys ? ": " : "", st.sys ? strerror(st.sys) : "");
 }
 
 /* What the trainer is to have: the model, or one that lends it the host's buffers. */
@@ -152,7 +138,7 @@ static manta_status setup(manta_sgd *t, void **self, data_fn *data_name, make_fn
 {
     struct builtin *b = *self = manta_sgd_alloc(t, sizeof *b);
     struct place    place;
-    manta_data_info data;
+    struct sgd_inputs data;
     if (!b)
         return MANTA_ENOMEM;
     manta_status code = place_find(t, &place);
@@ -259,11 +245,11 @@ static manta_status widths_read(manta_sgd *t, uint32_t hidden[MT_LAYERS_MAX - 1]
     return MANTA_OK;
 }
 
-static manta_status make_mlp(manta_sgd *t, const manta_data_info *data, const struct place *place,
+static manta_status make_mlp(manta_sgd *t, const struct sgd_inputs *data, const struct place *place,
                              struct sgd_model **out_model)
 {
-    struct sgd_mlp_config config = {.ops = place->ops, .inputs = (uint32_t)data->record, .outputs = (uint32_t)data->classes,
-                                    .batch_max = (uint32_t)manta_sgd_batch_max(t)};
+    struct sgd_mlp_config config = {.ops = place->ops, .inputs = data->count, .outputs = (uint32_t)data->info.classes,
+                                    .cast = data->cast, .batch_max = (uint32_t)manta_sgd_batch_max(t)};
     manta_status          code = half_refuse(t, place);
     if (code == MANTA_OK)
         code = widths_read(t, config.hidden);
@@ -272,33 +258,34 @@ static manta_status make_mlp(manta_sgd *t, const manta_data_info *data, const st
     mt_status st = sgd_mlp_new(&config, out_model);
     return st.code ? fail(t, st) : MANTA_OK;
 }
-BUILTIN(mlp, pictures, EVALUATE_BATCH);
+BUILTIN(mlp, sgd_builtin_classes, EVALUATE_BATCH);
 
 /* ---- cnn ---- */
 
-static manta_status make_cnn(manta_sgd *t, const manta_data_info *data, const struct place *place,
+static manta_status make_cnn(manta_sgd *t, const struct sgd_inputs *data, const struct place *place,
                              struct sgd_model **out_model)
 {
     uint32_t side = 1;
-    while ((int64_t)side * side < data->record)
+    while ((uint64_t)side * side < data->count)
         side++;
     float                 dropout = (float)manta_sgd_conf_f64(t, "dropout", 0);
-    struct sgd_cnn_config config = {.ops = place->ops, .height = side, .width = side, .outputs = (uint32_t)data->classes,
+    struct sgd_cnn_config config = {.ops = place->ops, .height = side, .width = side, .outputs = (uint32_t)data->info.classes,
+                                    .cast = data->cast,
                                     .dense = (uint32_t)manta_sgd_conf_i64(t, "dense", 128),
                                     .dropout = {dropout, dropout},
                                     .batch_max = (uint32_t)manta_sgd_batch_max(t)};
     if (half_refuse(t, place) != MANTA_OK)
         return MANTA_EINVAL;
-    if ((int64_t)side * side != data->record)
-        return manta_sgd_fail(t, MANTA_EINVAL, "cnn: pictures of %lld bytes are not square", (long long)data->record);
+    if ((uint64_t)side * side != data->count)
+        return manta_sgd_fail(t, MANTA_EINVAL, "cnn: pictures of %u numbers are not square", data->count);
     mt_status st = sgd_cnn_new(&config, out_model);
     return st.code ? fail(t, st) : MANTA_OK;
 }
-BUILTIN(cnn, pictures, EVALUATE_BATCH);
+BUILTIN(cnn, sgd_builtin_classes, EVALUATE_BATCH);
 
 /* ---- gpt2 ---- */
 
-static manta_status text(manta_sgd *t, manta_data_info *out)
+static manta_status text(manta_sgd *t, struct sgd_inputs *out)
 {
     const char     *path = manta_sgd_conf_str(t, "data", NULL);
     int64_t         context = manta_sgd_conf_i64(t, "context", GPT2_CONTEXT);
@@ -309,15 +296,15 @@ static manta_status text(manta_sgd *t, manta_data_info *out)
     if (code == MANTA_OK)
         code = manta_sgd_data(t, path, &opts);
     if (code == MANTA_OK)
-        (void)manta_sgd_data_info(t, false, out);
+        (void)manta_sgd_data_info(t, false, &out->info);
     return code;
 }
 
-static manta_status make_gpt2(manta_sgd *t, const manta_data_info *data, const struct place *place,
+static manta_status make_gpt2(manta_sgd *t, const struct sgd_inputs *data, const struct place *place,
                               struct sgd_model **out_model)
 {
     uint32_t context = (uint32_t)manta_sgd_conf_i64(t, "context", GPT2_CONTEXT);
-    uint32_t token_bytes = (uint32_t)(data->record / (context + 1));
+    uint32_t token_bytes = (uint32_t)(data->info.record / (context + 1));
     struct sgd_gpt2_config config = {.ops = place->ops,
                                      .shape = {.layers = (uint32_t)manta_sgd_conf_i64(t, "layers", 6),
                                                .width = (uint32_t)manta_sgd_conf_i64(t, "width", 256),

@@ -20,7 +20,6 @@ enum { KERNEL = 3, POOL = 2, SIDE_MAX = 4096, CHANNELS_MAX = 1024, DENSE_MAX = 1
 struct cnn {
     struct sgd_model    model;
     const struct k_ops *ops;
-    float               scale, shift; /* byte -> input */
     float               dropout[2];
     struct k_conv       conv[2]; /* shapes; the buffers are filled in for each picture */
     struct k_pool       pool;
@@ -90,8 +89,7 @@ static mt_status pictures_forward(struct cnn *cnn, const float *params, const st
 
     for (int c = 0; c < 2; c++)
         act[c] = cnn->act[c] + at * cnn->conv_floats[c];
-    MT_TRY(ops->unpack(NULL, batch->records + (size_t)i * batch->record_size, input, (size_t)pictures * batch->record_size,
-                       cnn->scale, cnn->shift));
+    MT_TRY(sgd_stage_inputs(&cnn->stage, batch, i, pictures, input));
     struct k_conv first = conv_of(cnn, 0, params, input, act[0], pictures);
     struct k_conv second = conv_of(cnn, 1, params, act[0], act[1], pictures);
     MT_TRY(ops->conv_forward(NULL, &first));
@@ -251,7 +249,7 @@ static mt_status params_add(struct cnn *cnn, uint32_t dense, uint32_t outputs)
 }
 
 /* One allocation, cut into buffers. */
-static mt_status work_allocate(struct cnn *cnn)
+static mt_status work_allocate(struct cnn *cnn, const struct sgd_cast *cast)
 {
     size_t n = cnn->model.batch_max, cols[2] = {k_conv_work(&cnn->conv[0]), k_conv_work(&cnn->conv[1])};
     struct {
@@ -276,7 +274,9 @@ static mt_status work_allocate(struct cnn *cnn)
 
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         floats += buffers[i].floats;
-    MT_TRY(sgd_stage_init(&cnn->stage, cnn->ops, cnn->model.batch_max, cnn->model.record_size, cnn->fc[1].out));
+    MT_TRY(sgd_stage_init(&cnn->stage, &(struct sgd_stage_plan){.ops = cnn->ops, .batch_max = cnn->model.batch_max,
+                                                                .inputs = (uint32_t)cnn->input_floats,
+                                                                .classes = cnn->fc[1].out, .cast = *cast}));
     MT_TRY(cnn->ops->alloc(floats * sizeof *cnn->work, (void **)&cnn->work));
     float *next = cnn->work;
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
@@ -307,12 +307,12 @@ static mt_status cnn_build(struct cnn *cnn, const struct sgd_cnn_config *c)
     size_t channels[2] = {c->channels[0] ? c->channels[0] : 32, c->channels[1] ? c->channels[1] : 64};
 
     cnn->ops = c->ops;
-    sgd_byte_scale(c->mean, c->deviation, &cnn->scale, &cnn->shift);
-    cnn->model = (struct sgd_model){.ops = &cnn_model_ops, .batch_max = c->batch_max, .record_size = height * width};
+    cnn->model = (struct sgd_model){.ops = &cnn_model_ops, .batch_max = c->batch_max,
+                                    .record_size = height * width * sgd_element_size(c->cast.element)};
     if (height < 6 || width < 6 || height > SIDE_MAX || width > SIDE_MAX || dense > DENSE_MAX ||
         outputs > CLASSES_MAX || channels[0] > CHANNELS_MAX || channels[1] > CHANNELS_MAX)
         return mt_error(MT_EINVAL, 0, "model: configuration out of range");
-    if (c->batch_max == 0 || c->batch_max > BATCH_MAX || !(cnn->scale > 0.0f && isfinite(cnn->scale)))
+    if (c->batch_max == 0 || c->batch_max > BATCH_MAX)
         return mt_error(MT_EINVAL, 0, "model: configuration out of range");
     for (int i = 0; i < 2; i++) {
         cnn->dropout[i] = c->dropout[i];
@@ -321,7 +321,7 @@ static mt_status cnn_build(struct cnn *cnn, const struct sgd_cnn_config *c)
     }
     shapes_set(cnn, height, width, channels);
     MT_TRY(params_add(cnn, dense, outputs));
-    return work_allocate(cnn);
+    return work_allocate(cnn, &c->cast);
 }
 
 mt_status sgd_cnn_new(const struct sgd_cnn_config *config, struct sgd_model **out_model)

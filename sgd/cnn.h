@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cnn.h - a small convolutional network over byte pictures of one channel: the one that PyTorch's MNIST example has.
+ * cnn.h - a small convolutional network over pictures of one channel: the one that PyTorch's MNIST example has.
  *
  *   conv1 3x3, ReLU | conv2 3x3 | max 2x2, ReLU, dropout | fc1, ReLU, dropout | fc2 | softmax cross-entropy
  *
@@ -13,6 +13,7 @@
 #define SGD_CNN_H
 
 #include "kernels/kernels.h"
+#include "sgd/cast.h"
 #include "sgd/model.h"
 
 struct sgd_cnn_config {
@@ -23,7 +24,7 @@ struct sgd_cnn_config {
     uint32_t            outputs;       /* classes, at most 256; 0: 10 */
     float               dropout[2];    /* rates, below 1 */
     uint32_t            batch_max;     /* records in one call */
-    float               mean, deviation; /* of a byte / 255; both 0: those of Fashion-MNIST */
+    struct sgd_cast     cast;          /* of elements to the network's input; all 0: bytes, as those of Fashion-MNIST */
 };
 
 /* Makes a model; end it with model->ops->free. EINVAL for sizes out of range, ENOMEM. */

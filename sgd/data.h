@@ -10,6 +10,7 @@
 
 #include "core/base/limits.h"
 #include "core/base/status.h"
+#include "sgd/cast.h"
 
 #include <stdbool.h>
 
@@ -21,6 +22,7 @@ struct sgd_dataset {
     uint64_t       count;
     uint32_t       record_size;
     uint32_t       classes; /* one more than the largest label; 0: no labels */
+    struct sgd_element element; /* what a record consists of; all 0: bytes, or nobody says */
     void          *owned_records, *owned_labels; /* NULL where borrowed */
     void          *mapped; /* the file, where records are in one */
     size_t         mapped_size;

@@ -79,16 +79,21 @@ void sgd_init_normal(uint64_t seed, uint64_t stream, double deviation, float *ou
 
 /* ---- batches and metrics ---- */
 
-mt_status sgd_stage_init(struct sgd_stage *stage, const struct k_ops *ops, uint32_t batch_max, uint32_t record_size,
-                         uint32_t classes)
+mt_status sgd_stage_init(struct sgd_stage *stage, const struct sgd_stage_plan *plan)
 {
-    *stage = (struct sgd_stage){.ops = ops, .records_max = (size_t)batch_max * record_size};
-    if (!ops->is_device)
+    bool   is_byte = sgd_element_is_byte(plan->cast.element);
+    size_t elements = (size_t)plan->batch_max * plan->inputs, scores = (size_t)plan->batch_max * (plan->classes + 1);
+    *stage = (struct sgd_stage){.ops = plan->ops, .cast = sgd_cast_resolve(&plan->cast), .scores = scores,
+                                .records_max = elements * (is_byte ? 1 : sizeof(float))};
+    if (!sgd_cast_is_known(plan->cast.element) || !isfinite(stage->cast.mean) || !isfinite(stage->cast.deviation) ||
+        !(stage->cast.deviation > 0))
+        return mt_error(MT_EINVAL, 0, "model: elements of a record, or their mean or deviation");
+    if (!plan->ops->is_device)
         return mt_ok();
-    stage->host = malloc((size_t)batch_max * (classes + 1) * sizeof *stage->host);
+    stage->host = malloc((scores + (is_byte ? 0 : elements)) * sizeof *stage->host);
     if (!stage->host)
         return mt_error(MT_ENOMEM, 0, "model: workspace");
-    return ops->alloc(stage->records_max + batch_max, (void **)&stage->device);
+    return plan->ops->alloc(stage->records_max + plan->batch_max, (void **)&stage->device);
 }
 
 void sgd_stage_fini(struct sgd_stage *stage)
@@ -101,14 +106,37 @@ void sgd_stage_fini(struct sgd_stage *stage)
 mt_status sgd_stage_in(struct sgd_stage *stage, const struct sgd_batch *batch, struct sgd_batch *out)
 {
     const struct k_ops *ops = stage->ops;
+    const void         *from = batch->records;
+    size_t              size = (size_t)batch->count * batch->record_size;
     *out = *batch;
     if (!ops->is_device)
         return mt_ok();
+    if (!sgd_element_is_byte(stage->cast.element)) {
+        size_t elements = size / stage->cast.element.width;
+        sgd_cast_run(&stage->cast, batch->records, elements, stage->host + stage->scores);
+        from = stage->host + stage->scores;
+        size = elements * sizeof(float);
+    }
     uint8_t *labels = stage->device + stage->records_max;
     out->records = stage->device;
     out->labels = labels;
-    MT_TRY(ops->copy(NULL, stage->device, batch->records, (size_t)batch->count * batch->record_size));
+    MT_TRY(ops->copy(NULL, stage->device, from, size));
     return ops->copy(NULL, labels, batch->labels, batch->count);
+}
+
+mt_status sgd_stage_inputs(const struct sgd_stage *stage, const struct sgd_batch *in, uint32_t first, uint32_t count, float *to)
+{
+    const struct k_ops    *ops = stage->ops;
+    const struct sgd_cast *cast = &stage->cast;
+    size_t                 inputs = in->record_size / cast->element.width, n = inputs * count;
+    if (sgd_element_is_byte(cast->element)) {
+        float scale = 1.0f / (float)cast->deviation, shift = (float)(-cast->mean / cast->deviation);
+        return ops->unpack(NULL, in->records + first * inputs, to, n, scale, shift);
+    }
+    if (ops->is_device)
+        return ops->copy(NULL, to, in->records + first * inputs * sizeof *to, n * sizeof *to);
+    sgd_cast_run(cast, in->records + (size_t)first * in->record_size, n, to);
+    return mt_ok();
 }
 
 mt_status sgd_class_metrics(struct sgd_stage *stage, const struct k_xent *xent, const uint8_t *labels,
@@ -152,12 +180,4 @@ mt_status sgd_batch_check(const struct sgd_model *model, const struct sgd_batch 
         if (batch->labels[i] >= classes)
             return mt_error(MT_EINVAL, 0, "model: label out of range");
     return mt_ok();
-}
-
-void sgd_byte_scale(float mean, float deviation, float *out_scale, float *out_shift)
-{
-    if (mean == 0.0f && deviation == 0.0f)
-        mean = 0.2860f, deviation = 0.3530f;
-    *out_scale = 1.0f / (255.0f * deviation);
-    *out_shift = -mean / deviation;
 }

@@ -6,6 +6,7 @@
 #define SGD_LAYER_H
 
 #include "kernels/kernels.h"
+#include "sgd/cast.h"
 #include "sgd/model.h"
 
 /* y = x weight^T + bias; weight is [out, in], as other frameworks have it. */
@@ -40,17 +41,26 @@ void sgd_init_normal(uint64_t seed, uint64_t stream, double deviation, float *ou
 /* Between a batch, which lies in the host's memory, and entries that may work in a device's. On the CPU it has nothing. */
 struct sgd_stage {
     const struct k_ops *ops;
-    uint8_t            *device; /* a batch's records, then its labels */
-    float              *host;   /* its scores, then its losses */
-    size_t              records_max;
+    struct sgd_cast     cast;   /* resolved; bytes become floats by the entry `unpack`, the others on the host */
+    uint8_t            *device; /* a batch's records, bytes or floats, then its labels */
+    float              *host;   /* its scores, then its losses, then its records as floats where they are no bytes */
+    size_t              scores, records_max; /* of host: floats before the records; of device: bytes of records */
 };
 
-/* EDEVICE, ENOMEM; sgd_stage_fini in any case. */
-MT_MUST_USE mt_status sgd_stage_init(struct sgd_stage *stage, const struct k_ops *ops, uint32_t batch_max,
-                                     uint32_t record_size, uint32_t classes);
+struct sgd_stage_plan {
+    const struct k_ops *ops;
+    uint32_t            batch_max, inputs, classes; /* inputs: elements of a record */
+    struct sgd_cast     cast;
+};
+
+/* EINVAL: no such cast; EDEVICE, ENOMEM; sgd_stage_fini in any case. */
+MT_MUST_USE mt_status sgd_stage_init(struct sgd_stage *stage, const struct sgd_stage_plan *plan);
 void sgd_stage_fini(struct sgd_stage *stage);
 /* The batch as the entries can read it, until the next call. */
 MT_MUST_USE mt_status sgd_stage_in(struct sgd_stage *stage, const struct sgd_batch *batch, struct sgd_batch *out);
+/* `count` records of a batch that is in, from the first-th on, as the network's inputs, where the entries work. */
+MT_MUST_USE mt_status sgd_stage_inputs(const struct sgd_stage *stage, const struct sgd_batch *in, uint32_t first, uint32_t count,
+                                       float *to);
 /* Adds up the losses and counts the rows whose label has the largest score. Call it before the scores are overwritten; it
  * waits. `labels` are the host's. */
 MT_MUST_USE mt_status sgd_class_metrics(struct sgd_stage *stage, const struct k_xent *xent, const uint8_t *labels,
@@ -58,8 +68,5 @@ MT_MUST_USE mt_status sgd_class_metrics(struct sgd_stage *stage, const struct k_
 
 /* What a caller may get wrong: a data set that is not the model's, too many records at once, a label out of range. */
 MT_MUST_USE mt_status sgd_batch_check(const struct sgd_model *model, const struct sgd_batch *batch, uint32_t classes);
-
-/* A byte / 255 to the network's input: out = byte * scale + shift. Both 0: mean and deviation of Fashion-MNIST. */
-void sgd_byte_scale(float mean, float deviation, float *out_scale, float *out_shift);
 
 #endif

@@ -117,8 +117,8 @@ typedef struct manta_data_opts {
                          byte a token) or a token file of llm.c, the last tenth of it to validate with; NULL as path: the text
                          of Debian's package bible-kjv-text. A record is a window of tokens, and the one after it.
                          MANTA_CSV: a line a record, of numbers with commas between them, as float32; a first line of words is
-                         a head. MANTA_NPY: an array of NumPy, little-endian, C order; a record is what stands at one place of
-                         its first axis */
+                         a head with the columns' names. MANTA_NPY: an array of NumPy, little-endian, C order; a record is
+                         what stands at one place of its first axis */
     int64_t record;   /* MANTA_RECORDS: bytes of one; MANTA_TOKENS: tokens of a window; may not be 0 */
     int64_t skip;     /* MANTA_RECORDS: bytes before the first one */
     bool    shuffle;  /* each epoch in an order of its own, by the run's seed; else as they stand there */
@@ -126,17 +126,20 @@ typedef struct manta_data_opts {
     int         label;   /* MANTA_CSV: the column with the label, counted from 1; -1: the last; 0: there is none */
     const char *labels;  /* MANTA_NPY: the array of the labels, whole numbers; NULL: there are none */
     int         classes; /* MANTA_CSV, MANTA_NPY: labels are less, or the data is damaged; 0: less than 256 */
+    const char *label_name; /* MANTA_CSV: in place of `label`: the column's name, as the head has it, or its number as text */
 } manta_data_opts;
 
 /* In setup: names the data, once to train with and once at most to validate with. A file of records or an array is mapped, not
  * read: it may be larger than memory and must not change; a thread of the worker's own reads ahead. ENOENT; ECORRUPT: not whole
- * records, a damaged file, a label out of range (the message says which line, or which byte); EUNSUPPORTED; EINVAL; ENOMEM;
- * ESYS. */
+ * records, a damaged file, a label out of range; EUNSUPPORTED; EINVAL; ENOMEM; ESYS. The message says which line and column, or
+ * which record and byte, and where `path`, `labels` or `label_name` came from manta_sgd_conf_str, under which name. */
 MANTA_API manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opts *opts);
 
 typedef struct manta_data_info {
     int64_t count, record; /* records, and bytes of one */
     int     classes;       /* one more than the largest label; 0: no labels */
+    char    kind;          /* of a record's elements, as NumPy calls them: 'u', 'i', 'f' or 'b'; 0: nobody says */
+    int     width;         /* bytes of an element */
 } manta_data_info;
 /* What was named; false: nothing. */
 MANTA_API bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_data_info *out);
@@ -338,10 +341,15 @@ typedef struct manta_sgd_result {
  * A private cluster ends with its driver, and all its runs. Relative paths in `config` are seen from where the cluster has
  * started, run.storage from here; options take 3 KiB in all.
  *
- * Built in: "mlp", a multilayer perceptron that classifies pictures; config: data (folder; default Fashion-MNIST of Debian's
- * package), hidden (widths: "256" or "256,128"), classes. With the defaults, 5 epochs of it give an accuracy of about 0.888.
+ * Built in: "mlp", a multilayer perceptron that classifies records of numbers; config: data, hidden (widths: "256" or
+ * "256,128"), classes. With the defaults, 5 epochs of it give an accuracy of about 0.888.
  * "cnn", a convolutional network (conv 32 and 64 of 3x3, max 2x2, a dense layer, the classes) for square pictures; config:
  * data and classes as for mlp, dense (128), dropout (0; rate before each of the last two layers). One epoch gives 0.887.
+ * Both take as data the folder with the four files of MNIST (default: Fashion-MNIST of Debian's package), a CSV file with label
+ * (the column's name or number), or an array of NumPy with labels (the path of their array); config: format ("idx", "csv", "npy";
+ * default: by the end of the name), validate and validate_labels (the files to validate with; default: none), mean and deviation
+ * (the network sees (value - mean) / deviation; default: of bytes Fashion-MNIST's, others as they stand). Labels are whole
+ * numbers from 0 on, at most 256 of them.
  * "gpt2", a language model; config: data (a text or token file; default the text of Debian's package bible-kjv-text), context,
  * layers, width, heads, vocabulary. All of them: device ("cpu"; "cuda" or "cuda:N": the gradients are made on that NVIDIA GPU of
  * those that CUDA_VISIBLE_DEVICES leaves; EUNSUPPORTED says what is missing where there is none), precision ("float32";

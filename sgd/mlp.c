@@ -22,7 +22,6 @@ enum { CLASSES_MAX = 256, WIDTH_MAX = 1 << 20, BATCH_MAX = 1 << 20 };
 struct mlp {
     struct sgd_model model;
     const struct k_ops *ops;
-    float scale, shift; /* byte -> input */
     uint32_t layers_count;
     struct sgd_linear layers[MT_LAYERS_MAX];
     struct sgd_stage stage;
@@ -56,8 +55,7 @@ static mt_status forward(struct mlp *mlp, const float *params, const struct sgd_
     const struct k_ops *ops = mlp->ops;
     uint32_t n = batch->count, last = mlp->layers_count - 1;
 
-    MT_TRY(ops->unpack(NULL, batch->records, mlp->act[0], (size_t)n * batch->record_size, mlp->scale,
-                       mlp->shift));
+    MT_TRY(sgd_stage_inputs(&mlp->stage, batch, 0, n, mlp->act[0]));
     for (uint32_t l = 0; l <= last; l++) {
         const struct sgd_linear *layer = &mlp->layers[l];
         MT_TRY(sgd_linear_forward(layer, ops, params, mlp->act[l], n, mlp->act[l + 1]));
@@ -150,13 +148,15 @@ static mt_status layer_add(struct mlp *mlp, uint32_t in, uint32_t out)
 }
 
 /* One allocation, cut into the buffers of each layer. */
-static mt_status work_allocate(struct mlp *mlp)
+static mt_status work_allocate(struct mlp *mlp, const struct sgd_cast *cast)
 {
     size_t n = mlp->model.batch_max, floats = n * mlp->layers[0].in;
     size_t classes = mlp->layers[mlp->layers_count - 1].out;
     for (uint32_t l = 0; l < mlp->layers_count; l++)
         floats += 2 * n * mlp->layers[l].out;
-    MT_TRY(sgd_stage_init(&mlp->stage, mlp->ops, mlp->model.batch_max, mlp->model.record_size, (uint32_t)classes));
+    MT_TRY(sgd_stage_init(&mlp->stage, &(struct sgd_stage_plan){.ops = mlp->ops, .batch_max = mlp->model.batch_max,
+                                                                .inputs = mlp->layers[0].in, .classes = (uint32_t)classes,
+                                                                .cast = *cast}));
     MT_TRY(mlp->ops->alloc((floats + n * classes + n) * sizeof *mlp->work, (void **)&mlp->work));
     float *next = mlp->work;
     mlp->act[0] = next, next += n * mlp->layers[0].in;
@@ -174,10 +174,11 @@ static mt_status mlp_build(struct mlp *mlp, const struct sgd_mlp_config *config)
     uint32_t in = config->inputs ? config->inputs : 784, outputs = config->outputs ? config->outputs : 10;
 
     mlp->ops = config->ops;
-    sgd_byte_scale(config->mean, config->deviation, &mlp->scale, &mlp->shift);
-    mlp->model = (struct sgd_model){.ops = &mlp_model_ops, .batch_max = config->batch_max, .record_size = in};
-    if (outputs > CLASSES_MAX || config->batch_max == 0 || config->batch_max > BATCH_MAX ||
-        !(mlp->scale > 0.0f && isfinite(mlp->scale)))
+    if (in == 0 || in > WIDTH_MAX)
+        return mt_error(MT_EINVAL, 0, "model: width of a layer");
+    mlp->model = (struct sgd_model){.ops = &mlp_model_ops, .batch_max = config->batch_max,
+                                    .record_size = in * sgd_element_size(config->cast.element)};
+    if (outputs > CLASSES_MAX || config->batch_max == 0 || config->batch_max > BATCH_MAX)
         return mt_error(MT_EINVAL, 0, "model: configuration out of range");
     for (uint32_t h = 0; h < MT_LAYERS_MAX - 1; h++) {
         uint32_t width = h == 0 && !config->hidden[0] ? 128 : config->hidden[h];
@@ -187,7 +188,7 @@ static mt_status mlp_build(struct mlp *mlp, const struct sgd_mlp_config *config)
         in = width;
     }
     MT_TRY(layer_add(mlp, in, outputs));
-    return work_allocate(mlp);
+    return work_allocate(mlp, &config->cast);
 }
 
 mt_status sgd_mlp_new(const struct sgd_mlp_config *config, struct sgd_model **out_model)

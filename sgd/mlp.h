@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mlp.h - a multilayer perceptron over byte records: linear layers, ReLU between them, softmax cross-entropy.
+ * mlp.h - a multilayer perceptron over records of numbers: linear layers, ReLU between them, softmax cross-entropy.
  *
  * Parameters are layers.<i>.weight [out, in] and layers.<i>.bias [out], as other frameworks do.
  */
@@ -8,15 +8,16 @@
 #define SGD_MLP_H
 
 #include "kernels/kernels.h"
+#include "sgd/cast.h"
 #include "sgd/model.h"
 
 struct sgd_mlp_config {
     const struct k_ops *ops;     /* kept */
-    uint32_t            inputs;  /* bytes of a record; 0: 784 */
+    uint32_t            inputs;  /* elements of a record; 0: 784 */
     uint32_t            outputs; /* classes, at most 256; 0: 10 */
     uint32_t            hidden[MT_LAYERS_MAX - 1]; /* sizes, ended by 0; none: one of 128 */
     uint32_t            batch_max;                  /* records in one call */
-    float               mean, deviation; /* of a byte / 255; both 0: those of Fashion-MNIST */
+    struct sgd_cast     cast;    /* of its elements to the network's input; all 0: bytes, as those of Fashion-MNIST */
 };
 
 /* Makes a model; end it with model->ops->free. EINVAL for sizes out of range, ENOMEM. */

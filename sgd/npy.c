@@ -124,11 +124,24 @@ static mt_status array_open(const char *path, struct array *a, char where[SGD_WH
     return st;
 }
 
+/* A label; one that is negative is too large. */
 static uint64_t element(const struct array *a, uint64_t i)
 {
     uint64_t value = 0;
     memcpy(&value, a->file + a->data_at + i * a->width, a->width);
-    return value; /* a negative one is too large */
+    return a->kind == 'i' && value >> (8 * a->width - 1) ? UINT64_MAX : value;
+}
+
+static mt_status labels_check(const struct array *a, const struct sgd_dataset *set, char where[SGD_WHERE_BYTES])
+{
+    if (a->kind == 'f')
+        return bad("npy: labels are whole numbers, and these are not");
+    if (a->record != a->width)
+        return bad("npy: labels are one number for each record, and this array has several");
+    if (a->count == set->count)
+        return mt_ok();
+    snprintf(where, SGD_WHERE_BYTES, "%llu labels for %llu records", (unsigned long long)a->count, (unsigned long long)set->count);
+    return bad("npy: another number of labels than of records");
 }
 
 static mt_status labels_read(const char *path, uint32_t classes, char where[SGD_WHERE_BYTES], struct sgd_dataset *set)
@@ -136,16 +149,15 @@ static mt_status labels_read(const char *path, uint32_t classes, char where[SGD_
     struct array a;
     uint32_t     limit = classes && classes < 256 ? classes : 256;
     MT_TRY(array_open(path, &a, where));
-    mt_status st = mt_ok();
-    uint8_t  *labels = malloc(a.count);
-    if (!labels)
+    mt_status st = labels_check(&a, set, where);
+    uint8_t  *labels = st.code == 0 ? malloc(a.count) : NULL;
+    if (st.code == 0 && !labels)
         st = mt_error(MT_ENOMEM, 0, "npy: labels");
-    else if (a.kind == 'f' || a.record != a.width || a.count != set->count)
-        st = bad("npy: labels are one whole number for each record");
     for (uint64_t i = 0; st.code == 0 && i < a.count; i++) {
         uint64_t label = element(&a, i);
         if (label >= limit) {
-            snprintf(where, SGD_WHERE_BYTES, "byte %llu", (unsigned long long)(a.data_at + i * a.width));
+            snprintf(where, SGD_WHERE_BYTES, "record %llu, byte %llu", (unsigned long long)i,
+                     (unsigned long long)(a.data_at + i * a.width));
             st = bad("npy: a label is out of range");
         } else {
             labels[i] = (uint8_t)label;
@@ -160,16 +172,17 @@ static mt_status labels_read(const char *path, uint32_t classes, char where[SGD_
     return st;
 }
 
-mt_status sgd_npy_map(const char *path, const char *labels, uint32_t classes, const char **out_file,
+mt_status sgd_npy_map(const char *path, const char *labels, uint32_t classes, const char **out_of,
                       char where[SGD_WHERE_BYTES], struct sgd_dataset *out_set)
 {
     struct array a;
     where[0] = 0;
-    *out_file = path;
+    *out_of = path;
     MT_TRY(array_open(path, &a, where));
     struct sgd_dataset set = {.records = a.file + a.data_at, .count = a.count, .record_size = (uint32_t)a.record,
-                              .mapped = a.file, .mapped_size = a.file_size};
-    *out_file = labels ? labels : path;
+                              .mapped = a.file, .mapped_size = a.file_size,
+                              .element = {a.kind, a.width}};
+    *out_of = labels ? labels : path;
     mt_status st = labels ? labels_read(labels, classes, where, &set) : mt_ok();
     if (st.code == 0)
         *out_set = set;

@@ -56,20 +56,25 @@ static mt_status tokens_load(manta_sgd *t, const char *path, int which, uint32_t
     return st;
 }
 
-static mt_status csv_load(manta_sgd *t, const char *path, int which, const manta_data_opts *opts, char *where,
+static mt_status csv_load(manta_sgd *t, const char **of, int which, const manta_data_opts *opts, char *where,
                           struct sgd_source *source)
 {
+    struct sgd_csv csv = {.path = *of, .label = opts->label, .label_name = opts->label_name,
+                          .classes = opts->classes > 0 ? (uint32_t)opts->classes : 0};
     source->is_lent = true;
-    return t->lent ? lent_take(t, which, source)
-                   : sgd_csv_load(path, opts->label, opts->classes > 0 ? (uint32_t)opts->classes : 0, where, &source->set);
+    if (!t->lent)
+        return sgd_csv_load(&csv, of, where, &source->set);
+    MT_TRY(lent_take(t, which, source));
+    source->set.element = (struct sgd_element){'f', sizeof(float)};
+    return mt_ok();
 }
 
-/* The data of one format; an error says which file it is in (*path_of), and in `where` at which
- * place of it, if it knows. */
-static mt_status source_load(manta_sgd *t, const char **path_of, const manta_data_opts *opts, char where[SGD_WHERE_BYTES],
+/* The data of one format, from the path *of. An error says which of the texts that were given it is about (*of), and in `where`
+ * at which place of the file, if it knows. */
+static mt_status source_load(manta_sgd *t, const char **of, const manta_data_opts *opts, char where[SGD_WHERE_BYTES],
                              struct sgd_source *source)
 {
-    const char *path = *path_of;
+    const char *path = *of;
     int which = opts->validate ? 1 : 0;
     switch (opts->format) {
     case MANTA_RECORDS:
@@ -79,9 +84,9 @@ static mt_status source_load(manta_sgd *t, const char **path_of, const manta_dat
     case MANTA_TOKENS:
         return tokens_load(t, path, which, (uint32_t)opts->record, source);
     case MANTA_CSV:
-        return csv_load(t, path, which, opts, where, source);
+        return csv_load(t, of, which, opts, where, source);
     case MANTA_NPY:
-        return sgd_npy_map(path, opts->labels, opts->classes > 0 ? (uint32_t)opts->classes : 0, path_of, where,
+        return sgd_npy_map(path, opts->labels, opts->classes > 0 ? (uint32_t)opts->classes : 0, of, where,
                            &source->set);
     default:
         return mt_error(MT_EINVAL, 0, "data: unknown format");
@@ -93,11 +98,30 @@ static const char *default_path(int format)
     return format == MANTA_IDX ? SGD_FASHION_MNIST_DIR : SGD_BIBLE_PATH;
 }
 
+/* "config NAME: " where this text is a value of the configuration, so that its writer finds it. */
+static void config_of(const manta_sgd *t, const char *text, char out[MT_NAME_BYTES_MAX])
+{
+    out[0] = 0;
+    for (const char *pair = t->config; text && pair && *pair; pair += strlen(pair) + 1) {
+        size_t size = strcspn(pair, "=");
+        if (pair + size + 1 == text)
+            snprintf(out, MT_NAME_BYTES_MAX, "config %.*s: ", (int)(size < 64 ? size : 64), pair);
+    }
+}
+
+static manta_status data_refuse(manta_sgd *t, mt_status st, const char *of, int format, const char *where)
+{
+    char config[MT_NAME_BYTES_MAX], text[SGD_OPERATOR_TEXT];
+    config_of(t, of, config);
+    snprintf(text, sizeof text, "%s%.220s%s%s", config, of ? of : default_path(format), where[0] ? ", " : "", where);
+    return sgd_operator_fault(t, st, text);
+}
+
 manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opts *opts)
 {
     int                which = opts->validate ? 1 : 0;
     struct sgd_source *source = &t->sources[which], loaded = {.is_there = true, .in_order = !opts->shuffle};
-    char               where[SGD_WHERE_BYTES] = "", of[MT_PATH_BYTES_MAX + SGD_WHERE_BYTES];
+    char               where[SGD_WHERE_BYTES] = "";
 
     if (!t->is_in_setup || source->is_there)
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: name it in setup, and once", path ? path : "");
@@ -113,9 +137,8 @@ manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opt
         return MANTA_OK;
     }
     mt_status st = source_load(t, &path, opts, where, &loaded);
-    snprintf(of, sizeof of, "%s%s%s", path ? path : default_path(opts->format), where[0] ? ", " : "", where);
     if (st.code != 0)
-        return sgd_operator_fault(t, st, of);
+        return data_refuse(t, st, path, opts->format, where);
     *source = loaded;
     return MANTA_OK;
 }
@@ -126,7 +149,8 @@ bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_data_info *out
     if (!source->is_there)
         return false;
     *out = (manta_data_info){.count = (int64_t)source->set.count, .record = source->set.record_size,
-                             .classes = (int)source->set.classes};
+                             .classes = (int)source->set.classes, .kind = source->set.element.kind,
+                             .width = (int)source->set.element.width};
     return true;
 }
 
@@ -136,9 +160,8 @@ void sgd_operator_data_drop(manta_sgd *t)
         struct sgd_dataset *set = &t->sources[i].set;
         uint64_t count = set->count;
         uint32_t record_size = set->record_size, classes = set->classes;
+        struct sgd_element element = set->element;
         sgd_dataset_fini(set);
-        set->count = count;
-        set->record_size = record_size;
-        set->classes = classes;
+        *set = (struct sgd_dataset){.count = count, .record_size = record_size, .classes = classes, .element = element};
     }
 }

@@ -164,6 +164,8 @@ static mt_status apply_resume(struct swp_driver *d, const struct swp_record *r)
 static mt_status apply_control(struct swp_driver *d, const struct swp_record *r)
 {
     switch (r->code) {
+    case SWP_CONTROL_STOP:
+        return mt_ok();
     case SWP_CONTROL_PAUSE:
     case SWP_CONTROL_GO:
         d->is_paused = r->code == SWP_CONTROL_PAUSE;

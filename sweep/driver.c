@@ -329,7 +329,9 @@ static mt_status surplus_drop(struct swp_driver *d)
 
 static mt_status on_control(struct swp_driver *d, const struct swp_event *ev)
 {
-    if (ev->code == SWP_CONTROL_STOP) {
+    if (ev->code == SWP_CONTROL_STOP) { /* noted for those who look at the sweep; a resumed one does not heed it */
+        if (!d->is_leaving)
+            MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = ev->code}, NULL));
         leave(d);
         return mt_ok();
     }

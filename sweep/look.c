@@ -112,6 +112,8 @@ static mt_status on_record(void *user, const struct swp_record *r)
         look->view.wanted = r->step;
     if (r->kind == SWP_REC_CONTROL && (r->code == SWP_CONTROL_OVER || r->code == SWP_CONTROL_TIME))
         look->is_over = r->code == SWP_CONTROL_OVER;
+    if (r->kind == SWP_REC_OPEN || (r->kind == SWP_REC_CONTROL && r->code == SWP_CONTROL_STOP))
+        look->is_stopped = r->kind == SWP_REC_CONTROL;
     if (r->trial < 0 || r->trial >= (int64_t)look->trials.count)
         return mt_ok();
     manta_sweep_trial *t = &look->trials.data[r->trial];
@@ -173,7 +175,10 @@ static const char *state_of(const struct swp_look *look)
     int64_t open = 0;
     for (size_t i = 0; i < look->trials.count; i++)
         open += strcmp(look->trials.data[i].state, "open") == 0;
-    return look->view.is_running ? "running" : look->is_over ? "stopped" : open || !look->trials.count ? "unfinished" : "done";
+    bool is_done = !open && look->trials.count;
+    if (look->view.is_running)
+        return "running";
+    return look->is_over || (look->is_stopped && !is_done) ? "stopped" : is_done ? "done" : "unfinished";
 }
 
 static bool is_locked(const char *folder)

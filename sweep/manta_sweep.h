@@ -273,7 +273,8 @@ typedef struct manta_sweep_view {
     const char *name, *metric, *mode, *sampler, *scheduler, *seed, *trial, *space; /* space: JSON */
     int64_t     wanted; /* trials; 0: no limit */
     bool        is_running;
-    const char *state; /* "running"; "done"; "stopped" (by a rule or time_s; more of that, and it goes on); else "unfinished" */
+    const char *state; /* "running"; "done"; "stopped" (by hand: resumed, it goes on; by a rule or time_s: with more of
+                          that); else "unfinished" */
     double      seconds;
     int64_t     drivers; /* that began or resumed it */
     int64_t     completed, stopped, failed, retried;

@@ -3,7 +3,9 @@
  * sweep_asha.c - manta-bench-asha, which `manta bench --asha` executes: how much sooner ASHA finds what random search finds, on a
  * real sweep: a perceptron on Fashion-MNIST.
  *
- *   manta-bench-asha [TRIALS [SEEDS [FOLDER]]]       96 trials of random search, seeds 1 to 5
+ *   manta-bench-asha [--promote] [TRIALS [SEEDS [FOLDER]]]       96 trials of random search, seeds 1 to 5
+ *
+ * --promote: ASHA in its promoting form, whose trials save their weights at each rung and go on from there.
  *
  * With a FOLDER the sweeps stay there, and those that it has are not run again: so the seeds can be run a few at a time.
  *
@@ -14,6 +16,9 @@
  * the two sweeps of a seed run one after the other, time counts in parts of what random search took with that seed. Beside it,
  * for each seed by itself: when random search had its best, and when ASHA had as good a one. One lucky draw of random search
  * early on decides the latter; the former has all seeds in it.
+ *
+ * Beside the time stands the work: samples trained with until then, in both sweeps. What else the machine does is not in it, nor
+ * what a scheduler costs beside the training: saving, loading, empty places.
  *
  * A second line is of the quality a standard error of the held-out records below: two points closer than that can't be told apart.
  *
@@ -128,25 +133,64 @@ static mt_status held_out_accuracy(struct training *t, double *out)
     return mt_ok();
 }
 
-static manta_status run_units(manta_trial *trial, struct training *t)
+/* What a trial that goes on must have: where it is, then weights and moments. */
+struct place {
+    uint64_t step, seed;
+};
+
+static manta_status training_save(manta_trial *trial, int unit, const struct training *t)
+{
+    size_t       floats = t->model->params.floats * sizeof *t->params;
+    struct place place = {t->step, t->seed};
+    char        *state = malloc(sizeof place + 2 * floats);
+    manta_status code = MANTA_ENOMEM;
+    if (state) {
+        memcpy(mempcpy(mempcpy(state, &place, sizeof place), t->params, floats), t->moment, floats);
+        code = manta_trial_save(trial, unit, state, sizeof place + 2 * floats);
+    }
+    free(state);
+    return code;
+}
+
+/* The unit that it goes on behind; 0: it begins. */
+static int training_load(manta_trial *trial, struct training *t)
+{
+    size_t       floats = t->model->params.floats * sizeof *t->params, size;
+    struct place place;
+    int64_t      unit;
+    const char  *state = manta_trial_state(trial, &size, &unit);
+    if (!state || size != sizeof place + 2 * floats)
+        return 0;
+    memcpy(&place, state, sizeof place);
+    memcpy(t->params, state + sizeof place, floats);
+    memcpy(t->moment, state + sizeof place + floats, floats);
+    t->step = place.step;
+    t->seed = place.seed;
+    return (int)unit;
+}
+
+static manta_status run_units(manta_trial *trial, struct training *t, bool saves)
 {
     size_t next = 0;
-    for (int unit = 1; unit <= UNITS; unit++) {
+    int    unit = saves ? training_load(trial, t) : 0;
+    while (unit >= report_at[next] && unit < UNITS)
+        next++;
+    for (unit++; unit <= UNITS; unit++) {
         double accuracy;
         if (train_unit(t).code != 0)
             return MANTA_OK; /* the weights have left the numbers: what was reported counts */
         if (unit != report_at[next])
             continue;
         next++;
-        if (held_out_accuracy(t, &accuracy).code != 0)
-            return manta_trial_fail(trial, "evaluation failed");
+        if (held_out_accuracy(t, &accuracy).code != 0 || (saves && unit < UNITS && training_save(trial, unit, t) != MANTA_OK))
+            return manta_trial_fail(trial, "evaluation or saving failed");
         if (manta_trial_report(trial, unit, "accuracy", accuracy) == MANTA_STOP)
             break;
     }
     return MANTA_OK;
 }
 
-static manta_status perceptron(manta_trial *trial)
+static manta_status train(manta_trial *trial, bool saves)
 {
     struct training *t = malloc(sizeof *t);
     manta_status     code = MANTA_OK;
@@ -156,13 +200,24 @@ static manta_status perceptron(manta_trial *trial)
     if (st.code != 0)
         code = manta_trial_fail(trial, "%s", st.what);
     else
-        code = run_units(trial, t);
+        code = run_units(trial, t, saves);
     if (t)
         training_fini(t);
     free(t);
     return code;
 }
+
+static manta_status perceptron(manta_trial *trial)
+{
+    return train(trial, false);
+}
 MANTA_TRIAL(perceptron);
+
+static manta_status saving(manta_trial *trial)
+{
+    return train(trial, true);
+}
+MANTA_TRIAL(saving);
 
 /* samples/s of the loop alone, in a process of its own that writes it into the pipe. */
 static bool floor_child(int to)
@@ -234,23 +289,32 @@ static bool is_there(const char *storage, const char *name)
     return is;
 }
 
+struct asked {
+    const char *storage;
+    int64_t     trials;
+    int         seeds;
+    bool        promotes;
+};
+
 /* ASHA where `random` is given: what its sweep of the seed has found. */
-static bool run_sweep(const char *storage, int64_t trials, int seed, const struct outcome *random, struct outcome *out)
+static bool run_sweep(const struct asked *a, int seed, const struct outcome *random, struct outcome *out)
 {
+    const char        *storage = a->storage, *asha = a->promotes ? "asha_promote" : "asha";
+    int64_t            trials = a->trials;
     manta_error        e;
     manta_sweep_result r;
     char               name[32], stop[128];
-    snprintf(name, sizeof name, "%s%d", random ? "asha" : "random", seed);
+    snprintf(name, sizeof name, "%s%d", random ? asha : "random", seed);
     if (random)
         snprintf(stop, sizeof stop, "sweep_threshold,value=%.17g; sweep_time,limit=%.6f; all", random->best, random->all_s / 3);
     manta_sweep_opts o = {.name = name, .storage = storage, .metric = "accuracy", .mode = MANTA_MAX,
                           .trials = random ? 64 * trials : trials, .time_s = random ? random->all_s : 0, .concurrency = SLOTS,
-                          .sampler = "random", .seed = (uint64_t)seed, .scheduler = random ? "asha" : NULL,
+                          .sampler = "random", .seed = (uint64_t)seed, .scheduler = random ? asha : NULL,
                           .scheduler_opts = random ? "max_t=64,eta=4" : NULL, .stop = random ? stop : NULL,
                           .space = MANTA_SPACE(MANTA_LOGUNIFORM("lr", 5e-5, 5), MANTA_UNIFORM("momentum", 0, 0.99),
                                                MANTA_LOGUNIFORM("decay", 5e-5, 5), MANTA_INT("width", 8, 128),
                                                MANTA_ORDINAL("batch", MANTA_VALUES("16", "32", "64", "128")))};
-    if (!is_there(storage, name) && manta_sweep_run("perceptron", &o, &r, &e))
+    if (!is_there(storage, name) && manta_sweep_run(random && a->promotes ? "saving" : "perceptron", &o, &r, &e))
         return manta_perror(&e), false;
     *out = (struct outcome){.view = manta_sweep_look(storage, name, &e), .best_trial = -1};
     if (!out->view)
@@ -267,6 +331,22 @@ static double reached_s(const manta_sweep_view *view, double wanted)
     for (int64_t i = 0; i < view->report_count; i++)
         if (view->reports[i].value >= wanted)
             return view->reports[i].at_s;
+    return -1;
+}
+
+/* Samples trained with when its incumbent was as good as `wanted`, in thousands; < 0: never. */
+static double reached_work(const manta_sweep_view *view, double wanted)
+{
+    double work = 0;
+    for (int64_t i = 0; i < view->report_count; i++) {
+        const manta_sweep_report *r = &view->reports[i];
+        int64_t                   before = 0;
+        for (size_t k = 0; report_at[k] < r->step; k++)
+            before = report_at[k];
+        work += (double)(r->step - before) * UNIT_SAMPLES * 1e-3;
+        if (r->value >= wanted)
+            return work;
+    }
     return -1;
 }
 
@@ -317,22 +397,25 @@ static int64_t step_of(const manta_sweep_view *view, int64_t trial)
 static void row_print(int seed, const struct outcome *random, const struct outcome *asha)
 {
     double had = reached_s(random->view, random->best), has = reached_s(asha->view, random->best);
-    printf("%4d %8.4f %6lld %9.2f %9.2f %9.2f %8lld %8lld %8.4f %8.1f %12.0f\n", seed, random->best,
+    double work = reached_work(asha->view, random->best);
+    printf("%4d %8.4f %6lld %9.2f %9.2f %9.2f %8lld %8lld %8.4f %8.1f %8.1f %12.0f\n", seed, random->best,
            (long long)random->best_trial, had, random->all_s, has, (long long)asha->trials,
            (long long)step_of(asha->view, random->best_trial), asha->best, has > 0 ? had / has : 0,
-           random->samples / random->all_s);
+           work > 0 ? reached_work(random->view, random->best) / work : 0, random->samples / random->all_s);
     fflush(stdout);
 }
 
 static void summary_print(const struct outcome *random, const struct outcome *asha, int seeds)
 {
-    double wanted = 0, product = 1;
+    double wanted = 0, product = 1, work_product = 1;
     int    reached = 0;
     for (int i = 0; i < seeds; i++) {
         double had = reached_s(random[i].view, random[i].best), has = reached_s(asha[i].view, random[i].best);
         wanted += random[i].best / seeds;
         product *= had / (has > 0 ? has : random[i].all_s); /* never: the time that it had */
         reached += has > 0;
+        double work = reached_work(asha[i].view, random[i].best);
+        work_product *= reached_work(random[i].view, random[i].best) / (work > 0 ? work : random[i].samples * 1e-3);
     }
     const double levels[] = {wanted, wanted - sqrt(wanted * (1 - wanted) / HELD_OUT)};
     for (int i = 0; i < 2; i++) {
@@ -340,25 +423,24 @@ static void summary_print(const struct outcome *random, const struct outcome *as
         printf("mean incumbent %.4f%s: random search after %.3f of its time, ASHA after %.3f of that: %.1f times sooner\n",
                levels[i], i ? ", a standard error below" : "", random_at, asha_at, asha_at > 0 ? random_at / asha_at : 0);
     }
-    printf("each seed by itself: %d of %d had as good a one; geometric mean %.1f times sooner than random search had it\n",
-           reached, seeds, pow(product, 1.0 / seeds));
+    printf("each seed by itself: %d of %d had as good a one; geometric mean %.1f times sooner than random search had it, with %.1f "
+           "times less work\n", reached, seeds, pow(product, 1.0 / seeds), pow(work_product, 1.0 / seeds));
 }
 
-static bool compare_all(const char *storage, int64_t trials, int seeds, double floor)
+static bool compare_all(const struct asked *a, double floor)
 {
     struct outcome random[SEEDS_MAX], asha[SEEDS_MAX];
     bool ok = true;
     int  count = 0;
-    printf("%4s %8s %6s %9s %9s %9s %8s %8s %8s %8s %12s\n", "seed", "best", "trial", "at s", "of s", "ASHA at s", "ASHA ran",
-           "it to", "its best", "times", "samples/s");
-    for (; count < seeds && ok; count++) {
-        ok = run_sweep(storage, trials, count + 1, NULL, &random[count]) &&
-             run_sweep(storage, trials, count + 1, &random[count], &asha[count]);
+    printf("%4s %8s %6s %9s %9s %9s %8s %8s %8s %8s %8s %12s\n", "seed", "best", "trial", "at s", "of s", "ASHA at s", "ASHA ran",
+           "it to", "its best", "times", "by work", "samples/s");
+    for (; count < a->seeds && ok; count++) {
+        ok = run_sweep(a, count + 1, NULL, &random[count]) && run_sweep(a, count + 1, &random[count], &asha[count]);
         if (ok)
             row_print(count + 1, &random[count], &asha[count]);
     }
     if (ok)
-        summary_print(random, asha, seeds);
+        summary_print(random, asha, a->seeds);
     if (ok)
         printf("the loop alone: %.0f samples/s\n", floor);
     for (int i = 0; i < count; i++) {
@@ -386,15 +468,19 @@ int main(int argc, char **argv)
         return floor_child((int)strtol(argv[2], NULL, 10)) ? 0 : 1;
     if (manta_init(&argc, &argv, &init, &e))
         return manta_perror(&e), 1;
-    int64_t trials = argc > 1 ? strtoll(argv[1], NULL, 10) : 96, seeds = argc > 2 ? strtoll(argv[2], NULL, 10) : 5;
-    if (trials < 1 || seeds < 1 || seeds > SEEDS_MAX) {
-        fprintf(stderr, "usage: %s [TRIALS [SEEDS [FOLDER]]]\n", argv[0]);
+    struct asked a = {.promotes = argc > 1 && strcmp(argv[1], "--promote") == 0};
+    argc -= a.promotes, argv += a.promotes;
+    a.trials = argc > 1 ? strtoll(argv[1], NULL, 10) : 96;
+    a.seeds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 5;
+    if (a.trials < 1 || a.seeds < 1 || a.seeds > SEEDS_MAX) {
+        fprintf(stderr, "usage: %s [--promote] [TRIALS [SEEDS [FOLDER]]]\n", argv[0]);
         return 2;
     }
     snprintf(storage, sizeof storage, "%.200s/manta-asha-XXXXXX", tmp ? tmp : "/tmp");
     if ((argc < 4 && !mkdtemp(storage)) || readlink("/proc/self/exe", program, sizeof program - 1) < 0)
         return perror(storage), 1;
-    bool ok = compare_all(argc < 4 ? storage : argv[3], trials, (int)seeds, floor_rate(program));
+    a.storage = argc < 4 ? storage : argv[3];
+    bool ok = compare_all(&a, floor_rate(program));
     manta_shutdown();
     if (argc < 4)
         storage_clear(storage);

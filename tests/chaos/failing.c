@@ -5,6 +5,8 @@
  * FAIL_CALL names the call (malloc covers calloc and realloc, fsync fdatasync, mmap those of a descriptor), FAIL_EVERY is n,
  * FAIL_IN is what the program's name begins with. Without them nothing fails.
  *
+ * FULL_FOLDER is on a disk that has room for FULL_AFTER bytes more of each process that writes to files in it.
+ *
  * Thread: any; the count is the process's.
  */
 #include <dlfcn.h>
@@ -13,6 +15,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +28,28 @@
 static char        chosen[32];
 static long        every;
 static _Atomic long calls;
+static const char *full_folder; /* as the kernel names it; NULL: the disk is not full */
+static _Atomic long room;
+
+__attribute__((constructor)) static void choose_disk(void)
+{
+    const char *folder = getenv("FULL_FOLDER"), *after = getenv("FULL_AFTER");
+    full_folder = folder && after ? folder : NULL;
+    room = full_folder ? strtol(after, NULL, 10) : 0;
+}
+
+/* How much of `size` still has room: as on a real disk, a write may be a short one before there is none. */
+static size_t room_take(int fd, size_t size)
+{
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    size_t  folder = strlen(full_folder);
+    if (n < (ssize_t)folder + 1 || memcmp(path, full_folder, folder) != 0 || path[folder] != '/')
+        return size;
+    long left = atomic_fetch_sub(&room, (long)size);
+    return left <= 0 ? 0 : (size_t)left < size ? (size_t)left : size;
+}
 
 __attribute__((constructor)) static void choose(void)
 {
@@ -81,7 +106,10 @@ EXPORTED ssize_t write(int fd, const void *bytes, size_t size)
 {
     if (fd > 2 && fails("write"))
         return errno = ENOSPC, -1;
-    return syscall(SYS_write, fd, bytes, size);
+    size_t fits = full_folder && fd > 2 && size ? room_take(fd, size) : size;
+    if (fits == 0 && size)
+        return errno = ENOSPC, -1;
+    return syscall(SYS_write, fd, bytes, fits);
 }
 
 EXPORTED int fsync(int fd)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_files.c - files that anybody may have written or damaged: checkpoints (safetensors, manifests), IDX data sets, and
- * the files that say where a cluster is.
+ * fuzz_files.c - files that anybody may have written or damaged: checkpoints (safetensors, manifests), data sets (IDX, CSV,
+ * npy), and the files that say where a cluster is.
  */
 #include "clients/control/control.h"
 #include "sgd/idx.h"
 #include "sgd/manifest.h"
 #include "sgd/safetensors.h"
+#include "sgd/table.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -70,6 +71,30 @@ static void fuzz_idx(const uint8_t *input, size_t size)
     close(fd);
 }
 
+/* The same bytes as a CSV file with the label in its second column, and, behind a head that is right so far, as an array that is
+ * its own labels. */
+static void fuzz_tables(const uint8_t *input, size_t size)
+{
+    static const char  head[] = "\x93NUMPY\1\0\x60\0{'descr': '<u1', 'fortran_order': False, 'shape': (";
+    struct sgd_dataset set;
+    const char        *of;
+    char               path[64], where[SGD_WHERE_BYTES];
+    uint8_t           *array = malloc(sizeof head + size);
+    int                fd = file_of(input, size, path);
+    if (sgd_csv_load(&(struct sgd_csv){.path = path, .label_name = "2"}, &of, where, &set).code == MT_OK)
+        sgd_dataset_fini(&set);
+    close(fd);
+    if (!array)
+        return;
+    memcpy(array, head, sizeof head - 1);
+    memcpy(array + sizeof head - 1, input, size);
+    fd = file_of(array, sizeof head - 1 + size, path);
+    if (sgd_npy_map(path, path, 0, &of, where, &set).code == MT_OK)
+        sgd_dataset_fini(&set);
+    close(fd);
+    free(array);
+}
+
 static void fuzz_place(const uint8_t *input, size_t size)
 {
     struct ctl_place place;
@@ -90,10 +115,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
     if (size == 0)
         return 0;
-    switch (input[0] % 4) {
+    switch (input[0] % 5) {
     case 0: fuzz_safetensors(input + 1, size - 1); break;
     case 1: fuzz_manifest(input + 1, size - 1); break;
     case 2: fuzz_idx(input + 1, size - 1); break;
+    case 3: fuzz_tables(input + 1, size - 1); break;
     default: fuzz_place(input + 1, size - 1); break;
     }
     return 0;

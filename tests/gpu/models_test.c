@@ -73,6 +73,20 @@ static void pictures(const struct k_ops *gpu, const struct k_ops *cpu)
     must(sgd_device_new(got, gpu, &got), "mlp on the device");
     compare("mlp", want, got, &batch, 1e-4);
 
+    static int16_t  large[COUNT * 784]; /* elements that are cast on the host */
+    struct sgd_batch wide = batch;
+    for (size_t i = 0; i < sizeof records; i++)
+        large[i] = (int16_t)(records[i] * 50 - 5000);
+    wide.records = (const uint8_t *)large;
+    wide.record_size = sizeof large / COUNT;
+    mlp.cast = (struct sgd_cast){{'i', 2}, 1400, 3700};
+    mlp.ops = cpu;
+    must(sgd_mlp_new(&mlp, &want), "mlp of int16");
+    mlp.ops = gpu;
+    must(sgd_mlp_new(&mlp, &got), "mlp of int16");
+    must(sgd_device_new(got, gpu, &got), "mlp of int16 on the device");
+    compare("mlp of int16", want, got, &wide, 1e-4);
+
     struct sgd_cnn_config cnn = {.ops = cpu, .height = 14, .width = 14, .channels = {4, 6}, .dense = 16, .dropout = {0.3f, 0.3f},
                                  .batch_max = COUNT};
     batch.record_size = 196;

@@ -187,7 +187,8 @@ static bool text_set(struct job *job, const struct place *at, const struct key *
 /* What only the operator knows: it says so where it does not. */
 static bool config_set(struct job *job, const struct place *at, const char *text)
 {
-    const char *name = strcmp(at->section, "data") == 0 && strcmp(at->name, "path") == 0 ? "data" : at->name;
+    bool        is_path = strcmp(at->section, "data") == 0 && strcmp(at->name, "path") == 0;
+    const char *name = is_path ? "data" : at->name;
     size_t      size = strlen(name);
     int         i = 0;
     while (i < job->count && (strncmp(job->config[i].pair, name, size) != 0 || job->config[i].pair[size] != '='))
@@ -206,6 +207,7 @@ static bool config_set(struct job *job, const struct place *at, const char *text
         free(job->config[i].pair);
     job->config[i].pair = pair;
     job->config[i].section = strcmp(at->section, "data") == 0 ? "data" : "model";
+    job->config[i].is_path = is_path;
     job->config[i].line = at->line;
     job->pairs[i] = pair;
     job->count += i == job->count;
@@ -359,6 +361,20 @@ void job_fini(struct job *job)
     memset(job, 0, sizeof *job);
 }
 
+/* Of an entry of the operator's configuration, with which `text` begins. One that is missing has no line. */
+static void config_place(const struct job *job, const char *text, char out[JOB_ERROR_SIZE])
+{
+    size_t size = strcspn(text, " :");
+    if (strncmp(text + size, " is missing", strlen(" is missing")) == 0)
+        snprintf(out, JOB_ERROR_SIZE, "%.400s: data.%.*s: ", job->file, (int)(size < 60 ? size : 60), text);
+    for (int i = 0; i < job->count; i++) {
+        const char *pair = job->config[i].pair;
+        if (job->config[i].line && strcspn(pair, "=") == size && strncmp(text, pair, size) == 0)
+            snprintf(out, JOB_ERROR_SIZE, "%.400s:%d: %s.%.*s: ", job->file, job->config[i].line, job->config[i].section,
+                     (int)(job->config[i].is_path ? strlen("path") : size), job->config[i].is_path ? "path" : pair);
+    }
+}
+
 const char *job_place(const struct job *job, const manta_error *e, char out[JOB_ERROR_SIZE])
 {
     out[0] = 0;
@@ -370,14 +386,7 @@ const char *job_place(const struct job *job, const manta_error *e, char out[JOB_
         if (job->seen[k] > 0 && strncmp(e->message, full, size) == 0 && e->message[size] == ' ')
             snprintf(out, JOB_ERROR_SIZE, "%.400s:%d: %s: ", job->file, job->seen[k], full);
     }
-    if (strncmp(e->message, "config ", strlen("config ")) != 0)
-        return out;
-    for (int i = 0; i < job->count; i++) {
-        const char *pair = job->config[i].pair, *name = e->message + strlen("config ");
-        size_t      size = strcspn(pair, "=");
-        if (job->config[i].line && strncmp(name, pair, size) == 0 && name[size] == ' ')
-            snprintf(out, JOB_ERROR_SIZE, "%s:%d: %s.%.*s: ", job->file, job->config[i].line, job->config[i].section, (int)size,
-                     pair);
-    }
+    if (strncmp(e->message, "config ", strlen("config ")) == 0)
+        config_place(job, e->message + strlen("config "), out);
     return out;
 }

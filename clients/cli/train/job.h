@@ -3,7 +3,8 @@
  * job.h - a training job as a file describes it.
  *
  *   model: {name: mlp, hidden: [256, 128]}      the operator, and what it asks for
- *   data: {path: FOLDER}                        the same as data: FOLDER in model
+ *   data: {path: FOLDER}                        the same as data: FOLDER in model; other keys (label, format, validate, ...) go to
+ *                                               the operator as those of model do
  *   run, scaling, failure, checkpoint, optimizer: as in manta_sgd_opts, by the same names
  *   log: {csv: FILE, tensorboard: FOLDER}
  *   seed: 1
@@ -29,6 +30,7 @@ struct job {
     struct {
         char *pair; /* "NAME=value" */
         const char *section;
+        bool  is_path; /* the file calls it data.path */
         int   line; /* 0: from the command line */
     } config[JOB_CONFIG_MAX];
     const char    *pairs[JOB_CONFIG_MAX + 1];

@@ -5,8 +5,11 @@
 files          trains; the same weights with more workers; CSV and TensorBoard files hold what was told
 models         each built-in operator; the example's file is a right one
 devices        a worker of two CPUs, calm and killed: the weights of one with one; CPUs that can't be
+tables         the same pictures as IDX, CSV and arrays of NumPy
+bad_tables     what is wrong in such files is named by file, line and column, and by the job's line and key
 timeline       a Chrome trace of a run whose worker is killed: whole, nested, with the recovery's phases; a later run goes on in it
 tracking       parameters, metrics and artifacts of a run whose driver is killed; of one that fails; of a detached one
+full_disk      a disk that is full before a checkpoint, or in the middle of one: the older one stays, and a later run goes on from it
 bad_files      unknown sections and keys, wrong types, and what the operator refuses: file, line and key are named
 tensorboard    the event file, read back by the tensorboard package (run by tensorboard_test.sh, which has it)
 """
@@ -314,6 +317,120 @@ def devices(folder):
     told(folder, "CPU", "--set", "scaling.cpus=1000")
 
 
+def npy_write(path, descr, shape, data, order="False"):
+    head = f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}".ljust(117) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head.encode() + data)
+
+
+def csv_write(path, head, pictures, labels):
+    rows = [",".join(map(str, list(picture[:3]) + [label] + list(picture[3:]))) for picture, label in zip(pictures, labels)]
+    path.write_text("\n".join(head + rows) + "\n")
+
+
+PIXELS = 64  # of a picture of tables
+
+
+def tables_make(folder):
+    """Pictures of 8 x 8 in four classes: IDX; CSV with the label as column 4, named "kind"; arrays of several types."""
+    for prefix, count, seed in (("train", 320, 3), ("t10k", 80, 4)):
+        source = random.Random(seed)
+        labels = [source.randrange(4) for _ in range(count)]
+        pictures = [bytes(source.randrange(128) + (100 if i // 16 == label else 0) for i in range(PIXELS)) for label in labels]
+        idx_write(folder / f"{prefix}-images-idx3-ubyte.gz", (count, 8, 8), b"".join(pictures))
+        idx_write(folder / f"{prefix}-labels-idx1-ubyte.gz", (count,), bytes(labels))
+        names = [f"p{i}" for i in range(PIXELS)]
+        csv_write(folder / f"{prefix}.csv", [",".join(names[:3] + ["kind"] + names[3:])], pictures, labels)
+        npy_write(folder / f"{prefix}-u1.npy", "|u1", (count, 8, 8), b"".join(pictures))
+        npy_write(folder / f"{prefix}-f8.npy", "<f8", (count, PIXELS), struct.pack(f"<{count * PIXELS}d", *b"".join(pictures)))
+        npy_write(folder / f"{prefix}-i4.npy", "<i4", (count, 8, 8), struct.pack(f"<{count * PIXELS}i", *b"".join(pictures)))
+        npy_write(folder / f"{prefix}-y.npy", "<i8", f"({count},)", struct.pack(f"<{count}q", *labels))
+
+
+def table_text(data, model="mlp, hidden: [16]"):
+    return f"model: {{name: {model}}}\ndata:\n{data}run: {{epochs: 4, batch: 64}}\nseed: 3\n"
+
+
+def npy_text(kind, *more):
+    lines = [f"path: train-{kind}.npy", "labels: train-y.npy", f"validate: t10k-{kind}.npy", "validate_labels: t10k-y.npy", *more]
+    return "".join(f"  {line}\n" for line in lines)
+
+
+CSV_TEXT = "  path: train.csv\n  label: kind\n  validate: t10k.csv\n"
+SCALE = ("mean: 80", "deviation: 50")
+
+
+def tables(folder):
+    tables_make(folder)
+    scaled = CSV_TEXT + "".join(f"  {line}\n" for line in SCALE)
+    alike = {  # each of these lists ends with the same weights
+        "bytes": [f"  path: {folder}\n", npy_text("u1"), f"  path: {folder}\n  format: idx\n  classes: 4\n"],
+        "numbers": [scaled, scaled.replace("kind", "4"), npy_text("f8", *SCALE), npy_text("i4", *SCALE)],
+        "pictures": [scaled, npy_text("f8", *SCALE)],
+    }
+    for name, texts in alike.items():
+        weights = set()
+        for i, text in enumerate(texts):
+            job = table_text(text, "cnn, dense: 16" if name == "pictures" else "mlp, hidden: [16]")
+            (folder / "job.yaml").write_text(job)
+            code, out, err = train(folder, "job.yaml", "--quiet", "--set", f"scaling.max_workers={1 + i % 2}")
+            assert code == 0, (name, text, err)
+            assert float(out.split("accuracy=")[1].split()[0]) > 0.7, (name, text, out)
+            weights.add(weights_of(out))
+        assert len(weights) == 1, (name, weights)
+    (folder / "plain.data").write_bytes((folder / "train.csv").read_bytes())
+    (folder / "job.yaml").write_text(table_text("  path: plain.data\n  format: csv\n  label: kind\n"))
+    code, out, err = train(folder, "job.yaml", "--quiet", "--set", "optimizer.lr=1e-4")  # no data to validate with
+    assert code == 0, err
+    code, out, err = train(folder, SOURCE / "examples/train_table.yaml", "--quiet", "--set", "data.label=kind")
+    assert code == 0, err
+
+
+def bad_tables(folder):
+    tables_make(folder)
+    (folder / "plain.data").write_bytes((folder / "train.csv").read_bytes())
+
+    def csv_bad(line, change, *words):
+        lines = (folder / "train.csv").read_text().splitlines()
+        lines[line - 1] = change(lines[line - 1])
+        (folder / "bad.csv").write_text("\n".join(lines) + "\n")
+        refused(folder, table_text(CSV_TEXT.replace("train.csv", "bad.csv")), "bad.yaml:3: data.path: ", "bad.csv, ", *words, code=1)
+
+    csv_bad(7, lambda row: row.rsplit(",", 1)[0], "line 7, column 64 (p62)", "fewer columns")
+    csv_bad(300, lambda row: "x" + row, "line 300, column 1 (p0)", "no number")
+    csv_bad(9, lambda row: ",".join(row.split(",")[:3] + ["256"] + row.split(",")[4:]), "line 9, column 4 (kind)", "out of range")
+    csv_bad(1, lambda row: row + ",more", "line 2", "head")
+    refused(folder, table_text(CSV_TEXT + "  classes: 3\n"), "bad.yaml:3: data.path: ", "train.csv, line ", "(kind)", "out of range", code=1)
+    refused(folder, table_text(CSV_TEXT.replace("kind", "sort")), "bad.yaml:4: data.label: ", "sort", "no column of this name", code=1)
+    refused(folder, table_text("  path: train.csv\n"), "bad.yaml: data.label: ", "config label is missing", "its name or its number", code=1)
+    refused(folder, table_text(CSV_TEXT + "  labels: y.npy\n"), "bad.yaml:6: data.labels: ", "CSV data has none", code=1)
+    refused(folder, table_text(CSV_TEXT + "  deviation: 0\n"), "bad.yaml:6: data.deviation: ", "more than 0", code=1)
+    refused(folder, table_text(CSV_TEXT + "  format: tsv\n"), "bad.yaml:6: data.format: ", "idx, csv or npy", code=1)
+    refused(folder, table_text("  path: plain.data\n"), "bad.yaml:3: data.path: ", "neither a folder", code=1)
+    refused(folder, table_text(CSV_TEXT.replace("t10k.csv", "none.csv")), "bad.yaml:5: data.validate: ", "none.csv", "No such file", code=1)
+    (folder / "narrow.csv").write_text("a,kind\n1,2\n")
+    refused(folder, table_text(CSV_TEXT.replace("t10k.csv", "narrow.csv")), "bad.yaml:5: data.validate: ", "don't belong together", code=1)
+
+    def npy_bad(data, *words, labels=None):
+        descr, shape, order, size = data
+        npy_write(folder / "train-bad.npy", descr, shape, bytes(size), order)
+        text = npy_text("bad").replace("t10k-bad", "t10k-f8")
+        text = text.replace("train-y", labels) if labels else text
+        refused(folder, table_text(text), *words, code=1)
+
+    path = "bad.yaml:3: data.path: "
+    npy_bad(("<f8", (320, PIXELS), "True", 320 * PIXELS * 8), path, "train-bad.npy", "Fortran order")
+    npy_bad((">f8", (320, PIXELS), "False", 320 * PIXELS * 8), path, "little-endian")
+    npy_bad(("<f2", (320, PIXELS), "False", 320 * PIXELS * 2), path, "type f2")
+    npy_bad(("<f8", (320, PIXELS), "False", 320 * PIXELS * 8 - 1), path, "train-bad.npy, byte ", "cut short")
+    npy_bad(("<f8", (319, PIXELS), "False", 319 * PIXELS * 8), "bad.yaml:4: data.labels: ", "320 labels for 319 records")
+    npy_bad(("<f8", (320, 60), "False", 320 * 60 * 8), "bad.yaml:5: data.validate: ", "don't belong together")
+    npy_write(folder / "floats.npy", "<f4", "(320,)", bytes(1280))
+    npy_write(folder / "far.npy", "<i8", "(320,)", bytes(8 * 319) + struct.pack("<q", 1 << 40))
+    whole = ("<f8", (320, PIXELS), "False", 320 * PIXELS * 8)
+    for labels, words in (("floats", "whole numbers"), ("far", "record 319, byte ")):
+        npy_bad(whole, "bad.yaml:4: data.labels: ", f"{labels}.npy", words, labels=labels)
+
+
 def refused(folder, text, *words, code=2, options=()):
     (folder / "bad.yaml").write_text(text)
     status, out, err = train(folder, "bad.yaml", *options)
@@ -373,7 +490,7 @@ def bad_files(folder):
     refused(folder, good.replace("hidden: [32, 16]", "precision: tf32"), "bad.yaml:4: model.precision:", "device=cuda", code=1)
     refused(folder, good, "label 9 is out of range", code=1, options=("--set", "model.classes=5"))
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    refused(folder, good.replace("hidden: [32, 16]", "device: cuda"), "no GPU: ", code=1)
+    refused(folder, good.replace("hidden: [32, 16]", "device: cuda"), "bad.yaml:4: model.device: ", "no GPU: ", code=1)
     (folder / "bad.yaml").write_text(good)
     told(folder, "not finite", "--set", "optimizer.kind=momentum", "--set", "optimizer.lr=1e30", "--set", "optimizer.clip_norm=0")
     (folder / "text").write_text("to be or not to be " * 200)
@@ -401,6 +518,39 @@ def bad_files(folder):
     assert status == 2 and "usage" in err
 
 
+def checkpoints(folder):
+    """The names in a run's folder but its lock."""
+    return sorted(path.name for path in folder.iterdir() if path.name != "lock")
+
+
+def full_disk(folder):
+    data_make(folder)
+    text = job_text(folder).replace("epochs: 4", f"name: one\n  epochs: 2\n  storage: {folder}/runs")
+    (folder / "job.yaml").write_text(text + "scaling: {max_workers: 2}\ncheckpoint: {every_steps: 5, keep: 1}\n")
+    run_folder = folder / "runs/one"
+    code, out, err = train(folder, "job.yaml", "--quiet", "--set", "run.epochs=4", "--set", "run.name=calm")
+    assert code == 0, err
+    wanted = weights_of(out)
+    code, out, err = train(folder, "job.yaml", "--quiet")
+    before = checkpoints(run_folder)
+    assert code == 0 and len(before) == 1 and before[0].startswith("step-"), (before, err)
+    files_before = {path: path.read_bytes() for path in (run_folder / before[0]).iterdir()}
+    full = {"LD_PRELOAD": sys.argv[3], "FULL_FOLDER": str(run_folder.resolve())}
+    for room in ("0", "20000"):  # before its first byte, and behind the first third of it
+        os.environ.update(full, FULL_AFTER=room)
+        code, out, err = train(folder, "job.yaml", "--set", "run.epochs=4")
+        assert code == 1 and "No space left" in err and "Traceback" not in err, (out, err)
+        assert "resumed from a checkpoint at step=20" in out and "checkpoint failed at step=" in out, out
+        assert "checkpoint saved" not in out and "step=40 loss=" in out, out  # trained to its end without one
+        assert checkpoints(run_folder) == before, checkpoints(run_folder)
+        assert {path: path.read_bytes() for path in (run_folder / before[0]).iterdir()} == files_before
+    for name in (*full, "FULL_AFTER"):
+        del os.environ[name]
+    code, out, err = train(folder, "job.yaml", "--set", "run.epochs=4")
+    assert code == 0 and "resumed from a checkpoint at step=20" in out and weights_of(out) == wanted, (out, err)
+    assert checkpoints(run_folder) != before
+
+
 def tensorboard(folder):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -422,6 +572,7 @@ def tensorboard(folder):
 def main():
     cases = (files, models, devices, timeline, tracking, bad_files, tensorboard)
     case = {c.__name__: c for c in cases}[sys.argv[2]]
+    case = {"files": files, "models": models, "tables": tables, "bad_tables": bad_tables, "timeline": timeline, "tracking": tracking, "full_disk": full_disk, "bad_files": bad_files, "tensorboard": tensorboard}[sys.argv[2]]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
         os.environ.pop("MANTA_ADDRESS", None)

@@ -88,6 +88,32 @@ def files():
     manta("stop", "nobody", status=1)
 
 
+def stopped():
+    """By hand, in the middle: it says so, keeps what it has, and goes on when it is resumed."""
+    flag = pathlib.Path(BASE, "go")
+    wait = f"i=0; while [ $MANTA_TRIAL -gt 1 ] && [ ! -e {flag} ] && [ $i -lt 1200 ]; do i=$((i + 1)); sleep 0.05; done; echo loss={{x}}"
+    path = write("small.yaml", SMALL.replace('[echo, "loss={x} acc=1"]', f"[sh, -c, '{wait}']"))
+    first = subprocess.Popen([str(BIN / "manta"), "sweep", str(path), "--quiet"], env=ENV, cwd=BASE, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True)
+    try:
+        limit = time.monotonic() + CALL_S
+        while not re.search(r"small +running +6 +2 ", subprocess.run([str(BIN / "manta"), "sweep", "list"], env=ENV, cwd=BASE,
+                                                                     capture_output=True, text=True, timeout=CALL_S).stdout):
+            assert first.poll() is None and time.monotonic() < limit, first.communicate()
+            time.sleep(0.02)
+        manta("stop", "small")
+        text = first.communicate(timeout=CALL_S)[0]
+    finally:
+        first.kill()
+    assert first.returncode == 0 and "not all were begun" in text, (first.returncode, text)
+    assert re.search(r"small +stopped +6 +2 ", manta("list")), manta("list")
+    assert "stopped" in manta("show", "small").splitlines()[0], manta("show", "small")
+    flag.touch()
+    text = manta("resume", "small", "--quiet")
+    assert "6 trials, 6 completed" in text and "not all" not in text, text
+    assert re.search(r"small +done +6 +6 ", manta("list")) and "resumed 2 times" in manta("show", "small"), manta("show", "small")
+
+
 REPORT = """import manta_report, os, sys
 p = manta_report.params()
 assert p["kind"] in ("a", "b") and p["fixed"] == 3 and os.path.isdir(manta_report.folder())
@@ -297,6 +323,6 @@ def bad_files():
 
 os.makedirs(BASE + "/run", mode=0o700)
 try:
-    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "bad_files": bad_files}[CASE]()
+    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "stopped": stopped, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "bad_files": bad_files}[CASE]()
 finally:
     shutil.rmtree(BASE, ignore_errors=True)

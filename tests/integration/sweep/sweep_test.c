@@ -264,6 +264,7 @@ static void told_from_outside(void)
     manta_sweep_view *view = manta_sweep_look(storage, "mine", &e);
     CHECK(view);
     CHECK_EQ(view->is_running, false);
+    CHECK_STR(view->state, "stopped");
     CHECK_STR(view->trials[0].state, "stopped");
     manta_sweep_view_free(view);
     storage_clear();

@@ -139,6 +139,38 @@ static void what_does_not_fit_is_refused(void **state)
     assert_int_equal(sgd_mlp_new(&empty, &model).code, MT_EINVAL);
 }
 
+/* The same numbers as bytes, floats and large whole numbers give the same network; a cast that nobody knows gives none. */
+static void elements_of_any_type_are_taken(void **state)
+{
+    uint8_t records[RECORDS * INPUTS], labels[RECORDS];
+    int64_t large[RECORDS * INPUTS];
+    float   floats[RECORDS * INPUTS], params[4096], of_bytes[4096], of_others[4096], metrics[SGD_METRICS];
+    struct k_config  kernels = {.kind = K_CPU};
+    struct sgd_batch batch = small_batch(records, labels);
+    struct sgd_cast  casts[] = {{{0, 0}, 128, 64}, {{'f', 4}, 128, 64}, {{'i', 8}, 128e6, 64e6}};
+    const void      *bytes[] = {records, floats, large};
+    (void)state;
+    for (int i = 0; i < RECORDS * INPUTS; i++)
+        floats[i] = records[i], large[i] = records[i] * INT64_C(1000000);
+    for (int i = 0; i < 3; i++) {
+        struct sgd_mlp_config config = {.inputs = INPUTS, .outputs = CLASSES, .hidden = {7}, .batch_max = RECORDS,
+                                        .cast = casts[i]};
+        struct sgd_model *model;
+        assert_int_equal(k_ops_choose(&kernels, &config.ops).code, MT_OK);
+        assert_int_equal(sgd_mlp_new(&config, &model).code, MT_OK);
+        assert_true(model->params.floats <= 4096);
+        model->ops->init(model, 5, params);
+        batch.records = bytes[i];
+        batch.record_size = model->record_size;
+        assert_int_equal(model->ops->gradient(model, params, &batch, 1, i ? of_others : of_bytes, metrics).code, MT_OK);
+        for (size_t g = 0; i && g < model->params.floats; g++)
+            assert_true(fabsf(of_others[g] - of_bytes[g]) <= 1e-5f * (1 + fabsf(of_bytes[g])));
+        model->ops->free(model);
+        config.cast.element = (struct sgd_element){'f', 2};
+        assert_int_equal(sgd_mlp_new(&config, &model).code, MT_EINVAL);
+    }
+}
+
 static void bad_parameters_are_refused(void **state)
 {
     struct sgd_params params = {0};
@@ -165,7 +197,8 @@ static void bad_parameters_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_gradient_is_that_of_the_loss), cmocka_unit_test(parameters_are_named_and_shaped),
+        cmocka_unit_test(the_gradient_is_that_of_the_loss),
+        cmocka_unit_test(elements_of_any_type_are_taken), cmocka_unit_test(parameters_are_named_and_shaped),
         cmocka_unit_test(initial_values_follow_the_seed),   cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(bad_parameters_are_refused),
     };

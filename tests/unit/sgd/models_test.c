@@ -281,7 +281,7 @@ static void cnn_refuses_what_it_cannot_be(void **state)
     static const struct sgd_cnn_config bad[] = {
         {.batch_max = 0},        {.batch_max = 1, .height = 5},           {.batch_max = 1, .width = 5000},
         {.batch_max = 1, .outputs = 257}, {.batch_max = 1, .dropout = {1.0f, 0}}, {.batch_max = 1, .dropout = {0, NAN}},
-        {.batch_max = 1, .mean = 1.0f},   {.batch_max = 1, .channels = {2000, 1}},
+        {.batch_max = 1, .cast = {.deviation = -1}}, {.batch_max = 1, .channels = {2000, 1}},
     };
     struct sgd_model *model = NULL;
     (void)state;

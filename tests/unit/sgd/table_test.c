@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * table_test.c - CSV files and arrays of NumPy, right ones and wrong ones; and records that are read ahead.
+ * table_test.c - CSV files and arrays of NumPy, right ones and wrong ones; elements as inputs; records that are read ahead.
  */
 #include "tests/unit/sgd/temp.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 static char path[TEMP_PATH], other[TEMP_PATH], where[SGD_WHERE_BYTES];
-static const char *faulty; /* the file that an error is in */
+static const char *faulty; /* the file or the name that an error is about */
 
 static void bytes_put(const char *name, const void *bytes, size_t size)
 {
@@ -25,7 +25,13 @@ static void bytes_put(const char *name, const void *bytes, size_t size)
 static mt_status csv(const char *text, int64_t label, uint32_t classes, struct sgd_dataset *set)
 {
     bytes_put(path, text, strlen(text));
-    return sgd_csv_load(path, label, classes, where, set);
+    return sgd_csv_load(&(struct sgd_csv){.path = path, .label = label, .classes = classes}, &faulty, where, set);
+}
+
+static mt_status csv_named(const char *text, const char *label, struct sgd_dataset *set)
+{
+    bytes_put(path, text, strlen(text));
+    return sgd_csv_load(&(struct sgd_csv){.path = path, .label_name = label}, &faulty, where, set);
 }
 
 static void csv_is_read(void **state)
@@ -47,6 +53,41 @@ static void csv_is_read(void **state)
     assert_int_equal(csv("5,1\n6,2\n", 0, 0, &set).code, MT_OK);
     assert_null(set.labels);
     sgd_dataset_fini(&set);
+    assert_int_equal(csv("\xef\xbb\xbf" "5,1\n6,2\n", 2, 0, &set).code, MT_OK); /* a mark before a number is no head */
+    assert_int_equal(set.count, 2);
+    sgd_dataset_fini(&set);
+    assert_int_equal(csv("nan_count,class\n5,255\n6,2.000\n", 2, 0, &set).code, MT_OK); /* strtof reads "nan" there */
+    assert_memory_equal(set.labels, "\377\2", 2);
+    sgd_dataset_fini(&set);
+}
+
+static void csv_label_is_named(void **state)
+{
+    static const char  text[] = " a ,\"class, or kind\",3\r\n1,2,4\n1.5,0,6\n";
+    struct sgd_dataset set;
+    temp_path(state, "a.csv", path);
+    assert_int_equal(csv_named(text, "class, or kind", &set).code, MT_OK);
+    assert_memory_equal(set.labels, "\2\0", 2);
+    assert_int_equal(set.record_size, 2 * sizeof(float));
+    sgd_dataset_fini(&set);
+    assert_int_equal(csv_named(text, "-1", &set).code, MT_OK);
+    assert_memory_equal(set.labels, "\4\6", 2);
+    sgd_dataset_fini(&set);
+    assert_int_equal(csv_named(text, "2", &set).code, MT_OK);
+    assert_memory_equal(set.labels, "\2\0", 2);
+    sgd_dataset_fini(&set);
+    assert_int_equal(csv_named("5,1\n6,2\n", "1", &set).code, MT_OK);
+    assert_memory_equal(set.labels, "\5\6", 2);
+    sgd_dataset_fini(&set);
+    const char *const wrong[] = {"4", "0", "-2", "clas", "1.5", ""};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(csv_named(text, wrong[i], &set).code, MT_EINVAL);
+        assert_ptr_equal(faulty, wrong[i]);
+    }
+    assert_int_equal(csv_named("1,2\n", "class", &set).code, MT_EINVAL);
+    assert_int_equal(csv_named("a,class\n1,2,3\n", "class", &set).code, MT_ECORRUPT);
+    assert_ptr_equal(faulty, path);
+    assert_string_equal(where, "line 2");
 }
 
 static void csv_is_wrong(void **state)
@@ -57,16 +98,24 @@ static void csv_is_wrong(void **state)
         int         code;
         const char *where, *says;
     } cases[] = {
-        {"1,2\n3\n", 0, MT_ECORRUPT, "line 2", "fewer"},
-        {"a,b\n1,2\n3,4,5\n", 0, MT_ECORRUPT, "line 3", "more"},
-        {"1,2\n3,x\n", 0, MT_ECORRUPT, "line 2", "no number"},
-        {"1,2\n3,\n", 0, MT_ECORRUPT, "line 2", "no number"},
-        {"1,2\n3 4,5\n", 0, MT_ECORRUPT, "line 2", "no number"},
-        {"1,2\n3,4z\n", 0, MT_ECORRUPT, "line 2", "no number"},
-        {"1,2\n3,10\n", 2, MT_ECORRUPT, "line 2", "label"},
-        {"1,2\n3,-1\n", 2, MT_ECORRUPT, "line 2", "label"},
-        {"1,2\n3,1.5\n", 2, MT_ECORRUPT, "line 2", "label"},
-        {"1,2\n3,nan\n", 2, MT_ECORRUPT, "line 2", "label"},
+        {"1,2\n3\n", 0, MT_ECORRUPT, "line 2, column 1", "fewer"},
+        {"a,b\n1,2\n3,4,5\n", 0, MT_ECORRUPT, "line 3, column 2 (b)", "more"},
+        {"1,2\n3,x\n", 0, MT_ECORRUPT, "line 2, column 2", "no number"},
+        {"a,\"b c\"\n3,x\n", 0, MT_ECORRUPT, "line 2, column 2 (b c)", "no number"},
+        {"1,2\n3,\n", 0, MT_ECORRUPT, "line 2, column 2", "no number"},
+        {"1,2\n,3\n", 0, MT_ECORRUPT, "line 2, column 1", "no number"},
+        {"1,2\n3 4,5\n", 0, MT_ECORRUPT, "line 2, column 1", "no number"},
+        {"1,2\n3,4z\n", 0, MT_ECORRUPT, "line 2, column 2", "no number"},
+        {"1,2\n3,nan\n", 0, MT_ECORRUPT, "line 2, column 2", "no number"},
+        {"1,2\n3,1e39\n", 0, MT_ECORRUPT, "line 2, column 2", "float32"},
+        {"1,2\n3,10\n", 2, MT_ECORRUPT, "line 2, column 2", "label is out"},
+        {"1,2\n3,-1\n", 2, MT_ECORRUPT, "line 2, column 2", "label is out"},
+        {"1,2\n3,99999999999999999999\n", 2, MT_ECORRUPT, "line 2, column 2", "label is out"},
+        {"1,2\n3,1.5\n", 2, MT_ECORRUPT, "line 2, column 2", "a label is"},
+        {"1,2\n3,1.00000000000000000001\n", 2, MT_ECORRUPT, "line 2, column 2", "a label is"},
+        {"1,2\n3,1e0\n", 2, MT_ECORRUPT, "line 2, column 2", "a label is"},
+        {"1,2\n3,nan\n", 2, MT_ECORRUPT, "line 2, column 2", "a label is"},
+        {"1,2\n3,\n", 2, MT_ECORRUPT, "line 2, column 2", "a label is"},
         {"1,2\n", 3, MT_EINVAL, "line 1", "column"},
         {"1\n", 1, MT_EINVAL, "line 1", "beside"},
         {"a,b\n", 0, MT_ECORRUPT, "", "no line"},
@@ -80,7 +129,7 @@ static void csv_is_wrong(void **state)
         assert_string_equal(where, cases[i].where);
         assert_non_null(strstr(st.what, cases[i].says));
     }
-    assert_int_equal(sgd_csv_load("/nowhere/at.csv", 0, 0, where, &set).code, MT_ENOENT);
+    assert_int_equal(sgd_csv_load(&(struct sgd_csv){.path = "/nowhere/at.csv"}, &faulty, where, &set).code, MT_ENOENT);
 }
 
 /* ---- npy ---- */
@@ -120,9 +169,20 @@ static void npy_is_mapped(void **state)
     assert_null(set.labels);
     sgd_dataset_fini(&set);
     assert_int_equal(sgd_npy_map(path, other, 2, &faulty, where, &set).code, MT_ECORRUPT); /* a label is 2 */
-    assert_non_null(strstr(where, "byte "));
+    assert_string_equal(where, "record 0, byte 80");
     assert_ptr_equal(faulty, other);
     assert_int_equal(sgd_npy_map(other, path, 0, &faulty, where, &set).code, MT_ECORRUPT); /* labels of two floats */
+    const int8_t negative[] = {2, -1, 1};
+    bytes_put(other, file, npy_make(file, "|i1", "False", "(3,)", negative, sizeof negative));
+    assert_int_equal(sgd_npy_map(path, other, 0, &faulty, where, &set).code, MT_ECORRUPT);
+    assert_non_null(strstr(where, "record 1, "));
+    bytes_put(other, file, npy_make(file, "|i1", "False", "(2,)", negative, 2));
+    mt_status st = sgd_npy_map(path, other, 0, &faulty, where, &set);
+    assert_int_equal(st.code, MT_ECORRUPT);
+    assert_string_equal(where, "2 labels for 3 records");
+    bytes_put(other, file, npy_make(file, "|i1", "False", "(3, 1)", (const int8_t[]){2, 0, 1}, 3)); /* a list, too */
+    assert_int_equal(sgd_npy_map(path, other, 0, &faulty, where, &set).code, MT_OK);
+    sgd_dataset_fini(&set);
 }
 
 static void npy_is_wrong(void **state)
@@ -151,6 +211,40 @@ static void npy_is_wrong(void **state)
         assert_int_equal(sgd_npy_map(path, NULL, 0, &faulty, where, &set).code, MT_ECORRUPT);
     }
     assert_int_equal(sgd_npy_map("/nowhere/at.npy", NULL, 0, &faulty, where, &set).code, MT_ENOENT);
+}
+
+/* ---- elements to inputs ---- */
+
+static void elements_are_cast(void **state)
+{
+    const struct {
+        char        kind;
+        uint32_t    width;
+        const void *bytes;
+    } cases[] = {
+        {'u', 1, (uint8_t[]){3, 5}}, {'u', 2, (uint16_t[]){3, 5}}, {'u', 4, (uint32_t[]){3, 5}}, {'u', 8, (uint64_t[]){3, 5}},
+        {'i', 1, (int8_t[]){3, 5}},  {'i', 2, (int16_t[]){3, 5}},  {'i', 4, (int32_t[]){3, 5}},  {'i', 8, (int64_t[]){3, 5}},
+        {'f', 4, (float[]){3, 5}},   {'f', 8, (double[]){3, 5}},
+    };
+    uint8_t odd[17];
+    float   out[2];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sgd_cast cast = {{cases[i].kind, cases[i].width}, 1, 0.5};
+        assert_true(sgd_cast_is_known(cast.element));
+        memcpy(odd + 1, cases[i].bytes, 2 * cases[i].width); /* where no such number may stand by itself */
+        cast = sgd_cast_resolve(&cast);
+        sgd_cast_run(&cast, odd + 1, 2, out);
+        assert_true(out[0] == 4 && out[1] == 8);
+    }
+    assert_false(sgd_cast_is_known((struct sgd_element){'f', 2}) || sgd_cast_is_known((struct sgd_element){'u', 3}));
+    int64_t         times[] = {1700000000000001, 1700000000000002};
+    struct sgd_cast cast = {{'i', 8}, 1700000000000000, 1}, plain = {{'f', 4}, 0, 0};
+    sgd_cast_run(&cast, (const uint8_t *)times, 2, out);
+    assert_true(out[0] == 1 && out[1] == 2);
+    plain = sgd_cast_resolve(&plain);
+    sgd_cast_run(&plain, (const uint8_t *)(float[]){0.1f, -1e-40f}, 2, out);
+    assert_true(out[0] == 0.1f && out[1] == -1e-40f);
 }
 
 /* ---- reading ahead ---- */
@@ -196,7 +290,9 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, temp_make, temp_remove)
     const struct CMUnitTest tests[] = {
-        TEST(csv_is_read), TEST(csv_is_wrong), TEST(npy_is_mapped), TEST(npy_is_wrong), TEST(the_feed_gives_what_the_sampler_says),
+        TEST(csv_is_read), TEST(csv_label_is_named), TEST(csv_is_wrong),
+        TEST(npy_is_mapped), TEST(npy_is_wrong), TEST(elements_are_cast),
+        TEST(the_feed_gives_what_the_sampler_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
