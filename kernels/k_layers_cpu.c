@@ -260,7 +260,8 @@ static void ENTRY(xent_row)(const float *logits, float *probs, float *loss, size
         sum += e;
     }
     float total = k_sum(sum), share = 1.0f / total;
-    EACH_LANES(c, n, classes) store(probs + c, load(probs + c, n) * share, n);
+    for (size_t c = 0; c < classes; c++)
+        probs[c] *= share;
     *loss = logf(total) - score;
 }
 
@@ -322,7 +323,8 @@ void ENTRY(k_softmax_causal)(float *scores, size_t rows, size_t stride, size_t s
             sum += e;
         }
         float total = k_sum(sum), share = 1.0f / total;
-        EACH_LANES(c, n, count) store(row + c, load(row + c, n) * share, n);
+        for (size_t c = 0; c < count; c++)
+            row[c] *= share;
         memset(row + count, 0, (cols - count) * sizeof *row);
         lse[i] = largest + logf(total);
     }

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_MAX = 1 << 16, SCORES_FLOATS = 1 << 22 };
+enum { BATCH_MAX = 1 << 16, SCORES_FLOATS = 1 << 22, SAMPLES_TOGETHER = 2 };
 
 /* What one layer's forward pass leaves behind, per row: in units of the width. */
 struct layer_work {
@@ -197,13 +197,14 @@ static mt_status rows_forward(struct gpt2 *gpt2, const float *params, uint32_t l
     return ops->axpy(NULL, 1.0f, w->y, next, rows * c);
 }
 
-/* One sample after the other, so that what one step writes is still in the cache when the next one reads it; on a device all
- * at once. */
+/* Few samples at a time, so that what one step writes is still in the cache when the next one reads it; on a device all at
+ * once. */
 static mt_status layer_forward(struct gpt2 *gpt2, const float *params, uint32_t l, size_t rows, float *next)
 {
-    size_t each = gpt2->ops->is_device ? rows : gpt2->shape.context;
+    size_t each = gpt2->ops->is_device ? rows : SAMPLES_TOGETHER * gpt2->shape.context;
     for (size_t first = 0; first < rows; first += each)
-        MT_TRY(rows_forward(gpt2, params, l, first, each, next + first * gpt2->shape.width));
+        MT_TRY(rows_forward(gpt2, params, l, first, rows - first < each ? rows - first : each,
+                            next + first * gpt2->shape.width));
     return mt_ok();
 }
 
