@@ -72,14 +72,10 @@ static inline void store_row(__m512 first, __m512 second, uint8_t *to, size_t ap
         _mm512_store_si512(to + (size_t)p * apart, _mm512_permutex2var_epi16(x[p], upper, y[p]));
 }
 
-/* 16 values of one row of a, for the first or the second half of a tile's row. */
-static inline void store_half_row(__m512 values, uint8_t *tile, int row, int half, int parts)
+/* The upper half of each lane of `even` in its lower one, beside that of `odd`. */
+static inline __m512i beside(__m512i even, __m512i odd)
 {
-    __m512i x[PARTS];
-    split(values, x, parts);
-    for (int p = 0; p < parts; p++)
-        _mm256_store_si256((__m256i *)(void *)(tile + p * TILE + row * 64 + half * 32),
-                           _mm512_cvtepi32_epi16(_mm512_srli_epi32(x[p], 16)));
+    return _mm512_ternarylogic_epi32(_mm512_srli_epi32(even, 16), odd, HIGH, 0xf8); /* first or (second and third) */
 }
 
 /* 16 columns of b at two neighbouring k. */
@@ -89,8 +85,7 @@ static inline void store_pair(__m512 even, __m512 odd, uint8_t *tile, int pair, 
     split(even, x, parts);
     split(odd, y, parts);
     for (int p = 0; p < parts; p++)
-        _mm512_store_si512(tile + p * TILE + pair * 64,
-                           _mm512_or_si512(_mm512_srli_epi32(x[p], 16), _mm512_and_si512(y[p], HIGH)));
+        _mm512_store_si512(tile + p * TILE + pair * 64, beside(x[p], y[p]));
 }
 
 static inline __mmask16 mask_of(int count)
@@ -133,6 +128,20 @@ static inline void corner_transpose(__m512 r[16])
     }
 }
 
+/* A tile of b becomes one of a, and the other way round: pairs change places with columns. Pairs that are made first and
+ * turned then cost half of what single values do. */
+static inline void tile_turn(uint8_t *tile, int parts)
+{
+    __m512 pairs[16];
+    for (int p = 0; p < parts; p++, tile += TILE) {
+        for (int i = 0; i < 16; i++)
+            pairs[i] = _mm512_load_ps(tile + i * 64);
+        corner_transpose(pairs);
+        for (int i = 0; i < 16; i++)
+            _mm512_store_ps(tile + i * 64, pairs[i]);
+    }
+}
+
 /* 16 floats of a row; zeros for a row or a part of it that is not there. */
 static inline __m512 row_load(const float *from, bool is_there, __mmask16 mask)
 {
@@ -144,7 +153,6 @@ static inline __attribute__((always_inline)) void pack_a_tile(const float *a, si
                                                               int depth, uint8_t *tile, int parts)
 {
     __mmask16 first = mask_of(depth), second = mask_of(depth - 16);
-    __m512 corner[16];
 
     if (!transposed && rows >= 16 && depth >= 32) {
         for (int i = 0; i < 16; i++, a += stride)
@@ -156,12 +164,14 @@ static inline __attribute__((always_inline)) void pack_a_tile(const float *a, si
         store_row(row_load(row, i < rows, first), row_load(row + 16, i < rows, second), tile + i * 64, TILE,
                   parts);
     }
-    for (int half = 0; half < 2 && transposed; half++) {
-        corner_load(a + (size_t)half * 16 * stride, stride, depth - half * 16, rows, corner);
-        corner_transpose(corner);
-        for (int i = 0; i < 16; i++)
-            store_half_row(corner[i], tile, i, half, parts);
+    if (!transposed)
+        return;
+    __mmask16 mask = mask_of(rows);
+    for (int i = 0; i < 16; i++) {
+        const float *row = a + (size_t)i * 2 * stride;
+        store_pair(row_load(row, 2 * i < depth, mask), row_load(row + stride, 2 * i + 1 < depth, mask), tile, i, parts);
     }
+    tile_turn(tile, parts);
 }
 
 /* One tile of b: 32 k, 16 columns. */

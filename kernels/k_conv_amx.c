@@ -202,7 +202,7 @@ static inline __attribute__((always_inline)) void pairs_make(const struct pictur
             for (int part = 0; part < parts; part++) {
                 if (q)
                     _mm512_store_si512(out + (size_t)part * apart + ((q - 1) * p->channels + c) * 4,
-                                       _mm512_or_si512(_mm512_srli_epi32(last[part], 16), _mm512_and_si512(next[part], HIGH)));
+                                       beside(last[part], next[part]));
                 last[part] = next[part];
             }
             if (++j == width)
@@ -210,28 +210,35 @@ static inline __attribute__((always_inline)) void pairs_make(const struct pictur
         }
 }
 
+/* A walk over the pixels of dy by the width of the other picture: 16 channels of each, zeros where there is none. */
+struct walk {
+    const float *dy;
+    size_t       rows, cols, width, channels, i, j;
+};
+
+static inline __m512 walk_next(struct walk *w)
+{
+    bool   is_inside = w->i < w->rows && w->j < w->cols;
+    __m512 x = row_load(is_inside ? w->dy + (w->i * w->cols + w->j) * w->channels : w->dy, is_inside, 0xffff);
+    if (++w->j == w->width)
+        w->j = 0, w->i++;
+    return x;
+}
+
 /* dy turned, in tiles of 16 channels x 32 pixels, and its sum over pixels, from the first to the last, added to dbias. */
 static inline __attribute__((always_inline)) void left_make(const struct k_conv *conv, size_t rows, size_t cols, size_t width,
                                                             size_t pixels, const float *dy, uint8_t *tile, int parts)
 {
-    __m512 corner[16];
-
     for (size_t c = 0; c < conv->channels_out; c += 16) {
-        __m512 sum = _mm512_loadu_ps(conv->dbias + c);
-        size_t i = 0, j = 0;
-        for (size_t q = 0; q < pixels; q += 16) {
-            for (int lane = 0; lane < 16; lane++) {
-                bool is_inside = i < rows && j < cols;
-                const float *at = is_inside ? dy + (i * cols + j) * conv->channels_out + c : dy;
-                corner[lane] = row_load(at, is_inside, 0xffff);
-                sum = _mm512_add_ps(sum, corner[lane]);
-                if (++j == width)
-                    j = 0, i++;
+        struct walk walk = {dy + c, rows, cols, width, conv->channels_out, 0, 0};
+        __m512      sum = _mm512_loadu_ps(conv->dbias + c);
+        for (size_t q = 0; q < pixels; q += 32, tile += parts * TILE) {
+            for (int pair = 0; pair < 16; pair++) {
+                __m512 even = walk_next(&walk), odd = walk_next(&walk);
+                sum = _mm512_add_ps(_mm512_add_ps(sum, even), odd);
+                store_pair(even, odd, tile, pair, parts);
             }
-            corner_transpose(corner);
-            for (int lane = 0; lane < 16; lane++)
-                store_half_row(corner[lane], tile, lane, q / 16 % 2, parts);
-            tile += q / 16 % 2 ? parts * TILE : 0;
+            tile_turn(tile, parts);
         }
         _mm512_storeu_ps(conv->dbias + c, sum);
     }

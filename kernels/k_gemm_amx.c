@@ -20,7 +20,6 @@
 
 /* A strip of a (24 KB) stays in the first-level cache while the panels of b (400 KB) go by it from the second. */
 enum { KC = 128, MC = 32, NC = 512, K_TILES = KC / 32, ROWS_MAX = 512 };
-enum { NEAR_FLOATS = 1 << 17, FAR_LINES = 8 };
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 
 struct block {
@@ -69,7 +68,6 @@ struct target {
     size_t stride;
     int    rows, cols; /* from here to the end of c */
     bool   adds;
-    bool   is_far; /* c is too large for the caches that are near */
 };
 
 static const float *tile_begin(const struct target *t, int i, int j, float *edge, size_t *out_stride)
@@ -152,53 +150,18 @@ static inline __attribute__((always_inline)) void kernel(const panel *a, const p
         STORE_C(3, 16, 16);
 }
 
-/* Lines of memory that are needed soon, asked for a few at a time: rows of a matrix lie too far apart for the processor to
- * foresee them. */
-struct ahead {
-    const char *at;
-    size_t      stride; /* bytes from row to row */
-    int         rows, lines, line; /* rows that are left; lines in each; the next one of this row */
-};
-
-static inline void ahead_fetch(struct ahead *ahead, int count)
-{
-    for (; count > 0 && ahead->rows > 0; count--) {
-        _mm_prefetch(ahead->at + ahead->line * 64, _MM_HINT_T1);
-        if (++ahead->line < ahead->lines)
-            continue;
-        ahead->line = 0;
-        ahead->at += ahead->stride;
-        ahead->rows--;
-    }
-}
-
-/* The tiles of c beside those that are computed now. */
-static inline void fetch_beside(const struct target *t)
-{
-    const float *c = t->c + 32;
-    int          rows = !t->is_far || t->cols <= 32 ? 0 : t->rows < 32 ? t->rows : 32;
-    for (int i = 0; i < rows; i++, c += t->stride) {
-        _mm_prefetch((const char *)c, _MM_HINT_T1);
-        _mm_prefetch((const char *)(c + 16), _MM_HINT_T1);
-    }
-}
-
-/* A strip of rows times all panels of the block; meanwhile `ahead`, the next strip, and some of `far`, the next block of b. */
+/* A strip of rows times all panels of the block. */
 static inline __attribute__((always_inline)) void block_multiply(struct block *block, int rows, int cols, int depth,
-                                                                 const struct target *c, struct ahead *ahead,
-                                                                 struct ahead *far, int parts)
+                                                                 const struct target *c, int parts)
 {
-    int          k_tiles = (depth + 31) / 32, each = ahead->rows * ahead->lines / ((cols + 31) / 32) + 1;
+    int          k_tiles = (depth + 31) / 32;
     bool         two_rows = rows > 16;
     const panel *a = (const panel *)&block->a[0];
 
     for (int j = 0; j < cols; j += 32) {
-        struct target t = {c->c + (size_t)j, c->stride, rows, cols - j, c->adds, c->is_far};
+        struct target t = {c->c + (size_t)j, c->stride, rows, cols - j, c->adds};
         const panel *b = (const panel *)&block->b[j / 16];
         bool two_cols = cols - j > 16;
-        fetch_beside(&t);
-        ahead_fetch(ahead, each);
-        ahead_fetch(far, FAR_LINES);
         if (two_rows && two_cols)
             kernel(a, b, k_tiles, &t, block->edge, true, true, parts);
         else if (two_rows)
@@ -215,35 +178,13 @@ static inline int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* What is packed next of a matrix: `rows` of its rows (of memory) from (row, col) on, `cols` wide. */
-static struct ahead ahead_of(const float *matrix, size_t stride, int row, int rows, int col, int cols)
-{
-    if (rows <= 0 || cols <= 0)
-        return (struct ahead){.rows = 0};
-    return (struct ahead){(const char *)(matrix + (size_t)row * stride + (size_t)col), stride * sizeof(float), rows,
-                          (cols + 15) / 16, 0};
-}
-
-static struct ahead strip_ahead(const struct k_gemm *g, size_t lda, int i, int p, int depth)
-{
-    int rows = (size_t)g->m * (size_t)g->k > NEAR_FLOATS ? smaller(MC, g->m - i) : 0;
-    return g->a_transposed ? ahead_of(g->a, lda, p, depth, i, rows) : ahead_of(g->a, lda, i, rows, p, depth);
-}
-
-/* The block of b at (p, j). */
-static struct ahead block_ahead(const struct k_gemm *g, size_t ldb, int p, int j)
-{
-    int depth = smaller(KC, g->k - p), cols = (size_t)g->n * (size_t)g->k > NEAR_FLOATS ? smaller(NC, g->n - j) : 0;
-    return g->b_transposed ? ahead_of(g->b, ldb, j, cols, p, depth) : ahead_of(g->b, ldb, p, depth, j, cols);
-}
-
 /* Rows from `begin` to `end` times the block of b at (p, j), strip by strip. */
 static inline __attribute__((always_inline)) void rows_multiply(const struct k_gemm *g, struct block *block, int begin,
-                                                                int end, int p, int j, struct ahead *far, int parts)
+                                                                int end, int p, int j, int parts)
 {
     size_t lda = k_gemm_lda(g), ldc = k_gemm_ldc(g);
     int    cols = smaller(NC, g->n - j), depth = smaller(KC, g->k - p);
-    bool   adds = p > 0 || g->beta != 0.0f, is_far = (size_t)g->m * ldc > NEAR_FLOATS;
+    bool   adds = p > 0 || g->beta != 0.0f;
 
     for (int i = begin; i < end; i += MC) {
         int rows = smaller(MC, end - i), last = (g->first + i + rows + 31) / 32 * 32; /* K_..._LOWER: nothing from here on */
@@ -251,26 +192,24 @@ static inline __attribute__((always_inline)) void rows_multiply(const struct k_g
         int deep = g->band == K_A_LOWER ? smaller(depth, last - p) : depth;
         if (wide <= 0 || deep <= 0 || (g->band == K_A_UPPER && adds && i - g->first >= p + depth))
             continue;
-        struct target c = {g->c + (size_t)i * ldc + (size_t)j, ldc, rows, wide, adds, is_far};
-        struct ahead  ahead = strip_ahead(g, lda, i + MC, p, depth);
+        struct target c = {g->c + (size_t)i * ldc + (size_t)j, ldc, rows, wide, adds};
         pack_a(g, lda, i, rows, p, deep, block, parts);
-        block_multiply(block, rows, wide, deep, &c, &ahead, far, parts);
+        block_multiply(block, rows, wide, deep, &c, parts);
     }
 }
 
 /* Where k takes several blocks, as many rows at a time as leave their part of c in the second-level cache. */
 static inline __attribute__((always_inline)) mt_status multiply(const struct k_gemm *g, int parts)
 {
-    struct block       block __attribute__((aligned(64)));
-    int                rows = g->k <= KC ? g->m : ROWS_MAX;
+    struct block block __attribute__((aligned(64)));
+    int          rows = g->k <= KC ? g->m : g->n <= NC / 2 ? 2 * ROWS_MAX : ROWS_MAX;
 
     tiles_configure(16);
     for (int j = 0; j < g->n; j += NC)
         for (int i = 0; i < g->m; i += rows)
             for (int p = 0; p < g->k; p += KC) {
-                struct ahead far = block_ahead(g, k_gemm_ldb(g), p + KC < g->k ? p + KC : 0, p + KC < g->k ? j : j + NC);
                 pack_b(g, k_gemm_ldb(g), p, smaller(KC, g->k - p), j, smaller(NC, g->n - j), &block, parts);
-                rows_multiply(g, &block, i, smaller(i + rows, g->m), p, j, &far, parts);
+                rows_multiply(g, &block, i, smaller(i + rows, g->m), p, j, parts);
             }
     _tile_release();
     return mt_ok();

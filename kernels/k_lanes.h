@@ -12,6 +12,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#include <immintrin.h>
+#define K_MASKS 1 /* parts of a vector by one instruction; elsewhere a part is a call of memcpy, and slow to read back */
+#endif
+
 enum { K_LANES = 16 };
 
 typedef float   k_lanes __attribute__((vector_size(64)));
@@ -38,13 +43,21 @@ K_INLINE void k_store(float *to, k_lanes x)
 K_INLINE k_lanes k_load_part(const float *from, size_t count, float other)
 {
     k_lanes out = (k_lanes){0} + other;
+#if defined(K_MASKS)
+    return (k_lanes)_mm512_mask_loadu_ps((__m512)out, (__mmask16)((1u << count) - 1u), from);
+#else
     memcpy(&out, from, count * sizeof *from);
     return out;
+#endif
 }
 
 K_INLINE void k_store_part(float *to, k_lanes x, size_t count)
 {
+#if defined(K_MASKS)
+    _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1u), (__m512)x);
+#else
     memcpy(to, &x, count * sizeof *to);
+#endif
 }
 
 /* yes where mask is -1, no where it is 0. */
@@ -53,34 +66,66 @@ K_INLINE k_lanes k_select(k_ints mask, k_lanes yes, k_lanes no)
     return (k_lanes)((mask & (k_ints)yes) | (~mask & (k_ints)no));
 }
 
+/* The larger one; b where that is not to be said. */
 K_INLINE k_lanes k_max(k_lanes a, k_lanes b)
 {
+#if defined(K_MASKS)
+    return (k_lanes)_mm512_max_ps((__m512)a, (__m512)b);
+#else
     return k_select(a > b, a, b);
+#endif
 }
 
+/* Within low and high; what is not a number stays so. */
+K_INLINE k_lanes k_bounded(k_lanes x, k_lanes low, k_lanes high)
+{
+#if defined(K_MASKS)
+    return (k_lanes)_mm512_min_ps((__m512)high, _mm512_max_ps((__m512)low, (__m512)x));
+#else
+    return k_select(x > high, high, k_select(x < low, low, x));
+#endif
+}
+
+/* Both add or compare lane i and i + 8, then i and i + 4, and so on. */
 K_INLINE float k_sum(k_lanes x)
 {
+#if defined(K_MASKS)
+    __m256 eight = _mm256_add_ps(_mm512_castps512_ps256((__m512)x), _mm512_extractf32x8_ps((__m512)x, 1));
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+#else
     float v[K_LANES];
     memcpy(v, &x, sizeof v);
     for (int half = K_LANES / 2; half > 0; half /= 2)
         for (int i = 0; i < half; i++)
             v[i] += v[i + half];
     return v[0];
+#endif
 }
 
 K_INLINE float k_largest(k_lanes x)
 {
-    float out = x[0];
-    for (int i = 1; i < K_LANES; i++)
-        out = x[i] > out ? x[i] : out;
-    return out;
+#if defined(K_MASKS)
+    __m256 eight = _mm256_max_ps(_mm512_extractf32x8_ps((__m512)x, 1), _mm512_castps512_ps256((__m512)x));
+    __m128 four = _mm_max_ps(_mm256_extractf128_ps(eight, 1), _mm256_castps256_ps128(eight));
+    __m128 two = _mm_max_ps(_mm_movehl_ps(four, four), four);
+    return _mm_cvtss_f32(_mm_max_ss(_mm_shuffle_ps(two, two, 1), two));
+#else
+    float v[K_LANES];
+    memcpy(v, &x, sizeof v);
+    for (int half = K_LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            v[i] = v[i + half] > v[i] ? v[i + half] : v[i];
+    return v[0];
+#endif
 }
 
 /* e^x to within 2 units in the last place; 0 below -87, e^88 above 88; NaN stays NaN. */
 K_INLINE k_lanes k_exp(k_lanes x)
 {
     const k_lanes zero = {0}, low = zero - 87.0f, high = zero + 88.0f, magic = zero + 12582912.0f; /* 1.5 * 2^23 */
-    k_lanes bounded = k_select(x > high, high, k_select(x < low, low, x));
+    k_lanes bounded = k_bounded(x, low, high);
     k_lanes shifted = bounded * 1.44269504f + magic; /* rounds to the nearest whole number in the lowest bits */
     k_lanes whole = shifted - magic;
     k_lanes r = bounded - whole * 0.693359375f - whole * -2.12194440e-4f;

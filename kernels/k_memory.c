@@ -6,12 +6,26 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 * 1024 * 1024 };
+
+/* A model reads some hundred megabytes a step, in rows that lie a page apart: to find each page of 4 KiB costs a twentieth of
+ * its time. Where there are no larger ones, nothing is lost. */
+static void pages_enlarge(void *memory, size_t size)
+{
+    uintptr_t first = ((uintptr_t)memory + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    uintptr_t end = ((uintptr_t)memory + size) / HUGE_PAGE * HUGE_PAGE;
+    if (end > first)
+        (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
+}
 
 mt_status k_alloc_cpu(size_t size, void **out)
 {
     void *memory = calloc(size ? size : 1, 1); /* pages cost nothing until they are touched */
     if (!memory)
         return mt_error(MT_ENOMEM, 0, "allocate buffers");
+    pages_enlarge(memory, size);
     *out = memory;
     return mt_ok();
 }

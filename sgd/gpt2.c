@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_MAX = 1 << 16, SCORES_FLOATS = 1 << 22 };
+enum { BATCH_MAX = 1 << 16, SCORES_FLOATS = 1 << 22, SAMPLES_TOGETHER = 2 };
 
 /* What one layer's forward pass leaves behind, per row: in units of the width. */
 struct layer_work {
@@ -153,9 +153,8 @@ struct layer {
     struct k_attention attention;
 };
 
-static struct layer layer_of(const struct gpt2 *gpt2, const float *params, uint32_t l, size_t rows)
+static struct layer layer_of(const struct gpt2 *gpt2, const float *params, uint32_t l, const struct layer_work *w, size_t rows)
 {
-    const struct layer_work *w = &gpt2->layers[l];
     uint32_t c = gpt2->shape.width;
     struct layer p = {.qkv = linear_of(gpt2, QKVW, l, c, 3 * c), .attproj = linear_of(gpt2, ATTPROJW, l, c, c),
                       .fc = linear_of(gpt2, FCW, l, c, 4 * c), .fcproj = linear_of(gpt2, FCPROJW, l, 4 * c, c),
@@ -166,13 +165,23 @@ static struct layer layer_of(const struct gpt2 *gpt2, const float *params, uint3
     return p;
 }
 
-/* next = x + what the layer adds; next is the following layer's x. */
-static mt_status layer_forward(struct gpt2 *gpt2, const float *params, uint32_t l, size_t rows, float *next)
+/* A layer's share of the workspace from a row on, which begins a sample. */
+static struct layer_work work_from(const struct gpt2 *gpt2, uint32_t l, size_t row)
+{
+    const struct layer_work *w = &gpt2->layers[l];
+    size_t wide = row * gpt2->shape.width;
+    return (struct layer_work){w->x + wide, w->ln1 + wide, w->qkv + 3 * wide, w->att + wide, w->y + wide, w->ln2 + wide,
+                               w->fc + 4 * wide, w->gelu + 4 * wide, w->ln1_mean + row, w->ln1_rstd + row,
+                               w->ln2_mean + row, w->ln2_rstd + row, w->lse + row * gpt2->shape.heads};
+}
+
+/* Some rows of a layer: next = x + what the layer adds; next is the following layer's x. */
+static mt_status rows_forward(struct gpt2 *gpt2, const float *params, uint32_t l, size_t first, size_t rows, float *next)
 {
     const struct k_ops *ops = gpt2->ops;
-    const struct layer_work *w = &gpt2->layers[l];
+    const struct layer_work part = work_from(gpt2, l, first), *w = &part;
     uint32_t c = gpt2->shape.width;
-    struct layer p = layer_of(gpt2, params, l, rows);
+    struct layer p = layer_of(gpt2, params, l, w, rows);
 
     p.ln1.y = w->ln1;
     MT_TRY(ops->layernorm_forward(NULL, &p.ln1));
@@ -188,13 +197,24 @@ static mt_status layer_forward(struct gpt2 *gpt2, const float *params, uint32_t 
     return ops->axpy(NULL, 1.0f, w->y, next, rows * c);
 }
 
+/* Few samples at a time, so that what one step writes is still in the cache when the next one reads it; on a device all at
+ * once. */
+static mt_status layer_forward(struct gpt2 *gpt2, const float *params, uint32_t l, size_t rows, float *next)
+{
+    size_t each = gpt2->ops->is_device ? rows : SAMPLES_TOGETHER * gpt2->shape.context;
+    for (size_t first = 0; first < rows; first += each)
+        MT_TRY(rows_forward(gpt2, params, l, first, rows - first < each ? rows - first : each,
+                            next + first * gpt2->shape.width));
+    return mt_ok();
+}
+
 /* dx is the gradient of the layer's output, and becomes that of its input. */
 static mt_status layer_backward(struct gpt2 *gpt2, const float *params, uint32_t l, size_t rows, float *grads)
 {
     const struct k_ops *ops = gpt2->ops;
     const struct layer_work *w = &gpt2->layers[l];
     uint32_t c = gpt2->shape.width;
-    struct layer p = layer_of(gpt2, params, l, rows);
+    struct layer p = layer_of(gpt2, params, l, w, rows);
     float *dx = gpt2->dx, *dwide = gpt2->dwide, *dnorm = gpt2->dnorm;
 
     MT_TRY(sgd_linear_backward(&p.fcproj, ops, params, w->gelu, dx, rows, dwide, grads));

@@ -210,6 +210,11 @@ static void convolution_and_its_gradients(void **state)
         {1, 3, 17, 64, 32, 2, 1},
         {2, 3, 3, 32, 32, 1, 0},
         {1, 4, 3, 32, 32, 5, 4},
+        {2, 5, 13, 1, 32, 3, 0}, /* from here on: neighbourhoods so small that they go by sixteen channels */
+        {2, 6, 7, 3, 16, 3, 0},
+        {1, 7, 12, 1, 48, 5, 0},
+        {1, 3, 9, 7, 16, 1, 0},
+        {1, 1, 1, 32, 16, 1, 0},
     };
     mt_rng rng = {12};
     (void)state;
@@ -253,27 +258,28 @@ static void convolution_of_bfloat16(void **state)
 
 /* ---- pooling ---- */
 
-static void pooling_takes_the_largest_and_gives_back(void **state)
+static void pooling_check(size_t size)
 {
     enum { BATCH = 2, HEIGHT = 5, WIDTH = 7, CHANNELS = 19, IN = BATCH * HEIGHT * WIDTH * CHANNELS };
-    enum { ROWS = HEIGHT / 2, COLS = WIDTH / 2, OUT = BATCH * ROWS * COLS * CHANNELS };
+    size_t rows = HEIGHT / size, cols = WIDTH / size, out = BATCH * rows * cols * CHANNELS;
     mt_rng rng = {13};
-    float *x = randoms(&rng, IN), *dy = randoms(&rng, OUT), y[OUT], dx[IN];
-    (void)state;
+    float *x = randoms(&rng, IN), *dy = randoms(&rng, IN), y[IN], dx[IN];
     x[CHANNELS] = x[0]; /* a tie: the first gets all */
     for (size_t t = 0; t < tables_count; t++) {
-        struct k_pool pool = {BATCH, HEIGHT, WIDTH, CHANNELS, 2, x, y, dy, dx};
+        struct k_pool pool = {BATCH, HEIGHT, WIDTH, CHANNELS, size, x, y, dy, dx};
         assert_int_equal(tables[t]->pool_forward(NULL, &pool).code, MT_OK);
         assert_int_equal(tables[t]->pool_backward(NULL, &pool).code, MT_OK);
         double given = 0, wanted = 0;
-        for (size_t i = 0; i < OUT; i++) {
-            size_t c = i % CHANNELS, col = i / CHANNELS % COLS, row = i / CHANNELS / COLS % ROWS;
-            size_t at = ((i / CHANNELS / COLS / ROWS * HEIGHT + row * 2) * WIDTH + col * 2) * CHANNELS + c;
-            size_t cells[4] = {at, at + CHANNELS, at + WIDTH * CHANNELS, at + (WIDTH + 1) * CHANNELS}, best = 0;
-            for (size_t k = 1; k < 4; k++)
+        for (size_t i = 0; i < out; i++) {
+            size_t c = i % CHANNELS, col = i / CHANNELS % cols, row = i / CHANNELS / cols % rows;
+            size_t at = ((i / CHANNELS / cols / rows * HEIGHT + row * size) * WIDTH + col * size) * CHANNELS + c;
+            size_t cells[9], best = 0;
+            for (size_t k = 0; k < size * size; k++) {
+                cells[k] = at + (k / size * WIDTH + k % size) * CHANNELS;
                 best = x[cells[k]] > x[cells[best]] ? k : best;
+            }
             assert_true(y[i] == x[cells[best]]);
-            for (size_t k = 0; k < 4; k++)
+            for (size_t k = 0; k < size * size; k++)
                 assert_true(dx[cells[k]] == (k == best ? dy[i] : 0.0f));
             wanted += (double)dy[i];
         }
@@ -282,6 +288,13 @@ static void pooling_takes_the_largest_and_gives_back(void **state)
         assert_true(fabs(given - wanted) < 1e-3);
     }
     free(x), free(dy);
+}
+
+static void pooling_takes_the_largest_and_gives_back(void **state)
+{
+    (void)state;
+    for (size_t size = 1; size <= 3; size++)
+        pooling_check(size);
 }
 
 /* ---- attention ---- */
@@ -505,6 +518,47 @@ static void every_width_gives_the_same_bits(void **state)
     free(x), free(w), free(g);
 }
 
+/* Where vectors of some width have instructions of their own: rows that are no multiple of it, and values at the ends. */
+static void ends_of_the_range_have_the_same_bits(void **state)
+{
+    enum { COUNT = 19 };
+    const float ends[COUNT] = {0.0f, -0.0f, 1e-40f, -1e-40f, 87.0f, -87.0f, -87.1f, 88.0f, 88.1f, -88.1f,
+                               1e4f, -1e4f, 700.0f, -700.0f, 0.5f, -0.5f, 1e-8f, 3.0f, -3.0f};
+    const uint8_t label = 4;
+    (void)state;
+    for (size_t count = 1; count <= COUNT; count++) {
+        float first[3][COUNT], now[3][COUNT], loss[2];
+        for (size_t t = 0; t < tables_count; t++) {
+            memset(now, 0, sizeof now);
+            struct k_xent xent = {.logits = ends, .labels = &label, .probs = now[0], .losses = &loss[t > 0], .rows = 1,
+                                  .classes = count > label ? count : label + 1};
+            tables[t]->xent_forward(NULL, &xent);
+            tables[t]->gelu_forward(NULL, ends, now[1], count);
+            memcpy(now[2], ends, sizeof ends);
+            tables[t]->gelu_backward(NULL, ends, now[2], count);
+            if (t == 0)
+                memcpy(first, now, sizeof first);
+            assert_memory_equal(first, now, sizeof first);
+            assert_memory_equal(&loss[0], &loss[t > 0], sizeof *loss);
+        }
+    }
+}
+
+static void a_score_that_is_no_number_shows_in_the_loss(void **state)
+{
+    enum { COUNT = 19 };
+    const uint8_t label = 0;
+    (void)state;
+    for (size_t t = 0; t < tables_count; t++)
+        for (size_t at = 0; at < COUNT; at++) {
+            float scores[COUNT] = {1.0f}, probs[COUNT], loss = 0.0f;
+            scores[at] = NAN;
+            struct k_xent xent = {.logits = scores, .labels = &label, .probs = probs, .losses = &loss, .rows = 1, .classes = COUNT};
+            tables[t]->xent_forward(NULL, &xent);
+            assert_true(isnan(loss));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -520,6 +574,8 @@ int main(void)
         cmocka_unit_test(dropout_keeps_the_mean_and_repeats),
         cmocka_unit_test(embedding_looks_up_and_adds_back),
         cmocka_unit_test(every_width_gives_the_same_bits),
+        cmocka_unit_test(ends_of_the_range_have_the_same_bits),
+        cmocka_unit_test(a_score_that_is_no_number_shows_in_the_loss),
     };
     return cmocka_run_group_tests(tests, tables_find, NULL);
 }
