@@ -570,9 +570,8 @@ def tensorboard(folder):
 
 
 def main():
-    cases = (files, models, devices, timeline, tracking, bad_files, tensorboard)
+    cases = (files, models, devices, tables, bad_tables, timeline, tracking, full_disk, bad_files, tensorboard)
     case = {c.__name__: c for c in cases}[sys.argv[2]]
-    case = {"files": files, "models": models, "tables": tables, "bad_tables": bad_tables, "timeline": timeline, "tracking": tracking, "full_disk": full_disk, "bad_files": bad_files, "tensorboard": tensorboard}[sys.argv[2]]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
         os.environ.pop("MANTA_ADDRESS", None)
