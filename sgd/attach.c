@@ -19,7 +19,7 @@ struct following {
     manta_actor *actor;
     int (*on_event)(void *user, const manta_sgd_event *event);
     void        *user;
-    uint64_t     cursor;
+    uint64_t     cursor, life; /* the next event, of that life of the actor; 0: none heard of yet */
     bool         has_news; /* it has answered */
     struct sgd_track track;
 };
@@ -87,14 +87,13 @@ static manta_status news_take(struct following *f, bool *out_done, manta_sgd_res
 {
     struct sgd_control_news news;
     manta_view              view = {0};
-    manta_ref *ref = manta_actor_call(f->actor, "next", MANTA_ARGS(manta_u64(f->cursor), manta_u64(MT_TRAIN_NEWS_MS)));
+    manta_ref *ref = manta_actor_call(f->actor, "next", MANTA_ARGS(manta_u64(f->cursor), manta_u64(MT_TRAIN_NEWS_MS),
+                                                                      manta_u64(f->life)));
     manta_status            code = answer(ref, &view, e);
 
     *out_done = false;
-    if (code == MANTA_EACTOR_DIED) {
-        f->cursor = 0;
+    if (code == MANTA_EACTOR_DIED)
         return death_judge(f, e);
-    }
     if (code != MANTA_OK)
         return code;
     if (view.size < sizeof news)
@@ -102,6 +101,7 @@ static manta_status news_take(struct following *f, bool *out_done, manta_sgd_res
     if (code == MANTA_OK) {
         memcpy(&news, view.data, sizeof news);
         f->cursor = news.cursor;
+        f->life = news.life;
         f->has_news = true;
         code = events_tell(f, &view, news.events, e);
     }

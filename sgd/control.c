@@ -8,6 +8,7 @@
 #include "sgd/detach.h"
 
 #include "core/base/clock.h"
+#include "core/base/rng.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -31,6 +32,7 @@ struct control {
     pthread_cond_t  changed;
     struct kept_event events[MT_TRAIN_EVENTS_KEPT]; /* event n is in place n % MT_TRAIN_EVENTS_KEPT */
     uint64_t        count;  /* events so far */
+    uint64_t        life;   /* drawn; never 0 */
     bool            wants_stop, is_done;
     manta_status    code;   /* once done */
     manta_sgd_result result;
@@ -106,6 +108,9 @@ static manta_status control_new(manta_ctx *ctx, void **self, int argc, const man
         (void)manta_fail(ctx, MANTA_EVERSION, "the run's options are of another build");
         goto err;
     }
+    if (mt_random_bytes(&c->life, sizeof c->life).code)
+        goto err;
+    c->life |= 1;
     c->opts.on_event = on_event;
     c->opts.user = c;
     pthread_mutex_init(&c->lock, NULL);
@@ -170,14 +175,15 @@ static size_t news_fill(struct control *c, uint64_t cursor, struct sgd_control_n
 static manta_status control_next(manta_ctx *ctx, void *self, int argc, const manta_arg *argv)
 {
     struct control         *c = self;
-    struct sgd_control_news news = {.cursor = argv[0].u};
+    uint64_t                cursor = argv[2].u == c->life ? argv[0].u : 0; /* a call may have waited while we were made again */
+    struct sgd_control_news news = {.life = c->life};
     char                    bytes[MANTA_INLINE_MAX];
     (void)argc;
 
     static_assert(sizeof news + MT_TRAIN_EVENT_BYTES <= sizeof bytes, "one event fits in any case");
     pthread_mutex_lock(&c->lock);
-    news_wait(c, argv[0].u, argv[1].u);
-    size_t size = news_fill(c, argv[0].u, &news, bytes, sizeof bytes);
+    news_wait(c, cursor, argv[1].u);
+    size_t size = news_fill(c, cursor, &news, bytes, sizeof bytes);
     pthread_mutex_unlock(&c->lock);
     memcpy(bytes, &news, sizeof news);
     return manta_return_bytes(ctx, bytes, size);
@@ -201,4 +207,4 @@ static manta_status control_leave(manta_ctx *ctx, void *self, int argc, const ma
 }
 
 MANTA_ACTOR(manta_sgd_control, "y", control_new, control_free, {"differs", "y>y", control_differs},
-            {"next", "uu>y", control_next}, {"stop", "", control_stop}, {"leave", "", control_leave});
+            {"next", "uuu>y", control_next}, {"stop", "", control_stop}, {"leave", "", control_leave});

@@ -5,7 +5,7 @@
  *   driver --manta_sgd_fit, run.detached--> actor "sgd.<run name>": its own thread is in sgd_fit_here, as a driver is
  *     |                                       |  events -> a ring of the newest ones
  *     |------ differs (options)   ----------> |  "" : the same run; else what differs first
- *     |------ next (cursor, ms)   ----------> |  events from there on; at the end the result
+ *     |------ next (cursor, ms, life) ------> |  events from there on; at the end the result
  *     |------ stop                ----------> |  as on_event that returns something
  *     '------ leave               ----------> '  the result has arrived: the actor ends, its name is free
  *
@@ -56,7 +56,8 @@ size_t sgd_event_unpack(const char *bytes, size_t size, struct sgd_event_room *r
 
 /* What `next` answers; then the events. */
 struct sgd_control_news {
-    uint64_t         cursor; /* of the event after those that follow */
+    uint64_t         cursor; /* of the event after those that follow, in this life of the actor */
+    uint64_t         life;   /* which; one that is made again begins its events anew */
     uint32_t         events; /* that follow */
     uint32_t         is_done; /* and there are no more: what follows here is set */
     manta_status     code;

@@ -108,6 +108,15 @@ static void control_kill(void)
     manta_actor *actor = manta_actor_find("sgd.mine", TEST_WAIT_MS, &e);
     CHECK(actor);
     manta_actor_kill(actor, true);
+    manta_view   view = {0};
+    manta_status code;
+    do { /* until the next life answers: what is asked from here on is asked of that one */
+        manta_ref *ref = manta_actor_call(actor, "differs", MANTA_ARGS(manta_bytes_of("other", 5)));
+        code = manta_get(ref, TEST_WAIT_MS, &view, &e);
+        manta_free(ref);
+    } while (code == MANTA_EACTOR_DIED);
+    CHECK_CODE(code, MANTA_OK, &e);
+    manta_release(&view);
     manta_actor_free(actor);
 }
 
