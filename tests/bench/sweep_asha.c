@@ -420,8 +420,12 @@ static void summary_print(const struct outcome *random, const struct outcome *as
     const double levels[] = {wanted, wanted - sqrt(wanted * (1 - wanted) / HELD_OUT)};
     for (int i = 0; i < 2; i++) {
         double random_at = mean_reached(random, random, seeds, levels[i]), asha_at = mean_reached(asha, random, seeds, levels[i]);
-        printf("mean incumbent %.4f%s: random search after %.3f of its time, ASHA after %.3f of that: %.1f times sooner\n",
-               levels[i], i ? ", a standard error below" : "", random_at, asha_at, asha_at > 0 ? random_at / asha_at : 0);
+        printf("mean incumbent %.4f%s: random search after %.3f of its time, ASHA ", levels[i],
+               i ? ", a standard error below" : "", random_at);
+        if (asha_at > 0)
+            printf("after %.3f of that: %.1f times sooner\n", asha_at, random_at / asha_at);
+        else
+            printf("not within that time\n");
     }
     printf("each seed by itself: %d of %d had as good a one; geometric mean %.1f times sooner than random search had it, with %.1f "
            "times less work\n", reached, seeds, pow(product, 1.0 / seeds), pow(work_product, 1.0 / seeds));
