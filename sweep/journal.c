@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * journal.c - SQLite's door: the journal and its thread. See journal.h.
+ * journal.c - the journal and its thread. See journal.h.
  *
  * Owns:   the database, the lock, the thread, what is queued for it.
  * Thread: the caller's and the journal's meet at `mutex` only; the database is the caller's before swp_journal_start, then the
@@ -8,13 +8,11 @@
  */
 #include "sweep/journal.h"
 
+#include "core/db/db.h"
 #include "sweep/state.h"
-
-#include <sqlite3.h>
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -22,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { CHECKPOINT_PAGES = 4000 };
 enum job_kind { JOB_RECORD, JOB_SAVE, JOB_PUBLISH, JOB_CLONE, JOB_DROP, JOB_HEEDED };
 struct job {
     enum job_kind     kind;
@@ -33,12 +32,12 @@ struct job {
 typedef MT_VEC(struct job) job_vec;
 
 struct swp_journal {
-    char          folder[MT_PATH_BYTES_MAX];
-    sqlite3      *db;
-    sqlite3_stmt *insert, *words, *heeded;
-    int           lock_fd;
-    bool          has_thread;
-    pthread_t     thread;
+    char            folder[MT_PATH_BYTES_MAX];
+    struct db       db;
+    struct db_query insert, words, heeded;
+    int             lock_fd;
+    bool            has_thread;
+    pthread_t       thread;
     pthread_mutex_t mutex;
     pthread_cond_t  cond, idle;
     job_vec         queue;       /* under mutex, as all below */
@@ -50,46 +49,14 @@ struct swp_journal {
 
 /* ---- failures ---- */
 
-static int32_t code_of(int rc)
+/* Passes a status of the database on, a failure with where and what to do about it. */
+static mt_status told(struct swp_journal *j, mt_status st)
 {
-    switch (rc & 0xff) {
-    case SQLITE_FULL:
-        return MT_EDISK_FULL;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-        return MT_ECORRUPT;
-    case SQLITE_NOMEM:
-        return MT_ENOMEM;
-    case SQLITE_PERM:
-    case SQLITE_READONLY:
-    case SQLITE_AUTH:
-        return MT_EAUTH;
-    default:
-        return MT_ESYS;
-    }
-}
-
-static mt_status fail(struct swp_journal *j, int rc, const char *step)
-{
-    int sys = j->db ? sqlite3_system_errno(j->db) : 0;
-    bool    is_write = j->db && sqlite3_extended_errcode(j->db) == SQLITE_IOERR_WRITE; /* a quota, or a limit of file sizes */
-    int32_t code = is_write ? MT_EDISK_FULL : code_of(rc);
     const char *advice = "; the disk is full, or takes no more: make room and resume, what is in the journal is kept";
-    snprintf(j->text, sizeof j->text, "%.300s/journal.db: %s: %s%s", j->folder, step, j->db ? sqlite3_errmsg(j->db) : "no memory",
-             code == MT_EDISK_FULL ? advice : "");
-    return mt_error(code, sys, "use the sweep's journal");
-}
-
-static mt_status run(struct swp_journal *j, const char *sql, const char *step)
-{
-    int rc = sqlite3_exec(j->db, sql, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? mt_ok() : fail(j, rc, step);
-}
-
-static mt_status prepare(struct swp_journal *j, const char *sql, sqlite3_stmt **out)
-{
-    int rc = sqlite3_prepare_v2(j->db, sql, -1, out, NULL);
-    return rc == SQLITE_OK ? mt_ok() : fail(j, rc, "prepare");
+    if (st.code == 0)
+        return st;
+    snprintf(j->text, sizeof j->text, "%.230s/journal.db: %.160s%s", j->folder, j->db.text, st.code == MT_EDISK_FULL ? advice : "");
+    return mt_error(st.code, st.sys, "use the sweep's journal");
 }
 
 /* ---- opening ---- */
@@ -140,15 +107,13 @@ static mt_status database_open(struct swp_journal *j, bool create)
     snprintf(path, sizeof path, "%s/journal.db", j->folder);
     if (!create && access(path, F_OK) != 0)
         return sys_fail(j, path, "open the journal");
-    int rc = sqlite3_open_v2(path, &j->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0), NULL);
-    if (rc != SQLITE_OK)
-        return fail(j, rc, "open");
-    sqlite3_busy_timeout(j->db, MT_SWEEP_BUSY_MS);
-    MT_TRY(run(j, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;", "open"));
+    struct db_options options = {.may_create = create, .is_durable = true, .wait_ms = MT_SWEEP_BUSY_MS,
+                                 .checkpoint_pages = CHECKPOINT_PAGES};
+    MT_TRY(told(j, db_open(&j->db, path, &options)));
     if (!create)
         return mt_ok();
-    MT_TRY(run(j, schema, "make its tables"));
-    return run(j, "BEGIN IMMEDIATE", "begin"); /* what the sweep is, in one transaction, which swp_journal_start ends */
+    MT_TRY(told(j, db_run(&j->db, schema, "make its tables")));
+    return told(j, db_begin(&j->db)); /* what the sweep is, in one transaction, which swp_journal_start ends */
 }
 
 static mt_status open_all(struct swp_journal *j, bool create, bool is_reader)
@@ -194,50 +159,54 @@ const char *swp_journal_text(const struct swp_journal *j)
 
 mt_status swp_journal_get(struct swp_journal *j, const char *key, mt_buf *out)
 {
-    sqlite3_stmt *q = NULL;
-    mt_status     st = prepare(j, "SELECT value FROM spec WHERE key = ?1", &q);
-    if (st.code == 0 && sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC) == SQLITE_OK) {
-        int rc = sqlite3_step(q);
-        if (rc == SQLITE_ROW)
-            st = mt_buf_append(out, sqlite3_column_text(q, 0), (size_t)sqlite3_column_bytes(q, 0));
-        else if (rc != SQLITE_DONE)
-            st = fail(j, rc, "read");
+    struct db_query q;
+    bool            has_row = false;
+    mt_status       st = db_prepare(&j->db, &q, "SELECT value FROM spec WHERE key = ?1", "read what the sweep is");
+    if (st.code == 0) {
+        db_bind_text(&q, 1, key);
+        st = db_next(&q, &has_row);
     }
-    sqlite3_finalize(q);
+    st = told(j, st);
+    if (has_row) {
+        mt_view value = db_bytes(&q, 0);
+        st = mt_buf_append(out, value.data, value.size);
+    }
+    db_finish(&q);
     return st.code ? st : mt_buf_terminate(out);
 }
 
 mt_status swp_journal_set(struct swp_journal *j, const char *key, const char *value)
 {
-    sqlite3_stmt *q = NULL;
-    MT_TRY(prepare(j, "INSERT OR REPLACE INTO spec(key, value) VALUES(?1, ?2)", &q));
-    sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC);
-    sqlite3_bind_text(q, 2, value, -1, SQLITE_STATIC);
-    int       rc = sqlite3_step(q);
-    mt_status st = rc == SQLITE_DONE ? mt_ok() : fail(j, rc, "write what the sweep is");
-    sqlite3_finalize(q);
-    return st;
+    static const char sql[] = "INSERT OR REPLACE INTO spec(key, value) VALUES(?1, ?2)";
+    struct db_query   q;
+    mt_status         st = db_prepare(&j->db, &q, sql, "write what the sweep is");
+    if (st.code == 0) {
+        db_bind_text(&q, 1, key);
+        db_bind_text(&q, 2, value);
+        st = db_do(&q);
+    }
+    db_finish(&q);
+    return told(j, st);
 }
 
 mt_status swp_journal_read(struct swp_journal *j, swp_journal_fn fn, void *user)
 {
-    sqlite3_stmt *q = NULL;
-    mt_status     st = prepare(j, "SELECT seq, kind, trial, at, step, value, code, text FROM event ORDER BY seq", &q);
-    int           rc = SQLITE_DONE;
-    while (st.code == 0 && (rc = sqlite3_step(q)) == SQLITE_ROW) {
-        struct swp_record r = {.seq = (uint64_t)sqlite3_column_int64(q, 0),
-                               .kind = (enum swp_record_kind)sqlite3_column_int(q, 1),
-                               .trial = sqlite3_column_int64(q, 2),
-                               .at = sqlite3_column_double(q, 3),
-                               .step = sqlite3_column_int64(q, 4),
-                               .value = sqlite3_column_type(q, 5) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(q, 5),
-                               .code = sqlite3_column_int(q, 6),
-                               .text = (const char *)sqlite3_column_text(q, 7)};
+    static const char sql[] = "SELECT seq, kind, trial, at, step, value, code, text FROM event ORDER BY seq";
+    struct db_query   q;
+    bool              has_row = true;
+    mt_status         st = told(j, db_prepare(&j->db, &q, sql, "read"));
+    while (st.code == 0 && (st = told(j, db_next(&q, &has_row))).code == 0 && has_row) {
+        struct swp_record r = {.seq = (uint64_t)db_int(&q, 0),
+                               .kind = (enum swp_record_kind)db_int(&q, 1),
+                               .trial = db_int(&q, 2),
+                               .at = db_real(&q, 3),
+                               .step = db_int(&q, 4),
+                               .value = db_real(&q, 5),
+                               .code = (int)db_int(&q, 6),
+                               .text = db_text(&q, 7)};
         st = fn(user, &r);
     }
-    if (st.code == 0 && rc != SQLITE_DONE)
-        st = fail(j, rc, "read");
-    sqlite3_finalize(q);
+    db_finish(&q);
     return st;
 }
 
@@ -245,26 +214,22 @@ mt_status swp_journal_read(struct swp_journal *j, swp_journal_fn fn, void *user)
 
 static mt_status record_write(struct swp_journal *j, const struct swp_record *r)
 {
-    sqlite3_stmt *q = j->insert;
-    sqlite3_bind_int64(q, 1, (sqlite3_int64)r->seq);
-    sqlite3_bind_int(q, 2, (int)r->kind);
-    sqlite3_bind_int64(q, 3, r->trial);
-    sqlite3_bind_double(q, 4, r->at);
-    sqlite3_bind_int64(q, 5, r->step);
-    sqlite3_bind_double(q, 6, r->value);
-    sqlite3_bind_int(q, 7, r->code);
-    sqlite3_bind_text(q, 8, r->text, -1, SQLITE_STATIC);
-    int rc = sqlite3_step(q);
-    sqlite3_reset(q);
-    return rc == SQLITE_DONE ? mt_ok() : fail(j, rc, "write");
+    struct db_query *q = &j->insert;
+    db_bind_int(q, 1, (int64_t)r->seq);
+    db_bind_int(q, 2, (int)r->kind);
+    db_bind_int(q, 3, r->trial);
+    db_bind_real(q, 4, r->at);
+    db_bind_int(q, 5, r->step);
+    db_bind_real(q, 6, r->value);
+    db_bind_int(q, 7, r->code);
+    db_bind_text(q, 8, r->text);
+    return db_do(q);
 }
 
 static mt_status heeded_write(struct swp_journal *j, int64_t id)
 {
-    sqlite3_bind_int64(j->heeded, 1, id);
-    int rc = sqlite3_step(j->heeded);
-    sqlite3_reset(j->heeded);
-    return rc == SQLITE_DONE ? mt_ok() : fail(j, rc, "write");
+    db_bind_int(&j->heeded, 1, id);
+    return db_do(&j->heeded);
 }
 
 static bool is_of_database(const struct job *job)
@@ -279,7 +244,7 @@ static mt_status rows_write(struct swp_journal *j, const job_vec *jobs, uint64_t
         has_rows = is_of_database(&jobs->data[i]);
     if (!has_rows)
         return mt_ok();
-    mt_status st = run(j, "BEGIN IMMEDIATE", "begin");
+    mt_status st = db_begin(&j->db);
     for (size_t i = 0; i < jobs->count && st.code == 0; i++) {
         const struct job *job = &jobs->data[i];
         if (job->kind == JOB_RECORD) {
@@ -290,9 +255,11 @@ static mt_status rows_write(struct swp_journal *j, const job_vec *jobs, uint64_t
         }
     }
     if (st.code == 0)
-        st = run(j, "COMMIT", "commit");
-    if (st.code)
-        sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
+        st = db_commit(&j->db);
+    if (st.code == 0)
+        return st;
+    st = told(j, st);
+    db_rollback(&j->db);
     return st;
 }
 
@@ -332,18 +299,16 @@ static mt_status files_publish(struct swp_journal *j, const job_vec *jobs)
 
 static mt_status words_read(struct swp_journal *j)
 {
-    int       rc;
     mt_status st = mt_ok();
-    sqlite3_bind_int64(j->words, 1, j->word_last);
-    while ((rc = sqlite3_step(j->words)) == SQLITE_ROW && st.code == 0) {
-        struct swp_word word = {sqlite3_column_int64(j->words, 0), sqlite3_column_int64(j->words, 2),
-                                sqlite3_column_int(j->words, 1)};
+    db_bind_int(&j->words, 1, j->word_last);
+    for (bool has_row; st.code == 0 && (st = told(j, db_next(&j->words, &has_row))).code == 0 && has_row;) {
+        struct swp_word word = {db_int(&j->words, 0), db_int(&j->words, 2), (int)db_int(&j->words, 1)};
         j->word_last = word.id;
         pthread_mutex_lock(&j->mutex);
         st = mt_vec_push(&j->news.words, word);
         pthread_mutex_unlock(&j->mutex);
     }
-    sqlite3_reset(j->words);
+    db_rewind(&j->words);
     return st;
 }
 
@@ -412,13 +377,17 @@ static void *thread_run(void *user)
 mt_status swp_journal_start(struct swp_journal *j)
 {
     static const char insert[] = "INSERT INTO event(seq, kind, trial, at, step, value, code, text) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)";
-    MT_TRY(run(j, "DELETE FROM control WHERE what = 1; COMMIT", "begin")); /* a STOP was for the driver before */
-    MT_TRY(prepare(j, insert, &j->insert));
-    MT_TRY(prepare(j, "SELECT id, what, value FROM control WHERE id > ?1 ORDER BY id", &j->words));
-    MT_TRY(prepare(j, "DELETE FROM control WHERE id <= ?1", &j->heeded));
+    MT_TRY(told(j, db_run(&j->db, "DELETE FROM control WHERE what = 1", "begin"))); /* a STOP was for the driver before */
+    MT_TRY(told(j, db_commit(&j->db)));
+    MT_TRY(told(j, db_prepare(&j->db, &j->insert, insert, "write")));
+    MT_TRY(told(j, db_prepare(&j->db, &j->words, "SELECT id, what, value FROM control WHERE id > ?1 ORDER BY id", "read")));
+    MT_TRY(told(j, db_prepare(&j->db, &j->heeded, "DELETE FROM control WHERE id <= ?1", "write")));
     MT_TRY(words_read(j)); /* what was left while nobody ran the sweep is heeded first */
-    if (pthread_create(&j->thread, NULL, thread_run, j) != 0)
-        return fail(j, SQLITE_NOMEM, "start a thread");
+    int sys = pthread_create(&j->thread, NULL, thread_run, j);
+    if (sys != 0) {
+        snprintf(j->text, sizeof j->text, "%.300s: start a thread: %s", j->folder, strerror(sys));
+        return mt_error(MT_ENOMEM, sys, "start a thread");
+    }
     j->has_thread = true;
     return mt_ok();
 }
@@ -504,10 +473,10 @@ void swp_journal_close(struct swp_journal *j)
     mt_vec_fini(&j->queue);
     mt_vec_fini(&j->news.copies);
     mt_vec_fini(&j->news.words);
-    sqlite3_finalize(j->insert);
-    sqlite3_finalize(j->words);
-    sqlite3_finalize(j->heeded);
-    sqlite3_close(j->db);
+    db_finish(&j->insert);
+    db_finish(&j->words);
+    db_finish(&j->heeded);
+    db_close(&j->db);
     if (j->lock_fd >= 0)
         close(j->lock_fd);
     pthread_cond_destroy(&j->cond);
@@ -520,15 +489,15 @@ mt_status swp_journal_tell(const char *folder, int what, int64_t value, char tex
 {
     struct swp_journal *j;
     MT_TRY(swp_journal_open(folder, false, true, &j, text));
-    sqlite3_stmt *q = NULL;
-    mt_status     st = prepare(j, "INSERT INTO control(what, value) VALUES(?1, ?2)", &q);
+    struct db_query q;
+    mt_status       st = db_prepare(&j->db, &q, "INSERT INTO control(what, value) VALUES(?1, ?2)", "leave a word");
     if (st.code == 0) {
-        sqlite3_bind_int(q, 1, what);
-        sqlite3_bind_int64(q, 2, value);
-        int rc = sqlite3_step(q);
-        st = rc == SQLITE_DONE ? mt_ok() : fail(j, rc, "leave a word");
+        db_bind_int(&q, 1, what);
+        db_bind_int(&q, 2, value);
+        st = db_do(&q);
     }
-    sqlite3_finalize(q);
+    db_finish(&q);
+    st = told(j, st);
     snprintf(text, MT_ERROR_BYTES_MAX, "%s", j->text);
     swp_journal_close(j);
     return st;

@@ -403,6 +403,9 @@ static void finish(manta_trial *t, manta_status code)
     bool   is_urgent = left <= 1 || left * 2 <= t->slot->todo_peak;
     t->slot->trial = -1;
     pthread_mutex_unlock(&t->slot->mutex);
+    /* Its end is noted, and the driver, which kills us when the sweep ends, has not heard of it. */
+    if (t->slot->setup.argv && code == MANTA_OK)
+        swp_command_tidy(t);
     swp_slot_say(t->slot, &m, is_urgent);
 }
 
@@ -431,8 +434,6 @@ static void trial_run(struct swp_slot_side *slot, const struct swp_wire *m)
         code = slot->setup.argv ? swp_command_run(t) : slot->entry->run(t);
     }
     finish(t, code);
-    if (slot->setup.argv && code == MANTA_OK)
-        swp_command_tidy(t);
     for (size_t i = 0; i < t->values.count; i++)
         free(t->values.data[i].name), free(t->values.data[i].text);
     mt_vec_fini(&t->values);

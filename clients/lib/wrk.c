@@ -426,14 +426,19 @@ void wrk_retire(struct wrk *wrk)
         wrk->lanes.data[i]->is_recalled = true;
 }
 
+/* What still stands in the ring of a recalled lane is its owner's again: there is nothing to do until its calls have ended. */
+static bool lane_has_work(struct wrk_lane *lane)
+{
+    if (lane->is_recalled || shm_load32(&lane_header_of(lane->memory)->recall))
+        return !lane->inflight;
+    return lane_ring_has_more(&lane->forward);
+}
+
 bool wrk_has_work(struct wrk *wrk)
 {
-    for (size_t i = 0; i < wrk->lanes.count; i++) {
-        struct wrk_lane *lane = wrk->lanes.data[i];
-        if (lane_ring_has_more(&lane->forward) ||
-            ((lane->is_recalled || shm_load32(&lane_header_of(lane->memory)->recall)) && !lane->inflight))
+    for (size_t i = 0; i < wrk->lanes.count; i++)
+        if (lane_has_work(wrk->lanes.data[i]))
             return true;
-    }
     return false;
 }
 

@@ -100,7 +100,7 @@ static const char *check_names(const struct head *h)
     for (const struct head_index_node *at = h->names.first; at; at = at->next) {
         const struct name *n = mt_container_of(at, struct name, at);
         const struct node *owner = nodes_find(h, n->holder.owner_node);
-        if (mt_map_find(&h->gone, mt_map_key(n->holder.owner)))
+        if (names_is_gone(h, n->holder.owner))
             return "a name belongs to a process that has ended";
         if (owner && owner->place.state == POLICY_DEAD)
             return "a name belongs to a dead node";

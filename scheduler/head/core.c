@@ -34,8 +34,17 @@ mt_status head_new(const struct head_config *config, struct head **out_head)
     h->next_node = config->first_node ? config->first_node : 1;
     h->now_ms = h->start_ms = config->now_ms;
     h->blob_sweep_ms = config->now_ms;
+    mt_status st = mt_recent_init(&h->gone, MT_HEAD_GONE_MAX);
+    if (st.code == 0)
+        st = mt_recent_init(&h->outcomes, MT_HEAD_OUTCOMES_MAX);
+    if (st.code == 0)
+        st = mt_recent_init(&h->groups_over, MT_HEAD_GROUPS_OVER_MAX);
+    if (st.code != 0) {
+        head_free(h);
+        return st;
+    }
     *out_head = h;
-    return mt_ok();
+    return st;
 }
 
 static void free_names(struct head *h)
@@ -44,10 +53,8 @@ static void free_names(struct head *h)
         names_free(h, mt_container_of(h->names.first, struct name, at));
     head_index_fini(&h->names);
     mt_map_fini(&h->name_owners);
-    mt_map_fini(&h->gone);
-    mt_vec_fini(&h->gone_order);
-    mt_map_fini(&h->outcomes);
-    mt_vec_fini(&h->outcome_ring);
+    mt_recent_fini(&h->gone);
+    mt_recent_fini(&h->outcomes);
 }
 
 static void free_jobs(struct head *h)

@@ -85,7 +85,7 @@ void groups_fini(struct head *h)
     head_index_fini(&h->groups);
     head_index_fini(&h->group_names);
     mt_vec_fini(&h->open_groups);
-    mt_vec_fini(&h->groups_over);
+    mt_recent_fini(&h->groups_over);
 }
 
 /* ENOMEM, and nothing is changed. */
@@ -119,22 +119,15 @@ static mt_status group_add(struct head *h, mt_id id, uint64_t apart_job, const c
     return st;
 }
 
-static void remember_over(struct head *h, mt_id id)
-{
-    if (h->groups_over.count < MT_HEAD_GROUPS_OVER_MAX) {
-        HEAD_TRY(h, mt_vec_push(&h->groups_over, id));
-        return;
-    }
-    h->groups_over.data[h->groups_over_at] = id;
-    h->groups_over_at = (h->groups_over_at + 1) % MT_HEAD_GROUPS_OVER_MAX;
-}
-
 static bool is_over(const struct head *h, mt_id id)
 {
-    for (size_t i = 0; i < h->groups_over.count; i++)
-        if (mt_id_equal(h->groups_over.data[i], id))
-            return true;
-    return false;
+    return mt_recent_find(&h->groups_over, id) != NULL;
+}
+
+static void remember_over(struct head *h, mt_id id)
+{
+    if (!is_over(h, id))
+        mt_recent_put(&h->groups_over, id, 0);
 }
 
 void groups_remove(struct head *h, struct group *g, const char *why)
@@ -244,7 +237,7 @@ static int32_t check_new(struct head *h, const Manta__V1__GroupRequest *r, char 
         return MT_EINVAL;
     }
     if (is_over(h, (mt_id){r->group_process, r->group_counter}) ||
-        (!r->detached && mt_map_find(&h->gone, mt_map_key(r->job))) ||
+        (!r->detached && names_is_gone(h, r->job)) ||
         (!r->detached && (!n || n->place.state == POLICY_DEAD || n->epoch != r->job_epoch))) {
         snprintf(text, text_size, "its job has ended, or it was removed already");
         return MT_EPG_REMOVED;

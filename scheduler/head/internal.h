@@ -18,6 +18,7 @@
 #include "core/base/limits.h"
 #include "core/base/log.h"
 #include "core/base/map.h"
+#include "core/base/recent.h"
 #include "core/base/vec.h"
 #include "core/proto/manta.pb-c.h"
 #include "scheduler/head/core.h"
@@ -184,12 +185,6 @@ struct group {
     MT_VEC(struct group_wait) waits;
 };
 
-struct outcome { /* of a name request */
-    mt_id         id;
-    int32_t       code;
-    struct holder holder;
-};
-
 struct batch {
     uint64_t token;
     MT_VEC(struct head_action) held;
@@ -220,12 +215,8 @@ struct head {
 
     struct head_index names;
     mt_map            name_owners; /* process -> how many names it owns */
-    mt_map            gone;        /* processes that have ended lately */
-    MT_VEC(uint64_t) gone_order;
-    size_t gone_at;
-    mt_map outcomes; /* request id -> place in outcome_ring */
-    MT_VEC(struct outcome) outcome_ring;
-    size_t outcome_at;
+    struct mt_recent  gone;        /* processes that have ended lately */
+    struct mt_recent  outcomes;    /* codes of name requests that may change something, by their ids */
 
     struct head_index jobs;
     uint32_t          jobs_active, jobs_ended;
@@ -234,8 +225,7 @@ struct head {
 
     struct head_index groups, group_names;
     MT_VEC(struct group *) open_groups; /* in order of creation */
-    MT_VEC(mt_id) groups_over; /* the last that were removed, round and round */
-    size_t   groups_over_at;
+    struct mt_recent groups_over; /* the last that were removed */
     uint32_t group_waits;
     uint64_t groups_due_ms; /* something is to be done about an open group then */
 
@@ -362,6 +352,7 @@ void names_process_gone(struct head *h, uint64_t process);
 bool names_text_is_fine(const char *text, bool may_be_empty);
 /* Processes, and jobs, that have ended lately. */
 void names_remember_gone(struct head *h, uint64_t process);
+bool names_is_gone(const struct head *h, uint64_t process);
 void names_node_dead(struct head *h, uint32_t node);
 MT_MUST_USE mt_status names_load(struct head *h, const Manta__Store__NameRecord *record);
 void names_free(struct head *h, struct name *n);

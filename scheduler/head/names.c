@@ -90,30 +90,12 @@ mt_status names_load(struct head *h, const Manta__Store__NameRecord *r)
     return add(h, key, &holder, &n);
 }
 
-/* ---- outcomes, by request id ---- */
-
-static struct outcome *recall(struct head *h, mt_id id)
-{
-    mt_map_entry *entry = mt_id_is_zero(id) ? NULL : mt_map_find(&h->outcomes, id);
-    return entry ? &h->outcome_ring.data[entry->value.num] : NULL;
-}
-
-static void remember(struct head *h, const struct outcome *outcome)
-{
-    if (mt_id_is_zero(outcome->id))
-        return;
-    if (h->outcome_ring.count < MT_HEAD_OUTCOMES_MAX) {
-        h->outcome_at = h->outcome_ring.count;
-        HEAD_TRY(h, mt_vec_push(&h->outcome_ring, *outcome));
-    } else {
-        h->outcome_at = (h->outcome_at + 1) % MT_HEAD_OUTCOMES_MAX;
-        mt_map_remove(&h->outcomes, h->outcome_ring.data[h->outcome_at].id);
-        h->outcome_ring.data[h->outcome_at] = *outcome;
-    }
-    HEAD_TRY(h, mt_map_put_num(&h->outcomes, outcome->id, h->outcome_at));
-}
-
 /* ---- requests ---- */
+
+struct outcome {
+    int32_t       code;
+    struct holder holder; /* of a get that found the name, and of a put: who has it. A repeat is told the code alone. */
+};
 
 static void reply(struct head *h, struct stream *s, const Manta__V1__NameRequest *r, const struct outcome *o)
 {
@@ -150,7 +132,7 @@ static void reply(struct head *h, struct stream *s, const Manta__V1__NameRequest
 static bool owner_has_ended(const struct head *h, const Manta__V1__NameRequest *r)
 {
     const struct node *n = nodes_find(h, r->owner_node);
-    return mt_map_find(&h->gone, mt_map_key(r->owner)) || !n || n->place.state == POLICY_DEAD;
+    return names_is_gone(h, r->owner) || !n || n->place.state == POLICY_DEAD;
 }
 
 /* Of a detached actor: its warden is up, or (0) has ended. */
@@ -218,12 +200,14 @@ static void get(struct head *h, const char *key, struct outcome *o)
 
 void names_request(struct head *h, struct stream *s, const Manta__V1__NameRequest *r)
 {
-    struct outcome  outcome = {.id = {r->id_process, r->id_counter}};
-    struct outcome *before = recall(h, outcome.id);
-    char            key[2 * MT_NAME_BYTES_MAX];
-    if (before && r->op != NAME_GET) {
+    struct outcome outcome = {.code = MT_OK};
+    mt_id          id = {r->id_process, r->id_counter};
+    const int32_t *before = r->op == NAME_GET ? NULL : mt_recent_find(&h->outcomes, id);
+    char           key[2 * MT_NAME_BYTES_MAX];
+    if (before) {
         h->count.outcome_hit++;
-        reply(h, s, r, before);
+        outcome.code = *before;
+        reply(h, s, r, &outcome);
         return;
     }
     if (!names_text_is_fine(r->space, true) || !names_text_is_fine(r->name, false) || !names_text_is_fine(r->type, true)) {
@@ -240,8 +224,8 @@ void names_request(struct head *h, struct stream *s, const Manta__V1__NameReques
         get(h, key, &outcome);
     else
         outcome.code = MT_EUNSUPPORTED;
-    if (r->op == NAME_PUT || r->op == NAME_DELETE)
-        remember(h, &outcome);
+    if ((r->op == NAME_PUT || r->op == NAME_DELETE) && !mt_id_is_zero(id))
+        mt_recent_put(&h->outcomes, id, outcome.code);
     reply(h, s, r, &outcome);
 }
 
@@ -259,18 +243,15 @@ static void release(struct head *h, struct name *n, const char *why)
     names_free(h, n);
 }
 
+bool names_is_gone(const struct head *h, uint64_t process)
+{
+    return mt_recent_find(&h->gone, mt_map_key(process)) != NULL;
+}
+
 void names_remember_gone(struct head *h, uint64_t process)
 {
-    if (process == 0 || mt_map_find(&h->gone, mt_map_key(process)))
-        return;
-    if (h->gone_order.count < MT_HEAD_GONE_MAX) {
-        HEAD_TRY(h, mt_vec_push(&h->gone_order, process));
-    } else {
-        mt_map_remove(&h->gone, mt_map_key(h->gone_order.data[h->gone_at]));
-        h->gone_order.data[h->gone_at] = process;
-        h->gone_at = (h->gone_at + 1) % MT_HEAD_GONE_MAX;
-    }
-    HEAD_TRY(h, mt_map_put_num(&h->gone, mt_map_key(process), 1));
+    if (process != 0 && !names_is_gone(h, process))
+        mt_recent_put(&h->gone, mt_map_key(process), 0);
 }
 
 void names_process_gone(struct head *h, uint64_t process)

@@ -8,29 +8,26 @@
  * Owns:    the database, and by an exclusive lock the state folder: a second head is refused as long as this one lives.
  * Always:  a commit is on the disk before `apply` returns success; after any failure nothing is applied any more.
  */
-#include "core/base/id.h"
 #include "core/base/plant.h"
+#include "core/db/db.h"
 #include "core/io/listener.h"
 #include "scheduler/head/store.h"
 
-#include <sqlite3.h>
-
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SCHEMA = 1, VALUE_VERSION = 1, PATH_SIZE = 4096 };
+enum { SCHEMA = 1, VALUE_VERSION = 1, PATH_SIZE = 4096, CHECKPOINT_PAGES = 1000 };
 static const char FILE_NAME[] = "state.db";
 
 struct sqlite_store {
     struct head_store store;
-    sqlite3          *db;
-    sqlite3_stmt     *put, *drop;
+    struct db         db;
+    struct db_query   put, drop;
     mt_status         broken; /* the failure after which nothing is applied */
     char              path[PATH_SIZE];
 };
@@ -41,28 +38,6 @@ static void sqlite_close(struct head_store *store);
 static const struct head_store_ops sqlite_ops = {sqlite_load, sqlite_apply, sqlite_close};
 
 /* ---- failures ---- */
-
-static int32_t code_of(int rc)
-{
-    switch (rc & 0xff) {
-    case SQLITE_FULL:
-        return MT_EDISK_FULL;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-        return MT_ECORRUPT;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return MT_EEXIST;
-    case SQLITE_NOMEM:
-        return MT_ENOMEM;
-    case SQLITE_PERM:
-    case SQLITE_READONLY:
-    case SQLITE_AUTH:
-        return MT_EAUTH;
-    default:
-        return MT_ESYS;
-    }
-}
 
 static const char *advice(int32_t code)
 {
@@ -82,18 +57,14 @@ static const char *advice(int32_t code)
     }
 }
 
-static mt_status fail(struct sqlite_store *s, int rc, const char *step)
+/* Passes a status of the database on, a failure with what to do about it. */
+static mt_status told(struct sqlite_store *s, mt_status st)
 {
-    int32_t code = code_of(rc);
-    snprintf(s->store.text, sizeof s->store.text, "%.300s: %s (%s): %s", s->path, step, sqlite3_errmsg(s->db),
-             advice(code));
-    return mt_error(code, s->db ? sqlite3_system_errno(s->db) : 0, "use the head's store");
-}
-
-static mt_status run(struct sqlite_store *s, const char *sql, const char *step)
-{
-    int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? mt_ok() : fail(s, rc, step);
+    if (st.code == 0)
+        return st;
+    int32_t code = st.code == MT_EAGAIN ? MT_EEXIST : st.code; /* who is in it keeps it as long as it lives */
+    snprintf(s->store.text, sizeof s->store.text, "%.250s: %.160s: %s", s->path, s->db.text, advice(code));
+    return mt_error(code, st.sys, "use the head's store");
 }
 
 static uint64_t sum_of(int table, const void *key, size_t key_size, const void *value, size_t value_size)
@@ -125,58 +96,54 @@ static mt_status make_file(struct sqlite_store *s)
     return mt_error(sys == ENOSPC ? MT_EDISK_FULL : MT_ESYS, sys, "make the head's store");
 }
 
-static mt_status check_integrity(struct sqlite_store *s)
-{
-    sqlite3_stmt *q = NULL;
-    int           rc = sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &q, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(q);
-    bool is_fine = rc == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(q, 0), "ok") == 0;
-    sqlite3_finalize(q);
-    if (is_fine)
-        return mt_ok();
-    return fail(s, rc == SQLITE_ROW ? SQLITE_CORRUPT : rc, "check the database");
-}
-
 static mt_status prepare(struct sqlite_store *s)
 {
     static const char put[] = "INSERT INTO kv(tbl, key, value, version, sum) VALUES(?1, ?2, ?3, ?4, ?5) "
                               "ON CONFLICT(tbl, key) DO UPDATE SET value = ?3, version = ?4, sum = ?5";
-    int rc = sqlite3_prepare_v2(s->db, put, -1, &s->put, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_prepare_v2(s->db, "DELETE FROM kv WHERE tbl = ?1 AND key = ?2", -1, &s->drop, NULL);
-    return rc == SQLITE_OK ? mt_ok() : fail(s, rc, "prepare");
+    MT_TRY(told(s, db_prepare(&s->db, &s->put, put, "write")));
+    return told(s, db_prepare(&s->db, &s->drop, "DELETE FROM kv WHERE tbl = ?1 AND key = ?2", "write"));
 }
 
 /* The value of a setting; "" where there is none. */
 static mt_status setting(struct sqlite_store *s, const char *key, char *out, size_t size)
 {
-    sqlite3_stmt *q = NULL;
-    int           rc = sqlite3_prepare_v2(s->db, "SELECT value FROM store WHERE key = ?1", -1, &q, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(q);
+    struct db_query q;
+    bool            has_row = false;
     out[0] = '\0';
-    if (rc == SQLITE_ROW)
-        snprintf(out, size, "%s", (const char *)sqlite3_column_text(q, 0));
-    sqlite3_finalize(q);
-    return rc == SQLITE_ROW || rc == SQLITE_DONE ? mt_ok() : fail(s, rc, "read the settings");
+    mt_status st = db_prepare(&s->db, &q, "SELECT value FROM store WHERE key = ?1", "read the settings");
+    if (st.code == 0) {
+        db_bind_text(&q, 1, key);
+        st = db_next(&q, &has_row);
+    }
+    if (has_row)
+        snprintf(out, size, "%s", db_text(&q, 0));
+    db_finish(&q);
+    return told(s, st);
+}
+
+static mt_status name_cluster(struct sqlite_store *s, const char *cluster)
+{
+    struct db_query q;
+    char            schema[16];
+    snprintf(schema, sizeof schema, "%d", SCHEMA);
+    MT_TRY(db_prepare(&s->db, &q, "INSERT INTO store VALUES('schema', ?1), ('cluster', ?2)", "name the cluster"));
+    db_bind_text(&q, 1, schema);
+    db_bind_text(&q, 2, cluster);
+    mt_status st = db_do(&q);
+    db_finish(&q);
+    return st;
 }
 
 static mt_status set_up(struct sqlite_store *s, const char *cluster)
 {
-    MT_TRY(run(s, "BEGIN IMMEDIATE;"
+    MT_TRY(db_begin(&s->db));
+    MT_TRY(db_run(&s->db,
                   "CREATE TABLE store(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
                   "CREATE TABLE kv(tbl INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,"
                   " version INTEGER NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY(tbl, key)) WITHOUT ROWID;",
-               "make the tables"));
-    char *sql = sqlite3_mprintf("INSERT INTO store VALUES('schema', '%d'), ('cluster', %Q); COMMIT", SCHEMA, cluster);
-    if (!sql)
-        return fail(s, SQLITE_NOMEM, "name the cluster");
-    mt_status st = run(s, sql, "name the cluster");
-    sqlite3_free(sql);
-    return st;
+                  "make the tables"));
+    MT_TRY(name_cluster(s, cluster));
+    return db_commit(&s->db);
 }
 
 static mt_status check_owner(struct sqlite_store *s, const char *cluster, bool must_match)
@@ -199,35 +166,32 @@ static mt_status check_owner(struct sqlite_store *s, const char *cluster, bool m
 
 static mt_status has_tables(struct sqlite_store *s, bool *out_has)
 {
-    sqlite3_stmt *q = NULL;
-    int rc = sqlite3_prepare_v2(s->db, "SELECT count(*) FROM sqlite_master WHERE name IN ('store', 'kv')", -1, &q, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(q);
-    int count = rc == SQLITE_ROW ? sqlite3_column_int(q, 0) : 0;
-    sqlite3_finalize(q);
+    struct db_query q;
+    bool            has_row = false;
+    mt_status       st = db_prepare(&s->db, &q, "SELECT count(*) FROM sqlite_master WHERE name IN ('store', 'kv')",
+                                    "look for the tables");
+    if (st.code == 0)
+        st = db_next(&q, &has_row);
+    int64_t count = has_row ? db_int(&q, 0) : 0;
+    db_finish(&q);
+    if (st.code == 0 && count == 1) {
+        snprintf(s->db.text, sizeof s->db.text, "one of its tables is missing");
+        st = mt_error(MT_ECORRUPT, 0, "look for the tables");
+    }
     *out_has = count == 2;
-    if (rc != SQLITE_ROW || count == 1)
-        return fail(s, rc == SQLITE_ROW ? SQLITE_CORRUPT : rc, "look for the tables");
-    return mt_ok();
+    return told(s, st);
 }
 
-/* The lock is taken by the first access in exclusive mode, and kept until the process ends. */
 static mt_status open_db(struct sqlite_store *s, const char *cluster, bool must_match, bool is_durable)
 {
-    bool is_old;
-    int  flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-    int  rc = sqlite3_open_v2(s->path, &s->db, flags, NULL);
-    if (rc != SQLITE_OK)
-        return fail(s, rc, "open");
-    MT_TRY(run(s, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"
-                  "PRAGMA trusted_schema = OFF; PRAGMA wal_autocheckpoint = 1000;",
-               "set up"));
-    MT_TRY(run(s, is_durable && !MT_PLANT(MT_PLANT_NO_FSYNC) ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = OFF", "set up"));
-    MT_TRY(run(s, "BEGIN IMMEDIATE; COMMIT", "lock"));
-    MT_TRY(check_integrity(s));
+    struct db_options options = {.is_exclusive = true, .checkpoint_pages = CHECKPOINT_PAGES,
+                                 .is_durable = is_durable && !MT_PLANT(MT_PLANT_NO_FSYNC)};
+    bool              is_old;
+    MT_TRY(told(s, db_open(&s->db, s->path, &options)));
+    MT_TRY(told(s, db_check(&s->db)));
     MT_TRY(has_tables(s, &is_old));
     if (!is_old)
-        MT_TRY(set_up(s, cluster));
+        MT_TRY(told(s, set_up(s, cluster)));
     MT_TRY(check_owner(s, cluster, must_match && is_old));
     return prepare(s);
 }
@@ -261,74 +225,69 @@ mt_status head_store_sqlite_open(const char *dir, const char *cluster, bool must
 static void sqlite_close(struct head_store *store)
 {
     struct sqlite_store *s = mt_container_of(store, struct sqlite_store, store);
-    sqlite3_finalize(s->put);
-    sqlite3_finalize(s->drop);
-    sqlite3_close(s->db);
+    db_finish(&s->put);
+    db_finish(&s->drop);
+    db_close(&s->db);
     free(s);
 }
 
 /* ---- reading and writing ---- */
 
-static mt_status load_row(struct sqlite_store *s, sqlite3_stmt *q, struct head_store_reader *reader)
+static mt_status load_row(struct sqlite_store *s, struct db_query *q, struct head_store_reader *reader)
 {
-    int            table = sqlite3_column_int(q, 0);
-    const uint8_t *key = sqlite3_column_blob(q, 1), *value = sqlite3_column_blob(q, 2);
-    size_t         key_size = (size_t)sqlite3_column_bytes(q, 1), value_size = (size_t)sqlite3_column_bytes(q, 2);
-    if (sqlite3_column_int(q, 3) > VALUE_VERSION) {
+    int     table = (int)db_int(q, 0);
+    mt_view key = db_bytes(q, 1), value = db_bytes(q, 2);
+    if (db_int(q, 3) > VALUE_VERSION) {
         snprintf(s->store.text, sizeof s->store.text, "%.300s was written by a newer head: use that release", s->path);
         return mt_error(MT_EVERSION, 0, "load the head's store");
     }
-    if ((uint64_t)sqlite3_column_int64(q, 4) != sum_of(table, key, key_size, value, value_size)) {
+    if ((uint64_t)db_int(q, 4) != sum_of(table, key.data, key.size, value.data, value.size)) {
         snprintf(s->store.text, sizeof s->store.text, "%.300s: a record of table %d has changed on the disk: %s", s->path,
                  table, advice(MT_ECORRUPT));
         return mt_error(MT_ECORRUPT, 0, "load the head's store");
     }
-    return reader->record(reader, (enum head_table)table, key, key_size, value, value_size);
+    return reader->record(reader, (enum head_table)table, key.data, key.size, value.data, value.size);
 }
 
 static mt_status sqlite_load(struct head_store *store, struct head_store_reader *reader)
 {
     struct sqlite_store *s = mt_container_of(store, struct sqlite_store, store);
-    sqlite3_stmt        *q = NULL;
+    struct db_query      q;
+    bool                 has_row = true;
     mt_status            st = mt_ok();
-    int rc = sqlite3_prepare_v2(s->db, "SELECT tbl, key, value, version, sum FROM kv ORDER BY tbl, key", -1, &q, NULL);
-    if (rc != SQLITE_OK)
-        return fail(s, rc, "load");
-    while (st.code == 0 && (rc = sqlite3_step(q)) == SQLITE_ROW)
-        st = load_row(s, q, reader);
-    sqlite3_finalize(q);
-    return st.code != 0 || rc == SQLITE_DONE ? st : fail(s, rc, "load");
+    MT_TRY(told(s, db_prepare(&s->db, &q, "SELECT tbl, key, value, version, sum FROM kv ORDER BY tbl, key", "load")));
+    while (st.code == 0 && (st = told(s, db_next(&q, &has_row))).code == 0 && has_row)
+        st = load_row(s, &q, reader);
+    db_finish(&q);
+    return st;
 }
 
 static mt_status change(struct sqlite_store *s, const struct head_record *r)
 {
-    sqlite3_stmt *q = r->value ? s->put : s->drop;
-    sqlite3_bind_int(q, 1, (int)r->table);
-    sqlite3_bind_blob64(q, 2, r->key, r->key_size, SQLITE_STATIC);
+    struct db_query *q = r->value ? &s->put : &s->drop;
+    db_bind_int(q, 1, (int)r->table);
+    db_bind_bytes(q, 2, r->key, r->key_size);
     if (r->value) {
-        sqlite3_bind_blob64(q, 3, r->value, r->value_size, SQLITE_STATIC);
-        sqlite3_bind_int(q, 4, VALUE_VERSION);
-        sqlite3_bind_int64(q, 5, (int64_t)sum_of((int)r->table, r->key, r->key_size, r->value, r->value_size));
+        db_bind_bytes(q, 3, r->value, r->value_size);
+        db_bind_int(q, 4, VALUE_VERSION);
+        db_bind_int(q, 5, (int64_t)sum_of((int)r->table, r->key, r->key_size, r->value, r->value_size));
     }
-    int rc = sqlite3_step(q);
-    sqlite3_reset(q);
-    sqlite3_clear_bindings(q);
-    return rc == SQLITE_DONE ? mt_ok() : fail(s, rc, "write");
+    return db_do(q);
 }
 
 static mt_status apply(struct sqlite_store *s, const struct head_store_batch *batches, size_t count)
 {
-    MT_TRY(run(s, "BEGIN IMMEDIATE", "begin"));
+    MT_TRY(db_begin(&s->db));
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < batches[i].count; j++)
             MT_TRY(change(s, &batches[i].records[j]));
-    return run(s, "COMMIT", "commit");
+    return db_commit(&s->db);
 }
 
 static mt_status sqlite_apply(struct head_store *store, const struct head_store_batch *batches, size_t count)
 {
     struct sqlite_store *s = mt_container_of(store, struct sqlite_store, store);
     if (s->broken.code == 0)
-        s->broken = apply(s, batches, count);
+        s->broken = told(s, apply(s, batches, count));
     return s->broken;
 }

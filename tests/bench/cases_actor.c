@@ -342,6 +342,7 @@ const struct bench_case bench_actor_cases[] = {
     {"1:1 actor calls concurrent", "1/s", FLOOR_RING_RATE, true, run_concurrent},
     {"1:1 async-actor calls sync", "1/s", FLOOR_RING_RATE, true, run_async_actor_sync},
     {"1:1 async-actor calls async", "1/s", FLOOR_RING_RATE, true, run_async_actor},
+    {"1:1 async-actor calls with args async", "1/s", FLOOR_RING_RATE, true, run_async_actor}, /* each of ours has one */
     {"1:n async-actor calls async", "1/s", FLOOR_RING_RATE, true, run_async_one_to_n},
     {"n:n async-actor calls async", "1/s", FLOOR_RING_RATE, true, run_async_n_to_n},
     {"actors_nn", "1/s", FLOOR_RING_RATE, true, run_four_to_four},

@@ -219,7 +219,7 @@ static void run_named(struct lane *l)
         uint64_t    key = key_next(l);
         char        name[64];
         manta_error e;
-        snprintf(name, sizeof name, "clerk%llu", (unsigned long long)l->next);
+        snprintf(name, sizeof name, "clerk%llu of %llu", (unsigned long long)l->next, (unsigned long long)load.seed);
         submitted(key, 5);
         manta_actor_opts opts = {.name = name, .max_restarts = -1, .max_task_retries = 5};
         manta_actor     *made = manta_actor_new("clerk", &opts, MANTA_NO_ARGS);

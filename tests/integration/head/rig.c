@@ -71,6 +71,12 @@ bool daemon_start(struct daemon *d, const char *const *more, int *out_status)
     return false;
 }
 
+bool daemon_is_over(const struct daemon *d)
+{
+    siginfo_t info = {.si_pid = 0};
+    return waitid(P_PID, (id_t)d->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == d->pid;
+}
+
 int daemon_wait(struct daemon *d)
 {
     int status = 0;

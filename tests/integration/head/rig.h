@@ -33,6 +33,8 @@ bool daemon_start(struct daemon *d, const char *const *more, int *out_status);
 /* Sends the signal and waits for the end; the wait status. */
 int  daemon_end(struct daemon *d, int signal);
 int  daemon_wait(struct daemon *d);
+/* Whether it has ended by itself; daemon_wait still has its status. */
+bool daemon_is_over(const struct daemon *d);
 /* Ends what runs, removes all that the head may leave; fails where something unknown is left. */
 void daemon_fini(struct daemon *d);
 

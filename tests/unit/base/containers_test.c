@@ -6,6 +6,7 @@
 
 #include "core/base/heap.h"
 #include "core/base/map.h"
+#include "core/base/recent.h"
 #include "core/base/stash.h"
 #include "core/base/rng.h"
 #include "core/base/vec.h"
@@ -158,6 +159,33 @@ static void a_map_with_room_does_not_grow(void **state)
     mt_map_fini(&map);
 }
 
+/* Ids of one process, whose counters are near to each other, and numbers drawn at random, as a daemon sees them. */
+static mt_id nth_id(uint64_t n)
+{
+    mt_rng rng = {n};
+    return n % 2 ? mt_id_make(77, n, 0) : mt_map_key(mt_rng_next(&rng));
+}
+
+static void the_last_ids_are_remembered_and_no_others(void **state)
+{
+    (void)state;
+    enum { CAPACITY = 64, COUNT = 5000 };
+    struct mt_recent recent;
+    assert_ok(mt_recent_init(&recent, CAPACITY));
+    assert_null(mt_recent_find(&recent, nth_id(1)));
+    for (uint64_t n = 1; n <= COUNT; n++) {
+        mt_recent_put(&recent, nth_id(n), (int32_t)n);
+        for (uint64_t back = 0; back < 2 * CAPACITY && back < n; back++) {
+            const int32_t *value = mt_recent_find(&recent, nth_id(n - back));
+            assert_true(back < CAPACITY ? value && *value == (int32_t)(n - back) : !value);
+        }
+    }
+    assert_int_equal(recent.count, CAPACITY);
+    assert_null(mt_recent_find(&recent, (mt_id){0}));
+    mt_recent_fini(&recent);
+    assert_null(mt_recent_find(&recent, nth_id(COUNT))); /* a zeroed one remembers nothing */
+}
+
 static void a_stash_keeps_its_blocks_while_malloc_gives(void **state)
 {
     (void)state;
@@ -231,6 +259,7 @@ int main(void)
         cmocka_unit_test(a_map_may_lose_entries_during_a_walk),
         cmocka_unit_test(a_churning_map_stays_small),
         cmocka_unit_test(a_map_with_room_does_not_grow),
+        cmocka_unit_test(the_last_ids_are_remembered_and_no_others),
         cmocka_unit_test(a_stash_keeps_its_blocks_while_malloc_gives),
         cmocka_unit_test(a_heap_gives_the_smallest_and_the_oldest_first),
         cmocka_unit_test(a_finished_heap_lets_its_nodes_go),
