@@ -129,10 +129,6 @@ static void trouble(const manta_sgd *t, const struct plane *m)
         snprintf(path, sizeof path, "%s.kill%d", m->files, i);
         if (unlink(path) == 0)
             raise(SIGKILL);
-        snprintf(path, sizeof path, "%s.hang%d", m->files, i);
-        if (unlink(path) == 0)
-            for (;;) /* until the watchdog comes */
-                pause();
     }
 }
 
@@ -163,7 +159,7 @@ MANTA_OPERATOR(plane, .setup = plane_setup, .init = plane_init, .train_batch = p
 static char data_config[PATH_SIZE + 8], data_path[PATH_SIZE];
 
 static struct {
-    int pid, lost, kills, hung;
+    int pid, lost, kills;
     int64_t kill_at;
     double loss; /* of the last validation */
 } followed;
@@ -174,7 +170,6 @@ static int on_event(void *user, const manta_sgd_event *event)
     if (event->kind == MANTA_SGD_WORKER && event->rank == event->workers - 1)
         followed.pid = event->pid;
     followed.lost += event->kind == MANTA_SGD_LOST;
-    followed.hung += event->kind == MANTA_SGD_HUNG;
     followed.loss = event->kind == MANTA_SGD_VALIDATED ? event->loss : followed.loss;
     if (event->kind == MANTA_SGD_STEP && followed.kills > 0 && event->step >= followed.kill_at && followed.pid > 1) {
         CHECK_EQ(kill(followed.pid, SIGKILL), 0);
@@ -202,11 +197,11 @@ static void data_make(void)
     CHECK_EQ(fclose(file), 0);
 }
 
-static void trouble_make(const char *kind, int count)
+static void kills_make(int count)
 {
     for (int i = 0; i < count; i++) {
         char path[PATH_SIZE + 32];
-        snprintf(path, sizeof path, "%s.%s%d", data_path, kind, i);
+        snprintf(path, sizeof path, "%s.kill%d", data_path, i);
         FILE *file = fopen(path, "wbe");
         CHECK(file && fclose(file) == 0);
     }
@@ -219,7 +214,7 @@ struct shape {
 
 static manta_sgd_opts options(struct shape shape, const char **config)
 {
-    followed.pid = followed.lost = followed.kills = followed.hung = 0;
+    followed.pid = followed.lost = followed.kills = 0;
     config[0] = data_config;
     return (manta_sgd_opts){.scaling = {.max_workers = shape.workers, .cpus = shape.cpus},
                             .run = {.epochs = 4, .batch = BATCH, .log_steps = 5},
@@ -310,7 +305,7 @@ static void devices_own_operator(void)
         config[2] = runs[i].together;
         manta_sgd_opts opts = options(runs[i].shape, config);
         opts.optimizer.zero = runs[i].zero;
-        trouble_make("kill", runs[i].kills);
+        kills_make(runs[i].kills);
         manta_sgd_result r = fit("plane", &opts);
         CHECK_EQ(r.restarts, runs[i].kills);
         CHECK(i == 0 || r.weights == wanted);
@@ -331,25 +326,9 @@ static void devices_shrink_and_grow(void)
     config[1] = "wanted=2";
     opts = options((struct shape){2, 2}, config);
     opts.scaling.min_workers = 1;
-    trouble_make("kill", 2);
+    kills_make(2);
     manta_sgd_result r = fit("plane", &opts);
     CHECK_EQ(r.restarts, 2);
-    CHECK(r.weights == wanted);
-    CHECK_EQ(unlink(data_path), 0);
-}
-
-/* One thread of a worker hangs, the others wait for it: the worker shows no more life, and is replaced. */
-static void devices_hang(void)
-{
-    const char *config[] = {NULL, "wanted=1", NULL};
-    data_make();
-    manta_sgd_opts opts = options((struct shape){1, 1}, config);
-    uint64_t       wanted = fit("plane", &opts).weights;
-    config[1] = "wanted=2";
-    trouble_make("hang", 1);
-    opts = options((struct shape){1, 2}, config);
-    manta_sgd_result r = fit("plane", &opts);
-    CHECK(followed.hung >= 1 && r.restarts >= 1);
     CHECK(r.weights == wanted);
     CHECK_EQ(unlink(data_path), 0);
 }
@@ -398,7 +377,6 @@ static const struct test_case cases[] = {
     {"devices_builtin", devices_builtin, FOUR_CPUS},
     {"devices_own_operator", devices_own_operator, FOUR_CPUS},
     {"devices_shrink_and_grow", devices_shrink_and_grow, FOUR_CPUS},
-    {"devices_hang", devices_hang, FOUR_CPUS},
     {"devices_few_parts", devices_few_parts, FOUR_CPUS},
     {"devices_bad", devices_bad, FOUR_CPUS},
     {NULL, NULL, {0}, false, 0},
