@@ -46,13 +46,15 @@ void sgd_watch_begin(struct sgd_watch *watch, int64_t now_ns, uint32_t members, 
     }
 }
 
-/* The first member's steps are everybody's: nobody is ahead by more than one. */
+/* The first member's steps are everybody's: nobody is ahead by more than one. Those that were done before we first looked count
+ * where none is known: else who hangs behind them would have the time of a first step. */
 static void steps_note(struct sgd_watch *watch, const struct sgd_pulse_seen *first)
 {
-    if (first->steps == watch->of[0].seen.steps)
+    bool has_stepped = first->steps != watch->of[0].seen.steps;
+    if (!has_stepped && (watch->step_count > 0 || first->step_ns == 0))
         return;
     watch->step_ns[watch->step_count++ % SGD_WATCH_STEPS] = (int64_t)first->step_ns;
-    watch->has_stepped = true;
+    watch->has_stepped |= has_stepped;
 }
 
 static uint64_t furthest_behind(const struct sgd_watch *watch, const struct sgd_pulse_seen *pulses)

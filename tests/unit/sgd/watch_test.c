@@ -89,6 +89,20 @@ static void before_the_first_step_there_is_more_time(void **state)
     assert_int_equal(work(2, 3, 300, 50), 3);
 }
 
+/* The driver was slow to look: the first steps were over, and then somebody hung. */
+static void steps_before_the_first_look_count(void **state)
+{
+    (void)state;
+    memset(&watch, 0, sizeof watch);
+    memset(pulses, 0, sizeof pulses);
+    for (int m = 0; m < 2; m++)
+        pulses[m] = (struct sgd_pulse_seen){.arrived = 10, .beats = 5, .steps = 5, .step_ns = 20 * MS};
+    sgd_watch_begin(&watch, now, 2, pulses);
+    pulses[0].arrived++;
+    assert_int_equal(work(2, 3, MT_TRAIN_JOIN_MS - 100, 50), 0);
+    assert_int_equal(work(2, 3, 300, 50), 2);
+}
+
 static void what_is_announced_may_take_long(void **state)
 {
     (void)state;
@@ -189,6 +203,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_member_that_stands_still_hangs), cmocka_unit_test(long_steps_are_given_time),
         cmocka_unit_test(all_that_stand_still_hang),        cmocka_unit_test(before_the_first_step_there_is_more_time),
+        cmocka_unit_test(steps_before_the_first_look_count),
         cmocka_unit_test(what_is_announced_may_take_long),  cmocka_unit_test(our_own_pause_is_not_theirs),
         cmocka_unit_test(who_has_no_cpu_is_given_time),     cmocka_unit_test(who_sleeps_or_works_in_vain_is_not),
         cmocka_unit_test(who_does_not_come_back_is_late),   cmocka_unit_test(the_slow_one_is_named),
