@@ -63,3 +63,17 @@ void sgd_params_fini(struct sgd_params *params)
     free(params->items);
     memset(params, 0, sizeof *params);
 }
+
+static bool param_equal(const struct sgd_param *a, const struct sgd_param *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->offset == b->offset && a->ndim == b->ndim &&
+           memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0;
+}
+
+bool sgd_params_equal(const struct sgd_params *a, const struct sgd_params *b)
+{
+    bool is_equal = a->items_count == b->items_count && a->floats == b->floats;
+    for (size_t i = 0; is_equal && i < a->items_count; i++)
+        is_equal = param_equal(&a->items[i], &b->items[i]);
+    return is_equal;
+}

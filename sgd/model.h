@@ -31,6 +31,8 @@ struct sgd_params {
 MT_MUST_USE mt_status sgd_params_add(struct sgd_params *params, const char *name, uint32_t ndim,
                                      const uint64_t *shape, size_t *out_offset);
 void sgd_params_fini(struct sgd_params *params);
+/* The same tensors in the same places: one flat buffer serves both. */
+bool sgd_params_equal(const struct sgd_params *a, const struct sgd_params *b);
 
 /* 1 to MT_NAME_BYTES_MAX - 1 of A-Z a-z 0-9 . _ - / and not beginning with two underscores: needs no escaping
  * in JSON. */

@@ -318,12 +318,7 @@ static const struct sgd_model_ops model_ops = {
 /* A later device's setup has named what that of device 0 did: by the table of parameters the trainer's buffers are shared. */
 static void like_first(manta_sgd *t)
 {
-    const struct sgd_params *mine = &t->model.params, *its = &t->first->model.params;
-    bool is_like = mine->items_count == its->items_count && t->names_count == t->first->names_count;
-    for (size_t i = 0; is_like && i < mine->items_count; i++)
-        is_like = strcmp(mine->items[i].name, its->items[i].name) == 0 && mine->items[i].offset == its->items[i].offset &&
-                  mine->items[i].ndim == its->items[i].ndim &&
-                  memcmp(mine->items[i].shape, its->items[i].shape, mine->items[i].ndim * sizeof *mine->items[i].shape) == 0;
+    bool is_like = sgd_params_equal(&t->model.params, &t->first->model.params) && t->names_count == t->first->names_count;
     for (uint32_t i = 0; is_like && i < t->names_count; i++)
         is_like = strcmp(t->names[i], t->first->names[i]) == 0;
     for (int i = 0; i < 2; i++)

@@ -47,13 +47,8 @@ static mt_status devices_check(const struct sgd_trainer_config *config)
         return mt_error(MT_EINVAL, 0, "trainer: too many devices");
     for (uint32_t d = 0; d + 1 < config->devices; d++) {
         const struct sgd_model *other = config->others[d];
-        bool is_like = other->params.items_count == model->params.items_count && other->params.floats == model->params.floats &&
-                       other->batch_max == model->batch_max && other->record_size == model->record_size &&
-                       other->extra_metrics == model->extra_metrics;
-        for (size_t i = 0; is_like && i < model->params.items_count; i++)
-            is_like = other->params.items[i].offset == model->params.items[i].offset &&
-                      strcmp(other->params.items[i].name, model->params.items[i].name) == 0;
-        if (!is_like)
+        if (!sgd_params_equal(&other->params, &model->params) || other->batch_max != model->batch_max ||
+            other->record_size != model->record_size || other->extra_metrics != model->extra_metrics)
             return mt_error(MT_EINVAL, 0, "trainer: a device's model has other parameters, records or metrics than the first's");
     }
     return mt_ok();
