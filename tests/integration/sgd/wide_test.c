@@ -77,6 +77,7 @@ struct follow {
     int     lost, resized;
     char    lost_text[512];
     int     epochs, many, bad_step; /* 0: as usual */
+    bool    is_bad_anywhere; /* else that step goes wrong away from home */
 };
 
 static void data_make(struct follow *f)
@@ -131,7 +132,7 @@ static manta_status run_for(struct follow *f, manta_sgd_opts opts, int slow_us, 
     const char *config[] = {home, slow, many, bad, data, NULL};
     snprintf(many, sizeof many, "n=%d", f->many ? f->many : INPUTS);
     snprintf(bad, sizeof bad, "bad_step=%d", f->bad_step ? f->bad_step : -1);
-    snprintf(home, sizeof home, "home=%u", manta_node());
+    snprintf(home, sizeof home, "home=%u", f->is_bad_anywhere ? 0 : manta_node());
     snprintf(slow, sizeof slow, "slow_us=%d", slow_us);
     snprintf(data, sizeof data, "data=%s", f->data);
     opts.run.epochs = f->epochs ? f->epochs : EPOCHS;
@@ -276,6 +277,7 @@ static void wide_devices(void)
     f.kill_at = 2;
     CHECK_EQ(run(&f, opts, 0).weights, want);
     CHECK_EQ(f.lost, 1);
+    f.is_bad_anywhere = true; /* both workers may have found room at home */
     f.bad_step = 5;
     CHECK_CODE(run_for(&f, opts, 0, &r, &e), MANTA_ETASK, &e);
     CHECK_SAYS(e.message, "step 5 went wrong");
