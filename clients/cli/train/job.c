@@ -36,6 +36,7 @@ static const struct key keys[] = {
     KEY(scaling, max_workers, INT, 1),
     KEY(scaling, spares, INT, 0),
     KEY(scaling, cpus, REAL, 0),
+    KEY(scaling, gpus, REAL, -1),
     KEY(scaling, nodes, INT, 1),
     KEY(run, name, TEXT, 0),
     KEY(run, storage, TEXT, 0),
