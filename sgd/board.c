@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { NOTES = 180 };
+enum { NOTES = 2048 };
 
 struct sgd_board {
     _Alignas(64) _Atomic uint64_t head; /* notes that were ever posted */

@@ -23,7 +23,7 @@
 #include <stdbool.h>
 
 enum {
-    SGD_BOARD_SIZE = 128 * 1024,
+    SGD_BOARD_SIZE = 1024 * 1024, /* few pages of it are ever used by a run that reports once a second */
     SGD_NOTE_TEXT = 224,
     SGD_NOTE_VALUES = 16,
     SGD_HANDS_MAX = MT_GROUP_MEMBERS_MAX + MT_TRAIN_SPARES_MAX,

@@ -3,13 +3,15 @@
  * zero_test.c - training with the optimizer's state in shards: the weights of a run without, with any number of workers on one node
  * and two, through deaths, and through checkpoints in both directions.
  *
- * The operator fits a plane. Gates let a test say how many workers may start: setup waits until there is one for it.
+ * The operator fits a plane. Gates let a test say how many workers may start: setup waits until there is one for it. Where a test
+ * has blows to deal, steps are slow until it has dealt the last one, so that a driver without a CPU is not too late for it.
  * Thread: the driver's main one; on_event runs there.
  */
 #include "tests/integration/cluster/nodes.h"
 
 #include <manta_sgd.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +25,7 @@ enum { INPUTS = 64, PARAMS = 6500, MANY = 530000, RECORDS = 640, BATCH = 64, PAT
 struct plane {
     float   *w, *g;
     int64_t  n, slow_us;
+    char     go[PATH_SIZE + 32]; /* steps are slow until this file is there; "": they are not */
 };
 
 static void gate_pass(const char *gates)
@@ -43,6 +46,8 @@ static manta_status plane_setup(manta_sgd *t, void **self)
     const char   *folder = manta_sgd_conf_str(t, "folder", ".");
     m->n = manta_sgd_conf_i64(t, "n", PARAMS);
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
+    if (manta_sgd_conf_i64(t, "waits", 0))
+        snprintf(m->go, sizeof m->go, "%s/go", folder);
     if (manta_sgd_conf_i64(t, "gates", 0) && !manta_sgd_is_driver(t))
         gate_pass(folder);
     snprintf(path, sizeof path, "%s/plane.bin", folder);
@@ -63,6 +68,8 @@ static manta_status plane_batch(manta_sgd *t, void *self, const manta_batch *b)
         }
     if (m->slow_us)
         usleep((useconds_t)m->slow_us);
+    if (m->go[0] && access(m->go, F_OK) != 0)
+        usleep(10000);
     return manta_sgd_metric(t, "loss", loss / (double)b->count);
 }
 MANTA_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
@@ -87,6 +94,16 @@ static void gates_open(const struct follow *f, int from, int count)
     }
 }
 
+/* No more blows will follow. */
+static void go(const struct follow *f)
+{
+    char path[PATH_SIZE + 32];
+    snprintf(path, sizeof path, "%s/go", f->folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0);
+    close(fd);
+}
+
 /* 2 workers, then 1, 4, and 2 again. Of four, 0 and 1 have each other's shards nowhere: 2 and 3 have them. */
 static void elastic_event(struct follow *f, const manta_sgd_event *event)
 {
@@ -100,7 +117,8 @@ static void elastic_event(struct follow *f, const manta_sgd_event *event)
         CHECK_EQ(kill(f->pids[0], SIGKILL) | kill(f->pids[1], SIGKILL), 0);
     else
         return;
-    f->stage++;
+    if (++f->stage == 3)
+        go(f);
     f->next_step = event->step + 20;
 }
 
@@ -123,8 +141,9 @@ static int on_event(void *user, const manta_sgd_event *event)
         elastic_event(f, event);
     if (event->kind == MANTA_SGD_STEP && f->kill_at && event->step >= f->kill_at && f->workers > 1) {
         f->kill_at = 0; /* reports of steps before the death may follow */
-        f->kills--;
         CHECK_EQ(kill(f->pids[f->workers - 1], SIGKILL), 0);
+        if (--f->kills == 0)
+            go(f);
     }
     return event->kind == MANTA_SGD_STEP && f->stop_at && event->step >= f->stop_at;
 }
@@ -156,8 +175,9 @@ static void end(struct follow *f)
 
 static manta_sgd_result run(struct follow *f, manta_sgd_opts opts)
 {
-    char             folder[PATH_SIZE + 8], n[32], slow[32];
-    const char      *config[] = {folder, n, slow, f->has_gates ? "gates=1" : NULL, NULL};
+    char             folder[PATH_SIZE + 8], n[32], slow[32], go[PATH_SIZE + 32];
+    bool             has_blows = f->kills || f->is_elastic;
+    const char      *config[] = {folder, n, slow, f->has_gates ? "gates=1" : "gates=0", has_blows ? "waits=1" : NULL, NULL};
     manta_sgd_result r;
     manta_error      e;
     snprintf(folder, sizeof folder, "folder=%s", f->folder);
@@ -174,6 +194,8 @@ static manta_sgd_result run(struct follow *f, manta_sgd_opts opts)
     opts.config = config;
     opts.on_event = on_event;
     opts.user = f;
+    snprintf(go, sizeof go, "%s/go", f->folder);
+    CHECK(unlink(go) == 0 || errno == ENOENT);
     f->begun = f->lost = 0;
     f->steps_lost = 0;
     CHECK_CODE(manta_sgd_fit("plane", &opts, &r, &e), MANTA_OK, &e);
@@ -184,7 +206,7 @@ static manta_sgd_result run(struct follow *f, manta_sgd_opts opts)
 static uint64_t wanted(struct follow *f)
 {
     struct follow alone = *f;
-    alone.kill_at = alone.stop_at = alone.slow_us = 0;
+    alone.kill_at = alone.stop_at = alone.slow_us = alone.kills = 0;
     alone.is_kept = alone.has_gates = alone.is_elastic = false;
     manta_sgd_result r = run(&alone, (manta_sgd_opts){.scaling.max_workers = 1});
     CHECK_EQ(r.optimizer_bytes, 2 * (int64_t)sizeof(float) * f->n);
