@@ -82,6 +82,7 @@ mt_status sgd_device_new(struct sgd_model *take_inner, const struct k_ops *ops, 
     d->ops = ops;
     d->model = *take_inner; /* the table of parameters stays the inner model's, and is freed with it */
     d->model.ops = &device_ops;
+    d->model.device = NULL;
     mt_status st = buffers_allocate(d);
     if (st.code != 0) {
         device_free(&d->model);

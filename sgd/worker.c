@@ -7,6 +7,7 @@
  */
 #include "sgd/board.h"
 #include "sgd/checksum.h"
+#include "sgd/device.h"
 #include "sgd/operator.h"
 #include "sgd/run.h"
 #include "sgd/saver.h"
@@ -34,6 +35,7 @@ struct worker {
     manta_sgd          *op;      /* device 0's */
     manta_sgd         **others;  /* those of the devices after it */
     struct sgd_model  **models;  /* of `others`, as the trainer has them */
+    struct sgd_model   *lent_model; /* device 0's, on a GPU, for a state that is kept in the host's memory; NULL: it is not */
     struct sgd_trainer  trainer;
     struct sgd_saver    saver; /* without a folder: not begun */
     struct sgd_ready    ready;
@@ -130,12 +132,25 @@ static void operators_close(struct worker *w)
     free(w->models);
 }
 
+/* A state in shards is kept in the host's memory, whatever the model works in. */
+static mt_status model_find(struct worker *w, struct sgd_model **out_model)
+{
+    *out_model = &w->op->model;
+    if (!w->run.zero || !w->op->model.device)
+        return mt_ok();
+    MT_TRY(sgd_device_new(&w->op->model, w->op->model.device, &w->lent_model));
+    *out_model = w->lent_model;
+    return mt_ok();
+}
+
 static mt_status operator_load(struct worker *w, const char *name)
 {
     const struct sgd_run *run = &w->run;
+    struct sgd_model     *model;
     MT_TRY(operators_open(w, name));
+    MT_TRY(model_find(w, &model));
     const struct sgd_source  *train = &w->op->sources[0], *validate = &w->op->sources[1];
-    struct sgd_trainer_config config = {.ops = w->ops, .model = &w->op->model, .devices = run->devices, .others = w->models,
+    struct sgd_trainer_config config = {.ops = w->ops, .model = model, .devices = run->devices, .others = w->models,
                                         .train = &train->set,
                                         .validate = validate->is_there ? &validate->set : NULL,
                                         .seed = run->seed, .vranks = run->vranks, .micro_batch = run->micro_batch,
@@ -190,6 +205,8 @@ static void worker_free(void *self)
     if (w->ready.port)
         coll_door_close(&w->door);
     sgd_trainer_fini(&w->trainer);
+    if (w->lent_model)
+        w->lent_model->ops->free(w->lent_model);
     operators_close(w);
     manta_region_close(&w->region);
     manta_release(&w->lent.view);
@@ -489,6 +506,7 @@ static mt_status finish(struct task *t, struct sgd_outcome *out)
         return mt_ok();
     if (saved.code == MT_ECANCELLED)
         return mt_error(MT_EWORKER_DIED, 0, "a worker died before its part of the last checkpoint was written");
+    MT_TRY(sgd_resident_pull(trainer));
     out->is_finisher = 1;
     out->is_stopped = trainer->state->step < trainer->steps_total;
     out->loss = progress->values[0];
@@ -557,6 +575,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
         out.sys = st.sys;
         snprintf(out.text, sizeof out.text, "%s", has_fault ? t.w->trainer.fault : sgd_status_text(st, text));
     }
+    sgd_trainer_leave(&t.w->trainer);
     sgd_group_leave(&t.group);
     out.step = t.w->trainer.has_state ? t.w->trainer.state->step : 0;
     return manta_return_bytes(c, &out, sizeof out);
