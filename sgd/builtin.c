@@ -137,8 +137,8 @@ static manta_status setup(manta_sgd *t, void **self, data_fn *data_name, make_fn
         code = data_name(t, &data);
     if (code == MANTA_OK)
         code = make(t, &data, &place, &b->model);
-    if (code == MANTA_OK && place.ops->is_device)
-        sgd_operator_device(t, place.ops, place.device);
+    if (code == MANTA_OK && b->model->device)
+        sgd_operator_device(t, b->model->device, place.device);
     return code == MANTA_OK ? params_name(t, b) : code;
 }
 

@@ -9,10 +9,9 @@
 #ifndef SGD_DEVICE_H
 #define SGD_DEVICE_H
 
-#include "kernels/kernels.h"
 #include "sgd/model.h"
 
-/* Makes the model; `take_inner`, whose kernels are `ops`, is freed with it, and at once where this fails. ENOMEM, EDEVICE. */
-MT_MUST_USE mt_status sgd_device_new(struct sgd_model *take_inner, const struct k_ops *ops, struct sgd_model **out_model);
+/* Makes the model; `take_inner`, which has a device, is freed with it, and at once where this fails. ENOMEM, EDEVICE. */
+MT_MUST_USE mt_status sgd_device_new(struct sgd_model *take_inner, struct sgd_model **out_model);
 
 #endif

@@ -73,6 +73,12 @@ struct sgd_model {
     void *ready_user;
 };
 
+/* For models: `device` of one whose kernels are these. */
+static inline const struct k_ops *sgd_model_device(const struct k_ops *ops)
+{
+    return ops->is_device ? ops : NULL;
+}
+
 /* For models: a part of the gradient has its last value. In each batch the same parts in the same order. */
 static inline void sgd_model_ready(const struct sgd_model *model, size_t begin, size_t count)
 {

@@ -16,6 +16,7 @@
 struct sgd_resident {
     const struct k_ops     *ops;
     float                  *floats; /* as state->floats: parameters, then each moment */
+    void                   *mirror; /* the trainer's state */
     enum { HOST, BOTH, DEVICE } newest;
     uint64_t                version; /* of the parameters: one more whenever they change on the device */
     struct sgd_device_tree  tree;
@@ -45,7 +46,9 @@ mt_status sgd_resident_new(struct sgd_trainer *trainer)
         return mt_error(MT_ENOMEM, 0, "trainer");
     r->ops = ops;
     sgd_device_tree_init(&r->tree, ops, floats_of(trainer));
+    r->mirror = trainer->state;
     trainer->resident = r; /* whoever fails from here on gives it back with the trainer */
+    (void)ops->pin(r->mirror, trainer->state_size); /* or checkpoints are copied more slowly */
     return ops->alloc(mirror_size(trainer), (void **)&r->floats);
 }
 
@@ -56,6 +59,7 @@ void sgd_resident_free(struct sgd_resident *r)
     if (r->exchange)
         sgd_device_sum_free(r->exchange);
     sgd_device_tree_fini(&r->tree);
+    r->ops->unpin(r->mirror);
     if (r->floats)
         r->ops->release(r->floats);
     free(r);

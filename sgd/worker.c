@@ -138,7 +138,7 @@ static mt_status model_find(struct worker *w, struct sgd_model **out_model)
     *out_model = &w->op->model;
     if (!w->run.zero || !w->op->model.device)
         return mt_ok();
-    MT_TRY(sgd_device_new(&w->op->model, w->op->model.device, &w->lent_model));
+    MT_TRY(sgd_device_new(&w->op->model, &w->lent_model));
     *out_model = w->lent_model;
     return mt_ok();
 }
