@@ -118,7 +118,7 @@ static mt_status batch_gradient(struct sgd_trainer *trainer, struct sgd_model *m
     MT_TRY(sgd_resident_params(trainer, &params));
     if (trainer->resident)
         MT_TRY(sgd_resident_room(trainer, grads));
-    return model->ops->gradient(model, params, batch, 1.0f / (float)batch->count, *grads, metrics);
+    return sgd_resident_note(trainer, model->ops->gradient(model, params, batch, 1.0f / (float)batch->count, *grads, metrics));
 }
 
 static struct sgd_batch batch_take(struct sgd_trainer *trainer, uint32_t device, uint32_t v)

@@ -18,6 +18,11 @@ mt_status sgd_device_sum_new(const struct k_ops *ops, int device, struct sgd_dev
     return none();
 }
 
+void sgd_device_sum_beats(struct sgd_device_sum *s, void (*beat)(void *user), void *user)
+{
+    (void)s, (void)beat, (void)user;
+}
+
 mt_status sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group)
 {
     (void)s, (void)group;
@@ -34,6 +39,18 @@ mt_status sgd_device_sum_run(struct sgd_device_sum *s, struct sgd_group *group, 
 void sgd_device_sum_leave(struct sgd_device_sum *s)
 {
     (void)s;
+}
+
+bool sgd_device_sum_is_stuck(const struct sgd_device_sum *s)
+{
+    (void)s;
+    return false;
+}
+
+const char *sgd_device_sum_text(const struct sgd_device_sum *s)
+{
+    (void)s;
+    return "";
 }
 
 void sgd_device_sum_free(struct sgd_device_sum *s)

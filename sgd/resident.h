@@ -20,6 +20,7 @@
 
 #include "core/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,11 @@ MT_MUST_USE mt_status sgd_resident_new(struct sgd_trainer *trainer);
 /* NULL is allowed. */
 void sgd_resident_free(struct sgd_resident *resident);
 
+/* What an entry of the device's or a model on it gave; passes it on. EDEVICE: from then on there is no state. */
+mt_status sgd_resident_note(const struct sgd_trainer *trainer, mt_status st);
+/* The device has failed, or NCCL hangs on it: this process is of no more use. NULL is allowed. */
+bool sgd_resident_is_broken(const struct sgd_resident *resident);
+
 /* ---- the mirror; without a resident there is nothing to do ---- */
 
 /* Somebody is about to read the host's floats. EDEVICE. */
@@ -43,8 +49,8 @@ MT_MUST_USE mt_status sgd_resident_params(struct sgd_trainer *trainer, const flo
 
 /* ---- a generation; without a resident there is nothing to do ---- */
 
-/* Collective, once the members have their state: chooses how gradients are summed over them. Errors of the group's collectives;
- * EDEVICE, ENOMEM. */
+/* Collective, once the members have their state: chooses how gradients are summed over them, on the devices where all members can.
+ * Errors of the group's collectives; EDEVICE. */
 MT_MUST_USE mt_status sgd_resident_join(struct sgd_trainer *trainer, struct sgd_group *group);
 void sgd_resident_leave(struct sgd_trainer *trainer);
 

@@ -275,7 +275,7 @@ static mt_status step_make(struct sgd_trainer *trainer, struct sgd_group *group,
 mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
 {
     mt_status st = step_make(trainer, group, out_result);
-    if (st.code == MT_EDEVICE && trainer->resident)
+    if (sgd_resident_is_broken(trainer->resident))
         trainer->has_state = false; /* what has failed may be the update of the step before, which nobody has waited for */
     return st;
 }
@@ -295,7 +295,7 @@ static mt_status range_evaluate(struct sgd_trainer *trainer, struct sgd_model *m
                                   .count = left < model->batch_max ? (uint32_t)left : model->batch_max,
                                   .record_size = set->record_size, .sample = begin};
         float metrics[SGD_METRICS_ALL] = {0};
-        MT_TRY(model->ops->evaluate(model, params, &batch, metrics));
+        MT_TRY(sgd_resident_note(trainer, model->ops->evaluate(model, params, &batch, metrics)));
         for (size_t i = 0; i < trainer->metrics; i++)
             sums[i] += (double)metrics[i];
         begin += batch.count;

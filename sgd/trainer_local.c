@@ -275,7 +275,7 @@ mt_status sgd_trainer_sync(struct sgd_trainer *trainer, struct sgd_group *group)
     mt_status st = trainer->config.zero ? sgd_zero_sync(trainer, group) : whole_sync(trainer, group);
     if (st.code == MT_OK)
         st = sgd_resident_join(trainer, group);
-    if (st.code == MT_EDEVICE && trainer->resident)
+    if (sgd_resident_is_broken(trainer->resident))
         trainer->has_state = false;
     return st;
 }

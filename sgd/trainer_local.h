@@ -56,6 +56,7 @@ struct sgd_trainer_config {
     bool                      score_max;   /* more of it is better */
     uint32_t                  patience;    /* closes without a better score before the run stops; 0: it does not */
     double                    min_delta;
+    bool                      is_crew;     /* there may be other workers: sums between their devices are made ready */
     bool                      zero;        /* each member keeps the optimizer's state of its shard only (zero.h) */
     bool                      zero_backup; /* and of another's */
 };

@@ -157,7 +157,7 @@ static mt_status operator_load(struct worker *w, const char *name)
                                         .epochs = run->epochs, .validate_epochs = run->validate_epochs,
                                         .in_order = train->in_order, .optimizer = run->optimizer, .score = run->score,
                                         .score_max = run->score_max, .patience = run->patience,
-                                        .min_delta = run->min_delta, .zero = run->zero,
+                                        .min_delta = run->min_delta, .is_crew = run->is_crew, .zero = run->zero,
                                         .zero_backup = run->zero_backup};
     MT_TRY(sgd_trainer_init(&w->trainer, &config));
     w->op->step = &w->trainer.state->step;
@@ -541,6 +541,16 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
     return finish(t, out);
 }
 
+/* Errors of a GPU stay with the process that had one, so it dies; then it is replaced, and the others go on, as after any death. */
+static void die_if_broken(const struct task *t, mt_status st)
+{
+    char text[SGD_TEXT_BYTES];
+    if (!sgd_resident_is_broken(t->w->trainer.resident))
+        return;
+    fprintf(stderr, "worker of rank %u: its GPU has failed: %s\n", t->rank, sgd_status_text(st, text));
+    _exit(1);
+}
+
 static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     struct task t = {.w = self};
@@ -564,6 +574,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     mt_status st = generation_run(&t, &out);
     sgd_trace_unwind(t.w->trace, SGD_TRACK_MAIN);
     if (st.code != 0) {
+        die_if_broken(&t, st);
         sgd_saver_give_up(&t.w->saver);
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
         bool has_fault = t.w->trainer.fault[0] != 0;

@@ -49,7 +49,6 @@ static void data_make(void)
 {
     uint32_t state = 5;
     char     shape[32];
-    snprintf(folder, sizeof folder, "%s/gpu", getenv("XDG_RUNTIME_DIR"));
     CHECK_EQ(mkdir(folder, 0700), 0);
     snprintf(data, sizeof data, "data=%s/records.npy", folder);
     snprintf(labels, sizeof labels, "labels=%s/labels.npy", folder);
@@ -86,7 +85,7 @@ static const char *gpt2[] = {"device=cuda", text, "precision=bfloat16", "layers=
 
 static struct {
     int     pids[8], kills, saved, begun_at;
-    int64_t kill_at;
+    int64_t kill_at, break_at;
     double  loss; /* of the last validation */
 } followed;
 
@@ -98,6 +97,11 @@ static int on_event(void *user, const manta_sgd_event *event)
     followed.saved += event->kind == MANTA_SGD_SAVED;
     followed.begun_at = event->kind == MANTA_SGD_BEGUN ? (int)event->step : followed.begun_at;
     followed.loss = event->kind == MANTA_SGD_VALIDATED ? event->loss : followed.loss;
+    if (event->kind == MANTA_SGD_STEP && followed.break_at && event->step >= followed.break_at) {
+        FILE *file = fopen(getenv("EMULATOR_FAILS"), "wbe");
+        CHECK(file && fclose(file) == 0);
+        followed.break_at = 0;
+    }
     int *victim = &followed.pids[event->workers - 1];
     if (event->kind == MANTA_SGD_STEP && followed.kills > 0 && event->step >= followed.kill_at && *victim > 1) {
         CHECK_EQ(kill(*victim, SIGKILL), 0);
@@ -173,6 +177,28 @@ static void gpu_emulated_killed(void)
     data_clear();
 }
 
+/* The GPU of a worker fails in the middle: the worker is replaced, and the run ends as if nothing had been. */
+static void gpu_emulated_fails(void)
+{
+    data_make();
+    manta_sgd_opts opts = options(1, 40, mlp);
+    uint64_t       wanted = fit("mlp", &opts).weights;
+    for (int workers = 1; workers <= 2; workers++) {
+        opts = options(workers, 40, mlp);
+        followed.break_at = 20;
+        manta_sgd_result r = fit("mlp", &opts);
+        CHECK_EQ(followed.break_at, 0);
+        CHECK(r.restarts == 1 && r.weights == wanted);
+    }
+    manta_error e;
+    opts = options(1, 40, mlp);
+    opts.failure.max_failures = 0;
+    followed.break_at = 20;
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EWORKER_DIED, &e);
+    CHECK_SAYS(e.message, "its GPU has failed: wait for the emulated GPU");
+    data_clear();
+}
+
 static void gpu_emulated_checkpoints(void)
 {
     data_make();
@@ -233,6 +259,7 @@ static void gpu_emulated_language(void)
 static const struct test_case cases[] = {
     {"gpu_emulated_same_bits", gpu_emulated_same_bits, FOUR_CPUS},
     {"gpu_emulated_killed", gpu_emulated_killed, FOUR_CPUS},
+    {"gpu_emulated_fails", gpu_emulated_fails, FOUR_CPUS},
     {"gpu_emulated_checkpoints", gpu_emulated_checkpoints, FOUR_CPUS},
     {"gpu_emulated_bad_batch", gpu_emulated_bad_batch, FOUR_CPUS},
     {"gpu_emulated_language", gpu_emulated_language, FOUR_CPUS},
@@ -241,5 +268,10 @@ static const struct test_case cases[] = {
 
 int main(int argc, char **argv)
 {
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char        fails[PATH_SIZE + 8];
+    snprintf(folder, sizeof folder, "%s/gpu", runtime ? runtime : "");
+    snprintf(fails, sizeof fails, "%s.fails", folder);
+    setenv("EMULATOR_FAILS", fails, 1); /* for the workers, who inherit it */
     return test_main(argc, argv, cases);
 }
