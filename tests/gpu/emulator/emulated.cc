@@ -12,7 +12,6 @@ extern "C" {
 }
 
 #include <stdlib.h>
-#include <unistd.h>
 
 cudaStream_t k_cuda_stream(struct k_stream *)
 {
@@ -45,22 +44,13 @@ mt_status k_half_gemm_cuda(struct k_stream *stream, const struct k_half_gemm *g)
     return k_half_reference.gemm(stream, g);
 }
 
-/* Where the file that EMULATOR_FAILS names is there, the device fails, and the file is gone: once for whoever comes first. */
-static mt_status emulated_wait(struct k_stream *)
-{
-    static bool has_failed;
-    const char *file = getenv("EMULATOR_FAILS");
-    has_failed = has_failed || (file && unlink(file) == 0);
-    return has_failed ? mt_error(MT_EDEVICE, 700, "wait for the emulated GPU") : mt_ok();
-}
-
 const struct k_ops *test_table(const char **out_why)
 {
     static struct k_half_ops half = k_half_table_cuda();
     static struct k_ops      ops = k_table_cuda("emulated", &half);
     const char              *seed = getenv("EMULATOR_SEED");
     ops.alloc = k_alloc_cpu, ops.release = k_release_cpu, ops.copy = k_copy_cpu, ops.clear = k_clear_cpu;
-    ops.wait = emulated_wait, ops.pin = k_pin_cpu, ops.unpin = k_unpin_cpu;
+    ops.wait = k_wait_cpu, ops.pin = k_pin_cpu, ops.unpin = k_unpin_cpu;
     emulator_seed(seed ? strtoull(seed, NULL, 10) : 1);
     *out_why = "";
     return &ops;

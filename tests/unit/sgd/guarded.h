@@ -29,6 +29,11 @@ struct guarded {
     size_t   up, down;    /* bytes copied between the host and the device */
     uint32_t copies_large; /* copies of at least `large` bytes */
     uint32_t casts;
+    struct {
+        void  *to, *bytes;
+        size_t size;
+    } pending[GUARDED_BUFFERS]; /* copies to the host, which are there when they are waited for */
+    uint32_t pending_count;
     uint32_t fails_in;    /* so many waits from now one says that the device has failed, and all after it; 0: none does */
     bool     has_failed;
 };
@@ -101,6 +106,19 @@ static inline void guarded_release(void *memory)
         abort(); /* it is not one of ours */
 }
 
+/* The memory is open. Until it is waited for, what stands at `to` is not a number. */
+static inline void guarded_pend(void *to, const void *from, size_t size)
+{
+    void *bytes = malloc(size);
+    if (!bytes || guarded.pending_count == GUARDED_BUFFERS)
+        abort();
+    memcpy(bytes, from, size);
+    memset(to, 0xff, size);
+    guarded.pending[guarded.pending_count].to = to;
+    guarded.pending[guarded.pending_count].bytes = bytes;
+    guarded.pending[guarded.pending_count++].size = size;
+}
+
 static inline mt_status guarded_copy(struct k_stream *stream, void *to, const void *from, size_t size)
 {
     (void)stream;
@@ -109,7 +127,10 @@ static inline mt_status guarded_copy(struct k_stream *stream, void *to, const vo
     guarded.down += is_down ? size : 0;
     guarded.copies_large += (is_up || is_down) && size >= guarded.large;
     guarded_open();
-    memcpy(to, from, size);
+    if (is_down && size)
+        guarded_pend(to, from, size);
+    else
+        memcpy(to, from, size);
     guarded_shut();
     return mt_ok();
 }
@@ -126,6 +147,11 @@ static inline mt_status guarded_clear(struct k_stream *stream, void *to, size_t 
 static inline mt_status guarded_wait(struct k_stream *stream)
 {
     (void)stream;
+    for (uint32_t i = 0; i < guarded.pending_count; i++) {
+        memcpy(guarded.pending[i].to, guarded.pending[i].bytes, guarded.pending[i].size);
+        free(guarded.pending[i].bytes);
+    }
+    guarded.pending_count = 0;
     if (guarded.fails_in && --guarded.fails_in == 0)
         guarded.has_failed = true;
     return guarded.has_failed ? mt_error(MT_EDEVICE, 700, "wait for the device of a test") : mt_ok();

@@ -40,10 +40,12 @@ struct run {
     uint32_t             breaks;    /* this rank's device, in the step after the second; WORKERS_MAX: none does */
     pthread_barrier_t    between;   /* generations */
     const char          *folder;    /* rank 0 saves there after each step */
-    void                *region;
+    bool                 is_wide;   /* each worker is on a node of its own */
+    void                *regions[WORKERS_MAX]; /* one, or one for each node */
     size_t               region_size;
+    struct sgd_group_net net;
+    struct coll_door     doors[WORKERS_MAX];
     struct sgd_result    closed;
-    struct sgd_group    *groups[WORKERS_MAX];
 };
 
 struct worker {
@@ -92,12 +94,20 @@ static void worker_unmake(struct worker *w)
     w->model->ops->free(w->model);
 }
 
+static void *region_of(const struct worker *w)
+{
+    return w->run->regions[w->run->is_wide ? w->rank : 0];
+}
+
 static mt_status join(struct worker *w, uint32_t generation, uint32_t members, struct sgd_group *group)
 {
-    struct sgd_group_config config = {.region = w->run->region, .region_size = w->run->region_size,
+    struct run             *run = w->run;
+    struct sgd_group_net    net = run->net;
+    struct sgd_group_config config = {.region = region_of(w), .region_size = run->region_size,
                                       .plan = sgd_trainer_plan(&w->trainer), .generation = generation, .rank = w->rank,
-                                      .members = members};
-    w->run->groups[w->rank] = group;
+                                      .members = members, .net = run->is_wide ? &net : NULL, .door = &run->doors[w->rank]};
+    net.node = w->rank;
+    config.plan.is_wide = run->is_wide;
     return sgd_group_join(group, &config);
 }
 
@@ -149,7 +159,7 @@ static mt_status generation_run(struct worker *w, uint32_t generation, uint32_t 
         st = sgd_trainer_close(&w->trainer, &group, &w->closed);
     }
     if (st.code != MT_OK)
-        sgd_group_abort(w->run->region, generation, (enum mt_code)st.code, w->rank);
+        sgd_group_abort(region_of(w), generation, (enum mt_code)st.code, w->rank);
     sgd_trainer_leave(&w->trainer);
     sgd_group_leave(&group);
     return st;
@@ -178,20 +188,44 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void region_make(struct run *run)
+static void nodes_open(struct run *run)
+{
+    static const struct coll_hello nobody = {.group = 1};
+    run->net = (struct sgd_group_net){.nodes = run->workers, .group = 9, .secret = "a secret of thirty-two bytes..."};
+    for (uint32_t n = 0; n < run->workers; n++) {
+        run->net.first[n + 1] = (uint8_t)(n + 1);
+        assert_int_equal(coll_door_open(&run->doors[n], &nobody, &run->net.ports[n]).code, MT_OK);
+    }
+}
+
+static void regions_make(struct run *run)
 {
     struct sgd_model     *model = model_make(cpu);
-    struct sgd_group_plan plan = {.vranks = run->vranks, .slot_floats = sgd_trainer_slot(model), .mean_floats = FLOATS};
+    struct sgd_group_plan plan = {.vranks = run->vranks, .slot_floats = sgd_trainer_slot(model), .mean_floats = FLOATS,
+                                  .is_wide = run->is_wide};
     assert_int_equal(sgd_group_region_size(&plan, &run->region_size).code, MT_OK);
-    assert_non_null(run->region = aligned_alloc(64, (run->region_size + 63) / 64 * 64));
-    memset(run->region, 0, run->region_size);
+    for (uint32_t n = 0; n < (run->is_wide ? run->workers : 1); n++) {
+        assert_non_null(run->regions[n] = aligned_alloc(64, (run->region_size + 63) / 64 * 64));
+        memset(run->regions[n], 0, run->region_size);
+    }
     model->ops->free(model);
+    if (run->is_wide)
+        nodes_open(run);
+}
+
+static void regions_unmake(struct run *run)
+{
+    for (uint32_t n = 0; n < (run->is_wide ? run->workers : 1); n++) {
+        free(run->regions[n]);
+        if (run->is_wide)
+            coll_door_close(&run->doors[n]);
+    }
 }
 
 static void workers_run(struct run *run, struct worker *workers)
 {
     pthread_t threads[WORKERS_MAX];
-    region_make(run);
+    regions_make(run);
     assert_int_equal(pthread_barrier_init(&run->between, NULL, run->workers), 0);
     for (uint32_t w = 0; w < run->workers; w++) {
         workers[w] = (struct worker){.run = run, .rank = w};
@@ -200,7 +234,7 @@ static void workers_run(struct run *run, struct worker *workers)
     for (uint32_t w = 0; w < run->workers; w++)
         assert_int_equal(pthread_join(threads[w], NULL), 0);
     pthread_barrier_destroy(&run->between);
-    free(run->region);
+    regions_unmake(run);
 }
 
 /* What all of them end with. */
@@ -342,6 +376,7 @@ mt_status __wrap_sgd_device_sum_run(struct sgd_device_sum *s, struct sgd_group *
         assert_true(pieces[i] != out);
         MT_TRY(s->ops->copy(NULL, handed[group->rank][i], pieces[i], sizeof *handed[0]));
     }
+    MT_TRY(s->ops->wait(NULL));
     MT_TRY(sgd_group_meet(group));
     pieces_join(group, sum);
     MT_TRY(s->ops->copy(NULL, out, sum, sizeof sum));
@@ -412,6 +447,10 @@ static void any_number_of_workers_gives_the_same_bits(void **state)
                     assert_int_equal(device_sums, way == 1 ? STEPS * run.workers : 0);
                 }
             summed = NULL;
+            run.is_wide = true;
+            run.workers = 2;
+            run_made(&run, params);
+            assert_memory_equal(params, wanted, sizeof wanted);
         }
 }
 
@@ -435,7 +474,7 @@ static struct sgd_group alone_group;
 
 static void alone_begin(struct worker *w, struct run *run)
 {
-    region_make(run);
+    regions_make(run);
     *w = (struct worker){.run = run};
     worker_make(w);
     assert_int_equal(join(w, 1, 1, &alone_group).code, MT_OK);
@@ -447,7 +486,7 @@ static void alone_end(struct worker *w)
     sgd_trainer_leave(&w->trainer);
     sgd_group_leave(&alone_group);
     worker_unmake(w);
-    free(w->run->region);
+    regions_unmake(w->run);
     guarded_reset();
 }
 
@@ -497,7 +536,7 @@ static void checkpoints_are_what_the_device_had(void **state)
 
     struct worker                w;
     struct sgd_checkpoint_report report = {0};
-    region_make(&run);
+    regions_make(&run);
     w = (struct worker){.run = &run};
     worker_make(&w);
     assert_int_equal(join(&w, 1, 1, &alone_group).code, MT_OK);
@@ -553,8 +592,8 @@ static void the_virtual_rank_of_a_bad_record_is_named(void **state)
 /* The loss is finite, the gradient of virtual rank 6 in the second step is not. */
 static const struct sgd_model_ops *real_model_ops;
 
-static mt_status bad_gradient(struct sgd_model *model, const float *params, const struct sgd_batch *batch, float scale, float *grads,
-                              float metrics[SGD_METRICS])
+static mt_status bad_gradient(struct sgd_model *model, const float *params, const struct sgd_batch *batch, float scale,
+                              float *grads, float metrics[SGD_METRICS])
 {
     MT_TRY(real_model_ops->gradient(model, params, batch, scale, grads, metrics));
     return batch->sample == (8 + 6) * MICRO ? device->scale(NULL, INFINITY, grads, 3) : mt_ok();
@@ -637,8 +676,8 @@ static void bfloat16_is_made_once_for_each_step(void **state)
     assert_int_equal(sgd_trainer_init(&w.trainer, &config).code, MT_OK);
     struct sgd_group_plan plan = sgd_trainer_plan(&w.trainer);
     assert_int_equal(sgd_group_region_size(&plan, &run.region_size).code, MT_OK);
-    assert_non_null(run.region = aligned_alloc(64, (run.region_size + 63) / 64 * 64));
-    memset(run.region, 0, run.region_size);
+    assert_non_null(run.regions[0] = aligned_alloc(64, (run.region_size + 63) / 64 * 64));
+    memset(run.regions[0], 0, run.region_size);
     assert_int_equal(join(&w, 1, 1, &alone_group).code, MT_OK);
     assert_int_equal(state_get(&w, &alone_group).code, MT_OK);
     for (uint32_t step = 1; step <= 5; step++) {
