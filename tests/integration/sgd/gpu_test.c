@@ -15,8 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { RECORDS = 96, INPUTS = 6, CLASSES = 3, BATCH = 48, PATH_SIZE = 400, TRIES = 20 };
+enum { EPOCHS = TEST_SLOWER > 1 ? 1000 : 40 }; /* there is time for blows; under a sanitizer the kernels are the CPU's */
 
 /* ---- data: two arrays of NumPy, and a text ---- */
 
@@ -160,12 +162,12 @@ static void gpu_emulated_same_bits(void)
 static void gpu_emulated_killed(void)
 {
     data_make();
-    manta_sgd_opts opts = options(1, 40, mlp);
+    manta_sgd_opts opts = options(1, EPOCHS, mlp);
     uint64_t       wanted = fit("mlp", &opts).weights;
     for (int workers = 1; workers <= 2; workers++) {
         int restarts = 0;
         for (int i = 0; i < TRIES && restarts < 2; i++) { /* it may be through before the blow comes */
-            opts = options(workers, 40, mlp);
+            opts = options(workers, EPOCHS, mlp);
             followed.kills = 2;
             followed.kill_at = 20;
             manta_sgd_result r = fit("mlp", &opts);
@@ -181,17 +183,22 @@ static void gpu_emulated_killed(void)
 static void gpu_emulated_fails(void)
 {
     data_make();
-    manta_sgd_opts opts = options(1, 40, mlp);
+    manta_sgd_opts opts = options(1, EPOCHS, mlp);
     uint64_t       wanted = fit("mlp", &opts).weights;
     for (int workers = 1; workers <= 2; workers++) {
-        opts = options(workers, 40, mlp);
-        followed.break_at = 20;
-        manta_sgd_result r = fit("mlp", &opts);
-        CHECK_EQ(followed.break_at, 0);
-        CHECK(r.restarts == 1 && r.weights == wanted);
+        int restarts = 0;
+        for (int i = 0; i < TRIES && restarts == 0; i++) { /* it may be through before anybody's device fails */
+            opts = options(workers, EPOCHS, mlp);
+            followed.break_at = 20;
+            manta_sgd_result r = fit("mlp", &opts);
+            CHECK(r.weights == wanted);
+            restarts = (int)r.restarts;
+            (void)unlink(getenv("EMULATOR_FAILS"));
+        }
+        CHECK_EQ(restarts, 1);
     }
     manta_error e;
-    opts = options(1, 40, mlp);
+    opts = options(1, EPOCHS, mlp);
     opts.failure.max_failures = 0;
     followed.break_at = 20;
     CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EWORKER_DIED, &e);
