@@ -29,8 +29,12 @@ static mt_status missing(const char *what, const char *detail)
     return mt_error(MT_EUNSUPPORTED, 0, door.text);
 }
 
-#ifdef MANTA_CUDA_BUILT
 #define PLUGIN_NAME "libmanta_cuda.so"
+#ifdef MANTA_CUDA_BUILT
+#define NOT_BUILT NULL
+#else
+#define NOT_BUILT "this build has no CUDA part"
+#endif
 
 /* The driver's library, and how many GPUs it shows. Neither makes a context. */
 static mt_status driver_look(void)
@@ -54,10 +58,9 @@ static mt_status driver_look(void)
 
 static mt_status probe(char path[PATH_MAX])
 {
-    char why[K_PLUGIN_TEXT];
-    MT_TRY(driver_look());
+    char      why[K_PLUGIN_TEXT];
     mt_status st = k_plugin_find(PLUGIN_NAME, "MANTA_CUDA_PLUGIN", path, why);
-    return st.code == 0 ? st : missing(why, NULL);
+    return st.code == 0 ? driver_look() : missing(why, NOT_BUILT);
 }
 
 static mt_status open_plugin(const struct k_config *config)
@@ -69,7 +72,7 @@ static mt_status open_plugin(const struct k_config *config)
     if (k_plugin_open(path, K_CUDA_SYMBOL, &symbol, why).code != 0)
         return missing(why, NULL);
     const struct k_cuda_plugin *plugin = symbol;
-    if ( plugin->abi != K_CUDA_ABI || plugin->ops_size != sizeof(struct k_ops))
+    if (plugin->abi != K_CUDA_ABI || plugin->ops_size != sizeof(struct k_ops))
         return missing("the CUDA plugin is of another build", path);
     MT_TRY(plugin->open(config->device, config->tf32, &door.ops, door.text));
     door.device = config->device;
@@ -85,21 +88,6 @@ static mt_status choose(const struct k_config *config)
         return mt_error(MT_EINVAL, 0, "choose kernels: this process has another device or precision already");
     return mt_ok();
 }
-#else
-#define NOT_BUILT "this build has no CUDA part (nvcc was not found when it was configured, or MANTA_CUDA is OFF)"
-
-static mt_status probe(char *path)
-{
-    (void)path;
-    return missing(NOT_BUILT, NULL);
-}
-
-static mt_status choose(const struct k_config *config)
-{
-    (void)config;
-    return missing(NOT_BUILT, NULL);
-}
-#endif
 
 mt_status k_cuda_probe(void)
 {

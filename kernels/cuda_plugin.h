@@ -11,7 +11,7 @@
 
 #define K_CUDA_SYMBOL "k_cuda_plugin"
 
-enum { K_CUDA_ABI = 1, K_CUDA_TEXT = 384 };
+enum { K_CUDA_ABI = 2, K_CUDA_TEXT = 384 };
 
 struct k_cuda_plugin {
     uint32_t abi;      /* K_CUDA_ABI, and */

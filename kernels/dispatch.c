@@ -10,11 +10,12 @@
 #define TABLE(title, gemm_entry, v, t)                                                                       \
     {                                                                                                        \
         .name = title, .half = &k_half_reference, .alloc = k_alloc_cpu, .release = k_release_cpu,            \
-        .copy = k_copy_cpu, .clear = k_clear_cpu, .wait = k_wait_cpu, .gemm = gemm_entry,                    \
-        .unpack = k_unpack_##v, .bias_add = k_bias_add_##v,               \
+        .copy = k_copy_cpu, .clear = k_clear_cpu, .wait = k_wait_cpu, .pin = k_pin_cpu,                      \
+        .unpin = k_unpin_cpu, .gemm = gemm_entry, .unpack = k_unpack_##v, .bias_add = k_bias_add_##v,        \
         .bias_grad = k_bias_grad_##v, .relu_forward = k_relu_forward_##v,                                    \
         .relu_backward = k_relu_backward_##v, .xent_forward = k_xent_forward_##v,                            \
-        .xent_backward = k_xent_backward_##v, .axpy = k_axpy_##v, .sgd_update = k_sgd_update_##v,            \
+        .xent_backward = k_xent_backward_##v, .axpy = k_axpy_##v, .scale = k_scale_##v,                      \
+        .sgd_update = k_sgd_update_##v,                                                                      \
         .tree_sum = k_tree_sum_##v, .adamw_update = k_adamw_update_##v, .sum_squares = k_sum_squares_##v,    \
         .dropout = k_dropout_##v, .gelu_forward = k_gelu_forward_##v, .gelu_backward = k_gelu_backward_##v,  \
         .layernorm_forward = k_layernorm_forward_##v, .layernorm_backward = k_layernorm_backward_##v,        \

@@ -163,6 +163,7 @@ mt_status k_bias_grad_cuda(struct k_stream *, const float *, float *, size_t, si
 mt_status k_relu_forward_cuda(struct k_stream *, float *, size_t);
 mt_status k_relu_backward_cuda(struct k_stream *, const float *, float *, size_t);
 mt_status k_axpy_cuda(struct k_stream *, float, const float *, float *, size_t);
+mt_status k_scale_cuda(struct k_stream *, float, float *, size_t);
 mt_status k_sgd_update_cuda(struct k_stream *, const struct k_sgd *);
 mt_status k_tree_sum_cuda(struct k_stream *, const float *const *, size_t, size_t, float *);
 mt_status k_adamw_update_cuda(struct k_stream *, const struct k_adamw *);

@@ -27,7 +27,7 @@ static inline struct k_ops k_table_cuda(const char *name, const struct k_half_op
     t.gemm = k_gemm_cuda, t.unpack = k_unpack_cuda, t.bias_add = k_bias_add_cuda, t.bias_grad = k_bias_grad_cuda;
     t.relu_forward = k_relu_forward_cuda, t.relu_backward = k_relu_backward_cuda;
     t.xent_forward = k_xent_forward_cuda, t.xent_backward = k_xent_backward_cuda;
-    t.axpy = k_axpy_cuda, t.sgd_update = k_sgd_update_cuda, t.tree_sum = k_tree_sum_cuda;
+    t.axpy = k_axpy_cuda, t.scale = k_scale_cuda, t.sgd_update = k_sgd_update_cuda, t.tree_sum = k_tree_sum_cuda;
     t.adamw_update = k_adamw_update_cuda, t.sum_squares = k_sum_squares_cuda, t.dropout = k_dropout_cuda;
     t.gelu_forward = k_gelu_forward_cuda, t.gelu_backward = k_gelu_backward_cuda;
     t.layernorm_forward = k_layernorm_forward_cuda, t.layernorm_backward = k_layernorm_backward_cuda;

@@ -56,3 +56,14 @@ mt_status k_wait_cpu(struct k_stream *stream)
     (void)stream;
     return mt_ok();
 }
+
+mt_status k_pin_cpu(void *memory, size_t size)
+{
+    (void)memory, (void)size;
+    return mt_ok();
+}
+
+void k_unpin_cpu(void *memory)
+{
+    (void)memory;
+}

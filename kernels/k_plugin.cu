@@ -83,6 +83,17 @@ static mt_status device_wait(struct k_stream *stream)
     return checked(cudaStreamSynchronize(k_cuda_stream(stream)), "wait for the GPU");
 }
 
+static mt_status device_pin(void *memory, size_t size)
+{
+    return checked(cudaHostRegister(memory, size, cudaHostRegisterDefault), "pin memory for the GPU");
+}
+
+static void device_unpin(void *memory)
+{
+    if (cudaHostUnregister(memory) != cudaSuccess)
+        (void)cudaGetLastError(); /* it was not pinned: a later launch is not to be blamed for it */
+}
+
 /* ---- the tables ---- */
 
 static struct k_half_ops half_ops;
@@ -123,7 +134,7 @@ static mt_status plugin_open(int device, bool tf32, const struct k_ops **out_ops
     half_ops = k_half_table_cuda();
     ops = k_table_cuda(tf32 ? "cuda+tf32" : "cuda", &half_ops);
     ops.alloc = device_alloc, ops.release = device_release, ops.copy = device_copy, ops.clear = device_clear;
-    ops.wait = device_wait;
+    ops.wait = device_wait, ops.pin = device_pin, ops.unpin = device_unpin;
     snprintf(text, K_CUDA_TEXT, "device %d: %s, compute capability %d.%d, %d multiprocessors, %zu MiB", device, found.name,
              found.major, found.minor, found.multiProcessorCount, found.totalGlobalMem >> 20);
     *out_ops = &ops;

@@ -22,6 +22,8 @@ void k_release_cpu(void *memory);
 mt_status k_copy_cpu(struct k_stream *stream, void *to, const void *from, size_t size);
 mt_status k_clear_cpu(struct k_stream *stream, void *to, size_t size);
 mt_status k_wait_cpu(struct k_stream *stream);
+mt_status k_pin_cpu(void *memory, size_t size);
+void k_unpin_cpu(void *memory);
 
 /* cuda_door.c */
 mt_status k_cuda_choose(const struct k_config *config, const struct k_ops **out_ops);
@@ -57,6 +59,7 @@ mt_status k_conv_backward_reference(struct k_stream *stream, const struct k_conv
     mt_status k_relu_forward_##v(struct k_stream *, float *, size_t);                                        \
     mt_status k_relu_backward_##v(struct k_stream *, const float *, float *, size_t);                        \
     mt_status k_axpy_##v(struct k_stream *, float, const float *, float *, size_t);                          \
+    mt_status k_scale_##v(struct k_stream *, float, float *, size_t);                                        \
     mt_status k_sgd_update_##v(struct k_stream *, const struct k_sgd *);                                     \
     mt_status k_tree_sum_##v(struct k_stream *, const float *const *, size_t, size_t, float *);              \
     mt_status k_adamw_update_##v(struct k_stream *, const struct k_adamw *);                                 \

@@ -78,6 +78,19 @@ mt_status k_axpy_cuda(struct k_stream *stream, float alpha, const float *x, floa
     return k_cuda_launched("axpy on the GPU");
 }
 
+__global__ void scale_kernel(float alpha, float *x, size_t count)
+{
+    K_EACH(i, count)
+        x[i] *= alpha;
+}
+
+mt_status k_scale_cuda(struct k_stream *stream, float alpha, float *x, size_t count)
+{
+    if (count)
+        K_LAUNCH(scale_kernel, k_blocks(count, THREADS), THREADS, 0, k_cuda_stream(stream), alpha, x, count);
+    return k_cuda_launched("scale on the GPU");
+}
+
 __global__ void gelu_forward_kernel(const float *x, float *y, size_t count)
 {
     K_EACH(i, count)

@@ -67,6 +67,14 @@ mt_status ENTRY(k_axpy)(struct k_stream *stream, float alpha, const float *restr
     return mt_ok();
 }
 
+mt_status ENTRY(k_scale)(struct k_stream *stream, float alpha, float *restrict x, size_t count)
+{
+    (void)stream;
+    for (size_t i = 0; i < count; i++)
+        x[i] *= alpha;
+    return mt_ok();
+}
+
 mt_status ENTRY(k_sgd_update)(struct k_stream *stream, const struct k_sgd *sgd)
 {
     float *restrict params = sgd->params, *restrict velocity = sgd->velocity;

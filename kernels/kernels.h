@@ -162,6 +162,10 @@ struct k_ops {
     mt_status (*clear)(struct k_stream *stream, void *to, size_t size);
     /* Blocks until all that was asked of the stream is done. EDEVICE: something of it failed, then or before. */
     mt_status (*wait)(struct k_stream *stream);
+    /* From here to `unpin`, which must come before the memory is given back, copies between this memory of the caller's and a
+     * device go at the full speed of the bus. It costs time once, and after an error nothing but speed is lost. */
+    mt_status (*pin)(void *memory, size_t size);
+    void (*unpin)(void *memory);
 
     mt_status (*gemm)(struct k_stream *stream, const struct k_gemm *gemm);
     /* out[i] = in[i] * scale + shift: bytes of a picture to the network's input. */
@@ -179,6 +183,8 @@ struct k_ops {
     mt_status (*xent_backward)(struct k_stream *stream, const struct k_xent *xent);
     /* y += alpha x, in place. */
     mt_status (*axpy)(struct k_stream *stream, float alpha, const float *x, float *y, size_t count);
+    /* x *= alpha, in place. */
+    mt_status (*scale)(struct k_stream *stream, float alpha, float *x, size_t count);
     mt_status (*sgd_update)(struct k_stream *stream, const struct k_sgd *sgd);
     /* out = sum of `inputs` vectors, added as one fixed binary tree over their positions: ((0+1)+(2+3))+...,
      * whatever part of the vectors a call covers. This is what makes a gradient independent of the number of

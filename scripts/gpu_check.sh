@@ -6,7 +6,7 @@
 #   build      the preset gpu: kernels, models, tests/gpu; and all of the project where its packages are there
 #   tests      ctest's label gpu, and the emulated kernels beside it
 #   memcheck   the kernels' tests under compute-sanitizer (memcheck, racecheck), where it is installed
-#   bench      floors, rows h200_kernels and h200_gpt2
+#   bench      floors, rows h200_kernels, h200_gpt2, and h200_gpt2_trainer (the same by the trainer)
 #   peers      the same by torch (cuDNN attention, compiled GPT-2), where torch is installed
 #   nccl       collectives over NCCL by several processes on one GPU, and row h200_recover
 #
@@ -99,6 +99,11 @@ part_bench() {
     export MANTA_CUDA_PLUGIN=$build/lib/libmanta_cuda.so
     try "h200_kernels" 280 "$build/tests/gpu/kernels_bench"
     try "h200_gpt2" 280 "$build/tests/gpu/gpt2_bench" 64 20
+    if [ -x "$build/tests/gpu/gpt2_trainer_bench" ]; then
+        try "h200_gpt2_trainer" 280 "$build/tests/gpu/gpt2_trainer_bench" 64 20
+    else
+        say "=== h200_gpt2_trainer: skipped: not built (no xxhash.h)"
+    fi
 }
 
 part_peers() {

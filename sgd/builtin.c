@@ -8,7 +8,6 @@
  */
 #include "sgd/builtin.h"
 #include "sgd/cnn.h"
-#include "sgd/device.h"
 #include "sgd/gpt2.h"
 #include "sgd/mlp.h"
 #include "sgd/operator.h"
@@ -30,6 +29,7 @@ typedef manta_status data_fn(manta_sgd *t, struct sgd_inputs *out);
 /* Where the arithmetic runs, and on what. */
 struct place {
     const struct k_ops *ops;
+    int                 device;
     bool                is_half;
 };
 typedef manta_status make_fn(manta_sgd *t, const struct sgd_inputs *data, const struct place *place,
@@ -116,6 +116,7 @@ static manta_status place_find(manta_sgd *t, struct place *out)
     }
     if (st.code == 0)
         st = k_ops_choose(&config, &out->ops);
+    out->device = config.device;
     if (st.code == 0)
         return MANTA_OK;
     const char *device = manta_sgd_conf_str(t, "device", NULL);
@@ -123,17 +124,6 @@ static manta_status place_find(manta_sgd *t, struct place *out)
         return fail(t, st);
     return manta_sgd_fail(t, st.code, "config device is \"%.60s\": %s%s%s", device, st.what ? st.what : mt_code_text(st.code),
                           st.sys ? ": " : "", st.sys ? strerror(st.sys) : "");
-}
-
-/* What the trainer is to have: the model, or one that lends it the host's buffers. */
-static manta_status model_lend(manta_sgd *t, struct builtin *b, const struct place *place)
-{
-    if (!place->ops->is_device)
-        return MANTA_OK;
-    struct sgd_model *inner = b->model;
-    b->model = NULL;
-    mt_status st = sgd_device_new(inner, place->ops, &b->model);
-    return st.code == 0 ? MANTA_OK : fail(t, st);
 }
 
 static manta_status setup(manta_sgd *t, void **self, data_fn *data_name, make_fn *make)
@@ -148,8 +138,8 @@ static manta_status setup(manta_sgd *t, void **self, data_fn *data_name, make_fn
         code = data_name(t, &data);
     if (code == MANTA_OK)
         code = make(t, &data, &place, &b->model);
-    if (code == MANTA_OK)
-        code = model_lend(t, b, &place);
+    if (code == MANTA_OK && b->model->device)
+        sgd_operator_device(t, b->model->device, place.device);
     return code == MANTA_OK ? params_name(t, b) : code;
 }
 
@@ -199,6 +189,7 @@ static manta_status train_batch(manta_sgd *t, void *self, const manta_batch *b)
     own->in = t;
     own->model->ready = part_ready;
     own->model->ready_user = own;
+    own->model->version = sgd_operator_version(t);
     batch.key = sgd_sampler_key(&(struct sgd_sampler){.seed = manta_sgd_seed(t)}, b->sample);
     return report(t, own->model->ops->gradient(own->model, own->values[0], &batch, 1.0f / (float)b->count,
                                                own->gradients[0], metrics), metrics);
@@ -209,6 +200,7 @@ static manta_status validate_batch(manta_sgd *t, void *self, const manta_batch *
     struct builtin  *own = self;
     struct sgd_batch batch = batch_of(b);
     float            metrics[SGD_METRICS];
+    own->model->version = sgd_operator_version(t);
     return report(t, own->model->ops->evaluate(own->model, own->values[0], &batch, metrics), metrics);
 }
 

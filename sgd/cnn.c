@@ -307,7 +307,7 @@ static mt_status cnn_build(struct cnn *cnn, const struct sgd_cnn_config *c)
     size_t channels[2] = {c->channels[0] ? c->channels[0] : 32, c->channels[1] ? c->channels[1] : 64};
 
     cnn->ops = c->ops;
-    cnn->model = (struct sgd_model){.ops = &cnn_model_ops, .batch_max = c->batch_max,
+    cnn->model = (struct sgd_model){.ops = &cnn_model_ops, .batch_max = c->batch_max, .device = sgd_model_device(c->ops),
                                     .record_size = height * width * sgd_element_size(c->cast.element)};
     if (height < 6 || width < 6 || height > SIDE_MAX || width > SIDE_MAX || dense > DENSE_MAX ||
         outputs > CLASSES_MAX || channels[0] > CHANNELS_MAX || channels[1] > CHANNELS_MAX)

@@ -110,23 +110,51 @@ static const struct sgd_portion *records_take(struct sgd_trainer *trainer, uint3
     return portion;
 }
 
+/* The gradient of a batch where the model's device leaves it; *grads: where that is. */
+static mt_status batch_gradient(struct sgd_trainer *trainer, struct sgd_model *model, const struct sgd_batch *batch,
+                                float **grads, float *metrics)
+{
+    const float *params;
+    MT_TRY(sgd_resident_params(trainer, &params));
+    if (trainer->resident)
+        MT_TRY(sgd_resident_room(trainer, grads));
+    return sgd_resident_note(trainer, model->ops->gradient(model, params, batch, 1.0f / (float)batch->count, *grads, metrics));
+}
+
+static struct sgd_batch batch_take(struct sgd_trainer *trainer, uint32_t device, uint32_t v)
+{
+    uint32_t                  micro = trainer->config.micro_batch;
+    uint64_t                  samples = trainer->state->samples, sample = samples + (uint64_t)v * micro;
+    const struct sgd_portion *portion = records_take(trainer, device, &(struct sgd_feed_at){samples, v});
+    return (struct sgd_batch){.records = portion->records, .labels = trainer->config.train->labels ? portion->labels : NULL,
+                              .count = micro, .record_size = trainer->config.train->record_size, .indices = portion->indices,
+                              .sample = sample, .key = sgd_sampler_key(&trainer->sampler, sample)};
+}
+
+mt_status sgd_gradient_squares(struct sgd_trainer *trainer, uint32_t v, double *out_squares)
+{
+    float            metrics[SGD_METRICS_ALL], *grads = NULL;
+    struct sgd_batch batch = batch_take(trainer, 0, v);
+    MT_ASSERT(trainer->resident);
+    MT_TRY(batch_gradient(trainer, trainer->devices[0].model, &batch, &grads, metrics));
+    sgd_trainer_beat(trainer);
+    return sgd_resident_squares(trainer, out_squares);
+}
+
 static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, uint32_t v, void *user)
 {
     float *const *slots = user;
     struct sgd_model *model = trainer->devices[device].model;
     enum sgd_trace_track track = SGD_TRACK_MAIN;
     bool is_traced = sgd_trace_device(trainer->trace, device, &track);
-    uint32_t micro = trainer->config.micro_batch;
-    uint64_t samples = trainer->state->samples, sample = samples + (uint64_t)v * micro;
-    float *slot = slots[v - trainer->share_first], *metrics = slot + model->params.floats;
-    const struct sgd_portion *portion = records_take(trainer, device, &(struct sgd_feed_at){samples, v});
-    struct sgd_batch batch = {.records = portion->records, .labels = trainer->config.train->labels ? portion->labels : NULL,
-                              .count = micro, .record_size = trainer->config.train->record_size, .indices = portion->indices,
-                              .sample = sample, .key = sgd_sampler_key(&trainer->sampler, sample)};
+    float *slot = slots[v - trainer->share_first], *grads = slot, *metrics = slot + model->params.floats;
+    struct sgd_batch batch = batch_take(trainer, device, v);
 
     if (is_traced)
         sgd_trace_put_open(trainer->trace, track, SGD_SPAN_COMPUTE, v);
-    mt_status st = model->ops->gradient(model, trainer->params, &batch, 1.0f / (float)micro, slot, metrics);
+    mt_status st = batch_gradient(trainer, model, &batch, &grads, metrics);
+    if (st.code == MT_OK && trainer->resident)
+        st = sgd_resident_take(trainer, v, slot);
     if (is_traced)
         sgd_trace_put_close(trainer->trace, track);
     MT_TRY(st);
@@ -139,6 +167,8 @@ static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, ui
 mt_status sgd_gradients_run(struct sgd_trainer *trainer, uint32_t first, uint32_t last, float *const *slots)
 {
     MT_ASSERT(trainer->has_state);
+    if (trainer->resident)
+        sgd_resident_begin(trainer);
     return sgd_vranks_run(trainer, first, last, vrank_gradient, (void *)(uintptr_t)slots);
 }
 

@@ -30,4 +30,7 @@ MT_MUST_USE mt_status sgd_parts_run(struct sgd_trainer *trainer, size_t count, s
 /* The gradients of the share's virtual ranks first <= v < last into slots[v - the share's first]. */
 MT_MUST_USE mt_status sgd_gradients_run(struct sgd_trainer *trainer, uint32_t first, uint32_t last, float *const *slots);
 
+/* With a resident: the sum of squares of a virtual rank's gradient, which is computed again: its buffer holds a sum by now. */
+MT_MUST_USE mt_status sgd_gradient_squares(struct sgd_trainer *trainer, uint32_t v, double *out_squares);
+
 #endif

@@ -71,17 +71,19 @@ static mt_status buffers_allocate(struct on_device *d)
     return d->ops->alloc(size, (void **)&d->grads);
 }
 
-mt_status sgd_device_new(struct sgd_model *take_inner, const struct k_ops *ops, struct sgd_model **out_model)
+mt_status sgd_device_new(struct sgd_model *take_inner, struct sgd_model **out_model)
 {
     struct on_device *d = calloc(1, sizeof *d);
+    MT_ASSERT(take_inner->device);
     if (!d) {
         take_inner->ops->free(take_inner);
         return mt_error(MT_ENOMEM, 0, "model on a device");
     }
     d->inner = take_inner;
-    d->ops = ops;
+    d->ops = take_inner->device;
     d->model = *take_inner; /* the table of parameters stays the inner model's, and is freed with it */
     d->model.ops = &device_ops;
+    d->model.device = NULL;
     mt_status st = buffers_allocate(d);
     if (st.code != 0) {
         device_free(&d->model);

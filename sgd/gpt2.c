@@ -477,7 +477,7 @@ mt_status sgd_gpt2_base_build(struct gpt2_base *base, const struct sgd_gpt2_conf
     MT_TRY(sgd_gpt2_shape_check(&s));
     base->shape = s;
     base->token_bytes = config->token_bytes ? config->token_bytes : s.vocabulary <= 256 ? 1 : 2;
-    base->model = (struct sgd_model){.ops = ops, .batch_max = config->batch_max,
+    base->model = (struct sgd_model){.ops = ops, .batch_max = config->batch_max, .device = sgd_model_device(config->ops),
                                      .record_size = (s.context + 1) * base->token_bytes};
     if (config->batch_max == 0 || config->batch_max > BATCH_MAX || base->token_bytes > 2)
         return mt_error(MT_EINVAL, 0, "model: records at once, or bytes of a token, out of range");

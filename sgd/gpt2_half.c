@@ -35,6 +35,7 @@ struct half {
     k_half                  *params, *added, *x_out, *lnf, *scores, *dx, *dwide, *dnorm;
     float                   *lnf_mean, *lnf_rstd, *dot;
     size_t                   scores_rows;
+    uint64_t                 rounded; /* the version of the parameters of which `params` is the copy */
 };
 
 static struct half *half_of(struct sgd_model *model)
@@ -183,11 +184,23 @@ static struct k_half_embed embed_of(const struct half *h, size_t rows)
                                  .out = h->layers[0].x, .rows = rows, .time = h->shape.context, .cols = h->shape.width};
 }
 
+/* The rounded copy is made once for each version of the parameters: several virtual ranks read the same. */
+static mt_status params_round(struct half *h, const float *params)
+{
+    uint64_t version = h->model.version;
+    if (version && version == h->rounded)
+        return mt_ok();
+    h->rounded = 0; /* where it fails in the middle */
+    MT_TRY(h->k->cast(NULL, params, h->params, h->model.params.floats));
+    h->rounded = version;
+    return mt_ok();
+}
+
 static mt_status forward(struct half *h, const float *params, size_t rows)
 {
     uint32_t            last = h->shape.layers - 1;
     struct k_half_embed embed = embed_of(h, rows);
-    MT_TRY(h->k->cast(NULL, params, h->params, h->model.params.floats));
+    MT_TRY(params_round(h, params));
     MT_TRY(h->k->embed_forward(NULL, &embed));
     for (uint32_t l = 0; l <= last; l++)
         MT_TRY(layer_forward(h, params, l, rows));

@@ -176,7 +176,7 @@ static mt_status mlp_build(struct mlp *mlp, const struct sgd_mlp_config *config)
     mlp->ops = config->ops;
     if (in == 0 || in > WIDTH_MAX)
         return mt_error(MT_EINVAL, 0, "model: width of a layer");
-    mlp->model = (struct sgd_model){.ops = &mlp_model_ops, .batch_max = config->batch_max,
+    mlp->model = (struct sgd_model){.ops = &mlp_model_ops, .batch_max = config->batch_max, .device = sgd_model_device(config->ops),
                                     .record_size = in * sgd_element_size(config->cast.element)};
     if (outputs > CLASSES_MAX || config->batch_max == 0 || config->batch_max > BATCH_MAX)
         return mt_error(MT_EINVAL, 0, "model: configuration out of range");

@@ -3,13 +3,14 @@
  * model.h - what a trainer knows of a model: a table of named parameters in one flat buffer, and operations.
  *
  * The trainer owns the buffers of parameters and gradients, which lie where the model's kernels work: in the host's memory,
- * or in a device's (device.h makes a model of the host's out of one). Batches and metrics are the host's always. A model
- * owns its table and its workspace. A model's gradient of given parameters and a given batch must be the same bits each
+ * or in a device's (`device`; resident.h). Batches, metrics and what `init` fills are the host's always. A model owns its table
+ * and its workspace. A model's gradient of given parameters and a given batch must be the same bits each
  * time, in each process.
  */
 #ifndef SGD_MODEL_H
 #define SGD_MODEL_H
 
+#include "kernels/kernels.h"
 #include "sgd/data.h"
 
 /* A named tensor of float32 in the flat buffer. */
@@ -62,10 +63,21 @@ struct sgd_model {
     uint32_t                    batch_max;   /* records in one call */
     uint32_t                    record_size; /* that it takes */
     uint32_t                    extra_metrics; /* that its metrics have after SGD_METRICS; sums over samples as those */
+    const struct k_ops         *device;  /* in whose memory parameters and gradients lie; NULL: in the host's */
+    int                         device_number; /* which of the machine's it is */
+    /* Of the parameters, by whoever changes them: what a model has made of them holds while it stays the same. 0: they may be
+     * others in each call. */
+    uint64_t                    version;
     /* Told in the middle of `gradient`: floats `begin` to `end` of grads are final. NULL: nobody asks. */
     void (*ready)(void *user, size_t begin, size_t end);
     void *ready_user;
 };
+
+/* For models: `device` of one whose kernels are these. */
+static inline const struct k_ops *sgd_model_device(const struct k_ops *ops)
+{
+    return ops->is_device ? ops : NULL;
+}
 
 /* For models: a part of the gradient has its last value. In each batch the same parts in the same order. */
 static inline void sgd_model_ready(const struct sgd_model *model, size_t begin, size_t count)

@@ -219,6 +219,18 @@ manta_status manta_sgd_ready(manta_sgd *t, float *const *gradient, int64_t first
                           (long long)first, (long long)(first + count));
 }
 
+void sgd_operator_device(manta_sgd *t, const struct k_ops *ops, int number)
+{
+    MT_ASSERT(t->is_in_setup && t->op->sets_gradients);
+    t->model.device = ops;
+    t->model.device_number = number;
+}
+
+uint64_t sgd_operator_version(const manta_sgd *t)
+{
+    return t->model.version;
+}
+
 /* ---- metrics ---- */
 
 int sgd_operator_metric(const manta_sgd *t, const char *name)

@@ -89,6 +89,12 @@ int sgd_operator_metric(const manta_sgd *t, const char *name);
 /* Notes an error with a text, and gives it. */
 manta_status sgd_operator_fault(manta_sgd *t, mt_status st, const char *of);
 
+/* For models of ours, in setup: parameters and gradients are in this device's memory, and so are the pointers that
+ * train_batch and validate_batch find; init's are the host's. */
+void sgd_operator_device(manta_sgd *t, const struct k_ops *ops, int number);
+/* The version of the parameters (model.h). */
+uint64_t sgd_operator_version(const manta_sgd *t);
+
 /* operator_data.c: gives back the memory of data that others train with; counts and sizes stay known. */
 void sgd_operator_data_drop(manta_sgd *t);
 

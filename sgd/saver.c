@@ -90,6 +90,7 @@ mt_status sgd_saver_init(struct sgd_saver *saver, struct sgd_trainer *trainer, c
         return mt_error(MT_ENOMEM, 0, "copy of the state for checkpoints");
     }
     sgd_trainer_attach(&saver->copy, state);
+    saver->copy.resident = NULL; /* it is a copy of the host's floats */
     saver->copy.zero = (struct sgd_zero){.given_up = &saver->is_given_up};
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
@@ -157,27 +158,34 @@ void sgd_saver_start(struct sgd_saver *saver)
     pthread_mutex_unlock(&saver->lock);
 }
 
-bool sgd_saver_offer(struct sgd_saver *saver, uint64_t generation)
+/* Whether a copy can be taken now; only the trainer's own calls change that from true. */
+static bool is_free(struct sgd_saver *saver)
 {
-    bool is_taken = false;
     pthread_mutex_lock(&saver->lock);
     thread_start(saver);
     while (saver->has_thread && saver->state == SGD_SAVER_FRESH)
         pthread_cond_wait(&saver->changed, &saver->lock);
-    if (saver->has_thread && saver->state == SGD_SAVER_IDLE && shard_copy(saver)) {
-        atomic_store(&saver->is_given_up, false);
-        saver->claimed = saver->copied = offsetof(struct sgd_state, floats); /* what comes before changes at any time */
-        memcpy(saver->copy.state, saver->trainer->state, saver->copied);
-        if (saver->copy.config.zero)
-            saver->claimed = saver->copied = saver->copy.state_size;
-        saver->copy.has_state = saver->trainer->has_state;
-        saver->generation = generation;
-        saver->state = SGD_SAVER_BUSY;
-        pthread_cond_broadcast(&saver->changed);
-        is_taken = true;
-    }
+    bool is = saver->has_thread && saver->state == SGD_SAVER_IDLE;
     pthread_mutex_unlock(&saver->lock);
-    return is_taken;
+    return is;
+}
+
+bool sgd_saver_offer(struct sgd_saver *saver, uint64_t generation)
+{
+    if (!is_free(saver) || sgd_resident_pull(saver->trainer).code != MT_OK || !shard_copy(saver))
+        return false;
+    pthread_mutex_lock(&saver->lock);
+    atomic_store(&saver->is_given_up, false);
+    saver->claimed = saver->copied = offsetof(struct sgd_state, floats); /* what comes before changes at any time */
+    memcpy(saver->copy.state, saver->trainer->state, saver->copied);
+    if (saver->copy.config.zero)
+        saver->claimed = saver->copied = saver->copy.state_size;
+    saver->copy.has_state = saver->trainer->has_state;
+    saver->generation = generation;
+    saver->state = SGD_SAVER_BUSY;
+    pthread_cond_broadcast(&saver->changed);
+    pthread_mutex_unlock(&saver->lock);
+    return true;
 }
 
 bool sgd_saver_take(struct sgd_saver *saver, bool wait, uint64_t *out_step, mt_status *out_result)

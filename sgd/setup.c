@@ -158,6 +158,7 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
     run->is_wide = sgd_setup_nodes(o) > 1;
     int min, max;
     sgd_setup_workers(o, &min, &max);
+    run->is_crew = max > 1;
     run->trace.rows = o->run.timeline ? (uint32_t)(max + o->scaling.spares) : 0;
     struct sgd_optimizer copy = run->optimizer; /* the workers put the defaults in */
     mt_status            st = sgd_optimizer_resolve(&copy);

@@ -102,18 +102,27 @@ mt_status sgd_step_guard(struct sgd_trainer *trainer, const struct sgd_result *r
     return mt_ok();
 }
 
-/* Which of this worker's virtual ranks gave what is not finite; their slots are still as they were written. */
+/* A virtual rank's loss and gradient; its slot is still as it was written. */
+static bool is_finite(struct sgd_trainer *trainer, const struct sgd_group *group, uint32_t v)
+{
+    size_t       floats = trainer->config.model->params.floats;
+    const float *slot = sgd_group_slot(group, v);
+    double       squares;
+    if (!isfinite(slot[floats + SGD_METRIC_LOSS]))
+        return false;
+    mt_status st = trainer->resident ? sgd_gradient_squares(trainer, v, &squares)
+                                     : trainer->config.ops->sum_squares(NULL, slot, floats, &squares);
+    return st.code == 0 && isfinite(squares);
+}
+
+/* Which of this worker's virtual ranks gave what is not finite. */
 static void culprit_find(struct sgd_trainer *trainer, const struct sgd_group *group)
 {
-    size_t floats = trainer->config.model->params.floats;
     uint32_t first, last;
     sgd_group_vranks(group, &first, &last);
     trainer->is_culprit = false;
     for (uint32_t v = first; v < last && !trainer->is_culprit; v++) {
-        const float *slot = sgd_group_slot(group, v);
-        double squares;
-        if (isfinite(slot[floats + SGD_METRIC_LOSS]) &&
-            trainer->config.ops->sum_squares(NULL, slot, floats, &squares).code == 0 && isfinite(squares))
+        if (is_finite(trainer, group, v))
             continue;
         trainer->is_culprit = true;
         size_t used = strlen(trainer->fault);
@@ -142,17 +151,34 @@ void sgd_step_count(struct sgd_trainer *trainer, const struct sgd_result *result
     trainer->is_save_asked = flags[SGD_FLAG_SAVE] > 0;
 }
 
+static mt_status norm_take(struct sgd_trainer *trainer, struct update *update, double *out_norm)
+{
+    if (trainer->resident)
+        return sgd_resident_norm(trainer, update->gradient, out_norm);
+    MT_TRY(sgd_parts_run(trainer, trainer->config.model->params.floats, part_squares, update));
+    *out_norm = sgd_step_norm(trainer, trainer->squares);
+    return mt_ok();
+}
+
+static mt_status update_make(struct sgd_trainer *trainer, struct update *update)
+{
+    if (trainer->resident)
+        return sgd_resident_update(trainer, update->rate, update->part);
+    sgd_trainer_settle(trainer);
+    return sgd_parts_run(trainer, trainer->config.model->params.floats, part_update, update);
+}
+
 mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct sgd_result *out_result)
 {
-    size_t floats = trainer->config.model->params.floats;
-    struct sgd_result result = sgd_step_result(trainer, sum + floats);
+    const float *behind = sum + trainer->config.model->params.floats;
+    struct sgd_result result = sgd_step_result(trainer, behind);
     struct update update = {.gradient = sum, .rate = sgd_step_rate(trainer)};
+    double norm;
 
-    MT_TRY(sgd_parts_run(trainer, floats, part_squares, &update));
-    MT_TRY(sgd_step_guard(trainer, &result, sgd_step_norm(trainer, trainer->squares), &update.part));
-    sgd_trainer_settle(trainer);
-    MT_TRY(sgd_parts_run(trainer, floats, part_update, &update));
-    sgd_step_count(trainer, &result, sum + floats + trainer->metrics);
+    MT_TRY(norm_take(trainer, &update, &norm));
+    MT_TRY(sgd_step_guard(trainer, &result, norm, &update.part));
+    MT_TRY(update_make(trainer, &update));
+    sgd_step_count(trainer, &result, behind + trainer->metrics);
     *out_result = result;
     return mt_ok();
 }
@@ -160,7 +186,7 @@ mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct 
 /* Between nodes a sum takes long enough to begin it while the last gradient is computed. In all members alike. */
 static bool is_overlapped(const struct sgd_trainer *trainer, const struct sgd_group *group)
 {
-    return group->is_wide && !trainer->is_lockstep &&
+    return group->is_wide && !trainer->is_lockstep && !trainer->resident &&
            trainer->config.model->params.floats * sizeof(float) >= 2 * MT_TRAIN_BUCKET_BYTES;
 }
 
@@ -221,13 +247,13 @@ static mt_status compute_and_reduce(struct sgd_trainer *trainer, struct sgd_grou
     trainer->work_ns += mt_now_ns() - begun;
     sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_SUM, trainer->config.model->params.floats * sizeof(float));
     group->team = trainer->team;
-    mt_status st = sgd_group_reduce(group, trainer->config.ops, &sum);
+    mt_status st = trainer->resident ? sgd_resident_reduce(trainer, group) : sgd_group_reduce(group, trainer->config.ops, &sum);
     group->team = NULL;
     sgd_trace_close(trainer->trace, SGD_TRACK_MAIN);
     return st;
 }
 
-mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
+static mt_status step_make(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
 {
     float *slots[MT_VRANKS_MAX];
     uint32_t first, last;
@@ -246,12 +272,22 @@ mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, s
     return st;
 }
 
+mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
+{
+    mt_status st = step_make(trainer, group, out_result);
+    if (sgd_resident_is_broken(trainer->resident))
+        trainer->has_state = false; /* what has failed may be the update of the step before, which nobody has waited for */
+    return st;
+}
+
 /* ---- evaluation ---- */
 
 /* Adds the metrics over the records from `begin` to `end` to sums[trainer->metrics]. */
 static mt_status range_evaluate(struct sgd_trainer *trainer, struct sgd_model *model, const struct sgd_dataset *set,
                                 uint64_t begin, uint64_t end, double *sums)
 {
+    const float *params;
+    MT_TRY(sgd_resident_params(trainer, &params));
     while (begin < end) {
         uint64_t left = end - begin;
         struct sgd_batch batch = {.records = set->records + begin * set->record_size,
@@ -259,7 +295,7 @@ static mt_status range_evaluate(struct sgd_trainer *trainer, struct sgd_model *m
                                   .count = left < model->batch_max ? (uint32_t)left : model->batch_max,
                                   .record_size = set->record_size, .sample = begin};
         float metrics[SGD_METRICS_ALL] = {0};
-        MT_TRY(model->ops->evaluate(model, trainer->params, &batch, metrics));
+        MT_TRY(sgd_resident_note(trainer, model->ops->evaluate(model, params, &batch, metrics)));
         for (size_t i = 0; i < trainer->metrics; i++)
             sums[i] += (double)metrics[i];
         begin += batch.count;
@@ -297,15 +333,14 @@ static mt_status vrank_validate(struct sgd_trainer *trainer, uint32_t device, ui
 /* Each virtual rank takes its share of the records, in order, and the shares are added as gradients are. */
 static mt_status validate(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out)
 {
-    size_t floats = trainer->config.model->params.floats;
+    struct sgd_range metrics = {trainer->config.model->params.floats, group->plan.slot_floats};
     uint32_t first, last;
-    const float *sum;
 
     sgd_group_vranks(group, &first, &last);
     sgd_share_set(trainer, first, last);
     MT_TRY(sgd_vranks_run(trainer, first, last, vrank_validate, group));
-    MT_TRY(sgd_group_reduce(group, trainer->config.ops, &sum)); /* what it adds up before the metrics nobody reads */
-    *out = sgd_step_result(trainer, sum + floats);
+    MT_TRY(sgd_group_reduce_ranges(group, trainer->config.ops, &metrics, 1));
+    *out = sgd_step_result(trainer, group->sum + metrics.begin);
     return mt_ok();
 }
 

@@ -45,6 +45,8 @@ static mt_status devices_check(const struct sgd_trainer_config *config)
     const struct sgd_model *model = config->model;
     if (config->devices > MT_TRAIN_DEVICES_MAX)
         return mt_error(MT_EINVAL, 0, "trainer: too many devices");
+    if (model->device && (config->devices > 1 || config->zero))
+        return mt_error(MT_EINVAL, 0, "trainer: a model in a device's memory is the only one, and its state is whole (device.h)");
     for (uint32_t d = 0; d + 1 < config->devices; d++) {
         const struct sgd_model *other = config->others[d];
         if (!sgd_params_equal(&other->params, &model->params) || other->batch_max != model->batch_max ||
@@ -111,18 +113,19 @@ static mt_status buffers_allocate(struct sgd_trainer *trainer)
     size_t floats = floats_padded(trainer);
     uint32_t moments = sgd_optimizer_moments(&trainer->config.optimizer);
 
-    bool is_zero = trainer->config.zero, is_cut = trainer->config.optimizer.clip_norm > 0 && !is_zero;
+    bool is_zero = trainer->config.zero, is_resident = trainer->config.model->device != NULL;
+    bool has_squares = !is_zero && !is_resident, is_cut = trainer->config.optimizer.clip_norm > 0 && has_squares;
 
     trainer->state_size = sizeof(struct sgd_state) + (1 + (is_zero ? 0 : moments)) * floats * sizeof(float);
     trainer->state = sgd_state_allocate(trainer->state_size);
     trainer->cut = is_cut ? malloc(floats * sizeof(float)) : NULL;
-    trainer->squares = is_zero ? NULL : malloc(sgd_shard_blocks(floats) * sizeof(double));
-    if (!trainer->state || (is_cut && !trainer->cut) || (!is_zero && !trainer->squares))
+    trainer->squares = has_squares ? malloc(sgd_shard_blocks(floats) * sizeof(double)) : NULL;
+    if (!trainer->state || (is_cut && !trainer->cut) || (has_squares && !trainer->squares))
         return mt_error(MT_ENOMEM, 0, "trainer");
     MT_TRY(devices_make(trainer));
     memset(trainer->state, 0, trainer->state_size);
     sgd_trainer_attach(trainer, trainer->state);
-    return mt_ok();
+    return is_resident ? sgd_resident_new(trainer) : mt_ok();
 }
 
 void sgd_trainer_attach(struct sgd_trainer *trainer, struct sgd_state *state)
@@ -153,12 +156,19 @@ mt_status sgd_trainer_init(struct sgd_trainer *trainer, const struct sgd_trainer
 void sgd_trainer_fini(struct sgd_trainer *trainer)
 {
     sgd_overlap_free(trainer->overlap);
+    sgd_resident_free(trainer->resident);
     free(trainer->state);
     devices_unmake(trainer);
     free(trainer->cut);
     free(trainer->squares);
     sgd_zero_free(trainer);
     memset(trainer, 0, sizeof *trainer);
+}
+
+const char *sgd_trainer_kernels(const struct sgd_trainer *trainer)
+{
+    const struct k_ops *device = trainer->config.model->device;
+    return device ? device->name : trainer->config.ops->name;
 }
 
 /* Everything that changes the result. Hashed field by field: structs have padding. */
@@ -177,7 +187,7 @@ static uint64_t fingerprint(const struct sgd_trainer *trainer)
                       config->min_delta};
     size_t last = sizeof fields / sizeof *fields - 1;
     fields[last - 1] = sgd_checksum(reals, sizeof reals);
-    fields[last] = sgd_checksum(config->ops->name, strlen(config->ops->name));
+    fields[last] = sgd_checksum(sgd_trainer_kernels(trainer), strlen(sgd_trainer_kernels(trainer)));
     for (size_t i = 0; i < params->items_count; i++)
         fields[last] ^= sgd_checksum(params->items[i].name, strlen(params->items[i].name)) * (2 * i + 3);
     return sgd_checksum(fields, sizeof fields);
@@ -200,6 +210,7 @@ mt_status sgd_trainer_begin(struct sgd_trainer *trainer)
         MT_TRY(sgd_zero_begin(trainer));
     memset(trainer->state, 0, trainer->state_size);
     trainer->config.model->ops->init(trainer->config.model, trainer->config.seed, trainer->params);
+    sgd_resident_changed(trainer);
     trainer->has_state = true;
     return mt_ok();
 }
@@ -227,11 +238,20 @@ uint64_t sgd_trainer_how_far(const struct sgd_trainer *trainer)
     return 2 * trainer->state->step + !sgd_trainer_is_open(trainer);
 }
 
-mt_status sgd_trainer_sync(struct sgd_trainer *trainer, struct sgd_group *group)
+/* From `root`, into the state of whoever wants it. */
+static mt_status state_spread(struct sgd_trainer *trainer, struct sgd_group *group, uint32_t root, bool is_receiver)
+{
+    bool is_root = group->rank == root;
+    if (is_root)
+        MT_TRY(sgd_resident_pull(trainer));
+    if (is_receiver)
+        sgd_trainer_settle(trainer);
+    return sgd_group_broadcast(group, root, is_receiver || is_root ? trainer->state : NULL, trainer->state_size);
+}
+
+static mt_status whole_sync(struct sgd_trainer *trainer, struct sgd_group *group)
 {
     struct sgd_agreement agreement;
-    if (trainer->config.zero)
-        return sgd_zero_sync(trainer, group);
     uint64_t mine = trainer->has_state ? sgd_trainer_how_far(trainer) : 0;
 
     MT_TRY(sgd_group_agree(group, trainer->has_state, mine, &agreement));
@@ -242,11 +262,25 @@ mt_status sgd_trainer_sync(struct sgd_trainer *trainer, struct sgd_group *group)
     /* Who is as far as the root keeps what it has, so that the state survives the root's death in here. An
      * abort in the middle leaves a receiver with half of each. */
     bool is_receiver = !trainer->has_state || mine != agreement.step_max;
-    bool is_root = group->rank == agreement.root;
     trainer->has_state = !is_receiver;
-    sgd_trainer_settle(trainer);
-    MT_TRY(sgd_group_broadcast(group, agreement.root, is_receiver || is_root ? trainer->state : NULL,
-                               trainer->state_size));
+    MT_TRY(state_spread(trainer, group, agreement.root, is_receiver));
+    if (is_receiver)
+        sgd_resident_changed(trainer);
     trainer->has_state = true;
     return mt_ok();
+}
+
+mt_status sgd_trainer_sync(struct sgd_trainer *trainer, struct sgd_group *group)
+{
+    mt_status st = trainer->config.zero ? sgd_zero_sync(trainer, group) : whole_sync(trainer, group);
+    if (st.code == MT_OK)
+        st = sgd_resident_join(trainer, group);
+    if (sgd_resident_is_broken(trainer->resident))
+        trainer->has_state = false;
+    return st;
+}
+
+void sgd_trainer_leave(struct sgd_trainer *trainer)
+{
+    sgd_resident_leave(trainer);
 }

@@ -3,7 +3,7 @@
  * trainer_local.h - one worker's part of a data-parallel run: the loop body that everything above calls.
  *
  * A trainer holds a full copy of the state (parameters, the optimizer's moments, progress) and nothing of how workers come
- * and go:
+ * and go. Of a model that works in a device's memory the floats of that state are there, and here their mirror (resident.h):
  *
  *   sgd_trainer_init
  *   for each generation of the group:
@@ -12,6 +12,7 @@
  *                            sgd_trainer_resume or sgd_trainer_begin, and all sync again
  *       sgd_trainer_close    where sgd_trainer_is_open: validates at the end of an epoch
  *       sgd_train_step       until sgd_trainer_is_done, or an error: then this generation is over
+ *       sgd_trainer_leave    before sgd_group_leave
  *   sgd_trainer_fini
  *
  * Which samples a step uses, how they are cut into virtual ranks, and the order in which gradients are added
@@ -30,6 +31,7 @@
 #include "sgd/model.h"
 #include "sgd/optimizer.h"
 #include "sgd/overlap.h"
+#include "sgd/resident.h"
 #include "sgd/sampler.h"
 #include "sgd/team.h"
 #include "sgd/trace.h"
@@ -54,6 +56,7 @@ struct sgd_trainer_config {
     bool                      score_max;   /* more of it is better */
     uint32_t                  patience;    /* closes without a better score before the run stops; 0: it does not */
     double                    min_delta;
+    bool                      is_crew;     /* there may be other workers: sums between their devices are made ready */
     bool                      zero;        /* each member keeps the optimizer's state of its shard only (zero.h) */
     bool                      zero_backup; /* and of another's */
 };
@@ -100,8 +103,9 @@ struct sgd_trainer {
     struct sgd_state         *state;
     bool                      has_state; /* false: no values yet, or torn by a broadcast that was aborted */
     float                    *params, *moments[SGD_MOMENTS_MAX];
+    struct sgd_resident      *resident; /* the state on the model's device; NULL: it works in the host's memory */
     float                    *cut; /* a gradient that was shortened; NULL where none is */
-    double                   *squares; /* of its blocks; NULL where the state is sharded */
+    double                   *squares; /* of its blocks; NULL where the state is sharded, or on a device */
     uint64_t                  steps_total, epoch_steps;
     size_t                    metrics; /* of the model, all */
     bool                      wants_stop; /* this worker asks all to stop after the next step */
@@ -164,6 +168,9 @@ struct sgd_state *sgd_state_allocate(size_t size);
 /* Points the trainer to a state (of state_size bytes) of the caller's. */
 void sgd_trainer_attach(struct sgd_trainer *trainer, struct sgd_state *state);
 
+/* Which kernels make the bits of the state; for logs and checkpoint manifests. */
+const char *sgd_trainer_kernels(const struct sgd_trainer *trainer);
+
 /* The plan with which the trainer's groups are joined. */
 struct sgd_group_plan sgd_trainer_plan(const struct sgd_trainer *trainer);
 
@@ -184,9 +191,12 @@ MT_MUST_USE mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const 
  * has one, or not all of it is left. */
 MT_MUST_USE mt_status sgd_trainer_sync(struct sgd_trainer *trainer, struct sgd_group *group);
 
+/* The generation is over for this member; also after an error. */
+void sgd_trainer_leave(struct sgd_trainer *trainer);
+
 /* Collective: the gradient of this member's virtual ranks, the sum over all, the update. ETASK, in all and
  * before the update: loss or gradient is not finite, or the gradient is too long; trainer->fault says more. After any error
- * the state is that of the last completed step. */
+ * the state is that of the last completed step; or, of a device that has failed (EDEVICE), there is none any more. */
 MT_MUST_USE mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group,
                                      struct sgd_result *out_result);
 

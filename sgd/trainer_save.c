@@ -52,7 +52,7 @@ static void meta_fill(const struct sgd_trainer *trainer, uint64_t generation, st
                                          .score = state->progress.score,
                                          .progress_size = sizeof state->progress};
     memcpy(meta->progress, &state->progress, sizeof state->progress);
-    snprintf(meta->kernels, sizeof meta->kernels, "%s %s", trainer->config.ops->name, k_blas_core());
+    snprintf(meta->kernels, sizeof meta->kernels, "%s %s", sgd_trainer_kernels(trainer), k_blas_core());
 }
 
 /* What a member's shard has of the i-th tensor of a checkpoint; 0 elements: nothing. */
@@ -101,6 +101,7 @@ mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder
     mt_status st = mt_ok();
 
     MT_ASSERT(trainer->has_state);
+    MT_TRY(sgd_resident_pull(trainer));
     meta_fill(trainer, generation, &meta);
     bool is_in_parts = trainer->config.zero && trainer->zero.now.members > 1;
     struct sgd_tensor *tensors = calloc(count, sizeof *tensors);
@@ -217,6 +218,7 @@ mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
     trainer->state->step = checkpoint.meta.step;
     trainer->state->samples = checkpoint.meta.samples;
     memcpy(&trainer->state->progress, checkpoint.meta.progress, sizeof trainer->state->progress);
+    sgd_resident_changed(trainer);
     trainer->has_state = true;
 done:
     sgd_checkpoint_fini(&checkpoint);

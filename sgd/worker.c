@@ -7,6 +7,7 @@
  */
 #include "sgd/board.h"
 #include "sgd/checksum.h"
+#include "sgd/device.h"
 #include "sgd/operator.h"
 #include "sgd/run.h"
 #include "sgd/saver.h"
@@ -34,6 +35,7 @@ struct worker {
     manta_sgd          *op;      /* device 0's */
     manta_sgd         **others;  /* those of the devices after it */
     struct sgd_model  **models;  /* of `others`, as the trainer has them */
+    struct sgd_model   *lent_model; /* device 0's, on a GPU, for a state that is kept in the host's memory; NULL: it is not */
     struct sgd_trainer  trainer;
     struct sgd_saver    saver; /* without a folder: not begun */
     struct sgd_ready    ready;
@@ -130,19 +132,32 @@ static void operators_close(struct worker *w)
     free(w->models);
 }
 
+/* A state in shards is kept in the host's memory, whatever the model works in. */
+static mt_status model_find(struct worker *w, struct sgd_model **out_model)
+{
+    *out_model = &w->op->model;
+    if (!w->run.zero || !w->op->model.device)
+        return mt_ok();
+    MT_TRY(sgd_device_new(&w->op->model, &w->lent_model));
+    *out_model = w->lent_model;
+    return mt_ok();
+}
+
 static mt_status operator_load(struct worker *w, const char *name)
 {
     const struct sgd_run *run = &w->run;
+    struct sgd_model     *model;
     MT_TRY(operators_open(w, name));
+    MT_TRY(model_find(w, &model));
     const struct sgd_source  *train = &w->op->sources[0], *validate = &w->op->sources[1];
-    struct sgd_trainer_config config = {.ops = w->ops, .model = &w->op->model, .devices = run->devices, .others = w->models,
+    struct sgd_trainer_config config = {.ops = w->ops, .model = model, .devices = run->devices, .others = w->models,
                                         .train = &train->set,
                                         .validate = validate->is_there ? &validate->set : NULL,
                                         .seed = run->seed, .vranks = run->vranks, .micro_batch = run->micro_batch,
                                         .epochs = run->epochs, .validate_epochs = run->validate_epochs,
                                         .in_order = train->in_order, .optimizer = run->optimizer, .score = run->score,
                                         .score_max = run->score_max, .patience = run->patience,
-                                        .min_delta = run->min_delta, .zero = run->zero,
+                                        .min_delta = run->min_delta, .is_crew = run->is_crew, .zero = run->zero,
                                         .zero_backup = run->zero_backup};
     MT_TRY(sgd_trainer_init(&w->trainer, &config));
     w->op->step = &w->trainer.state->step;
@@ -190,6 +205,8 @@ static void worker_free(void *self)
     if (w->ready.port)
         coll_door_close(&w->door);
     sgd_trainer_fini(&w->trainer);
+    if (w->lent_model)
+        w->lent_model->ops->free(w->lent_model);
     operators_close(w);
     manta_region_close(&w->region);
     manta_release(&w->lent.view);
@@ -489,6 +506,7 @@ static mt_status finish(struct task *t, struct sgd_outcome *out)
         return mt_ok();
     if (saved.code == MT_ECANCELLED)
         return mt_error(MT_EWORKER_DIED, 0, "a worker died before its part of the last checkpoint was written");
+    MT_TRY(sgd_resident_pull(trainer));
     out->is_finisher = 1;
     out->is_stopped = trainer->state->step < trainer->steps_total;
     out->loss = progress->values[0];
@@ -523,6 +541,16 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
     return finish(t, out);
 }
 
+/* Errors of a GPU stay with the process that had one, so it dies; then it is replaced, and the others go on, as after any death. */
+static void die_if_broken(const struct task *t, mt_status st)
+{
+    char text[SGD_TEXT_BYTES];
+    if (!sgd_resident_is_broken(t->w->trainer.resident))
+        return;
+    fprintf(stderr, "worker of rank %u: its GPU has failed: %s\n", t->rank, sgd_status_text(st, text));
+    _exit(1);
+}
+
 static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     struct task t = {.w = self};
@@ -546,6 +574,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     mt_status st = generation_run(&t, &out);
     sgd_trace_unwind(t.w->trace, SGD_TRACK_MAIN);
     if (st.code != 0) {
+        die_if_broken(&t, st);
         sgd_saver_give_up(&t.w->saver);
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
         bool has_fault = t.w->trainer.fault[0] != 0;
@@ -557,6 +586,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
         out.sys = st.sys;
         snprintf(out.text, sizeof out.text, "%s", has_fault ? t.w->trainer.fault : sgd_status_text(st, text));
     }
+    sgd_trainer_leave(&t.w->trainer);
     sgd_group_leave(&t.group);
     out.step = t.w->trainer.has_state ? t.w->trainer.state->step : 0;
     return manta_return_bytes(c, &out, sizeof out);

@@ -163,6 +163,9 @@ static void elementwise(void)
     check(gpu->axpy(NULL, -0.5f, D(x), D(y), COUNT), "axpy");
     cpu->axpy(NULL, -0.5f, x, y, COUNT);
     same("axpy", y, COUNT, 1e-6);
+    check(gpu->scale(NULL, 0.3f, D(y), COUNT), "scale");
+    cpu->scale(NULL, 0.3f, y, COUNT);
+    same("scale", y, COUNT, 1e-6);
     check(gpu->gelu_forward(NULL, D(x), D(out), COUNT), "gelu_forward");
     cpu->gelu_forward(NULL, x, out, COUNT);
     same("gelu_forward", out, COUNT, 2e-6);

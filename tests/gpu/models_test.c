@@ -70,7 +70,7 @@ static void pictures(const struct k_ops *gpu, const struct k_ops *cpu)
     must(sgd_mlp_new(&mlp, &want), "mlp");
     mlp.ops = gpu;
     must(sgd_mlp_new(&mlp, &got), "mlp");
-    must(sgd_device_new(got, gpu, &got), "mlp on the device");
+    must(sgd_device_new(got, &got), "mlp on the device");
     compare("mlp", want, got, &batch, 1e-4);
 
     static int16_t  large[COUNT * 784]; /* elements that are cast on the host */
@@ -84,7 +84,7 @@ static void pictures(const struct k_ops *gpu, const struct k_ops *cpu)
     must(sgd_mlp_new(&mlp, &want), "mlp of int16");
     mlp.ops = gpu;
     must(sgd_mlp_new(&mlp, &got), "mlp of int16");
-    must(sgd_device_new(got, gpu, &got), "mlp of int16 on the device");
+    must(sgd_device_new(got, &got), "mlp of int16 on the device");
     compare("mlp of int16", want, got, &wide, 1e-4);
 
     struct sgd_cnn_config cnn = {.ops = cpu, .height = 14, .width = 14, .channels = {4, 6}, .dense = 16, .dropout = {0.3f, 0.3f},
@@ -94,7 +94,7 @@ static void pictures(const struct k_ops *gpu, const struct k_ops *cpu)
     must(sgd_cnn_new(&cnn, &want), "cnn");
     cnn.ops = gpu;
     must(sgd_cnn_new(&cnn, &got), "cnn");
-    must(sgd_device_new(got, gpu, &got), "cnn on the device");
+    must(sgd_device_new(got, &got), "cnn on the device");
     compare("cnn", want, got, &batch, 1e-4);
 }
 
@@ -111,13 +111,13 @@ static void language(const struct k_ops *gpu, const struct k_ops *cpu)
     must(sgd_gpt2_new(&config, &want), "gpt2");
     config.ops = gpu;
     must(sgd_gpt2_new(&config, &got), "gpt2");
-    must(sgd_device_new(got, gpu, &got), "gpt2 on the device");
+    must(sgd_device_new(got, &got), "gpt2 on the device");
     compare("gpt2", want, got, &batch, 1e-4);
     config.ops = cpu;
     must(sgd_gpt2_new(&config, &want), "gpt2");
     config.ops = gpu;
     must(sgd_gpt2_half_new(&config, &got), "gpt2 on bfloat16");
-    must(sgd_device_new(got, gpu, &got), "gpt2 on the device");
+    must(sgd_device_new(got, &got), "gpt2 on the device");
     compare("gpt2 bfloat16", want, got, &batch, 2e-2);
 }
 

@@ -50,7 +50,7 @@ const struct k_ops *test_table(const char **out_why)
     static struct k_ops      ops = k_table_cuda("emulated", &half);
     const char              *seed = getenv("EMULATOR_SEED");
     ops.alloc = k_alloc_cpu, ops.release = k_release_cpu, ops.copy = k_copy_cpu, ops.clear = k_clear_cpu;
-    ops.wait = k_wait_cpu;
+    ops.wait = k_wait_cpu, ops.pin = k_pin_cpu, ops.unpin = k_unpin_cpu;
     emulator_seed(seed ? strtoull(seed, NULL, 10) : 1);
     *out_why = "";
     return &ops;

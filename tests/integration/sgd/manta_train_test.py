@@ -11,6 +11,7 @@ timeline       a Chrome trace of a run whose worker is killed: whole, nested, wi
 tracking       parameters, metrics and artifacts of a run whose driver is killed; of one that fails; of a detached one
 full_disk      a disk that is full before a checkpoint, or in the middle of one: the older one stays, and a later run goes on from it
 bad_files      unknown sections and keys, wrong types, and what the operator refuses: file, line and key are named
+emulated       a job that asks for a GPU, on the emulated one (tests/gpu/CMakeLists.txt names it in the environment)
 tensorboard    the event file, read back by the tensorboard package (run by tensorboard_test.sh, which has it)
 """
 
@@ -562,6 +563,30 @@ def full_disk(folder):
     assert checkpoints(run_folder) != before
 
 
+def emulated(folder):
+    source = random.Random(3)
+    rows = [[source.random() + (i == r % 3) for i in range(6)] + [r % 3] for r in range(96)]
+    (folder / "small.csv").write_text("a,b,c,d,e,f,class\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
+    (folder / "job.yaml").write_text("""model: {name: mlp, hidden: [8], device: cuda}
+data: {path: small.csv, label: class}
+run: {epochs: 4, batch: 48, storage: runs}
+optimizer: {kind: adamw, lr: 0.03, clip_norm: 1}
+""")
+    weights = set()
+    for name, workers in (("one", 1), ("two", 2)):
+        code, out, err = train(folder, "job.yaml", "--set", f"run.name={name}", "--set", f"scaling.max_workers={workers}")
+        assert code == 0 and "step=8" in out, (out, err)
+        weights.add(weights_of(out))
+        manifests = list((folder / "runs" / name).glob("step-*/*.json"))
+        assert manifests and any('"emulated ' in m.read_text() for m in manifests), manifests
+    assert len(weights) == 1, weights
+    code, _, err = train(folder, "job.yaml", "--set", "model.precision=bfloat16")
+    assert code != 0 and "on a GPU only gpt2 has that" in err, err
+    os.environ["MANTA_CUDA_PLUGIN"] = str(folder / "nothing.so")
+    code, _, err = train(folder, "job.yaml")
+    assert code != 0 and "no GPU: MANTA_CUDA_PLUGIN names" in err, err
+
+
 def tensorboard(folder):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -581,7 +606,7 @@ def tensorboard(folder):
 
 
 def main():
-    cases = (files, models, devices, tables, bad_tables, timeline, tracking, full_disk, bad_files, tensorboard)
+    cases = (files, models, devices, tables, bad_tables, timeline, tracking, full_disk, bad_files, emulated, tensorboard)
     case = {c.__name__: c for c in cases}[sys.argv[2]]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder

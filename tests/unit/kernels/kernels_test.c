@@ -285,6 +285,10 @@ static void elementwise_entries_give_the_defined_bits(void **state)
         for (size_t i = 0; i < COUNT; i++)
             assert_true(a[i] == x[i] + 0.3f * y[i]);
         memcpy(a, x, sizeof a);
+        ops->scale(NULL, 0.3f, a, COUNT);
+        for (size_t i = 0; i < COUNT; i++)
+            assert_true(a[i] == 0.3f * x[i]);
+        memcpy(a, x, sizeof a);
         memcpy(v, y, sizeof v);
         struct k_sgd sgd = {a, v, y, COUNT, 0.1f, 0.9f, 0.001f};
         ops->sgd_update(NULL, &sgd);
