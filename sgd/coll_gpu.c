@@ -7,6 +7,8 @@
 #include "sgd/coll_link.h"
 #include "sgd/nccl.h"
 
+#include "core/base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@ struct manta_coll_gpu {
     const struct sgd_nccl_plugin *nccl;
     struct sgd_nccl              *comm; /* NULL: the last error has ended it */
     manta_coll_gpu_opts           opts;
+    bool                          is_stuck; /* an end of one hangs */
     uint32_t                      before[2]; /* rank and size in the generation that comm is of */
     char                          text[SGD_NCCL_TEXT];
 };
@@ -33,15 +36,19 @@ static mt_status look(void *of)
     return code == MANTA_OK ? mt_ok() : mt_error((int32_t)code, 0, "the group is over");
 }
 
-/* A failure of NCCL's wait: the group's reason if the group is over, else the device's; then the group ends with it. */
+/* A failure of NCCL's: the group's reason if the group is over (NCCL may feel a death before the news of it comes), else the
+ * device's. Then the group ends with it: all members have agreed to be in this call, and would wait. */
 static manta_status fail(manta_coll_gpu *gpu, mt_status st, manta_error *e)
 {
     struct coll_link *link = coll_member_link(gpu->coll);
     manta_status      code = coll_link_look(link);
+    for (int64_t until = mt_now_ms() + MT_NCCL_NEWS_MS; code == MANTA_OK && st.code == MT_EDEVICE && mt_now_ms() < until;) {
+        mt_sleep_ms(1);
+        code = coll_link_look(link);
+    }
     if (code != MANTA_OK)
         return coll_link_fail(link, code, e);
-    if (st.code != MT_EUNSUPPORTED && st.code != MT_EINVAL)
-        coll_link_abort(link);
+    coll_link_abort(link);
     return coll_fail(e, (manta_status)st.code, "%s", gpu->text[0] ? gpu->text : st.what);
 }
 
@@ -76,6 +83,13 @@ static struct sgd_nccl_config config_of(manta_coll_gpu *gpu)
                                     .wait_ms = gpu->opts.timeout_ms ? (uint32_t)gpu->opts.timeout_ms : MT_COLL_WAIT_MS};
 }
 
+static void communicator_leave(manta_coll_gpu *gpu)
+{
+    if (gpu->comm && !gpu->nccl->leave(gpu->comm))
+        gpu->is_stuck = true;
+    gpu->comm = NULL;
+}
+
 /* Rank 0's id of NCCL goes to all, and all join by it. Whether each is able to is compared first, so that no one is left
  * waiting inside NCCL. */
 static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
@@ -97,8 +111,10 @@ static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
     if (code != MANTA_OK)
         return coll_link_fail(link, code, e);
     st = gpu->nccl->join(&config, id, gpu->opts.nccl_comm, &gpu->comm);
-    if (st.code != 0)
+    if (st.code != 0) {
+        communicator_leave(gpu);
         return fail(gpu, st, e);
+    }
     gpu->before[0] = (uint32_t)config.rank;
     gpu->before[1] = (uint32_t)config.size;
     return MANTA_OK;
@@ -125,8 +141,7 @@ void manta_coll_gpu_leave(manta_coll_gpu *gpu)
 {
     if (!gpu)
         return;
-    if (gpu->comm)
-        gpu->nccl->leave(gpu->comm);
+    communicator_leave(gpu);
     free(gpu);
 }
 
@@ -173,10 +188,13 @@ manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_err
     manta_status code = alive ? shrink(gpu, alive, &is_done, e) : MANTA_OK;
     if (is_done || code != MANTA_OK)
         return code;
-    if (gpu->comm)
-        gpu->nccl->leave(gpu->comm);
-    gpu->comm = NULL;
+    communicator_leave(gpu);
     gpu->opts.nccl_comm = NULL; /* it was of other members */
+    if (gpu->is_stuck) {
+        coll_link_abort(coll_member_link(gpu->coll));
+        return coll_fail(e, MANTA_EDEVICE, "NCCL did not end the former communicator within %d ms: this process has to end",
+                         MT_NCCL_ABORT_MS);
+    }
     return communicator_make(gpu, e);
 }
 
