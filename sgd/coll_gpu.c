@@ -90,6 +90,23 @@ static void communicator_leave(manta_coll_gpu *gpu)
     gpu->comm = NULL;
 }
 
+/* What joining came to here, then whether all others have come as far: NCCL tells some of them that they are in a communicator
+ * that it has refused to others. */
+static manta_status joined(manta_coll_gpu *gpu, mt_status st, manta_error *e)
+{
+    struct coll_link *link = coll_member_link(gpu->coll);
+    struct coll_call  call = {.kind = COLL_BARRIER};
+    manta_status      code;
+    if (st.code != 0) {
+        communicator_leave(gpu);
+        return fail(gpu, st, e);
+    }
+    gpu->before[0] = (uint32_t)manta_coll_rank(gpu->coll);
+    gpu->before[1] = (uint32_t)manta_coll_size(gpu->coll);
+    code = coll_link_run(link, &call);
+    return code == MANTA_OK ? code : coll_link_fail(link, code, e);
+}
+
 /* Rank 0's id of NCCL goes to all, and all join by it. Whether each is able to is compared first, so that no one is left
  * waiting inside NCCL. */
 static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
@@ -110,14 +127,7 @@ static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
     code = coll_link_run(link, &call);
     if (code != MANTA_OK)
         return coll_link_fail(link, code, e);
-    st = gpu->nccl->join(&config, id, gpu->opts.nccl_comm, &gpu->comm);
-    if (st.code != 0) {
-        communicator_leave(gpu);
-        return fail(gpu, st, e);
-    }
-    gpu->before[0] = (uint32_t)config.rank;
-    gpu->before[1] = (uint32_t)config.size;
-    return MANTA_OK;
+    return joined(gpu, gpu->nccl->join(&config, id, gpu->opts.nccl_comm, &gpu->comm), e);
 }
 
 manta_coll_gpu *manta_coll_gpu_join(manta_coll *coll, const manta_coll_gpu_opts *opts, manta_error *e)
@@ -166,7 +176,8 @@ static manta_status everyone(manta_coll_gpu *gpu, bool own, bool *out_all, manta
     return code == MANTA_OK ? code : coll_link_fail(link, code, e);
 }
 
-/* Out of the former communicator, where each survivor's is whole: by a wait that a death has ended it no longer is. */
+/* Out of the former communicator, where each survivor's is whole: by a wait that a death has ended it no longer is. A shrink
+ * that fails ends the generation, for others may be in the middle of theirs. */
 static manta_status shrink(manta_coll_gpu *gpu, uint64_t alive, bool *out_done, manta_error *e)
 {
     int  dead[MT_GROUP_MEMBERS_MAX], count = dead_list(gpu, alive, dead);
@@ -176,10 +187,8 @@ static manta_status shrink(manta_coll_gpu *gpu, uint64_t alive, bool *out_done, 
     manta_status code = everyone(gpu, can, &all, e);
     if (code != MANTA_OK || !all)
         return code;
-    code = everyone(gpu, gpu->nccl->shrink(gpu->comm, dead, count, rank, size).code == 0, out_done, e);
-    gpu->before[0] = (uint32_t)rank;
-    gpu->before[1] = (uint32_t)size;
-    return code;
+    *out_done = true;
+    return joined(gpu, gpu->nccl->shrink(gpu->comm, dead, count, rank, size), e);
 }
 
 manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_error *e)

@@ -11,6 +11,7 @@
  * page that all share, sees deaths by waitpid and tells nobody: members find out by themselves. Thread: one in each process.
  */
 #include "core/base/clock.h"
+#include "core/base/rng.h"
 #include "sgd/collective.h"
 #include "sgd/device_sum.h"
 #include "sgd/group_wide.h"
@@ -25,13 +26,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SLOTS = 5, FLOATS_MAX = 70001, ROUNDS = 3, PATIENCE_MS = 40 * 1000, STUCK = 42, SKIPPED = 77 };
 
 /* What a slot is to do; written by the parent before `order`. */
 struct task {
-    uint32_t generation, rank, members, vranks, floats, wait_ms;
+    uint32_t generation, rank, members, vranks, floats, wait_ms, rounds;
     char     fault[32];   /* for NCCL_EMULATED ... */
     bool     at_join;     /* ... from the join on, else from the second sum on */
     bool     no_nccl;     /* as a process that has no plugin */
@@ -146,7 +148,7 @@ static mt_status generation_run(struct member *m)
     if (st.code == MT_EUNSUPPORTED)
         return host_sum(m);
     MT_TRY(st);
-    for (uint32_t round = 0; round < ROUNDS; round++) {
+    for (uint32_t round = 0; round < (t->rounds ? t->rounds : ROUNDS); round++) {
         if (round == 1 && !t->at_join && t->fault[0])
             setenv("NCCL_EMULATED", t->fault, 1);
         MT_TRY(round_run(m, round));
@@ -408,6 +410,32 @@ static void killed(void)
     }
 }
 
+/* At any moment, again and again; DEVICE_SUM_KILLS says how often. Every generation before, between and after is right. */
+static void killed_anywhere(void)
+{
+    const char   *asked = getenv("DEVICE_SUM_KILLS");
+    struct mt_rng rng;
+    mt_rng_init(&rng, 20261122);
+    new_region(8);
+    for (int kills = asked ? atoi(asked) : 40; kills > 0; kills--) {
+        int      victim = (int)mt_rng_below(&rng, 3);
+        uint64_t us = mt_rng_below(&rng, 8) ? mt_rng_below(&rng, 4000) : mt_rng_below(&rng, 40000);
+        for (int r = 0; r < 3; r++)
+            faults[r].rounds = UINT32_MAX;
+        order(in_order, 3, 8, 5000);
+        nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
+        kill(pids[victim], SIGKILL);
+        ends(victim, 1000 + SIGKILL, "the killed one");
+        for (int r = 0; r < 3; r++)
+            if (r != victim)
+                expect(r, MT_EWORKER_DIED, "beside a death");
+    }
+    order(in_order, 3, 8, 5000);
+    for (int r = 0; r < 3; r++)
+        expect(r, MT_OK, "after all deaths");
+    all_home();
+}
+
 static void until_stopped(int slot)
 {
     int status;
@@ -528,6 +556,7 @@ static const struct {
     void      (*run)(void);
     bool        is_emulated; /* makes NCCL fail */
 } cases[] = {{"same_bits", same_bits, false}, {"no_plugin", no_plugin, true},     {"killed", killed, true},
+             {"killed_anywhere", killed_anywhere, true},
              {"stopped", stopped, true},      {"abort_hangs", abort_hangs, true}, {"nccl_fails", nccl_fails, true},
              {"late_kernels", late_kernels, true}};
 
