@@ -262,7 +262,7 @@ static void check_text(manta_ref *take_ref, int code, const char *says, int line
     manta_view  view;
     if (manta_get(take_ref, TEST_WAIT_MS, &view, &e) != MANTA_OK)
         test_fail(__FILE__, line, "no answer: %s", e.message);
-    if (atoi(view.data) != code || !strstr(view.data, says))
+    if (strtol(view.data, NULL, 10) != code || !strstr(view.data, says))
         test_fail(__FILE__, line, "\"%s\" instead of \"%d ... %s\"", (const char *)view.data, code, says);
     manta_release(&view);
     manta_free(take_ref);
