@@ -7,6 +7,8 @@
 #include "sgd/coll_link.h"
 #include "sgd/nccl.h"
 
+#include "core/base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@ struct manta_coll_gpu {
     const struct sgd_nccl_plugin *nccl;
     struct sgd_nccl              *comm; /* NULL: the last error has ended it */
     manta_coll_gpu_opts           opts;
+    bool                          is_stuck; /* an end of one hangs */
     uint32_t                      before[2]; /* rank and size in the generation that comm is of */
     char                          text[SGD_NCCL_TEXT];
 };
@@ -33,15 +36,19 @@ static mt_status look(void *of)
     return code == MANTA_OK ? mt_ok() : mt_error((int32_t)code, 0, "the group is over");
 }
 
-/* A failure of NCCL's wait: the group's reason if the group is over, else the device's; then the group ends with it. */
+/* A failure of NCCL's: the group's reason if the group is over (NCCL may feel a death before the news of it comes), else the
+ * device's. Then the group ends with it: all members have agreed to be in this call, and would wait. */
 static manta_status fail(manta_coll_gpu *gpu, mt_status st, manta_error *e)
 {
     struct coll_link *link = coll_member_link(gpu->coll);
     manta_status      code = coll_link_look(link);
+    for (int64_t until = mt_now_ms() + MT_NCCL_NEWS_MS; code == MANTA_OK && st.code == MT_EDEVICE && mt_now_ms() < until;) {
+        mt_sleep_ms(1);
+        code = coll_link_look(link);
+    }
     if (code != MANTA_OK)
         return coll_link_fail(link, code, e);
-    if (st.code != MT_EUNSUPPORTED && st.code != MT_EINVAL)
-        coll_link_abort(link);
+    coll_link_abort(link);
     return coll_fail(e, (manta_status)st.code, "%s", gpu->text[0] ? gpu->text : st.what);
 }
 
@@ -76,6 +83,30 @@ static struct sgd_nccl_config config_of(manta_coll_gpu *gpu)
                                     .wait_ms = gpu->opts.timeout_ms ? (uint32_t)gpu->opts.timeout_ms : MT_COLL_WAIT_MS};
 }
 
+static void communicator_leave(manta_coll_gpu *gpu)
+{
+    if (gpu->comm && !gpu->nccl->leave(gpu->comm))
+        gpu->is_stuck = true;
+    gpu->comm = NULL;
+}
+
+/* What joining came to here, then whether all others have come as far: NCCL tells some of them that they are in a communicator
+ * that it has refused to others. */
+static manta_status joined(manta_coll_gpu *gpu, mt_status st, manta_error *e)
+{
+    struct coll_link *link = coll_member_link(gpu->coll);
+    struct coll_call  call = {.kind = COLL_BARRIER};
+    manta_status      code;
+    if (st.code != 0) {
+        communicator_leave(gpu);
+        return fail(gpu, st, e);
+    }
+    gpu->before[0] = (uint32_t)manta_coll_rank(gpu->coll);
+    gpu->before[1] = (uint32_t)manta_coll_size(gpu->coll);
+    code = coll_link_run(link, &call);
+    return code == MANTA_OK ? code : coll_link_fail(link, code, e);
+}
+
 /* Rank 0's id of NCCL goes to all, and all join by it. Whether each is able to is compared first, so that no one is left
  * waiting inside NCCL. */
 static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
@@ -96,12 +127,7 @@ static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
     code = coll_link_run(link, &call);
     if (code != MANTA_OK)
         return coll_link_fail(link, code, e);
-    st = gpu->nccl->join(&config, id, gpu->opts.nccl_comm, &gpu->comm);
-    if (st.code != 0)
-        return fail(gpu, st, e);
-    gpu->before[0] = (uint32_t)config.rank;
-    gpu->before[1] = (uint32_t)config.size;
-    return MANTA_OK;
+    return joined(gpu, gpu->nccl->join(&config, id, gpu->opts.nccl_comm, &gpu->comm), e);
 }
 
 manta_coll_gpu *manta_coll_gpu_join(manta_coll *coll, const manta_coll_gpu_opts *opts, manta_error *e)
@@ -125,8 +151,7 @@ void manta_coll_gpu_leave(manta_coll_gpu *gpu)
 {
     if (!gpu)
         return;
-    if (gpu->comm)
-        gpu->nccl->leave(gpu->comm);
+    communicator_leave(gpu);
     free(gpu);
 }
 
@@ -151,7 +176,8 @@ static manta_status everyone(manta_coll_gpu *gpu, bool own, bool *out_all, manta
     return code == MANTA_OK ? code : coll_link_fail(link, code, e);
 }
 
-/* Out of the former communicator, where each survivor's is whole: by a wait that a death has ended it no longer is. */
+/* Out of the former communicator, where each survivor's is whole: by a wait that a death has ended it no longer is. A shrink
+ * that fails ends the generation, for others may be in the middle of theirs. */
 static manta_status shrink(manta_coll_gpu *gpu, uint64_t alive, bool *out_done, manta_error *e)
 {
     int  dead[MT_GROUP_MEMBERS_MAX], count = dead_list(gpu, alive, dead);
@@ -161,10 +187,8 @@ static manta_status shrink(manta_coll_gpu *gpu, uint64_t alive, bool *out_done, 
     manta_status code = everyone(gpu, can, &all, e);
     if (code != MANTA_OK || !all)
         return code;
-    code = everyone(gpu, gpu->nccl->shrink(gpu->comm, dead, count, rank, size).code == 0, out_done, e);
-    gpu->before[0] = (uint32_t)rank;
-    gpu->before[1] = (uint32_t)size;
-    return code;
+    *out_done = true;
+    return joined(gpu, gpu->nccl->shrink(gpu->comm, dead, count, rank, size), e);
 }
 
 manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_error *e)
@@ -173,10 +197,13 @@ manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_err
     manta_status code = alive ? shrink(gpu, alive, &is_done, e) : MANTA_OK;
     if (is_done || code != MANTA_OK)
         return code;
-    if (gpu->comm)
-        gpu->nccl->leave(gpu->comm);
-    gpu->comm = NULL;
+    communicator_leave(gpu);
     gpu->opts.nccl_comm = NULL; /* it was of other members */
+    if (gpu->is_stuck) {
+        coll_link_abort(coll_member_link(gpu->coll));
+        return coll_fail(e, MANTA_EDEVICE, "NCCL did not end the former communicator within %d ms: this process has to end",
+                         MT_NCCL_ABORT_MS);
+    }
     return communicator_make(gpu, e);
 }
 

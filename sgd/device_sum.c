@@ -1,59 +1,404 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * device_sum.c - sums between GPUs: this build has none, so they go through the host's slots. Owns nothing. Thread: any.
+ * device_sum.c - the sum over virtual ranks by NCCL's messages and the tree's additions.
+ *
+ * Owns:   the generation's communicator; buffers for what the other members send. Borrows the group, join to leave.
+ * Always: NCCL is asked when the kernels before are done, and the kernels after when NCCL is: by waiting, since its own streams
+ *         know nothing of the table's. Buffers that a call was given are touched again only when it is done or aborted.
  */
 #include "sgd/device_sum.h"
 
-#include <stdio.h>
+#include "core/base/clock.h"
+#include "sgd/collective.h"
+#include "sgd/group_wide.h"
+#include "sgd/nccl.h"
 
-static mt_status none(void)
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 16 };
+
+/* A piece of a member's, where its values in this member's slice stand. */
+struct part {
+    uint32_t     level, rank;
+    const float *at;   /* NULL: it is still to come */
+    float       *room; /* the same where it may be written to; NULL: it is this member's own */
+};
+
+struct sgd_device_sum {
+    const struct k_ops           *ops;
+    const struct sgd_nccl_plugin *nccl;
+    struct sgd_nccl              *comm;  /* NULL: there is none */
+    struct sgd_group             *group; /* of the generation; asked by waits */
+    int                           device;
+    bool                          is_stuck;
+    float                        *scratch;
+    size_t                        scratch_floats;
+    struct part                  *parts, *stack; /* of all members, in the order of virtual ranks */
+    struct sgd_nccl_part         *messages;
+    uint32_t                      part_count, first, own; /* pieces of all; this member's: from which on, how many */
+    bool                          is_even;                /* all are of one size */
+    void                        (*beat)(void *user);
+    void                         *beat_user;
+    char                          text[SGD_NCCL_TEXT];
+};
+
+static mt_status look(void *of)
 {
-    return mt_error(MT_EUNSUPPORTED, 0, "sums between GPUs are not part of this build");
+    const struct sgd_device_sum *s = of;
+    return s->group ? coll_shm_look(&s->group->shm) : mt_ok();
+}
+
+static void beat(void *of)
+{
+    const struct sgd_device_sum *s = of;
+    if (s->beat)
+        s->beat(s->beat_user);
+}
+
+static struct sgd_nccl_config config_of(struct sgd_device_sum *s, uint32_t rank, uint32_t size, uint32_t wait_ms)
+{
+    return (struct sgd_nccl_config){.rank = (int)rank, .size = (int)size, .device = s->device, .wait_ms = wait_ms, .look = look,
+                                    .beat = beat, .user = s, .text = s->text};
+}
+
+static void communicator_leave(struct sgd_device_sum *s)
+{
+    if (s->comm && !s->nccl->leave(s->comm))
+        s->is_stuck = true;
+    s->comm = NULL;
+}
+
+/* ---- one worker ---- */
+
+/* A communicator of one: NCCL reads its settings, looks at the machine's network and devices, and loads its kernels. */
+static mt_status warm(struct sgd_device_sum *s)
+{
+    struct sgd_nccl_config config = config_of(s, 0, 1, MT_NCCL_WARM_MS);
+    unsigned char          id[SGD_NCCL_ID];
+    mt_status              st = s->nccl->id(id, s->text);
+    if (st.code == 0)
+        st = s->nccl->join(&config, id, NULL, &s->comm);
+    communicator_leave(s);
+    return s->is_stuck && st.code == 0 ? mt_error(MT_EDEVICE, 0, "the end of a communicator hangs") : st;
 }
 
 mt_status sgd_device_sum_new(const struct k_ops *ops, int device, struct sgd_device_sum **out, char text[256])
 {
-    (void)ops, (void)device, (void)out;
-    snprintf(text, 256, "%s", none().what);
-    return none();
+    struct sgd_device_sum *s = calloc(1, sizeof *s);
+    static_assert(SGD_NCCL_TEXT == 256, "the caller's text");
+    if (!s)
+        return mt_error(MT_ENOMEM, 0, "sums between devices");
+    s->ops = ops;
+    s->device = device;
+    mt_status st = sgd_nccl_open(&s->nccl, s->text);
+    if (st.code == 0)
+        st = warm(s);
+    if (st.code == 0) {
+        *out = s;
+        return mt_ok();
+    }
+    snprintf(text, SGD_NCCL_TEXT, "%s", s->text[0] ? s->text : st.what);
+    sgd_device_sum_free(s);
+    return st.code == MT_ENOMEM ? st : mt_error(MT_EUNSUPPORTED, st.sys, "sums between devices");
 }
 
-void sgd_device_sum_beats(struct sgd_device_sum *s, void (*beat)(void *user), void *user)
+void sgd_device_sum_beats(struct sgd_device_sum *s, void (*beat_of)(void *user), void *user)
 {
-    (void)s, (void)beat, (void)user;
+    s->beat = beat_of;
+    s->beat_user = user;
+}
+
+void sgd_device_sum_leave(struct sgd_device_sum *s)
+{
+    if (!s)
+        return;
+    communicator_leave(s);
+    s->group = NULL;
+}
+
+bool sgd_device_sum_is_stuck(const struct sgd_device_sum *s)
+{
+    return s && s->is_stuck;
+}
+
+const char *sgd_device_sum_text(const struct sgd_device_sum *s)
+{
+    return s ? s->text : "";
+}
+
+void sgd_device_sum_free(struct sgd_device_sum *s)
+{
+    if (!s)
+        return;
+    sgd_device_sum_leave(s);
+    if (s->scratch && !s->is_stuck)
+        s->ops->release(s->scratch);
+    free(s->parts);
+    free(s->stack);
+    free(s->messages);
+    free(s);
+}
+
+/* ---- a generation ---- */
+
+/* What NCCL gave ends the generation, unless that has ended before: then its reason is told. NCCL may feel a death before the
+ * news of it comes. */
+static mt_status failed(struct sgd_device_sum *s, mt_status st)
+{
+    struct coll_shm *shm = &s->group->shm;
+    mt_status        over = coll_shm_look(shm);
+    communicator_leave(s);
+    for (int64_t until = mt_now_ms() + MT_NCCL_NEWS_MS; over.code == 0 && st.code == MT_EDEVICE && mt_now_ms() < until;) {
+        mt_sleep_ms(1);
+        over = coll_shm_look(shm);
+    }
+    if (over.code != 0)
+        return over;
+    sgd_group_abort(shm->shared, s->group->generation, (enum mt_code)st.code, s->group->rank);
+    return st;
+}
+
+static void pieces_find(struct sgd_device_sum *s, const struct sgd_group *group)
+{
+    struct sgd_piece pieces[SGD_PIECES_MAX];
+    s->part_count = 0;
+    s->is_even = true;
+    for (uint32_t r = 0; r < group->members; r++) {
+        uint32_t first = (uint32_t)((uint64_t)group->plan.vranks * r / group->members);
+        uint32_t last = (uint32_t)((uint64_t)group->plan.vranks * (r + 1) / group->members);
+        uint32_t count = sgd_pieces_of(first, last, pieces);
+        if (r == group->rank)
+            s->first = s->part_count, s->own = count;
+        for (uint32_t i = 0; i < count; i++) {
+            s->parts[s->part_count++] = (struct part){.level = pieces[i].level, .rank = r};
+            s->is_even = s->is_even && pieces[i].level == s->parts[0].level;
+        }
+    }
+}
+
+/* Room for what a sum of this group needs: a piece has one virtual rank at least, and each member sends its own to all. */
+static mt_status rooms_make(struct sgd_device_sum *s, const struct sgd_group *group)
+{
+    size_t parts = group->plan.vranks, messages = parts + (size_t)group->members * (SGD_PIECES_MAX + 2);
+    free(s->parts), free(s->stack), free(s->messages);
+    s->parts = calloc(parts, sizeof *s->parts);
+    s->stack = calloc(parts, sizeof *s->stack);
+    s->messages = calloc(messages, sizeof *s->messages);
+    if (!s->parts || !s->stack || !s->messages)
+        return mt_error(MT_ENOMEM, 0, "sums between devices");
+    pieces_find(s, group);
+    return mt_ok();
+}
+
+/* What rank 0 tells. */
+struct invitation {
+    int32_t       code;
+    unsigned char id[SGD_NCCL_ID];
+};
+
+static mt_status communicator_make(struct sgd_device_sum *s, struct sgd_group *group)
+{
+    struct sgd_nccl_config config = config_of(s, group->rank, group->members, group->shm.wait_limit_ms);
+    struct invitation      invitation = {0};
+    if (group->rank == 0)
+        invitation.code = s->nccl->id(invitation.id, s->text).code;
+    MT_TRY(sgd_group_broadcast(group, 0, &invitation, sizeof invitation));
+    if (invitation.code != 0)
+        return mt_error(MT_EUNSUPPORTED, 0, "sums between devices: the first member can't make an id of NCCL");
+    mt_status st = s->nccl->join(&config, invitation.id, NULL, &s->comm);
+    return st.code == 0 ? st : failed(s, st);
 }
 
 mt_status sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group)
 {
-    (void)s, (void)group;
-    return none();
+    uint64_t votes[MT_GROUP_MEMBERS_MAX];
+    sgd_device_sum_leave(s);
+    if (group->is_wide)
+        return mt_error(MT_EUNSUPPORTED, 0, "sums between devices: not over several nodes");
+    if (sgd_device_sum_is_stuck(s)) { /* to the others it is as good as dead */
+        coll_shm_died(group->shm.shared, group->generation, group->shm.rank);
+        return mt_error(MT_EDEVICE, 0, "sums between devices: the end of a communicator hangs, so this process has to end");
+    }
+    mt_status st = s ? rooms_make(s, group) : mt_ok();
+    MT_TRY(sgd_group_exchange(group, s && st.code == 0, votes));
+    MT_TRY(st);
+    for (uint32_t r = 0; r < group->members; r++)
+        if (!votes[r])
+            return mt_error(MT_EUNSUPPORTED, 0, "sums between devices: a member has no NCCL");
+    s->group = group;
+    s->text[0] = 0;
+    st = group->members == 1 ? mt_ok() : communicator_make(s, group);
+    if (st.code != 0)
+        sgd_device_sum_leave(s);
+    return st;
+}
+
+/* ---- a sum ---- */
+
+/* The part of the vectors that a member joins: with two, each joins all. */
+struct slice {
+    size_t begin, floats;
+};
+
+static struct slice slice_of(const struct sgd_group *group, size_t floats, uint32_t rank)
+{
+    size_t lines = (floats + LINE - 1) / LINE, begin, end;
+    if (group->members <= 2)
+        return (struct slice){0, floats};
+    begin = lines * rank / group->members * LINE;
+    end = lines * (rank + 1) / group->members * LINE;
+    begin = begin < floats ? begin : floats;
+    end = end < floats ? end : floats;
+    return (struct slice){begin, end - begin};
+}
+
+static mt_status scratch_grow(struct sgd_device_sum *s, size_t floats)
+{
+    if (floats <= s->scratch_floats)
+        return mt_ok();
+    if (s->scratch)
+        s->ops->release(s->scratch);
+    s->scratch = NULL;
+    s->scratch_floats = 0;
+    MT_TRY(s->ops->alloc(floats * sizeof(float), (void **)&s->scratch));
+    s->scratch_floats = floats;
+    return mt_ok();
+}
+
+static bool is_own(const struct sgd_device_sum *s, uint32_t index)
+{
+    return index - s->first < s->own;
+}
+
+/* Where all pieces of this member's slice stand, or will; own ones get room only where joining wants to write to them. */
+static mt_status parts_place(struct sgd_device_sum *s, const float *const *pieces, struct slice slice)
+{
+    size_t   stride = (slice.floats + LINE - 1) / LINE * LINE;
+    uint32_t rooms = s->is_even ? s->part_count - s->own : s->part_count;
+    MT_TRY(scratch_grow(s, rooms * stride));
+    float *room = s->scratch;
+    for (uint32_t i = 0; i < s->part_count; i++) {
+        struct part *p = &s->parts[i];
+        bool         has_room = !is_own(s, i) || !s->is_even;
+        p->room = has_room ? room : NULL;
+        p->at = is_own(s, i) ? pieces[i - s->first] + slice.begin : p->room;
+        room += has_room ? stride : 0;
+    }
+    return mt_ok();
+}
+
+static uint32_t message_add(struct sgd_device_sum *s, uint32_t count, uint32_t peer, bool is_sent, const float *data, size_t floats)
+{
+    if (floats)
+        s->messages[count++] = (struct sgd_nccl_part){.peer = (int)peer, .is_sent = is_sent, .data = (void *)(uintptr_t)data,
+                                                      .floats = floats};
+    return count;
+}
+
+static mt_status messages_run(struct sgd_device_sum *s, uint32_t count)
+{
+    mt_status st = s->nccl->exchange(s->comm, s->messages, count, NULL);
+    return st.code == 0 ? s->nccl->wait(s->comm, NULL) : st;
+}
+
+/* To each other member its slice of this one's pieces, from each this one's slice of its. */
+static mt_status pieces_exchange(struct sgd_device_sum *s, const float *const *pieces, size_t floats)
+{
+    const struct sgd_group *group = s->group;
+    uint32_t                count = 0;
+    for (uint32_t i = 0; i < s->part_count; i++)
+        if (!is_own(s, i))
+            count = message_add(s, count, s->parts[i].rank, false, s->parts[i].at, slice_of(group, floats, group->rank).floats);
+    for (uint32_t r = 0; r < group->members; r++)
+        for (uint32_t i = 0; i < s->own && r != group->rank; i++) {
+            struct slice its = slice_of(group, floats, r);
+            count = message_add(s, count, r, true, pieces[i] + its.begin, its.floats);
+        }
+    return messages_run(s, count);
+}
+
+/* To each other member this one's slice of the sum, from each its. */
+static mt_status slices_exchange(struct sgd_device_sum *s, size_t floats, float *out)
+{
+    const struct sgd_group *group = s->group;
+    struct slice            mine = slice_of(group, floats, group->rank);
+    uint32_t                count = 0;
+    for (uint32_t r = 0; r < group->members; r++) {
+        struct slice its = slice_of(group, floats, r);
+        if (r == group->rank)
+            continue;
+        count = message_add(s, count, r, true, out + mine.begin, mine.floats);
+        count = message_add(s, count, r, false, out + its.begin, its.floats);
+    }
+    return messages_run(s, count);
+}
+
+/* right += left: the bits of left + right. */
+static mt_status pair_join(const struct sgd_device_sum *s, uint32_t depth, size_t floats)
+{
+    struct part *left = &s->stack[depth - 2], *right = &s->stack[depth - 1];
+    MT_TRY(s->ops->axpy(NULL, 1.0f, left->at, right->room, floats));
+    right->level++;
+    *left = *right;
+    return mt_ok();
+}
+
+/* Pieces of one size are what a tree's sum of so many inputs joins. Of several sizes: two of one are one of the next, and what is
+ * left at the end joins from the right, as in group_wide.c; this member's own are copied first, for they are the caller's. */
+static mt_status parts_join(struct sgd_device_sum *s, size_t floats, float *out)
+{
+    uint32_t depth = 0;
+    if (s->is_even) {
+        const float *in[MT_VRANKS_MAX];
+        for (uint32_t i = 0; i < s->part_count; i++)
+            in[i] = s->parts[i].at;
+        return s->ops->tree_sum(NULL, in, s->part_count, floats, out);
+    }
+    for (uint32_t i = 0; i < s->part_count; i++) {
+        struct part *p = &s->stack[depth++];
+        *p = s->parts[i];
+        if (p->at != p->room)
+            MT_TRY(s->ops->copy(NULL, p->room, p->at, floats * sizeof *out));
+        p->at = p->room;
+        for (; depth > 1 && s->stack[depth - 2].level == s->stack[depth - 1].level; depth--)
+            MT_TRY(pair_join(s, depth, floats));
+    }
+    for (; depth > 1; depth--)
+        MT_TRY(pair_join(s, depth, floats));
+    return s->ops->copy(NULL, out, s->stack[0].at, floats * sizeof *out);
+}
+
+/* The kernels' side of a sum: an error of it is this member's own, and the others must not wait for it. */
+static mt_status own(struct sgd_device_sum *s, mt_status st)
+{
+    return st.code == 0 ? st : failed(s, st);
+}
+
+static mt_status sum_between(struct sgd_device_sum *s, const float *const *pieces, size_t floats, float *out)
+{
+    struct slice mine = slice_of(s->group, floats, s->group->rank);
+    MT_TRY(s->ops->wait(NULL)); /* the pieces are made, and no kernel reads what is received into */
+    MT_TRY(pieces_exchange(s, pieces, floats));
+    MT_TRY(parts_join(s, mine.floats, out + mine.begin));
+    if (s->group->members <= 2)
+        return mt_ok();
+    MT_TRY(s->ops->wait(NULL));
+    return slices_exchange(s, floats, out);
 }
 
 mt_status sgd_device_sum_run(struct sgd_device_sum *s, struct sgd_group *group, const float *const *pieces, uint32_t count,
                              size_t floats, float *out)
 {
-    (void)s, (void)group, (void)pieces, (void)count, (void)floats, (void)out;
-    return none();
-}
-
-void sgd_device_sum_leave(struct sgd_device_sum *s)
-{
-    (void)s;
-}
-
-bool sgd_device_sum_is_stuck(const struct sgd_device_sum *s)
-{
-    (void)s;
-    return false;
-}
-
-const char *sgd_device_sum_text(const struct sgd_device_sum *s)
-{
-    (void)s;
-    return "";
-}
-
-void sgd_device_sum_free(struct sgd_device_sum *s)
-{
-    (void)s;
+    struct coll_call call = {.kind = COLL_ALL_REDUCE, .type = COLL_F32, .count = floats, .shape = 1};
+    struct slice     mine = slice_of(group, floats, group->rank);
+    MT_ASSERT(s->group == group && count == s->own);
+    MT_TRY(coll_shm_arrive(&group->shm, &call));
+    MT_TRY(own(s, parts_place(s, pieces, mine)));
+    if (group->members == 1)
+        return own(s, parts_join(s, floats, out));
+    if (!s->comm)
+        return own(s, mt_error(MT_ECANCELLED, 0, "sum between devices: the communicator was aborted"));
+    return own(s, sum_between(s, pieces, floats, out));
 }

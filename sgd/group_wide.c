@@ -22,9 +22,9 @@ static uint32_t vrank_of(const struct sgd_group *group, uint32_t rank)
     return (uint32_t)((uint64_t)group->plan.vranks * rank / group->members);
 }
 
-uint32_t sgd_group_pieces(const struct sgd_group *group, uint32_t node, struct sgd_piece out[SGD_PIECES_MAX])
+uint32_t sgd_pieces_of(uint32_t first, uint32_t last, struct sgd_piece out[SGD_PIECES_MAX])
 {
-    uint32_t at = vrank_of(group, group->net.first[node]), last = vrank_of(group, group->net.first[node + 1]), count = 0;
+    uint32_t at = first, count = 0;
     while (at < last) {
         uint32_t level = at ? (uint32_t)__builtin_ctz(at) : 31;
         while (level > 31 - (uint32_t)__builtin_clz(last - at))
@@ -33,6 +33,11 @@ uint32_t sgd_group_pieces(const struct sgd_group *group, uint32_t node, struct s
         at += 1u << level;
     }
     return count;
+}
+
+uint32_t sgd_group_pieces(const struct sgd_group *group, uint32_t node, struct sgd_piece out[SGD_PIECES_MAX])
+{
+    return sgd_pieces_of(vrank_of(group, group->net.first[node]), vrank_of(group, group->net.first[node + 1]), out);
 }
 
 float *sgd_group_partial(const struct sgd_group *group, const struct sgd_piece *piece, uint32_t index)

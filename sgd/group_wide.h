@@ -20,7 +20,9 @@ struct sgd_piece {
     uint32_t first, level;
 };
 
-/* The pieces of a node of the group. */
+/* The pieces of the virtual ranks first <= vrank < last, in order. */
+uint32_t sgd_pieces_of(uint32_t first, uint32_t last, struct sgd_piece out[SGD_PIECES_MAX]);
+/* Those of a node of the group. */
 uint32_t sgd_group_pieces(const struct sgd_group *group, uint32_t node, struct sgd_piece out[SGD_PIECES_MAX]);
 
 /* Where this node's sum of its i-th piece stands: a slot, where it is one virtual rank. */

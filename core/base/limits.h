@@ -97,6 +97,9 @@ enum mt_limit {
     MT_COLL_QUEUE_MAX          = 1024,      /* asynchronous collectives of one member that are not finished */
     MT_COLL_ASK_MS             = 100,       /* a member that waits on TCP asks this often whether its group was aborted */
     MT_NCCL_ABORT_MS           = 5000,      /* a communicator of NCCL that takes longer to end hangs, and is left behind */
+    MT_NCCL_WARM_MS            = 30 * 1000, /* for a communicator of one, before a worker has a rank */
+    MT_NCCL_NEWS_MS            = 2000,      /* from NCCL's failure to the news of the death that it comes from */
+    MT_NCCL_YIELD_MS           = 2,         /* a wait for a device yields so long, then sleeps between two looks */
     MT_COLL_STRANGERS_MAX      = 32,        /* connections that have not shown a group's secret */
     MT_TENSOR_DIMS_MAX         = 8,
     MT_TENSORS_MAX             = 16384,     /* of one model or file */

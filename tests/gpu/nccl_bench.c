@@ -13,6 +13,7 @@
 #include "core/base/limits.h"
 #include "sgd/nccl.h"
 #include "tests/gpu/bench.h"
+#include "tests/gpu/table.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -148,14 +149,16 @@ static void member_main(int slot, uint32_t wait_ms)
 {
     struct member m = {.slot = slot, .wait_ms = wait_ms};
     char          name[32];
+    const char   *why;
     snprintf(name, sizeof name, "manta%d", (int)getpid());
     setenv("NCCL_HOSTID", name, 1);
     setenv("NCCL_SOCKET_IFNAME", "lo", 0);
     setenv("NCCL_IB_DISABLE", "1", 0);
     setenv("NCCL_MNNVL_ENABLE", "0", 0);
     setenv("NCCL_MAX_CTAS", "8", 0);
-    if (k_ops_choose(&(struct k_config){.kind = K_CUDA}, &m.ops).code != 0) {
-        printf("skipped: %s\n", k_cuda_text());
+    m.ops = test_table(&why);
+    if (!m.ops) {
+        printf("skipped: %s\n", why);
         exit(77);
     }
     if (sgd_nccl_open(&m.nccl, m.text).code != 0) {
