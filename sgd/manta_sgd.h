@@ -356,7 +356,7 @@ typedef struct manta_sgd_result {
  * (the network sees (value - mean) / deviation; default: of bytes Fashion-MNIST's, others as they stand). Labels are whole
  * numbers from 0 on, at most 256 of them.
  * "gpt2", a language model; config: data (a text or token file; default the text of Debian's package bible-kjv-text), context,
- * layers, width, heads, vocabulary. All of them: device ("cpu"; "cuda": trains on a GPU that each worker reserves; "cuda:N": on that
+ * layers, width, heads, vocabulary. All of them: device ("cpu"; "cuda": on a GPU that each worker reserves; "cuda:N": on that
  * NVIDIA GPU of those that CUDA_VISIBLE_DEVICES leaves, nothing reserved unless scaling.gpus says so; EUNSUPPORTED says what is
  * missing where there is none), precision ("float32";
  * "tf32": products on a GPU's tensor cores; "bfloat16" or "bf16": factors of products rounded to that, sums of them, parameters,

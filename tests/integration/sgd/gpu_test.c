@@ -262,14 +262,14 @@ static void gpu_emulated_language(void)
     data_clear();
 }
 
-#define FOUR_CPUS {.num_cpus = 4}, false, 0
+#define FOUR_GPUS {.num_cpus = 4, .num_gpus = 4}, false, 0
 static const struct test_case cases[] = {
-    {"gpu_emulated_same_bits", gpu_emulated_same_bits, FOUR_CPUS},
-    {"gpu_emulated_killed", gpu_emulated_killed, FOUR_CPUS},
-    {"gpu_emulated_fails", gpu_emulated_fails, FOUR_CPUS},
-    {"gpu_emulated_checkpoints", gpu_emulated_checkpoints, FOUR_CPUS},
-    {"gpu_emulated_bad_batch", gpu_emulated_bad_batch, FOUR_CPUS},
-    {"gpu_emulated_language", gpu_emulated_language, FOUR_CPUS},
+    {"gpu_emulated_same_bits", gpu_emulated_same_bits, FOUR_GPUS},
+    {"gpu_emulated_killed", gpu_emulated_killed, FOUR_GPUS},
+    {"gpu_emulated_fails", gpu_emulated_fails, FOUR_GPUS},
+    {"gpu_emulated_checkpoints", gpu_emulated_checkpoints, FOUR_GPUS},
+    {"gpu_emulated_bad_batch", gpu_emulated_bad_batch, FOUR_GPUS},
+    {"gpu_emulated_language", gpu_emulated_language, FOUR_GPUS},
     {NULL, NULL, {0}, false, 0},
 };
 

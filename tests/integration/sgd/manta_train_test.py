@@ -569,6 +569,7 @@ def emulated(folder):
     (folder / "small.csv").write_text("a,b,c,d,e,f,class\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
     (folder / "job.yaml").write_text("""model: {name: mlp, hidden: [8], device: cuda}
 data: {path: small.csv, label: class}
+scaling: {gpus: -1} # this machine has none to reserve
 run: {epochs: 4, batch: 48, storage: runs}
 optimizer: {kind: adamw, lr: 0.03, clip_norm: 1}
 """)
