@@ -302,7 +302,7 @@ int main(int argc, char **argv)
     memset(token.hex, 'a', IO_TOKEN_HEX);
     pid_t server = server_start(&port); /* before this process has a thread */
     snprintf(target, sizeof target, "127.0.0.1:%u", port);
-    struct rpc_channel_config config = {target, &token};
+    struct rpc_channel_config config = {.target = target, .token = &token};
     check(io_loop_new(&client.loop));
     check(rpc_new(client.loop, &client.rpc));
     check(rpc_channel_open(client.rpc, &config, &client.channel));

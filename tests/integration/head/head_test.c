@@ -307,7 +307,7 @@ static void an_upload_that_lies_is_not_kept(void **unused)
     struct rpc               *rpc;
     struct rpc_channel       *channel;
     struct io_token           token;
-    struct rpc_channel_config config = {d.address, &token};
+    struct rpc_channel_config config = {.target = d.address, .token = &token};
     struct rpc_stream_config  stream = {.method = "/manta.v1.Head/PutBlob", .timeout_ms = 10000, .flags = RPC_WAIT_READY};
     struct rpc_reader        *reader;
     char                      path[128], detail[MT_ERROR_BYTES_MAX];
