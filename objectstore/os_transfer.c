@@ -220,7 +220,8 @@ static bool conn_write(struct os_transfer_conn *conn)
         io_timer_start(conn->transfer->loop, &conn->timer, MT_OBJECT_FETCH_MS);
         if (!os_serve_sent(&conn->serve, (size_t)sent))
             return false;
-    } while (conn->tls && conn->serve.state == OS_SERVE_REPLY && turn < MT_OBJECT_CHUNK_BYTES); /* in clear, one call has sent what there was room for */
+        /* In clear, one call has sent what there was room for. */
+    } while (conn->tls && conn->serve.state == OS_SERVE_REPLY && turn < MT_OBJECT_CHUNK_BYTES);
     return true;
 }
 

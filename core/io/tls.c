@@ -3,8 +3,8 @@
  * tls.c - see tls.h.
  *
  * Owns:    one OpenSSL context per identity, one session per socket. Thread: an identity any, a socket one at a time.
- * Always:  a peer without a certificate of our authority, cluster and the wanted role gets no byte of ours but alerts, and none of its
- *          bytes is handed on. No session is resumed, so each connection is checked by itself.
+ * Always:  a peer without a certificate of our authority, cluster and the wanted role gets no byte of ours but alerts, and
+ *          none of its bytes is handed on. No session is resumed, so each connection is checked by itself.
  */
 #include "core/io/tls.h"
 

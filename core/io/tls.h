@@ -32,13 +32,15 @@ enum io_tls_role { IO_TLS_HEAD, IO_TLS_NODE };
 /* Makes what is missing in the folder `dir` (mode 0700, made too): ca.pem (the authority and its key), head.pem and node.pem (a
  * certificate for that role, its key, and the authority's certificate). Files that are there stay, so the user's own may lie
  * there: with head.pem and node.pem nothing is made. `cluster`: letters, digits and "-", at most 63.
- * EINVAL; ENOENT (one of head.pem and node.pem, but no ca.pem); EAUTH (the folder or ca.pem is open to others), ECORRUPT (ca.pem), EDISK_FULL, ENOMEM, ESYS. Blocks (fsync). Any thread. */
+ * EINVAL; ENOENT (one of head.pem and node.pem, but no ca.pem); EAUTH (the folder or ca.pem is open to others), ECORRUPT
+ * (ca.pem), EDISK_FULL, ENOMEM, ESYS. Blocks (fsync). Any thread. */
 MT_MUST_USE mt_status io_tls_make(const char *dir, const char *cluster);
 
 /* Who this process is. Unchanging, so that any thread may use it. */
 struct io_tls;
-/* Reads a file as io_tls_make makes it. ENOENT; EAUTH: it is open to others, or its certificate is not signed by the authority in it,
- * not valid at this time, or of no role; ECORRUPT: no certificate, key or authority in it; ENOMEM, ESYS. Blocks (disk). */
+/* Reads a file as io_tls_make makes it. ENOENT; EAUTH: it is open to others, or its certificate is not signed by the
+ * authority in it, not valid at this time, or of no role; ECORRUPT: no certificate, key or authority in it; ENOMEM, ESYS.
+ * Blocks (disk). */
 MT_MUST_USE mt_status io_tls_load(const char *path, struct io_tls **out);
 /* All that was made of it must have ended. NULL is allowed. */
 void io_tls_free(struct io_tls *tls);
@@ -55,7 +57,8 @@ struct io_tls_texts io_tls_texts_of(const struct io_tls *tls);
 
 /* TLS on a connected socket that does not block. One thread at a time. */
 struct io_tls_conn;
-/* The side that accepted: only nodes dial. The handshake is part of the first io_tls_recv. The descriptor stays the caller's. ENOMEM. */
+/* The side that accepted: only nodes dial. The handshake is part of the first io_tls_recv. The descriptor stays the caller's.
+ * ENOMEM. */
 MT_MUST_USE mt_status io_tls_accept(const struct io_tls *tls, int fd, struct io_tls_conn **out);
 /* The side that dialled, and wants a peer of this role; nothing is sent to any other. */
 MT_MUST_USE mt_status io_tls_dial(const struct io_tls *tls, int fd, enum io_tls_role role, struct io_tls_conn **out);
