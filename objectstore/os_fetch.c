@@ -9,6 +9,7 @@
 #include "objectstore/os_transfer.h"
 
 #include "core/base/limits.h"
+#include "core/base/log.h"
 #include "objectstore/os_memory.h"
 
 #include <errno.h>
@@ -68,8 +69,12 @@ mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, c
         return mt_error(MT_EAGAIN, 0, "fetch: 256 objects are on their way already");
     MT_TRY(dial(host, port, &fetch->fd));
     fetch->watch.ready = fetch_ready;
-    mt_status st = io_watch_start(transfer->loop, &fetch->watch, fetch->fd, IO_WRITABLE | IO_HANGUP);
+    fetch->tls = NULL;
+    mt_status st = transfer->tls ? io_tls_dial(transfer->tls, fetch->fd, IO_TLS_NODE, &fetch->tls) : mt_ok();
+    if (st.code == MT_OK)
+        st = io_watch_start(transfer->loop, &fetch->watch, fetch->fd, IO_WRITABLE | IO_HANGUP);
     if (st.code != MT_OK) {
+        io_tls_end(fetch->tls);
         close(fetch->fd);
         return st;
     }
@@ -107,6 +112,7 @@ void os_fetch_cancel(struct os_fetch *fetch)
         return;
     io_watch_stop(&fetch->watch);
     io_timer_stop(&fetch->timer);
+    io_tls_end(fetch->tls);
     close(fetch->fd);
     explicit_bzero(fetch->out, sizeof fetch->out); /* the token was in it */
     *(fetch->previous ? &fetch->previous->next : &transfer->fetches) = fetch->next;
@@ -132,15 +138,24 @@ static void fetch_tick(struct io_timer *timer)
         io_timer_start(fetch->transfer->loop, timer, MT_OBJECT_FETCH_MS / 4);
 }
 
+/* The connection has failed, here or at its other end. */
+static mt_status fetch_failed(const struct os_fetch *fetch, int err, const char *what)
+{
+    if (fetch->tls && err == EPROTO)
+        mt_log(MT_LOG_INFO, "fetch_tls", "node=%u why=\"%s\"", fetch->pull.ref.node, io_tls_why(fetch->tls));
+    return mt_error(MT_ECONN, err, what);
+}
+
 static mt_status fetch_write(struct os_fetch *fetch)
 {
     while (fetch->out_sent < fetch->out_size) {
-        ssize_t sent =
-            send(fetch->fd, fetch->out + fetch->out_sent, fetch->out_size - fetch->out_sent, MSG_NOSIGNAL);
+        const uint8_t *at = fetch->out + fetch->out_sent;
+        size_t size = fetch->out_size - fetch->out_sent;
+        ssize_t sent = fetch->tls ? io_tls_send(fetch->tls, at, size) : send(fetch->fd, at, size, MSG_NOSIGNAL);
         if (sent < 0 && (errno == EAGAIN || errno == EINTR))
             break;
         if (sent < 0)
-            return mt_error(MT_ECONN, errno, "fetch: send");
+            return fetch_failed(fetch, errno, "fetch: send");
         fetch->out_sent += (uint32_t)sent;
     }
     return mt_ok();
@@ -157,19 +172,21 @@ static void make_pages(struct os_fetch *fetch)
     (void)os_memory_prefault((void *)first, (uintptr_t)(fetch->pull.data + fetch->faulted) - first).code;
 }
 
-/* Receives until nothing is there, or one chunk's worth has come and others get their turn. */
+/* Receives until nothing is there, or one chunk's worth has come and others get their turn; but what TLS has read already is taken,
+ * since no event will tell of it. */
 static mt_status fetch_read(struct os_fetch *fetch)
 {
-    for (uint64_t turn = 0; turn < MT_OBJECT_CHUNK_BYTES && !fetch->pull.done;) {
+    uint64_t turn = 0;
+    while (!fetch->pull.done && (turn < MT_OBJECT_CHUNK_BYTES || (fetch->tls && io_tls_has_more(fetch->tls)))) {
         void *at;
         size_t room;
         os_pull_room(&fetch->pull, &at, &room);
         make_pages(fetch);
-        ssize_t got = recv(fetch->fd, at, room, 0);
+        ssize_t got = fetch->tls ? io_tls_recv(fetch->tls, at, room) : recv(fetch->fd, at, room, 0);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return mt_ok();
         if (got <= 0)
-            return mt_error(MT_ECONN, got < 0 ? errno : 0, "fetch: the source closed the connection");
+            return fetch_failed(fetch, got < 0 ? errno : 0, "fetch: the source closed the connection");
         turn += (uint64_t)got;
         fetch->transfer->count.bytes_received += (uint64_t)got;
         MT_TRY(os_pull_received(&fetch->pull, (size_t)got, (int64_t)io_now_ms()));
@@ -195,7 +212,7 @@ static void fetch_ready(struct io_watch *watch, unsigned events)
         fetch_end(fetch, st);
         return;
     }
-    bool more = fetch->out_sent < fetch->out_size;
+    bool more = fetch->out_sent < fetch->out_size && (!fetch->tls || io_tls_wants(fetch->tls) == IO_WRITABLE);
     /* After a hang-up the rest is read at leisure: recv says when it ends. */
     io_watch_set(watch, IO_READABLE | (more ? IO_WRITABLE : 0u) | (events & IO_HANGUP ? 0u : IO_HANGUP));
 }

@@ -30,6 +30,7 @@ struct os_transfer_conn {
     struct lane_ref held;   /* what stands for it here */
     const void *value;      /* of what is pinned */
     int fd;
+    struct io_tls_conn *tls; /* NULL: in clear */
     bool is_stranger;
 };
 
@@ -43,6 +44,7 @@ mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, c
     transfer->loop = loop;
     transfer->token = *token;
     transfer->listener.accepted = conn_accepted;
+    transfer->listener.may_leave_loopback = transfer->tls || transfer->is_insecure;
     MT_TRY(io_listener_open_tcp(loop, &transfer->listener, host, port, MT_OS_TRANSFER_CONNECTIONS_MAX));
     transfer->port = transfer->listener.port;
     return mt_ok();
@@ -61,6 +63,7 @@ static void conn_end(struct os_transfer_conn *conn)
     conn_unpin(conn);
     io_watch_stop(&conn->watch);
     io_timer_stop(&conn->timer);
+    io_tls_end(conn->tls);
     close(conn->fd);
     transfer->strangers -= conn->is_stranger;
     *(conn->previous ? &conn->previous->next : &transfer->conns) = conn->next;
@@ -100,7 +103,9 @@ static void conn_accepted(struct io_listener *listener, int fd, const struct io_
         transfer->strangers < MT_CONNS_STRANGER_MAX ? calloc(1, sizeof *conn) : NULL;
     if (conn) {
         conn->watch.ready = conn_ready;
-        if (io_watch_start(transfer->loop, &conn->watch, fd, IO_READABLE | IO_HANGUP).code != MT_OK) {
+        if ((transfer->tls && io_tls_accept(transfer->tls, fd, &conn->tls).code) ||
+            io_watch_start(transfer->loop, &conn->watch, fd, IO_READABLE | IO_HANGUP).code) {
+            io_tls_end(conn->tls);
             free(conn);
             conn = NULL;
         }
@@ -166,7 +171,7 @@ static bool conn_read(struct os_transfer_conn *conn)
         os_serve_room(&conn->serve, &at, &room);
         if (room == 0)
             return true;
-        ssize_t got = recv(conn->fd, at, room, 0);
+        ssize_t got = conn->tls ? io_tls_recv(conn->tls, at, room) : recv(conn->fd, at, room, 0);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return true;
         if (got <= 0)
@@ -186,18 +191,38 @@ static bool conn_read(struct os_transfer_conn *conn)
     }
 }
 
-/* Sends a reply, or a part. False: the connection has ended. */
-static bool conn_write(struct os_transfer_conn *conn)
+static ssize_t send_clear(struct os_transfer_conn *conn)
 {
     struct iovec pieces[2];
     struct msghdr message = {.msg_iov = pieces};
     message.msg_iovlen = (size_t)os_serve_out(&conn->serve, pieces);
-    ssize_t sent = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
-    if (sent < 0)
-        return errno == EAGAIN || errno == EINTR;
-    conn->transfer->count.bytes_sent += (uint64_t)sent;
-    io_timer_start(conn->transfer->loop, &conn->timer, MT_OBJECT_FETCH_MS);
-    return os_serve_sent(&conn->serve, (size_t)sent);
+    return sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+}
+
+/* The next record. */
+static ssize_t send_tls(struct os_transfer_conn *conn)
+{
+    struct iovec pieces[2];
+    (void)os_serve_out(&conn->serve, pieces);
+    return io_tls_send(conn->tls, pieces[0].iov_base, pieces[0].iov_len);
+}
+
+/* Sends a reply, or a part; others get their turn after a chunk's worth. False: the connection has ended. */
+static bool conn_write(struct os_transfer_conn *conn)
+{
+    uint64_t turn = 0;
+    do {
+        ssize_t sent = conn->tls ? send_tls(conn) : send_clear(conn);
+        if (sent < 0)
+            return errno == EAGAIN || errno == EINTR;
+        turn += (uint64_t)sent;
+        conn->transfer->count.bytes_sent += (uint64_t)sent;
+        io_timer_start(conn->transfer->loop, &conn->timer, MT_OBJECT_FETCH_MS);
+        if (!os_serve_sent(&conn->serve, (size_t)sent))
+            return false;
+        /* In clear, one call has sent what there was room for. */
+    } while (conn->tls && conn->serve.state == OS_SERVE_REPLY && turn < MT_OBJECT_CHUNK_BYTES);
+    return true;
 }
 
 static void conn_ready(struct io_watch *watch, unsigned events)
@@ -209,8 +234,10 @@ static void conn_ready(struct io_watch *watch, unsigned events)
     if (alive && conn->serve.state != OS_SERVE_REPLY && (events & (IO_READABLE | IO_WRITABLE)))
         alive = conn_read(conn);
     if (!alive || (events & IO_HANGUP)) {
+        conn->transfer->count.refused_auth += conn->tls && !io_tls_is_up(conn->tls);
         conn_end(conn);
         return;
     }
-    io_watch_set(watch, (conn->serve.state == OS_SERVE_REPLY ? IO_WRITABLE : IO_READABLE) | IO_HANGUP);
+    unsigned reading = conn->tls ? io_tls_wants(conn->tls) : IO_READABLE; /* a handshake writes too */
+    io_watch_set(watch, (conn->serve.state == OS_SERVE_REPLY ? IO_WRITABLE : reading) | IO_HANGUP);
 }

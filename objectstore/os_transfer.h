@@ -3,7 +3,8 @@
  * os_transfer.h - objects over TCP: the shell of os_pull.h on core/io. One per raylet.
  *
  * Sends what other raylets ask for, straight from the segments, and fetches objects straight into them. Every
- * connection shows the cluster's token first; whoever sends anything else is dropped, and only that connection.
+ * connection shows the cluster's token first; whoever sends anything else is dropped, and only that connection. With TLS, values
+ * are encrypted from the segments and decrypted into them.
  * Thread: the loop's. Nothing blocks.
  */
 #ifndef OS_TRANSFER_H
@@ -11,6 +12,7 @@
 
 #include "core/base/limits.h"
 #include "core/io/listener.h"
+#include "core/io/tls.h"
 #include "objectstore/os_pull.h"
 
 
@@ -20,12 +22,14 @@ struct os_transfer {
     mt_status (*pin)(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *out_held,
                      const void **out_data);
     void (*unpin)(struct os_transfer *transfer, const struct lane_ref *ref);
+    const struct io_tls *tls; /* borrowed until close; NULL: in clear, ... */
+    bool is_insecure;         /* ... and even then beyond loopback */
     /* Set by the caller, may change: 0 until the head has registered this node. */
     uint32_t node, epoch;
 
     uint16_t port; /* that others reach us on */
     struct {
-        uint64_t accepted, refused_auth, refused_full, dropped; /* connections */
+        uint64_t accepted, refused_auth, refused_full, dropped; /* connections; auth: token or certificate */
         uint64_t bytes_sent, bytes_received;
     } count;
 
@@ -60,6 +64,7 @@ struct os_fetch {
     struct io_watch     watch;
     struct io_timer     timer;
     int                 fd;
+    struct io_tls_conn *tls; /* NULL: in clear */
     uint32_t            out_size, out_sent;
     uint8_t             out[sizeof(struct os_wire_hello) + OS_PULL_AHEAD * sizeof(struct os_wire_request)];
 };

@@ -23,7 +23,10 @@ static const char usage[] =
     "  --head HOST:PORT|none  the head; none: this node is the cluster\n"
     "  --head-file FILE       wait for this file to hold the head's address\n"
     "  --token-file FILE      the cluster token (mode 0600)\n"
-    "  --listen HOST:PORT     for other nodes; default 127.0.0.1:0\n"
+    "  --tls-file FILE        turns TLS on: this node's certificate, its key, the authority's certificate (mode 0600);\n"
+    "                         default: what the head's file names\n"
+    "  --listen HOST:PORT     for other nodes; default 127.0.0.1:0. Beyond loopback only with TLS, or --insecure\n"
+    "  --insecure             no TLS beyond loopback: the token and all data travel in clear\n"
     "  --num-cpus N           default: what this process may use\n"
     "  --num-gpus N           default: those found in /dev, of which CUDA_VISIBLE_DEVICES may leave a part\n"
     "  --memory BYTES         for tasks that ask for memory; default: 80% of the machine's\n"
@@ -49,6 +52,7 @@ enum option_number {
     OPT_JOB_MEMORY,
     OPT_SPILL_DIR, OPT_SPILL_BYTES, OPT_RESOURCES, OPT_IDLE, OPT_DRIVER_FD, OPT_READY_FD, OPT_HELP,
     OPT_WORKERS, OPT_BLOCKED, OPT_LABELS, OPT_JOB_USERS, OPT_CGROUP, OPT_JOB_PIDS,
+    OPT_TLS_FILE, OPT_INSECURE,
 };
 
 static const struct option option_table[] = {
@@ -60,6 +64,7 @@ static const struct option option_table[] = {
     {"resources", 1, NULL, OPT_RESOURCES}, {"idle-workers", 1, NULL, OPT_IDLE},
     {"spill-dir", 1, NULL, OPT_SPILL_DIR}, {"spill-bytes", 1, NULL, OPT_SPILL_BYTES},
     {"labels", 1, NULL, OPT_LABELS}, {"max-workers", 1, NULL, OPT_WORKERS}, {"max-blocked-workers", 1, NULL, OPT_BLOCKED},
+    {"tls-file", 1, NULL, OPT_TLS_FILE}, {"insecure", 0, NULL, OPT_INSECURE},
     {"driver-fd", 1, NULL, OPT_DRIVER_FD}, {"ready-fd", 1, NULL, OPT_READY_FD},  {"help", 0, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -142,6 +147,8 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
     case OPT_HEAD_FILE: o->head_file = value; break;
     case OPT_TOKEN: o->token_file = value; break;
     case OPT_LISTEN: o->listen = value; break;
+    case OPT_TLS_FILE: o->tls_file = value; break;
+    case OPT_INSECURE: o->is_insecure = true; break;
     case OPT_CPUS: good = number(value, 0, 4096, &a->cpus); break;
     case OPT_GPUS: good = number(value, 0, MT_RLT_GPUS_MAX, &a->gpus); break;
     case OPT_MEMORY: good = number(value, 0, 1e15, &a->memory); break;

@@ -20,6 +20,8 @@ struct rlt_options {
     const char *head;        /* host:port; NULL or "none": no head */
     const char *head_file;   /* wait for this file to hold the head's address */
     const char *token_file;  /* the cluster token; NULL: no TCP at all */
+    const char *tls_file;    /* this node's certificate; NULL: the one that the head's file names, if any */
+    bool        is_insecure; /* no TLS beyond loopback */
     const char *labels;      /* of the node; "": none */
     const char *listen;      /* host:port for other nodes */
     int         driver_fd;   /* -1: none */

@@ -39,6 +39,25 @@ struct sh_head {
 
 /* ---- the address and the token ------------------------------------------------------------------------------------ */
 
+/* What stands behind "name=" in a line of its own, cut there; NULL: no such line. Lines before it must not be cut yet. */
+static char *value_of(char *text, const char *name)
+{
+    size_t size = strlen(name);
+    for (char *line = strchr(text, '\n'); line; line = strchr(line + 1, '\n'))
+        if (strncmp(line + 1, name, size) == 0 && line[1 + size] == '=')
+            return line + 2 + size;
+    return NULL;
+}
+
+static mt_status secrets_read(struct sh_head *h, const char *token_file, const char *tls_file)
+{
+    if (token_file && !h->has_token) {
+        MT_TRY(io_token_read(token_file, &h->token));
+        h->has_token = true;
+    }
+    return tls_file && !h->sh->tls ? io_tls_load(tls_file, &h->sh->tls) : mt_ok();
+}
+
 /* "host:port\n", then lines of name=value. False: not there yet. */
 static bool address_file_read(struct sh_head *h, const char *path)
 {
@@ -50,20 +69,18 @@ static bool address_file_read(struct sh_head *h, const char *path)
     if (size <= 0)
         return false;
     text[size] = 0;
-    char *end = strchr(text, '\n');
-    char *token = strstr(text, "\ntoken_file=");
+    char *end = strchr(text, '\n'), *token = value_of(text, "token_file"), *tls = value_of(text, "tls_file");
     if (!end || end - text >= RLT_ADDRESS_SIZE)
         return false;
     *end = 0;
-    if (token && !h->has_token) {
-        token += strlen("\ntoken_file=");
+    if (token)
         token[strcspn(token, "\n")] = 0;
-        mt_status st = io_token_read(token, &h->token);
-        if (st.code) {
-            mt_log_status(MT_LOG_ERROR, "token_unreadable", st);
-            return false;
-        }
-        h->has_token = true;
+    if (tls)
+        tls[strcspn(tls, "\n")] = 0;
+    mt_status st = secrets_read(h, token, tls);
+    if (st.code) {
+        mt_log_status(MT_LOG_ERROR, "token_or_certificate_unreadable", st);
+        return false;
     }
     memcpy(h->address, text, sizeof h->address);
     return true;
@@ -190,7 +207,8 @@ void sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply
 
 static mt_status connect_head(struct sh_head *h)
 {
-    struct rpc_channel_config config = {.target = h->address, .token = h->has_token ? &h->token : NULL};
+    struct rpc_channel_config config = {.target = h->address, .token = h->has_token ? &h->token : NULL, .tls = h->sh->tls,
+                                        .peer = IO_TLS_HEAD, .is_insecure = h->sh->options.is_insecure};
     if (!h->rpc)
         MT_TRY(rpc_new(h->sh->loop, &h->rpc));
     MT_TRY(rpc_channel_open(h->rpc, &config, &h->channel));
@@ -244,10 +262,7 @@ mt_status sh_head_find(struct sh *sh)
     h->sh = sh;
     h->timer.fire = timer_fired;
     h->give_up_ms = io_now_ms() + MT_RLT_HEAD_FILE_MS;
-    if (o->token_file) {
-        MT_TRY(io_token_read(o->token_file, &h->token));
-        h->has_token = true;
-    }
+    MT_TRY(secrets_read(h, o->token_file, o->tls_file));
     if (o->head && snprintf(h->address, sizeof h->address, "%s", o->head) >= (int)sizeof h->address)
         return mt_error(MT_EINVAL, 0, "--head: the address is too long");
     if (h->address[0] || !o->head_file || o->driver_fd >= 0)

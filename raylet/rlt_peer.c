@@ -218,7 +218,8 @@ static struct rpc_stream_handler *link_accept(struct rpc_service *service, struc
 
 void sh_peer_dial(struct sh *sh, const struct rlt_action *a)
 {
-    struct rpc_channel_config channel = {.target = a->text, .token = sh_head_token(sh)};
+    struct rpc_channel_config channel = {.target = a->text, .token = sh_head_token(sh), .tls = sh->tls, .peer = IO_TLS_NODE,
+                                         .is_insecure = sh->options.is_insecure};
     struct rpc_stream_config  config = {.method = "/manta.v1.Peer/Link"};
     struct sh_stream         *s = sh->peers ? stream_new(sh, a->stream) : NULL;
     struct rlt_event          e;
@@ -388,17 +389,26 @@ static const struct rpc_method methods[] = {
     {.name = "/manta.v1.Peer/Link", .stream = link_accept},
 };
 
+mt_status sh_listen_read(struct sh *sh)
+{
+    const char *listen = sh->options.listen, *colon = strrchr(listen, ':');
+    size_t      size = colon ? (size_t)(colon - listen) : 0;
+    bool        has_brackets = size > 2 && listen[0] == '[' && listen[size - 1] == ']';
+    if (size == 0 || size >= sizeof sh->listen_shown - sizeof ":65535")
+        return mt_error(MT_EINVAL, 0, "--listen: want HOST:PORT");
+    snprintf(sh->listen_shown, sizeof sh->listen_shown, "%.*s", (int)size, listen);
+    snprintf(sh->listen_host, sizeof sh->listen_host, "%.*s", (int)size - 2 * has_brackets, listen + has_brackets);
+    if (strcmp(sh->listen_host, "0.0.0.0") == 0 || strcmp(sh->listen_host, "::") == 0)
+        return mt_error(MT_EINVAL, 0, "--listen: name the one address that other machines reach this one by");
+    return mt_ok();
+}
+
 mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
 {
-    struct rpc_server_config config = {.token = sh_head_token(sh)};
+    struct rpc_server_config config = {.token = sh_head_token(sh), .tls = sh->tls, .is_insecure = sh->options.is_insecure};
     struct sh_peers         *peers;
-    char                     host[RLT_ADDRESS_SIZE];
-    const char              *colon = strrchr(sh->options.listen, ':');
     if (!config.token || sh->options.driver_fd >= 0)
         return mt_ok(); /* a private cluster has one node; without a token nothing is served */
-    if (!colon || (size_t)(colon - sh->options.listen) >= sizeof host)
-        return mt_error(MT_EINVAL, 0, "--listen: want HOST:PORT");
-    snprintf(host, sizeof host, "%.*s", (int)(colon - sh->options.listen), sh->options.listen);
     peers = sh->peers = calloc(1, sizeof *peers);
     if (!peers)
         return mt_error(MT_ENOMEM, 0, "peers");
@@ -406,11 +416,11 @@ mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
     peers->next_stream = 1;
     peers->service.methods = methods;
     peers->service.count = sizeof methods / sizeof methods[0];
-    config.host = host;
-    config.port = (uint16_t)strtoul(colon + 1, NULL, 10);
+    config.host = sh->listen_host;
+    config.port = (uint16_t)strtoul(strrchr(sh->options.listen, ':') + 1, NULL, 10);
     MT_TRY(sh_head_rpc_start(sh));
     MT_TRY(rpc_server_open(sh_head_rpc(sh), &peers->service, &config, &peers->server));
-    snprintf(address, RLT_ADDRESS_SIZE, "%.50s:%u", host, rpc_server_port(peers->server));
+    snprintf(address, RLT_ADDRESS_SIZE, "%.50s:%u", sh->listen_shown, rpc_server_port(peers->server));
     return mt_ok();
 }
 

@@ -251,12 +251,15 @@ static mt_status pull_start(struct pull *pull, char *text)
     if (!colon)
         return mt_error(MT_EPROTO, 0, "the address of a data socket");
     *colon = 0;
+    bool has_brackets = host[0] == '[' && colon > host + 2;
+    if (has_brackets)
+        colon[-1] = 0;
     MT_TRY(place_find(pull, text));
     memset(&pull->fetch, 0, sizeof pull->fetch);
     pull->fetch.done = pull_done;
     pull->fetch.cold = pull->place.cold;
-    st = os_fetch_start(&p->transfer, &pull->fetch, host, (uint16_t)strtoul(colon + 1, NULL, 10), pull->ref.node, epoch,
-                        &pull->ref, pull->data);
+    st = os_fetch_start(&p->transfer, &pull->fetch, host + has_brackets, (uint16_t)strtoul(colon + 1, NULL, 10),
+                        pull->ref.node, epoch, &pull->ref, pull->data);
     if (st.code)
         place_give_back(pull);
     return st;
@@ -552,12 +555,14 @@ mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
     p->timer.fire = look_at_copies;
     p->transfer.pin = pin;
     p->transfer.unpin = unpin;
-    st = os_transfer_open(&p->transfer, sh->loop, "127.0.0.1", 0, token);
+    p->transfer.tls = sh->tls;
+    p->transfer.is_insecure = sh->options.is_insecure;
+    st = os_transfer_open(&p->transfer, sh->loop, sh->listen_host, 0, token);
     if (st.code) {
         free(p);
         return st;
     }
-    snprintf(address, RLT_ADDRESS_SIZE, "127.0.0.1:%u", p->transfer.port);
+    snprintf(address, RLT_ADDRESS_SIZE, "%.50s:%u", sh->listen_shown, p->transfer.port);
     sh->pulls = p;
     return mt_ok();
 }

@@ -443,6 +443,7 @@ mt_status sh_run(struct sh *sh)
     sh->sigterm.caught = caught_term;
     sh->sigint.caught = caught_int;
     MT_TRY(io_loop_new(&sh->loop));
+    MT_TRY_GOTO(st, sh_listen_read(sh), out);
     MT_TRY_GOTO(st, sh_head_find(sh), out);
     MT_TRY_GOTO(st, sh_peers_start(sh, address), out);
     MT_TRY_GOTO(st, sh_pulls_start(sh, data_address), out);
@@ -495,6 +496,7 @@ out:
     rlt_actions_fini(&sh->actions);
     rlt_free(sh->core);
     io_loop_free(sh->loop);
+    io_tls_free(sh->tls);
     if (sh->options.driver_fd >= 0 && sh->options.dir)
         rmdir(sh->options.dir); /* a private cluster's: goes with the last of head, raylet and driver, whatever their order */
     return st;

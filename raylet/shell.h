@@ -13,6 +13,7 @@
 #include "core/base/vec.h"
 #include "core/io/io.h"
 #include "core/io/listener.h"
+#include "core/io/tls.h"
 #include "core/lane/event.h"
 #include "core/lane/lane.h"
 #include "core/lane/look.h"
@@ -135,6 +136,8 @@ struct sh {
     struct sh_spill    *spill;
     struct sh_pulls    *pulls; /* NULL: this node is alone */
     struct sh_head     *head; /* NULL: no head, no token */
+    struct io_tls      *tls;  /* NULL: in clear */
+    char                listen_host[RLT_ADDRESS_SIZE], listen_shown[RLT_ADDRESS_SIZE]; /* as bound; as told (IPv6: in brackets) */
     struct sh_peers    *peers; /* NULL: this node is alone */
     uint32_t            event_capacity; /* of a worker's ring; 0: no events are kept */
     uint64_t            next_ring;
@@ -251,6 +254,8 @@ struct rpc *sh_head_rpc(const struct sh *sh);
 struct rpc_channel *sh_head_channel(const struct sh *sh);
 
 /* rlt_peer.c */
+/* Takes --listen apart, before anything listens. EINVAL. */
+MT_MUST_USE mt_status sh_listen_read(struct sh *sh);
 MT_MUST_USE mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
 void sh_peers_stop(struct sh *sh);
 void sh_peer_dial(struct sh *sh, const struct rlt_action *a);

@@ -26,7 +26,7 @@ enum cli_option {
     CLI_OPT_NUM_CPUS, CLI_OPT_NUM_GPUS, CLI_OPT_RESOURCES, CLI_OPT_STORE_MEMORY, CLI_OPT_JOB_MEMORY, CLI_OPT_JOB_USERS,
     CLI_OPT_MAX_BLOCKED, CLI_OPT_JOB_PIDS, CLI_OPT_CGROUP, CLI_OPT_LABELS, CLI_OPT_OUTPUT, CLI_OPT_NAME, CLI_OPT_NAMESPACE,
     CLI_OPT_FILE, CLI_OPT_ENV, CLI_OPT_METADATA, CLI_OPT_RETRIES, CLI_OPT_TIME_S, CLI_OPT_FOLLOW, CLI_OPT_FILTER, CLI_OPT_LIMIT,
-    CLI_OPT_TIMEOUT_S, CLI_OPT_HELP, CLI_OPTIONS,
+    CLI_OPT_TIMEOUT_S, CLI_OPT_TLS_FILE, CLI_OPT_TLS_DIR, CLI_OPT_INSECURE, CLI_OPT_BIND, CLI_OPT_JOIN, CLI_OPT_HELP, CLI_OPTIONS,
 };
 
 struct cli_args {
@@ -89,6 +89,13 @@ void cli_folder_file(const struct cli_folder *folder, const char *name, char out
 /* Removes what is Manta's in it, and the folder itself where nothing else is left. Returns how many files could not be
  * removed, each of them named on standard error. */
 int cli_folder_clean(const struct cli_folder *folder);
+
+/* ---- join.c: a cluster on another machine ---- */
+
+/* Writes into the folder what the file says. False: the reason is printed. */
+bool cli_join_prepare(const char *file, const struct cli_folder *folder);
+/* The address of this machine that the head at host:port is spoken to from; "": loopback. False: the reason is printed. */
+bool cli_address_towards(const char *address, char out[CTL_ADDRESS_SIZE]);
 
 /* ---- output.c: one value, printed as a table or as JSON ---- */
 

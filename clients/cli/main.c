@@ -54,11 +54,17 @@ static const struct option_row options[CLI_OPTIONS] = {
     [CLI_OPT_FILTER] = {"filter", 0, "KEY=VALUE", "only those; KEY!=VALUE: all but those; again for more"},
     [CLI_OPT_LIMIT] = {"limit", 0, "N", "at most so many; default: 100 (memory: 1000, timeline: 100000)"},
     [CLI_OPT_TIMEOUT_S] = {"timeout-s", 0, "SECONDS", "wait no longer"},
+    [CLI_OPT_TLS_FILE] = {"tls-file", 0, "FILE", "a node's certificate, where PLACE is HOST:PORT on another machine"},
+    [CLI_OPT_TLS_DIR] = {"tls-dir", 0, "DIR", "certificates of your own for a new cluster: head.pem and node.pem"},
+    [CLI_OPT_INSECURE] = {"insecure", 0, NULL, "no TLS beyond this machine: token and data travel in clear"},
+    [CLI_OPT_BIND] = {"bind", 0, "ADDR",
+                      "this machine's address for others (turns TLS on); default: loopback, a fitting one with --join"},
+    [CLI_OPT_JOIN] = {"join", 0, "FILE", "the cluster to join: a copy of the file that its head has written"},
     [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},
 };
 
-#define BIT(name) (UINT32_C(1) << CLI_OPT_##name)
-#define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE))
+#define BIT(name) (UINT64_C(1) << CLI_OPT_##name)
+#define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE) | BIT(TLS_FILE) | BIT(INSECURE))
 #define LOOK      (PLACE | BIT(OUTPUT) | BIT(FILTER) | BIT(LIMIT))
 #define NODE      (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY) | BIT(JOB_MEMORY) | \
                    BIT(JOB_USERS) | BIT(MAX_BLOCKED) | BIT(LABELS) | BIT(JOB_PIDS) | BIT(CGROUP))
@@ -74,7 +80,7 @@ struct verb {
     const char    *rest; /* what stands behind the options */
     const char    *help;
     int          (*run)(const struct cli_args *args);
-    uint32_t       options;
+    uint64_t       options;
     enum verb_kind kind;
 };
 
@@ -83,8 +89,8 @@ static int show_help(const struct cli_args *args);
 static int run_program(const struct cli_args *args);
 
 static const struct verb verbs[] = {
-    {"start", "", "start a cluster on this machine (--head), or add a node to one (--address)", cli_start,
-     BIT(HEAD) | PLACE | BIT(DIR) | BIT(STATE) | BIT(PORT) | NODE, PLAIN},
+    {"start", "", "start a cluster on this machine (--head), or add a node to one (--join, --address)", cli_start,
+     BIT(HEAD) | PLACE | BIT(JOIN) | BIT(BIND) | BIT(TLS_DIR) | BIT(DIR) | BIT(STATE) | BIT(PORT) | NODE, PLAIN},
     {"stop", "", "end what `manta start` has started, and remove its files", cli_stop, BIT(DIR), PLAIN},
     {"status", "", "nodes, resources and what waits for them", cli_status, PLACE | BIT(OUTPUT), PLAIN},
     {"submit", "[--] COMMAND [ARGUMENT...]", "run a command, or a .so, in the cluster as a job", cli_submit,
@@ -144,7 +150,7 @@ static void print_verb(FILE *out, const struct verb *verb)
             verb->rest, verb->help);
     for (int i = 0; i < CLI_OPTIONS; i++) {
         char left[64];
-        if (!(verb->options & UINT32_C(1) << i))
+        if (!(verb->options & UINT64_C(1) << i))
             continue;
         snprintf(left, sizeof left, "--%s%s%s", options[i].name, options[i].value ? " " : "",
                  options[i].value ? options[i].value : "");
@@ -229,7 +235,8 @@ bool cli_number(const struct cli_args *args, enum cli_option option, double leas
 
 manta_client *cli_connect(const struct cli_args *args)
 {
-    manta_client_opts opts = {.address = args->values[CLI_OPT_ADDRESS], .token_file = args->values[CLI_OPT_TOKEN_FILE]};
+    manta_client_opts opts = {.address = args->values[CLI_OPT_ADDRESS], .token_file = args->values[CLI_OPT_TOKEN_FILE],
+                              .tls_file = args->values[CLI_OPT_TLS_FILE], .insecure = args->values[CLI_OPT_INSECURE] != NULL};
     manta_error       e;
     manta_client     *client = manta_client_open(&opts, &e);
     if (!client)
@@ -294,7 +301,7 @@ static void getopt_tables(const struct verb *verb, struct option *out_long, char
     if (verb->kind == COMMAND)
         out_short[s++] = '+'; /* the command's own options are none of ours */
     for (int i = 0; i < CLI_OPTIONS; i++) {
-        if (!((verb->options | BIT(HELP)) & UINT32_C(1) << i))
+        if (!((verb->options | BIT(HELP)) & UINT64_C(1) << i))
             continue;
         out_long[n++] = (struct option){options[i].name, options[i].value != NULL, NULL, 256 + i};
         if (options[i].letter)

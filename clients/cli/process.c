@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 32 };
+enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 64 };
 
 /* mt_file_read of /proc. */
 static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t size)

@@ -16,7 +16,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { ARGUMENTS_MAX = 40 };
+enum { ARGUMENTS_MAX = 60 };
 
 struct arguments {
     char *list[ARGUMENTS_MAX + 1];
@@ -34,13 +34,18 @@ static void add(struct arguments *a, const char *name, const char *value)
 
 static bool check(const struct cli_args *args)
 {
-    bool   is_head = args->values[CLI_OPT_HEAD];
+    bool   is_head = args->values[CLI_OPT_HEAD], is_join = args->values[CLI_OPT_JOIN];
+    bool   has_address = args->values[CLI_OPT_ADDRESS];
     double number = 0;
     char   text[2 * MT_LABELS_BYTES_MAX];
-    if (is_head == (args->values[CLI_OPT_ADDRESS] != NULL))
-        return cli_usage(args, "say either --head (a new cluster) or --address PLACE (a node for a cluster)"), false;
-    if (is_head && args->values[CLI_OPT_TOKEN_FILE])
-        return cli_usage(args, "--token-file goes with --address; a new head makes its own"), false;
+    if (is_head + is_join + has_address != 1)
+        return cli_usage(args, "say one of --head (a new cluster), --join FILE and --address PLACE (a node for a cluster)"), false;
+    if (!has_address && (args->values[CLI_OPT_TOKEN_FILE] || args->values[CLI_OPT_TLS_FILE]))
+        return cli_usage(args, "--token-file and --tls-file go with --address; a new head makes its own"), false;
+    if (args->values[CLI_OPT_INSECURE] && (is_join || args->values[CLI_OPT_TLS_FILE] || args->values[CLI_OPT_TLS_DIR]))
+        return cli_usage(args, "--insecure is a cluster without certificates"), false;
+    if (!is_head && args->values[CLI_OPT_TLS_DIR])
+        return cli_usage(args, "--tls-dir goes with --head"), false;
     if (!is_head && (args->values[CLI_OPT_STATE] || args->values[CLI_OPT_PORT]))
         return cli_usage(args, "--state and --port go with --head"), false;
     if (args->values[CLI_OPT_LABELS] && mt_labels_check(args->values[CLI_OPT_LABELS], text, sizeof text).code)
@@ -82,25 +87,37 @@ static const char *absolute(const char *path, char *out)
     return out;
 }
 
+/* "10.0.0.1:0", "[fd00::1]:6380" */
+static const char *listen_text(const char *host, const char *port, char *out, size_t size)
+{
+    bool is_v6 = strchr(host, ':') != NULL;
+    snprintf(out, size, "%s%.100s%s:%.20s", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
+    return out;
+}
+
 static bool start_head(const struct cli_args *args, struct cli_folder *f)
 {
-    char             listen[64], log_file[CLI_PATH_SIZE], file[CLI_PATH_SIZE], state[CLI_PATH_SIZE];
+    char             listen[160], log_file[CLI_PATH_SIZE], file[CLI_PATH_SIZE], state[CLI_PATH_SIZE], tls[CLI_PATH_SIZE];
+    const char      *host = args->values[CLI_OPT_BIND], *port = args->values[CLI_OPT_PORT];
     struct arguments a = {{0}, 0};
     cli_folder_file(f, "head.log", log_file);
     cli_folder_file(f, "head.addr", file);
-    snprintf(listen, sizeof listen, "127.0.0.1:%s", args->values[CLI_OPT_PORT] ? args->values[CLI_OPT_PORT] : "0");
     add(&a, "manta-head", "");
     add(&a, "--dir", f->path);
-    add(&a, "--listen", listen);
+    add(&a, "--listen", listen_text(host ? host : "127.0.0.1", port ? port : "0", listen, sizeof listen));
+    add(&a, "--tls-dir", absolute(args->values[CLI_OPT_TLS_DIR], tls));
+    add(&a, "--insecure", args->values[CLI_OPT_INSECURE]);
     add(&a, "--state", absolute(args->values[CLI_OPT_STATE], state));
     unlink(file); /* of one that was killed */
     return cli_daemon_start(a.list, log_file, &f->daemons[CLI_DAEMON_HEAD], NULL, 0);
 }
 
-static bool start_raylet(const struct cli_args *args, struct cli_folder *f)
+/* `host`: of this machine, for others; "": loopback. */
+static bool start_raylet(const struct cli_args *args, struct cli_folder *f, const char *host)
 {
     const char      *place = args->values[CLI_OPT_ADDRESS];
     char             log_file[CLI_PATH_SIZE], file[CLI_PATH_SIZE], token[CLI_PATH_SIZE], folder[CLI_PATH_SIZE];
+    char             tls[CLI_PATH_SIZE], listen[160];
     struct arguments a = {{0}, 0};
     bool             is_folder = place && strchr(place, '/');
     cli_folder_file(f, "raylet.log", log_file);
@@ -114,6 +131,9 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f)
         add(&a, "--head-file", file);
     }
     add(&a, "--token-file", absolute(args->values[CLI_OPT_TOKEN_FILE], token));
+    add(&a, "--tls-file", absolute(args->values[CLI_OPT_TLS_FILE], tls));
+    add(&a, "--insecure", args->values[CLI_OPT_INSECURE]);
+    add(&a, "--listen", host[0] ? listen_text(host, "0", listen, sizeof listen) : NULL);
     add(&a, "--node-name", args->values[CLI_OPT_NODE_NAME]);
     add(&a, "--num-cpus", args->values[CLI_OPT_NUM_CPUS]);
     add(&a, "--num-gpus", args->values[CLI_OPT_NUM_GPUS]);
@@ -128,12 +148,18 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f)
     return cli_daemon_start(a.list, log_file, &f->daemons[CLI_DAEMON_RAYLET], NULL, 0);
 }
 
-/* Refuses a wrong address or token in one sentence, before a raylet tries for ever. */
-static bool can_join(const struct cli_args *args)
+/* Refuses a wrong address, token or certificate in one sentence, before a raylet tries for ever; and finds by which address
+ * of this machine the head's machine, and so the others, will reach it. */
+static bool can_join(const struct cli_args *args, char host[CTL_ADDRESS_SIZE])
 {
-    manta_client *client = args->values[CLI_OPT_ADDRESS] ? cli_connect(args) : NULL;
+    const char *bind = args->values[CLI_OPT_BIND];
+    snprintf(host, CTL_ADDRESS_SIZE, "%s", bind ? bind : "");
+    if (!args->values[CLI_OPT_ADDRESS])
+        return true;
+    manta_client *client = cli_connect(args);
+    bool          is_fine = client && (bind || cli_address_towards(client->place.address, host));
     manta_client_close(client);
-    return client || !args->values[CLI_OPT_ADDRESS];
+    return is_fine;
 }
 
 /* What this run has started goes again: a cluster is there as a whole or not at all. */
@@ -150,7 +176,7 @@ static void undo(struct cli_folder *f, const struct cli_folder *before)
     (void)cli_folder_save(f);
 }
 
-static bool start_all(const struct cli_args *args, struct cli_folder *f)
+static bool start_all(const struct cli_args *args, struct cli_folder *f, const char *host)
 {
     bool needs_head = args->values[CLI_OPT_HEAD] && !cli_process_is_alive(&f->daemons[CLI_DAEMON_HEAD]);
     if (needs_head && (!start_head(args, f) || !cli_folder_save(f)))
@@ -159,7 +185,7 @@ static bool start_all(const struct cli_args *args, struct cli_folder *f)
         printf("The raylet (pid %d) has gone on without its head, and stays as it is.\n", f->daemons[CLI_DAEMON_RAYLET].pid);
         return true;
     }
-    return start_raylet(args, f) && cli_folder_save(f);
+    return start_raylet(args, f, host) && cli_folder_save(f);
 }
 
 static void print_started(const struct cli_args *args, const struct cli_folder *f)
@@ -175,19 +201,46 @@ static void print_started(const struct cli_args *args, const struct cli_folder *
     if (address[0])
         printf("  head     %s (pid %d)\n", address, f->daemons[CLI_DAEMON_HEAD].pid);
     printf("  raylet   pid %d\n  folder   %s (logs: head.log, raylet.log)\n", f->daemons[CLI_DAEMON_RAYLET].pid, f->path);
+    cli_folder_file(f, "join", path);
+    if (args->values[CLI_OPT_HEAD] && access(path, F_OK) == 0)
+        printf("  TLS      other machines join by `manta start --join FILE` with a copy of\n           %s (keep it secret)\n",
+               path);
+    if (args->values[CLI_OPT_INSECURE])
+        printf("WARNING: --insecure: the token and all data travel over the network in clear.\n");
     printf("Programs connect to it with\n  export MANTA_ADDRESS=%s\nLook at it: manta status. End it: manta stop%s%s\n", f->path,
            f->is_default ? "" : " --dir ", f->is_default ? "" : f->path);
+}
+
+/* What --join has written goes where nothing has started with it. */
+static int join(const struct cli_args *args, struct cli_folder *f)
+{
+    struct cli_args   with_place = *args;
+    struct cli_folder before = *f;
+    char              host[CTL_ADDRESS_SIZE];
+    if (f->daemons[CLI_DAEMON_HEAD].pid > 0)
+        return cli_fail("%s is a head's folder: end it by `manta stop`, or name another folder by --dir", f->path);
+    with_place.values[CLI_OPT_ADDRESS] = f->path;
+    if (cli_join_prepare(args->values[CLI_OPT_JOIN], f) && can_join(&with_place, host) && start_all(&with_place, f, host)) {
+        print_started(args, f);
+        return CLI_OK;
+    }
+    undo(f, &before);
+    cli_folder_clean(f);
+    return CLI_FAILED;
 }
 
 int cli_start(const struct cli_args *args)
 {
     struct cli_folder folder, before;
+    char              host[CTL_ADDRESS_SIZE];
     if (!check(args))
         return CLI_USAGE;
-    if (!can_join(args) || !cli_folder_open(args, true, &folder) || !lock(&folder) || refuse_second(args, &folder))
+    if (!can_join(args, host) || !cli_folder_open(args, true, &folder) || !lock(&folder) || refuse_second(args, &folder))
         return CLI_FAILED;
+    if (args->values[CLI_OPT_JOIN])
+        return join(args, &folder);
     before = folder;
-    if (!start_all(args, &folder)) {
+    if (!start_all(args, &folder, host)) {
         undo(&folder, &before);
         return CLI_FAILED;
     }

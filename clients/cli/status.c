@@ -174,7 +174,11 @@ static void print_overview(const struct overview *o)
     printf("\nResources\n" RULE);
     print_usage(o);
     print_demands(o);
-    printf("\nHead %s (epoch %llu).\n", o->cluster.address, (unsigned long long)o->cluster.head_epoch);
+    printf("\nHead %s (epoch %llu)%s.\n", o->cluster.address, (unsigned long long)o->cluster.head_epoch,
+           o->cluster.has_tls ? ", TLS" : "");
+    if (o->cluster.is_insecure)
+        printf("WARNING: this cluster is reached over the network without TLS (--insecure): its token and all data travel in "
+               "clear.\n");
     printf("Note: jobs of one user are kept apart against accidents, not against malice.\n");
     if (o->cluster.runs_as_root)
         printf("Note: this cluster runs as root, and so does every job.\n");
@@ -214,6 +218,8 @@ static json_t *overview_json(const struct overview *o)
     json_object_set_new(all, "cluster", json_string(o->cluster.cluster));
     json_object_set_new(all, "address", json_string(o->cluster.address));
     json_object_set_new(all, "head_epoch", json_integer((json_int_t)o->cluster.head_epoch));
+    json_object_set_new(all, "tls", json_boolean(o->cluster.has_tls));
+    json_object_set_new(all, "insecure", json_boolean(o->cluster.is_insecure));
     json_object_set_new(all, "runs_as_root", json_boolean(o->cluster.runs_as_root));
     json_object_set_new(all, "nodes", nodes);
     if (o->waiting) {

@@ -19,7 +19,8 @@ bool ctl_may_retry(mt_status st)
 
 static mt_status open_channel(manta_client *c)
 {
-    struct rpc_channel_config config = {.target = c->place.address, .token = &c->token};
+    struct rpc_channel_config config = {.target = c->place.address, .token = &c->token, .tls = c->tls, .peer = IO_TLS_HEAD,
+                                        .is_insecure = c->place.is_insecure};
     return rpc_channel_open(c->rpc, &config, &c->channel);
 }
 
@@ -37,6 +38,12 @@ void ctl_reconnect(manta_client *c)
         c->channel = old;
 }
 
+/* gRPC's own words: it calls this a lost connection, and would try for ever. */
+static bool is_foreign_certificate(const manta_client *c, const char *detail)
+{
+    return c->tls && (strstr(detail, "certificate verify failed") || strstr(detail, "Hostname Verification Check failed"));
+}
+
 static manta_status call_failed(const manta_client *c, const char *method, mt_status st, const char *detail,
                                 manta_error *e)
 {
@@ -44,6 +51,9 @@ static manta_status call_failed(const manta_client *c, const char *method, mt_st
     if (st.code == MT_EAUTH)
         return ctl_fail(e, st.code, MANTA_NOT_DONE, "the head at %s refuses the token in %.200s: it is another cluster's; copy "
                         "the head's token file", c->place.address, c->place.token_file);
+    if (st.code == MT_ECONN && is_foreign_certificate(c, detail))
+        return ctl_fail(e, MT_EAUTH, MANTA_NOT_DONE, "the head at %s shows a certificate that does not fit %.200s: it is another "
+                        "cluster's, or not the head; copy the head's join file", c->place.address, c->place.tls_file);
     if (ctl_may_retry(st))
         return ctl_fail(e, st.code == MT_EAGAIN ? MT_EAGAIN : MT_ECONN, MANTA_UNKNOWN,
                         "the head at %s does not answer %s (%s): is it running? Calling again with the same ids is safe",
@@ -67,7 +77,7 @@ manta_status ctl_call(manta_client *c, const char *method, const ProtobufCMessag
         uint64_t now = ctl_now_ms(), left = end > now ? end - now : 1;
         st = rpc_call_blocking(c->channel, method, mt_buf_view(&bytes), left < each_ms ? (uint32_t)left : each_ms,
                                0, &reply, detail);
-        if (!ctl_may_retry(st) || ctl_now_ms() >= end)
+        if (!ctl_may_retry(st) || ctl_now_ms() >= end || (st.code && is_foreign_certificate(c, detail)))
             break;
         ctl_reconnect(c);
         ctl_pause(n);
@@ -106,16 +116,28 @@ static manta_status read_token(manta_client *c, manta_error *e)
                     c->place.token_file, st.what);
 }
 
+static manta_status read_certificate(manta_client *c, manta_error *e)
+{
+    mt_status st = c->place.tls_file[0] ? io_tls_load(c->place.tls_file, &c->tls) : mt_ok();
+    return st.code == 0 ? MANTA_OK : ctl_fail(e, st.code, MANTA_NOT_DONE, "TLS file %.300s: %s", c->place.tls_file, st.what);
+}
+
 static manta_status open_client(manta_client *c, const manta_client_opts *opts, manta_error *e)
 {
     manta_status code = ctl_place_find(opts, &c->place, e);
     if (code == MANTA_OK)
         code = read_token(c, e);
+    if (code == MANTA_OK)
+        code = read_certificate(c, e);
     if (code != MANTA_OK)
         return code;
     mt_status st = rpc_new(NULL, &c->rpc);
     if (st.code == 0)
         st = open_channel(c);
+    if (st.code == MT_EUNSUPPORTED)
+        return ctl_fail(e, st.code, MANTA_NOT_DONE, "the head at %s is on another machine, and no TLS file is named: join by "
+                        "`manta start --join FILE`, or name one (--tls-file, MANTA_TLS_FILE); in clear only with --insecure",
+                        c->place.address);
     if (st.code != 0)
         return ctl_fail(e, st.code, MANTA_NOT_DONE, "address %s: %s", c->place.address, st.what);
     return hello(c, e);
@@ -145,6 +167,7 @@ void manta_client_close(manta_client *c)
         rpc_channel_close(c->channel);
     if (c->rpc)
         rpc_free(c->rpc);
+    io_tls_free(c->tls);
     io_token_wipe(&c->token);
     free(c);
 }

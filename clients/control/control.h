@@ -21,12 +21,15 @@ enum { CTL_PATH_SIZE = MT_PATH_BYTES_MAX, CTL_ADDRESS_SIZE = MT_NAME_BYTES_MAX }
 struct ctl_place { /* where a cluster is */
     char address[CTL_ADDRESS_SIZE];   /* host:port */
     char token_file[CTL_PATH_SIZE];   /* "" while unknown */
+    char tls_file[CTL_PATH_SIZE];     /* "": in clear */
+    bool is_insecure;                 /* in clear beyond this machine too */
     char address_file[CTL_PATH_SIZE]; /* head.addr, read again when nobody answers; "": the address was given */
 };
 
 struct manta_client {
     struct ctl_place    place;
     struct io_token     token;
+    struct io_tls      *tls; /* NULL: in clear */
     struct rpc         *rpc;
     struct rpc_channel *channel;
     int64_t             timeout_ms;

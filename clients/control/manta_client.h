@@ -29,12 +29,16 @@ typedef struct manta_client_opts {
     const char *address;    /* host:port of the head, or its runtime folder */
     const char *token_file; /* default: the one named beside the address */
     int64_t     timeout_ms; /* how long a call waits for a head that is away; 0: 30 s */
+    const char *tls_file;   /* a node's certificate, its key, the authority's certificate; default: named beside the address */
+    bool        insecure;   /* the token may travel in clear beyond this machine */
 } manta_client_opts;
 
 /* Finds the cluster and says hello. The address comes from opts, else MANTA_ADDRESS, else the settings file (MANTA_CONFIG,
- * ~/.manta/config: lines address=... and token_file=...), else the head of this machine ($XDG_RUNTIME_DIR/manta,
- * /run/manta for root, ~/.manta/run). The token file from opts, else MANTA_TOKEN_FILE, else beside the address.
- * NULL and *e: ENOENT (no cluster is named anywhere), ECONN (nobody answers there), EAUTH (the token), EINVAL, ENOMEM. */
+ * ~/.manta/config: lines address=..., token_file=..., tls_file=...), else the head of this machine ($XDG_RUNTIME_DIR/manta,
+ * /run/manta for root, ~/.manta/run). The token file from opts, else MANTA_TOKEN_FILE, else beside the address; the TLS file
+ * likewise (MANTA_TLS_FILE). A head on another machine is spoken to with TLS only, unless `insecure`.
+ * NULL and *e: ENOENT (no cluster is named anywhere), ECONN (nobody answers there), EAUTH (the token, or the certificates),
+ * EUNSUPPORTED (another machine, and no TLS file), EINVAL, ENOMEM. */
 MANTA_API manta_client *manta_client_open(const manta_client_opts *opts, manta_error *e);
 /* NULL is allowed. */
 MANTA_API void manta_client_close(manta_client *client);
@@ -136,6 +140,8 @@ typedef struct manta_cluster_info {
     char     address[128]; /* of the head */
     uint64_t head_epoch;   /* how often the head was started */
     bool     runs_as_root;
+    bool     has_tls;     /* this client speaks TLS to it */
+    bool     is_insecure; /* it is reached from other machines in clear */
 } manta_cluster_info;
 
 /* Give *out_nodes back by free(); out_cluster may be NULL. */

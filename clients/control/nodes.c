@@ -57,6 +57,8 @@ manta_status manta_nodes_list(manta_client *c, manta_cluster_node **out_nodes, s
         memcpy(out_cluster->address, c->place.address, sizeof out_cluster->address);
         out_cluster->head_epoch = reply->head_epoch;
         out_cluster->runs_as_root = reply->runs_as_root;
+        out_cluster->is_insecure = reply->is_insecure;
+        out_cluster->has_tls = c->tls != NULL;
     }
     rpc_unpack_free(message);
     return nodes ? MANTA_OK : ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for the list of nodes");

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * place.c - where the cluster is: its head's address, and the file of its token.
+ * place.c - where the cluster is: its head's address, and the files of its token and certificates.
  *
  * head.addr, which the head writes into its runtime folder:
  *     127.0.0.1:6380
  *     token_file=/run/manta/token
+ *     tls_file=/run/manta/tls/node.pem     where it speaks TLS; insecure=1 where it speaks in clear beyond loopback
  *     pid=123
  */
 #include "clients/control/control.h"
@@ -64,6 +65,18 @@ static bool find_line(const char *text, const char *key, char *out, size_t size)
     return false;
 }
 
+/* What is not known yet. */
+static void find_secrets(const char *text, struct ctl_place *place)
+{
+    char insecure[8];
+    if (!place->token_file[0])
+        (void)find_line(text, "token_file=", place->token_file, sizeof place->token_file);
+    if (!place->tls_file[0])
+        (void)find_line(text, "tls_file=", place->tls_file, sizeof place->tls_file);
+    if (find_line(text, "insecure=", insecure, sizeof insecure) && strcmp(insecure, "1") == 0)
+        place->is_insecure = true;
+}
+
 static bool read_address_file(struct ctl_place *place)
 {
     char *text = read_file(place->address_file);
@@ -74,8 +87,7 @@ static bool read_address_file(struct ctl_place *place)
     if (is_fine) {
         memcpy(place->address, text, length);
         place->address[length] = '\0';
-        if (!place->token_file[0])
-            (void)find_line(text, "token_file=", place->token_file, sizeof place->token_file);
+        find_secrets(text, place);
     }
     free(text);
     return is_fine;
@@ -119,8 +131,7 @@ static manta_status use_config(struct ctl_place *place, manta_error *e)
         return ctl_fail(e, MT_ENOENT, MANTA_NOT_DONE, "MANTA_CONFIG names %.300s: %s", named, strerror(errno));
     if (!text)
         return MANTA_OK;
-    if (!place->token_file[0])
-        (void)find_line(text, "token_file=", place->token_file, sizeof place->token_file);
+    find_secrets(text, place);
     (void)find_line(text, "address=", address, sizeof address);
     free(text);
     return address[0] ? use(place, address, path, e) : MANTA_OK;
@@ -167,9 +178,13 @@ static manta_status find_address(const manta_client_opts *opts, struct ctl_place
 manta_status ctl_place_find(const manta_client_opts *opts, struct ctl_place *out, manta_error *e)
 {
     const char *token = opts->token_file ? opts->token_file : getenv("MANTA_TOKEN_FILE");
+    const char *tls = opts->tls_file ? opts->tls_file : getenv("MANTA_TLS_FILE");
     memset(out, 0, sizeof *out);
+    out->is_insecure = opts->insecure;
     if (token && !copy(out->token_file, sizeof out->token_file, token))
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "the token file's path is too long");
+    if (tls && !copy(out->tls_file, sizeof out->tls_file, tls))
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "the TLS file's path is too long");
     manta_status st = find_address(opts, out, e);
     if (st != MANTA_OK)
         return st;
@@ -177,6 +192,8 @@ manta_status ctl_place_find(const manta_client_opts *opts, struct ctl_place *out
         struct ctl_place other = {0};
         (void)use_config(&other, NULL);
         memcpy(out->token_file, other.token_file, sizeof out->token_file);
+        if (!out->tls_file[0])
+            memcpy(out->tls_file, other.tls_file, sizeof out->tls_file);
     }
     if (!out->token_file[0])
         return ctl_fail(e, MT_EAUTH, MANTA_NOT_DONE, "the cluster at %s needs its token: set MANTA_TOKEN_FILE to a copy of "

@@ -53,6 +53,13 @@ enum mt_limit {
     MT_METADATA_BYTES_MAX     = 8 * 1024,  /* of one call */
     MT_TOKEN_BYTES            = 32,        /* the cluster token: 256 bits */
 
+    /* TLS. */
+    MT_TLS_DAYS               = 3650,      /* that a certificate of the cluster's authority is valid, and that one itself */
+    MT_TLS_FILE_BYTES_MAX     = 64 * 1024, /* of a file with certificates, or for joining a cluster */
+    MT_TLS_PIECE_BYTES        = 64 * 1024, /* decrypted or encrypted before other connections get their turn */
+    MT_TLS_FLUSH_MS           = 200,       /* from the end of one side until what it sent last has reached the other */
+    MT_TLS_STRANGER_MS_MIN    = 300,       /* as MT_CONN_STRANGER_MS_MIN: a handshake takes round trips over a real network */
+
     /* Loops and listeners. */
     MT_LOOP_BATCH_MAX    = 1024,  /* messages run before descriptors and timers get their turn again */
     MT_JOBS_QUEUED_MAX   = 65536, /* largest bound of a disk thread's queue */

@@ -8,6 +8,8 @@
  */
 #include "core/io/listener.h"
 
+#include "core/io/private.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +32,8 @@ union address {
 
 static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd,
                                 uint32_t connections_max);
-static mt_status parse_loopback(const char *host, uint16_t port, union address *out, socklen_t *out_size);
+static mt_status parse_address(const char *host, uint16_t port, union address *out, socklen_t *out_size);
+static bool is_loopback(const union address *at);
 static mt_status bind_unix(int fd, const char *path);
 static void listener_ready(struct io_watch *watch, unsigned events);
 static void listener_retry(struct io_timer *timer);
@@ -44,7 +47,9 @@ mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listene
 {
     union address at;
     socklen_t size;
-    MT_TRY(parse_loopback(host, port, &at, &size));
+    MT_TRY(parse_address(host, port, &at, &size));
+    if (!listener->may_leave_loopback && !is_loopback(&at))
+        return mt_error(MT_EUNSUPPORTED, 0, "beyond loopback only TLS is spoken, or in clear where --insecure says so");
     int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
     if (fd < 0)
         return mt_error(MT_ESYS, errno, "socket");
@@ -126,16 +131,6 @@ void io_listener_resume(struct io_listener *listener)
     io_watch_set(&listener->watch, IO_READABLE);
 }
 
-mt_status io_check_private_dir(const char *dir)
-{
-    struct stat st;
-    if (stat(dir, &st) < 0)
-        return mt_error(errno == ENOENT ? MT_ENOENT : MT_ESYS, errno, "stat the folder of a private file");
-    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-        return mt_error(MT_EAUTH, EPERM, "the folder must be owned by this user and have mode 0700");
-    return mt_ok();
-}
-
 /* Takes the descriptor, also when it fails. */
 static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd,
                                 uint32_t connections_max)
@@ -170,9 +165,8 @@ static mt_status listener_start(struct io_loop *loop, struct io_listener *listen
     return st;
 }
 
-static mt_status parse_loopback(const char *host, uint16_t port, union address *out, socklen_t *out_size)
+static mt_status parse_address(const char *host, uint16_t port, union address *out, socklen_t *out_size)
 {
-    static const char *const refused = "binding beyond loopback needs TLS, which this version does not have";
     memset(out, 0, sizeof *out);
     if (strcmp(host, "localhost") == 0)
         host = "127.0.0.1";
@@ -180,15 +174,28 @@ static mt_status parse_loopback(const char *host, uint16_t port, union address *
         out->in4.sin_family = AF_INET;
         out->in4.sin_port = htons(port);
         *out_size = sizeof out->in4;
-        return ntohl(out->in4.sin_addr.s_addr) >> 24 == 127 ? mt_ok() : mt_error(MT_EUNSUPPORTED, 0, refused);
+        return mt_ok();
     }
     if (inet_pton(AF_INET6, host, &out->in6.sin6_addr) == 1) {
         out->in6.sin6_family = AF_INET6;
         out->in6.sin6_port = htons(port);
         *out_size = sizeof out->in6;
-        return IN6_IS_ADDR_LOOPBACK(&out->in6.sin6_addr) ? mt_ok() : mt_error(MT_EUNSUPPORTED, 0, refused);
+        return mt_ok();
     }
     return mt_error(MT_EINVAL, 0, "the address to bind is not a numeric IPv4 or IPv6 address");
+}
+
+static bool is_loopback(const union address *at)
+{
+    return at->any.sa_family == AF_INET ? ntohl(at->in4.sin_addr.s_addr) >> 24 == 127
+                                        : IN6_IS_ADDR_LOOPBACK(&at->in6.sin6_addr);
+}
+
+bool io_is_loopback(const char *host)
+{
+    union address at;
+    socklen_t size;
+    return !parse_address(host, 0, &at, &size).code && is_loopback(&at);
 }
 
 /* A socket file outlives the process that made it. Whether somebody still listens is known by connecting; two

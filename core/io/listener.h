@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * listener.h - accepting connections: TCP on loopback, and unix sockets for processes of the same user.
+ * listener.h - accepting connections: TCP, and unix sockets for processes of the same user.
  *
  * Every listener of the daemons is one of these, so the caps hold for all: connections are counted, descriptors are
  * left over for the process itself (a fifth of the limit), and a spare descriptor lets accept go on, by refusing,
@@ -23,6 +23,7 @@ struct io_peer {
 struct io_listener {
     /* The new connection: non-blocking, close-on-exec, the callee's to close; it then calls io_listener_release. */
     void (*accepted)(struct io_listener *listener, int fd, const struct io_peer *peer);
+    bool may_leave_loopback; /* set by the owner: what is accepted speaks TLS, or the user wants it in clear */
     uint16_t port; /* what a TCP listener is bound to */
     struct {
         uint64_t accepted;
@@ -43,8 +44,8 @@ struct io_listener {
 
 /* Listens on host:port; `host` is a number or "localhost", port 0 takes a free one. `listener->accepted` must be
  * set, the rest zero. connections_max 0 takes MT_CONNS_MAX.
- * EUNSUPPORTED for an address that is not loopback: without TLS the token would travel in clear. EINVAL (no
- * address), EEXIST (the port is taken), ESYS. Loop thread. */
+ * EUNSUPPORTED for an address that is not loopback, unless `may_leave_loopback`: without TLS the token would travel in
+ * clear. EINVAL (no address), EEXIST (the port is taken), ESYS. Loop thread. */
 MT_MUST_USE mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listener, const char *host,
                                            uint16_t port, uint32_t connections_max);
 /* Listens on a unix socket (SOCK_SEQPACKET, mode 0600) and accepts processes of the same user only. A socket file
@@ -52,6 +53,8 @@ MT_MUST_USE mt_status io_listener_open_tcp(struct io_loop *loop, struct io_liste
  * EINVAL (path too long), EAUTH (the folder is open to others), EEXIST (somebody listens), ESYS. Loop thread. */
 MT_MUST_USE mt_status io_listener_open_unix(struct io_loop *loop, struct io_listener *listener, const char *path,
                                             uint32_t connections_max);
+/* Is `host` a number of loopback, or "localhost"? Any thread. */
+bool io_is_loopback(const char *host);
 /* Stops and removes the socket file. Connections given away stay open. Nothing where it is not open. */
 void io_listener_close(struct io_listener *listener);
 /* A connection that was given to `accepted` has ended. Loop thread. */
@@ -59,8 +62,5 @@ void io_listener_release(struct io_listener *listener);
 /* Holds accept up, or lets it go on (the backlog keeps what comes in). Loop thread. */
 void io_listener_pause(struct io_listener *listener);
 void io_listener_resume(struct io_listener *listener);
-
-/* Is `dir` an own folder that nobody else can look into? EAUTH where not, ESYS. */
-MT_MUST_USE mt_status io_check_private_dir(const char *dir);
 
 #endif

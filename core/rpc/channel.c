@@ -26,7 +26,9 @@ struct rpc_unary_impl {
 };
 
 static mt_status channel_target(const char *target, char *out, size_t size);
-static grpc_channel *channel_create(const char *target);
+static bool is_loopback_target(const char *target);
+static grpc_channel_credentials *credentials_of(const struct rpc_channel_config *config);
+static grpc_channel *channel_create(const char *target, const struct rpc_channel_config *config);
 static void unary_complete(struct rpc_op *op, bool ok);
 static void unary_done(struct io_msg *msg);
 
@@ -35,11 +37,13 @@ mt_status rpc_channel_open(struct rpc *rpc, const struct rpc_channel_config *con
 {
     char target[320], bearer[IO_TOKEN_HEX + 8];
     MT_TRY(channel_target(config->target, target, sizeof target));
+    if (!config->tls && !config->is_insecure && !is_loopback_target(config->target))
+        return mt_error(MT_EUNSUPPORTED, 0, "beyond loopback only TLS is spoken, or in clear where --insecure says so");
     struct rpc_channel *channel = calloc(1, sizeof *channel);
     if (!channel)
         return mt_error(MT_ENOMEM, 0, "rpc channel");
     channel->rpc = rpc;
-    channel->channel = channel_create(target);
+    channel->channel = channel_create(target, config);
     if (config->token) {
         snprintf(bearer, sizeof bearer, "Bearer %s", config->token->hex);
         channel->authorization = grpc_slice_from_copied_string(bearer);
@@ -85,7 +89,26 @@ static mt_status channel_target(const char *target, char *out, size_t size)
     return mt_ok();
 }
 
-static grpc_channel *channel_create(const char *target)
+/* Of an address that channel_target takes. */
+static bool is_loopback_target(const char *target)
+{
+    char host[256];
+    size_t length = (size_t)(strrchr(target, ':') - target);
+    bool has_brackets = length >= 2 && target[0] == '[' && target[length - 1] == ']';
+    snprintf(host, sizeof host, "%.*s", (int)length - 2 * has_brackets, target + has_brackets);
+    return io_is_loopback(host);
+}
+
+static grpc_channel_credentials *credentials_of(const struct rpc_channel_config *config)
+{
+    if (!config->tls)
+        return grpc_insecure_credentials_create();
+    struct io_tls_texts texts = io_tls_texts_of(config->tls);
+    grpc_ssl_pem_key_cert_pair own = {texts.key, texts.certificate};
+    return grpc_ssl_credentials_create_ex(texts.authority, &own, NULL, NULL);
+}
+
+static grpc_channel *channel_create(const char *target, const struct rpc_channel_config *config)
 {
     static const struct {
         const char *key;
@@ -107,16 +130,24 @@ static grpc_channel *channel_create(const char *target)
         {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, MT_CONTROL_BYTES_MAX},
         {GRPC_ARG_MAX_METADATA_SIZE, MT_METADATA_BYTES_MAX},
     };
-    grpc_arg args[sizeof settings / sizeof settings[0]];
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+    enum { COUNT = sizeof settings / sizeof settings[0] };
+    char peer[IO_TLS_NAME_SIZE];
+    grpc_arg args[COUNT + 1];
+    for (size_t i = 0; i < COUNT; i++) {
         args[i].type = GRPC_ARG_INTEGER;
         args[i].key = (char *)settings[i].key;
         args[i].value.integer = settings[i].value;
     }
-    grpc_channel_args all = {sizeof args / sizeof args[0], args};
-    grpc_channel_credentials *plain = grpc_insecure_credentials_create();
-    grpc_channel *channel = grpc_channel_create(target, plain, &all);
-    grpc_channel_credentials_release(plain);
+    if (config->tls) { /* certificates name roles, not addresses */
+        io_tls_peer_name(config->tls, config->peer, peer);
+        args[COUNT].type = GRPC_ARG_STRING;
+        args[COUNT].key = (char *)GRPC_SSL_TARGET_NAME_OVERRIDE_ARG;
+        args[COUNT].value.string = peer;
+    }
+    grpc_channel_args all = {config->tls ? COUNT + 1 : COUNT, args};
+    grpc_channel_credentials *credentials = credentials_of(config);
+    grpc_channel *channel = grpc_channel_create(target, credentials, &all);
+    grpc_channel_credentials_release(credentials);
     return channel;
 }
 

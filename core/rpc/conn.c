@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * conn.c - the connections of a server: accepted here, handed to gRPC by descriptor, counted, and dropped
- * when no call with the token comes.
+ * when no call with the token comes. With TLS the gate (core/io/gate.h) stands in front: what gRPC gets, and what is
+ * watched here, is its plain end.
  *
  * gRPC owns the descriptor that it is given and says nothing about its end. So each connection keeps a
  * duplicate: its hang-up tells the end (gRPC shuts a connection down before it closes it), and shutting it
@@ -46,12 +47,20 @@ mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *
     conns->unauthenticated_max =
         config->unauthenticated_max ? config->unauthenticated_max : MT_CONNS_STRANGER_MAX;
     conns->first_call_ms = config->first_call_ms ? config->first_call_ms : MT_HANDSHAKE_MS;
+    conns->held_up_ms = config->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
     conns->listener.accepted = conns_accepted;
+    conns->listener.may_leave_loopback = config->tls || config->is_insecure;
     conns->sweep.fire = conns_sweep;
     conns->resume.run = conns_resume;
-    MT_TRY(io_listener_open_tcp(rpc->loop, &conns->listener, config->host ? config->host : "127.0.0.1",
-                                config->port,
-                                config->connections_max ? config->connections_max : MT_CONNS_MAX));
+    if (config->tls)
+        MT_TRY(io_gate_new(config->tls, &conns->gate));
+    mt_status st = io_listener_open_tcp(rpc->loop, &conns->listener, config->host ? config->host : "127.0.0.1",
+                                        config->port,
+                                        config->connections_max ? config->connections_max : MT_CONNS_MAX);
+    if (st.code) {
+        io_gate_free(conns->gate);
+        return st;
+    }
     pthread_mutex_init(&conns->lock, NULL);
     conns->plain = grpc_insecure_server_credentials_create();
     return mt_ok();
@@ -69,6 +78,7 @@ void rpc_conns_close(struct rpc_conns *conns)
         conn_free(conns->fresh);
     while (conns->trusted)
         conn_free(conns->trusted);
+    io_gate_free(conns->gate);
     grpc_server_credentials_release(conns->plain);
     pthread_mutex_destroy(&conns->lock);
 }
@@ -76,9 +86,14 @@ void rpc_conns_close(struct rpc_conns *conns)
 static void conns_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
 {
     struct rpc_conns *conns = mt_container_of(listener, struct rpc_conns, listener);
+    (void)peer;
+    if (conns->gate && io_gate_take(conns->gate, fd, &fd).code) {
+        listener->count.refused_fds++;
+        io_listener_release(listener);
+        return;
+    }
     struct rpc_conn *conn = calloc(1, sizeof *conn);
     int twin_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    (void)peer;
     if (conn) {
         conn->watch.ready = conn_hung_up;
         if (twin_fd < 0 || io_watch_start(conns->rpc->loop, &conn->watch, twin_fd, IO_HANGUP).code) {
@@ -110,13 +125,13 @@ static void conns_accepted(struct io_listener *listener, int fd, const struct io
     grpc_server_add_channel_from_fd(conns->server, fd, conns->plain);
 }
 
-/* Drops the connections that had their time: first_call_ms, or much less when others wait in the backlog. */
+/* Drops the connections that had their time: first_call_ms, or less when others wait in the backlog. */
 static void conns_sweep(struct io_timer *timer)
 {
     struct rpc_conns *conns = mt_container_of(timer, struct rpc_conns, sweep);
     uint64_t now = io_now_ms();
     pthread_mutex_lock(&conns->lock);
-    uint64_t limit_ms = conns->is_held_up ? MT_CONN_STRANGER_MS_MIN : conns->first_call_ms;
+    uint64_t limit_ms = conns->is_held_up ? conns->held_up_ms : conns->first_call_ms;
     pthread_mutex_unlock(&conns->lock);
     for (;;) {
         struct rpc_conn *old = NULL;

@@ -16,6 +16,7 @@
 #include "core/base/buf.h"
 #include "core/base/limits.h"
 #include "core/base/status.h"
+#include "core/io/tls.h"
 #include "core/io/token.h"
 
 #include <stdbool.h>
@@ -70,13 +71,15 @@ struct rpc_service {
     size_t count;
 };
 struct rpc_server_config {
-    const char *host; /* loopback only, see listener.h; NULL: 127.0.0.1 */
+    const char *host; /* NULL: 127.0.0.1 */
     uint16_t port;    /* 0: a free one */
     const struct io_token *token;
+    const struct io_tls *tls; /* borrowed until the server is closed; NULL: in clear, ... */
+    bool is_insecure;         /* ... and even then beyond loopback */
     /* 0 takes the default, of core/base/limits.h */
     uint32_t connections_max, unauthenticated_max, first_call_ms, calls_max;
 };
-/* Listens and serves. EINVAL, EUNSUPPORTED (not loopback), EEXIST (port taken), ENOMEM, ESYS. Loop thread. */
+/* Listens and serves. EINVAL, EUNSUPPORTED (in clear, and not loopback), EEXIST (port taken), ENOMEM, ESYS. Loop thread. */
 MT_MUST_USE mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service,
                                       const struct rpc_server_config *config, struct rpc_server **out_server);
 /* No handler runs after this: calls that are not answered yet get MT_ECONN and their rpc_call is dead, streams get
@@ -90,6 +93,7 @@ struct rpc_server_stats {
     uint64_t refused_token, refused_unknown, refused_busy;
     uint64_t dropped_unauthenticated; /* connections */
     uint64_t refused_fds;             /* connections, for want of descriptors */
+    uint64_t refused_tls;             /* connections whose peer did not show that it is a node of this cluster */
 };
 /* Loop thread. */
 void rpc_server_stats(struct rpc_server *server, struct rpc_server_stats *out);
@@ -111,8 +115,12 @@ struct rpc_channel;
 struct rpc_channel_config {
     const char *target;           /* "127.0.0.1:6380", "[::1]:6380", or a name with a port */
     const struct io_token *token; /* copied; NULL sends none (only open methods will answer) */
+    const struct io_tls *tls;     /* who we are; used during the call only; NULL: in clear, ... */
+    enum io_tls_role peer;        /* with tls: who must be there */
+    bool is_insecure;             /* ... and even then beyond loopback */
 };
-/* A connection of its own, made at the first call and again after each loss. EINVAL, ENOMEM. Any thread. */
+/* A connection of its own, made at the first call and again after each loss. EINVAL, EUNSUPPORTED (in clear, and not a number of
+ * loopback or "localhost"), ENOMEM. Any thread. */
 MT_MUST_USE mt_status rpc_channel_open(struct rpc *rpc, const struct rpc_channel_config *config,
                                        struct rpc_channel **out_channel);
 /* Calls in flight go on or fail with MT_ECONN. */

@@ -5,6 +5,7 @@
 #ifndef MT_RPC_RUNTIME_H
 #define MT_RPC_RUNTIME_H
 
+#include "core/io/gate.h"
 #include "core/io/io.h"
 #include "core/io/listener.h"
 #include "core/rpc/rpc.h"
@@ -106,9 +107,10 @@ struct rpc_conns {
     struct rpc *rpc;
     grpc_server *server;
     grpc_server_credentials *plain;
+    struct io_gate *gate; /* NULL: in clear */
     struct io_listener listener;
     struct io_timer sweep; /* runs while `unauthenticated` > 0 */
-    uint32_t unauthenticated_max, first_call_ms;
+    uint32_t unauthenticated_max, first_call_ms, held_up_ms; /* held_up_ms: the limit while others wait for a place */
     uint64_t dropped;
 
     pthread_mutex_t lock;                 /* of the rest */

@@ -204,6 +204,7 @@ void rpc_server_stats(struct rpc_server *server, struct rpc_server_stats *out)
     out->refused_busy = atomic_load(&server->count_busy);
     out->dropped_unauthenticated = server->conns.dropped;
     out->refused_fds = server->conns.listener.count.refused_fds;
+    out->refused_tls = server->conns.gate ? io_gate_refused(server->conns.gate) : 0;
 }
 
 static grpc_server *server_create(void)

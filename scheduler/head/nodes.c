@@ -603,6 +603,7 @@ void nodes_list(struct head *h, uint64_t call)
         reply.cluster = h->config.cluster;
         reply.head_epoch = h->epoch;
         reply.runs_as_root = h->config.runs_as_root;
+        reply.is_insecure = h->config.is_insecure;
         out_reply(h, call, HEAD_LIST_NODES, &reply.base);
     } else {
         head_broken(h, mt_error(MT_ENOMEM, 0, "list the nodes"));

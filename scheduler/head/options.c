@@ -13,20 +13,24 @@ static const char usage[] =
     "usage: manta-head --dir DIR [options]\n"
     "  --dir DIR            runtime folder (mode 0700, made if missing); head.addr is written there\n"
     "  --state DIR          what must survive: database, uploaded files, logs; default: DIR/state\n"
-    "  --listen HOST:PORT   default 127.0.0.1:0 (a free port); loopback only\n"
+    "  --listen HOST:PORT   default 127.0.0.1:0 (a free port); an address that is not loopback turns TLS on\n"
+    "  --tls-dir DIR        turns TLS on; certificates there are used (head.pem, node.pem), missing ones made; default: DIR/tls\n"
+    "  --insecure           no TLS beyond loopback: the token and all data travel in clear\n"
     "  --token-file FILE    the cluster token (mode 0600), made if missing; default: DIR/token\n"
     "  --cluster ID         refuse the state of any other cluster\n"
     "  --blob-bytes N       space for uploaded files; default: no bound\n"
     "  --ready-fd N         one line with the address is written there when the head serves\n"
     "  --watch-fd N         a private cluster: when this descriptor's other end closes, the head ends and removes its files\n";
 
-enum option_number { OPT_DIR = 1, OPT_STATE, OPT_LISTEN, OPT_TOKEN, OPT_CLUSTER, OPT_BLOB_BYTES, OPT_READY, OPT_WATCH, OPT_HELP };
+enum option_number { OPT_DIR = 1, OPT_STATE, OPT_LISTEN, OPT_TOKEN, OPT_CLUSTER, OPT_BLOB_BYTES, OPT_READY, OPT_WATCH, OPT_TLS_DIR,
+                     OPT_INSECURE, OPT_HELP };
 
 static const struct option option_table[] = {
     {"dir", 1, NULL, OPT_DIR},          {"state", 1, NULL, OPT_STATE},
     {"listen", 1, NULL, OPT_LISTEN},    {"token-file", 1, NULL, OPT_TOKEN},
     {"cluster", 1, NULL, OPT_CLUSTER},  {"blob-bytes", 1, NULL, OPT_BLOB_BYTES},
     {"ready-fd", 1, NULL, OPT_READY},   {"watch-fd", 1, NULL, OPT_WATCH},
+    {"tls-dir", 1, NULL, OPT_TLS_DIR},  {"insecure", 0, NULL, OPT_INSECURE},
     {"help", 0, NULL, OPT_HELP},        {NULL, 0, NULL, 0},
 };
 
@@ -63,6 +67,8 @@ static bool take(struct head_options *o, int option, const char *value)
     case OPT_DIR: o->dir = value; return true;
     case OPT_STATE: o->state = value; return true;
     case OPT_TOKEN: o->token_file = value; return true;
+    case OPT_TLS_DIR: o->tls_dir = value; return true;
+    case OPT_INSECURE: return o->is_insecure = true;
     case OPT_CLUSTER: o->cluster = value; return strlen(value) > 0 && strlen(value) < 40;
     case OPT_LISTEN: return read_listen(o, value);
     case OPT_BLOB_BYTES: return number(value, INT64_MAX, &n) && (o->blob_bytes_max = n, true);
@@ -86,6 +92,10 @@ mt_status head_options_read(int argc, char **argv, struct head_options *out)
             fputs(usage, stderr);
             return mt_error(MT_EINVAL, 0, "options");
         }
+    }
+    if (out->tls_dir && out->is_insecure) {
+        fputs("manta-head: --tls-dir and --insecure say opposite things\n", stderr);
+        return mt_error(MT_EINVAL, 0, "options");
     }
     if (optind == argc && out->dir)
         return mt_ok();

@@ -13,9 +13,11 @@ struct head_options {
     const char *dir;        /* runtime folder: head.addr and, by default, the token */
     const char *state;      /* state folder; NULL: <dir>/state */
     const char *token_file; /* NULL: <dir>/token */
+    const char *tls_dir;    /* certificates, and so TLS; NULL: <dir>/tls, and TLS where `host` is not loopback */
     const char *cluster;    /* refuse a store of another cluster; NULL: take what is there */
     char        host[64];
     uint16_t    port;
+    bool        is_insecure; /* no TLS beyond loopback */
     int         ready_fd; /* -1: none */
     int         watch_fd; /* -1: none; else a private cluster */
     uint64_t    blob_bytes_max;

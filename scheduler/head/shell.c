@@ -33,8 +33,7 @@ void shell_path(const struct shell *sh, const char *folder, const char *name, ch
     MT_ASSERT(size > 0 && size < SHELL_PATH_SIZE); /* run_paths has left room for names */
 }
 
-/* Says what went wrong, where, and leaves with it. */
-static mt_status complain(mt_status st, const char *what, const char *which)
+mt_status shell_complain(mt_status st, const char *what, const char *which)
 {
     fprintf(stderr, "manta-head: %s %s: %s%s%s\n", what, which, st.what, st.sys ? ": " : "",
             st.sys ? strerror(st.sys) : "");
@@ -160,11 +159,14 @@ static void watched(struct io_watch *watch, unsigned events)
 
 static mt_status write_address(struct shell *sh)
 {
-    char next[SHELL_PATH_SIZE + 8], text[SHELL_PATH_SIZE + 128];
+    char next[SHELL_PATH_SIZE + 8], tls[SHELL_PATH_SIZE + 32], text[2 * SHELL_PATH_SIZE + 256], address[96];
     snprintf(next, sizeof next, "%s.new", sh->address_file);
     bool is_v6 = strchr(sh->options.host, ':') != NULL;
-    int  size = snprintf(text, sizeof text, "%s%s%s:%u\ntoken_file=%s\npid=%d\n", is_v6 ? "[" : "", sh->options.host,
-                         is_v6 ? "]" : "", rpc_server_port(sh->server), sh->token_file, getpid());
+    snprintf(address, sizeof address, "%s%s%s:%u", is_v6 ? "[" : "", sh->options.host, is_v6 ? "]" : "",
+             rpc_server_port(sh->server));
+    shell_tls_line(sh, tls, sizeof tls);
+    MT_TRY(shell_tls_announce(sh, address));
+    int  size = snprintf(text, sizeof text, "%s\ntoken_file=%s\n%spid=%d\n", address, sh->token_file, tls, getpid());
     int  fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     bool is_fine = fd >= 0 && write(fd, text, (size_t)size) == size;
     if (fd >= 0)
@@ -180,7 +182,7 @@ static void announce(struct shell *sh)
     sh->is_ready = true;
     mt_status st = write_address(sh);
     if (st.code != 0) {
-        shell_end(sh, complain(st, "can't write", sh->address_file));
+        shell_end(sh, shell_complain(st, "can't write", sh->address_file));
         return;
     }
     int size = snprintf(line, sizeof line, "%s:%u\n", sh->options.host, rpc_server_port(sh->server));
@@ -200,7 +202,7 @@ static mt_status make_folder(const char *path)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST)
         return mt_ok();
-    return complain(mt_error(MT_ESYS, errno, "make it"), "folder", path);
+    return shell_complain(mt_error(MT_ESYS, errno, "make it"), "folder", path);
 }
 
 static bool path_fits(int size)
@@ -214,14 +216,17 @@ static mt_status make_paths(struct shell *sh)
     char                       dir[SHELL_PATH_SIZE];
     MT_TRY(make_folder(o->dir));
     if (!realpath(o->dir, dir))
-        return complain(mt_error(MT_ESYS, errno, "find it"), "folder", o->dir);
+        return shell_complain(mt_error(MT_ESYS, errno, "find it"), "folder", o->dir);
     bool fits = path_fits(snprintf(sh->address_file, sizeof sh->address_file, "%s/head.addr", dir)) &&
                 path_fits(o->state ? snprintf(sh->state, sizeof sh->state, "%s", o->state)
                                    : snprintf(sh->state, sizeof sh->state, "%s/state", dir)) &&
+                path_fits(o->tls_dir ? snprintf(sh->tls_dir, sizeof sh->tls_dir, "%s", o->tls_dir)
+                                     : snprintf(sh->tls_dir, sizeof sh->tls_dir, "%s/tls", dir)) &&
+                path_fits(snprintf(sh->join_file, sizeof sh->join_file, "%s/join", dir)) &&
                 path_fits(o->token_file ? snprintf(sh->token_file, sizeof sh->token_file, "%s", o->token_file)
                                         : snprintf(sh->token_file, sizeof sh->token_file, "%s/token", dir));
     if (!fits)
-        return complain(mt_error(MT_EINVAL, 0, "a path is too long"), "folder", o->dir);
+        return shell_complain(mt_error(MT_EINVAL, 0, "a path is too long"), "folder", o->dir);
     return make_folder(sh->state);
 }
 
@@ -234,7 +239,7 @@ static mt_status make_token(struct shell *sh)
         if (st.code == MT_EEXIST) /* somebody was quicker */
             st = io_token_read(sh->token_file, &sh->token);
     }
-    return st.code == 0 ? st : complain(st, "token file", sh->token_file);
+    return st.code == 0 ? st : shell_complain(st, "token file", sh->token_file);
 }
 
 /* The port of the last run, kept in the state folder: raylets and clients that know it find us there again. */
@@ -264,7 +269,8 @@ static void keep_port(const struct shell *sh)
 
 static mt_status open_server(struct shell *sh)
 {
-    struct rpc_server_config config = {.host = sh->options.host, .port = sh->options.port, .token = &sh->token};
+    struct rpc_server_config config = {.host = sh->options.host, .port = sh->options.port, .token = &sh->token,
+                                       .tls = sh->tls, .is_insecure = sh->options.is_insecure};
     if (config.port == 0 && (config.port = last_port(sh)) != 0) {
         if (rpc_server_open(sh->rpc, &sh->service, &config, &sh->server).code == 0)
             return mt_ok();
@@ -279,13 +285,10 @@ static mt_status make_server(struct shell *sh)
 {
     mt_status st = rpc_new(sh->loop, &sh->rpc);
     if (st.code != 0)
-        return complain(st, "can't start", "gRPC");
+        return shell_complain(st, "can't start", "gRPC");
     shell_rpc_init(sh);
     st = open_server(sh);
-    if (st.code == MT_EUNSUPPORTED)
-        fprintf(stderr, "manta-head: --listen %s: only loopback is served as long as there is no TLS: the token would "
-                        "travel in clear\n", sh->options.host);
-    return st.code == 0 || st.code == MT_EUNSUPPORTED ? st : complain(st, "can't listen on", sh->options.host);
+    return st.code == 0 ? st : shell_complain(st, "can't listen on", sh->options.host);
 }
 
 static mt_status watch_world(struct shell *sh)
@@ -307,12 +310,13 @@ static mt_status start(struct shell *sh)
     sh->owns_state = true;
     mt_status st = shell_files_open(sh);
     if (st.code != 0)
-        return complain(st, "state folder", sh->state);
+        return shell_complain(st, "state folder", sh->state);
     MT_TRY(make_token(sh));
+    MT_TRY(shell_tls_open(sh));
     MT_TRY(make_server(sh));
     st = watch_world(sh);
     if (st.code != 0)
-        return complain(st, "can't watch", "signals and --watch-fd");
+        return shell_complain(st, "can't watch", "signals and --watch-fd");
     MT_TRY(head_start(sh->head, io_now_ms(), &sh->actions));
     carry_out(sh);
     return mt_ok();
@@ -342,6 +346,7 @@ static void stop(struct shell *sh)
     head_free(sh->head);
     if (sh->loop)
         io_loop_free(sh->loop);
+    io_tls_free(sh->tls);
     io_token_wipe(&sh->token);
 }
 
@@ -350,6 +355,8 @@ static void remove_files(struct shell *sh)
 {
     if (sh->is_ready)
         unlink(sh->address_file);
+    if (sh->is_ready && sh->tls)
+        unlink(sh->join_file);
     if (!sh->is_private || !sh->owns_state)
         return;
     shell_files_remove(sh);

@@ -29,6 +29,8 @@ struct shell {
     char                state[SHELL_PATH_SIZE], address_file[SHELL_PATH_SIZE], token_file[SHELL_PATH_SIZE];
     bool                has_made_token, owns_state, is_private, runs_as_root;
     struct io_token     token;
+    struct io_tls      *tls;      /* NULL: in clear */
+    char                tls_dir[SHELL_PATH_SIZE], join_file[SHELL_PATH_SIZE];
     struct io_loop     *loop;
     struct rpc         *rpc;
     struct rpc_server  *server;
@@ -67,6 +69,17 @@ void shell_step(struct shell *sh, struct head_event *event);
 void shell_end(struct shell *sh, mt_status st);
 /* <state>/<folder>/<name> */
 void shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE]);
+
+/* ---- shell_tls.c: certificates, and the file that others join with ---- */
+
+/* Makes and loads what TLS needs, where TLS is to be. On failure prints why. Blocks (disk); before anything is served. */
+MT_MUST_USE mt_status shell_tls_open(struct shell *sh);
+/* The line of head.addr that says how this head is spoken to; "" in clear on loopback. */
+void shell_tls_line(const struct shell *sh, char *out, size_t size);
+/* Writes the join file; without TLS there is none. */
+MT_MUST_USE mt_status shell_tls_announce(struct shell *sh, const char *address);
+/* Prints what went wrong and where, and gives `st` back (shell.c). */
+mt_status shell_complain(mt_status st, const char *what, const char *which);
 
 /* ---- shell_rpc.c: calls and attached raylets ---- */
 

@@ -7,6 +7,7 @@
  * Always:  at most one commit is under way; batches are confirmed in order.
  */
 #include "core/base/log.h"
+#include "core/io/listener.h" /* io_is_loopback */
 #include "scheduler/head/shell.h"
 
 #include <stdio.h>
@@ -124,7 +125,9 @@ static mt_status new_cluster_id(char out[HEAD_CLUSTER_SIZE])
 static mt_status make_core(struct shell *sh)
 {
     struct head_config config = {.now_ms = io_now_ms(), .blob_bytes_max = sh->options.blob_bytes_max,
-                                 .runs_as_root = sh->runs_as_root, .first_node = sh->is_private ? 2 : 1};
+                                 .runs_as_root = sh->runs_as_root,
+                                 .is_insecure = sh->options.is_insecure && !io_is_loopback(sh->options.host),
+                                 .first_node = sh->is_private ? 2 : 1};
     MT_TRY(mt_random_bytes(&config.seed, sizeof config.seed));
     memcpy(config.cluster, sh->store->cluster, sizeof config.cluster);
     return head_new(&config, &sh->head);

@@ -10,7 +10,7 @@
  */
 #include "core/base/plant.h"
 #include "core/db/db.h"
-#include "core/io/listener.h"
+#include "core/io/private.h"
 #include "scheduler/head/store.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  * grpc_main.c - manta-bench-grpc: what the gRPC door costs on loopback, between two processes.
  *
- *   manta-bench-grpc            all figures: unary calls, streams, beside a TCP ping-pong of 64 bytes
+ *   manta-bench-grpc            all figures: unary calls, streams, beside a TCP ping-pong of 64 bytes; then with TLS
  *   manta-bench-grpc --floor    one number: records per second over one stream, 128 bytes each (a task with one argument),
  *                               256 in a message, one way; manta-bench shows it beside tasks_remote
  *
@@ -95,10 +95,10 @@ static const struct rpc_method methods[] = {
 };
 
 /* In a process of its own, until its parent kills it. The port goes through `out`. */
-static void server_run(int out)
+static void server_run(int out, const struct io_tls *tls)
 {
     struct bench_server s = {0};
-    struct rpc_server_config config = {.token = &token};
+    struct rpc_server_config config = {.token = &token, .tls = tls};
     s.service = (struct rpc_service){methods, sizeof methods / sizeof methods[0]};
     s.sink = (struct rpc_stream_handler){sink_message, NULL, sink_ended, sink_closed};
     check(io_loop_new(&s.loop));
@@ -110,7 +110,7 @@ static void server_run(int out)
     _exit(1);
 }
 
-static pid_t server_start(uint16_t *port)
+static pid_t server_start(const struct io_tls *tls, uint16_t *port)
 {
     int ends[2];
     pid_t parent = getpid();
@@ -120,7 +120,7 @@ static pid_t server_start(uint16_t *port)
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == parent)
-            server_run(ends[1]);
+            server_run(ends[1], tls);
         _exit(1);
     }
     close(ends[1]);
@@ -278,6 +278,7 @@ static void print_floor(struct bench_client *c)
 static void print_all(struct bench_client *c)
 {
     bench_floor(c->ns, c->calls);
+    c->done = 0;
     unary_begin(c);
     io_loop_run(c->loop);
     print_latency("unary, loop to loop, 64 bytes", c->ns, c->calls);
@@ -288,32 +289,68 @@ static void print_all(struct bench_client *c)
     bench_stream(c, "stream, RPC_DIRECT, 32 KiB", "/bench/Direct", BUNDLE, MESSAGES / 20);
 }
 
-int main(int argc, char **argv)
+/* ---- both ---- */
+
+static struct io_tls *head, *node;
+
+/* A cluster's certificates, gone from the disk again when they are read. */
+static void certificates_make(void)
+{
+    static const char *const files[] = {"ca.pem", "head.pem", "node.pem"};
+    char dir[] = "/tmp/manta-bench-grpc.XXXXXX", paths[3][sizeof dir + 16];
+    if (!mkdtemp(dir))
+        check(mt_error(MT_ESYS, 0, "mkdtemp"));
+    for (int i = 0; i < 3; i++)
+        snprintf(paths[i], sizeof paths[i], "%s/%s", dir, files[i]);
+    check(io_tls_make(dir, "bench"));
+    check(io_tls_load(paths[1], &head));
+    check(io_tls_load(paths[2], &node));
+    for (int i = 0; i < 3; i++)
+        unlink(paths[i]);
+    rmdir(dir);
+}
+
+static void bench(uint16_t port, const struct io_tls *tls, void (*print)(struct bench_client *c))
 {
     static uint64_t ns[CALLS];
     struct bench_client client = {.unary.done = unary_done, .ns = ns, .calls = CALLS};
-    bool is_floor = argc == 2 && strcmp(argv[1], "--floor") == 0;
-    uint16_t port;
     char target[32];
+    snprintf(target, sizeof target, "127.0.0.1:%u", port);
+    struct rpc_channel_config config = {.target = target, .token = &token, .tls = tls, .peer = IO_TLS_HEAD};
+    check(io_loop_new(&client.loop));
+    check(rpc_new(client.loop, &client.rpc));
+    check(rpc_channel_open(client.rpc, &config, &client.channel));
+    print(&client);
+    rpc_channel_close(client.channel);
+    rpc_free(client.rpc);
+    io_loop_free(client.loop);
+}
+
+int main(int argc, char **argv)
+{
+    bool is_floor = argc == 2 && strcmp(argv[1], "--floor") == 0;
+    uint16_t ports[2];
+    pid_t servers[2] = {0};
     if (argc > 1 && !is_floor) {
         fprintf(stderr, "usage: manta-bench-grpc [--floor]\n");
         return 2;
     }
     memset(token.hex, 'a', IO_TOKEN_HEX);
-    pid_t server = server_start(&port); /* before this process has a thread */
-    snprintf(target, sizeof target, "127.0.0.1:%u", port);
-    struct rpc_channel_config config = {target, &token};
-    check(io_loop_new(&client.loop));
-    check(rpc_new(client.loop, &client.rpc));
-    check(rpc_channel_open(client.rpc, &config, &client.channel));
-    if (is_floor)
-        print_floor(&client);
-    else
-        print_all(&client);
-    rpc_channel_close(client.channel);
-    rpc_free(client.rpc);
-    io_loop_free(client.loop);
-    kill(server, SIGKILL);
-    waitpid(server, NULL, 0);
+    if (!is_floor)
+        certificates_make();
+    servers[0] = server_start(NULL, &ports[0]); /* before this process has a thread */
+    if (!is_floor)
+        servers[1] = server_start(head, &ports[1]);
+    bench(ports[0], NULL, is_floor ? print_floor : print_all);
+    if (!is_floor) {
+        printf("with TLS, both ends shown by certificates:\n");
+        bench(ports[1], node, print_all);
+    }
+    for (int i = 0; i < 2 && servers[i]; i++) {
+        kill(servers[i], SIGKILL);
+        waitpid(servers[i], NULL, 0);
+    }
+    io_tls_free(head);
+    io_tls_free(node);
     return 0;
 }

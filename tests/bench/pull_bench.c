@@ -3,6 +3,7 @@
  * pull_bench.c - a large value fetched from another node's raylet over loopback, beside raw TCP over loopback.
  *
  *   pull_bench              1 GiB, a head and two raylets of its own; prints, and passes whatever the figures are
+ *   TEST_TLS=1 pull_bench   the same with TLS between the nodes; the floor stays in clear
  *
  * The value is a task's result on the other node; what is timed is manta_get of it: request, transfer into the segment,
  * map, pin. The first lands in fresh memory, the others in warm. The floor is one TCP connection between two processes,

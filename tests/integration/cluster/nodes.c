@@ -100,9 +100,11 @@ static void learn_ids(struct nodes *n)
 
 void nodes_start_head(struct nodes *n, const char *listen)
 {
-    char address[40];
+    char address[40], tls[220];
     snprintf(address, sizeof address, "%s", listen);
-    char *argv[] = {"manta-head", "--dir", n->folder, "--listen", address, "--ready-fd", "3", NULL};
+    snprintf(tls, sizeof tls, "%s/tls", n->folder);
+    char *argv[] = {"manta-head", "--dir", n->folder, "--listen", address, "--ready-fd", "3",
+                    getenv("TEST_TLS") ? "--tls-dir" : NULL, tls, NULL};
     n->head = daemon_start(argv, TEST_WAIT_MS);
     CHECK(n->head);
 }

@@ -4,7 +4,7 @@
  *
  * Node i has its runtime folder FOLDER/n<i>, 100 of a resource "at<i>" (so that work can be forced there), 1 of a resource
  * "any" that each node has, the labels "zone=z<i>" and "even=yes" or "odd=yes", and talks to the others as if it were far
- * away: real gRPC, real data sockets.
+ * away: real gRPC, real data sockets. With TEST_TLS in the environment the cluster speaks TLS.
  */
 #ifndef INTEGRATION_NODES_H
 #define INTEGRATION_NODES_H

@@ -248,7 +248,9 @@ static void wrong_starts_are_refused_with_a_reason(void **unused)
     daemon_init(&d);
     assert_true(daemon_start(&d, (const char *const[]){"--cluster", "ours", NULL}, NULL));
     assert_int_equal(daemon_end(&d, SIGTERM), 0);
-    expect_refusal(&d, (const char *const[]){"--listen", "0.0.0.0:0", NULL}, "loopback");
+    expect_refusal(&d, (const char *const[]){"--listen", "0.0.0.0:0", NULL}, "the one address");
+    expect_refusal(&d, (const char *const[]){"--tls-dir", "/nowhere/tls", NULL}, "certificates in /nowhere/tls");
+    expect_refusal(&d, (const char *const[]){"--tls-dir", "/nowhere/tls", "--insecure", NULL}, "opposite");
     expect_refusal(&d, (const char *const[]){"--listen", "nonsense", NULL}, "no value for");
     expect_refusal(&d, (const char *const[]){"--bogus", NULL}, "usage");
     assert_true(daemon_start(&d, (const char *const[]){"--cluster", "ours", NULL}, NULL));
@@ -307,7 +309,7 @@ static void an_upload_that_lies_is_not_kept(void **unused)
     struct rpc               *rpc;
     struct rpc_channel       *channel;
     struct io_token           token;
-    struct rpc_channel_config config = {d.address, &token};
+    struct rpc_channel_config config = {.target = d.address, .token = &token};
     struct rpc_stream_config  stream = {.method = "/manta.v1.Head/PutBlob", .timeout_ms = 10000, .flags = RPC_WAIT_READY};
     struct rpc_reader        *reader;
     char                      path[128], detail[MT_ERROR_BYTES_MAX];

@@ -182,7 +182,7 @@ static void attach(struct fake_raylet *r, const struct daemon *d)
 {
     struct rpc_stream_config  config = {.method = "/manta.v1.Head/Attach", .flags = RPC_DIRECT | RPC_WAIT_READY};
     struct io_token           token;
-    struct rpc_channel_config channel = {d->address, &token};
+    struct rpc_channel_config channel = {.target = d->address, .token = &token};
     char                      path[128];
     snprintf(path, sizeof path, "%s/token", d->run);
     assert_int_equal(io_token_read(path, &token).code, MT_OK);

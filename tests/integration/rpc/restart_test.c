@@ -90,7 +90,7 @@ static int setup(void **state)
     assert_ok(io_loop_new(&loop));
     assert_ok(rpc_new(loop, &rpc));
     snprintf(target, sizeof target, "127.0.0.1:%u", port);
-    struct rpc_channel_config config = {target, &token};
+    struct rpc_channel_config config = {.target = target, .token = &token};
     assert_ok(rpc_channel_open(rpc, &config, &channel));
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * transfer_test.c - objects over real sockets on loopback: two raylets' shells, and strangers.
+ * transfer_test.c - objects over real sockets on loopback: two raylets' shells, and strangers; in clear, and with TLS.
  */
 #include "core/base/limits.h"
 #include "core/base/rng.h"
@@ -9,7 +9,9 @@
 
 #include <arpa/inet.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -42,6 +44,8 @@ struct test_fetch {
     mt_status st;
     int done;
 };
+
+static struct io_tls *node_tls, *rogue_tls; /* NULL: in clear */
 
 static void expect_ok(mt_status st)
 {
@@ -89,6 +93,7 @@ static void net_open(struct net *net)
             ends[i]->value[b] = (uint8_t)mt_rng_next(&rng);
         ends[i]->transfer.pin = node_pin;
         ends[i]->transfer.unpin = node_unpin;
+        ends[i]->transfer.tls = node_tls;
         expect_ok(os_transfer_open(&ends[i]->transfer, net->loop, "127.0.0.1", 0, &net->token));
     }
     net->source.transfer.node = SOURCE;
@@ -306,12 +311,75 @@ static void too_many_strangers(void **state)
     net_close(&net);
 }
 
+/* The right token, but in clear, or with a certificate of somebody else's authority: either end refuses. */
+static void only_certificates_of_the_cluster(void **state)
+{
+    (void)state;
+    struct net net;
+    if (!node_tls)
+        skip();
+    net_open(&net);
+    uint16_t port = net.source.transfer.port;
+    net.puller.transfer.tls = rogue_tls;
+    assert_int_equal(fetch_one(&net, port, SOURCE_EPOCH, 100000), MT_ECONN);
+    net.puller.transfer.tls = NULL;
+    assert_int_equal(fetch_one(&net, port, SOURCE_EPOCH, 100000), MT_ECONN);
+    assert_int_equal(net.source.transfer.count.refused_auth, 2);
+    net.puller.transfer.tls = node_tls;
+    net.source.transfer.tls = rogue_tls;
+    assert_int_equal(fetch_one(&net, port, SOURCE_EPOCH, 100000), MT_ECONN);
+    net.source.transfer.tls = NULL;
+    assert_int_equal(fetch_one(&net, port, SOURCE_EPOCH, 100000), MT_ECONN); /* and has not sent its token */
+    net.source.transfer.tls = node_tls;
+    assert_int_equal(fetch_one(&net, port, SOURCE_EPOCH, 100000), MT_OK);
+    net_close(&net);
+}
+
+static char folder[80];
+
+static void tls_load(const char *name, struct io_tls **out)
+{
+    char dir[120], path[160];
+    snprintf(dir, sizeof dir, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/node.pem", dir);
+    expect_ok(io_tls_make(dir, "c1"));
+    expect_ok(io_tls_load(path, out));
+}
+
+static int tls_begin(void **state)
+{
+    const char *parent = getenv("TMPDIR");
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/transfer-XXXXXX", parent ? parent : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    tls_load("ours", &node_tls);
+    tls_load("rogue", &rogue_tls);
+    return 0;
+}
+
+static int tls_end(void **state)
+{
+    static const char *const files[] = {"ours/ca.pem", "ours/head.pem", "ours/node.pem", "rogue/ca.pem", "rogue/head.pem",
+                                        "rogue/node.pem", "ours", "rogue", ""};
+    char path[160];
+    (void)state;
+    io_tls_free(node_tls);
+    io_tls_free(rogue_tls);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        assert_int_equal(remove(path), 0);
+    }
+    return 0;
+}
+
 int main(void)
 {
+    signal(SIGPIPE, SIG_IGN); /* as in a raylet */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_at_once),         cmocka_unit_test(refusals),
         cmocka_unit_test(closed_in_the_middle), cmocka_unit_test(job_gone_in_the_middle), cmocka_unit_test(strangers),
-        cmocka_unit_test(too_many_strangers),
+        cmocka_unit_test(too_many_strangers), cmocka_unit_test(only_certificates_of_the_cluster),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("TLS", tests, tls_begin, tls_end);
 }

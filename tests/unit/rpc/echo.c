@@ -270,6 +270,8 @@ void client_start(struct echo_client *client, const struct echo_server *echo)
     client->guard.fire = guard_fired;
     assert_ok(io_loop_new(&client->loop));
     assert_ok(rpc_new(client->loop, &client->rpc));
+    client->tls = echo->config.tls ? echo->client_tls : NULL;
+    client->peer = IO_TLS_HEAD;
     client->channel = client_channel(client, echo->port, &echo->token);
 }
 
@@ -285,7 +287,7 @@ struct rpc_channel *client_channel(struct echo_client *client, uint16_t port, co
     char target[32];
     struct rpc_channel *channel = NULL;
     snprintf(target, sizeof target, "127.0.0.1:%u", port);
-    struct rpc_channel_config config = {target, token};
+    struct rpc_channel_config config = {.target = target, .token = token, .tls = client->tls, .peer = client->peer};
     assert_ok(rpc_channel_open(client->rpc, &config, &channel));
     return channel;
 }

@@ -40,6 +40,7 @@ struct echo_server {
     struct rpc_server_config config; /* set before echo_start; token and port are filled in */
     struct rpc_server_stats stats;   /* as of the last echo_stats */
     struct io_token token;
+    const struct io_tls *client_tls; /* of clients of a server with TLS */
     atomic_uint gone;            /* clients of Never that have gone */
     atomic_uint streams_open;
     atomic_uint refused_messages; /* sends that got MT_EAGAIN */
@@ -64,6 +65,8 @@ struct echo_client {
     struct io_loop *loop;
     struct rpc *rpc;
     struct rpc_channel *channel;
+    const struct io_tls *tls; /* who it is to servers, NULL: in clear; and who they must be */
+    enum io_tls_role peer;
     struct io_timer guard;
     bool is_late;
 };

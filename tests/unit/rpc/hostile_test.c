@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hostile_test.c - what strangers can do to a server's port, and that its clients are served all the same.
+ * hostile_test.c - what strangers can do to a server's port, and that its clients are served all the same: in clear, and with TLS.
  */
 #include "tests/unit/rpc/echo.h"
 
@@ -15,10 +15,14 @@
 static struct echo_server echo;
 static struct echo_client client;
 
+static struct io_tls *tls_head, *tls_node; /* NULL: in clear */
+
 static int setup_with(uint32_t first_call_ms)
 {
     memset(&echo, 0, sizeof echo);
     echo.config.first_call_ms = first_call_ms;
+    echo.config.tls = tls_head;
+    echo.client_tls = tls_node;
     echo_start(&echo);
     client_start(&client, &echo);
     return 0;
@@ -263,6 +267,75 @@ static void no_descriptor_is_left_behind(void **state)
     assert_true(count_fds() <= before);
 }
 
+/* TLS with the token, but of no authority of this cluster: not even calls that need no token are answered. */
+static void only_certificates_of_the_cluster_are_served(void **state)
+{
+    struct test_call call;
+    (void)state;
+    if (!tls_head)
+        skip();
+    assert_served();
+    client.tls = NULL;
+    struct rpc_channel *plain = client_channel(&client, echo.port, &echo.token);
+    assert_int_equal(call_now(&call, &client, plain, "/test.Echo/Open", mt_view_text("x"), 3000), MT_ECONN);
+    call_end(&call);
+    rpc_channel_close(plain);
+    client.tls = tls_head; /* the head dials nobody */
+    struct rpc_channel *wrong = client_channel(&client, echo.port, &echo.token);
+    assert_int_equal(call_now(&call, &client, wrong, "/test.Echo/Open", mt_view_text("x"), 3000), MT_ECONN);
+    call_end(&call);
+    rpc_channel_close(wrong);
+    client.tls = tls_node;
+    client.peer = IO_TLS_NODE; /* it is the head that is there */
+    wrong = client_channel(&client, echo.port, &echo.token);
+    assert_int_equal(call_now(&call, &client, wrong, "/test.Echo/Open", mt_view_text("x"), 3000), MT_ECONN);
+    call_end(&call);
+    rpc_channel_close(wrong);
+    client.peer = IO_TLS_HEAD;
+    echo_stats(&echo);
+    assert_true(echo.stats.refused_tls >= 2); /* the last one was refused by the client */
+    struct rpc_channel *bare = client_channel(&client, echo.port, NULL); /* the certificate, but no token */
+    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Unary", mt_view_text("x"), 3000), MT_EAUTH);
+    call_end(&call);
+    rpc_channel_close(bare);
+    assert_served();
+}
+
+static char folder[80];
+
+static void remove_file(const char *name)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    unlink(path);
+}
+
+static int tls_begin(void **state)
+{
+    char path[160];
+    const char *parent = getenv("TMPDIR");
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/rpc-XXXXXX", parent ? parent : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    assert_ok(io_tls_make(folder, "c1"));
+    snprintf(path, sizeof path, "%s/head.pem", folder);
+    assert_ok(io_tls_load(path, &tls_head));
+    snprintf(path, sizeof path, "%s/node.pem", folder);
+    assert_ok(io_tls_load(path, &tls_node));
+    return 0;
+}
+
+static int tls_end(void **state)
+{
+    (void)state;
+    io_tls_free(tls_head);
+    io_tls_free(tls_node);
+    remove_file("ca.pem");
+    remove_file("head.pem");
+    remove_file("node.pem");
+    return rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +347,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_end_of_a_connection_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(no_descriptor_left_does_not_make_it_deaf, setup, teardown),
         cmocka_unit_test(no_descriptor_is_left_behind),
+        cmocka_unit_test_setup_teardown(only_certificates_of_the_cluster_are_served, setup, teardown),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("TLS", tests, tls_begin, tls_end);
 }

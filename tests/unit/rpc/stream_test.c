@@ -327,7 +327,7 @@ static void a_reader_needs_no_loop(void **state)
     (void)state;
     assert_ok(rpc_new(NULL, &rpc));
     snprintf(target, sizeof target, "127.0.0.1:%u", echo.port);
-    struct rpc_channel_config config = {target, &echo.token};
+    struct rpc_channel_config config = {.target = target, .token = &echo.token};
     assert_ok(rpc_channel_open(rpc, &config, &channel));
     struct rpc_stream_config stream = {.method = "/test.Echo/Count", .timeout_ms = 30000};
 

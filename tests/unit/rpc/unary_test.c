@@ -239,7 +239,7 @@ static void blocking_calls_need_no_loop(void **state)
     (void)state;
     assert_ok(rpc_new(NULL, &rpc));
     snprintf(target, sizeof target, "localhost:%u", echo.port);
-    struct rpc_channel_config config = {target, &echo.token};
+    struct rpc_channel_config config = {.target = target, .token = &echo.token};
     assert_ok(rpc_channel_open(rpc, &config, &channel));
     assert_ok(rpc_call_blocking(channel, "/test.Echo/Unary", mt_view_text("hello"), 30000, 0, &reply, NULL));
     assert_int_equal(reply.size, 5);

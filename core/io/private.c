@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * private.c - see private.h. Owns nothing; any thread.
+ */
+#include "core/io/private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+mt_status io_check_private_dir(const char *dir)
+{
+    struct stat st;
+    if (stat(dir, &st) < 0)
+        return mt_error(errno == ENOENT ? MT_ENOENT : MT_ESYS, errno, "stat the folder of a private file");
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+        return mt_error(MT_EAUTH, EPERM, "the folder must be owned by this user and have mode 0700");
+    return mt_ok();
+}
+
+mt_status io_make_private_parent(const char *path)
+{
+    char dir[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    if (!slash || length == 0 || length >= sizeof dir)
+        return mt_error(MT_EINVAL, 0, "the path of a private file must name a folder and a file");
+    memcpy(dir, path, length);
+    dir[length] = '\0';
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return mt_error(MT_ESYS, errno, "make the folder of a private file");
+    return io_check_private_dir(dir);
+}
+
+static mt_status read_all(int fd, size_t size_max, mt_buf *out)
+{
+    ssize_t n = 1;
+    MT_TRY(mt_buf_reserve(out, size_max + 1));
+    while (n > 0 && out->size <= size_max) {
+        n = read(fd, out->data + out->size, size_max + 1 - out->size);
+        if (n < 0 && errno != EINTR)
+            return mt_error(MT_ESYS, errno, "read a private file");
+        out->size += n > 0 ? (size_t)n : 0;
+    }
+    if (out->size > size_max)
+        return mt_error(MT_ECORRUPT, 0, "a private file is longer than it may be");
+    return mt_buf_terminate(out);
+}
+
+mt_status io_private_read(const char *path, size_t size_max, mt_buf *out)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        int code = errno == ENOENT ? MT_ENOENT : errno == ELOOP || errno == EACCES ? MT_EAUTH : MT_ESYS;
+        return mt_error(code, errno, "open a private file");
+    }
+    mt_buf text = {0};
+    bool is_private =
+        fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
+    mt_status got = is_private ? read_all(fd, size_max, &text)
+                               : mt_error(MT_EAUTH, EPERM, "it must be a file of this user with mode 0600");
+    close(fd);
+    if (got.code)
+        io_private_wipe(&text);
+    else
+        *out = mt_buf_move(&text);
+    return got;
+}
+
+static mt_status write_all(int fd, mt_view content)
+{
+    ssize_t n = write(fd, content.data, content.size);
+    if (n == (ssize_t)content.size && fsync(fd) == 0)
+        return mt_ok();
+    int err = n >= 0 && n < (ssize_t)content.size ? ENOSPC : errno;
+    return mt_error(err == ENOSPC || err == EDQUOT ? MT_EDISK_FULL : MT_ESYS, err, "write a private file");
+}
+
+/* One that is replaced gets another name first: whoever reads it sees the old content or the new one. */
+mt_status io_private_write(const char *path, mt_view content, bool replace)
+{
+    char name[PATH_MAX];
+    if (snprintf(name, sizeof name, "%s%s", path, replace ? ".new" : "") >= (int)sizeof name)
+        return mt_error(MT_EINVAL, ENAMETOOLONG, "the path of a private file is too long");
+    if (replace)
+        unlink(name); /* of one that was killed */
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return mt_error(errno == EEXIST ? MT_EEXIST : MT_ESYS, errno, "make a private file");
+    mt_status st = write_all(fd, content);
+    close(fd);
+    if (!st.code && replace && rename(name, path) < 0)
+        st = mt_error(MT_ESYS, errno, "make a private file");
+    if (st.code)
+        unlink(name);
+    return st;
+}
+
+void io_private_wipe(mt_buf *buf)
+{
+    if (buf->data)
+        explicit_bzero(buf->data, buf->capacity);
+    mt_buf_fini(buf);
+}
