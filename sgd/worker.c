@@ -285,6 +285,10 @@ static mt_status state_make(struct task *t)
         w->saved_step = w->trainer.state->step;
         snprintf(note.text, sizeof note.text, "resumed from a checkpoint");
     }
+    const char *why = sgd_resident_why_by_slots(w->trainer.resident);
+    size_t      used = strlen(note.text);
+    if (why)
+        snprintf(note.text + used, sizeof note.text - used, "; gradients of several GPUs go through the host: %.120s", why);
     post(t, &note);
     return mt_ok();
 }
@@ -587,6 +591,8 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
         snprintf(out.text, sizeof out.text, "%s", has_fault ? t.w->trainer.fault : sgd_status_text(st, text));
     }
     sgd_trainer_leave(&t.w->trainer);
+    if (st.code != 0)
+        die_if_broken(&t, st); /* by what leaving has shown */
     sgd_group_leave(&t.group);
     out.step = t.w->trainer.has_state ? t.w->trainer.state->step : 0;
     return manta_return_bytes(c, &out, sizeof out);
