@@ -104,7 +104,7 @@ static struct k_ops      ops;
 static mt_status refuse(char text[K_CUDA_TEXT], mt_status st, int device)
 {
     snprintf(text, K_CUDA_TEXT, "no GPU: device %d: %s: %s", device, st.what, cudaGetErrorString((cudaError_t)st.sys));
-    return mt_error(st.code, st.sys, text);
+    return mt_error(st.code, 0, text); /* which has its number in words */
 }
 
 static mt_status device_take(int device, cudaDeviceProp *out)

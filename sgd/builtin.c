@@ -13,6 +13,7 @@
 #include "sgd/operator.h"
 #include "sgd/sampler.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +40,7 @@ typedef manta_status make_fn(manta_sgd *t, const struct sgd_inputs *data, const 
 
 static manta_status fail(manta_sgd *t, mt_status st)
 {
-    return manta_sgd_fail(t, st.code, "%s%s%s", st.what ? st.what : mt_code_text(st.code), st.sys ? ": " : "",
-                          st.sys ? strerror(st.sys) : "");
+    return sgd_operator_fault(t, st, "");
 }
 
 static manta_status params_name(manta_sgd *t, struct builtin *b)
@@ -122,8 +122,9 @@ static manta_status place_find(manta_sgd *t, struct place *out)
     const char *device = manta_sgd_conf_str(t, "device", NULL);
     if (!device)
         return fail(t, st);
-    return manta_sgd_fail(t, st.code, "config device is \"%.60s\": %s%s%s", device, st.what ? st.what : mt_code_text(st.code),
-                          st.sys ? ": " : "", st.sys ? strerror(st.sys) : "");
+    char text[128];
+    snprintf(text, sizeof text, "config device is \"%.60s\"", device);
+    return sgd_operator_fault(t, st, text);
 }
 
 static manta_status setup(manta_sgd *t, void **self, data_fn *data_name, make_fn *make)

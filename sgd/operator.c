@@ -7,6 +7,8 @@
  */
 #include "sgd/operator.h"
 
+#include "sgd/run.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -50,8 +52,8 @@ manta_status manta_sgd_fail(manta_sgd *t, manta_status code, const char *format,
 
 manta_status sgd_operator_fault(manta_sgd *t, mt_status st, const char *of)
 {
-    return manta_sgd_fail(t, st.code, "%s%s%s%s%s", of, of[0] ? ": " : "", st.what ? st.what : mt_code_text(st.code),
-                          st.sys ? ": " : "", st.sys ? strerror(st.sys) : "");
+    char text[SGD_TEXT_BYTES];
+    return manta_sgd_fail(t, st.code, "%s%s%s", of, of[0] ? ": " : "", sgd_status_text(st, text));
 }
 
 /* What a function of the user's came to: its code, or that of the error which it did not pass on. */

@@ -25,6 +25,7 @@ struct sgd_resident {
     struct sgd_device_sum  *exchange;   /* with the other workers' devices; NULL: there is none */
     uint32_t                generation; /* that was joined; 0: none */
     bool                    is_broken;
+    char                    why[256]; /* there is no exchange */
 };
 
 static size_t floats_of(const struct sgd_trainer *trainer)
@@ -40,8 +41,7 @@ static size_t mirror_size(const struct sgd_trainer *trainer)
 /* Without one, sums go through the host's slots. */
 static mt_status exchange_open(struct sgd_resident *r, int device)
 {
-    char      why[256];
-    mt_status st = sgd_device_sum_new(r->ops, device, &r->exchange, why);
+    mt_status st = sgd_device_sum_new(r->ops, device, &r->exchange, r->why);
     return st.code == MT_EUNSUPPORTED ? mt_ok() : st;
 }
 
@@ -169,6 +169,11 @@ void sgd_resident_leave(struct sgd_trainer *trainer)
         sgd_device_sum_leave(r->exchange);
     r->sums = BY_SLOTS;
     r->generation = 0;
+}
+
+const char *sgd_resident_why_by_slots(const struct sgd_resident *r)
+{
+    return r && !r->exchange && r->why[0] ? r->why : NULL;
 }
 
 /* ---- gradients ---- */

@@ -53,6 +53,8 @@ MT_MUST_USE mt_status sgd_resident_params(struct sgd_trainer *trainer, const flo
  * Errors of the group's collectives; EDEVICE. */
 MT_MUST_USE mt_status sgd_resident_join(struct sgd_trainer *trainer, struct sgd_group *group);
 void sgd_resident_leave(struct sgd_trainer *trainer);
+/* Why this worker can't sum with other workers' devices; NULL: it can, or there is no reason to. */
+const char *sgd_resident_why_by_slots(const struct sgd_resident *resident);
 
 /* ---- a step; with a resident only ---- */
 

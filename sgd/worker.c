@@ -73,8 +73,11 @@ static void pulse_silent(struct task *t, uint32_t ms)
 
 const char *sgd_status_text(mt_status st, char out[SGD_TEXT_BYTES])
 {
-    snprintf(out, SGD_TEXT_BYTES, "%s%s%s", st.what ? st.what : mt_code_text(st.code), st.sys ? ": " : "",
-             st.sys ? strerror(st.sys) : "");
+    const char *what = st.what ? st.what : mt_code_text(st.code);
+    if (st.code == MT_EDEVICE && st.sys)
+        snprintf(out, SGD_TEXT_BYTES, "%s (error %d of the device's)", what, st.sys);
+    else
+        snprintf(out, SGD_TEXT_BYTES, "%s%s%s", what, st.sys ? ": " : "", st.sys ? strerror(st.sys) : "");
     return out;
 }
 
@@ -285,6 +288,10 @@ static mt_status state_make(struct task *t)
         w->saved_step = w->trainer.state->step;
         snprintf(note.text, sizeof note.text, "resumed from a checkpoint");
     }
+    const char *why = sgd_resident_why_by_slots(w->trainer.resident);
+    size_t      used = strlen(note.text);
+    if (why)
+        snprintf(note.text + used, sizeof note.text - used, "; gradients of several GPUs go through the host: %.120s", why);
     post(t, &note);
     return mt_ok();
 }
@@ -541,12 +548,24 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
     return finish(t, out);
 }
 
-/* Errors of a GPU stay with the process that had one, so it dies; then it is replaced, and the others go on, as after any death. */
-static void die_if_broken(const struct task *t, mt_status st)
+/* Whether another member's device has ended the generation. */
+static bool is_of_another(const struct task *t)
 {
-    char text[SGD_TEXT_BYTES];
-    if (!sgd_resident_is_broken(t->w->trainer.resident))
-        return;
+    struct coll_abort why = coll_shm_why((char *)t->w->region.data + SGD_BOARD_SIZE);
+    return why.generation >= t->generation && why.reason == MT_EDEVICE && why.rank != t->rank;
+}
+
+/* Errors of a GPU, or of NCCL on it, stay with the process that had one. So it dies, and is replaced; to the others it is a death
+ * like any other. */
+static mt_status device_failed(const struct task *t, mt_status st)
+{
+    const struct sgd_resident *resident = t->w->trainer.resident;
+    char                       text[SGD_TEXT_BYTES];
+    bool                       is_broken = sgd_resident_is_broken(resident);
+    if (!resident || (st.code != MT_EDEVICE && !is_broken))
+        return st;
+    if (!is_broken && is_of_another(t))
+        return mt_error(MT_EWORKER_DIED, 0, "another worker's GPU has failed");
     fprintf(stderr, "worker of rank %u: its GPU has failed: %s\n", t->rank, sgd_status_text(st, text));
     _exit(1);
 }
@@ -574,7 +593,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     mt_status st = generation_run(&t, &out);
     sgd_trace_unwind(t.w->trace, SGD_TRACK_MAIN);
     if (st.code != 0) {
-        die_if_broken(&t, st);
+        st = device_failed(&t, st);
         sgd_saver_give_up(&t.w->saver);
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
         bool has_fault = t.w->trainer.fault[0] != 0;
@@ -587,6 +606,8 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
         snprintf(out.text, sizeof out.text, "%s", has_fault ? t.w->trainer.fault : sgd_status_text(st, text));
     }
     sgd_trainer_leave(&t.w->trainer);
+    if (st.code != 0)
+        (void)device_failed(&t, st); /* leaving may have shown it */
     sgd_group_leave(&t.group);
     out.step = t.w->trainer.has_state ? t.w->trainer.state->step : 0;
     return manta_return_bytes(c, &out, sizeof out);

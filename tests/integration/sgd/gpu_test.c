@@ -202,7 +202,7 @@ static void gpu_emulated_fails(void)
     opts.failure.max_failures = 0;
     followed.break_at = 20;
     CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EWORKER_DIED, &e);
-    CHECK_SAYS(e.message, "its GPU has failed: wait for the emulated GPU");
+    CHECK_SAYS(e.message, "its GPU has failed: wait for the emulated GPU (error 700 of the device's)");
     data_clear();
 }
 

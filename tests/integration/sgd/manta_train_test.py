@@ -577,6 +577,7 @@ optimizer: {kind: adamw, lr: 0.03, clip_norm: 1}
     for name, workers in (("one", 1), ("two", 2)):
         code, out, err = train(folder, "job.yaml", "--set", f"run.name={name}", "--set", f"scaling.max_workers={workers}")
         assert code == 0 and "step=8" in out, (out, err)
+        assert ("gradients of several GPUs go through the host: " in out) == (workers == 2), out
         weights.add(weights_of(out))
         manifests = list((folder / "runs" / name).glob("step-*/*.json"))
         assert manifests and any('"emulated ' in m.read_text() for m in manifests), manifests

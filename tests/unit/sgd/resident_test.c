@@ -520,6 +520,37 @@ static void a_step_of_one_worker_copies_no_parameters(void **state)
     alone_end(&w);
 }
 
+/* Who sums by itself gets the gradients, and hands over their mean. */
+static void a_reduction_of_the_callers_own(void **state)
+{
+    const struct k_ops *tables[2] = {cpu, device};
+    float               params[2][FLOATS];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct run        run = a_run(tables[i]);
+        struct worker     w = {.run = &run};
+        struct sgd_result result;
+        size_t            size = FLOATS + SGD_METRICS + SGD_FLAGS;
+        float            *slots[2] = {calloc(size, sizeof(float)), calloc(size, sizeof(float))};
+        assert_true(slots[0] && slots[1]);
+        run.vranks = 2;
+        worker_make(&w);
+        assert_int_equal(sgd_trainer_begin(&w.trainer).code, MT_OK);
+        for (int step = 0; step < 3; step++) {
+            assert_int_equal(sgd_train_compute(&w.trainer, 0, 2, slots).code, MT_OK);
+            for (size_t f = 0; f < size; f++)
+                slots[0][f] = (slots[0][f] + slots[1][f]) * (f < FLOATS ? 0.5f : 1.0f);
+            assert_int_equal(sgd_train_apply(&w.trainer, slots[0], &result).code, MT_OK);
+        }
+        assert_int_equal(sgd_resident_pull(&w.trainer).code, MT_OK);
+        memcpy(params[i], w.trainer.params, sizeof *params);
+        free(slots[0]), free(slots[1]);
+        worker_unmake(&w);
+    }
+    assert_memory_equal(params[0], params[1], sizeof *params);
+    guarded_reset();
+}
+
 static void checkpoints_are_what_the_device_had(void **state)
 {
     struct run run = a_run(device);
@@ -719,6 +750,7 @@ int main(void)
         TEST(any_number_of_workers_gives_the_same_bits),
         TEST(who_comes_later_is_given_the_state),
         TEST(a_step_of_one_worker_copies_no_parameters),
+        TEST(a_reduction_of_the_callers_own),
         TEST(checkpoints_are_what_the_device_had),
         TEST(the_virtual_rank_of_a_bad_record_is_named),
         TEST(the_virtual_rank_of_a_bad_gradient_is_named),
