@@ -12,7 +12,7 @@
  *
  * The environment's NCCL_EMULATED names what goes wrong, read at each call: "id-fails", "init-fails", "init-dies" (SIGKILL before
  * the others can see this rank), "call-fails" (after it has begun), "connect-dies", "data-dies", "data-stops" (SIGKILL, SIGSTOP
- * in the middle of a call), "shrink-fails", "abort-hangs", "late-kernels" (work of a stream begins late).
+ * in the middle of a call), "shrink-fails", "abort-hangs", "late-joins", "late-kernels" (a communicator, work of a stream is late).
  *
  * Owns: a communicator's thread, its queue, and the memory that its ranks share, which the process that made the id keeps open.
  * Thread: as NCCL: calls to one communicator come one at a time; its thread does what they ask.
@@ -88,7 +88,7 @@ struct ncclComm {
     _Atomic int     state;   /* ncclResult_t */
     _Atomic bool    stop;
     bool            is_connected;
-    bool            init_fails, init_dies, connect_dies;
+    bool            init_fails, init_dies, init_late, connect_dies;
     pthread_t       thread;
     pthread_mutex_t lock;
     struct work    *queue; /* under lock */
@@ -345,6 +345,8 @@ static void *comm_run(void *of)
     struct work     *w;
     if (c->init_dies)
         die();
+    for (int i = 0; c->init_late && i < 2000 && !atomic_load(&c->stop); i++)
+        nap();
     while (!atomic_load(&c->stop) && !world_map(c)) /* its maker is dead: nobody tells */
         nap();
     if (c->world && all_there(c, &c->world->joined))
@@ -415,6 +417,7 @@ SHOWN ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUnique
     struct ncclComm *c = comm_new(place, rank, size);
     c->init_fails = is_told("init-fails") && size > 1; /* one that is alone is for warming up */
     c->init_dies = is_told("init-dies") && size > 1;
+    c->init_late = is_told("late-joins");
     c->connect_dies = is_told("connect-dies");
     if (pthread_create(&c->thread, NULL, comm_run, c) != 0) {
         comm_free(c);
