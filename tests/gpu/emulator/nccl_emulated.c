@@ -92,7 +92,12 @@ struct ncclComm {
     pthread_t       thread;
     pthread_mutex_t lock;
     struct work    *queue; /* under lock */
+    struct ncclComm *ended_next; /* that it is freed is remembered, so that who uses it then is told */
+    bool             is_ended;
 };
+
+static pthread_mutex_t  ended_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ncclComm *ended; /* under it; all of this process */
 
 static bool is_told(const char *what)
 {
@@ -396,7 +401,11 @@ static void comm_free(struct ncclComm *c)
     if (c->kept_fd >= 0)
         close(c->kept_fd);
     pthread_mutex_destroy(&c->lock);
-    free(c);
+    pthread_mutex_lock(&ended_lock);
+    c->is_ended = true;
+    c->ended_next = ended;
+    ended = c;
+    pthread_mutex_unlock(&ended_lock);
 }
 
 SHOWN ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
@@ -431,6 +440,8 @@ SHOWN ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUnique
 
 SHOWN ncclResult_t ncclCommAbort(ncclComm_t c)
 {
+    if (c->is_ended)
+        return ncclInvalidArgument;
     while (is_told("abort-hangs") && c->size > 1)
         nap();
     atomic_store(&c->stop, true);
@@ -454,7 +465,7 @@ SHOWN ncclResult_t ncclCommRevoke(ncclComm_t c, int flags)
 
 SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
 {
-    if (!c)
+    if (!c || c->is_ended)
         return ncclInvalidArgument;
     *state = (ncclResult_t)atomic_load(&c->state);
     return ncclSuccess;
