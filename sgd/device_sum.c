@@ -2,7 +2,8 @@
  *
  * device_sum.c - the sum over virtual ranks by NCCL's messages and the tree's additions.
  *
- * Owns:   the generation's communicator; buffers for what the other members send. Borrows the group, join to leave.
+ * Owns:   the generation's communicator, and the thread that makes it; buffers for what the other members send. Borrows the group,
+ *         join to leave.
  * Always: NCCL is asked when the kernels before are done, and the kernels after when NCCL is: by waiting, since its own streams
  *         know nothing of the table's. Buffers that a call was given are touched again only when it is done or aborted.
  */
@@ -13,6 +14,8 @@
 #include "sgd/group_wide.h"
 #include "sgd/nccl.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +36,11 @@ struct sgd_device_sum {
     struct sgd_group             *group; /* of the generation; asked by waits */
     int                           device;
     bool                          is_stuck;
+    pthread_t                     maker;
+    bool                          has_maker;
+    _Atomic bool                  is_made, is_leaving; /* the maker is done; it is to give up */
+    mt_status                     made;                /* what came of it; before is_made */
+    unsigned char                 id[SGD_NCCL_ID];
     float                        *scratch;
     size_t                        scratch_floats;
     struct part                  *parts, *stack; /* of all members, in the order of virtual ranks */
@@ -44,16 +52,26 @@ struct sgd_device_sum {
     char                          text[SGD_NCCL_TEXT];
 };
 
+/* Asked by NCCL's waits. The maker's thread asks beside the group's own, which may be in any call: of an end it looks only
+ * whether it is there. */
 static mt_status look(void *of)
 {
-    const struct sgd_device_sum *s = of;
-    return s->group ? coll_shm_look(&s->group->shm) : mt_ok();
+    struct sgd_device_sum *s = of;
+    if (!s->group)
+        return mt_ok();
+    if (atomic_load(&s->is_made))
+        return coll_shm_look(&s->group->shm);
+    struct coll_abort why = coll_shm_why(s->group->shm.shared);
+    if (atomic_load(&s->is_leaving))
+        return mt_error(MT_ECANCELLED, 0, "the generation is left");
+    return why.generation >= s->group->generation ? mt_error(why.reason, 0, "the generation is over") : mt_ok();
 }
 
+/* The maker gives no signs of life: those of the steps beside it are what counts. */
 static void beat(void *of)
 {
     const struct sgd_device_sum *s = of;
-    if (s->beat)
+    if (s->beat && atomic_load(&s->is_made))
         s->beat(s->beat_user);
 }
 
@@ -63,8 +81,25 @@ static struct sgd_nccl_config config_of(struct sgd_device_sum *s, uint32_t rank,
                                     .beat = beat, .user = s, .text = s->text};
 }
 
+/* Waits for the maker, which ends when the generation does, and when it is left. */
+static void maker_end(struct sgd_device_sum *s)
+{
+    for (; s->has_maker && !atomic_load(&s->is_made); mt_sleep_ms(1)) {
+        mt_status st = s->group ? coll_shm_look(&s->group->shm) : mt_ok(); /* tells it, of a death that nobody else tells */
+        (void)st;
+        if (s->beat)
+            s->beat(s->beat_user);
+    }
+    if (s->has_maker)
+        pthread_join(s->maker, NULL);
+    s->has_maker = false;
+}
+
 static void communicator_leave(struct sgd_device_sum *s)
 {
+    atomic_store(&s->is_leaving, true);
+    maker_end(s);
+    atomic_store(&s->is_made, true);
     if (s->comm && !s->nccl->leave(s->comm))
         s->is_stuck = true;
     s->comm = NULL;
@@ -198,20 +233,32 @@ struct invitation {
     unsigned char id[SGD_NCCL_ID];
 };
 
-static mt_status communicator_make(struct sgd_device_sum *s, struct sgd_group *group)
+static void *maker_run(void *of)
 {
-    struct sgd_nccl_config config = config_of(s, group->rank, group->members, group->shm.wait_limit_ms);
-    struct invitation      invitation = {0};
+    struct sgd_device_sum *s = of;
+    struct sgd_nccl_config config = config_of(s, s->group->rank, s->group->members, s->group->shm.wait_limit_ms);
+    s->made = s->nccl->join(&config, s->id, NULL, &s->comm);
+    atomic_store(&s->is_made, true);
+    return NULL;
+}
+
+/* From the vote to the making: rank 0's id goes to all. */
+static mt_status communicator_begin(struct sgd_device_sum *s, struct sgd_group *group)
+{
+    struct invitation invitation = {0};
     if (group->rank == 0)
         invitation.code = s->nccl->id(invitation.id, s->text).code;
     MT_TRY(sgd_group_broadcast(group, 0, &invitation, sizeof invitation));
     if (invitation.code != 0)
         return mt_error(MT_EUNSUPPORTED, 0, "sums between devices: the first member can't make an id of NCCL");
-    mt_status st = s->nccl->join(&config, invitation.id, NULL, &s->comm);
-    return st.code == 0 ? st : failed(s, st);
+    memcpy(s->id, invitation.id, sizeof s->id);
+    if (pthread_create(&s->maker, NULL, maker_run, s) != 0)
+        return failed(s, mt_error(MT_ENOMEM, 0, "sums between devices: a thread"));
+    s->has_maker = true;
+    return mt_ok();
 }
 
-mt_status sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group)
+mt_status sgd_device_sum_begin(struct sgd_device_sum *s, struct sgd_group *group)
 {
     uint64_t votes[MT_GROUP_MEMBERS_MAX];
     sgd_device_sum_leave(s);
@@ -229,10 +276,38 @@ mt_status sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group)
             return mt_error(MT_EUNSUPPORTED, 0, "sums between devices: a member has no NCCL");
     s->group = group;
     s->text[0] = 0;
-    st = group->members == 1 ? mt_ok() : communicator_make(s, group);
+    s->made = mt_ok();
+    atomic_store(&s->is_leaving, false);
+    atomic_store(&s->is_made, group->members == 1);
+    st = group->members == 1 ? mt_ok() : communicator_begin(s, group);
     if (st.code != 0)
         sgd_device_sum_leave(s);
     return st;
+}
+
+static mt_status maker_take(struct sgd_device_sum *s)
+{
+    maker_end(s);
+    return s->made.code == 0 ? s->made : failed(s, s->made);
+}
+
+mt_status sgd_device_sum_ready(struct sgd_device_sum *s, struct sgd_group *group, bool *out_is_ready)
+{
+    uint64_t votes[MT_GROUP_MEMBERS_MAX];
+    bool     is_made = atomic_load(&s->is_made), all = true;
+    if (is_made)
+        MT_TRY(maker_take(s));
+    MT_TRY(sgd_group_exchange(group, is_made, votes));
+    for (uint32_t r = 0; r < group->members; r++)
+        all = all && votes[r];
+    *out_is_ready = all;
+    return mt_ok();
+}
+
+mt_status sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group)
+{
+    MT_TRY(sgd_device_sum_begin(s, group));
+    return maker_take(s);
 }
 
 /* ---- a sum ---- */
@@ -379,6 +454,8 @@ static mt_status own(struct sgd_device_sum *s, mt_status st)
 static mt_status sum_between(struct sgd_device_sum *s, const float *const *pieces, size_t floats, float *out)
 {
     struct slice mine = slice_of(s->group, floats, s->group->rank);
+    if (!s->comm)
+        return mt_error(MT_ECANCELLED, 0, "sum between devices: the communicator was aborted");
     MT_TRY(s->ops->wait(NULL)); /* the pieces are made, and no kernel reads what is received into */
     MT_TRY(pieces_exchange(s, pieces, floats));
     MT_TRY(parts_join(s, mine.floats, out + mine.begin));
@@ -393,12 +470,12 @@ mt_status sgd_device_sum_run(struct sgd_device_sum *s, struct sgd_group *group, 
 {
     struct coll_call call = {.kind = COLL_ALL_REDUCE, .type = COLL_F32, .count = floats, .shape = 1};
     struct slice     mine = slice_of(group, floats, group->rank);
-    MT_ASSERT(s->group == group && count == s->own);
+    MT_ASSERT(s->group == group && count == s->own && !s->has_maker);
     MT_TRY(coll_shm_arrive(&group->shm, &call));
     MT_TRY(own(s, parts_place(s, pieces, mine)));
     if (group->members == 1)
         return own(s, parts_join(s, floats, out));
-    if (!s->comm)
-        return own(s, mt_error(MT_ECANCELLED, 0, "sum between devices: the communicator was aborted"));
-    return own(s, sum_between(s, pieces, floats, out));
+    MT_TRY(own(s, sum_between(s, pieces, floats, out)));
+    /* Who has its part may leave, and end its side of NCCL: only when the others have theirs too. */
+    return sgd_group_meet(group);
 }

@@ -227,24 +227,29 @@ typedef struct manta_coll_gpu manta_coll_gpu;
 
 typedef struct manta_coll_gpu_opts {
     int   device;    /* of those that CUDA_VISIBLE_DEVICES leaves */
-    void *nccl_comm; /* an ncclComm_t of the caller's for the very same members, used instead of a new one and not freed */
+    void *nccl_comm; /* an ncclComm_t of the caller's for the very same members, used instead of a new one and not freed. It should
+                      * be one that does not block, and need not be ready yet. An error revokes it (ncclCommRevoke): then the caller
+                      * aborts it, when manta_coll_gpu_leave or _renew has returned */
     int64_t timeout_ms; /* longest wait; 0: 60 s */
 } manta_coll_gpu_opts;
 
 /* All members of the generation call it, with options that are zero or NULL for the defaults. NULL: *e says why
  * (EUNSUPPORTED: no plugin, no NCCL or no GPU here, and the text what is missing; EINVAL: nccl_comm is of another rank or
- * size; EDEVICE; as manta_coll_barrier). A member that fails ends the generation for all. */
+ * size; EDEVICE; as manta_coll_barrier). A member that fails ends the generation for all, and none has joined. */
 MANTA_API manta_coll_gpu *manta_coll_gpu_join(manta_coll *coll, const manta_coll_gpu_opts *opts, manta_error *e);
-/* Ends what is under way. Does not touch the group. NULL is allowed. */
+/* Ends what is under way, of other members too: where all was well, call it behind a manta_coll_barrier. Does not touch the group,
+ * and goes before manta_coll_leave. Blocks up to 5 s, where NCCL does not end. NULL is allowed. */
 MANTA_API void manta_coll_gpu_leave(manta_coll_gpu *gpu);
 /* After manta_coll_shrink or manta_coll_regroup: a communicator for the generation that the group is in now. `alive` is what
  * manta_coll_agree gave for the former generation, where this one has its survivors in their order; else 0, and NCCL begins
- * anew. As manta_coll_gpu_join; after an error there is none until the next call of this. */
+ * anew. As manta_coll_gpu_join; after an error there is none until the next call of this, in a later generation. EDEVICE "this
+ * process has to end": NCCL did not end the former one, and may still write into the buffers of its last calls. */
 MANTA_API manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_error *e);
 
 /* Calls on buffers in the GPU's memory, as their namesakes above. `stream` is a cudaStream_t; NULL: one of the communicator's
- * own. They compare the call with the other members' (EINVAL, in all, names two and what differs), put it on the stream and
- * return; buffers belong to it until manta_coll_gpu_wait, or whatever else waits for the stream. */
+ * own, which waits for no other, so that what makes the buffers is to be done before. They compare the call with the other
+ * members' (EINVAL, in all, names two and what differs), put it on the stream and return; buffers belong to it until
+ * manta_coll_gpu_wait, or whatever else waits for the stream. */
 MANTA_API manta_status manta_coll_gpu_all_reduce(manta_coll_gpu *gpu, const void *in, void *out, size_t count,
                                                  manta_coll_type type, manta_coll_op op, void *stream, manta_error *e);
 MANTA_API manta_status manta_coll_gpu_reduce_scatter(manta_coll_gpu *gpu, const void *in, void *out, size_t count,
@@ -257,7 +262,8 @@ MANTA_API manta_status manta_coll_gpu_all_to_all(manta_coll_gpu *gpu, const void
                                                  manta_coll_type type, void *stream, manta_error *e);
 /* Waits until all that was put on the stream is done. A death, an abort or the limit ends the wait, the communicator and what
  * is under way at once: the error says who and why, and buffers that results go to hold anything. Keep what a step began
- * with until this has returned. */
+ * with until this has returned. An error of NCCL's own (EDEVICE) is told after up to 2 s, in which the news of a death that it
+ * comes from may arrive. */
 MANTA_API manta_status manta_coll_gpu_wait(manta_coll_gpu *gpu, void *stream, manta_error *e);
 
 #ifdef __cplusplus

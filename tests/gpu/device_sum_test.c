@@ -38,6 +38,7 @@ struct task {
     char     fault[32];   /* for NCCL_EMULATED ... */
     bool     at_join;     /* ... from the join on, else from the second sum on */
     bool     no_nccl;     /* as a process that has no plugin */
+    bool     is_begun;    /* the communicator is made beside sums by the host's slots */
 };
 
 struct slot {
@@ -132,6 +133,28 @@ static mt_status host_sum(struct member *m)
     return mt_error(MT_EUNSUPPORTED, 0, "no NCCL");
 }
 
+/* Sums by the slots until all are ready: the same bits. */
+static mt_status begun(struct member *m)
+{
+    bool         is_ready = false;
+    const float *sum;
+    uint32_t     first, last, round = 0;
+    size_t       floats = m->slot->task.floats;
+    sgd_group_vranks(&m->group, &first, &last);
+    MT_TRY(sgd_device_sum_begin(m->sum, &m->group));
+    for (; !is_ready; round++) {
+        for (uint32_t v = first; v < last; v++)
+            for (size_t i = 0; i < floats; i++)
+                sgd_group_slot(&m->group, v)[i] = value(round, v, i);
+        MT_TRY(sgd_group_reduce(&m->group, m->cpu, &sum));
+        MT_TRY(run_sum(m, round, 0, m->slot->task.vranks, m->want));
+        if (memcmp(sum, m->want, floats * sizeof *sum) != 0)
+            wrong("the host's sum beside NCCL", 0, 1);
+        MT_TRY(sgd_device_sum_ready(m->sum, &m->group, &is_ready));
+    }
+    return mt_ok();
+}
+
 static void beat(void *of)
 {
     atomic_fetch_add(&((struct slot *)of)->beats, 1);
@@ -146,7 +169,7 @@ static mt_status generation_run(struct member *m)
     MT_TRY(sgd_group_join(&m->group, &config));
     if (t->at_join)
         setenv("NCCL_EMULATED", t->fault, 1);
-    mt_status st = sgd_device_sum_join(t->no_nccl ? NULL : m->sum, &m->group);
+    mt_status st = t->is_begun ? begun(m) : sgd_device_sum_join(t->no_nccl ? NULL : m->sum, &m->group);
     if (st.code == MT_EUNSUPPORTED)
         return host_sum(m);
     MT_TRY(st);
@@ -158,9 +181,11 @@ static mt_status generation_run(struct member *m)
     return mt_ok();
 }
 
-static void member_open(struct member *m)
+static const struct k_ops *table, *cpu_table;
+
+static void process_open(void)
 {
-    char        name[32], text[256];
+    char        name[32];
     const char *why;
     snprintf(name, sizeof name, "manta%d", (int)getpid());
     setenv("NCCL_HOSTID", name, 1);
@@ -168,18 +193,27 @@ static void member_open(struct member *m)
     setenv("NCCL_IB_DISABLE", "1", 0);
     setenv("NCCL_MNNVL_ENABLE", "0", 0);
     setenv("NCCL_MAX_CTAS", "8", 0);
-    m->ops = test_table(&why);
-    if (!m->ops || sgd_device_sum_new(m->ops, 0, &m->sum, text).code != 0) {
-        printf("skipped: %s\n", m->ops ? text : why);
+    table = test_table(&why);
+    if (!table) {
+        printf("skipped: %s\n", why);
         fflush(stdout);
         _exit(SKIPPED);
     }
+    if (k_ops_choose(&(struct k_config){.kind = K_CPU}, &cpu_table).code != 0)
+        abort();
 }
 
 static void member_init(struct member *m)
 {
     size_t size = FLOATS_MAX * sizeof(float);
-    bool   is_bad = k_ops_choose(&(struct k_config){.kind = K_CPU}, &m->cpu).code != 0;
+    bool   is_bad = false;
+    char   text[256];
+    m->ops = table, m->cpu = cpu_table;
+    if (sgd_device_sum_new(m->ops, 0, &m->sum, text).code != 0) {
+        printf("skipped: %s\n", text);
+        fflush(stdout);
+        _exit(SKIPPED);
+    }
     sgd_device_sum_beats(m->sum, beat, m->slot);
     for (uint32_t i = 0; i < 4; i++)
         is_bad |= m->ops->alloc(size, (void **)&m->pieces[i]).code != 0;
@@ -217,7 +251,7 @@ static void member_main(int index)
     struct member m = {.slot = &world->slots[index]};
     uint32_t      seen = 0, order;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    member_open(&m);
+    process_open();
     member_init(&m);
     atomic_store(&m.slot->ready, 1);
     while ((order = atomic_load(&m.slot->order)) != UINT32_MAX) {
@@ -379,6 +413,29 @@ static void same_bits(void)
         wrong("signs of life while waiting", 1, 0);
 }
 
+/* The communicator comes while steps go by the host; also where that fails, or somebody dies over it. */
+static void made_beside(void)
+{
+    static const char *const what[] = {"late-joins", "init-fails", "init-dies"};
+    static const int         codes[] = {MT_OK, MT_EDEVICE, MT_EWORKER_DIED};
+    for (int way = 0; way < 3; way++) {
+        new_region(8);
+        for (int r = 0; r < 3; r++)
+            faults[r].is_begun = true;
+        fault(1, what[way], true);
+        order(in_order, 3, 8, 5000);
+        if (way == 2)
+            ends(1, 1000 + SIGKILL, what[way]);
+        for (int r = 0; r < 3; r++)
+            if (pids[r])
+                expect(r, codes[way], what[way]);
+        order(in_order, 3, 8, 5000);
+        for (int r = 0; r < 3; r++)
+            expect(r, MT_OK, "the generation after it");
+        all_home();
+    }
+}
+
 /* A generation whose slot `faulty` goes wrong; the others end with `code`, then slot 4 takes its place. */
 static void one_fails(uint32_t members, int faulty, const char *what, bool at_join, int code, int end)
 {
@@ -422,7 +479,7 @@ static void killed_anywhere(void)
         int      victim = (int)mt_rng_below(&rng, 3);
         uint64_t us = mt_rng_below(&rng, 8) ? mt_rng_below(&rng, 4000) : mt_rng_below(&rng, 40000);
         for (int r = 0; r < 3; r++)
-            faults[r].rounds = UINT32_MAX;
+            faults[r].rounds = UINT32_MAX, faults[r].is_begun = kills % 2;
         order(in_order, 3, 8, 5000);
         nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
         kill(pids[victim], SIGKILL);
@@ -526,31 +583,38 @@ static void late_kernels(void)
 
 /* ---- threads ---- */
 
+static pthread_barrier_t between; /* a generation is formed when all are back from the one before */
+
 static void *thread_main(void *of)
 {
     struct member m = {.slot = of};
-    member_open(&m);
     member_init(&m);
-    generation_do(&m);
-    if (atomic_load(&m.slot->code) != MT_OK)
-        wrong("a thread's sums", MT_OK, atomic_load(&m.slot->code));
+    for (uint32_t g = 1; g <= 4; g++) {
+        pthread_barrier_wait(&between);
+        m.slot->task.generation = g;
+        m.slot->task.is_begun = g % 2 == 0;
+        generation_do(&m);
+        if (atomic_load(&m.slot->code) != MT_OK)
+            wrong("a thread's sums", MT_OK, atomic_load(&m.slot->code));
+    }
     member_fini(&m);
     return NULL;
 }
 
 static void threads(void)
 {
-    pthread_t   of[SLOTS];
-    const char *why;
+    pthread_t of[SLOTS];
     new_region(12);
-    (void)test_table(&why);
+    process_open();
+    pthread_barrier_init(&between, NULL, 3);
     for (uint32_t i = 0; i < 3; i++) {
-        world->slots[i].task = (struct task){.generation = 1, .rank = i, .members = 3, .vranks = 12, .floats = 5000};
+        world->slots[i].task = (struct task){.rank = i, .members = 3, .vranks = 12, .floats = 5000};
         if (pthread_create(&of[i], NULL, thread_main, &world->slots[i]) != 0)
             abort();
     }
     for (int i = 0; i < 3; i++)
         pthread_join(of[i], NULL);
+    pthread_barrier_destroy(&between);
 }
 
 static const struct {
@@ -558,6 +622,7 @@ static const struct {
     void      (*run)(void);
     bool        fails; /* makes NCCL fail */
 } cases[] = {{"same_bits", same_bits, false}, {"no_plugin", no_plugin, true},     {"killed", killed, true},
+             {"made_beside", made_beside, true},
              {"killed_anywhere", killed_anywhere, true},
              {"stopped", stopped, true},      {"abort_hangs", abort_hangs, true}, {"nccl_fails", nccl_fails, true},
              {"late_kernels", late_kernels, true}};

@@ -12,7 +12,7 @@
  *
  * The environment's NCCL_EMULATED names what goes wrong, read at each call: "id-fails", "init-fails", "init-dies" (SIGKILL before
  * the others can see this rank), "call-fails" (after it has begun), "connect-dies", "data-dies", "data-stops" (SIGKILL, SIGSTOP
- * in the middle of a call), "shrink-fails", "abort-hangs", "late-kernels" (work of a stream begins late).
+ * in the middle of a call), "shrink-fails", "abort-hangs", "late-joins", "late-kernels" (a communicator, work of a stream is late).
  *
  * Owns: a communicator's thread, its queue, and the memory that its ranks share, which the process that made the id keeps open.
  * Thread: as NCCL: calls to one communicator come one at a time; its thread does what they ask.
@@ -88,11 +88,16 @@ struct ncclComm {
     _Atomic int     state;   /* ncclResult_t */
     _Atomic bool    stop;
     bool            is_connected;
-    bool            init_fails, init_dies, connect_dies;
+    bool            init_fails, init_dies, init_late, connect_dies;
     pthread_t       thread;
     pthread_mutex_t lock;
     struct work    *queue; /* under lock */
+    struct ncclComm *ended_next; /* that it is freed is remembered, so that who uses it then is told */
+    bool             is_ended;
 };
+
+static pthread_mutex_t  ended_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ncclComm *ended; /* under it; all of this process */
 
 static bool is_told(const char *what)
 {
@@ -345,6 +350,8 @@ static void *comm_run(void *of)
     struct work     *w;
     if (c->init_dies)
         die();
+    for (int i = 0; c->init_late && i < 2000 && !atomic_load(&c->stop); i++)
+        nap();
     while (!atomic_load(&c->stop) && !world_map(c)) /* its maker is dead: nobody tells */
         nap();
     if (c->world && all_there(c, &c->world->joined))
@@ -394,7 +401,11 @@ static void comm_free(struct ncclComm *c)
     if (c->kept_fd >= 0)
         close(c->kept_fd);
     pthread_mutex_destroy(&c->lock);
-    free(c);
+    pthread_mutex_lock(&ended_lock);
+    c->is_ended = true;
+    c->ended_next = ended;
+    ended = c;
+    pthread_mutex_unlock(&ended_lock);
 }
 
 SHOWN ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
@@ -415,6 +426,7 @@ SHOWN ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUnique
     struct ncclComm *c = comm_new(place, rank, size);
     c->init_fails = is_told("init-fails") && size > 1; /* one that is alone is for warming up */
     c->init_dies = is_told("init-dies") && size > 1;
+    c->init_late = is_told("late-joins");
     c->connect_dies = is_told("connect-dies");
     if (pthread_create(&c->thread, NULL, comm_run, c) != 0) {
         comm_free(c);
@@ -428,6 +440,8 @@ SHOWN ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUnique
 
 SHOWN ncclResult_t ncclCommAbort(ncclComm_t c)
 {
+    if (c->is_ended)
+        return ncclInvalidArgument;
     while (is_told("abort-hangs") && c->size > 1)
         nap();
     atomic_store(&c->stop, true);
@@ -451,7 +465,7 @@ SHOWN ncclResult_t ncclCommRevoke(ncclComm_t c, int flags)
 
 SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
 {
-    if (!c)
+    if (!c || c->is_ended)
         return ncclInvalidArgument;
     *state = (ncclResult_t)atomic_load(&c->state);
     return ncclSuccess;

@@ -311,6 +311,22 @@ static void kill_one(struct team *t, int rank)
     t->actors[rank] = NULL;
 }
 
+/* In the middle of NCCL's work, where it is what the others wait for; they are told who died. */
+static void dies_in_a_call(struct team *t, int rank)
+{
+    manta_error e;
+    manta_ref  *refs[SIZE];
+    fault(t, rank, "data-dies");
+    for (int r = 0; r < SIZE; r++)
+        refs[r] = manta_actor_call(t->actors[r], "endless", MANTA_NO_ARGS);
+    for (int r = 0; r < SIZE; r++)
+        if (r != rank)
+            CHECK_TEXT(refs[r], MANTA_EWORKER_DIED, "rank 1 died");
+    CHECK_FAILS(refs[rank], MANTA_EACTOR_DIED, &e);
+    manta_actor_free(t->actors[rank]);
+    t->actors[rank] = NULL;
+}
+
 static void gpu_calls(void)
 {
     struct team t;
@@ -330,21 +346,12 @@ static void gpu_disagree(void)
     team_end(&t);
 }
 
-/* In the middle of a call: the others are told who died. Their communicators have ended with that, so a new one is made. */
+/* The survivors' communicators have ended with that, so a new one is made. */
 static void gpu_member_killed(void)
 {
     struct team t;
-    manta_error e;
-    manta_ref  *refs[SIZE];
     all_join(&t, "new");
-    fault(&t, 1, "data-dies");
-    for (int r = 0; r < SIZE; r++)
-        refs[r] = manta_actor_call(t.actors[r], "endless", MANTA_NO_ARGS);
-    CHECK_TEXT(refs[0], MANTA_EWORKER_DIED, "rank 1 died");
-    CHECK_TEXT(refs[2], MANTA_EWORKER_DIED, "rank 1 died");
-    CHECK_FAILS(refs[1], MANTA_EACTOR_DIED, &e);
-    manta_actor_free(t.actors[1]);
-    t.actors[1] = NULL;
+    dies_in_a_call(&t, 1);
     EVERYONE(&t, "shrink", MANTA_ARGS(manta_i64(1)), MANTA_OK, "");
     EVERYONE(&t, "calls", MANTA_ARGS(manta_i64(0)), MANTA_OK, "/2");
     team_end(&t);
@@ -380,13 +387,8 @@ static void gpu_adopted(void)
     for (int is_killed = 0; is_killed < 2; is_killed++) {
         all_join(&t, "own");
         EVERYONE(&t, "calls", MANTA_ARGS(manta_i64(0)), MANTA_OK, "/3");
-        if (is_killed) {
-            manta_ref *refs[] = {manta_actor_call(t.actors[0], "endless", MANTA_NO_ARGS),
-                                 manta_actor_call(t.actors[2], "endless", MANTA_NO_ARGS)};
-            kill_one(&t, 1);
-            CHECK_TEXT(refs[0], MANTA_EWORKER_DIED, "rank 1 died");
-            CHECK_TEXT(refs[1], MANTA_EWORKER_DIED, "rank 1 died");
-        }
+        if (is_killed)
+            dies_in_a_call(&t, 1);
         for (int r = 0; r < SIZE; r++)
             if (t.actors[r])
                 CHECK_EQ(number(manta_actor_call(t.actors[r], "disown", MANTA_NO_ARGS)), ncclSuccess);
