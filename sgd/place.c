@@ -211,7 +211,8 @@ bool sgd_places_look_for(struct sgd_places *places)
     nodes = calloc(MT_TRAIN_NODES_MAX, sizeof *nodes);
     int before = count, all = nodes ? manta_nodes(nodes, MT_TRAIN_NODES_MAX, &e) : 0;
     for (int i = 0; i < all && i < MT_TRAIN_NODES_MAX && count < places->max; i++)
-        if (nodes[i].alive && nodes[i].cpus_free >= places->cpus && place_find(places, nodes[i].node) < 0) {
+        /* Collectives listen on loopback only: a worker on another machine would never find the others. */
+        if (nodes[i].alive && !nodes[i].remote && nodes[i].cpus_free >= places->cpus && place_find(places, nodes[i].node) < 0) {
             place_add(places, nodes[i].node);
             count++;
         }
