@@ -234,7 +234,8 @@ bool sgd_places_look_for(struct sgd_places *places)
     int              before = count, all;
     manta_node_info *nodes = nodes_list(&all);
     for (int i = 0; i < all && count < places->max; i++)
-        if (nodes[i].alive && nodes[i].cpus_free >= places->cpus && nodes[i].gpus_free >= places->gpus &&
+        /* Collectives listen on loopback only: a worker on another machine would never find the others. */
+        if (nodes[i].alive && !nodes[i].remote && nodes[i].cpus_free >= places->cpus && nodes[i].gpus_free >= places->gpus &&
             place_find(places, nodes[i].node) < 0) {
             place_add(places, nodes[i].node);
             count++;

@@ -575,8 +575,16 @@ static void node_info(const struct ctl_node *from, manta_node_info *to)
     snprintf(to->labels, sizeof to->labels, "%.*s", (int)sizeof to->labels - 1, from->labels);
 }
 
+/* "10.0.0.1:6380" and "10.0.0.1:6381" are on one machine; a node that nobody reaches ("") is this one. */
+static bool is_remote(const char *address, const char *own)
+{
+    const char *colon = strrchr(address, ':'), *own_colon = strrchr(own, ':');
+    return colon && own_colon && (colon - address != own_colon - own || memcmp(address, own, (size_t)(colon - address)) != 0);
+}
+
 int manta_nodes(manta_node_info *out, int max, manta_error *e)
 {
+    char                own[sizeof((struct ctl_node *)0)->address] = "";
     struct ctl_request  ask = {.op = CTL_OP_NODES};
     struct lib_request *request = malloc(sizeof *request);
     manta_status        code;
@@ -596,9 +604,14 @@ int manta_nodes(manta_node_info *out, int max, manta_error *e)
              at += sizeof(struct ctl_node), n++) {
             struct ctl_node node;
             memcpy(&node, request->payload + at, sizeof node);
+            node.address[sizeof node.address - 1] = '\0';
             ask.after = node.node;
-            if (n < max)
-                node_info(&node, &out[n]);
+            if (n == 0) /* our own node comes first */
+                memcpy(own, node.address, sizeof own);
+            if (n >= max)
+                continue;
+            node_info(&node, &out[n]);
+            out[n].remote = is_remote(node.address, own);
         }
     }
     lib_unlock();

@@ -660,6 +660,7 @@ typedef struct manta_node_info {
     double   cpus_free, gpus_free;
     char     name[64];
     char     labels[256]; /* "key=value,..." */
+    bool     remote;      /* on another machine, so reached over the network; nodes of one address share a machine */
 } manta_node_info;
 /* Fills up to `max` entries; returns how many nodes there are, or -code. Blocks up to 5 s. */
 MANTA_API int manta_nodes(manta_node_info *out, int max, manta_error *e);

@@ -117,6 +117,17 @@ static void values_cross(const manta_task_opts *there, size_t size, const char *
     free(data);
 }
 
+/* Collectives are of one machine: training is to know which nodes are not. */
+static void nodes_are_told(uint32_t other)
+{
+    manta_node_info info[4];
+    manta_error     e;
+    int             count = manta_nodes(info, 4, &e);
+    for (int i = 0; i < count; i++)
+        if (info[i].node == other || info[i].node == manta_node())
+            printf("node %s %s\n", info[i].node == other ? "there" : "here", info[i].remote ? "is remote" : "is near");
+}
+
 int main(int argc, char **argv)
 {
     manta_error e;
@@ -128,5 +139,6 @@ int main(int argc, char **argv)
     tasks_cross(&there);
     calls_cross(there.node);
     values_cross(&there, strtoul(argv[2], NULL, 10) << 20, argv[3]);
+    nodes_are_told(there.node);
     return manta_shutdown();
 }

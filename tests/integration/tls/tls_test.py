@@ -150,6 +150,7 @@ class Pair:
         """From machine m to the other one."""
         other = self.nodes()[f"m{1 - m}"]["node"]
         out = self.machines[m].driver(other, self.mark)
+        equal(sorted(out.split("\n")[4:6]), ["node here is near", "node there is remote"])
         equal(out.split("\n")[:4], [f"tasks {sum(range(50)) * 1000 + 50 * other}", "actor 100", f"value there {MIB << 20}",
                                     f"value here {MIB << 20}"])
 
@@ -248,6 +249,26 @@ def head_returns(p):
     equal((p.machines[0].folder / "join").read_bytes(), before)
     wait_until(lambda: [n["state"] for n in p.nodes().values()] == ["ALIVE", "ALIVE"], "both nodes are back")
     p.work(0)
+    p.stop()
+
+
+def training(p):
+    """Collectives are of one machine as yet: a training that wants two nodes takes the one that it can, and does not hang."""
+    p.start_head()
+    p.join()
+    data = p.root / "data.csv"
+    data.write_text("".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(512)))
+    file = p.root / "train.yaml"
+    file.write_text(f"""model: {{name: mlp, hidden: [8]}}
+data: {{path: {data}, label: -1}}
+run: {{epochs: 2, batch: 64}}
+scaling: {{min_workers: 2, max_workers: 2, nodes: 2}}
+failure: {{max_failures: 0}}
+seed: 1
+""")
+    out = p.machines[0].run(BIN / "manta-train", file, env={"MANTA_ADDRESS": str(p.machines[0].folder)})
+    has("worker rank=1", out)
+    has("0 restarts", out)
     p.stop()
 
 
