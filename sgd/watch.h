@@ -29,7 +29,7 @@ struct sgd_pulse_seen {
     uint64_t step_ns;  /* that the last one took, with its waits */
     uint64_t work_ns;  /* time it has spent in its own share of all */
     uint32_t silent_ms : 22; /* for so long it may show nothing just now, in place of the limit; 0: that holds */
-    uint32_t ready : 10; /* how many of its threads that compute are ready to run, at most SGD_WATCH_THREADS; 0: none, or nobody knows */
+    uint32_t ready : 10; /* of its threads that compute so many are ready to run, at most SGD_WATCH_THREADS; 0: none or unknown */
     uint32_t cpu_ms;    /* time of CPUs that all of them have had, those that sleep now included */
 };
 
