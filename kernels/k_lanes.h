@@ -12,8 +12,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
 #define K_MASKS 1 /* parts of a vector by one instruction; elsewhere a part is a call of memcpy, and slow to read back */
 #endif
 
@@ -21,6 +23,19 @@ enum { K_LANES = 16 };
 
 typedef float   k_lanes __attribute__((vector_size(64)));
 typedef int32_t k_ints __attribute__((vector_size(64)));
+
+/* What one register of this build holds. Sixteen at a time are compared and stored by these: gcc 12 compares wider vectors element
+ * by element and stores them by way of the stack. What has no order of its own may be written over them alone. */
+#if defined(K_MASKS)
+enum { K_PART = 64 };
+#elif defined(__AVX__)
+enum { K_PART = 32 };
+#else
+enum { K_PART = 16 };
+#endif
+typedef float   k_part __attribute__((vector_size(K_PART)));
+typedef int32_t k_part_ints __attribute__((vector_size(K_PART)));
+enum { K_PARTS = 64 / K_PART, K_PART_FLOATS = K_PART / 4 };
 
 /* The functions are inlined always: a call would pass these registers, and builds differ in how. That is why the compiler's
  * warning of it says nothing here. */
@@ -36,44 +51,83 @@ K_INLINE k_lanes k_load(const float *from)
 
 K_INLINE void k_store(float *to, k_lanes x)
 {
-    memcpy(to, &x, sizeof x);
+    k_part parts[K_PARTS];
+    memcpy(parts, &x, sizeof x);
+    for (int i = 0; i < K_PARTS; i++)
+        memcpy(to + i * K_PART_FLOATS, &parts[i], K_PART);
 }
 
-/* The first `count` of 16; the others are `other`. */
+/* The first `count` of 16, which may be all of them; the others are `other`. Without masks a part goes by way of a copy, of which
+ * only the address is chosen: of a value that comes from one of two places gcc keeps no register. */
 K_INLINE k_lanes k_load_part(const float *from, size_t count, float other)
 {
-    k_lanes out = (k_lanes){0} + other;
 #if defined(K_MASKS)
-    return (k_lanes)_mm512_mask_loadu_ps((__m512)out, (__mmask16)((1u << count) - 1u), from);
+    if (count == K_LANES)
+        return k_load(from);
+    return (k_lanes)_mm512_mask_loadu_ps(_mm512_set1_ps(other), (__mmask16)((1u << count) - 1u), from);
 #else
-    memcpy(&out, from, count * sizeof *from);
-    return out;
+    float part[K_LANES];
+    if (count < K_LANES) {
+        k_store(part, (k_lanes){0} + other);
+        memcpy(part, from, count * sizeof *from);
+        from = part;
+    }
+    return k_load(from);
 #endif
 }
 
 K_INLINE void k_store_part(float *to, k_lanes x, size_t count)
 {
 #if defined(K_MASKS)
-    _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1u), (__m512)x);
+    if (count == K_LANES)
+        k_store(to, x);
+    else
+        _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1u), (__m512)x);
 #else
-    memcpy(to, &x, count * sizeof *to);
+    float part[K_LANES];
+    k_store(count < K_LANES ? part : to, x);
+    if (count < K_LANES)
+        memcpy(to, part, count * sizeof *to);
 #endif
 }
+
+/* The larger one, b where that is not to be said; and all bits set where one of the two is not a number. */
+#if defined(K_MASKS)
+#define K_PART_MAX(a, b) (k_part)_mm512_max_ps((__m512)(a), (__m512)(b))
+#define K_PART_NAN(a, b) (k_part)_mm512_movm_epi32(_mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_UNORD_Q))
+#elif defined(__AVX__)
+#define K_PART_MAX(a, b) (k_part)_mm256_max_ps((__m256)(a), (__m256)(b))
+#define K_PART_NAN(a, b) (k_part)_mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_UNORD_Q)
+#elif defined(__SSE__)
+#define K_PART_MAX(a, b) (k_part)_mm_max_ps((__m128)(a), (__m128)(b))
+#define K_PART_NAN(a, b) (k_part)_mm_cmpunord_ps((__m128)(a), (__m128)(b))
+#else
+#define K_PART_MAX(a, b) (k_part)((((a) > (b)) & (k_part_ints)(a)) | (~((a) > (b)) & (k_part_ints)(b)))
+#define K_PART_NAN(a, b) (k_part)(((a) != (a)) | ((b) != (b)))
+#endif
+
+/* An operation on sixteen. */
+#define K_BY_PARTS(name, type, part_type, expression)                                                        \
+    K_INLINE type name(k_lanes a, k_lanes b)                                                                 \
+    {                                                                                                        \
+        k_part    left[K_PARTS], right[K_PARTS];                                                             \
+        part_type parts[K_PARTS];                                                                            \
+        type      out;                                                                                       \
+        memcpy(left, &a, sizeof a), memcpy(right, &b, sizeof b);                                             \
+        for (int i = 0; i < K_PARTS; i++)                                                                    \
+            parts[i] = expression;                                                                           \
+        memcpy(&out, parts, sizeof out);                                                                     \
+        return out;                                                                                          \
+    }
+/* -1 where it is so, else 0. */
+K_BY_PARTS(k_is_less, k_ints, k_part_ints, left[i] < right[i])
+/* The larger one; b where that is not to be said. */
+K_BY_PARTS(k_max, k_lanes, k_part, K_PART_MAX(left[i], right[i]))
 
 /* yes where mask is -1, no where it is 0. */
 K_INLINE k_lanes k_select(k_ints mask, k_lanes yes, k_lanes no)
 {
     return (k_lanes)((mask & (k_ints)yes) | (~mask & (k_ints)no));
-}
-
-/* The larger one; b where that is not to be said. */
-K_INLINE k_lanes k_max(k_lanes a, k_lanes b)
-{
-#if defined(K_MASKS)
-    return (k_lanes)_mm512_max_ps((__m512)a, (__m512)b);
-#else
-    return k_select(a > b, a, b);
-#endif
 }
 
 /* Within low and high; what is not a number stays so. */
@@ -82,7 +136,7 @@ K_INLINE k_lanes k_bounded(k_lanes x, k_lanes low, k_lanes high)
 #if defined(K_MASKS)
     return (k_lanes)_mm512_min_ps((__m512)high, _mm512_max_ps((__m512)low, (__m512)x));
 #else
-    return k_select(x > high, high, k_select(x < low, low, x));
+    return k_select(k_is_less(high, x), high, k_select(k_is_less(x, low), low, x));
 #endif
 }
 
@@ -135,7 +189,7 @@ K_INLINE k_lanes k_exp(k_lanes x)
     p = p * r + 0.5f;
     p = p * (r * r) + (r + 1.0f);
     k_ints power = ((k_ints)shifted - (k_ints)magic + 127) << 23;
-    return k_select(x < low, zero, p * (k_lanes)power);
+    return k_select(k_is_less(x, low), zero, p * (k_lanes)power);
 }
 
 #endif

@@ -325,7 +325,7 @@ __global__ void pool_forward_kernel(struct k_pool p, size_t cells)
         float     y = p.x[cell.in];
         for (size_t k = 1; k < p.size * p.size; k++) {
             float x = p.x[pool_at(p, cell, k)];
-            y = y >= x ? y : x; /* what is not a number wins */
+            y = y >= x || y != y ? y : x; /* what is not a number wins, on either side */
         }
         p.y[cell.out] = y;
     }

@@ -18,15 +18,7 @@
 
 K_INLINE k_lanes load(const float *from, size_t n)
 {
-    return n == K_LANES ? k_load(from) : k_load_part(from, n, 0.0f);
-}
-
-K_INLINE void store(float *to, k_lanes x, size_t n)
-{
-    if (n == K_LANES)
-        k_store(to, x);
-    else
-        k_store_part(to, x, n);
+    return k_load_part(from, n, 0.0f);
 }
 
 /* ---- GELU ---- */
@@ -47,7 +39,7 @@ mt_status ENTRY(k_gelu_forward)(struct k_stream *stream, const float *x, float *
     EACH_LANES(i, n, count)
     {
         k_lanes v = load(x + i, n);
-        store(y + i, v * gelu_gate(v), n);
+        k_store_part(y + i, v * gelu_gate(v), n);
     }
     return mt_ok();
 }
@@ -59,7 +51,7 @@ mt_status ENTRY(k_gelu_backward)(struct k_stream *stream, const float *x, float 
     {
         k_lanes v = load(x + i, n), gate = gelu_gate(v);
         k_lanes slope = (1.0f + v * v * (3.0f * GELU_CUBE)) * (2.0f * GELU_SCALE);
-        store(grad + i, load(grad + i, n) * (gate + v * gate * (1.0f - gate) * slope), n);
+        k_store_part(grad + i, load(grad + i, n) * (gate + v * gate * (1.0f - gate) * slope), n);
     }
     return mt_ok();
 }
@@ -78,14 +70,14 @@ static void ENTRY(norm_row)(const struct k_layernorm *norm, size_t row)
     float mean = k_sum(sum) / (float)cols;
     EACH_LANES(c, n, cols)
     {
-        k_lanes off = (n == K_LANES ? k_load(x + c) : k_load_part(x + c, n, mean)) - mean;
+        k_lanes off = k_load_part(x + c, n, mean) - mean;
         squares += off * off;
     }
     float rstd = 1.0f / sqrtf(k_sum(squares) / (float)cols + VARIANCE_FLOOR);
     EACH_LANES(c, n, cols)
     {
         k_lanes scaled = (load(x + c, n) - mean) * rstd;
-        store(norm->y + row * cols + c, scaled * load(norm->weight + c, n) + load(norm->bias + c, n), n);
+        k_store_part(norm->y + row * cols + c, scaled * load(norm->weight + c, n) + load(norm->bias + c, n), n);
     }
     norm->mean[row] = mean;
     norm->rstd[row] = rstd;
@@ -109,8 +101,8 @@ static void ENTRY(norm_row_backward)(const struct k_layernorm *norm, size_t row)
     EACH_LANES(c, n, cols)
     {
         k_lanes d = load(dy + c, n), scaled = (load(x + c, n) - mean) * rstd, dw = d * load(norm->weight + c, n);
-        store(norm->dbias + c, load(norm->dbias + c, n) + d, n);
-        store(norm->dweight + c, load(norm->dweight + c, n) + d * scaled, n);
+        k_store_part(norm->dbias + c, load(norm->dbias + c, n) + d, n);
+        k_store_part(norm->dweight + c, load(norm->dweight + c, n) + d * scaled, n);
         sum += dw;
         sum_scaled += dw * scaled;
     }
@@ -118,7 +110,7 @@ static void ENTRY(norm_row_backward)(const struct k_layernorm *norm, size_t row)
     EACH_LANES(c, n, cols)
     {
         k_lanes scaled = (load(x + c, n) - mean) * rstd, dw = load(dy + c, n) * load(norm->weight + c, n);
-        store(norm->dx + row * cols + c, (dw - average - scaled * average_scaled) * rstd, n);
+        k_store_part(norm->dx + row * cols + c, (dw - average - scaled * average_scaled) * rstd, n);
     }
 }
 
@@ -166,73 +158,88 @@ mt_status ENTRY(k_embed_backward)(struct k_stream *stream, const struct k_embed 
 
 /* ---- pooling ---- */
 
-/* What is not a number wins, and shows in the loss. */
-K_INLINE float larger(float a, float b)
+/* The first n floats; the others are 0. Where the call stands n is known, or gcc keeps no register. */
+K_INLINE k_part part_load(const float *from, size_t n)
 {
-    return a >= b ? a : b;
+    k_part part = {0};
+    memcpy(&part, from, n * sizeof *from);
+    return part;
 }
 
-/* Squares of two by two in one pass, which is thrice as fast as a pass for each of their places. */
-static void ENTRY(pool_cell)(const struct k_pool *pool, const float *x, float *restrict y)
+/* Of n channels of one square the largest. What is not a number shows, wherever in the square it stands: the guard of training
+ * looks for it. (The maximum takes it over from the right, and every second one is looked at: none gets past two.) */
+K_INLINE void pool_part(const struct k_pool *pool, const float *x, float *y, size_t size, size_t n)
 {
-    size_t channels = pool->channels;
-    const float *below = x + pool->width * channels;
-
-    if (pool->size == 2) {
-        for (size_t c = 0; c < channels; c++)
-            y[c] = larger(larger(larger(x[c], x[channels + c]), below[c]), below[channels + c]);
-        return;
+    k_part      largest = part_load(x, n);
+    k_part_ints is_nan = {0};
+    for (size_t k = 1; k < size * size; k++) {
+        k_part next = part_load(x + (k / size * pool->width + k % size) * pool->channels, n);
+        if (k % 2)
+            is_nan |= (k_part_ints)K_PART_NAN(largest, next);
+        largest = K_PART_MAX(largest, next);
     }
-    memcpy(y, x, channels * sizeof *y);
-    for (size_t i = 1; i < pool->size * pool->size; i++) {
-        const float *at = x + (i / pool->size * pool->width + i % pool->size) * channels;
-        for (size_t c = 0; c < channels; c++)
-            y[c] = larger(y[c], at[c]);
-    }
+    largest = (k_part)(is_nan | (k_part_ints)largest);
+    memcpy(y, &largest, n * sizeof *y);
 }
+
+K_INLINE void pool_cell(const struct k_pool *pool, const float *x, float *y, size_t size)
+{
+    size_t c = 0;
+    for (; c + K_PART_FLOATS <= pool->channels; c += K_PART_FLOATS)
+        pool_part(pool, x + c, y + c, size, K_PART_FLOATS);
+    for (; c < pool->channels; c++)
+        pool_part(pool, x + c, y + c, size, 1);
+}
+
+/* For each square: `at`, its first float, and `out`, the first of what stands for it in the smaller pictures. */
+#define EACH_SQUARE(pool, at, out)                                                                                        \
+    for (size_t out = 0, b_ = 0; b_ < (pool)->batch; b_++)                                                                \
+        for (size_t i_ = 0; i_ < (pool)->height / (pool)->size; i_++)                                                     \
+            for (size_t at = (b_ * (pool)->height + i_ * (pool)->size) * (pool)->width * (pool)->channels,                \
+                        left_ = (pool)->width / (pool)->size;                                                             \
+                 left_ > 0; left_--, at += (pool)->size * (pool)->channels, out += (pool)->channels)
 
 mt_status ENTRY(k_pool_forward)(struct k_stream *stream, const struct k_pool *pool)
 {
-    size_t rows = pool->height / pool->size, cols = pool->width / pool->size;
+    const struct k_pool own = *pool; /* nothing that is written may be a field of it */
     (void)stream;
-    for (size_t b = 0; b < pool->batch; b++)
-        for (size_t i = 0; i < rows; i++)
-            for (size_t j = 0; j < cols; j++)
-                ENTRY(pool_cell)(pool,
-                    pool->x + ((b * pool->height + i * pool->size) * pool->width + j * pool->size) * pool->channels,
-                    pool->y + ((b * rows + i) * cols + j) * pool->channels);
+    if (own.size == 2)
+        EACH_SQUARE(&own, at, out) pool_cell(&own, own.x + at, own.y + out, 2);
+    else
+        EACH_SQUARE(&own, at, out) pool_cell(&own, own.x + at, own.y + out, own.size);
     return mt_ok();
 }
 
-static void ENTRY(pool_cell_backward)(const struct k_pool *pool, size_t offset, const float *y, const float *dy)
+/* `at`: of the first of these channels in the larger pictures; `out`: in the smaller ones. */
+K_INLINE void pool_part_backward(const struct k_pool *pool, size_t at, size_t out, size_t size, size_t n)
 {
-    EACH_LANES(c, n, pool->channels)
-    {
-        k_lanes largest = load(y + c, n), left = load(dy + c, n);
-        for (size_t i = 0; i < pool->size; i++)
-            for (size_t j = 0; j < pool->size; j++) {
-                size_t at = offset + (i * pool->width + j) * pool->channels + c;
-                k_ints is_it = load(pool->x + at, n) == largest;
-                store(pool->dx + at, (k_lanes)(is_it & (k_ints)left), n);
-                left = (k_lanes)(~is_it & (k_ints)left);
-            }
-    }
+    k_part      largest = part_load(pool->y + out, n);
+    k_part_ints left = (k_part_ints)part_load(pool->dy + out, n);
+    for (size_t i = 0; i < size; i++)
+        for (size_t j = 0; j < size; j++) {
+            size_t      place = at + (i * pool->width + j) * pool->channels;
+            k_part_ints is_it = part_load(pool->x + place, n) == largest, given = is_it & left;
+            memcpy(pool->dx + place, &given, n * sizeof *pool->dx);
+            left &= ~is_it;
+        }
+}
+
+K_INLINE void pool_cell_backward(const struct k_pool *pool, size_t at, size_t out, size_t size)
+{
+    size_t c = 0;
+    for (; c + K_PART_FLOATS <= pool->channels; c += K_PART_FLOATS)
+        pool_part_backward(pool, at + c, out + c, size, K_PART_FLOATS);
+    for (; c < pool->channels; c++)
+        pool_part_backward(pool, at + c, out + c, size, 1);
 }
 
 mt_status ENTRY(k_pool_backward)(struct k_stream *stream, const struct k_pool *pool)
 {
-    size_t rows = pool->height / pool->size, cols = pool->width / pool->size;
+    const struct k_pool own = *pool;
     (void)stream;
     if (pool->height % pool->size || pool->width % pool->size)
         memset(pool->dx, 0, pool->batch * pool->height * pool->width * pool->channels * sizeof(float));
-    for (size_t b = 0; b < pool->batch; b++)
-        for (size_t i = 0; i < rows; i++)
-            for (size_t j = 0; j < cols; j++) {
-                size_t cell = ((b * rows + i) * cols + j) * pool->channels;
-                ENTRY(pool_cell_backward)(pool,
-                    ((b * pool->height + i * pool->size) * pool->width + j * pool->size) * pool->channels,
-                    pool->y + cell, pool->dy + cell);
-            }
+    EACH_SQUARE(&own, at, out) pool_cell_backward(&own, at, out, own.size);
     return mt_ok();
 }
 
@@ -242,7 +249,7 @@ mt_status ENTRY(k_pool_backward)(struct k_stream *stream, const struct k_pool *p
 K_INLINE float row_largest(const float *x, size_t count)
 {
     k_lanes largest = k_load_part(x, count < K_LANES ? count : K_LANES, x[0]);
-    EACH_LANES(c, n, count) largest = k_max(n == K_LANES ? k_load(x + c) : k_load_part(x + c, n, x[0]), largest);
+    EACH_LANES(c, n, count) largest = k_max(k_load_part(x + c, n, x[0]), largest);
     return k_largest(largest);
 }
 
@@ -255,8 +262,8 @@ static void ENTRY(xent_row)(const float *logits, float *probs, float *loss, size
     k_lanes sum = {0};
     EACH_LANES(c, n, classes)
     {
-        k_lanes e = k_exp((n == K_LANES ? k_load(logits + c) : k_load_part(logits + c, n, -INFINITY)) - largest);
-        store(probs + c, e, n);
+        k_lanes e = k_exp(k_load_part(logits + c, n, -INFINITY) - largest);
+        k_store_part(probs + c, e, n);
         sum += e;
     }
     float total = k_sum(sum), share = 1.0f / total;
@@ -317,9 +324,9 @@ void ENTRY(k_softmax_causal)(float *scores, size_t rows, size_t stride, size_t s
         k_lanes sum = {0};
         EACH_LANES(c, n, count)
         {
-            k_lanes x = n == K_LANES ? k_load(row + c) : k_load_part(row + c, n, -INFINITY);
+            k_lanes x = k_load_part(row + c, n, -INFINITY);
             k_lanes e = k_exp(x * scale - largest);
-            store(row + c, e, n);
+            k_store_part(row + c, e, n);
             sum += e;
         }
         float total = k_sum(sum), share = 1.0f / total;
@@ -341,8 +348,8 @@ void ENTRY(k_softmax_causal_backward)(float *scores, float *grads, size_t rows, 
         EACH_LANES(c, n, count)
         {
             k_lanes e = k_exp(load(p + c, n) * scale - lse[i]);
-            store(p + c, e, n);
-            store(d + c, e * (load(d + c, n) - dot[i]) * scale, n);
+            k_store_part(p + c, e, n);
+            k_store_part(d + c, e * (load(d + c, n) - dot[i]) * scale, n);
         }
         memset(p + count, 0, (cols - count) * sizeof *p);
         memset(d + count, 0, (cols - count) * sizeof *d);

@@ -8,6 +8,7 @@
 #include "sgd/feed.h"
 
 #include "core/base/clock.h"
+#include "sgd/team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ static bool is_same(const struct sgd_feed_at *a, const struct sgd_feed_at *b)
 static void *feed_main(void *arg)
 {
     struct sgd_feed *feed = arg;
+    (void)pthread_setname_np(pthread_self(), SGD_COMPUTES "feed");
     pthread_mutex_lock(&feed->lock);
     while (!feed->is_ending) {
         if (feed->ready == feed->taken + SGD_FEED_PLACES - 1) {

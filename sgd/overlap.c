@@ -6,6 +6,8 @@
  */
 #include "sgd/overlap.h"
 
+#include "sgd/team.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +168,7 @@ static bool is_through(const struct sgd_overlap *o)
 static void *serve(void *arg)
 {
     struct sgd_overlap *o = arg;
+    (void)pthread_setname_np(pthread_self(), SGD_COMPUTES "sums");
     pthread_mutex_lock(&o->lock);
     while (!o->is_ending) {
         if (!is_through(o)) {

@@ -7,7 +7,9 @@
 #include "sgd/place.h"
 
 #include "sgd/group.h"
+#include "sgd/team.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,32 +21,49 @@ static void *group_of(void *region)
     return (char *)region + SGD_BOARD_SIZE;
 }
 
-/* See struct sgd_pulse_seen: of the first thread of a process of this node, which is the one that computes. (Its run-queue time in
+/* One thread of a process of this node, where it is one that computes: the first, or one that is named so. (Its run-queue time in
  * schedstat would not do: that of the present wait is added when the wait is over.) */
-static uint32_t ready_ms(int32_t pid)
+static void thread_add(int32_t pid, int32_t tid, struct sgd_pulse_seen *seen)
 {
-    char          path[64], text[512] = "";
+    char          path[64], text[512] = "", letter = 0;
     unsigned long user = 0, system = 0; /* ticks */
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, pid);
-    int fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
+        return;
     ssize_t     size = read(fd, text, sizeof text - 1);
-    const char *state = size > 0 ? strrchr(text, ')') : NULL; /* behind the name, which may be anything */
+    const char *name = strchr(text, '('), *state = strrchr(text, ')'); /* a name may be anything */
     close(fd);
-    if (!state || sscanf(state, ") R %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
-        return 0;
-    return 1 + (uint32_t)((user + system) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
+    if (size <= 0 || !name || !state || (tid != pid && strncmp(name + 1, SGD_COMPUTES, strlen(SGD_COMPUTES)) != 0) ||
+        sscanf(state, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &letter, &user, &system) != 3)
+        return;
+    if (letter == 'R' && seen->ready < SGD_WATCH_THREADS)
+        seen->ready++;
+    seen->cpu_ms += (uint32_t)((user + system) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
+}
+
+/* See struct sgd_pulse_seen. */
+static void threads_look(int32_t pid, struct sgd_pulse_seen *seen)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *dir = pid > 0 ? opendir(path) : NULL;
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            thread_add(pid, (int32_t)strtol(entry->d_name, NULL, 10), seen);
+    if (dir)
+        closedir(dir);
 }
 
 struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local)
 {
     const struct sgd_pulse *pulse = sgd_board_pulse(sgd_board_of(region), rank);
-    return (struct sgd_pulse_seen){.arrived = coll_shm_arrived(group_of(region), local),
-                                   .beats = atomic_load(&pulse->beats), .steps = atomic_load(&pulse->steps),
-                                   .step_ns = atomic_load(&pulse->step_ns), .work_ns = atomic_load(&pulse->work_ns),
-                                   .silent_ms = atomic_load(&pulse->silent_ms),
-                                   .ready_ms = ready_ms(atomic_load(&pulse->pid))};
+    struct sgd_pulse_seen   seen = {.arrived = coll_shm_arrived(group_of(region), local),
+                                    .beats = atomic_load(&pulse->beats), .steps = atomic_load(&pulse->steps),
+                                    .step_ns = atomic_load(&pulse->step_ns), .work_ns = atomic_load(&pulse->work_ns),
+                                    .silent_ms = atomic_load(&pulse->silent_ms) & 0x3fffff};
+    threads_look(atomic_load(&pulse->pid), &seen);
+    return seen;
 }
 
 /* ---- the post ---- */

@@ -70,6 +70,7 @@ static void await(struct word *w, uint32_t wanted)
 static void *serve(void *arg)
 {
     struct member *m = arg;
+    (void)pthread_setname_np(pthread_self(), SGD_COMPUTES "device");
     for (uint32_t round = 1;; round++) {
         await(&m->posted, round);
         if (m->team->is_ending)

@@ -14,6 +14,10 @@
 
 #include <stdint.h>
 
+/* How the name of a thread begins without which its worker's work stands still. Where such a thread gets no CPU the watchdog sees
+ * it by that (place.h). */
+#define SGD_COMPUTES "sgd-"
+
 struct sgd_team;
 
 typedef mt_status sgd_team_work(void *user, uint32_t index);

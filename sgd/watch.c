@@ -95,15 +95,23 @@ static int straggler_find(struct sgd_watch *watch, int64_t now_ns, const struct 
 
 /* ---- a look ---- */
 
+/* What its threads wanted of CPUs since the last look, those that were ready then and now, less what they had. */
+static int64_t starved_ns(const struct sgd_pulse_seen *before, const struct sgd_pulse_seen *now, int64_t gap)
+{
+    int64_t threads = before->ready < now->ready ? before->ready : now->ready;
+    int64_t had = (int64_t)now->cpu_ms - (int64_t)before->cpu_ms;
+    int64_t lacked = had < 0 ? 0 : threads * gap - had * MS; /* less than before: it is another process */
+    return lacked < 0 ? 0 : lacked < gap ? lacked : gap;
+}
+
 /* How much of the time since the last look this member's silence does not count. */
 static int64_t excused_ns(struct sgd_watch *watch, uint32_t m, int64_t gap, const struct sgd_pulse_seen *pulse)
 {
-    uint32_t before = watch->of[m].seen.ready_ms;
-    int64_t  starved = before && pulse->ready_ms >= before ? gap - (pulse->ready_ms - before) * MS : 0;
-    int64_t  left = MT_TRAIN_STARVED_MS * MS - watch->of[m].starved_ns;
+    int64_t starved = starved_ns(&watch->of[m].seen, pulse, gap);
+    int64_t left = MT_TRAIN_STARVED_MS * MS - watch->of[m].starved_ns;
     if (gap > sgd_watch_limit_ns(watch) / 4)
         return gap; /* we did not look ourselves: nothing is known of this time */
-    starved = starved < 0 ? 0 : starved < left ? starved : left;
+    starved = starved < left ? starved : left;
     watch->of[m].starved_ns += starved;
     return starved;
 }

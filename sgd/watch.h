@@ -5,9 +5,9 @@
  * A member shows a pulse: beats, one for each piece of work, and the barriers that it has entered. Who has entered a barrier
  * that others have not, waits for them and is not to blame. Who is the furthest behind and shows nothing for longer than the
  * limit, hangs. The limit comes from the run's own steps: 5 times their median, at least MT_TRAIN_HUNG_MS; more where no step
- * is done yet in this generation, and none in the run; and what a member has announced (it writes a file). Time in which it was
- * ready to run and other processes had the CPUs is not counted, up to MT_TRAIN_STARVED_MS: it would be killed for being one of
- * many.
+ * is done yet in this generation, and none in the run; and what a member has announced (it writes a file). Time in which threads of
+ * it were ready to run and other processes had the CPUs is not counted, up to MT_TRAIN_STARVED_MS: it would be killed for being one
+ * of many.
  *
  * A pure state machine: time and pulses are arguments. Thread: the driver's.
  */
@@ -19,6 +19,8 @@
 
 #include <stdbool.h>
 
+enum { SGD_WATCH_THREADS = 1000 };
+
 /* What a member shows at one moment. */
 struct sgd_pulse_seen {
     uint64_t arrived;  /* the last barrier: grows over generations and within them */
@@ -26,8 +28,9 @@ struct sgd_pulse_seen {
     uint64_t steps;    /* that it has completed in all */
     uint64_t step_ns;  /* that the last one took, with its waits */
     uint64_t work_ns;  /* time it has spent in its own share of all */
-    uint32_t silent_ms; /* for so long it may show nothing just now, in place of the limit; 0: that holds */
-    uint32_t ready_ms;  /* its thread is ready to run, and has had this time of CPUs in all, + 1; 0: it sleeps, or nobody knows */
+    uint32_t silent_ms : 22; /* for so long it may show nothing just now, in place of the limit; 0: that holds */
+    uint32_t ready : 10; /* of its threads that compute so many are ready to run, at most SGD_WATCH_THREADS; 0: none or unknown */
+    uint32_t cpu_ms;    /* time of CPUs that all of them have had, those that sleep now included */
 };
 
 enum { SGD_WATCH_STEPS = 31 };

@@ -2,11 +2,12 @@
  *
  * zero.c - updates by shards, and shards for the members of a new generation.
  *
- * Owns:    the optimizer's vectors of a trainer whose state is sharded. Thread: the trainer's.
+ * Owns:    the optimizer's vectors of a trainer whose state is sharded. Thread: the trainer's; parts of an update in the devices'.
  * Always:  zero.now is that of state->step, also where zero.is_partial says that the parameters are not all.
  */
 #include "sgd/zero.h"
 
+#include "sgd/compute.h"
 #include "sgd/step.h"
 
 #include <stdlib.h>
@@ -102,41 +103,79 @@ size_t sgd_zero_bytes(const struct sgd_trainer *trainer)
 
 /* ---- the update ---- */
 
-static mt_status shard_update(struct sgd_trainer *trainer, const struct sgd_shards *shards, int which, const float *sum,
-                              float part)
+struct shard_work {
+    const struct sgd_shards *shards;
+    int                      which;
+    const float             *sum;
+    float                    part;
+};
+
+/* `range` of the shard's floats, the first of which is 0. */
+static mt_status part_update(struct sgd_trainer *trainer, struct sgd_range range, void *user)
 {
-    float            cut[SGD_SHARD_BLOCK], rate = sgd_step_rate(trainer);
-    struct sgd_range range = shards->of[which];
-    size_t           step = part == 1.0f ? range.end - range.begin : SGD_SHARD_BLOCK;
+    const struct shard_work *w = user;
+    float                    cut[SGD_SHARD_BLOCK], rate = sgd_step_rate(trainer);
+    size_t first = w->shards->of[w->which].begin, step = w->part == 1.0f ? range.end - range.begin : SGD_SHARD_BLOCK;
 
     for (size_t at = range.begin; at < range.end; at += step) {
         size_t       count = range.end - at < step ? range.end - at : step;
-        const float *gradient = sum + at;
+        const float *gradient = w->sum + first + at;
         float       *moments[SGD_MOMENTS_MAX] = {NULL};
-        for (size_t i = 0; part != 1.0f && i < count; i++)
-            cut[i] = sum[at + i] * part;
+        for (size_t i = 0; w->part != 1.0f && i < count; i++)
+            cut[i] = gradient[i] * w->part;
         for (uint32_t m = 0; m < moments_of(trainer); m++)
-            moments[m] = shards->moments[which][m] + (at - range.begin);
+            moments[m] = w->shards->moments[w->which][m] + at;
         MT_TRY(sgd_optimizer_update(&trainer->config.optimizer, trainer->config.ops, rate, trainer->state->step,
-                                    part == 1.0f ? gradient : cut, count, trainer->params + at, moments));
+                                    w->part == 1.0f ? gradient : cut, count, trainer->params + first + at, moments));
     }
     return mt_ok();
 }
 
 static mt_status shards_update(struct sgd_trainer *trainer, const float *sum, float part)
 {
-    MT_TRY(shard_update(trainer, &trainer->zero.now, 0, sum, part));
-    return shard_update(trainer, &trainer->zero.now, 1, sum, part);
+    for (int which = 0; which < 2; which++) {
+        struct sgd_range  range = trainer->zero.now.of[which];
+        struct shard_work work = {&trainer->zero.now, which, sum, part};
+        MT_TRY(sgd_parts_run(trainer, range.end - range.begin, part_update, &work));
+    }
+    return mt_ok();
+}
+
+static mt_status part_squares(struct sgd_trainer *trainer, struct sgd_range range, void *user)
+{
+    struct sgd_group *group = user;
+    size_t            first = trainer->zero.now.of[0].begin;
+    return sgd_step_squares(trainer, group->sum, (struct sgd_range){first + range.begin, first + range.end}, group->squares);
+}
+
+static mt_status part_give(struct sgd_trainer *trainer, struct sgd_range range, void *user)
+{
+    struct sgd_group *group = user;
+    size_t            at = trainer->zero.now.of[0].begin + range.begin;
+    memcpy(group->fresh + at, trainer->params + at, (range.end - range.begin) * sizeof(float));
+    return mt_ok();
+}
+
+/* What others have made of `range`: not the own shard. */
+static mt_status part_take(struct sgd_trainer *trainer, struct sgd_range range, void *user)
+{
+    const struct sgd_group *group = user;
+    struct sgd_range        own = trainer->zero.now.of[0];
+    size_t before = range.end < own.begin ? range.end : own.begin, behind = range.begin > own.end ? range.begin : own.end;
+    if (range.begin < before)
+        memcpy(trainer->params + range.begin, group->fresh + range.begin, (before - range.begin) * sizeof(float));
+    if (behind < range.end)
+        memcpy(trainer->params + behind, group->fresh + behind, (range.end - behind) * sizeof(float));
+    return mt_ok();
 }
 
 /* The new parameters of all shards, to all. */
 static mt_status params_spread(struct sgd_trainer *trainer, struct sgd_group *group)
 {
     struct sgd_range own = trainer->zero.now.of[0];
-    memcpy(group->fresh + own.begin, trainer->params + own.begin, (own.end - own.begin) * sizeof(float));
+    MT_TRY(sgd_parts_run(trainer, own.end - own.begin, part_give, group));
     MT_TRY(sgd_group_share_fresh(group));
-    memcpy(trainer->params, group->fresh, own.begin * sizeof(float));
-    memcpy(trainer->params + own.end, group->fresh + own.end, (floats_of(trainer) - own.end) * sizeof(float));
+    MT_TRY(sgd_parts_run(trainer, floats_of(trainer), part_take, group));
     trainer->zero.is_partial = false;
     return mt_ok();
 }
@@ -148,7 +187,7 @@ mt_status sgd_zero_apply(struct sgd_trainer *trainer, struct sgd_group *group, s
     float             part;
 
     MT_ASSERT(trainer->zero.now.is_whole && trainer->zero.now.members == group->members && !trainer->zero.is_partial);
-    MT_TRY(sgd_step_squares(trainer, group->sum, trainer->zero.now.of[0], group->squares));
+    MT_TRY(sgd_parts_run(trainer, trainer->zero.now.of[0].end - trainer->zero.now.of[0].begin, part_squares, group));
     MT_TRY(sgd_group_share_squares(group));
     double norm = sgd_step_norm(trainer, group->squares);
     MT_TRY(sgd_step_guard(trainer, &result, norm, &part));

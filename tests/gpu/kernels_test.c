@@ -308,6 +308,25 @@ static void pooling(void)
     same("pool y", p.y, out, 0), same("pool dx", p.dx, in, 0);
 }
 
+/* One of a window, wherever it stands: the guard of training looks for it in the loss. */
+static void pooling_nan(void)
+{
+    struct k_pool p = {.batch = 1, .height = 2, .width = 8, .channels = 1, .size = 2};
+    float        *x = floats(16, -1, 1);
+    for (size_t i = 0; i < 4; i++)
+        x[i / 2 * 8 + i % 2 + 2 * i] = NAN; /* window i has it at its place i */
+    p.x = D(x), p.y = floats(4, 0, 0);
+    float *y = p.y;
+    up();
+    p.y = D(y);
+    check(gpu->pool_forward(NULL, &p), "pool_forward");
+    float *got = fetch(y, 4 * sizeof *got);
+    for (size_t i = 0; i < 4; i++)
+        if (!isnan(got[i]))
+            failed("pooling of what is no number", i, (double)NAN, (double)got[i]);
+    free(got);
+}
+
 static void convolution(void)
 {
     for (int variant = 0; variant < 3; variant++) {
@@ -600,8 +619,8 @@ static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {{"elementwise", elementwise}, {"column_sums", column_sums}, {"optimizers", optimizers}, {"sums", sums},
-             {"layernorm", layernorm}, {"embedding", embedding}, {"pooling", pooling}, {"convolution", convolution},
-             {"cross_entropy", cross_entropy}, {"attention", attention}, {"products", products},
+             {"layernorm", layernorm}, {"embedding", embedding}, {"pooling", pooling}, {"pooling_nan", pooling_nan},
+             {"convolution", convolution}, {"cross_entropy", cross_entropy}, {"attention", attention}, {"products", products},
              {"half_products", half_products}, {"half_elementwise", half_elementwise}, {"half_norm", half_norm},
              {"half_embedding", half_embedding}, {"half_attention", half_attention},
              {"half_cross_entropy", half_cross_entropy}, {"again_the_same", again_the_same}, {"refusals", refusals}};

@@ -13,13 +13,17 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { INPUTS = 40000, RECORDS = 240, RECORD = 100, BATCH = 48, PATH_SIZE = 400, DEVICES_MAX = 8, KILLS_MAX = 2, TRIES = 30 };
+enum { INPUTS = 40000, RECORDS = 240, RECORD = 100, BATCH = 48, PATH_SIZE = 400, DEVICES_MAX = 8, KILLS_MAX = 2, TRIES = 30,
+       STARVED_MS = 2500 };
 
 /* ---- the operator ---- */
 
@@ -117,6 +121,30 @@ static double all_records(struct plane *m, const manta_batch *b, float *gradient
     return loss / (double)b->count;
 }
 
+/* This thread's CPU goes to another process for longer than the watchdog waits for one that hangs. */
+static void starve(void)
+{
+    cpu_set_t before, one;
+    CHECK_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    pid_t greedy = fork();
+    if (greedy == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            ;
+    }
+    CHECK(greedy > 0);
+    CHECK_EQ(sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0}), 0);
+    for (int64_t end = test_now_ms() + STARVED_MS; test_now_ms() < end;)
+        ;
+    CHECK_EQ(sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0}), 0);
+    CHECK_EQ(kill(greedy, SIGKILL), 0);
+    CHECK_EQ(waitpid(greedy, NULL, 0), greedy);
+    CHECK_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
 /* In the last device's thread, in the middle of steps 6 and 13, where a file of that number says so. Whoever finds it takes it
  * away, so it happens once. */
 static void trouble(const manta_sgd *t, const struct plane *m)
@@ -133,6 +161,13 @@ static void trouble(const manta_sgd *t, const struct plane *m)
         if (unlink(path) == 0)
             for (;;) /* until the watchdog comes */
                 pause();
+        snprintf(path, sizeof path, "%s.spin%d", m->files, i);
+        if (unlink(path) == 0)
+            for (;;)
+                ;
+        snprintf(path, sizeof path, "%s.starve%d", m->files, i);
+        if (unlink(path) == 0)
+            starve();
     }
 }
 
@@ -338,19 +373,25 @@ static void devices_shrink_and_grow(void)
     CHECK_EQ(unlink(data_path), 0);
 }
 
-/* One thread of a worker hangs, the others wait for it: the worker shows no more life, and is replaced. */
+/* One thread of a worker hangs, asleep or not, the others wait for it: the worker shows no more life, and is replaced. One that
+ * only gets no CPU is waited for. */
 static void devices_hang(void)
 {
+    static const char *const kinds[] = {"hang", "spin", "starve"};
     const char *config[] = {NULL, "wanted=1", NULL};
     data_make();
     manta_sgd_opts opts = options((struct shape){1, 1}, config);
     uint64_t       wanted = fit("plane", &opts).weights;
     config[1] = "wanted=2";
-    trouble_make("hang", 1);
-    opts = options((struct shape){1, 2}, config);
-    manta_sgd_result r = fit("plane", &opts);
-    CHECK(followed.hung >= 1 && r.restarts >= 1);
-    CHECK(r.weights == wanted);
+    for (int i = 0; i < 3; i++) {
+        bool hangs = i < 2;
+        trouble_make(kinds[i], 1);
+        opts = options((struct shape){1, 2}, config);
+        manta_sgd_result r = fit("plane", &opts);
+        CHECK_EQ(followed.hung > 0, hangs);
+        CHECK_EQ(r.restarts > 0, hangs);
+        CHECK(r.weights == wanted);
+    }
     CHECK_EQ(unlink(data_path), 0);
 }
 

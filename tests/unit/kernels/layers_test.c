@@ -297,6 +297,29 @@ static void pooling_takes_the_largest_and_gives_back(void **state)
         pooling_check(size);
 }
 
+/* One of a window, wherever it stands, beside any others: the guard of training looks for it in the loss. */
+static void pooling_shows_what_is_not_a_number(void **state)
+{
+    enum { CHANNELS = 19, CELLS = 9 };
+    const float others[] = {-INFINITY, -1.0f, 0.0f, 1.0f, INFINITY};
+    (void)state;
+    for (size_t t = 0; t < tables_count; t++)
+        for (size_t size = 1; size <= 3; size++)
+            for (size_t i = 0; i < 5 * size * size; i++) {
+                float  x[CELLS * CHANNELS], y[CHANNELS];
+                size_t channel = i % CHANNELS;
+                for (size_t k = 0; k < size * size * CHANNELS; k++)
+                    x[k] = others[i % 5];
+                x[i / 5 * CHANNELS + channel] = NAN;
+                struct k_pool pool = {1, size, size, CHANNELS, size, x, y, NULL, NULL};
+                assert_int_equal(tables[t]->pool_forward(NULL, &pool).code, MT_OK);
+                for (size_t c = 0; c < CHANNELS; c++)
+                    if (c == channel ? !isnan(y[c]) : y[c] != others[i % 5])
+                        fail_msg("%s, windows of %zu, NaN at %zu of channel %zu: channel %zu is %g", tables[t]->name, size,
+                                 i / 5, channel, c, (double)y[c]);
+            }
+}
+
 /* ---- attention ---- */
 
 struct attention_case {
@@ -567,6 +590,7 @@ int main(void)
         cmocka_unit_test(convolution_and_its_gradients),
         cmocka_unit_test(convolution_of_bfloat16),
         cmocka_unit_test(pooling_takes_the_largest_and_gives_back),
+        cmocka_unit_test(pooling_shows_what_is_not_a_number),
         cmocka_unit_test(attention_and_its_gradient),
         cmocka_unit_test(cross_entropy_of_many_classes),
         cmocka_unit_test(adamw_is_the_formula),

@@ -87,6 +87,7 @@ struct run {
     struct sgd_dataset    train, validate;
     struct sgd_group_plan plan;
     uint32_t              workers, devices, nodes;
+    bool                  zero, zero_backup;
     void                 *regions[NODES_MAX];
     size_t                region_size;
     struct sgd_group_net  net;
@@ -113,7 +114,8 @@ static void machine_make(struct machine *m, const struct run *run)
         m->models[d] = run->kind->make(run->ops);
     struct sgd_trainer_config config = {.ops = run->ops, .model = m->models[0], .devices = run->devices, .others = m->models + 1,
                                         .train = &run->train, .validate = &run->validate, .seed = 3, .vranks = VRANKS,
-                                        .micro_batch = MICRO, .epochs = 1000,
+                                        .micro_batch = MICRO, .epochs = 1000, .zero = run->zero,
+                                        .zero_backup = run->zero_backup,
                                         .optimizer = {.rate = 0.02f, .clip_norm = 0.4f}};
     assert_int_equal(sgd_trainer_init(&m->trainer, &config).code, MT_OK);
 }
@@ -128,7 +130,10 @@ static void machine_unmake(struct machine *m, const struct run *run)
 static mt_status steps_make(struct run *run, struct worker *w, struct sgd_trainer *trainer, struct sgd_group *group)
 {
     struct sgd_result result;
-    MT_TRY(sgd_trainer_begin(trainer));
+    if (!run->zero || w->rank == 0)
+        MT_TRY(sgd_trainer_begin(trainer));
+    if (run->zero)
+        MT_TRY(sgd_trainer_sync(trainer, group));
     while (trainer->state->step < run->kind->steps) {
         MT_TRY(sgd_train_step(trainer, group, &result));
         if (sgd_trainer_is_open(trainer))
@@ -266,6 +271,41 @@ static void any_number_of_devices_gives_the_same_bits(void **state)
         free(wanted);
         sgd_dataset_fini(&run.train);
     }
+}
+
+static _Atomic uint32_t updaters; /* threads that have made a part of an update */
+static const struct k_ops *noting_real;
+
+static mt_status noting_update(struct k_stream *stream, const struct k_sgd *sgd)
+{
+    static _Thread_local bool is_known;
+    updaters += !is_known;
+    is_known = true;
+    return noting_real->sgd_update(stream, sgd);
+}
+
+/* The optimizer's state in shards, with and without a backup: each device makes a part of its worker's shard. */
+static void shards_are_cut_among_the_devices(void **state)
+{
+    struct run   run;
+    struct k_ops noting;
+    run_begin(state, &run, &kinds[WIDE]);
+    float *wanted = run_made(&run);
+    noting_real = run.ops;
+    noting = *run.ops;
+    noting.sgd_update = noting_update;
+    run.ops = &noting;
+    run.zero = true;
+    for (run.workers = 1; run.workers <= WORKERS_MAX; run.workers++)
+        for (run.devices = 1; run.devices <= DEVICES_MAX; run.devices++) {
+            run.zero_backup = run.devices % 2 == 0;
+            atomic_store(&updaters, 0);
+            float *params = run_made(&run);
+            assert_memory_equal(params, wanted, size_of(&run));
+            assert_int_equal(atomic_load(&updaters), run.workers * run.devices);
+            free(params);
+        }
+    free(wanted);
 }
 
 /* Two nodes of one worker: 4 and 3 virtual ranks, the last of each device's summed while it is computed. */
@@ -449,6 +489,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_team_does_each_piece_once),
         TEST(any_number_of_devices_gives_the_same_bits),
+        TEST(shards_are_cut_among_the_devices),
         TEST(sums_beside_the_work_of_several_devices),
         TEST(the_lowest_virtual_rank_says_what_is_wrong),
         TEST(devices_must_be_alike),

@@ -133,17 +133,17 @@ static void who_has_no_cpu_is_given_time(void **state)
     begin(2);
     assert_int_equal(work(2, 0, 2000, 50), 0);
     pulses[0].arrived++;
-    pulses[1].ready_ms = 1000;
+    pulses[1].ready = 1, pulses[1].cpu_ms = 1000;
     for (uint64_t hung = 0; hung == 0; silent += 50) {
         assert_true(silent <= most);
-        pulses[1].ready_ms += 5;
+        pulses[1].cpu_ms += 5;
         hung = work(2, 3, 50, 50);
     }
     assert_in_range(silent, 9 * MT_TRAIN_HUNG_MS, 11 * MT_TRAIN_HUNG_MS);
     begin(2);
     assert_int_equal(work(2, 0, 2000, 50), 0);
     pulses[0].arrived++;
-    pulses[1].ready_ms = 1000;
+    pulses[1].ready = 1, pulses[1].cpu_ms = 1000;
     assert_int_equal(work(2, 3, most - 100, 50), 0);
     assert_int_equal(work(2, 3, 300, 50), 2);
 }
@@ -154,12 +154,35 @@ static void who_sleeps_or_works_in_vain_is_not(void **state)
     begin(2);
     assert_int_equal(work(2, 0, 2000, 50), 0);
     pulses[0].arrived++;
-    pulses[1].ready_ms = 1000;
+    pulses[1].ready = 1, pulses[1].cpu_ms = 1000;
     for (int64_t t = 0; t < MT_TRAIN_HUNG_MS; t += 50) {
         assert_int_equal(work(2, 3, 50, 50), 0);
-        pulses[1].ready_ms = t % 100 ? 0 : pulses[1].ready_ms + 50;
+        pulses[1].ready = t % 100 == 0; /* asleep at every second look */
+        pulses[1].cpu_ms += 50;
     }
     assert_int_equal(work(2, 3, 150, 50), 2);
+}
+
+/* One of several threads has no CPU: the others sleep, or work on their own. And one that has them all, in vain. */
+static void each_of_a_members_threads_counts(void **state)
+{
+    (void)state;
+    for (uint32_t working = 0; working < 3; working++) {
+        begin(2);
+        assert_int_equal(work(2, 0, 2000, 50), 0);
+        pulses[0].arrived++;
+        pulses[1].ready = (1 + working) & 3, pulses[1].cpu_ms = 1000;
+        for (int64_t t = 0; t < 3 * MT_TRAIN_HUNG_MS; t += 50) {
+            pulses[1].cpu_ms += 50 * working;
+            assert_int_equal(work(2, 3, 50, 50), 0);
+        }
+        uint64_t hung = 0;
+        for (int64_t t = 0; t < 2 * MT_TRAIN_HUNG_MS && hung == 0; t += 50) {
+            pulses[1].cpu_ms += 50 * (working + 1);
+            hung = work(2, 3, 50, 50);
+        }
+        assert_int_equal(hung, 2);
+    }
 }
 
 static void who_does_not_come_back_is_late(void **state)
@@ -167,11 +190,11 @@ static void who_does_not_come_back_is_late(void **state)
     (void)state;
     begin(2);
     assert_int_equal(work(2, 0, 2000, 50), 0);
-    pulses[1].ready_ms = 1000;
+    pulses[1].ready = 1, pulses[1].cpu_ms = 1000;
     for (int64_t t = 0; t < MT_TRAIN_HUNG_MS; t += 50) {
         assert_int_equal(sgd_watch_late(&watch, now, pulses), 0);
         now += 50 * MS;
-        pulses[1].ready_ms += 5;
+        pulses[1].cpu_ms += 5;
     }
     assert_int_equal(sgd_watch_late(&watch, now, pulses), 1);
 }
@@ -206,6 +229,7 @@ int main(void)
         cmocka_unit_test(steps_before_the_first_look_count),
         cmocka_unit_test(what_is_announced_may_take_long),  cmocka_unit_test(our_own_pause_is_not_theirs),
         cmocka_unit_test(who_has_no_cpu_is_given_time),     cmocka_unit_test(who_sleeps_or_works_in_vain_is_not),
+        cmocka_unit_test(each_of_a_members_threads_counts),
         cmocka_unit_test(who_does_not_come_back_is_late),   cmocka_unit_test(the_slow_one_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
