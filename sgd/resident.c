@@ -23,6 +23,7 @@ struct sgd_resident {
     float                  *gradient; /* the mean over all virtual ranks, in a buffer of the tree's; NULL: not there yet */
     enum { BY_SLOTS, ALONE, BY_DEVICES } sums;
     struct sgd_device_sum  *exchange;   /* with the other workers' devices; NULL: there is none */
+    bool                    is_awaited; /* it is being made; sums go by slots until all members have theirs */
     uint32_t                generation; /* that was joined; 0: none */
     bool                    is_broken;
     char                    why[256]; /* there is no exchange */
@@ -145,8 +146,8 @@ static mt_status sums_choose(struct sgd_trainer *trainer, struct sgd_group *grou
         return mt_ok();
     if (r->exchange)
         sgd_device_sum_beats(r->exchange, trainer->beat, trainer->beat_user);
-    mt_status st = sgd_device_sum_join(r->exchange, group);
-    r->sums = st.code == MT_OK ? BY_DEVICES : BY_SLOTS;
+    mt_status st = sgd_device_sum_begin(r->exchange, group);
+    r->is_awaited = st.code == MT_OK;
     return st.code == MT_EUNSUPPORTED ? mt_ok() : st;
 }
 
@@ -160,6 +161,18 @@ mt_status sgd_resident_join(struct sgd_trainer *trainer, struct sgd_group *group
     return sums_choose(trainer, group);
 }
 
+mt_status sgd_resident_ready(struct sgd_trainer *trainer, struct sgd_group *group)
+{
+    struct sgd_resident *r = trainer->resident;
+    bool                 is_ready = false;
+    if (!r || !r->is_awaited)
+        return mt_ok();
+    mt_status st = sgd_device_sum_ready(r->exchange, group, &is_ready);
+    r->is_awaited = st.code == MT_OK && !is_ready;
+    r->sums = is_ready ? BY_DEVICES : BY_SLOTS;
+    return st.code == MT_EUNSUPPORTED ? mt_ok() : st;
+}
+
 void sgd_resident_leave(struct sgd_trainer *trainer)
 {
     struct sgd_resident *r = trainer->resident;
@@ -168,6 +181,7 @@ void sgd_resident_leave(struct sgd_trainer *trainer)
     if (r->generation && r->exchange)
         sgd_device_sum_leave(r->exchange);
     r->sums = BY_SLOTS;
+    r->is_awaited = false;
     r->generation = 0;
 }
 

@@ -258,6 +258,7 @@ static mt_status step_make(struct sgd_trainer *trainer, struct sgd_group *group,
     float *slots[MT_VRANKS_MAX];
     uint32_t first, last;
 
+    MT_TRY(sgd_resident_ready(trainer, group));
     sgd_group_vranks(group, &first, &last);
     sgd_share_set(trainer, first, last);
     for (uint32_t v = first; v < last; v++)

@@ -206,6 +206,22 @@ static void gpu_emulated_fails(void)
     data_clear();
 }
 
+/* Only with an NCCL: that sums do go between the devices shows where a worker dies in one. */
+static void gpu_emulated_dies_in_sum(void)
+{
+    manta_error     e;
+    manta_init_opts init = {.num_cpus = 4, .num_gpus = 4};
+    CHECK_EQ(setenv("NCCL_EMULATED", "data-dies", 1), 0);
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &init, &e), MANTA_OK, &e);
+    data_make();
+    manta_sgd_opts opts = options(2, 1000 * EPOCHS, mlp); /* it is over when the communicator is there */
+    opts.failure.max_failures = 0;
+    CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EWORKER_DIED, &e);
+    CHECK_SAYS(e.message, "SIGKILL");
+    data_clear();
+    manta_shutdown();
+}
+
 static void gpu_emulated_checkpoints(void)
 {
     data_make();
@@ -267,6 +283,7 @@ static const struct test_case cases[] = {
     {"gpu_emulated_same_bits", gpu_emulated_same_bits, FOUR_GPUS},
     {"gpu_emulated_killed", gpu_emulated_killed, FOUR_GPUS},
     {"gpu_emulated_fails", gpu_emulated_fails, FOUR_GPUS},
+    {"gpu_emulated_dies_in_sum", gpu_emulated_dies_in_sum, {0}, true, 0},
     {"gpu_emulated_checkpoints", gpu_emulated_checkpoints, FOUR_GPUS},
     {"gpu_emulated_bad_batch", gpu_emulated_bad_batch, FOUR_GPUS},
     {"gpu_emulated_language", gpu_emulated_language, FOUR_GPUS},

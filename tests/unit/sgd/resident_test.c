@@ -277,14 +277,17 @@ static int data_make(void **state)
 struct sgd_device_sum {
     const struct k_ops *ops;
     bool                is_joined;
+    uint32_t            asked; /* whether it is ready, in this generation */
 };
 
 static struct run *summed; /* whose workers may sum; NULL: nobody may */
 static float       handed[WORKERS_MAX][SGD_PIECES_MAX][FLOATS];
 static _Atomic uint32_t device_sums;
+static uint32_t         late_steps; /* of a generation, before sums between devices are ready */
 
 mt_status __wrap_sgd_device_sum_new(const struct k_ops *ops, int number, struct sgd_device_sum **out, char text[256]);
-mt_status __wrap_sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group);
+mt_status __wrap_sgd_device_sum_begin(struct sgd_device_sum *s, struct sgd_group *group);
+mt_status __wrap_sgd_device_sum_ready(struct sgd_device_sum *s, struct sgd_group *group, bool *out_is_ready);
 mt_status __wrap_sgd_device_sum_run(struct sgd_device_sum *s, struct sgd_group *group, const float *const *pieces, uint32_t count,
                                     size_t floats, float *out);
 void __wrap_sgd_device_sum_beats(struct sgd_device_sum *s, void (*beat)(void *user), void *user);
@@ -302,7 +305,7 @@ mt_status __wrap_sgd_device_sum_new(const struct k_ops *ops, int number, struct 
     }
     *out = malloc(sizeof **out);
     assert_non_null(*out);
-    **out = (struct sgd_device_sum){ops, false};
+    **out = (struct sgd_device_sum){.ops = ops};
     return mt_ok();
 }
 
@@ -318,7 +321,7 @@ bool __wrap_sgd_device_sum_is_stuck(const struct sgd_device_sum *s)
     return false;
 }
 
-mt_status __wrap_sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group)
+mt_status __wrap_sgd_device_sum_begin(struct sgd_device_sum *s, struct sgd_group *group)
 {
     uint64_t can[MT_GROUP_MEMBERS_MAX];
     MT_TRY(sgd_group_exchange(group, s != NULL, can));
@@ -326,7 +329,15 @@ mt_status __wrap_sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group 
         if (!can[m])
             return mt_error(MT_EUNSUPPORTED, 0, "not all can");
     s->is_joined = true;
+    s->asked = 0;
     return mt_ok();
+}
+
+/* In all members alike: they ask once before each step. */
+mt_status __wrap_sgd_device_sum_ready(struct sgd_device_sum *s, struct sgd_group *group, bool *out_is_ready)
+{
+    *out_is_ready = s->asked++ >= late_steps;
+    return sgd_group_meet(group);
 }
 
 /* The largest aligned runs of a member's virtual ranks, and how many. */
@@ -438,15 +449,17 @@ static void any_number_of_workers_gives_the_same_bits(void **state)
             run.optimizer = optimizers[o];
             run_made(&run, wanted);
             for (run.workers = 2; run.workers <= WORKERS_MAX; run.workers++)
-                for (int way = 0; way < 3; way++) { /* through slots, between devices, and where one of them can't */
+                for (int way = 0; way < 4; way++) { /* by slots; between devices, from the third step on; where one can't */
                     summed = way ? &run : NULL;
-                    run.refuses = way == 2 ? 1 : WORKERS_MAX;
+                    run.refuses = way == 3 ? 1 : WORKERS_MAX;
+                    late_steps = way == 2 ? 2 : 0;
                     device_sums = 0;
                     run_made(&run, params);
                     assert_memory_equal(params, wanted, sizeof wanted);
-                    assert_int_equal(device_sums, way == 1 ? STEPS * run.workers : 0);
+                    assert_int_equal(device_sums, way == 1 || way == 2 ? (STEPS - late_steps) * run.workers : 0);
                 }
             summed = NULL;
+            late_steps = 0;
             run.is_wide = true;
             run.workers = 2;
             run_made(&run, params);
