@@ -7,6 +7,7 @@
 #include "clients/cli/cli.h"
 
 #include "core/base/labels.h"
+#include "core/io/listener.h" /* io_is_loopback */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -188,7 +189,8 @@ static bool start_all(const struct cli_args *args, struct cli_folder *f, const c
     return start_raylet(args, f, host) && cli_folder_save(f);
 }
 
-static void print_started(const struct cli_args *args, const struct cli_folder *f)
+/* `host`: of this machine, for others; "": loopback. */
+static void print_started(const struct cli_args *args, const struct cli_folder *f, const char *host)
 {
     char path[CLI_PATH_SIZE], address[CTL_ADDRESS_SIZE] = "";
     cli_folder_file(f, "head.addr", path);
@@ -205,7 +207,7 @@ static void print_started(const struct cli_args *args, const struct cli_folder *
     if (args->values[CLI_OPT_HEAD] && access(path, F_OK) == 0)
         printf("  TLS      other machines join by `manta start --join FILE` with a copy of\n           %s (keep it secret)\n",
                path);
-    if (args->values[CLI_OPT_INSECURE])
+    if (args->values[CLI_OPT_INSECURE] && host[0] && !io_is_loopback(host))
         printf("WARNING: --insecure: the token and all data travel over the network in clear.\n");
     printf("Programs connect to it with\n  export MANTA_ADDRESS=%s\nLook at it: manta status. End it: manta stop%s%s\n", f->path,
            f->is_default ? "" : " --dir ", f->is_default ? "" : f->path);
@@ -221,7 +223,7 @@ static int join(const struct cli_args *args, struct cli_folder *f)
         return cli_fail("%s is a head's folder: end it by `manta stop`, or name another folder by --dir", f->path);
     with_place.values[CLI_OPT_ADDRESS] = f->path;
     if (cli_join_prepare(args->values[CLI_OPT_JOIN], f) && can_join(&with_place, host) && start_all(&with_place, f, host)) {
-        print_started(args, f);
+        print_started(args, f, host);
         return CLI_OK;
     }
     undo(f, &before);
@@ -244,6 +246,6 @@ int cli_start(const struct cli_args *args)
         undo(&folder, &before);
         return CLI_FAILED;
     }
-    print_started(args, &folder);
+    print_started(args, &folder, host);
     return CLI_OK;
 }

@@ -57,6 +57,7 @@ enum mt_limit {
     MT_TLS_DAYS               = 3650,      /* that a certificate of the cluster's authority is valid, and that one itself */
     MT_TLS_FILE_BYTES_MAX     = 64 * 1024, /* of a file with certificates, or for joining a cluster */
     MT_TLS_PIECE_BYTES        = 64 * 1024, /* decrypted or encrypted before other connections get their turn */
+    MT_TLS_AHEAD_BYTES        = 128 * 1024, /* read by one system call; held only while some of it is there */
     MT_TLS_FLUSH_MS           = 200,       /* from the end of one side until what it sent last has reached the other */
     MT_TLS_STRANGER_MS_MIN    = 300,       /* as MT_CONN_STRANGER_MS_MIN: a handshake takes round trips over a real network */
 

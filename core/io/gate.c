@@ -56,6 +56,7 @@ struct io_gate {
 
 static void link_begin(struct io_msg *msg);
 static void link_end(struct link *l);
+static void link_send_last(struct link *l);
 static void link_pump(struct link *l);
 static void tls_ready(struct io_watch *watch, unsigned events);
 static void plain_ready(struct io_watch *watch, unsigned events);
@@ -67,8 +68,10 @@ static void *gate_main(void *arg)
 {
     struct io_gate *gate = arg;
     io_loop_run(gate->loop);
-    while (gate->links)
+    while (gate->links) {
+        link_send_last(gate->links);
         link_end(gate->links);
+    }
     return NULL;
 }
 
@@ -266,6 +269,19 @@ static bool pump_out(struct link *l)
         l->plain_ended = l->plain_ended || got == 0;
     }
     return pass(l, &l->out, got > 0 ? (size_t)got : 0, give_tls);
+}
+
+/* At the gate's end: what its owner has sent still goes, as far as that does not wait. */
+static void link_send_last(struct link *l)
+{
+    ssize_t got = 1;
+    while (l->is_open && got > 0) {
+        if (l->out.data && (!pass(l, &l->out, 0, give_tls) || l->out.data))
+            return;
+        got = recv(l->plain_fd, l->gate->piece, sizeof l->gate->piece, 0);
+        if (got > 0 && !pass(l, &l->out, (size_t)got, give_tls))
+            return;
+    }
 }
 
 static void watch_both(struct link *l)

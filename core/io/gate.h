@@ -16,7 +16,8 @@ struct io_gate;
 
 /* Starts the thread. `tls` is borrowed until io_gate_free. ENOMEM, ESYS. Any thread. */
 MT_MUST_USE mt_status io_gate_new(const struct io_tls *tls, struct io_gate **out_gate);
-/* Ends every connection, then the thread. Blocks until that is done. The thread that made it. NULL is allowed. */
+/* Ends every connection, after what was sent through it as far as that does not wait; then the thread. Blocks until that is
+ * done. The thread that made it. NULL is allowed. */
 void io_gate_free(struct io_gate *gate);
 /* Takes an accepted socket, also when it fails, and gives the plain end: non-blocking, close-on-exec, the caller's.
  * ENOMEM, ESYS (no descriptors). Any thread. */

@@ -34,7 +34,7 @@ struct io_tls {
 struct io_tls_conn {
     SSL *ssl;
     int wants; /* SSL_ERROR_WANT_READ or _WRITE */
-    bool has_failed;
+    bool has_failed, has_read_all; /* read_all: the last io_tls_recv found no whole record any more */
     char why[160];
 };
 
@@ -57,6 +57,8 @@ static mt_status context_new(SSL_CTX **out)
     SSL_CTX_set_num_tickets(ctx, 0);
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                               SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_read_ahead(ctx, 1); /* several records by one system call */
+    SSL_CTX_set_default_read_buffer_len(ctx, MT_TLS_AHEAD_BYTES);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_verify_depth(ctx, 2);
     SSL_CTX_set_alpn_select_cb(ctx, choose_h2, NULL);
@@ -312,6 +314,7 @@ ssize_t io_tls_recv(struct io_tls_conn *conn, void *out, size_t size)
     }
     ERR_clear_error();
     int done = SSL_read_ex(conn->ssl, out, size, &count);
+    conn->has_read_all = done != 1;
     return outcome(conn, done, count);
 }
 
@@ -334,7 +337,7 @@ unsigned io_tls_wants(const struct io_tls_conn *conn)
 
 bool io_tls_has_more(const struct io_tls_conn *conn)
 {
-    return SSL_has_pending(conn->ssl) == 1;
+    return !conn->has_read_all && SSL_has_pending(conn->ssl) == 1;
 }
 
 bool io_tls_is_up(const struct io_tls_conn *conn)

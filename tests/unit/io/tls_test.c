@@ -7,6 +7,7 @@
 
 #include "core/io/gate.h"
 #include "core/io/io.h"
+#include "core/io/join.h"
 #include "core/io/private.h"
 #include "core/io/tls.h"
 
@@ -375,6 +376,56 @@ static void gate_passes_both_ways(void **state)
     gate_close(&g);
 }
 
+/* A server that ends says goodbye to its clients first. */
+static void gate_sends_what_is_left(void **state)
+{
+    enum { SIZE = 100 * 1024 };
+    struct gate_case g;
+    char *data = calloc(1, SIZE), text[8] = {0};
+    size_t got = 0;
+    (void)state;
+    gate_open(&g);
+    struct io_tls_conn *conn = gate_dial(&g, "ping", 4);
+    read_exactly(g.plain, text, 4);
+    assert_int_equal(write(g.plain, data, SIZE), SIZE);
+    io_gate_free(g.gate);
+    for (ssize_t n; (n = io_tls_recv(conn, data, SIZE)) != 0;) {
+        if (n > 0)
+            got += (size_t)n;
+        else
+            await(g.peer, POLLIN);
+    }
+    assert_int_equal(got, SIZE);
+    io_tls_end(conn);
+    close(g.peer);
+    close(g.plain);
+    free(data);
+}
+
+/* What another machine joins with: as written, or refused with the line that is wrong. */
+static void join_files(void **state)
+{
+    struct io_join join = {.address = "10.0.0.1:6380", .certificates = mt_view_text("-----BEGIN X-----\n")}, again;
+    static const char *const wrong[] = {"", "manta-join 1", "manta-join 1\n", "hello\n", "manta-join 1\naddress=\n",
+                                        "manta-join 1\naddress=nowhere\n", "manta-join 1\naddress=a b:1\n",
+                                        "manta-join 1\naddress=a:1\ntoken=12\n"};
+    mt_buf text = {0};
+    (void)state;
+    memset(join.token.hex, 'a', IO_TOKEN_HEX);
+    assert_ok(io_join_write(&join, &text));
+    assert_ok(io_join_read(mt_buf_view(&text), &again));
+    assert_string_equal(again.address, join.address);
+    assert_true(io_token_equal(&again.token, join.token.hex, IO_TOKEN_HEX));
+    assert_true(mt_view_equal(again.certificates, join.certificates));
+    for (size_t size = 0; size + 10 < text.size; size++)
+        assert_true(io_join_read(mt_view_of(text.data, size), &again).code != MT_OK || size > text.size - 8);
+    text.data[11] = '2';
+    assert_code(io_join_read(mt_buf_view(&text), &again), MT_EVERSION);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_code(io_join_read(mt_view_text(wrong[i]), &again), MT_EPROTO);
+    mt_buf_fini(&text);
+}
+
 static void gate_ends_with_its_peer(void **state)
 {
     struct gate_case g;
@@ -486,9 +537,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(only_the_right_peer_is_taken), CASE(bytes_arrive_as_sent), CASE(a_connection_that_is_cut_is_no_goodbye),
         CASE(files_that_others_can_read_are_refused), CASE(damaged_files_are_refused), CASE(expired_certificates_are_refused),
-        CASE(what_is_there_is_kept), CASE(gate_passes_both_ways), CASE(gate_ends_with_its_peer), CASE(gate_refuses_garbage),
-        CASE(gate_survives_handshakes_cut_short), CASE(gate_lets_go_of_a_silent_peer),
-        CASE(gate_lets_go_of_a_peer_that_does_not_read),
+        CASE(what_is_there_is_kept), CASE(gate_passes_both_ways), CASE(gate_sends_what_is_left), CASE(join_files),
+        CASE(gate_ends_with_its_peer), CASE(gate_refuses_garbage), CASE(gate_survives_handshakes_cut_short),
+        CASE(gate_lets_go_of_a_silent_peer), CASE(gate_lets_go_of_a_peer_that_does_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
