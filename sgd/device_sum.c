@@ -192,7 +192,7 @@ static mt_status failed(struct sgd_device_sum *s, mt_status st)
     if (over.code != 0)
         return over;
     sgd_group_abort(shm->shared, s->group->generation, (enum mt_code)st.code, s->group->rank);
-    return st;
+    return mt_error(st.code, 0, st.what); /* NCCL's number is no errno, and `text` has said it */
 }
 
 static void pieces_find(struct sgd_device_sum *s, const struct sgd_group *group)

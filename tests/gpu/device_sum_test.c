@@ -497,8 +497,11 @@ static void killed_anywhere(void)
 
 static void until_stopped(int slot)
 {
-    int status;
-    if (waitpid(pids[slot], &status, WUNTRACED) != pids[slot] || !WIFSTOPPED(status))
+    int     status = 0;
+    int64_t limit = mt_now_ms() + PATIENCE_MS;
+    while (waitpid(pids[slot], &status, WUNTRACED | WNOHANG) != pids[slot] && mt_now_ms() < limit)
+        mt_sleep_ms(1);
+    if (!WIFSTOPPED(status))
         wrong("a member that stops", 1, 0);
 }
 
@@ -507,7 +510,7 @@ static void stopped(void)
 {
     new_region(8);
     fault(1, "data-stops", false);
-    faults[0].wait_ms = 1000;
+    faults[0].wait_ms = 2000;
     order(in_order, 2, 8, FLOATS_MAX);
     expect(0, MT_ETIMEDOUT, "a member that is stopped");
     until_stopped(1);

@@ -86,7 +86,7 @@ struct ncclComm {
     uint64_t        place;   /* of the world */
     int             kept_fd; /* of the world, where this process made the id; else -1 */
     _Atomic int     state;   /* ncclResult_t */
-    _Atomic bool    stop;
+    _Atomic bool    stop, is_revoked;
     bool            is_connected;
     bool            init_fails, init_dies, init_late, connect_dies;
     pthread_t       thread;
@@ -365,6 +365,8 @@ static void *comm_run(void *of)
         work_run(c, w);
         work_free(w);
     }
+    if (atomic_load(&c->is_revoked))
+        state_set(c, ncclSuccess); /* it is quiet */
     return NULL;
 }
 
@@ -456,11 +458,12 @@ SHOWN ncclResult_t ncclCommRevoke(ncclComm_t c, int flags)
     struct work *w;
     if (flags != NCCL_REVOKE_DEFAULT || atomic_load(&c->stop))
         return ncclInvalidArgument;
-    atomic_store(&c->stop, true);
     while ((w = work_take(c)))
         work_free(w);
-    state_set(c, ncclSuccess);
-    return ncclSuccess;
+    state_set(c, ncclInProgress);
+    atomic_store(&c->is_revoked, true);
+    atomic_store(&c->stop, true);
+    return ncclInProgress;
 }
 
 SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)

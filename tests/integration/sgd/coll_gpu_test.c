@@ -91,7 +91,8 @@ static int own_make(struct member *m, bool is_alone, manta_error *e)
     id = mine;
     if (manta_coll_broadcast(m->coll, &id, sizeof id, MANTA_COLL_U8, 0, e))
         return e->code;
-    return make(&m->own, is_alone ? 1 : SIZE, is_alone ? mine : id, is_alone ? 0 : m->rank, &config) == ncclInProgress ? 0 : -1;
+    ncclResult_t result = make(&m->own, is_alone ? 1 : SIZE, is_alone ? mine : id, is_alone ? 0 : m->rank, &config);
+    return result == ncclInProgress || result == ncclSuccess ? 0 : -1;
 }
 
 /* "new", or "own": with a communicator of the user's; "alone": rank 1's is of another group. */
