@@ -5,6 +5,7 @@
 #include "raylet/options.h"
 
 #include "core/base/labels.h"
+#include "raylet/gpus.h"
 
 #include <getopt.h>
 #include <pwd.h>
@@ -27,7 +28,7 @@ static const char usage[] =
     "  --listen HOST:PORT     for other nodes; default 127.0.0.1:0. Beyond loopback only with TLS, or --insecure\n"
     "  --insecure             no TLS beyond loopback: the token and all data travel in clear\n"
     "  --num-cpus N           default: what this process may use\n"
-    "  --num-gpus N           default: 0\n"
+    "  --num-gpus N           default: those found in /dev, of which CUDA_VISIBLE_DEVICES may leave a part\n"
     "  --memory BYTES         for tasks that ask for memory; default: 80% of the machine's\n"
     "  --store-memory BYTES   limit of the object store; default: 30% of the machine's\n"
     "  --job-memory BYTES     of the object store for one job; default: all of it\n"
@@ -180,7 +181,7 @@ static void amounts_default(struct amounts *a)
     cpu_set_t set;
     double    machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     a->cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    a->gpus = 0;
+    a->gpus = rlt_gpus_found("/dev", getenv("CUDA_VISIBLE_DEVICES"));
     a->memory = machine * 0.8;
     a->store = machine * 0.3;
     a->spill = 0;

@@ -40,7 +40,7 @@ struct rlt_options {
     struct ctl_resource resources[MT_RLT_RESOURCES_MAX];
 };
 
-/* Reads argv; what is not said takes its default (all CPUs, no GPUs, most of the memory). Prints what is wrong to
+/* Reads argv; what is not said takes its default (all CPUs and GPUs, most of the memory). Prints what is wrong to
  * standard error and returns EINVAL. Everything points into argv. ENOENT: --help was asked for and answered. */
 MT_MUST_USE mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out);
 

@@ -6,12 +6,12 @@
  *
  * Thread: the operator's.
  */
-#include "sgd/manta_sgd.h"
 #include "sgd/builtin.h"
 #include "sgd/cnn.h"
 #include "sgd/device.h"
 #include "sgd/gpt2.h"
 #include "sgd/mlp.h"
+#include "sgd/operator.h"
 #include "sgd/sampler.h"
 
 #include <stdlib.h>
@@ -71,8 +71,10 @@ static manta_status device_read(manta_sgd *t, struct k_config *out)
     if (strcmp(text, "cpu") == 0)
         return MANTA_OK;
     out->kind = K_CUDA;
-    if (strcmp(text, "cuda") == 0)
+    if (strcmp(text, "cuda") == 0) {
+        manta_sgd_gpus(t, 1);
         return MANTA_OK;
+    }
     long device = strncmp(text, "cuda:", 5) == 0 ? strtol(text + 5, &end, 10) : -1;
     out->device = (int)device;
     if (device < 0 || device > INT16_MAX || end == text + 5 || *end)
@@ -96,7 +98,7 @@ static manta_status precision_read(manta_sgd *t, struct k_config *config, bool *
     return MANTA_OK;
 }
 
-/* The driver computes nothing: it looks whether there is a GPU, and leaves it alone. */
+/* The driver computes nothing: it looks whether there is a GPU, where the workers are to be on its node, and leaves it alone. */
 static manta_status place_find(manta_sgd *t, struct place *out)
 {
     struct k_config config;
@@ -109,7 +111,7 @@ static manta_status place_find(manta_sgd *t, struct place *out)
     if (config.kind == K_CUDA)
         manta_sgd_devices_max(t, 1); /* one thread keeps a GPU busy */
     if (config.kind == K_CUDA && manta_sgd_is_driver(t)) {
-        st = k_cuda_probe();
+        st = t->is_spread ? st : k_cuda_probe();
         config.kind = K_CPU;
     }
     if (st.code == 0)

@@ -18,7 +18,7 @@ struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, 
     if (hand == crew->hands + SGD_HANDS_MAX)
         return NULL;
     /* The region is that node's. */
-    manta_actor_opts opts = {.num_cpus = crew->cpus, .node = node};
+    manta_actor_opts opts = {.num_cpus = crew->cpus, .num_gpus = crew->gpus, .node = node};
     *hand = (struct sgd_hand){.state = SGD_HAND_STARTING, .rank = SGD_NO_RANK, .place = place, .told_rank = SGD_UNTOLD,
                               .hired_ns = mt_now_ns()};
     hand->actor = manta_actor_new(SGD_WORKER_TYPE, &opts,

@@ -40,7 +40,7 @@ struct sgd_crew {
     const char           *op;  /* name of the operator */
     manta_arg             config;
     manta_ref            *lent;
-    double                cpus;
+    double                cpus, gpus; /* that each worker reserves */
     struct sgd_hand       hands[SGD_HANDS_MAX];
 };
 

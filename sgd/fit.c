@@ -199,8 +199,9 @@ static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX)
         return give_up(fit, e);
     return sgd_fail(e, MANTA_ETIMEDOUT,
-                    "a worker has not started within %d s: has node %u %g free CPUs for each of %d workers?",
-                    MT_TRAIN_START_MS / 1000, manta_node(), fit->opts->scaling.cpus, fit->min);
+                    "a worker has not started within %d s: has node %u%s %g free CPUs and %g GPUs for each of %d workers?",
+                    MT_TRAIN_START_MS / 1000, manta_node(), fit->places.max > 1 ? ", or another," : "",
+                    fit->opts->scaling.cpus, fit->setup.gpus, fit->min);
 }
 
 /* Waits until a generation can be made. */
@@ -486,6 +487,7 @@ static manta_status fit_run(struct sgd_fit *fit, manta_error *e)
             code = verdict(fit, &again, e);
     }
     sgd_fit_read_notes(fit);
+    sgd_places_drain(&fit->places, note_take, fit);
     (void)sgd_fit_read_spans(fit, NULL);
     if (fit->generation && code != MANTA_OK)
         generation_abort(fit, MT_ECANCELLED, 0); /* who is still at it comes back instead of waiting for the others */
@@ -511,8 +513,8 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
     sgd_setup_workers(fit->opts, &fit->min, &fit->max);
     fit->crew = (struct sgd_crew){.run = &fit->setup.run, .op = name,
                                   .config = manta_bytes_of(fit->setup.config.data, fit->setup.config.size),
-                                  .lent = fit->setup.lent, .cpus = fit->opts->scaling.cpus};
-    sgd_places_init(&fit->places, sgd_setup_nodes(fit->opts), &fit->setup.region, fit->opts->scaling.cpus);
+                                  .lent = fit->setup.lent, .cpus = fit->opts->scaling.cpus, .gpus = fit->setup.gpus};
+    sgd_places_init(&fit->places, sgd_setup_nodes(fit->opts), &fit->setup.region, fit->opts->scaling.cpus, fit->setup.gpus);
     code = sgd_fit_logs_open(fit, name, &error);
     if (code == MANTA_OK)
         code = fit_run(fit, &error);

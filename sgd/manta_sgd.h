@@ -162,6 +162,8 @@ MANTA_API manta_status manta_sgd_fail(manta_sgd *t, manta_status code, const cha
 /* In setup: with more CPUs than this the worker has only so many devices, as where the arithmetic runs on a GPU, or in threads of
  * the operator's own. In the driver's call as in the workers'. Less than 1 counts as 1. */
 MANTA_API void manta_sgd_devices_max(manta_sgd *t, int most);
+/* In setup: how many GPUs each worker reserves where scaling.gpus is 0; whole ones, or a part of one. In the driver's call. */
+MANTA_API void manta_sgd_gpus(manta_sgd *t, double each);
 /* Which device of its worker this instance is for, from 0, and how many there are. In the driver: 0, and how many there would be
  * at most. */
 MANTA_API int manta_sgd_device(const manta_sgd *t);
@@ -251,6 +253,9 @@ typedef struct manta_sgd_opts {
         int    spares;      /* processes that have loaded model and data and wait to replace one that dies */
         double cpus;        /* that each worker reserves, and computes with: a thread for each whole one, if it has so many parts
                                of a step (see "Devices"; 256 at most). 0: none are reserved, one thread */
+        double gpus;        /* that each worker reserves; its CUDA_VISIBLE_DEVICES names them. 0.5: two workers share one. 0:
+                               what the operator's setup says (manta_sgd_gpus; the built-in ones: one where config device is
+                               "cuda", else none); negative: none, and all workers of a node see the same devices */
         int    nodes;       /* over which the workers are spread, the driver's first; 0: 1. Fewer will do: as many as there are.
                                A node that dies takes its workers along, and the run goes on with the others' */
     } scaling;
@@ -331,7 +336,7 @@ typedef struct manta_sgd_result {
 } manta_sgd_result;
 
 /* Trains the operator of this name. A run that has checkpoints under its name goes on from the newest valid one. Blocks until
- * the end; call it in a driver, after manta_init. All workers run on the driver's node.
+ * the end; call it in a driver, after manta_init. The workers run on the driver's node unless scaling.nodes says more.
  *
  * With run.detached the run is driven by a detached actor "sgd." + run.name of the cluster (manta.h says what these are) and
  * goes on when this driver dies; the call follows it until its end. Called again, by whatever driver of this program, with
@@ -351,14 +356,16 @@ typedef struct manta_sgd_result {
  * (the network sees (value - mean) / deviation; default: of bytes Fashion-MNIST's, others as they stand). Labels are whole
  * numbers from 0 on, at most 256 of them.
  * "gpt2", a language model; config: data (a text or token file; default the text of Debian's package bible-kjv-text), context,
- * layers, width, heads, vocabulary. All of them: device ("cpu"; "cuda" or "cuda:N": the gradients are made on that NVIDIA GPU of
- * those that CUDA_VISIBLE_DEVICES leaves; EUNSUPPORTED says what is missing where there is none), precision ("float32";
+ * layers, width, heads, vocabulary. All of them: device ("cpu"; "cuda": on a GPU that each worker
+ * reserves; "cuda:N": on that NVIDIA GPU of those that CUDA_VISIBLE_DEVICES leaves, nothing reserved unless scaling.gpus says so;
+ * EUNSUPPORTED says what is missing where there is none), precision ("float32";
  * "tf32": products on a GPU's tensor cores; "bfloat16" or "bf16": factors of products rounded to that, sums of them, parameters,
  * optimizer and the sum over workers in float32; on a GPU gpt2 only).
  *
  * EINVAL: an option out of range, no such operator, or checkpoints of another model or seed; ENOENT: no data, or no folder for
  * storage; ECORRUPT: damaged data; EEXIST: another driver trains under this name; EWORKER_DIED: more deaths than
- * max_failures, or workers that die as they start; ETIMEDOUT: workers that do not start; ETASK: loss or gradient is not
+ * max_failures, or workers that die as they start; ETIMEDOUT: workers that do not start; EUNSCHEDULABLE: a node, or each of
+ * those that there are, has fewer GPUs than a worker is to reserve; ETASK: loss or gradient is not
  * finite (which step and rank, the message says), or what the operator gave; EDISK_FULL, ESYS: the training is done and
  * *out_result set, but its last checkpoint could not be written; ENOMEM, ESTORE_FULL, ECONN. */
 MANTA_API manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e);

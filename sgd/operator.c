@@ -140,6 +140,12 @@ void manta_sgd_devices_max(manta_sgd *t, int most)
         t->devices_max = most < 1 ? 1 : (uint32_t)most;
 }
 
+void manta_sgd_gpus(manta_sgd *t, double each)
+{
+    if (t->is_in_setup)
+        t->gpus = each > 0 ? each : 0;
+}
+
 int manta_sgd_device(const manta_sgd *t)
 {
     return (int)t->device;
@@ -383,6 +389,7 @@ mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_
     t->seed = opts->seed;
     t->micro_batch = opts->micro_batch;
     t->is_driver = opts->is_driver;
+    t->is_spread = opts->is_spread;
     t->is_strict = opts->is_strict;
     t->lent = opts->lent;
     t->lent_size = opts->lent_size;

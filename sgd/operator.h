@@ -50,8 +50,9 @@ struct manta_sgd {
     const char           *config;     /* "NAME=value" with their ends, then an empty one; borrowed */
     const void           *lent;       /* a worker's view of lent data, borrowed; NULL: this is the driver */
     size_t                lent_size;
-    bool                  is_in_setup, is_driver;
+    bool                  is_in_setup, is_driver, is_spread; /* is_spread: workers may be on other nodes than the driver */
     uint32_t              device, devices, devices_max; /* which of how many; what setup allows, 0: any */
+    double                gpus; /* that each worker reserves by default */
     manta_sgd            *first; /* device 0's, which owns the data that all use; NULL: this is it */
     uint64_t              seed;
     uint32_t              micro_batch;
@@ -69,7 +70,7 @@ struct sgd_operator_opts {
     const char *name, *config;
     uint64_t    seed;
     uint32_t    micro_batch;
-    bool        is_driver, is_strict;
+    bool        is_driver, is_spread, is_strict; /* is_spread: a driver's, workers may be on other nodes */
     const void *lent;
     size_t      lent_size;
     uint32_t    device, devices; /* 0 devices: 1 */

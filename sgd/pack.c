@@ -26,7 +26,8 @@ struct field {
 #define FIELD(f) {#f, offsetof(manta_sgd_opts, f), sizeof(((manta_sgd_opts *)0)->f), \
                   _Generic(((manta_sgd_opts *)0)->f, int: 'i', double: 'd', bool: 'b', int64_t: 'l', uint64_t: 'u')}
 static const struct field fields[] = {
-    FIELD(scaling.min_workers), FIELD(scaling.max_workers), FIELD(scaling.spares), FIELD(scaling.cpus), FIELD(scaling.nodes),
+    FIELD(scaling.min_workers), FIELD(scaling.max_workers), FIELD(scaling.spares), FIELD(scaling.cpus), FIELD(scaling.gpus),
+    FIELD(scaling.nodes),
     FIELD(run.epochs), FIELD(run.batch), FIELD(run.shards), FIELD(run.log_steps), FIELD(run.validate_epochs),
     FIELD(run.patience), FIELD(run.min_delta), FIELD(failure.max_failures), FIELD(failure.backoff_s),
     FIELD(checkpoint.every_s), FIELD(checkpoint.every_steps), FIELD(checkpoint.keep), FIELD(checkpoint.keep_best),

@@ -138,10 +138,35 @@ MANTA_ACTOR(manta_sgd_post, "u", post_new, post_free, {"say", "y>y", post_say}, 
 
 /* ---- the driver's side ---- */
 
-void sgd_places_init(struct sgd_places *places, int max, manta_region *here, double cpus)
+/* The nodes of the cluster, and how many; free() them. NULL: they are not known now. */
+static manta_node_info *nodes_list(int *out_count)
 {
-    *places = (struct sgd_places){.max = max, .region_size = here->size, .here = here, .cpus = cpus};
-    places->of[0] = (struct sgd_place){.state = SGD_PLACE_OPEN, .node = manta_node(), .region = here->number};
+    manta_error      e;
+    manta_node_info *nodes = calloc(MT_TRAIN_NODES_MAX, sizeof *nodes);
+    int              all = nodes ? manta_nodes(nodes, MT_TRAIN_NODES_MAX, &e) : 0;
+    *out_count = all < MT_TRAIN_NODES_MAX ? all : MT_TRAIN_NODES_MAX;
+    return nodes;
+}
+
+/* Could it ever run a worker? A node that is not in the list, yes. */
+static bool is_large_enough(const struct sgd_places *places, uint32_t node)
+{
+    int              count;
+    bool             is_good = true;
+    manta_node_info *nodes = nodes_list(&count);
+    for (int i = 0; i < count; i++)
+        if (nodes[i].node == node)
+            is_good = nodes[i].cpus >= places->cpus && nodes[i].gpus >= places->gpus;
+    free(nodes);
+    return is_good;
+}
+
+void sgd_places_init(struct sgd_places *places, int max, manta_region *here, double cpus, double gpus)
+{
+    *places = (struct sgd_places){.max = max, .region_size = here->size, .here = here, .cpus = cpus, .gpus = gpus};
+    bool is_open = max == 1 || is_large_enough(places, manta_node());
+    places->of[0] = (struct sgd_place){.state = is_open ? SGD_PLACE_OPEN : SGD_PLACE_BARE, .node = manta_node(),
+                                       .region = here->number};
 }
 
 void sgd_place_close(struct sgd_place *place)
@@ -204,15 +229,14 @@ bool sgd_places_look_for(struct sgd_places *places)
 {
     int64_t          now = mt_now_ns();
     int              count = count_of(places);
-    manta_node_info *nodes;
-    manta_error      e;
     if (count >= places->max || (places->looked_ns && now - places->looked_ns < MT_TRAIN_NODES_MS * 1000000ll))
         return false;
-    nodes = calloc(MT_TRAIN_NODES_MAX, sizeof *nodes);
-    int before = count, all = nodes ? manta_nodes(nodes, MT_TRAIN_NODES_MAX, &e) : 0;
-    for (int i = 0; i < all && i < MT_TRAIN_NODES_MAX && count < places->max; i++)
+    int              before = count, all;
+    manta_node_info *nodes = nodes_list(&all);
+    for (int i = 0; i < all && count < places->max; i++)
         /* Collectives listen on loopback only: a worker on another machine would never find the others. */
-        if (nodes[i].alive && !nodes[i].remote && nodes[i].cpus_free >= places->cpus && place_find(places, nodes[i].node) < 0) {
+        if (nodes[i].alive && !nodes[i].remote && nodes[i].cpus_free >= places->cpus && nodes[i].gpus_free >= places->gpus &&
+            place_find(places, nodes[i].node) < 0) {
             place_add(places, nodes[i].node);
             count++;
         }
@@ -221,13 +245,13 @@ bool sgd_places_look_for(struct sgd_places *places)
     return count > before;
 }
 
-/* The answer of a look, if it is there. False: the post will never answer again. */
-static bool answer_take(struct sgd_place *place, void (*tell)(void *user, struct sgd_note *note), void *user)
+/* The answer of a look, if it is there within wait_ms. False: the post will never answer again. */
+static bool answer_take(struct sgd_place *place, int wait_ms, void (*tell)(void *user, struct sgd_note *note), void *user)
 {
     manta_view           view = {0};
     struct sgd_post_news news;
     manta_error          e;
-    manta_status         code = manta_get(place->asked, 0, &view, &e);
+    manta_status         code = manta_get(place->asked, wait_ms, &view, &e);
     if (code == MANTA_ETIMEDOUT)
         return true;
     bool is_good = code == MANTA_OK && view.size == sizeof news;
@@ -248,8 +272,20 @@ static bool answer_take(struct sgd_place *place, void (*tell)(void *user, struct
         news.notes[i].time_ns = news.notes[i].synced_ns = mt_now_ns(); /* its clock is that of another machine */
         tell(user, &news.notes[i]);
     }
-    place->asked_ns = news.notes_count == SGD_POST_NOTES ? 0 : place->asked_ns; /* there may be more */
+    place->is_behind = news.notes_count == SGD_POST_NOTES; /* there may be more */
     return true;
+}
+
+/* An answer, and what its board has beyond that, since it is a ring. False: the post will never answer again. */
+static bool place_read(struct sgd_places *places, struct sgd_place *place, int wait_ms,
+                       void (*tell)(void *user, struct sgd_note *note), void *user)
+{
+    bool is_alive = answer_take(place, wait_ms, tell, user);
+    while (is_alive && !place->asked && place->is_behind) {
+        ask(places, place);
+        is_alive = answer_take(place, wait_ms ? wait_ms : MT_TRAIN_MORE_MS, tell, user);
+    }
+    return is_alive;
 }
 
 uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user)
@@ -262,7 +298,7 @@ uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, str
             continue;
         bool is_late = place->asked && now - place->asked_ns >
                        (place->state == SGD_PLACE_OPENING ? MT_TRAIN_START_MS : MT_TRAIN_RETURN_MS) * 1000000ll;
-        if (is_late || (place->asked && !answer_take(place, tell, user))) {
+        if (is_late || (place->asked && !place_read(places, place, 0, tell, user))) {
             manta_actor_kill(place->post, false);
             place->state = SGD_PLACE_LOST;
             lost |= 1ull << i;
@@ -271,6 +307,20 @@ uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, str
         }
     }
     return lost;
+}
+
+void sgd_places_drain(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user)
+{
+    for (int i = 1; i < SGD_PLACES_MAX; i++) {
+        struct sgd_place *place = &places->of[i];
+        if (place->state != SGD_PLACE_OPEN)
+            continue;
+        bool is_alive = !place->asked || place_read(places, place, MT_TRAIN_WORDS_MS, tell, user);
+        if (is_alive && !place->asked) { /* that one may have been asked before the last note was there */
+            ask(places, place);
+            (void)place_read(places, place, MT_TRAIN_WORDS_MS, tell, user);
+        }
+    }
 }
 
 void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_code reason, uint32_t rank)

@@ -7,7 +7,7 @@
  *
  *   FREE --place_add--> OPENING --the post is up--> OPEN --it dies, or does not answer--> LOST --nobody left--> FREE
  *
- * Thread: the driver's; nothing blocks but sgd_places_look_for, which asks for the cluster's nodes.
+ * Thread: the driver's. Nothing blocks for longer than MT_TRAIN_MORE_MS unless it says so.
  */
 #ifndef SGD_PLACE_H
 #define SGD_PLACE_H
@@ -22,7 +22,13 @@
 
 enum { SGD_PLACES_MAX = MT_GROUP_MEMBERS_MAX, SGD_POST_NOTES = 2, SGD_POST_SPANS = 4096 };
 
-enum sgd_place_state { SGD_PLACE_FREE, SGD_PLACE_OPENING, SGD_PLACE_OPEN, SGD_PLACE_LOST };
+enum sgd_place_state {
+    SGD_PLACE_FREE,
+    SGD_PLACE_BARE, /* place 0 only: the driver's node, which has less than a worker needs */
+    SGD_PLACE_OPENING,
+    SGD_PLACE_OPEN,
+    SGD_PLACE_LOST
+};
 
 /* What the post is told, and what it answers. Both travel as bytes between processes of one executable. */
 enum sgd_post_kind { SGD_POST_LOOK, SGD_POST_ABORT };
@@ -58,6 +64,7 @@ struct sgd_place {
     manta_actor *post;  /* NULL: place 0 */
     manta_ref   *asked; /* a look that is not answered yet */
     int64_t      asked_ns, opened_ns;
+    bool         is_behind; /* its last answer was full */
     uint32_t     first, count; /* ranks of the present generation */
     uint64_t     cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
@@ -69,21 +76,24 @@ struct sgd_places {
     int                 max;    /* nodes of the run */
     size_t              region_size;
     manta_region       *here;   /* of place 0; the caller's */
-    double              cpus;   /* that a worker needs */
+    double              cpus, gpus; /* that a worker needs */
     int64_t             looked_ns; /* when nodes were last looked for */
     struct sgd_place    of[SGD_PLACES_MAX];
 };
 
-/* Place 0 is this node. */
-void sgd_places_init(struct sgd_places *places, int max, manta_region *here, double cpus);
+/* Place 0 is this node. With `max` 1 it is the only one, and open whatever it has. Blocks as manta_nodes does. */
+void sgd_places_init(struct sgd_places *places, int max, manta_region *here, double cpus, double gpus);
 void sgd_places_fini(struct sgd_places *places);
 
 /* While there are fewer than the run wants: asks the cluster, once a second at most, and opens what has room. True: a new place is
- * on its way. */
+ * on its way. Blocks as manta_nodes does. */
 bool sgd_places_look_for(struct sgd_places *places);
 
 /* Takes the posts' answers, calls `tell` for each note, and asks again. A bit for each place that was lost just now. */
 uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user);
+
+/* The notes that are left when nobody computes any more. Blocks up to MT_TRAIN_WORDS_MS for each place that does not answer. */
+void sgd_places_drain(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user);
 
 /* Ends a generation everywhere. Does not wait. */
 void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_code reason, uint32_t rank);

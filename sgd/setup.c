@@ -90,6 +90,9 @@ static manta_status scaling_check(const manta_sgd_opts *o, manta_error *e)
     if (!(o->scaling.cpus >= 0 && o->scaling.cpus <= MT_CPUS_MAX))
         return sgd_fail(e, MANTA_EINVAL, "scaling.cpus is %g: CPUs of each worker, 0 (none are reserved) to %d", o->scaling.cpus,
                         MT_CPUS_MAX);
+    if (!(o->scaling.gpus <= MT_RLT_GPUS_MAX) || (o->scaling.gpus > 1 && o->scaling.gpus != floor(o->scaling.gpus)))
+        return sgd_fail(e, MANTA_EINVAL, "scaling.gpus is %g: GPUs of each worker, a part of one or whole ones, %d at most; 0: "
+                        "what the operator wants; negative: none are reserved", o->scaling.gpus, MT_RLT_GPUS_MAX);
     return MANTA_OK;
 }
 
@@ -288,7 +291,7 @@ static manta_status operator_learn(struct sgd_setup *setup, const char *name, co
 {
     char text[SGD_OPERATOR_TEXT] = "";
     struct sgd_operator_opts opts = {.name = name, .config = (const char *)setup->config.data, .seed = setup->run.seed,
-                                     .micro_batch = setup->run.micro_batch, .is_driver = true,
+                                     .micro_batch = setup->run.micro_batch, .is_driver = true, .is_spread = setup->run.is_wide,
                                      .devices = setup->run.devices,
                                      .is_strict = o->config_strict};
     mt_status st = sgd_operator_open(&opts, text, &setup->op);
@@ -296,6 +299,7 @@ static manta_status operator_learn(struct sgd_setup *setup, const char *name, co
         return sgd_fail(e, st.code, "%s", text);
     if (setup->op->devices_max && setup->op->devices_max < setup->run.devices)
         setup->run.devices = setup->op->devices_max;
+    setup->gpus = o->scaling.gpus > 0 ? o->scaling.gpus : o->scaling.gpus < 0 ? 0 : setup->op->gpus;
     uint32_t tracks = SGD_TRACK_DEVICE + setup->run.devices - 1;
     setup->run.trace.tracks = tracks < SGD_TRACKS_MAX ? tracks : SGD_TRACKS_MAX;
     int score = sgd_operator_metric(setup->op, o->checkpoint.score ? o->checkpoint.score : "loss");

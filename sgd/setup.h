@@ -18,6 +18,7 @@ struct sgd_setup {
     mt_buf         config;  /* opts.config: each with its end, then an empty one */
     manta_sgd     *op;      /* opened to learn what it is made of; it never trains here */
     manta_ref     *lent;
+    double         gpus; /* that each worker reserves */
     manta_region   region;
 };
 

@@ -33,7 +33,7 @@ static const struct option_row options[CLI_OPTIONS] = {
     [CLI_OPT_PORT] = {"port", 0, "PORT", "of the head; default: a free one"},
     [CLI_OPT_NODE_NAME] = {"node-name", 0, "NAME", "default: the machine's name"},
     [CLI_OPT_NUM_CPUS] = {"num-cpus", 0, "N", "of the node (default: what this process may use) or of the job (default: none)"},
-    [CLI_OPT_NUM_GPUS] = {"num-gpus", 0, "N", "likewise; default: none"},
+    [CLI_OPT_NUM_GPUS] = {"num-gpus", 0, "N", "likewise, NVIDIA devices (default of the node: those found in /dev)"},
     [CLI_OPT_RESOURCES] = {"resources", 0, "NAME=N,...", "resources of your own"},
     [CLI_OPT_LABELS] = {"labels", 0, "K=V,...", "what tasks and actors may ask for"},
     [CLI_OPT_MAX_BLOCKED] = {"max-blocked-workers", 0, "N", "workers that may wait inside a task; default: 128"},

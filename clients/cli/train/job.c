@@ -23,59 +23,72 @@ struct key {
     size_t      offset; /* in struct job */
     int64_t     min;
     const char *words; /* WORD: its values, with a blank after each */
+    const char *text;  /* what it says, for users */
 };
 
-#define KEY(section, name, type, min)  {#section, #name, type, offsetof(struct job, opts.section.name), min, NULL}
-#define WORDS(section, name, words)    {#section, #name, WORD, offsetof(struct job, opts.section.name), 0, words}
+#define KEY(section, name, type, min, text)  {#section, #name, type, offsetof(struct job, opts.section.name), min, NULL, text}
+#define WORDS(section, name, words, text)    {#section, #name, WORD, offsetof(struct job, opts.section.name), 0, words, text}
 static const struct key keys[] = {
-    {"", "seed", INT64, offsetof(struct job, opts.seed), 0, NULL},
-    {"model", "name", TEXT, offsetof(struct job, name), 0, NULL},
-    {"log", "csv", TEXT, offsetof(struct job, csv), 0, NULL},
-    {"log", "tensorboard", TEXT, offsetof(struct job, tensorboard), 0, NULL},
-    KEY(scaling, min_workers, INT, 1),
-    KEY(scaling, max_workers, INT, 1),
-    KEY(scaling, spares, INT, 0),
-    KEY(scaling, cpus, REAL, 0),
-    KEY(scaling, nodes, INT, 1),
-    KEY(run, name, TEXT, 0),
-    KEY(run, storage, TEXT, 0),
-    KEY(run, epochs, INT, 1),
-    KEY(run, batch, INT, 1),
-    KEY(run, shards, INT, 1),
-    KEY(run, log_steps, INT, 1),
-    KEY(run, validate_epochs, INT, 1),
-    KEY(run, patience, INT, 0),
-    KEY(run, min_delta, REAL, 0),
-    KEY(run, detached, BOOL, 0),
-    KEY(run, timeline, TEXT, 0),
-    KEY(run, tracking, TEXT, 0),
-    KEY(failure, max_failures, INT, -1),
-    KEY(failure, backoff_s, REAL, 0),
-    KEY(checkpoint, every_s, REAL, 0),
-    KEY(checkpoint, every_steps, INT64, 0),
-    KEY(checkpoint, keep, INT, 1),
-    KEY(checkpoint, keep_best, INT, 0),
-    KEY(checkpoint, score, TEXT, 0),
-    KEY(checkpoint, score_max, BOOL, 0),
-    WORDS(optimizer, kind, "momentum adamw "),
-    WORDS(optimizer, schedule, "cosine constant step "),
-    KEY(optimizer, lr, REAL, 0),
-    KEY(optimizer, momentum, REAL, -1),
-    KEY(optimizer, beta1, REAL, 0),
-    KEY(optimizer, beta2, REAL, 0),
-    KEY(optimizer, epsilon, REAL, 0),
-    KEY(optimizer, weight_decay, REAL, -1),
-    KEY(optimizer, step_gamma, REAL, 0),
-    KEY(optimizer, step_epochs, INT, 1),
-    KEY(optimizer, warmup_steps, INT64, 0),
-    KEY(optimizer, lr_batch, INT, 1),
-    KEY(optimizer, clip_norm, REAL, 0),
-    KEY(optimizer, max_norm, REAL, 0),
-    WORDS(optimizer, zero, "0 1 "),
-    KEY(optimizer, zero_backup, BOOL, 0),
+    {"", "seed", INT64, offsetof(struct job, opts.seed), 0, NULL, "of first parameters, order of records and dropout; 0"},
+    {"model", "name", TEXT, offsetof(struct job, name), 0, NULL, "the operator: mlp, cnn, gpt2; its keys stand beside this one"},
+    {"log", "csv", TEXT, offsetof(struct job, csv), 0, NULL, "a file with a line for each report"},
+    {"log", "tensorboard", TEXT, offsetof(struct job, tensorboard), 0, NULL, "a folder for an event file"},
+    KEY(scaling, min_workers, INT, 1, "with fewer the run waits; max_workers"),
+    KEY(scaling, max_workers, INT, 1, "1; at most run.shards"),
+    KEY(scaling, spares, INT, 0, "loaded processes that wait to replace one that dies; 0"),
+    KEY(scaling, cpus, REAL, 0, "that each worker reserves, and computes with; 0: none are reserved, one thread"),
+    KEY(scaling, gpus, REAL, -1, "that each worker reserves; 0: what the model wants (device: cuda wants one); -1: none"),
+    KEY(scaling, nodes, INT, 1, "over which workers are spread; 1: the driver's"),
+    KEY(run, name, TEXT, 0, "under which it is found again; \"train\""),
+    KEY(run, storage, TEXT, 0, "a folder for checkpoints, in storage/name; none. A run that has some there goes on"),
+    KEY(run, epochs, INT, 1, "1"),
+    KEY(run, batch, INT, 1, "samples of a step over all workers, a multiple of shards; 64"),
+    KEY(run, shards, INT, 1, "parts of a step, whatever the number of workers; 8"),
+    KEY(run, log_steps, INT, 1, "from one report to the next; 50"),
+    KEY(run, validate_epochs, INT, 1, "from one validation to the next; 1"),
+    KEY(run, patience, INT, 0, "validations without a better score until it stops; 0: it does not"),
+    KEY(run, min_delta, REAL, 0, "by how much a score must be better to count; 0"),
+    KEY(run, detached, BOOL, 0, "it goes on when this process dies, and the same command finds it again; false"),
+    KEY(run, timeline, TEXT, 0, "a file for Perfetto or chrome://tracing: what each rank did when"),
+    KEY(run, tracking, TEXT, 0, "a folder: parameters, metrics, artifacts, status of the run"),
+    KEY(failure, max_failures, INT, -1, "times that workers may die; 0; -1: without limit"),
+    KEY(failure, backoff_s, REAL, 0, "to wait after a second failure in a row, doubled each time; 0.1"),
+    KEY(checkpoint, every_s, REAL, 0, "30 where every_steps is not set; the end is saved in any case"),
+    KEY(checkpoint, every_steps, INT64, 0, "none"),
+    KEY(checkpoint, keep, INT, 1, "newest ones; 2"),
+    KEY(checkpoint, keep_best, INT, 0, "and those with the best score; 0"),
+    KEY(checkpoint, score, TEXT, 0, "the metric of the last validation that is compared; loss"),
+    KEY(checkpoint, score_max, BOOL, 0, "more of it is better; false"),
+    WORDS(optimizer, kind, "momentum adamw ", "momentum"),
+    WORDS(optimizer, schedule, "cosine constant step ", "of the rate; cosine"),
+    KEY(optimizer, lr, REAL, 0, "the rate; 0.02, adamw 0.001"),
+    KEY(optimizer, momentum, REAL, -1, "0.9; -1: none"),
+    KEY(optimizer, beta1, REAL, 0, "0.9"),
+    KEY(optimizer, beta2, REAL, 0, "0.999"),
+    KEY(optimizer, epsilon, REAL, 0, "1e-8"),
+    KEY(optimizer, weight_decay, REAL, -1, "none, adamw 0.01; -1: none"),
+    KEY(optimizer, step_gamma, REAL, 0, "schedule step: the rate times this; 0.1"),
+    KEY(optimizer, step_epochs, INT, 1, "every so many epochs; 1"),
+    KEY(optimizer, warmup_steps, INT64, 0, "in which the rate grows to lr; 0"),
+    KEY(optimizer, lr_batch, INT, 1, "the batch that lr is meant for: it is used times run.batch / lr_batch; as it is"),
+    KEY(optimizer, clip_norm, REAL, 0, "a longer gradient is cut to this length; 0: none is"),
+    KEY(optimizer, max_norm, REAL, 0, "a longer gradient ends the run; 0: one that is not finite does"),
+    WORDS(optimizer, zero, "0 1 ", "1: each worker keeps a part of the optimizer's state; 0"),
+    KEY(optimizer, zero_backup, BOOL, 0, "with zero: each part is kept twice; false"),
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 _Static_assert(KEYS <= sizeof((struct job *)0)->seen / sizeof(int), "each key has its mark");
+
+void job_keys_print(FILE *to)
+{
+    static const char *const types[] = {[INT] = "whole number", [INT64] = "whole number", [REAL] = "number", [BOOL] = "true, false",
+                                        [TEXT] = "text"};
+    for (int k = 0; k < KEYS; k++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s%s", keys[k].section, keys[k].section[0] ? "." : "", keys[k].name);
+        fprintf(to, "%-26s %-21s %s\n", name, keys[k].type == WORD ? keys[k].words : types[keys[k].type], keys[k].text);
+    }
+}
 
 /* A value, and where it stands. */
 struct place {

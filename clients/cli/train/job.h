@@ -18,6 +18,7 @@
 #include <manta_sgd.h>
 
 #include <stdbool.h>
+#include <stdio.h>
 
 enum { JOB_CONFIG_MAX = 64, JOB_VALUE_SIZE = 1024, JOB_ERROR_SIZE = 512 };
 
@@ -46,6 +47,9 @@ bool job_read(struct job *job, const char *file);
 /* "section.key=value" from a command line; replaces what the file says. */
 bool job_set(struct job *job, const char *assignment);
 void job_fini(struct job *job);
+
+/* All keys of a file but the operators' own, a line each: name, type, meaning and default. */
+void job_keys_print(FILE *to);
 
 /* Where in the file an error of the training comes from: "FILE:LINE: KEY: ", or "" where it does not say. */
 const char *job_place(const struct job *job, const manta_error *e, char out[JOB_ERROR_SIZE]);

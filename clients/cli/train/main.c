@@ -2,7 +2,7 @@
  *
  * main.c - manta-train, which `manta train` executes: trains what a file describes (job.h).
  *
- *   manta train job.yaml [--set SECTION.KEY=VALUE]... [--quiet] [--check]
+ *   manta train job.yaml [--set SECTION.KEY=VALUE]... [--quiet] [--check], or --keys
  *
  * As the command of a sweep's trial (MANTA_TRIAL is set) it prints the metrics of each validation as such a trial should.
  *
@@ -39,6 +39,7 @@ static int on_event(void *user, const manta_sgd_event *event)
 static int usage(FILE *to, int status)
 {
     fprintf(to, "usage: manta train FILE [--set SECTION.KEY=VALUE]... [--quiet] [--check]\n"
+                "       manta train --keys          what the file may say, and the defaults\n"
                 "  train what a YAML file describes; \"-\": standard input\n\n"
                 "  --set     puts a value in the place of the file's\n"
                 "  --quiet   prints the result only\n"
@@ -114,6 +115,10 @@ static int prepare(struct job *job, int argc, char **argv, struct words *words)
         return 0;
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         exit(usage(stdout, 0));
+    if (argc == 2 && strcmp(argv[1], "--keys") == 0) {
+        job_keys_print(stdout);
+        exit(0);
+    }
     if (words_read(job, argc, argv, words))
         return 0;
     if (!job->error[0])

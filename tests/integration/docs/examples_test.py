@@ -19,8 +19,8 @@ def run_example(folder, name, source, wanted):
     """What is wrong with it; None: nothing is."""
     path, program = folder / f"{name}.c", folder / name
     path.write_text(source)
-    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/clients/lib", path, f"-L{BUILD}/lib", "-lmanta",
-               f"-Wl,-rpath,{BUILD}/lib", "-o", program]
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/clients/lib", f"-I{ROOT}/sgd", path, f"-L{BUILD}/lib",
+               "-Wl,--as-needed", "-lmanta_sgd", "-lmanta", f"-Wl,-rpath,{BUILD}/lib", "-o", program]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode:
         return built.stderr

@@ -81,10 +81,21 @@ def weights_of(output):
     return output.split("weights=")[1].split()[0]
 
 
+def all_keys(folder):
+    """Each key that --keys tells is one that a file may have, with a value of the type that it tells."""
+    run = subprocess.run([BIN / "manta", "train", "--keys"], capture_output=True, text=True, timeout=CALL_S, check=True)
+    values = {"whole number": "1", "number": "1", "true, false": "true", "text": "x"}
+    keys = {line.split()[0]: line[27:48].strip() for line in run.stdout.splitlines()}
+    assert {"seed", "model.name", "scaling.gpus", "run.epochs", "optimizer.kind", "log.csv"} <= keys.keys(), keys
+    sets = [word for key, kind in keys.items() for word in ("--set", f"{key}={values.get(kind) or kind.split()[0]}")]
+    assert train(folder, "job.yaml", "--check", *sets) == (0, "", "")
+
+
 def files(folder):
     data_make(folder)
     job = folder / "job.yaml"
     job.write_text(job_text(folder))
+    all_keys(folder)
     code, out, err = train(folder, "job.yaml", "--check")
     assert (code, out, err) == (0, "", ""), (code, out, err)
     code, out, err = train(folder, "job.yaml")

@@ -3,13 +3,15 @@
  * wide_test.c - training over two nodes: the bits are those of one worker, whoever and whatever dies.
  *
  * The operator fits a line, and reports as metric "away" the share of samples that were computed on another node than the
- * driver's. Thread: the driver's main one; on_event runs there.
+ * driver's, and as "gpu" the number of its worker's device, -1 where that has none.
+ * Thread: the driver's main one; on_event runs there.
  */
 #include "tests/integration/cluster/nodes.h"
 
 #include <manta_sgd.h>
 
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +37,8 @@ static manta_status plane_setup(manta_sgd *t, void **self)
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
     manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
     manta_sgd_metric(t, "away", 0);
+    manta_sgd_metric(t, "gpu", 0);
+    manta_sgd_gpus(t, manta_sgd_conf_f64(t, "gpus", 0));
     return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""),
                           &(manta_data_opts){.record = INPUTS * sizeof(float), .shuffle = true});
 }
@@ -61,7 +65,9 @@ static manta_status plane_batch(manta_sgd *t, void *self, const manta_batch *b)
         fprintf(stderr, "far from home at step %lld\n", (long long)manta_sgd_step(t));
     if (m->slow_us)
         usleep((useconds_t)m->slow_us);
+    const char *devices = getenv("CUDA_VISIBLE_DEVICES");
     manta_sgd_metric(t, "loss", loss / (double)b->count);
+    manta_sgd_metric(t, "gpu", devices && devices[0] ? (double)strtol(devices, NULL, 10) : -1);
     return manta_sgd_metric(t, "away", manta_node() == m->home ? 0 : 1);
 }
 MANTA_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
@@ -71,12 +77,14 @@ struct follow {
     struct nodes *nodes;
     char    data[PATH_SIZE];
     int     workers, pids[8], begun;
-    double  away;        /* of the last report */
+    double  away, gpu;   /* of the last report */
     int64_t kill_at;     /* step; 0: never */
     bool    kill_node;   /* else the worker of the last rank */
     int     lost, resized;
+    int64_t last_step;   /* of which the driver was told */
     char    lost_text[512];
     int     epochs, many, bad_step; /* 0: as usual */
+    int     gpus;                   /* that the operator wants for each worker */
     bool    is_bad_anywhere; /* else that step goes wrong away from home */
 };
 
@@ -118,8 +126,10 @@ static int on_event(void *user, const manta_sgd_event *event)
     f->resized += event->kind == MANTA_SGD_RESIZED;
     f->begun += event->kind == MANTA_SGD_BEGUN;
     f->workers = event->workers;
+    f->last_step = event->kind == MANTA_SGD_STEP ? event->step : f->last_step;
     if (event->kind == MANTA_SGD_STEP) {
         f->away = event->values[2];
+        f->gpu = event->values[3];
         if (f->kill_at && event->step >= f->kill_at)
             strike(f);
     }
@@ -128,8 +138,9 @@ static int on_event(void *user, const manta_sgd_event *event)
 
 static manta_status run_for(struct follow *f, manta_sgd_opts opts, int slow_us, manta_sgd_result *r, manta_error *e)
 {
-    char        home[32], slow[32], many[32], bad[32], data[PATH_SIZE + 8];
-    const char *config[] = {home, slow, many, bad, data, NULL};
+    char        home[32], slow[32], many[32], bad[32], gpus[32], data[PATH_SIZE + 8];
+    const char *config[] = {home, slow, many, bad, gpus, data, NULL};
+    snprintf(gpus, sizeof gpus, "gpus=%d", f->gpus);
     snprintf(many, sizeof many, "n=%d", f->many ? f->many : INPUTS);
     snprintf(bad, sizeof bad, "bad_step=%d", f->bad_step ? f->bad_step : -1);
     snprintf(home, sizeof home, "home=%u", f->is_bad_anywhere ? 0 : manta_node());
@@ -151,6 +162,7 @@ static manta_sgd_result run(struct follow *f, manta_sgd_opts opts, int slow_us)
     manta_error      e;
     CHECK_CODE(run_for(f, opts, slow_us, &r, &e), MANTA_OK, &e);
     CHECK_EQ(r.steps, EPOCH_STEPS * (f->epochs ? f->epochs : EPOCHS));
+    CHECK_EQ(f->last_step, r.steps); /* whichever node's worker had to tell it */
     return r;
 }
 
@@ -284,10 +296,47 @@ static void wide_devices(void)
     stop(&n, &f);
 }
 
+/* Workers with a GPU each: on the node that has two, which is not the driver's, each its own, also after a death. */
+static void wide_gpus(void)
+{
+    struct nodes     n;
+    struct follow    f;
+    manta_error      e;
+    manta_sgd_result r;
+    start(&n, &f, 1);
+    uint64_t want = alone(&f).weights;
+    f.gpus = 1;
+    manta_sgd_opts opts = {.scaling = {.min_workers = 2, .max_workers = 2}, .failure.max_failures = 3};
+    CHECK_CODE(run_for(&f, opts, 0, &r, &e), MANTA_EUNSCHEDULABLE, &e); /* there is no GPU at all */
+    CHECK_SAYS(e.message, "GPU");
+    n.gpus = "2";
+    n.raylets[n.count++] = nodes_add(&n, 1, "4", NULL);
+    nodes_wait_alive(2);
+    opts.scaling.nodes = 2;
+    f.kill_at = 60;
+    CHECK_EQ(run(&f, opts, 500).weights, want);
+    CHECK_EQ(f.lost, 1);
+    CHECK(f.away == 1 && f.gpu == 0.5); /* half of the samples by device 0, half by 1 */
+    opts.scaling.gpus = 0.5;
+    CHECK_EQ(run(&f, opts, 0).weights, want);
+    CHECK(f.away == 1 && (f.gpu == 0 || f.gpu == 1)); /* both on one */
+    opts.scaling.gpus = -1;
+    CHECK_EQ(run(&f, opts, 0).weights, want);
+    CHECK(f.gpu == -1);
+    stop(&n, &f);
+}
+
 static void wide_bad(void)
 {
-    manta_error    e;
-    manta_sgd_opts opts = {.scaling.nodes = -1};
+    static const double gpus[] = {1.5, 17, NAN, INFINITY};
+    manta_error         e;
+    manta_sgd_opts      opts = {.optimizer.lr = 0.1};
+    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
+        opts.scaling.gpus = gpus[i];
+        CHECK_CODE(manta_sgd_fit("plane", &opts, NULL, &e), MANTA_EINVAL, &e);
+        CHECK_SAYS(e.message, "scaling.gpus is ");
+    }
+    opts = (manta_sgd_opts){.scaling.nodes = -1};
     CHECK_CODE(manta_sgd_fit("plane", &opts, NULL, &e), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "scaling.nodes");
     opts.scaling.nodes = 65;
@@ -300,6 +349,7 @@ static const struct test_case cases[] = {
     {"wide_node_killed", wide_node_killed, {0}, true, 0},
     {"wide_overlap", wide_overlap, {0}, true, 0},
     {"wide_devices", wide_devices, {0}, true, 0},
+    {"wide_gpus", wide_gpus, {0}, true, 0},
     {"wide_bad", wide_bad, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };
