@@ -52,7 +52,7 @@ class Machine:
 
     def __init__(self, root, number):
         self.number, self.address = number, ADDRESS[number]
-        self.keeper = subprocess.Popen(["unshare", "-n", "sleep", "infinity"])
+        self.keeper = subprocess.Popen(["unshare", "-n", "sleep", "900"])
         self.base = root / f"m{number}"
         self.base.mkdir(mode=0o700)
         self.folder = self.base / "manta"
