@@ -29,6 +29,17 @@ mt_status sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group)
     return none();
 }
 
+mt_status sgd_device_sum_begin(struct sgd_device_sum *s, struct sgd_group *group)
+{
+    return sgd_device_sum_join(s, group);
+}
+
+mt_status sgd_device_sum_ready(struct sgd_device_sum *s, struct sgd_group *group, bool *out_is_ready)
+{
+    *out_is_ready = false;
+    return sgd_device_sum_join(s, group);
+}
+
 mt_status sgd_device_sum_run(struct sgd_device_sum *s, struct sgd_group *group, const float *const *pieces, uint32_t count,
                              size_t floats, float *out)
 {

@@ -9,6 +9,9 @@
  *   two members     each sends the other its pieces, and adds
  *   more            member r gets slice r of all pieces and joins it; then each sends the others its slice of the sum
  *
+ * Since the bits are the host's, a step may go either way: where making a communicator takes long (sgd_device_sum_begin), steps
+ * go by the host's slots until all members have theirs.
+ *
  * A communicator lives as long as a generation. Every wait looks at the generation, so a death ends it at once; NCCL alone would
  * wait for ever. Calls are told and compared by an arrival of the group's, so NCCL is entered only by members that are all there.
  *
@@ -31,17 +34,25 @@ MT_MUST_USE mt_status sgd_device_sum_new(const struct k_ops *ops, int device, st
 void sgd_device_sum_beats(struct sgd_device_sum *s, void (*beat)(void *user), void *user);
 
 /* Collective, after each sgd_group_join: all members of the generation, one without NCCL with NULL. The slots' contents are lost.
- * EUNSUPPORTED, in all members: one of them has no NCCL, or they are on several nodes; the generation goes on, by the host's
- * slots. Else errors as of sgd_group's collectives; EDEVICE: NCCL's own. */
+ * EUNSUPPORTED, in all members: one of them has no NCCL, or it fails there; two share a GPU, which NCCL refuses (unless each has an
+ * NCCL_HOSTID of its own); they are on several nodes. The generation goes on, by the host's slots. Else errors as of sgd_group's
+ * collectives; EDEVICE: it is stuck. */
 MT_MUST_USE mt_status sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group);
 
-/* Collective: `pieces` are this member's device buffers, sums of the largest aligned runs of its virtual ranks (as in
- * group_wide.h; in order), `floats` long; out (device, none of them) gets the fixed tree's sum over all virtual ranks. After an
- * error `out` holds anything, and the generation is over. */
+/* The same without waiting for NCCL: the communicator is made by a thread. Collective; errors as above. */
+MT_MUST_USE mt_status sgd_device_sum_begin(struct sgd_device_sum *s, struct sgd_group *group);
+/* Collective, after begin: whether all members' communicators are there, the same answer for all. Costs two barriers. Errors as
+ * of join: what went wrong in the making comes out here; after EUNSUPPORTED it has been left. */
+MT_MUST_USE mt_status sgd_device_sum_ready(struct sgd_device_sum *s, struct sgd_group *group, bool *out_is_ready);
+
+/* Collective, when it is ready: `pieces` are this member's device buffers, sums of the largest aligned runs of its virtual ranks
+ * (as in group_wide.h; in order), `floats` long; out (device, none of them) gets the fixed tree's sum over all virtual ranks. Where
+ * it returns without an error, it has all that all members need. After an error `out` holds anything, and the generation is over;
+ * pieces may be written again, unless it is stuck. */
 MT_MUST_USE mt_status sgd_device_sum_run(struct sgd_device_sum *s, struct sgd_group *group, const float *const *pieces,
                                          uint32_t count, size_t floats, float *out);
 
-/* The generation is over. NULL is allowed, here and below. */
+/* The generation is over; before sgd_group_leave. Blocks at most MT_NCCL_ABORT_MS. NULL is allowed, here and below. */
 void sgd_device_sum_leave(struct sgd_device_sum *s);
 /* NCCL did not end within its limit: the device may still write into buffers that a sum was given. Keep them, and end the
  * process; in another generation it would only be in the way. */

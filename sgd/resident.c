@@ -21,7 +21,7 @@ struct sgd_resident {
     uint64_t                version; /* of the parameters: one more whenever they change on the device */
     struct sgd_device_tree  tree;
     float                  *gradient; /* the mean over all virtual ranks, in a buffer of the tree's; NULL: not there yet */
-    enum { BY_SLOTS, ALONE, BY_DEVICES } sums;
+    enum { BY_SLOTS, SOON /* by slots, until all have a communicator */, ALONE, BY_DEVICES } sums;
     struct sgd_device_sum  *exchange;   /* with the other workers' devices; NULL: there is none */
     uint32_t                generation; /* that was joined; 0: none */
     bool                    is_broken;
@@ -145,8 +145,8 @@ static mt_status sums_choose(struct sgd_trainer *trainer, struct sgd_group *grou
         return mt_ok();
     if (r->exchange)
         sgd_device_sum_beats(r->exchange, trainer->beat, trainer->beat_user);
-    mt_status st = sgd_device_sum_join(r->exchange, group);
-    r->sums = st.code == MT_OK ? BY_DEVICES : BY_SLOTS;
+    mt_status st = sgd_device_sum_begin(r->exchange, group);
+    r->sums = st.code == MT_OK ? SOON : BY_SLOTS;
     return st.code == MT_EUNSUPPORTED ? mt_ok() : st;
 }
 
@@ -158,6 +158,22 @@ mt_status sgd_resident_join(struct sgd_trainer *trainer, struct sgd_group *group
     sgd_resident_leave(trainer);
     r->generation = group->generation;
     return sums_choose(trainer, group);
+}
+
+mt_status sgd_resident_look(struct sgd_trainer *trainer, struct sgd_group *group)
+{
+    struct sgd_resident *r = trainer->resident;
+    bool                 is_ready;
+    if (!r || r->sums != SOON)
+        return mt_ok();
+    MT_TRY(sgd_device_sum_ready(r->exchange, group, &is_ready));
+    r->sums = is_ready ? BY_DEVICES : SOON;
+    return mt_ok();
+}
+
+static bool is_by_slots(const struct sgd_resident *r)
+{
+    return r->sums == BY_SLOTS || r->sums == SOON;
 }
 
 void sgd_resident_leave(struct sgd_trainer *trainer)
@@ -193,7 +209,7 @@ mt_status sgd_resident_take(struct sgd_trainer *trainer, uint32_t vrank, float *
 {
     struct sgd_resident *r = trainer->resident;
     float               *room;
-    if (r->sums != BY_SLOTS)
+    if (!is_by_slots(r))
         return sgd_resident_note(trainer, sgd_device_tree_add(&r->tree, vrank));
     MT_TRY(sgd_resident_room(trainer, &room));
     return copy(trainer, slot, room, floats_of(trainer) * sizeof *slot);
@@ -225,7 +241,7 @@ mt_status sgd_resident_reduce(struct sgd_trainer *trainer, struct sgd_group *gro
     const float         *sum;
     float               *mean;
 
-    if (r->sums == BY_SLOTS)
+    if (is_by_slots(r))
         return sgd_group_reduce(group, trainer->config.ops, &sum);
     MT_TRY(pieces_sum(trainer, group, &mean));
     if (trainer->config.vranks > 1)

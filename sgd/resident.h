@@ -52,6 +52,9 @@ MT_MUST_USE mt_status sgd_resident_params(struct sgd_trainer *trainer, const flo
 /* Collective, once the members have their state: chooses how gradients are summed over them, on the devices where all members can.
  * Errors of the group's collectives; EDEVICE. */
 MT_MUST_USE mt_status sgd_resident_join(struct sgd_trainer *trainer, struct sgd_group *group);
+/* Collective, before a step's first gradient: whether what was chosen is there by now. Till then sums go through the slots, with
+ * the same bits. Errors as of join. */
+MT_MUST_USE mt_status sgd_resident_look(struct sgd_trainer *trainer, struct sgd_group *group);
 void sgd_resident_leave(struct sgd_trainer *trainer);
 /* Why this worker can't sum with other workers' devices; NULL: it can, or there is no reason to. */
 const char *sgd_resident_why_by_slots(const struct sgd_resident *resident);

@@ -262,6 +262,7 @@ static mt_status step_make(struct sgd_trainer *trainer, struct sgd_group *group,
     sgd_share_set(trainer, first, last);
     for (uint32_t v = first; v < last; v++)
         slots[v - first] = sgd_group_slot(group, v);
+    MT_TRY(sgd_resident_look(trainer, group));
     MT_TRY(compute_and_reduce(trainer, group, first, last, slots));
     sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_UPDATE, 0);
     mt_status st = trainer->config.zero ? sgd_zero_apply(trainer, group, out_result)

@@ -21,7 +21,8 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-enum { RECORDS = 96, INPUTS = 20, CLASSES = 3, MICRO = 2, WORKERS_MAX = 4, STEPS = 6, FLOATS = 20 * 12 + 12 + 12 * 3 + 3 };
+enum { RECORDS = 96, INPUTS = 20, CLASSES = 3, MICRO = 2, WORKERS_MAX = 4, STEPS = 6, READY_AT = 3 };
+enum { FLOATS = 20 * 12 + 12 + 12 * 3 + 3 };
 
 static float               records[RECORDS * INPUTS];
 static uint8_t             labels[RECORDS];
@@ -277,6 +278,7 @@ static int data_make(void **state)
 struct sgd_device_sum {
     const struct k_ops *ops;
     bool                is_joined;
+    uint32_t            asked;
 };
 
 static struct run *summed; /* whose workers may sum; NULL: nobody may */
@@ -284,7 +286,8 @@ static float       handed[WORKERS_MAX][SGD_PIECES_MAX][FLOATS];
 static _Atomic uint32_t device_sums;
 
 mt_status __wrap_sgd_device_sum_new(const struct k_ops *ops, int number, struct sgd_device_sum **out, char text[256]);
-mt_status __wrap_sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group);
+mt_status __wrap_sgd_device_sum_begin(struct sgd_device_sum *s, struct sgd_group *group);
+mt_status __wrap_sgd_device_sum_ready(struct sgd_device_sum *s, struct sgd_group *group, bool *out_is_ready);
 mt_status __wrap_sgd_device_sum_run(struct sgd_device_sum *s, struct sgd_group *group, const float *const *pieces, uint32_t count,
                                     size_t floats, float *out);
 void __wrap_sgd_device_sum_beats(struct sgd_device_sum *s, void (*beat)(void *user), void *user);
@@ -302,7 +305,7 @@ mt_status __wrap_sgd_device_sum_new(const struct k_ops *ops, int number, struct 
     }
     *out = malloc(sizeof **out);
     assert_non_null(*out);
-    **out = (struct sgd_device_sum){ops, false};
+    **out = (struct sgd_device_sum){.ops = ops};
     return mt_ok();
 }
 
@@ -318,7 +321,7 @@ bool __wrap_sgd_device_sum_is_stuck(const struct sgd_device_sum *s)
     return false;
 }
 
-mt_status __wrap_sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group)
+mt_status __wrap_sgd_device_sum_begin(struct sgd_device_sum *s, struct sgd_group *group)
 {
     uint64_t can[MT_GROUP_MEMBERS_MAX];
     MT_TRY(sgd_group_exchange(group, s != NULL, can));
@@ -326,7 +329,16 @@ mt_status __wrap_sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group 
         if (!can[m])
             return mt_error(MT_EUNSUPPORTED, 0, "not all can");
     s->is_joined = true;
+    s->asked = 0;
     return mt_ok();
+}
+
+/* It is there in the third step. */
+mt_status __wrap_sgd_device_sum_ready(struct sgd_device_sum *s, struct sgd_group *group, bool *out_is_ready)
+{
+    assert_true(s->is_joined);
+    *out_is_ready = ++s->asked == READY_AT;
+    return sgd_group_meet(group);
 }
 
 /* The largest aligned runs of a member's virtual ranks, and how many. */
@@ -444,7 +456,7 @@ static void any_number_of_workers_gives_the_same_bits(void **state)
                     device_sums = 0;
                     run_made(&run, params);
                     assert_memory_equal(params, wanted, sizeof wanted);
-                    assert_int_equal(device_sums, way == 1 ? STEPS * run.workers : 0);
+                    assert_int_equal(device_sums, way == 1 ? (STEPS - READY_AT + 1) * run.workers : 0);
                 }
             summed = NULL;
             run.is_wide = true;
