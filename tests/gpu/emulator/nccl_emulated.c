@@ -250,7 +250,7 @@ static bool flows_run(struct ncclComm *c, struct work *w)
         type x = ((type *)w->parts)[(size_t)(size - 1) * w->elements + i];                                                         \
         for (int r = size - 2; r >= 0; r--) {                                                                                      \
             type y = ((type *)w->parts)[(size_t)r * w->elements + i];                                                              \
-            x = w->op == ncclMax ? (x > y ? x : y) : w->op == ncclMin ? (x < y ? x : y) : (type)(x + y);                           \
+            x = (type)(w->op == ncclMax ? (x > y ? x : y) : w->op == ncclMin ? (x < y ? x : y) : (type)(x + y));                   \
         }                                                                                                                          \
         ((type *)w->out)[i] = w->op == ncclAvg ? (type)(x / (type)size) : x;                                                       \
     }
