@@ -209,6 +209,23 @@ static mt_status plugin_wait(struct sgd_nccl *n, void *stream)
 
 /* ---- joining ---- */
 
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; text && *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return hash;
+}
+
+static mt_status plugin_identify(int device, uint64_t *out_which, char text[SGD_NCCL_TEXT])
+{
+    char        place[32];
+    cudaError_t e = cudaDeviceGetPCIBusId(place, sizeof place, device);
+    if (e != cudaSuccess)
+        return device_failed(text, "find the GPU's place", e);
+    *out_which = hash_text(hash_text(0xcbf29ce484222325u, place), getenv("NCCL_HOSTID"));
+    return mt_ok();
+}
+
 static mt_status plugin_id(unsigned char id[SGD_NCCL_ID], char text[SGD_NCCL_TEXT])
 {
     ncclUniqueId unique;
@@ -398,5 +415,6 @@ static mt_status plugin_start(struct sgd_nccl *n, const struct sgd_nccl_call *c)
 }
 
 __attribute__((visibility("default"))) const struct sgd_nccl_plugin sgd_nccl_plugin = {
-    .abi = SGD_NCCL_ABI, .id = plugin_id, .join = plugin_join, .start = plugin_start, .exchange = plugin_exchange,
-    .wait = plugin_wait, .abort = comm_abort, .is_whole = plugin_is_whole, .shrink = plugin_shrink, .leave = plugin_leave};
+    .abi = SGD_NCCL_ABI, .identify = plugin_identify, .id = plugin_id, .join = plugin_join, .start = plugin_start,
+    .exchange = plugin_exchange, .wait = plugin_wait, .abort = comm_abort, .is_whole = plugin_is_whole,
+    .shrink = plugin_shrink, .leave = plugin_leave};

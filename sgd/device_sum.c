@@ -258,56 +258,108 @@ static mt_status communicator_begin(struct sgd_device_sum *s, struct sgd_group *
     return mt_ok();
 }
 
+/* To the others it is as good as dead. */
+static mt_status stuck(struct sgd_group *group)
+{
+    coll_shm_died(group->shm.shared, group->generation, group->shm.rank);
+    return mt_error(MT_EDEVICE, 0, "sums between devices: the end of a communicator hangs, so this process has to end");
+}
+
+/* A vote: 0, or which GPU it is. */
+static mt_status gpu_of(struct sgd_device_sum *s, uint64_t *out_vote)
+{
+    mt_status st = s->nccl->identify(s->device, out_vote, s->text);
+    *out_vote = st.code == 0 ? *out_vote | 1 : 0;
+    return rooms_make(s, s->group);
+}
+
+static mt_status votes_check(const uint64_t *votes, uint32_t members)
+{
+    for (uint32_t r = 0; r < members; r++) {
+        if (!votes[r])
+            return mt_error(MT_EUNSUPPORTED, 0, "sums between devices: a member has no NCCL");
+        for (uint32_t other = 0; other < r; other++)
+            if (votes[other] == votes[r])
+                return mt_error(MT_EUNSUPPORTED, 0, "sums between devices: two members share a GPU");
+    }
+    return mt_ok();
+}
+
+static mt_status agree(struct sgd_device_sum *s, struct sgd_group *group)
+{
+    uint64_t  vote = 0, votes[MT_GROUP_MEMBERS_MAX];
+    mt_status st = s ? gpu_of(s, &vote) : mt_ok();
+    MT_TRY(sgd_group_exchange(group, st.code == 0 ? vote : 0, votes));
+    MT_TRY(st);
+    return votes_check(votes, group->members);
+}
+
 mt_status sgd_device_sum_begin(struct sgd_device_sum *s, struct sgd_group *group)
 {
-    uint64_t votes[MT_GROUP_MEMBERS_MAX];
     sgd_device_sum_leave(s);
     if (group->is_wide)
         return mt_error(MT_EUNSUPPORTED, 0, "sums between devices: not over several nodes");
-    if (sgd_device_sum_is_stuck(s)) { /* to the others it is as good as dead */
-        coll_shm_died(group->shm.shared, group->generation, group->shm.rank);
-        return mt_error(MT_EDEVICE, 0, "sums between devices: the end of a communicator hangs, so this process has to end");
+    if (sgd_device_sum_is_stuck(s))
+        return stuck(group);
+    if (s) {
+        s->group = group;
+        s->text[0] = 0;
     }
-    mt_status st = s ? rooms_make(s, group) : mt_ok();
-    MT_TRY(sgd_group_exchange(group, s && st.code == 0, votes));
-    MT_TRY(st);
-    for (uint32_t r = 0; r < group->members; r++)
-        if (!votes[r])
-            return mt_error(MT_EUNSUPPORTED, 0, "sums between devices: a member has no NCCL");
-    s->group = group;
-    s->text[0] = 0;
-    s->made = mt_ok();
-    atomic_store(&s->is_leaving, false);
-    atomic_store(&s->is_made, group->members == 1);
-    st = group->members == 1 ? mt_ok() : communicator_begin(s, group);
+    mt_status st = agree(s, group);
+    if (st.code == 0) {
+        s->made = mt_ok();
+        atomic_store(&s->is_leaving, false);
+        atomic_store(&s->is_made, group->members == 1);
+        st = group->members == 1 ? st : communicator_begin(s, group);
+    }
     if (st.code != 0)
         sgd_device_sum_leave(s);
     return st;
 }
 
-static mt_status maker_take(struct sgd_device_sum *s)
+enum { COMING, MADE, FAILED };
+
+/* This member's part of the answer. */
+static mt_status maker_ask(struct sgd_device_sum *s, uint64_t *out_vote)
 {
+    *out_vote = COMING;
+    if (!atomic_load(&s->is_made))
+        return mt_ok();
     maker_end(s);
-    return s->made.code == 0 ? s->made : failed(s, s->made);
+    *out_vote = s->made.code == 0 ? MADE : FAILED;
+    if (*out_vote == FAILED)
+        communicator_leave(s);
+    return s->is_stuck ? stuck(s->group) : mt_ok();
 }
 
+/* Where NCCL refuses one, the others give it up as well: the host's way is open to all, and nobody's step is lost. */
 mt_status sgd_device_sum_ready(struct sgd_device_sum *s, struct sgd_group *group, bool *out_is_ready)
 {
-    uint64_t votes[MT_GROUP_MEMBERS_MAX];
-    bool     is_made = atomic_load(&s->is_made), all = true;
-    if (is_made)
-        MT_TRY(maker_take(s));
-    MT_TRY(sgd_group_exchange(group, is_made, votes));
-    for (uint32_t r = 0; r < group->members; r++)
-        all = all && votes[r];
+    uint64_t vote, votes[MT_GROUP_MEMBERS_MAX];
+    bool     all = true;
+    MT_TRY(maker_ask(s, &vote));
+    MT_TRY(sgd_group_exchange(group, vote, votes));
+    for (uint32_t r = 0; r < group->members; r++) {
+        all = all && votes[r] == MADE;
+        if (votes[r] != FAILED)
+            continue;
+        sgd_device_sum_leave(s);
+        return s->is_stuck ? stuck(group) : mt_error(MT_EUNSUPPORTED, 0, "sums between devices: NCCL fails in a member");
+    }
     *out_is_ready = all;
     return mt_ok();
 }
 
 mt_status sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group)
 {
+    bool is_ready = false;
     MT_TRY(sgd_device_sum_begin(s, group));
-    return maker_take(s);
+    while (!is_ready) {
+        MT_TRY(sgd_device_sum_ready(s, group, &is_ready));
+        if (!is_ready)
+            mt_sleep_ms(1);
+    }
+    return mt_ok();
 }
 
 /* ---- a sum ---- */

@@ -34,14 +34,15 @@ MT_MUST_USE mt_status sgd_device_sum_new(const struct k_ops *ops, int device, st
 void sgd_device_sum_beats(struct sgd_device_sum *s, void (*beat)(void *user), void *user);
 
 /* Collective, after each sgd_group_join: all members of the generation, one without NCCL with NULL. The slots' contents are lost.
- * EUNSUPPORTED, in all members: one of them has no NCCL, or they are on several nodes; the generation goes on, by the host's
- * slots. Else errors as of sgd_group's collectives; EDEVICE: NCCL's own. */
+ * EUNSUPPORTED, in all members: one of them has no NCCL, or it fails there; two share a GPU, which NCCL refuses (unless each has an
+ * NCCL_HOSTID of its own); they are on several nodes. The generation goes on, by the host's slots. Else errors as of sgd_group's
+ * collectives; EDEVICE: it is stuck. */
 MT_MUST_USE mt_status sgd_device_sum_join(struct sgd_device_sum *s, struct sgd_group *group);
 
-/* The same without waiting for NCCL: the communicator is made by a thread. Collective; errors as above, but EDEVICE. */
+/* The same without waiting for NCCL: the communicator is made by a thread. Collective; errors as above. */
 MT_MUST_USE mt_status sgd_device_sum_begin(struct sgd_device_sum *s, struct sgd_group *group);
 /* Collective, after begin: whether all members' communicators are there, the same answer for all. Costs two barriers. Errors as
- * of join: what went wrong in the making comes out here. */
+ * of join: what went wrong in the making comes out here; after EUNSUPPORTED it has been left. */
 MT_MUST_USE mt_status sgd_device_sum_ready(struct sgd_device_sum *s, struct sgd_group *group, bool *out_is_ready);
 
 /* Collective, when it is ready: `pieces` are this member's device buffers, sums of the largest aligned runs of its virtual ranks

@@ -68,6 +68,9 @@ struct sgd_nccl_part {
 
 struct sgd_nccl_plugin {
     uint32_t abi;
+    /* Two processes on one node with the same *out_which share a GPU, which NCCL refuses: a hash of the GPU's place and of
+     * NCCL_HOSTID, as NCCL looks at them. EDEVICE. */
+    mt_status (*identify)(int device, uint64_t *out_which, char text[SGD_NCCL_TEXT]);
     /* EDEVICE: `text` says why. */
     mt_status (*id)(unsigned char id[SGD_NCCL_ID], char text[SGD_NCCL_TEXT]);
     /* `comm`: a communicator of the caller's (ncclComm_t), used and not freed; then id is not read. EINVAL: it has another

@@ -169,6 +169,8 @@ static mt_status generation_run(struct member *m)
     MT_TRY(sgd_group_join(&m->group, &config));
     if (t->at_join)
         setenv("NCCL_EMULATED", t->fault, 1);
+    if (strcmp(t->fault, "one-gpu") == 0)
+        unsetenv("NCCL_HOSTID");
     mt_status st = t->is_begun ? begun(m) : sgd_device_sum_join(t->no_nccl ? NULL : m->sum, &m->group);
     if (st.code == MT_EUNSUPPORTED)
         return host_sum(m);
@@ -417,7 +419,7 @@ static void same_bits(void)
 static void made_beside(void)
 {
     static const char *const what[] = {"late-joins", "init-fails", "init-dies"};
-    static const int         codes[] = {MT_OK, MT_EDEVICE, MT_EWORKER_DIED};
+    static const int         codes[] = {MT_OK, MT_EUNSUPPORTED, MT_EWORKER_DIED};
     for (int way = 0; way < 3; way++) {
         new_region(8);
         for (int r = 0; r < 3; r++)
@@ -550,16 +552,21 @@ static void no_plugin(void)
     order(in_order, 3, 8, 1000);
     for (int r = 0; r < 3; r++)
         expect(r, MT_OK, "all with NCCL");
+    fault(0, "one-gpu", true), fault(2, "one-gpu", true);
+    order(in_order, 3, 8, 1000);
+    for (int r = 0; r < 3; r++)
+        expect(r, MT_EUNSUPPORTED, "two on one GPU");
     fault(0, "id-fails", true);
     order(in_order, 2, 8, 1000);
     expect(0, MT_EUNSUPPORTED, "no id"), expect(1, MT_EUNSUPPORTED, "no id of the first's");
     all_home();
 }
 
-/* Errors that NCCL tells: the one that has them ends the generation for all. And a death that NCCL feels before it is known. */
+/* Errors that NCCL tells: where it refuses one, all go by the host; later the one that has them ends the generation for all. And a
+ * death that NCCL feels before it is known. */
 static void nccl_fails(void)
 {
-    one_fails(3, 1, "init-fails", true, MT_EDEVICE, 0);
+    one_fails(3, 1, "init-fails", true, MT_EUNSUPPORTED, 0);
     one_fails(2, 1, "call-fails", false, MT_EDEVICE, 0);
     new_region(8);
     fault(0, "data-stops", false), fault(1, "call-fails", false);

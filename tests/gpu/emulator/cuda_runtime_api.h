@@ -11,6 +11,7 @@ typedef struct CUstream_st *cudaStream_t;
 enum { cudaStreamNonBlocking = 1 };
 
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceGetPCIBusId(char *place, int size, int device);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);

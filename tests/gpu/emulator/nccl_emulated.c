@@ -12,7 +12,8 @@
  *
  * The environment's NCCL_EMULATED names what goes wrong, read at each call: "id-fails", "init-fails", "init-dies" (SIGKILL before
  * the others can see this rank), "call-fails" (after it has begun), "connect-dies", "data-dies", "data-stops" (SIGKILL, SIGSTOP
- * in the middle of a call), "shrink-fails", "abort-hangs", "late-joins", "late-kernels" (a communicator, work of a stream is late).
+ * in the middle of a call), "shrink-fails", "abort-hangs", "late-joins", "late-kernels" (a communicator, work of a stream is late),
+ * "one-gpu" (which all who are told this share).
  *
  * Owns: a communicator's thread, its queue, and the memory that its ranks share, which the process that made the id keeps open.
  * Thread: as NCCL: calls to one communicator come one at a time; its thread does what they ask.
@@ -120,6 +121,15 @@ static void die(void)
 SHOWN cudaError_t cudaSetDevice(int device)
 {
     return device < RANKS ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+/* Everyone has a GPU of its own, unless "one-gpu" is told. */
+SHOWN cudaError_t cudaDeviceGetPCIBusId(char *place, int size, int device)
+{
+    static _Atomic int count;
+    bool               is_one = is_told("one-gpu");
+    snprintf(place, (size_t)size, "%d:%d:%d", is_one ? 0 : (int)getpid(), is_one ? 0 : atomic_fetch_add(&count, 1), device);
+    return cudaSuccess;
 }
 
 SHOWN cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
@@ -240,7 +250,7 @@ static bool flows_run(struct ncclComm *c, struct work *w)
         type x = ((type *)w->parts)[(size_t)(size - 1) * w->elements + i];                                                         \
         for (int r = size - 2; r >= 0; r--) {                                                                                      \
             type y = ((type *)w->parts)[(size_t)r * w->elements + i];                                                              \
-            x = w->op == ncclMax ? (x > y ? x : y) : w->op == ncclMin ? (x < y ? x : y) : (type)(x + y);                           \
+            x = (type)(w->op == ncclMax ? (x > y ? x : y) : w->op == ncclMin ? (x < y ? x : y) : (type)(x + y));                   \
         }                                                                                                                          \
         ((type *)w->out)[i] = w->op == ncclAvg ? (type)(x / (type)size) : x;                                                       \
     }
