@@ -67,9 +67,8 @@ static mt_status part_squares(struct sgd_trainer *trainer, struct sgd_range rang
 }
 
 /* By all of it, or by what is left of it when it is shortened. */
-static mt_status part_update(struct sgd_trainer *trainer, struct sgd_range range, void *user)
+static mt_status range_update(struct sgd_trainer *trainer, struct sgd_range range, const struct update *u)
 {
-    const struct update *u = user;
     const float         *gradient = u->gradient;
     float               *moments[SGD_MOMENTS_MAX] = {NULL};
 
@@ -80,6 +79,16 @@ static mt_status part_update(struct sgd_trainer *trainer, struct sgd_range range
         moments[m] = trainer->moments[m] + range.begin;
     return sgd_optimizer_update(&trainer->config.optimizer, trainer->config.ops, u->rate, trainer->state->step,
                                 gradient + range.begin, range.end - range.begin, trainer->params + range.begin, moments);
+}
+
+/* Piece by piece where the state is being copied: each is read from memory once. */
+static mt_status part_update(struct sgd_trainer *trainer, struct sgd_range range, void *user)
+{
+    for (size_t at = range.begin, end; at < range.end; at = end) {
+        end = sgd_trainer_settle_some(trainer, at, range.end);
+        MT_TRY(range_update(trainer, (struct sgd_range){at, end}, user));
+    }
+    return mt_ok();
 }
 
 float sgd_step_part(const struct sgd_trainer *trainer, double norm)
@@ -150,7 +159,6 @@ mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct 
 
     MT_TRY(sgd_parts_run(trainer, floats, part_squares, &update));
     MT_TRY(sgd_step_guard(trainer, &result, sgd_step_norm(trainer, trainer->squares), &update.part));
-    sgd_trainer_settle(trainer);
     MT_TRY(sgd_parts_run(trainer, floats, part_update, &update));
     sgd_step_count(trainer, &result, sum + floats + trainer->metrics);
     *out_result = result;
