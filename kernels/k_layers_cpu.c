@@ -302,12 +302,11 @@ mt_status ENTRY(k_xent_backward)(struct k_stream *stream, const struct k_xent *x
 {
     (void)stream;
     for (size_t r = 0; r < xent->rows; r++) {
-        const float *probs = xent->probs + r * xent->classes;
-        float *grads = xent->grads + r * xent->classes;
-        size_t label = label_of(xent, r);
-        float right = (probs[label] - 1.0f) * xent->scale;
-        for (size_t c = 0; c < xent->classes; c++)
-            grads[c] = probs[c] * xent->scale;
+        size_t       classes = xent->classes, label = label_of(xent, r);
+        const float *probs = xent->probs + r * classes;
+        float       *grads = xent->grads + r * classes, scale = xent->scale, right = (probs[label] - 1.0f) * scale;
+        for (size_t c = 0; c < classes; c++)
+            grads[c] = probs[c] * scale;
         grads[label] = right;
     }
     return mt_ok();
@@ -373,8 +372,10 @@ mt_status ENTRY(k_adamw_update)(struct k_stream *stream, const struct k_adamw *a
     float mean_scale = (float)(1.0 / (1.0 - pow((double)beta1, (double)a->step)));
     float square_scale = (float)(1.0 / (1.0 - pow((double)beta2, (double)a->step)));
 
+    size_t count = a->count; /* of its own: what is written could be a->count, and no loop of unknown length has vectors */
+
     (void)stream;
-    for (size_t i = 0; i < a->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         float g = grads[i];
         float m = beta1 * mean[i] + (1.0f - beta1) * g, s = beta2 * square[i] + (1.0f - beta2) * g * g;
         m = fabsf(m) < K_MOMENT_MIN ? 0.0f : m;

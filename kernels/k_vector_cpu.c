@@ -81,8 +81,10 @@ mt_status ENTRY(k_sgd_update)(struct k_stream *stream, const struct k_sgd *sgd)
     const float *restrict grads = sgd->grads;
     float rate = sgd->rate, momentum = sgd->momentum, decay = sgd->decay;
 
+    size_t count = sgd->count; /* of its own, as in k_adamw_update */
+
     (void)stream;
-    for (size_t i = 0; i < sgd->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         float next = momentum * velocity[i] + (grads[i] + decay * params[i]);
         next = fabsf(next) < K_MOMENT_MIN ? 0.0f : next;
         velocity[i] = next;

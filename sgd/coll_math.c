@@ -118,8 +118,7 @@ static void copy_past(const struct coll_loops *loops, void *to, const void *from
     memcpy((char *)to + tail, (const char *)from + tail, size - tail);
 }
 
-/* What was written past the caches comes before what is written next, for every reader. */
-static void fence(void)
+void coll_copies_end(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_sfence();
@@ -133,7 +132,7 @@ void coll_copy(const struct coll_loops *loops, void *to, const void *from, size_
         return;
     }
     copy_past(loops, to, from, size);
-    fence();
+    coll_copies_end();
 }
 
 /* The next piece of a copy. */
@@ -223,7 +222,7 @@ static void reduce_to(const struct coll_loops *loops, enum coll_type type, enum 
     blocks_put(&t, op, inputs, to, count, block, &left);
     also_step(&left, left.size);
     if (to->is_stream)
-        fence();
+        coll_copies_end();
 }
 
 void coll_reduce(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in,

@@ -63,6 +63,8 @@ void coll_reduce(const struct coll_loops *loops, enum coll_type type, enum coll_
 /* The same into each of out[0 .. outs-1], past the caches. Each may be one of the inputs, exactly. */
 void coll_reduce_past(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in,
                       uint32_t inputs, size_t count, void *const *out, uint32_t outs);
+/* What this thread has streamed comes before what it writes next, for every reader. */
+void coll_copies_end(void);
 /* memcpy, or past the caches. */
 void coll_copy(const struct coll_loops *loops, void *to, const void *from, size_t size, bool is_stream);
 

@@ -2,7 +2,7 @@
  *
  * saver.c - the thread that writes checkpoints.
  *
- * Owns:   the copy of the state and the thread. The copy is the thread's while BUSY, else the trainer's.
+ * Owns:   the copy of the state and the thread. The copy is the thread's while FRESH and BUSY, else the trainer's and its devices'.
  */
 #include "sgd/saver.h"
 
@@ -11,42 +11,43 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { SAVER_NICE = 10, PIECE_BYTES = 1 << 20 };
+enum { SAVER_NICE = 10 };
 
-/* ---- the copy, by both threads ---- */
+/* ---- the copy ---- */
 
-/* With the lock held; gives it back while it copies. False: there is nothing left to claim. */
-static bool piece_copy(struct sgd_saver *saver)
+/* Parameters and moments of one block. What stands behind the last in its line is copied along: nobody reads it. */
+static void block_copy(struct sgd_saver *saver, size_t begin, size_t end)
 {
-    size_t at = saver->claimed, left = saver->copy.state_size - at, size = left < PIECE_BYTES ? left : PIECE_BYTES;
-    if (size == 0)
-        return false;
-    saver->claimed += size;
-    pthread_mutex_unlock(&saver->lock);
-    memcpy((char *)saver->copy.state + at, (const char *)saver->trainer->state + at, size);
-    pthread_mutex_lock(&saver->lock);
-    saver->copied += size;
-    if (saver->copied == saver->copy.state_size)
-        pthread_cond_broadcast(&saver->changed);
-    return true;
+    size_t lines = ((end - begin) * sizeof(float) + 63) / 64;
+    saver->loops->stream(saver->copy.params + begin, saver->trainer->params + begin, lines);
+    for (uint32_t m = 0; m < sgd_optimizer_moments(&saver->trainer->config.optimizer); m++)
+        saver->loops->stream(saver->copy.moments[m] + begin, saver->trainer->moments[m] + begin, lines);
 }
 
-/* With the lock held: all is copied. */
 static void copy_end(struct sgd_saver *saver)
 {
-    while (piece_copy(saver))
-        ;
-    while (saver->copied < saver->copy.state_size)
-        pthread_cond_wait(&saver->changed, &saver->lock);
+    pthread_mutex_lock(&saver->lock);
+    saver->state = SGD_SAVER_BUSY;
+    pthread_cond_broadcast(&saver->changed);
+    pthread_mutex_unlock(&saver->lock);
 }
 
-static void settle(void *user)
+/* The trainer's: a block at a time while one is missing. */
+static size_t settle(void *user, size_t begin, size_t end)
 {
     struct sgd_saver *saver = user;
-    pthread_mutex_lock(&saver->lock);
-    if (saver->state == SGD_SAVER_BUSY)
+    size_t            block = begin / SGD_SHARD_BLOCK, next = (block + 1) * SGD_SHARD_BLOCK;
+    if (atomic_load_explicit(&saver->missing, memory_order_relaxed) == 0)
+        return end;
+    end = next < end ? next : end;
+    if (saver->has[block])
+        return end;
+    block_copy(saver, begin, end);
+    saver->has[block] = 1;
+    coll_copies_end();
+    if (atomic_fetch_sub(&saver->missing, 1) == 1)
         copy_end(saver);
-    pthread_mutex_unlock(&saver->lock);
+    return end;
 }
 
 /* ---- the thread ---- */
@@ -65,7 +66,6 @@ static void *saver_main(void *arg)
             pthread_cond_wait(&saver->changed, &saver->lock);
         if (saver->state != SGD_SAVER_BUSY)
             break;
-        copy_end(saver);
         pthread_mutex_unlock(&saver->lock);
         sgd_trace_open(saver->copy.trace, SGD_TRACK_SAVER, SGD_SPAN_SAVE, saver->copy.state->step);
         mt_status st = sgd_trainer_save(&saver->copy, saver->folder, &saver->keep, saver->generation);
@@ -85,12 +85,16 @@ mt_status sgd_saver_init(struct sgd_saver *saver, struct sgd_trainer *trainer, c
 {
     *saver = (struct sgd_saver){.folder = folder, .keep = *keep, .trainer = trainer, .copy = *trainer};
     struct sgd_state *state = sgd_state_allocate(trainer->state_size);
-    if (!state) {
+    saver->has = malloc(sgd_shard_blocks(trainer->config.model->params.floats));
+    if (!state || !saver->has) {
         saver->copy.state = NULL;
+        free(saver->has);
+        free(state);
         return mt_error(MT_ENOMEM, 0, "copy of the state for checkpoints");
     }
     sgd_trainer_attach(&saver->copy, state);
     saver->copy.resident = NULL; /* it is a copy of the host's floats */
+    saver->loops = coll_loops_choose(NULL);
     saver->copy.zero = (struct sgd_zero){.given_up = &saver->is_given_up};
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
@@ -103,6 +107,7 @@ void sgd_saver_fini(struct sgd_saver *saver)
 {
     if (!saver->copy.state)
         return;
+    sgd_trainer_settle(saver->trainer);
     pthread_mutex_lock(&saver->lock);
     saver->is_ending = true;
     pthread_cond_broadcast(&saver->changed);
@@ -115,6 +120,7 @@ void sgd_saver_fini(struct sgd_saver *saver)
     pthread_mutex_destroy(&saver->lock);
     sgd_zero_free(&saver->copy);
     free(saver->copy.state);
+    free(saver->has);
     memset(saver, 0, sizeof *saver);
 }
 
@@ -138,6 +144,7 @@ static bool shard_copy(struct sgd_saver *saver)
 
 bool sgd_saver_is_busy(struct sgd_saver *saver)
 {
+    sgd_trainer_settle(saver->trainer);
     pthread_mutex_lock(&saver->lock);
     bool is_busy = saver->state == SGD_SAVER_BUSY;
     pthread_mutex_unlock(&saver->lock);
@@ -158,6 +165,18 @@ void sgd_saver_start(struct sgd_saver *saver)
     pthread_mutex_unlock(&saver->lock);
 }
 
+/* The lock is held. */
+static void copy_begin(struct sgd_saver *saver)
+{
+    size_t blocks = sgd_shard_blocks(saver->copy.config.model->params.floats);
+    saver->state = saver->copy.config.zero ? SGD_SAVER_BUSY : SGD_SAVER_COPYING;
+    pthread_cond_broadcast(&saver->changed);
+    if (saver->state == SGD_SAVER_BUSY)
+        return;
+    memset(saver->has, 0, blocks);
+    atomic_store(&saver->missing, blocks);
+}
+
 /* Whether a copy can be taken now; only the trainer's own calls change that from true. */
 static bool is_free(struct sgd_saver *saver)
 {
@@ -176,15 +195,13 @@ bool sgd_saver_offer(struct sgd_saver *saver, uint64_t generation)
         return false;
     pthread_mutex_lock(&saver->lock);
     atomic_store(&saver->is_given_up, false);
-    saver->claimed = saver->copied = offsetof(struct sgd_state, floats); /* what comes before changes at any time */
-    memcpy(saver->copy.state, saver->trainer->state, saver->copied);
-    if (saver->copy.config.zero)
-        saver->claimed = saver->copied = saver->copy.state_size;
+    memcpy(saver->copy.state, saver->trainer->state, offsetof(struct sgd_state, floats)); /* this changes at any time */
     saver->copy.has_state = saver->trainer->has_state;
     saver->generation = generation;
-    saver->state = SGD_SAVER_BUSY;
-    pthread_cond_broadcast(&saver->changed);
+    copy_begin(saver);
     pthread_mutex_unlock(&saver->lock);
+    if (saver->trainer->resident) /* updates are the device's: none would make the copy */
+        sgd_trainer_settle(saver->trainer);
     return true;
 }
 
@@ -193,6 +210,8 @@ bool sgd_saver_take(struct sgd_saver *saver, bool wait, uint64_t *out_step, mt_s
     bool is_done;
     if (!saver->has_thread) /* the trainer's own field: nothing was ever offered */
         return false;
+    if (wait)
+        sgd_trainer_settle(saver->trainer);
     pthread_mutex_lock(&saver->lock);
     while (wait && saver->state == SGD_SAVER_BUSY)
         pthread_cond_wait(&saver->changed, &saver->lock);

@@ -2,18 +2,21 @@
  *
  * saver.h - checkpoints beside the training: a thread that writes a copy of the state.
  *
- * A step waits only for the copy, never for the disk. And not for all of the copy: parameters and moments stay as they are until
- * the next update, so the thread copies while the next gradient is computed, and only who wants to change them (the trainer's
- * `settle`) copies what is left. The thread has touched the copy's memory before the first one, and runs when nobody else has
- * work for the processor. One save at a time; who comes while it runs is told so and comes again later.
+ * A step waits only for the copy, never for the disk. And parameters and moments stay as they are until the next update, so the
+ * copy is made there: each block goes past the caches into the copy just before it is updated (the trainer's `settle`), which
+ * reads it anyway. The thread has touched the copy's memory before the first one, and writes when nobody else has work for the
+ * processor. One save at a time; who comes while it runs is told so and comes again later.
  *
- *   FRESH --thread--> IDLE --sgd_saver_offer--> BUSY --written, or failed--> DONE --sgd_saver_take--> IDLE
+ *   FRESH --thread--> IDLE --sgd_saver_offer--> COPYING --last block--> BUSY --written, or failed--> DONE --sgd_saver_take--> IDLE
  *
- * Thread: the trainer's calls everything here; the saver's own is started by the first offer.
+ * Who waits for a save makes what is left of its copy. Memory: one more state, kept; a byte for each block.
+ *
+ * Thread: the trainer's calls everything here, `settle` also its devices'; the saver's own is started by the first offer.
  */
 #ifndef SGD_SAVER_H
 #define SGD_SAVER_H
 
+#include "sgd/coll_math.h"
 #include "sgd/trainer_local.h"
 
 #include <pthread.h>
@@ -25,10 +28,12 @@ struct sgd_saver {
     bool            has_thread;
     pthread_mutex_t lock;
     pthread_cond_t  changed;
-    enum { SGD_SAVER_FRESH, SGD_SAVER_IDLE, SGD_SAVER_BUSY, SGD_SAVER_DONE } state; /* under lock, as all below */
-    bool            is_ending;
+    enum { SGD_SAVER_FRESH, SGD_SAVER_IDLE, SGD_SAVER_COPYING, SGD_SAVER_BUSY, SGD_SAVER_DONE } state; /* under lock */
+    bool            is_ending; /* under lock */
     struct sgd_trainer *trainer;
-    size_t          claimed, copied; /* bytes of the state; claimed: by either thread */
+    const struct coll_loops *loops;
+    _Atomic size_t  missing; /* blocks of the copy; more than 0 while COPYING only */
+    uint8_t        *has;     /* for each block: it is copied. Of the thread that changes the block */
     struct sgd_trainer copy; /* with a state of its own; the rest is the trainer's and does not change */
     uint64_t        generation;
     mt_status       result;
@@ -51,7 +56,7 @@ bool sgd_saver_offer(struct sgd_saver *saver, uint64_t generation);
 /* A save that waits for other members' parts ends: their generation is over. */
 void sgd_saver_give_up(struct sgd_saver *saver);
 
-/* A save runs. */
+/* A save runs. Who asks is waiting for it: makes what is left of the copy. */
 bool sgd_saver_is_busy(struct sgd_saver *saver);
 
 /* The outcome of a save that has ended, once; false: there is none. With `wait`, waits for one that runs. */

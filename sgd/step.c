@@ -67,9 +67,8 @@ static mt_status part_squares(struct sgd_trainer *trainer, struct sgd_range rang
 }
 
 /* By all of it, or by what is left of it when it is shortened. */
-static mt_status part_update(struct sgd_trainer *trainer, struct sgd_range range, void *user)
+static mt_status range_update(struct sgd_trainer *trainer, struct sgd_range range, const struct update *u)
 {
-    const struct update *u = user;
     const float         *gradient = u->gradient;
     float               *moments[SGD_MOMENTS_MAX] = {NULL};
 
@@ -80,6 +79,16 @@ static mt_status part_update(struct sgd_trainer *trainer, struct sgd_range range
         moments[m] = trainer->moments[m] + range.begin;
     return sgd_optimizer_update(&trainer->config.optimizer, trainer->config.ops, u->rate, trainer->state->step,
                                 gradient + range.begin, range.end - range.begin, trainer->params + range.begin, moments);
+}
+
+/* Piece by piece where the state is being copied: each is read from memory once. */
+static mt_status part_update(struct sgd_trainer *trainer, struct sgd_range range, void *user)
+{
+    for (size_t at = range.begin, end; at < range.end; at = end) {
+        end = sgd_trainer_settle_some(trainer, at, range.end);
+        MT_TRY(range_update(trainer, (struct sgd_range){at, end}, user));
+    }
+    return mt_ok();
 }
 
 float sgd_step_part(const struct sgd_trainer *trainer, double norm)
@@ -164,7 +173,6 @@ static mt_status update_make(struct sgd_trainer *trainer, struct update *update)
 {
     if (trainer->resident)
         return sgd_resident_update(trainer, update->rate, update->part);
-    sgd_trainer_settle(trainer);
     return sgd_parts_run(trainer, trainer->config.model->params.floats, part_update, update);
 }
 

@@ -120,7 +120,9 @@ struct sgd_trainer {
     uint64_t                  work_ns; /* spent on gradients, in all */
     void (*beat)(void *user); /* called between pieces of work, by any device, to show life; NULL: nobody looks */
     void                     *beat_user;
-    void (*settle)(void *user); /* called before the state's floats change: whoever copies them ends that; NULL: nobody does */
+    /* Called before parameters begin to end change, and what the moments have of them: whoever copies them does so now, and says up
+     * to where. Any device's, each of its own whole blocks (SGD_SHARD_BLOCK). NULL: nobody copies. */
+    size_t (*settle)(void *user, size_t begin, size_t end);
     void                     *settle_user;
     struct sgd_trace_row     *trace; /* where it is noted what goes on; NULL: nowhere */
     size_t                    state_size;
@@ -156,10 +158,15 @@ static inline void sgd_trainer_beat(const struct sgd_trainer *trainer)
 /* How long its devices have waited for records in all, in the mean of those that were in use last. */
 uint64_t sgd_trainer_waited_ns(const struct sgd_trainer *trainer);
 
+static inline size_t sgd_trainer_settle_some(const struct sgd_trainer *trainer, size_t begin, size_t end)
+{
+    return trainer->settle ? trainer->settle(trainer->settle_user, begin, end) : end;
+}
+
 static inline void sgd_trainer_settle(const struct sgd_trainer *trainer)
 {
-    if (trainer->settle)
-        trainer->settle(trainer->settle_user);
+    for (size_t at = 0, end = trainer->config.model->params.floats; at < end;)
+        at = sgd_trainer_settle_some(trainer, at, end);
 }
 
 /* Memory for a state, in huge pages where it is large and there are any; free() it. NULL: there is none. */

@@ -104,6 +104,18 @@ static void cross_entropy(const struct k_ops *ops)
     (void)ops->xent_forward(NULL, &xent);
 }
 
+static void adamw(const struct k_ops *ops)
+{
+    struct k_adamw update = {dx, dweight, work, x, SIDE * SIDE * CHANNELS, 1, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.01f};
+    (void)ops->adamw_update(NULL, &update);
+}
+
+static void momentum(const struct k_ops *ops)
+{
+    struct k_sgd update = {dx, dweight, x, SIDE * SIDE * CHANNELS, 1e-3f, 0.9f, 0};
+    (void)ops->sgd_update(NULL, &update);
+}
+
 int main(void)
 {
     static const struct {
@@ -113,7 +125,8 @@ int main(void)
     } cases[] = {{"pool", pool_forward, 200},          {"pool's gradient", pool_backward, 200},
                  {"conv 1 -> 32", conv1_forward, 100}, {"its gradient", conv1_backward, 100},
                  {"conv 32 -> 64", conv2_forward, 20}, {"its gradient", conv2_backward, 20},
-                 {"GELU", gelu, 100},                  {"cross-entropy", cross_entropy, 100}};
+                 {"GELU", gelu, 100},                  {"cross-entropy", cross_entropy, 100},
+                 {"AdamW", adamw, 100},                {"momentum", momentum, 100}};
     const struct k_ops *tables[K_TABLES_MAX], *chosen;
     size_t              count = k_ops_all(tables);
     float             **buffers[] = {&x, &y, &dx, &work, &weight, &dweight};
