@@ -146,7 +146,7 @@ bool sgd_saver_is_busy(struct sgd_saver *saver)
 {
     sgd_trainer_settle(saver->trainer);
     pthread_mutex_lock(&saver->lock);
-    bool is_busy = saver->state == SGD_SAVER_BUSY;
+    bool is_busy = saver->state == SGD_SAVER_BUSY || (saver->has_thread && saver->state == SGD_SAVER_FRESH);
     pthread_mutex_unlock(&saver->lock);
     return is_busy;
 }

@@ -49,14 +49,15 @@ void sgd_saver_fini(struct sgd_saver *saver);
 /* Starts the thread, where it does not run: whoever will offer calls this some time before. */
 void sgd_saver_start(struct sgd_saver *saver);
 
-/* Has the trainer's state saved as it is now; it is copied by the time its floats change. False: the last save still runs or was
- * not taken, or there is no thread to be had; come again. */
+/* Has the trainer's state saved as it is now; it is copied by the time its floats change. Waits for a thread that is not ready yet.
+ * False: the last save still runs or was not taken, or there is no thread to be had; come again. */
 bool sgd_saver_offer(struct sgd_saver *saver, uint64_t generation);
 
 /* A save that waits for other members' parts ends: their generation is over. */
 void sgd_saver_give_up(struct sgd_saver *saver);
 
-/* A save runs. Who asks is waiting for it: makes what is left of the copy. */
+/* A save runs, or the thread is not ready for one yet: it touches the copy's memory, which takes longer than a worker may show
+ * nothing, where others have the processors. Who asks is waiting for it: makes what is left of the copy. */
 bool sgd_saver_is_busy(struct sgd_saver *saver);
 
 /* The outcome of a save that has ended, once; false: there is none. With `wait`, waits for one that runs. */

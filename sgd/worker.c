@@ -376,13 +376,15 @@ static void checkpoint_maybe(struct task *t, bool best)
     uint64_t step = w->trainer.state->step, saved;
     mt_status result;
 
-    if (sgd_saver_take(&w->saver, best, &saved, &result))
+    if (best)
+        (void)saver_wait(t, &result);
+    else if (sgd_saver_take(&w->saver, false, &saved, &result))
         saved_note(t, saved, result);
     bool is_due = best || w->is_save_due || (run->every_steps && step % run->every_steps == 0);
     if (!is_due && !is_time_to_save(w))
         return;
     sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_SAVE_COPY, step);
-    w->is_save_due = !sgd_saver_offer(&w->saver, save_generation(t));
+    w->is_save_due = sgd_saver_is_busy(&w->saver) || !sgd_saver_offer(&w->saver, save_generation(t));
     sgd_trace_close(w->trace, SGD_TRACK_MAIN);
     w->saved_ns = w->is_save_due ? w->saved_ns : mt_now_ns();
 }
@@ -490,6 +492,7 @@ static mt_status last_save(struct task *t)
     if (!w->run.folder[0])
         return mt_ok();
     result = mt_ok();
+    sgd_saver_start(&w->saver);
     bool was_offered = saver_wait(t, &result);
     if (w->run.zero && was_offered && w->offered_step == w->trainer.state->step)
         return result; /* all members know that its parts are of the last step */

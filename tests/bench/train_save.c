@@ -52,9 +52,9 @@ static int on_save_event(void *user, const manta_sgd_event *event)
     struct saves *s = user;
     if (event->kind == MANTA_SGD_STEP)
         step_note(s, event);
-    if (event->kind == MANTA_SGD_SAVE_FAILED)
+    if (event->kind == MANTA_SGD_SAVE_FAILED || event->kind == MANTA_SGD_HUNG || event->kind == MANTA_SGD_LOST)
         fprintf(stderr, "manta-bench-train: ckpt_stall: %s\n", event->text);
-    if (event->kind == MANTA_SGD_SAVED && event->step == s->offered) {
+    if (event->kind == MANTA_SGD_SAVED && event->step >= s->offered) {
         if (s->saved < SAVES)
             s->write_s[s->saved++] = (double)((int64_t)bench_now_ns() - s->offered_ns) * 1e-9;
         s->offered = 0;

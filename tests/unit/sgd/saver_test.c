@@ -4,6 +4,7 @@
  */
 #include "tests/unit/sgd/temp.h"
 
+#include "core/base/clock.h"
 #include "sgd/mlp.h"
 #include "sgd/saver.h"
 
@@ -16,6 +17,17 @@ static struct {
     struct sgd_trainer trainer;
     struct sgd_saver   saver;
 } t;
+
+/* The saver's thread begins with this; a test holds it there, as other processes that have all CPUs. */
+static _Atomic bool is_held;
+int __wrap_setpriority(int which, unsigned who, int priority);
+int __wrap_setpriority(int which, unsigned who, int priority)
+{
+    (void)which, (void)who, (void)priority;
+    while (is_held)
+        mt_sleep_ms(1);
+    return 0;
+}
 
 static int set_up(void **state)
 {
@@ -122,6 +134,25 @@ static void a_large_state_is_of_one_moment(void **state)
     assert_int_equal(sgd_trainer_init(&t.trainer, &config).code, MT_OK);
 }
 
+/* Whoever would wait for it without a sign of life would be taken for hung: it is asked first. */
+static void a_thread_that_starts_is_busy(void **state)
+{
+    uint64_t  saved;
+    mt_status result;
+    (void)state;
+    assert_false(sgd_saver_is_busy(&t.saver)); /* there is none */
+    is_held = true;
+    sgd_saver_start(&t.saver);
+    bool is_busy = sgd_saver_is_busy(&t.saver);
+    is_held = false;
+    assert_true(is_busy);
+    while (sgd_saver_is_busy(&t.saver))
+        mt_sleep_ms(1);
+    assert_true(sgd_saver_offer(&t.saver, 1));
+    assert_true(sgd_saver_take(&t.saver, true, &saved, &result));
+    assert_int_equal(result.code, MT_OK);
+}
+
 static void one_at_a_time(void **state)
 {
     uint64_t  saved, offered = 0, taken = 0;
@@ -161,6 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_was_offered_is_saved),
         TEST(a_large_state_is_of_one_moment),
+        TEST(a_thread_that_starts_is_busy),
         TEST(one_at_a_time),
         TEST(a_failure_is_told),
     };
