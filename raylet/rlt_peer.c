@@ -8,6 +8,7 @@
  */
 #include "raylet/shell.h"
 
+#include "core/base/address.h"
 #include "core/base/log.h"
 #include "core/base/sha256.h"
 #include "core/rpc/codec.h"
@@ -112,19 +113,17 @@ static socklen_t address_parse(const char *text, struct sockaddr_storage *out)
     struct sockaddr_in  *in4 = (struct sockaddr_in *)(void *)out;
     struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)out;
     char                 host[RLT_ADDRESS_SIZE];
-    const char          *colon = strrchr(text, ':');
+    const char          *port;
     memset(out, 0, sizeof *out);
-    if (!colon)
+    if (!mt_address_split(text, host, sizeof host, &port))
         return 0;
-    snprintf(host, sizeof host, "%.*s", (int)(colon - text), text);
-    if (host[0] == '[' && host[strlen(host) - 1] == ']') {
-        host[strlen(host) - 1] = 0;
+    if (text[0] == '[') {
         in6->sin6_family = AF_INET6;
-        in6->sin6_port = htons((uint16_t)strtoul(colon + 1, NULL, 10));
-        return inet_pton(AF_INET6, host + 1, &in6->sin6_addr) == 1 ? sizeof *in6 : 0;
+        in6->sin6_port = htons((uint16_t)strtoul(port, NULL, 10));
+        return inet_pton(AF_INET6, host, &in6->sin6_addr) == 1 ? sizeof *in6 : 0;
     }
     in4->sin_family = AF_INET;
-    in4->sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10));
+    in4->sin_port = htons((uint16_t)strtoul(port, NULL, 10));
     return inet_pton(AF_INET, host, &in4->sin_addr) == 1 ? sizeof *in4 : 0;
 }
 
@@ -391,14 +390,13 @@ static const struct rpc_method methods[] = {
 
 mt_status sh_listen_read(struct sh *sh)
 {
-    const char *listen = sh->options.listen, *colon = strrchr(listen, ':');
-    size_t      size = colon ? (size_t)(colon - listen) : 0;
-    bool        has_brackets = size > 2 && listen[0] == '[' && listen[size - 1] == ']';
-    if (size == 0 || size >= sizeof sh->listen_shown - sizeof ":65535")
+    const char *listen = sh->options.listen, *port;
+    bool        is_good = mt_address_split(listen, sh->listen_host, sizeof sh->listen_host, &port);
+    size_t      size = is_good ? (size_t)(port - 1 - listen) : 0;
+    if (!is_good || size >= sizeof sh->listen_shown - sizeof ":65535")
         return mt_error(MT_EINVAL, 0, "--listen: want HOST:PORT");
     snprintf(sh->listen_shown, sizeof sh->listen_shown, "%.*s", (int)size, listen);
-    snprintf(sh->listen_host, sizeof sh->listen_host, "%.*s", (int)size - 2 * has_brackets, listen + has_brackets);
-    if (strcmp(sh->listen_host, "0.0.0.0") == 0 || strcmp(sh->listen_host, "::") == 0)
+    if (mt_address_is_any(sh->listen_host))
         return mt_error(MT_EINVAL, 0, "--listen: name the one address that other machines reach this one by");
     return mt_ok();
 }

@@ -20,6 +20,7 @@
  */
 #include "raylet/shell.h"
 
+#include "core/base/address.h"
 #include "core/base/limits.h"
 #include "core/base/log.h"
 #include "core/base/plant.h"
@@ -243,23 +244,19 @@ static mt_status place_find(struct pull *pull, char *text)
 static mt_status pull_start(struct pull *pull, char *text)
 {
     struct sh_pulls *p = pull->pulls;
-    char             host[RLT_ADDRESS_SIZE], *colon;
+    char             address[RLT_ADDRESS_SIZE], host[RLT_ADDRESS_SIZE];
+    const char      *port;
     uint32_t         epoch;
     mt_status        st;
-    MT_TRY(rlt_node_data_address(p->sh->core, pull->ref.node, &epoch, host));
-    colon = strrchr(host, ':');
-    if (!colon)
+    MT_TRY(rlt_node_data_address(p->sh->core, pull->ref.node, &epoch, address));
+    if (!mt_address_split(address, host, sizeof host, &port))
         return mt_error(MT_EPROTO, 0, "the address of a data socket");
-    *colon = 0;
-    bool has_brackets = host[0] == '[' && colon > host + 2;
-    if (has_brackets)
-        colon[-1] = 0;
     MT_TRY(place_find(pull, text));
     memset(&pull->fetch, 0, sizeof pull->fetch);
     pull->fetch.done = pull_done;
     pull->fetch.cold = pull->place.cold;
-    st = os_fetch_start(&p->transfer, &pull->fetch, host + has_brackets, (uint16_t)strtoul(colon + 1, NULL, 10),
-                        pull->ref.node, epoch, &pull->ref, pull->data);
+    st = os_fetch_start(&p->transfer, &pull->fetch, host, (uint16_t)strtoul(port, NULL, 10), pull->ref.node, epoch,
+                        &pull->ref, pull->data);
     if (st.code)
         place_give_back(pull);
     return st;

@@ -7,6 +7,7 @@
  */
 #include "clients/cli/cli.h"
 
+#include "core/base/address.h"
 #include "core/io/join.h"
 #include "core/io/listener.h"
 #include "core/io/private.h"
@@ -56,19 +57,6 @@ bool cli_join_prepare(const char *file, const struct cli_folder *f)
     return st.code == 0;
 }
 
-/* "10.0.0.1" of "10.0.0.1:6380", "::1" of "[::1]:6380". */
-static bool split(const char *address, char *host, size_t size, const char **port)
-{
-    const char *colon = strrchr(address, ':');
-    size_t      length = colon ? (size_t)(colon - address) : 0;
-    bool        has_brackets = length > 2 && address[0] == '[' && address[length - 1] == ']';
-    if (length == 0 || length >= size)
-        return false;
-    snprintf(host, size, "%.*s", (int)length - 2 * has_brackets, address + has_brackets);
-    *port = colon + 1;
-    return true;
-}
-
 /* Asks the kernel from where it would speak to them; nothing is sent. */
 static bool source_address(const struct addrinfo *to, char *out, size_t size)
 {
@@ -89,7 +77,7 @@ bool cli_address_towards(const char *address, char out[CTL_ADDRESS_SIZE])
     char            host[CTL_ADDRESS_SIZE];
     const char     *port;
     out[0] = '\0';
-    if (!split(address, host, sizeof host, &port) || getaddrinfo(host, port, &hints, &found) != 0)
+    if (!mt_address_split(address, host, sizeof host, &port) || getaddrinfo(host, port, &hints, &found) != 0)
         return cli_fail("the head's address %s can't be found: say by --bind how other machines reach this one", address), false;
     bool is_found = source_address(found, out, CTL_ADDRESS_SIZE);
     freeaddrinfo(found);

@@ -7,6 +7,8 @@
  */
 #include "core/rpc/runtime.h"
 
+#include "core/base/address.h"
+
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,10 +95,8 @@ static mt_status channel_target(const char *target, char *out, size_t size)
 static bool is_loopback_target(const char *target)
 {
     char host[256];
-    size_t length = (size_t)(strrchr(target, ':') - target);
-    bool has_brackets = length >= 2 && target[0] == '[' && target[length - 1] == ']';
-    snprintf(host, sizeof host, "%.*s", (int)length - 2 * has_brackets, target + has_brackets);
-    return io_is_loopback(host);
+    const char *port;
+    return mt_address_split(target, host, sizeof host, &port) && io_is_loopback(host);
 }
 
 static grpc_channel_credentials *credentials_of(const struct rpc_channel_config *config)

@@ -4,6 +4,8 @@
  */
 #include "scheduler/head/options.h"
 
+#include "core/base/address.h"
+
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,17 +47,10 @@ static bool number(const char *text, unsigned long long max, unsigned long long 
 
 static bool read_listen(struct head_options *o, const char *text)
 {
-    const char        *colon = strrchr(text, ':');
+    const char        *port_text;
     unsigned long long port = 0;
-    size_t             size = colon ? (size_t)(colon - text) : 0;
-    if (size >= 2 && text[0] == '[' && text[size - 1] == ']') { /* [::1]:0 */
-        text++;
-        size -= 2;
-    }
-    if (!colon || size == 0 || size >= sizeof o->host || !number(colon + 1, 65535, &port))
+    if (!mt_address_split(text, o->host, sizeof o->host, &port_text) || !number(port_text, 65535, &port))
         return false;
-    memcpy(o->host, text, size);
-    o->host[size] = '\0';
     o->port = (uint16_t)port;
     return true;
 }

@@ -6,6 +6,7 @@
  *
  * Owns:    the files in the certificates' folder (or the user does), and <dir>/join. Thread: the main loop's, before it serves.
  */
+#include "core/base/address.h"
 #include "core/io/join.h"
 #include "core/io/listener.h"
 #include "core/io/private.h"
@@ -24,7 +25,7 @@ static bool wants_tls(const struct shell *sh)
 mt_status shell_tls_open(struct shell *sh)
 {
     char path[SHELL_PATH_SIZE + 16];
-    if (strcmp(sh->options.host, "0.0.0.0") == 0 || strcmp(sh->options.host, "::") == 0)
+    if (mt_address_is_any(sh->options.host))
         return shell_complain(mt_error(MT_EINVAL, 0, "name the one address that other machines reach this one by"), "--listen",
                               sh->options.host);
     if (!wants_tls(sh))
