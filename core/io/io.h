@@ -116,7 +116,8 @@ struct io_job {
 MT_MUST_USE mt_status io_worker_new(struct io_loop *loop, uint32_t jobs_max, struct io_worker **out_worker);
 /* Finishes every job, `done` included, then frees. Blocks as long as the jobs take. Loop thread. */
 void io_worker_free(struct io_worker *worker);
-/* EAGAIN when the queue is full (the job then stays the caller's). Loop thread. */
+/* EAGAIN when the queue is full, ECANCELLED from a `done` that runs inside io_worker_free (the job then stays
+ * the caller's). Loop thread. */
 MT_MUST_USE mt_status io_worker_submit(struct io_worker *worker, struct io_job *job);
 
 /* ---- the process ---- */

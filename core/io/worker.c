@@ -19,7 +19,7 @@ struct io_worker {
     pthread_mutex_t lock;    /* of the rest */
     pthread_cond_t more;
     struct io_job *first, **end;
-    bool is_closing;
+    bool is_closing; /* written by the loop's thread only, which may so read it without the lock */
 };
 
 static void *worker_main(void *arg);
@@ -70,6 +70,8 @@ void io_worker_free(struct io_worker *worker)
 mt_status io_worker_submit(struct io_worker *worker, struct io_job *job)
 {
     IO_ON_LOOP(worker->loop);
+    if (worker->is_closing)
+        return mt_error(MT_ECANCELLED, 0, "the worker ends");
     if (worker->jobs >= worker->jobs_max)
         return mt_error(MT_EAGAIN, 0, "the worker's queue is full");
     worker->jobs++;

@@ -92,6 +92,8 @@ static void carry_out(struct shell *sh)
     }
     head_actions_clear(&sh->actions);
     sh->is_acting = false;
+    if (sh->is_ending)
+        return;
     uint64_t now = io_now_ms(), next = sh->actions.next_ms;
     io_timer_start(sh->loop, &sh->timer, next > now ? next - now : 1);
 }
@@ -107,7 +109,7 @@ void shell_step(struct shell *sh, struct head_event *event)
         shell_end(sh, st);
         return;
     }
-    if (event->kind == HEAD_EV_STORED && event->status.code == 0 && !sh->is_ready)
+    if (event->kind == HEAD_EV_STORED && event->status.code == 0 && !sh->is_ready && !sh->is_ending)
         announce(sh); /* the new epoch is stored: from now on we speak for the cluster */
     carry_out(sh);
 }
@@ -324,6 +326,9 @@ static mt_status start(struct shell *sh)
 
 /* ---- the end ---- */
 
+/* Each part ends before what it still uses as it finishes: the commit under way answers callers and writes
+ * logs, so the store's thread goes first; streams that are cut off may have a file in work; the files' thread
+ * uses nobody. */
 static void stop(struct shell *sh)
 {
     sh->is_ending = true;
@@ -331,6 +336,7 @@ static void stop(struct shell *sh)
     io_watch_stop(&sh->watch);
     io_signal_stop(&sh->on_term);
     io_signal_stop(&sh->on_int);
+    shell_store_finish(sh);
     if (sh->server)
         rpc_server_close(sh->server);
     if (sh->files)

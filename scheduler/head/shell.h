@@ -96,6 +96,9 @@ void shell_resume_streams(struct shell *sh);
 MT_MUST_USE mt_status shell_store_open(struct shell *sh);
 /* Takes the batch out of the action. */
 void shell_store_batch(struct shell *sh, struct head_action *action);
+/* The commit under way is carried through, with all that follows from it; no other begins. Before anything
+ * that replies or writes files is closed. Blocks (disk). */
+void shell_store_finish(struct shell *sh);
 void shell_store_close(struct shell *sh);
 
 /* ---- shell_files.c: what lies in the state folder beside the database ---- */

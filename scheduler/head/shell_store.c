@@ -56,8 +56,8 @@ static void commit_done(struct io_job *job)
 
 static void commit_begin(struct shell *sh)
 {
-    if (sh->commit || sh->batches.count == 0)
-        return;
+    if (sh->commit || sh->batches.count == 0 || sh->is_ending)
+        return; /* at the end: nobody was told of what still waits, so who asked asks the next head */
     struct commit *c = calloc(1, sizeof *c);
     size_t         count = sh->batches.count;
     if (c) {
@@ -152,10 +152,15 @@ mt_status shell_store_open(struct shell *sh)
     return st;
 }
 
-void shell_store_close(struct shell *sh)
+void shell_store_finish(struct shell *sh)
 {
     if (sh->store_worker)
-        io_worker_free(sh->store_worker); /* finishes the commit under way */
+        io_worker_free(sh->store_worker);
+    sh->store_worker = NULL;
+}
+
+void shell_store_close(struct shell *sh)
+{
     for (size_t i = 0; i < sh->batches.count; i++)
         head_records_free(sh->batches.data[i].records, sh->batches.data[i].record_count);
     mt_vec_fini(&sh->batches);

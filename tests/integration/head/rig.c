@@ -37,6 +37,13 @@ static void child(const struct daemon *d, char *const *argv, int ready)
         struct rlimit limit = {d->file_size_max, d->file_size_max};
         setrlimit(RLIMIT_FSIZE, &limit);
     }
+    if (d->preload) {
+        const char *options = getenv("ASAN_OPTIONS");
+        char more[512];
+        snprintf(more, sizeof more, "%s:verify_asan_link_order=0", options ? options : "");
+        setenv("ASAN_OPTIONS", more, 1);
+        setenv("LD_PRELOAD", d->preload, 1);
+    }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (d->out >= 0)
         dup2(d->out, 2);

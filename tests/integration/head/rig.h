@@ -25,6 +25,7 @@ struct daemon {
     char   address[64];
     int    out; /* its standard error goes there; -1: to ours */
     rlim_t file_size_max; /* of its files; 0: none */
+    const char *preload;  /* a library that it is started with; NULL: none */
 };
 
 void daemon_init(struct daemon *d);

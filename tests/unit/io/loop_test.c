@@ -312,6 +312,34 @@ static void worker_keeps_order_and_bound(void **state)
     assert_int_equal(jobs_done, JOBS + 2);
 }
 
+struct follower {
+    struct io_job job;
+    struct io_worker *worker;
+    mt_status second; /* of the attempt to submit another */
+};
+
+static void follower_work(struct io_job *job)
+{
+    (void)job;
+}
+
+static void follower_done(struct io_job *job)
+{
+    static struct io_job another = {.work = follower_work, .done = follower_done};
+    struct follower *f = mt_container_of(job, struct follower, job);
+    f->second = io_worker_submit(f->worker, &another);
+}
+
+static void worker_that_ends_takes_no_more(void **state)
+{
+    struct follower f = {.job = {.work = follower_work, .done = follower_done}};
+    (void)state;
+    assert_ok(io_worker_new(loop, JOBS, &f.worker));
+    assert_ok(io_worker_submit(f.worker, &f.job));
+    io_worker_free(f.worker); /* its thread is gone when `done` runs: another job would never be done */
+    assert_code(f.second, MT_ECANCELLED);
+}
+
 static void fd_limit_is_raised(void **state)
 {
     uint32_t limit = 0;
@@ -333,6 +361,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(hangup_of_a_pipe_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(signal_runs_on_the_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(worker_keeps_order_and_bound, setup, teardown),
+        cmocka_unit_test_setup_teardown(worker_that_ends_takes_no_more, setup, teardown),
         cmocka_unit_test(fd_limit_is_raised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
