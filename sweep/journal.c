@@ -8,6 +8,7 @@
  */
 #include "sweep/journal.h"
 
+#include "core/base/file.h"
 #include "core/db/db.h"
 #include "sweep/state.h"
 
@@ -69,6 +70,14 @@ static mt_status sys_fail(struct swp_journal *j, const char *path, const char *s
     return mt_error(code, sys, "open the sweep's folder");
 }
 
+static mt_status folder_make_one(struct swp_journal *j, const char *path)
+{
+    if (mkdir(path, 0755) != 0)
+        return errno == EEXIST ? mt_ok() : sys_fail(j, path, "make the folder");
+    (void)mt_name_sync(path); /* as good as the file system can; SQLite goes on there too */
+    return mt_ok();
+}
+
 /* Makes the folder, and those above it that are missing. */
 static mt_status folder_make(struct swp_journal *j, const char *path)
 {
@@ -76,10 +85,9 @@ static mt_status folder_make(struct swp_journal *j, const char *path)
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = part + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
         *slash = 0;
-        if (mkdir(part, 0755) != 0 && errno != EEXIST)
-            return sys_fail(j, part, "make the folder");
+        MT_TRY(folder_make_one(j, part));
     }
-    return mkdir(path, 0755) == 0 || errno == EEXIST ? mt_ok() : sys_fail(j, path, "make the folder");
+    return folder_make_one(j, path);
 }
 
 static mt_status lock(struct swp_journal *j)

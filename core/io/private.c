@@ -4,6 +4,8 @@
  */
 #include "core/io/private.h"
 
+#include "core/base/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -96,6 +98,8 @@ mt_status io_private_write(const char *path, mt_view content, bool replace)
     close(fd);
     if (!st.code && replace && rename(name, path) < 0)
         st = mt_error(MT_ESYS, errno, "make a private file");
+    if (!st.code && replace)
+        (void)mt_name_sync(path); /* as good as the file system can */
     if (st.code)
         unlink(name);
     return st;

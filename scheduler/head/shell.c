@@ -7,6 +7,7 @@
  */
 #include "scheduler/head/shell.h"
 
+#include "core/base/file.h"
 #include "core/base/log.h"
 #include "scheduler/head/run.h"
 
@@ -200,9 +201,9 @@ static void announce(struct shell *sh)
 
 /* ---- making the parts ---- */
 
-static mt_status make_folder(const char *path)
+static mt_status make_folder(const struct shell *sh, const char *path)
 {
-    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+    if (shell_mkdir(sh, path) == 0 || errno == EEXIST)
         return mt_ok();
     return shell_complain(mt_error(MT_ESYS, errno, "make it"), "folder", path);
 }
@@ -216,7 +217,7 @@ static mt_status make_paths(struct shell *sh)
 {
     const struct head_options *o = &sh->options;
     char                       dir[SHELL_PATH_SIZE];
-    MT_TRY(make_folder(o->dir));
+    MT_TRY(make_folder(sh, o->dir));
     if (!realpath(o->dir, dir))
         return shell_complain(mt_error(MT_ESYS, errno, "find it"), "folder", o->dir);
     bool fits = path_fits(snprintf(sh->address_file, sizeof sh->address_file, "%s/head.addr", dir)) &&
@@ -229,7 +230,7 @@ static mt_status make_paths(struct shell *sh)
                                         : snprintf(sh->token_file, sizeof sh->token_file, "%s/token", dir));
     if (!fits)
         return shell_complain(mt_error(MT_EINVAL, 0, "a path is too long"), "folder", o->dir);
-    return make_folder(sh->state);
+    return make_folder(sh, sh->state);
 }
 
 static mt_status make_token(struct shell *sh)
@@ -240,6 +241,8 @@ static mt_status make_token(struct shell *sh)
         sh->has_made_token = st.code == 0;
         if (st.code == MT_EEXIST) /* somebody was quicker */
             st = io_token_read(sh->token_file, &sh->token);
+        else if (st.code == 0 && !sh->is_private)
+            (void)mt_name_sync(sh->token_file); /* as in shell_mkdir */
     }
     return st.code == 0 ? st : shell_complain(st, "token file", sh->token_file);
 }

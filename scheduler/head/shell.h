@@ -67,6 +67,8 @@ struct shell {
 void shell_step(struct shell *sh, struct head_event *event);
 /* Ends the loop once; the first status counts. */
 void shell_end(struct shell *sh, mt_status st);
+/* As mkdir; and the name outlives a power cut, where the state is meant to. */
+int  shell_mkdir(const struct shell *sh, const char *path);
 /* <state>/<folder>/<name> */
 void shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE]);
 

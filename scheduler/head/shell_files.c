@@ -5,6 +5,7 @@
  * Owns:    the folders, and each piece of log from the core's action until it is in its file.
  * Thread:  the loop's; *_work on the files' thread. Opening happens before the loop runs.
  */
+#include "core/base/file.h"
 #include "core/base/log.h"
 #include "scheduler/head/shell.h"
 
@@ -28,6 +29,15 @@ struct drop_job {
     struct io_job job;
     char          path[SHELL_PATH_SIZE];
 };
+
+int shell_mkdir(const struct shell *sh, const char *path)
+{
+    if (mkdir(path, 0700) != 0)
+        return -1;
+    if (!sh->is_private)
+        (void)mt_name_sync(path); /* as good as the file system can; SQLite goes on there too */
+    return 0;
+}
 
 /* ---- logs ---- */
 
@@ -196,7 +206,7 @@ static mt_status load_folder(struct shell *sh, const char *folder,
     struct stat    info;
     mt_status      st = mt_ok();
     shell_path(sh, folder, "", path);
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+    if (shell_mkdir(sh, path) != 0 && errno != EEXIST)
         return mt_error(errno == ENOSPC ? MT_EDISK_FULL : MT_ESYS, errno, "make a folder in the state folder");
     DIR *d = opendir(path);
     if (!d)

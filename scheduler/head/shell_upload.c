@@ -6,6 +6,7 @@
  * Thread:  the loop's; piece_work and end_work on the files' thread. One of them at a time for each upload; meanwhile the
  *          stream is paused, so a client can be no faster than the disk.
  */
+#include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"
@@ -122,17 +123,6 @@ static void piece_work(struct io_job *job)
     }
 }
 
-static int sync_folder(const struct shell *sh)
-{
-    char path[SHELL_PATH_SIZE];
-    shell_path(sh, "blobs", "", path);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int sys = fd < 0 || fsync(fd) != 0 ? errno : 0;
-    if (fd >= 0)
-        close(fd);
-    return sys;
-}
-
 /* On the disk first, then under its name, then the name on the disk. */
 static void end_work(struct io_job *job)
 {
@@ -148,7 +138,7 @@ static void end_work(struct io_job *job)
     if (u->sys != 0)
         return;
     u->path[0] = '\0'; /* nothing is left to remove */
-    u->sys = sync_folder(u->sh);
+    u->sys = mt_name_sync(final);
 }
 
 /* ---- on the loop ---- */
