@@ -11,7 +11,6 @@
 #include "core/base/log.h"
 #include "objectstore/os_memory.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -167,11 +166,14 @@ static const char *error_text(int32_t code, char out[24])
     return out;
 }
 
-static void number_text(uint64_t number, char out[24])
+/* Decimal, "" for zero. By hand: a list of a million tasks has three million of them. */
+static const char *number_text(uint64_t number, char out[24])
 {
-    snprintf(out, 24, "%" PRIu64, number);
-    if (!number)
-        out[0] = 0;
+    size_t at = 23;
+    out[at] = 0;
+    for (; number; number /= 10)
+        out[--at] = (char)('0' + number % 10);
+    return out + at;
 }
 
 static mt_status event_row(struct reading *r, struct lane_event *event, enum lane_task_state state)
@@ -180,13 +182,18 @@ static mt_status event_row(struct reading *r, struct lane_event *event, enum lan
     uint64_t    ended_ns = state == LANE_TASK_RUNNING ? 0 : shm_load64(&event->ended_ns);
     const char *why = event->code == MT_EWORKER_DIED && r->ring->is_over ? "its worker died while it ran" : NULL;
     snprintf(attempt, sizeof attempt, "%u", event->attempt);
-    snprintf(owner, sizeof owner, "%016" PRIx64, event->id.process);
-    number_text(event->submitted_ns, submitted);
-    number_text(event->started_ns, started);
-    number_text(ended_ns, ended);
-    const char *cells[LANE_LOOK_COLUMNS] = {mt_id_text(event->id, id), r->name, lane_task_state_text(state), attempt, r->node,
-                                            r->pid, owner, submitted, started, ended,
-                                            error_text(event->code, error), why};
+    const char *cells[LANE_LOOK_COLUMNS] = {mt_id_text(event->id, id),
+                                            r->name,
+                                            lane_task_state_text(state),
+                                            attempt,
+                                            r->node,
+                                            r->pid,
+                                            mt_hex_text(event->id.process, 16, owner),
+                                            number_text(event->submitted_ns, submitted),
+                                            number_text(event->started_ns, started),
+                                            number_text(ended_ns, ended),
+                                            error_text(event->code, error),
+                                            why};
     r->left -= ROW_COST;
     return lane_look_row(r->look, cells, r->rows, r->count);
 }

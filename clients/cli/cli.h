@@ -121,9 +121,15 @@ int cli_print_json(json_t *take_value);
  * is printed. */
 manta_rows *cli_rows(const struct cli_args *args, manta_client *client, const char *kind, double limit,
                      const char *one_more_filter);
+
+/* ---- rows.c: what the nodes tell, as JSON ---- */
+
 /* "" where the column does not exist. */
 const char *cli_cell(const manta_rows *rows, size_t row, const char *column);
+/* An array of objects. A million rows take gigabytes so: cli_rows_print does without. */
 json_t     *cli_rows_json(const manta_rows *rows);
+/* Prints them as the options want: as JSON, or as a table of `columns`. Returns CLI_OK. */
+int cli_rows_print(const struct cli_args *args, const struct cli_column *columns, const manta_rows *rows);
 /* Prints to standard error what is missing in them. */
 void cli_rows_notice(const struct cli_args *args, const manta_rows *rows);
 

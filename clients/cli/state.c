@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ALL = 1000000 };
 
@@ -53,89 +52,6 @@ static const struct kind {
     {"objects", "object", object_columns},
     {"placement-groups", "group", group_columns},
 };
-
-/* ---- cells --------------------------------------------------------------------------------------------------------- */
-
-static bool is_any(const char *word, const char *const *list)
-{
-    while (*list && strcmp(word, *list) != 0)
-        list++;
-    return *list != NULL;
-}
-
-static json_t *time_value(const char *ns_text)
-{
-    uint64_t  ns = strtoull(ns_text, NULL, 10);
-    time_t    s = (time_t)(ns / 1000000000u);
-    char      text[64];
-    struct tm tm;
-    size_t    at;
-    if (!ns || !gmtime_r(&s, &tm))
-        return json_null();
-    at = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(text + at, sizeof text - at, ".%06uZ", (unsigned)(ns % 1000000000u / 1000));
-    return json_string(text);
-}
-
-static json_t *cell_value(const char *column, const char *text)
-{
-    static const char *const times[] = {"submitted", "started", "ended", NULL};
-    static const char *const numbers[] = {"attempt", "node", "pid", "restarts", "count", "finished", "rss", "wanted", "held",
-                                          "size", "owner_pid", "writer_pid", "pins", "total_ns", "store_used", "store_total",
-                                          "segments", "workers", "events", "events_lost", NULL};
-    json_t *value;
-    if (is_any(column, times))
-        return time_value(text);
-    if (!text[0])
-        return json_null();
-    if (is_any(column, numbers))
-        return json_integer(strtoll(text, NULL, 10));
-    value = json_string(text);
-    return value ? value : json_string("(no text)"); /* a name that is no UTF-8 */
-}
-
-const char *cli_cell(const manta_rows *rows, size_t row, const char *column)
-{
-    for (size_t i = 0; i < rows->column_count; i++)
-        if (strcmp(rows->columns[i], column) == 0)
-            return rows->cells[row * rows->column_count + i];
-    return "";
-}
-
-/* How long a task ran, or runs. */
-static json_t *seconds_of(const manta_rows *rows, size_t row)
-{
-    uint64_t        started = strtoull(cli_cell(rows, row, "started"), NULL, 10);
-    uint64_t        ended = strtoull(cli_cell(rows, row, "ended"), NULL, 10);
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (!ended)
-        ended = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    return started && ended >= started ? json_real((double)(ended - started) / 1e9) : json_null();
-}
-
-json_t *cli_rows_json(const manta_rows *rows)
-{
-    json_t *all = json_array();
-    for (size_t r = 0; r < rows->count; r++) {
-        json_t *row = json_object();
-        for (size_t i = 0; i < rows->column_count; i++)
-            json_object_set_new(row, rows->columns[i],
-                                cell_value(rows->columns[i], rows->cells[r * rows->column_count + i]));
-        if (cli_cell(rows, r, "started")[0])
-            json_object_set_new(row, "seconds", seconds_of(rows, r));
-        json_array_append_new(all, row);
-    }
-    return all;
-}
-
-void cli_rows_notice(const struct cli_args *args, const manta_rows *rows)
-{
-    if (rows->notice[0])
-        fprintf(stderr, "manta: %s\n", rows->notice);
-    if (rows->is_cut && !cli_output_is_json(args))
-        fprintf(stderr, "manta: only the first %zu are shown; --limit shows more, --filter fewer\n", rows->count);
-}
 
 /* ---- list, get ----------------------------------------------------------------------------------------------------- */
 
@@ -183,7 +99,7 @@ static int list(const struct cli_args *args, manta_client *client)
     manta_rows        *rows = cli_rows(args, client, kind->word, 100, only_living ? "state!=ENDED" : NULL);
     if (!rows)
         return CLI_FAILED;
-    int status = cli_print_rows(args, kind->columns, cli_rows_json(rows));
+    int status = cli_rows_print(args, kind->columns, rows);
     cli_rows_notice(args, rows);
     manta_rows_free(rows);
     return status;
@@ -326,7 +242,7 @@ static int memory(const struct cli_args *args, manta_client *client)
     manta_error e;
     if (!rows)
         return CLI_FAILED;
-    int status = cli_print_rows(args, object_columns, cli_rows_json(rows));
+    int status = cli_rows_print(args, object_columns, rows);
     if (!cli_output_is_json(args)) {
         if (manta_state_list(client, &look, &nodes, &e) != MANTA_OK)
             cli_fail("%s", e.message);
@@ -350,7 +266,7 @@ static int stack(const struct cli_args *args, manta_client *client)
         return CLI_FAILED;
     size_t count = rows->count;
     if (cli_output_is_json(args))
-        cli_print_json(cli_rows_json(rows));
+        cli_rows_print(args, NULL, rows);
     for (size_t i = 0; i < count && !cli_output_is_json(args); i++) {
         const char *running = cli_cell(rows, i, "running"), *waits = cli_cell(rows, i, "waits_in");
         printf("%s pid %s on node %s (%s)%s%s%s%s\n%s\n\n", cli_cell(rows, i, "role"), cli_cell(rows, i, "pid"),

@@ -17,6 +17,7 @@
 #include "core/rpc/rpc.h"
 
 enum { CTL_PATH_SIZE = MT_PATH_BYTES_MAX, CTL_ADDRESS_SIZE = MT_NAME_BYTES_MAX };
+enum { CTL_COLUMNS_MAX = 64 }; /* of what the nodes tell */
 
 struct ctl_place { /* where a cluster is */
     char address[CTL_ADDRESS_SIZE];   /* host:port */

@@ -29,25 +29,32 @@ static void notice_add(struct table *t, const char *text)
         snprintf(t->rows.notice + at, sizeof t->rows.notice - at, "%s%s", at ? "\n" : "", text);
 }
 
-/* The row that tells of the same attempt of the same task already, or SIZE_MAX. */
+enum { TASK_ID, TASK_ATTEMPT = 3, TASK_STARTED = 8, TASK_ENDED, TASK_CELLS }; /* columns of core/lane/look.h */
+
+/* The row that tells of the same attempt of the same task already, or SIZE_MAX. Tasks that have ended are not noted, only
+ * looked for: their owner tells of them no more, and they may be a million. */
 static size_t same_task(struct table *t, const char *const *cells)
 {
     mt_id         id;
     mt_map_entry *found;
-    if (!t->is_tasks || mt_id_parse(cells[0], &id).code)
+    bool          has_ended = cells[TASK_ENDED][0] != '\0';
+    if ((has_ended && !t->tasks.count) || mt_id_parse(cells[TASK_ID], &id).code)
         return SIZE_MAX;
-    id = mt_id_with_index(id, (uint16_t)strtoul(cells[3], NULL, 10));
+    id = mt_id_with_index(id, (uint16_t)strtoul(cells[TASK_ATTEMPT], NULL, 10));
     found = mt_map_find(&t->tasks, id);
     if (found)
         return found->value.num;
-    (void)mt_map_put_num(&t->tasks, id, t->cells.count / t->rows.column_count).code; /* without memory it is shown twice */
+    if (!has_ended) /* without memory it is shown twice */
+        (void)mt_map_put_num(&t->tasks, id, t->cells.count / t->rows.column_count).code;
     return SIZE_MAX;
 }
 
-/* The worker's word on a task counts more than its owner's, and comes later. */
+/* A task may be told of by its owner and by the worker that runs it, in either order: the worker's word counts. */
 static bool row_add(struct table *t, const char *const *cells)
 {
-    size_t at = same_task(t, cells), columns = t->rows.column_count;
+    size_t at = t->is_tasks ? same_task(t, cells) : SIZE_MAX, columns = t->rows.column_count;
+    if (at != SIZE_MAX && !cells[TASK_STARTED][0])
+        return true;
     for (size_t i = 0; i < columns; i++) {
         if (at != SIZE_MAX)
             t->cells.data[at * columns + i] = cells[i];
@@ -63,15 +70,14 @@ static bool columns_agree(struct table *t, const Manta__V1__QueryReply *reply)
         t->rows.columns = (const char *const *)reply->columns;
         t->rows.column_count = reply->n_columns;
     }
-    return reply->n_columns == t->rows.column_count && (!t->is_tasks || reply->n_columns >= 4) && reply->n_columns > 0;
+    return reply->n_columns == t->rows.column_count && (!t->is_tasks || reply->n_columns >= TASK_CELLS) && reply->n_columns > 0;
 }
 
 /* Takes the rows of one answer. False: they cannot be read, or there is no memory. */
 static bool rows_take(struct table *t, const Manta__V1__QueryReply *reply)
 {
-    enum { COLUMNS_MAX = 64 };
-    const char *at = (const char *)reply->rows.data, *end = at + reply->rows.len, *cells[COLUMNS_MAX];
-    if (!columns_agree(t, reply) || t->rows.column_count > COLUMNS_MAX)
+    const char *at = (const char *)reply->rows.data, *end = at + reply->rows.len, *cells[CTL_COLUMNS_MAX];
+    if (!columns_agree(t, reply) || t->rows.column_count > CTL_COLUMNS_MAX)
         return false;
     for (uint32_t row = 0; row < reply->count; row++) {
         if (t->cells.count / t->rows.column_count >= t->limit) {

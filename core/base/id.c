@@ -4,13 +4,24 @@
  */
 #include "core/base/id.h"
 
-#include <stdio.h>
 #include <string.h>
 
+char *mt_hex_text(uint64_t value, size_t digits, char *out)
+{
+    for (size_t i = digits; i-- > 0; value >>= 4)
+        out[i] = "0123456789abcdef"[value & 15];
+    out[digits] = '\0';
+    return out;
+}
+
+/* By hand: a list of a million tasks has a million of them, and snprintf takes ten times as long. */
 char *mt_id_text(mt_id id, char *out)
 {
-    snprintf(out, MT_ID_TEXT_SIZE, "%016llx-%012llx-%04x", (unsigned long long)id.process,
-             (unsigned long long)mt_id_counter(id), mt_id_index(id));
+    mt_hex_text(id.process, 16, out);
+    out[16] = '-';
+    mt_hex_text(mt_id_counter(id), 12, out + 17);
+    out[29] = '-';
+    mt_hex_text(mt_id_index(id), 4, out + 30);
     return out;
 }
 

@@ -56,6 +56,8 @@ static inline uint64_t mt_id_hash(mt_id id)
     return h ^ h >> 29;
 }
 
+/* Writes the last `digits` hexadecimal digits of a number, leading zeros too, and an end mark into `out`, and returns it. */
+char *mt_hex_text(uint64_t value, size_t digits, char *out);
 /* Writes the hexadecimal form into `out` (MT_ID_TEXT_SIZE bytes) and returns it. */
 char *mt_id_text(mt_id id, char *out);
 /* Reads it back. EINVAL where the text is anything else; *out is written only on success. */

@@ -174,9 +174,10 @@ bool bench_child_run(struct bench *b, const char *what, const char *address, str
 int bench_child(struct bench *b, const char *what, int fd);
 
 /* ---- cases_watch.c ---- */
-/* In the child: tasks at full speed (1/s); `manta list tasks` over a million that have ended (ms). < 0: failed. */
+/* In the child: tasks at full speed (1/s); `manta list tasks` over a million that have ended (ms): all of them as
+ * JSON, or those of a state that none has. < 0: failed. */
 double bench_child_rate(struct bench *b);
-double bench_child_list(struct bench *b);
+double bench_child_list(struct bench *b, bool all);
 
 /* ---- cases_task.c ---- */
 /* tasks_remote on a cluster of two nodes; *row stays empty where there is no other node. */

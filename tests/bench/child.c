@@ -27,7 +27,9 @@ static bool measure(struct bench *b, const char *what, struct bench_report *repo
     if (strcmp(what, "rate") == 0)
         return (report->row.value = bench_child_rate(b)) >= 0;
     if (strcmp(what, "list") == 0)
-        return (report->row.value = bench_child_list(b)) >= 0;
+        return (report->row.value = bench_child_list(b, false)) >= 0;
+    if (strcmp(what, "list_all") == 0)
+        return (report->row.value = bench_child_list(b, true)) >= 0;
     if (strcmp(what, "idle") != 0)
         return true;
     if (!bench_check_worker(NULL))

@@ -126,7 +126,10 @@ static void mixed(char **words)
     manta_ref   *hog = wait_for_file_remote(&gpu, words[0]), *second = wait_for_file_remote(&gpu, words[0]);
     manta_ref   *child = manta_call("add", NULL, MANTA_ARGS(manta_ref_arg(hog), manta_i64(1)));
     manta_actor *a = manta_actor_new("tally", &(manta_actor_opts){.name = "counts"}, MANTA_NO_ARGS);
+    manta_actor *odd = manta_actor_new("tally", &(manta_actor_opts){.name = "a \"quote\", a \\, \xc3\xbc"}, MANTA_NO_ARGS);
     manta_ref   *sum = manta_actor_call(a, "add", MANTA_ARGS(manta_i64(5)));
+    if (value(manta_actor_call(odd, "add", MANTA_ARGS(manta_i64(1)))) != 1)
+        exit(1);
     if (value(sum) != 5)
         exit(1);
     static char big[1 << 20];
@@ -139,6 +142,7 @@ static void mixed(char **words)
     manta_release(&view);
     manta_free(put);
     manta_actor_free(a);
+    manta_actor_free(odd);
     manta_free(failed);
     manta_free(died);
 }
