@@ -10,7 +10,7 @@
  *
  *   own_task, own_result, own_stream: what comes back; own_extra: what only few refs have
  *
- *   a task:   WAITING --args ready--> QUEUED --lane has room--> SENT --DONE record--> gone; its ref is ready
+ *   a task:   WAITING --args ready--> WOKEN --> QUEUED --lane has room--> SENT --DONE record--> gone; its ref is ready
  *                                        ^------ returned, revoked, or its worker died: try again ------'
  *   own_lineage: a task whose values stand on another node is KEPT instead, and WAITING again when they are lost
  */
@@ -37,7 +37,11 @@ struct own_failure {
     char     where[96];
     char     message[512];
     char     backtrace[1536];
+    /* Of this process alone. */
+    uint32_t                  holds; /* of one that own_failure_new gave */
+    const struct own_failure *kept;  /* itself: own_failure_new gave it, and can share it; a copy of it differs */
 };
+enum { OWN_FAILURE_WIRE = offsetof(struct own_failure, holds) }; /* what travels */
 
 /* ---- refs ---- */
 enum own_ref_state { OWN_REF_PENDING = 0, OWN_REF_INLINE = 1, OWN_REF_PLACE = 2, OWN_REF_FAILED = 3 };
@@ -125,6 +129,7 @@ static inline const void *own_ref_bytes(const struct own_ref *ref)
 
 /* What only few refs have. */
 struct own_extra {
+    struct own_extra  *next;     /* in own->gone_extras */
     struct own_ref   **declared; /* each with one hold */
     uint32_t           declared_count;
     bool               is_taken;  /* the declared refs of a borrowed value: its owner knows that we hold them */
@@ -143,7 +148,8 @@ struct own_arg {
 };
 
 enum own_task_state { OWN_NO_TASK = 0, OWN_WAITING = 1, OWN_QUEUED = 2, OWN_SENT = 3,
-                      OWN_KEPT = 4 /* finished; in own->kept, to run again if its values are lost */ };
+                      OWN_KEPT = 4, /* finished; in own->kept, to run again if its values are lost */
+                      OWN_WOKEN = 5 /* its arguments are ready; in own->woken, in no other queue */ };
 enum { OWN_BLOB_SMALL = 40 /* two scalars */, OWN_BLOB_MEDIUM = 128 /* from slabs */ };
 
 struct own_task {
@@ -270,6 +276,8 @@ struct own_actor { /* the public manta_actor */
     bool              is_ending; /* the last handle is gone, or it was killed for good */
     bool              is_asking; /* caller: OWN_MSG_WHERE or CTL_LANE_WANT is under way */
     bool              any_order; /* calls go out as soon as their arguments are ready */
+    bool              is_woken;  /* in own->woken_actors */
+    struct own_actor *next_woken;
     uint32_t          kept_calls; /* of this process, that are made again if their values are lost (OWN_KEPT) */
     uint32_t          max_pending; /* calls of this process that are not finished; 0: no limit */
     uint32_t          pending_outside; /* calls that are in no queue: their arguments come first (any_order) */
@@ -388,6 +396,11 @@ struct own {
     mt_map   lost_nodes;      /* node -> number of the news that it died, drawn from `counter` */
     struct own_task *given_up; /* no longer kept, on their way to be freed, by `next` */
     bool     is_giving_up;    /* somebody up the stack frees them */
+    struct own_queue  woken;  /* tasks and calls in any order whose arguments are ready */
+    struct own_actor *woken_actors; /* whose queues may move, last posted first */
+    bool     is_moving_woken; /* somebody up the stack takes them from there */
+    struct own_extra *gone_extras; /* of freed refs: what they declare is still to be dropped */
+    bool     is_dropping_extras;   /* somebody up the stack does */
     uint64_t again_count;     /* tasks that were run again for a lost value */
     struct own_out out;
     struct own_wait *wait; /* NULL: the tasks' thread does not wait, or may have others beside it */
@@ -498,8 +511,13 @@ bool            own_ref_free_now(struct own *own, struct own_ref *ref);
 void            own_failure_freed(struct own_failure *f);
 /* Nobody holds it any more: for who has changed one of the counts. */
 void            own_ref_unheld(struct own *own, struct own_ref *ref);
-/* Wakes all who wait for it. */
+/* Tells all who wait for it. Tasks and actors among them are posted, and moved on before the outermost call returns: a chain
+ * of tasks is as long as the user made it, and the stack is not. */
 void            own_ref_wake(struct own *own, struct own_ref *ref);
+/* The actor's queues are looked at when own_woken_move is next there. */
+void            own_actor_post(struct own *own, struct own_actor *actor);
+/* Moves on what was posted; nothing where somebody up the stack is at it. */
+void            own_woken_move(struct own *own);
 /* The bytes of a value that nobody of this process or of others needs. */
 void            own_ref_value_free(struct own *own, struct own_ref *ref);
 /* The value is there: wakes tasks and processes that wait for it. `data` is copied. */
@@ -514,7 +532,8 @@ void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out);
 void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter *waiter);
 /* A borrowed ref without value: ask its owner (once). */
 void own_ref_ask(struct own *own, struct own_ref *ref);
-/* A copy; without memory what stands for it. Never NULL; own_failure_free takes it (NULL too). */
+/* A copy, or one more hold of what this has given before; without memory what stands for it. Never NULL; own_failure_free
+ * takes it (NULL too). */
 struct own_failure *own_failure_new(struct own *own, const struct own_failure *why);
 void own_failure_free(struct own *own, struct own_failure *failure);
 void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
@@ -528,7 +547,9 @@ void own_task_name(const struct own_task *task, char *out, size_t room);
 void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why);
 /* Its arguments are there: encodes them. False: one of them failed, and so did the task, which is gone. */
 bool own_task_ready(struct own *own, struct own_task *task);
-void own_task_argument_ready(struct own *own, struct own_task *task, struct own_ref *ref);
+void own_task_argument_ready(struct own *own, struct own_task *task);
+/* It was in own->woken: on to its class's or its actor's queue, or its ref fails. */
+void own_task_woken(struct own *own, struct own_task *task);
 mt_status own_task_encode(struct own *own, struct own_task *task);
 /* Its arguments are encoded anew before it is sent again. */
 void own_task_unencode(struct own *own, struct own_task *task);

@@ -37,7 +37,7 @@ static struct own_actor *actor_new(struct own *own, mt_id id, const char *name, 
 
 static void actor_free(struct own *own, struct own_actor *actor)
 {
-    MT_ASSERT(!own_actor_has_queued(actor) && !actor->lane && !actor->kept_calls);
+    MT_ASSERT(!own_actor_has_queued(actor) && !actor->lane && !actor->kept_calls && !actor->is_woken);
     mt_map_remove(&own->actors, actor->id);
     if (!mt_id_is_zero(actor->monitor))
         own_monitor_end(own, actor->monitor);

@@ -56,7 +56,7 @@ void own_actor_add_again(struct own *own, struct own_actor *actor, struct own_ta
     while (later && (later->kind == LANE_CREATE || mt_id_counter(later->id) < mt_id_counter(call->id)))
         later = later->next;
     own_queue_insert(queue, call, later);
-    own_actor_pump(own, actor);
+    own_actor_post(own, actor); /* own_lineage.c moves it on: its arguments may be lost, too, and theirs */
 }
 
 static void fail_queue(struct own *own, struct own_actor *actor, struct own_queue *queue)

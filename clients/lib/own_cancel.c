@@ -134,7 +134,10 @@ static enum own_cancelled cancel_task(struct own *own, struct own_task *task, ui
     task->cancel |= (uint8_t)(OWN_CANCEL_ASKED | (flags & (OWN_CANCEL_FORCE | OWN_CANCEL_RECURSIVE)));
     if (task->state == OWN_SENT)
         return cancel_sent(own, task);
-    if (actor && actor->any_order && task->waiting_for)
+    bool is_woken = task->state == OWN_WOKEN;
+    if (is_woken)
+        own_queue_remove(&own->woken, task);
+    if (actor && actor->any_order && (task->waiting_for || is_woken))
         actor->pending_outside--;
     else if (actor)
         own_queue_remove(own_actor_queue(actor, task), task);

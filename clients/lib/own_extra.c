@@ -28,19 +28,35 @@ struct own_extra *own_extra_get(struct own *own, struct own_ref *ref)
     return extra;
 }
 
+/* What they declare may declare others: a list of values is walked by list, not by calls. */
+static void extras_free(struct own *own)
+{
+    if (own->is_dropping_extras)
+        return;
+    own->is_dropping_extras = true;
+    while (own->gone_extras) {
+        struct own_extra *extra = own->gone_extras;
+        own->gone_extras = extra->next;
+        own_refs_drop(own, extra->declared, extra->declared_count);
+        free(extra);
+    }
+    own->is_dropping_extras = false;
+}
+
 void own_extra_drop(struct own *own, struct own_ref *ref)
 {
     struct own_extra *extra = own_extra_of(own, ref);
     mt_map_remove(&own->extras, ref->id);
     ref->flags &= (uint8_t)~OWN_REF_EXTRA;
-    own_refs_drop(own, extra->declared, extra->declared_count);
     own_failure_free(own, extra->lost);
     while (extra->on_free) {
         struct own_waiter *callback = extra->on_free;
         extra->on_free = callback->next;
         own_callback_due(own, callback);
     }
-    free(extra);
+    extra->next = own->gone_extras;
+    own->gone_extras = extra;
+    extras_free(own);
 }
 
 /* ---- declared refs ---- */

@@ -352,6 +352,7 @@ static void all_again(struct own *own, uint32_t node, struct own_task *todo)
         todo = task->next;
         again(own, task, node, &todo);
     }
+    own_woken_move(own);
 }
 
 static void run_again(struct own *own, struct own_task *task)

@@ -267,8 +267,8 @@ static void value_came(struct own *own, const struct ctl_message *from, const ui
     bytes += sizeof head;
     if (head.ref.id.process != from->process || head.size > size - sizeof head)
         return;
-    if (head.kind == OWN_VALUE_FAILURE && head.size == sizeof f)
-        memcpy(&f, bytes, sizeof f);
+    if (head.kind == OWN_VALUE_FAILURE && head.size == OWN_FAILURE_WIRE)
+        memcpy(&f, bytes, OWN_FAILURE_WIRE);
     else if (head.kind != OWN_VALUE_PLACE)
         own_failure_set(&f, MT_EOBJ_LOST, "the value is no longer in the store, its owner says");
     doubts_over(own, &head.ref, f.code ? &f : NULL);
@@ -281,7 +281,7 @@ static void value_came(struct own *own, const struct ctl_message *from, const ui
         own_ref_set_place(own, ref, &head.ref);
     else if (head.kind == OWN_VALUE_INLINE)
         own_ref_set_inline(own, ref, head.ref.type, bytes, head.size);
-    else if (head.size == sizeof f)
+    else if (head.size == OWN_FAILURE_WIRE)
         own_ref_set_failed(own, ref, &f);
 }
 
@@ -290,7 +290,7 @@ static void lost_there(struct own *own, const struct ctl_message *from, const ui
 {
     struct own_msg_lost  m;
     struct own_failure   why;
-    struct own_msg_value answer = {.kind = OWN_VALUE_FAILURE, .size = sizeof why};
+    struct own_msg_value answer = {.kind = OWN_VALUE_FAILURE, .size = OWN_FAILURE_WIRE};
     struct own_ref      *ref;
     if (size != sizeof m)
         return;
@@ -303,7 +303,7 @@ static void lost_there(struct own *own, const struct ctl_message *from, const ui
         return;
     }
     answer.ref = (struct lane_ref){.id = m.about.id};
-    own_send_message(own, from->process, from->node, OWN_MSG_VALUE, &answer, sizeof answer, &why, sizeof why);
+    own_send_message(own, from->process, from->node, OWN_MSG_VALUE, &answer, sizeof answer, &why, OWN_FAILURE_WIRE);
 }
 
 void own_message(struct own *own, const struct ctl_message *from, const uint8_t *bytes, size_t size)

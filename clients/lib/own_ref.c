@@ -28,16 +28,24 @@ void own_failure_set(struct own_failure *f, int32_t code, const char *format, ..
 
 struct own_failure *own_failure_new(struct own *own, const struct own_failure *why)
 {
-    struct own_failure *copy = mt_stash_take(&own->stash, sizeof *copy);
+    struct own_failure *copy;
+    if (why->kept == why) {
+        copy = (struct own_failure *)(uintptr_t)why;
+        copy->holds++;
+        return copy;
+    }
+    copy = mt_stash_take(&own->stash, sizeof *copy);
     if (!copy)
         return &own->no_memory;
     *copy = *why;
+    copy->holds = 1;
+    copy->kept = copy;
     return copy;
 }
 
 void own_failure_free(struct own *own, struct own_failure *failure)
 {
-    if (failure != &own->no_memory)
+    if (failure && failure != &own->no_memory && --failure->holds == 0)
         free(failure);
 }
 
@@ -204,7 +212,7 @@ static void answer_process(struct own *own, struct own_ref *ref, uint64_t proces
     if (ref->flags & OWN_REF_FREED) {
         own_failure_freed(&freed);
         answer.kind = OWN_VALUE_FAILURE;
-        answer.size = sizeof freed;
+        answer.size = OWN_FAILURE_WIRE;
         bytes = &freed;
     } else if (ref->state == OWN_REF_INLINE) {
         answer.size = ref->size;
@@ -213,7 +221,7 @@ static void answer_process(struct own *own, struct own_ref *ref, uint64_t proces
         answer.kind = OWN_VALUE_PLACE;
     } else {
         answer.kind = OWN_VALUE_FAILURE;
-        answer.size = sizeof *ref->value.failure;
+        answer.size = OWN_FAILURE_WIRE;
         bytes = ref->state == OWN_REF_PLACE ? own_extra_of(own, ref)->lost : ref->value.failure;
     }
     own_send_message(own, process, node, OWN_MSG_VALUE, &answer, sizeof answer, bytes, answer.size);
@@ -223,6 +231,8 @@ void own_ref_wake(struct own *own, struct own_ref *ref)
 {
     struct own_waiter *waiter = ref->waiters;
     own->completed++;
+    if (MT_LIKELY(!waiter))
+        return;
     ref->waiters = NULL;
     while (waiter) {
         struct own_waiter *next = waiter->next;
@@ -232,12 +242,41 @@ void own_ref_wake(struct own *own, struct own_ref *ref)
             continue;
         }
         if (waiter->task)
-            own_task_argument_ready(own, waiter->task, ref);
+            own_task_argument_ready(own, waiter->task);
         else
             answer_process(own, ref, waiter->process, waiter->node);
         free(waiter);
         waiter = next;
     }
+    own_woken_move(own);
+}
+
+void own_actor_post(struct own *own, struct own_actor *actor)
+{
+    if (actor->is_woken)
+        return;
+    actor->is_woken = true;
+    actor->next_woken = own->woken_actors;
+    own->woken_actors = actor;
+}
+
+void own_woken_move(struct own *own)
+{
+    if (own->is_moving_woken)
+        return;
+    own->is_moving_woken = true;
+    while (own->woken.first || own->woken_actors) {
+        struct own_task  *task = own_queue_pop(&own->woken);
+        struct own_actor *actor = task ? NULL : own->woken_actors;
+        if (task) {
+            own_task_woken(own, task);
+            continue;
+        }
+        own->woken_actors = actor->next_woken;
+        actor->is_woken = false;
+        own_actor_pump(own, actor);
+    }
+    own->is_moving_woken = false;
 }
 
 void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, const void *data, uint32_t size)

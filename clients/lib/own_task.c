@@ -350,8 +350,9 @@ bool own_task_ready(struct own *own, struct own_task *task)
     const struct own_failure *failed = task->args ? failed_argument(own, task) : NULL;
     mt_status st;
     if (failed) {
-        struct own_failure copy = *failed;
-        own_task_fail(own, task, &copy);
+        struct own_failure *why = own_failure_new(own, failed); /* one for the whole chain behind it */
+        own_task_fail(own, task, why);
+        own_failure_free(own, why);
         return false;
     }
     if (task->args && task->blob_size == 0) {
@@ -365,19 +366,27 @@ bool own_task_ready(struct own *own, struct own_task *task)
     return true;
 }
 
-void own_task_argument_ready(struct own *own, struct own_task *task, struct own_ref *ref)
+void own_task_argument_ready(struct own *own, struct own_task *task)
 {
     struct own_actor *actor = task->actor;
-    struct own_class *cls = task->cls;
-    (void)ref;
     if (--task->waiting_for)
         return;
-    if (actor && actor->any_order && task->kind == LANE_CALL) {
-        actor->pending_outside--;
-        own_queue_push(own_actor_queue(actor, task), task);
+    if (actor && !(actor->any_order && task->kind == LANE_CALL)) {
+        own_actor_post(own, actor); /* it stands in its queue all the while */
+        return;
     }
-    if (actor) {
-        own_actor_pump(own, actor);
+    task->state = OWN_WOKEN;
+    own_queue_push(&own->woken, task);
+}
+
+void own_task_woken(struct own *own, struct own_task *task)
+{
+    struct own_class *cls = task->cls;
+    task->state = OWN_WAITING;
+    if (task->actor) {
+        task->actor->pending_outside--;
+        own_queue_push(own_actor_queue(task->actor, task), task);
+        own_actor_post(own, task->actor);
     } else if (own_task_ready(own, task)) {
         own_class_push(own, cls, task);
         own_class_pump(own, cls);

@@ -144,6 +144,7 @@ bool bench_program(const struct bench *b, const char *name, char *path, size_t s
 struct bench_board {
     volatile int64_t pid;
     volatile int64_t started_ns;
+    volatile int64_t may_fail; /* bench_fail's gate */
 };
 /* NULL on failure. The number for bench_board_map in a worker on this machine in *number. */
 struct bench_board *bench_board_new(uint64_t *number);

@@ -213,6 +213,40 @@ static bool run_1m(struct bench *b, struct bench_row *row)
     return run_depth(b, row, 3);
 }
 
+/* ---- chain: a million tasks, each with the result of the one before; the first fails when the last is submitted ---- */
+static double chain_seconds(struct bench_board *board, uint64_t number)
+{
+    uint64_t     start = bench_now_ns();
+    manta_ref   *last = manta_call("bench_fail", &(manta_task_opts){.max_retries = MANTA_NO_RETRY}, MANTA_ARGS(manta_u64(number)));
+    manta_error  e;
+    int64_t      got;
+    manta_status code;
+    for (int i = 0; i < MILLION; i++) {
+        manta_ref *next = manta_call("bench_noop", NULL, MANTA_ARGS(manta_ref_arg(last)));
+        manta_free(last);
+        last = next;
+    }
+    board->may_fail = 1;
+    code = manta_get_i64(last, BENCH_WAIT_MS, &got, &e);
+    manta_free(last);
+    if (code != MANTA_ETASK || e.user_code != BENCH_FAIL_CODE)
+        return bench_say(&e, "the last of a chain has not the error of the first") - 1;
+    return (double)(bench_now_ns() - start) / 1e9;
+}
+
+static bool run_chain(struct bench *b, struct bench_row *row)
+{
+    uint64_t            number;
+    struct bench_board *board = bench_board_new(&number);
+    (void)b;
+    if (!board)
+        return false;
+    row->value = chain_seconds(board, number);
+    row->n = MILLION;
+    bench_board_free(board);
+    return row->value >= 0;
+}
+
 /* By how much the slowest of the four falls behind the fastest, in percent. */
 static bool run_curve(struct bench *b, struct bench_row *row)
 {
@@ -238,5 +272,6 @@ const struct bench_case bench_queue_cases[] = {
     {"queue_200k", "1/s", FLOOR_RING_RATE, true, run_200k},
     {"queue_1m", "1/s", FLOOR_RING_RATE, true, run_1m},
     {"queue_curve", "%", FLOOR_NONE, true, run_curve},
+    {"chain", "s", FLOOR_NONE, true, run_chain},
     {NULL, NULL, FLOOR_NONE, false, NULL},
 };

@@ -215,6 +215,18 @@ static manta_status bench_victim(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(bench_victim, "u>l");
 
+/* ---- a task that fails when it is told to ---- */
+static manta_status bench_fail(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    struct bench_board *board = bench_board_map(argv[0].u);
+    (void)argc;
+    for (int i = 0; board && !board->may_fail && i < BENCH_WAIT_MS; i++)
+        bench_sleep_us(1000);
+    bench_board_free(board);
+    return manta_fail(c, BENCH_FAIL_CODE, "it was to fail");
+}
+MANTA_REGISTER(bench_fail, "u>l");
+
 /* ---- the actor ---- */
 struct bench_actor {
     int64_t calls;

@@ -4,12 +4,15 @@
  *
  *   bench_noop    (x) -> bench_mix(x)                  bench_client_task  (count, actors...) -> calls that came back right
  *   bench_block   (x, size) -> bytes                   bench_victim       (board) -> pid; its first attempt waits to be killed
+ *   bench_fail    (board) -> an error, once board.may_fail
  *   bench_actor   mix(x), pid(), calls(), client(count, actors...), size(bytes)
  */
 #ifndef BENCH_FUNCTIONS_H
 #define BENCH_FUNCTIONS_H
 
 #include "tests/bench/bench.h"
+
+enum { BENCH_FAIL_CODE = 77 }; /* of bench_fail's error */
 
 /* Keeps a CPU until it is cancelled. */
 manta_ref *bench_hold_task(void);

@@ -17,6 +17,7 @@ struct world {
     struct lane_producer back;  /* the worker's end */
     struct lane_consumer front;
     struct own_class    *cls;
+    uint32_t             there;  /* the node of the next values */
     uint64_t             places; /* so many were given */
     uint64_t             places_freed;
 };
@@ -36,6 +37,7 @@ static struct world *begin(void)
     struct ctl_grant      grant = {.lease = LEASE, .class_id = 1, .peer = WORKER, .peer_node = THERE, .flags = CTL_GRANT_REMOTE};
     struct lane_record    record = {.length = LANE_RECORD_SIZE + sizeof grant, .kind = CTL_GRANT};
     own_init(&w->own, PROCESS, HERE, 1, 1);
+    w->there = THERE;
     w->own.free_place = free_place;
     w->lane = calloc(1, LANE_BYTES);
     lane_producer_init(&w->back, &lane_header_of(w->lane)->back, lane_back_of(w->lane));
@@ -76,7 +78,7 @@ static bool answer(struct world *w, uint32_t count)
         return false;
     for (uint32_t i = 0; i < count; i++) {
         values[i].head = (struct lane_value){.type = 'y', .flags = LANE_VALUE_SHARED, .size = sizeof values[i].place};
-        values[i].place = (struct lane_ref){.node = THERE, .segment = 1, .offset = ++w->places * 64, .size = SIZE, .type = 'y'};
+        values[i].place = (struct lane_ref){.node = w->there, .segment = 1, .offset = ++w->places * 64, .size = SIZE, .type = 'y'};
     }
     struct lane_record done = {.length = (uint32_t)(LANE_RECORD_SIZE + count * sizeof values[0]), .kind = LANE_DONE,
                                .sequence = record.sequence, .id = record.id, .slot = record.slot, .attempt = record.attempt};
@@ -127,6 +129,37 @@ static void a_loop_holds_one_value(void **state)
     assert_int_equal(w->places_freed, LENGTH);
     assert_int_equal(w->own.kept.count, 0);
     assert_int_equal(w->own.kept_bytes, 0);
+    end(w);
+}
+
+/* Calls of an actor, each with the value of the one before, which stand on two nodes in turn. Both die: each call that is made
+ * again finds its argument lost, and not with its own node. */
+static void a_lost_chain_of_calls_is_made_again(void **state)
+{
+    enum { LENGTH = 100000, OTHER = 3 };
+    (void)state;
+    struct world         *w = begin();
+    struct own_actor_wire wire = {.id = mt_id_make(WORKER, 5, 0), .owner = WORKER, .owner_node = THERE, .name = "a"};
+    struct own_actor     *actor = own_actor_borrow(&w->own, &wire);
+    struct own_ref      **refs = calloc(LENGTH, sizeof(struct own_ref *)), *last = NULL;
+    w->own.lanes.data[0]->cls = NULL;
+    w->cls->lane_count = 0;
+    own_actor_granted(&w->own, actor, w->own.lanes.data[0]);
+    for (int i = 0; i < LENGTH; i++) {
+        struct own_arg  arg = {.type = 'y', .ref = last};
+        struct own_call call = {.name = "m", .function = 2, .kind = LANE_CALL, .actor = actor, .args = &arg, .argc = last != NULL,
+                                .retries = 3, .count = 1};
+        last = refs[i] = own_submit(&w->own, &call);
+        w->there = i % 2 ? THERE : OTHER;
+        assert_true(answer(w, 1));
+    }
+    own_lineage_node_died(&w->own, THERE);
+    own_lineage_node_died(&w->own, OTHER);
+    assert_int_equal(lose(w, last, MT_ENODE_DIED), OWN_LOST_WAIT);
+    assert_int_equal(w->own.again_count, LENGTH);
+    for (int i = 0; i < LENGTH; i++)
+        own_ref_drop(&w->own, refs[i]);
+    free(refs);
     end(w);
 }
 
@@ -228,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loop_holds_one_value),
+        cmocka_unit_test(a_lost_chain_of_calls_is_made_again),
         cmocka_unit_test(a_lost_chain_is_made_again),
         cmocka_unit_test(an_old_loss_costs_no_run),
         cmocka_unit_test(what_is_there_stays),
