@@ -90,6 +90,7 @@ int main(int argc, char **argv)
     st = rlt_options_read(argc, argv, &sh.options);
     if (st.code)
         return st.code == MT_ENOENT ? 0 : 2;
+    io_close_inherited((const int[]){sh.options.driver_fd, sh.options.ready_fd}, 2);
     harden();
     if (sh.options.driver_fd >= 0)
         setsid(); /* the terminal's ^C is for the driver, whose end is ours */
@@ -97,7 +98,7 @@ int main(int argc, char **argv)
     mt_log_set_level(sh.options.driver_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
     cloexec(sh.options.driver_fd);
     cloexec(sh.options.ready_fd);
-    st = io_raise_fd_limit(&limit);
+    st = io_raise_fd_limit(&sh.fds_before, &limit);
     if (st.code == MT_OK)
         st = sh_run(&sh);
     if (st.code)

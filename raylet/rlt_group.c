@@ -9,6 +9,7 @@
  */
 #include "raylet/shell.h"
 
+#include "core/base/child.h"
 #include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/base/log.h"
@@ -16,7 +17,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -88,29 +88,23 @@ mt_status sh_group_start(struct sh *sh)
 
 static int reaper_spawn(struct sh_group *g, int input)
 {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t          attributes;
-    char                       path[REAPER_PATH_SIZE], *no_environment[] = {NULL};
-    char                      *argv[] = {"manta-reaper", g->mark, g->group.path, g->file, NULL};
-    ssize_t                    n = readlink("/proc/self/exe", path, sizeof path - sizeof "manta-reaper");
+    char path[REAPER_PATH_SIZE], *no_environment[] = {NULL};
+    char *argv[] = {"manta-reaper", g->mark, g->group.path, g->file, NULL};
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof "manta-reaper");
     if (n <= 0)
         return errno;
     path[n] = '\0';
     char *slash = strrchr(path, '/');
     memcpy(slash ? slash + 1 : path, "manta-reaper", sizeof "manta-reaper");
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    int err = posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
-    for (int fd = STDOUT_FILENO; !err && fd <= STDERR_FILENO; fd++)
-        err = posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_WRONLY, 0); /* who reads ours must see our end */
-    if (!err)
-        err = posix_spawn_file_actions_addchdir_np(&files, "/");
-    if (!err)
-        err = posix_spawn(&g->reaper, path, &files, &attributes, argv, no_environment);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
-    return err;
+    struct mt_child_opts o = {.program = path,
+                              .argv = argv,
+                              .env = no_environment,
+                              .dir = "/",
+                              .session = MT_CHILD_SESSION,
+                              /* who reads ours must see our end */
+                              .fds = {{input, 0}, {MT_CHILD_NULL, 1}, {MT_CHILD_NULL, 2}},
+                              .fd_count = 3};
+    return mt_child_start(&o, &g->reaper).sys;
 }
 
 /* Starts it, again too if it has died. */

@@ -13,6 +13,7 @@
 #include "raylet/shell.h"
 #include "raylet/tree.h"
 
+#include "core/base/child.h"
 #include "core/base/log.h"
 #include "core/base/sha256.h"
 #include "core/rpc/codec.h"
@@ -21,7 +22,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -252,7 +252,7 @@ static char **environment_make(struct sh_job *job, char (*own)[512], char *warde
     return out;
 }
 
-/* manta-raylet --run PARENT argv...: sets PR_SET_PDEATHSIG, which posix_spawn cannot, and becomes the program; --run-as before
+/* manta-raylet --run PARENT argv...: sets PR_SET_PDEATHSIG and becomes the program; --run-as before
  * that another user. `argv` has room; texts live as long as it is used. Returns 0 or an errno. */
 static int command_make(struct sh_job *job, char **argv, char (*texts)[16], char *socket, size_t socket_size)
 {
@@ -278,41 +278,27 @@ static int command_make(struct sh_job *job, char **argv, char (*texts)[16], char
 
 static int spawn_driver(struct sh_job *job)
 {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t          attributes;
-    sigset_t                   none, defaults;
-    char                       own[3][512], texts[3][16], socket[JOB_PATH_SIZE];
-    size_t                     argc = job->spec->n_argv;
-    mt_buf                     warden = {0};
-    mt_status                  st = warden_text(job, &warden);
-    char                     **argv = calloc(argc + 7, sizeof *argv), **envp = environment_make(job, own, (char *)warden.data);
-    int                        err = ENOMEM;
+    char own[3][512], texts[3][16], socket[JOB_PATH_SIZE];
+    size_t argc = job->spec->n_argv;
+    mt_buf warden = {0};
+    mt_status st = warden_text(job, &warden);
+    char **argv = calloc(argc + 7, sizeof *argv), **envp = environment_make(job, own, (char *)warden.data);
+    int err = ENOMEM;
 
-    if (!argv || !envp || st.code || (err = command_make(job, argv, texts, socket, sizeof socket)))
-        goto out;
-    sigemptyset(&none);
-    sigfillset(&defaults);
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    err = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    if (!err)
-        err = posix_spawn_file_actions_adddup2(&files, job->out_write, 1);
-    if (!err)
-        err = posix_spawn_file_actions_adddup2(&files, job->out_write, 2);
-    if (!err)
-        err = posix_spawn_file_actions_addchdir_np(&files, job->folder);
-    if (!err) {
+    if (argv && envp && !st.code && !(err = command_make(job, argv, texts, socket, sizeof socket))) {
+        struct mt_child_opts o = {.program = "/proc/self/exe",
+                                  .argv = argv,
+                                  .env = envp,
+                                  .dir = job->folder,
+                                  .fds = {{MT_CHILD_NULL, 0}, {job->out_write, 1}, {job->out_write, 2}},
+                                  .fd_count = 3,
+                                  .fds_max = job->sh->fds_before,
+                                  .session = MT_CHILD_GROUP,
+                                  .resets_signals = true};
         job->part = sh_group_enter(job->sh);
-        err = posix_spawn(&job->pid, "/proc/self/exe", &files, &attributes, argv, envp);
+        err = mt_child_start(&o, &job->pid).sys;
         sh_group_leave(job->sh, job->part, err ? 0 : job->pid);
     }
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
-out:
     free(argv);
     free(envp);
     mt_buf_fini(&warden);

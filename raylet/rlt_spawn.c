@@ -7,10 +7,11 @@
  */
 #include "raylet/shell.h"
 
+#include "core/base/child.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -80,40 +81,28 @@ static char **argv_as(const struct program *p, const struct sh_user *user, char 
     return argv;
 }
 
-/* Returns 0 or an errno. `program`: its descriptor, not below SH_PROGRAM_FD + 1; -1: `path` is the program. */
-static int spawn(const char *path, const struct program *p, char **argv, int child_fd, int output, int program, pid_t *out_pid)
+/* Returns 0 or an errno. `path` is what is run; `program`: a descriptor of what that is to run, -1: none. */
+static int spawn(struct sh *sh, const char *path, const struct program *p, char **argv, int child_fd,
+                 int output, int program, pid_t *out_pid)
 {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t          attributes;
-    sigset_t                   none, defaults;
-    int                        err;
-
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    sigaddset(&defaults, SIGINT);
-    sigaddset(&defaults, SIGTERM);
-    sigaddset(&defaults, SIGCHLD);
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setpgroup(&attributes, 0); /* a group of its own: the terminal's ^C is the driver's */
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    err = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    if (!err)
-        err = posix_spawn_file_actions_adddup2(&files, child_fd, SH_CHILD_FD);
-    for (int fd = 1; !err && output >= 0 && fd <= 2; fd++)
-        err = posix_spawn_file_actions_adddup2(&files, output, fd);
-    if (!err && program >= 0)
-        err = posix_spawn_file_actions_adddup2(&files, program, SH_PROGRAM_FD);
-    if (!err && p->cwd[0] && access(p->cwd, X_OK) == 0) /* on another node than its driver it may not exist */
-        err = posix_spawn_file_actions_addchdir_np(&files, p->cwd);
-    if (!err)
-        err = posix_spawn(out_pid, path, &files, &attributes, argv, p->envp);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
-    return err;
+    struct mt_child_opts o = {
+        .program = path,
+        .argv = argv,
+        .env = p->envp,
+        .dir = p->cwd[0] && access(p->cwd, X_OK) == 0
+                   ? p->cwd
+                   : NULL, /* on another node than its driver it may not exist */
+        .fds = {{MT_CHILD_NULL, 0}, {child_fd, SH_CHILD_FD}},
+        .fd_count = 2,
+        .fds_max = sh->fds_before,
+        .session = MT_CHILD_GROUP, /* a group of its own: the terminal's ^C is the driver's */
+        .resets_signals = true,
+    };
+    for (int fd = 1; output >= 0 && fd <= 2; fd++)
+        mt_child_give(&o, output, fd);
+    if (program >= 0)
+        mt_child_give(&o, program, SH_PROGRAM_FD);
+    return mt_child_start(&o, out_pid).sys;
 }
 
 /* A socket pair, the first end ours as `conn`, the second for a child. The second has a number above SH_CHILD_FD, so that
@@ -148,13 +137,15 @@ static int spawn_as(struct sh *sh, const struct rlt_action *a, const struct prog
     /* A path through our own descriptor: the very file that the driver runs, even if its name means another now. */
     snprintf(path, sizeof path, "/proc/self/fd/%d", a->fd);
     if (!sh->options.users.count)
-        return spawn(path, p, p->argv, child, output, -1, out_pid);
+        return spawn(sh, path, p, p->argv, child, output, -1, out_pid);
     memcpy(&hello, a->payload, sizeof hello);
     if (!sh_user_of_job(sh, hello.job, a->pid, &user))
         return EUSERS;
     argv = argv_as(p, &user, texts);
     program = fcntl(a->fd, F_DUPFD_CLOEXEC, SH_PROGRAM_FD + 1);
-    err = !argv ? ENOMEM : program < 0 ? errno : spawn("/proc/self/exe", p, argv, child, output, program, out_pid);
+    err = !argv         ? ENOMEM
+          : program < 0 ? errno
+                        : spawn(sh, "/proc/self/exe", p, argv, child, output, program, out_pid);
     if (program >= 0)
         close(program);
     free(argv);

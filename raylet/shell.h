@@ -117,6 +117,8 @@ struct sh_user {
 };
 struct sh {
     struct rlt_options  options;
+    uint32_t
+        fds_before; /* this process's soft limit of descriptors before it was raised: that of its children */
     struct io_loop     *loop;
     struct rlt         *core;
     struct rlt_actions  actions;

@@ -6,8 +6,8 @@
  */
 #include "sweep/ask.h"
 
+#include "core/base/child.h"
 #include "core/base/clock.h"
-#include "sweep/child.h"
 #include "core/base/json.h"
 
 #include <errno.h>
@@ -172,8 +172,12 @@ static mt_status program_start(struct swp_ask *a, const char *command)
         return fail(a, MT_EINVAL, "exec: names no program");
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return mt_error(MT_ESYS, errno, "make a pair of sockets");
-    struct swp_child_opts o = {.argv = words, .env = environ, .in = pair[1], .out = pair[1], .err = -1};
-    mt_status st = swp_child_start(&o, &a->pid);
+    struct mt_child_opts o = {.argv = words,
+                              .env = environ,
+                              .dies_with_parent = true,
+                              .fds = {{pair[1], 0}, {pair[1], 1}},
+                              .fd_count = 2};
+    mt_status st = mt_child_start(&o, &a->pid);
     close(pair[1]);
     a->to_fd = a->from_fd = pair[0];
     return st.code ? fail(a, st.code, st.code == MT_ENOENT ? "there is no such program" : strerror(st.sys)) : st;

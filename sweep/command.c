@@ -6,8 +6,8 @@
  *
  * Owns: the program while it runs. Thread: the slot's `run`, with whose process it dies.
  */
+#include "core/base/child.h"
 #include "core/base/clock.h"
-#include "sweep/child.h"
 #include "sweep/metrics.h"
 #include "sweep/trial.h"
 
@@ -343,8 +343,12 @@ static mt_status program_start(struct command *c)
         fd_close(&out[0]), fd_close(&out[1]);
         return mt_error(MT_ESYS, errno, "make a pipe");
     }
-    struct swp_child_opts o = {.argv = c->argv.data, .env = c->env.data, .in = -1, .out = out[1], .err = err[1]};
-    mt_status             st = swp_child_start(&o, &c->pid);
+    struct mt_child_opts o = {.argv = c->argv.data,
+                              .env = c->env.data,
+                              .dies_with_parent = true,
+                              .fds = {{MT_CHILD_NULL, 0}, {out[1], 1}, {err[1], 2}},
+                              .fd_count = 3};
+    mt_status st = mt_child_start(&o, &c->pid);
     close(out[1]);
     close(err[1]);
     c->out_fd = out[0];

@@ -5,13 +5,13 @@
  * Owns: nothing. Thread: main.
  */
 #include "clients/cli/cli.h"
+#include "core/base/child.h"
 #include "core/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -77,36 +77,26 @@ bool cli_program_find(const char *name, char out[CLI_PATH_SIZE])
 
 static pid_t spawn(char *const argv[], const char *log_file, int ready_fd)
 {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t          attributes;
-    sigset_t                   none, all;
-    char                       path[CLI_PATH_SIZE];
-    pid_t                      pid = -1;
+    char path[CLI_PATH_SIZE];
+    pid_t pid = -1;
     if (!cli_program_find(argv[0], path))
         return cli_fail("the program %s is not beside this one", argv[0]), -1;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int err = posix_spawn_file_actions_adddup2(&files, ready_fd, READY_FD);
-    if (!err)
-        err = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    if (!err)
-        err = posix_spawn_file_actions_addopen(&files, 1, log_file, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
-    if (!err)
-        err = posix_spawn_file_actions_adddup2(&files, 1, 2);
-    if (!err)
-        err = posix_spawn_file_actions_addchdir_np(&files, "/"); /* else a file system could not be unmounted */
-    if (!err)
-        err = posix_spawn(&pid, path, &files, &attributes, argv, environ);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
-    if (err)
-        cli_fail("cannot start %s (log: %s): %s", path, log_file, strerror(err));
-    return err ? -1 : pid;
+    int log = open(log_file, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (log < 0)
+        return cli_fail("cannot write %s: %s", log_file, strerror(errno)), -1;
+    struct mt_child_opts o = {.program = path,
+                              .argv = argv,
+                              .env = environ,
+                              .session = MT_CHILD_SESSION,
+                              .resets_signals = true,
+                              .dir = "/", /* else a file system could not be unmounted */
+                              .fds = {{MT_CHILD_NULL, 0}, {log, 1}, {log, 2}, {ready_fd, READY_FD}},
+                              .fd_count = 4};
+    mt_status st = mt_child_start(&o, &pid);
+    close(log);
+    if (st.code)
+        cli_fail("cannot start %s (log: %s): %s", path, log_file, strerror(st.sys));
+    return st.code ? -1 : pid;
 }
 
 static void print_tail(const char *log_file)

@@ -9,12 +9,13 @@
  */
 #include "clients/lib/lib.h"
 
+#include "core/base/child.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -93,16 +94,12 @@ static mt_status program_find(const char *name, char *out, size_t size)
 
 static mt_status spawn(const char *name, char *const argv[], int fd_from, int fd_to, pid_t *out_pid)
 {
-    posix_spawn_file_actions_t actions;
-    char                       path[4096];
-    int                        err;
+    char path[4096];
     MT_TRY(program_find(name, path, sizeof path));
-    posix_spawn_file_actions_init(&actions);
-    err = posix_spawn_file_actions_adddup2(&actions, fd_from, fd_to);
-    if (!err)
-        err = posix_spawn(out_pid, path, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return err ? mt_error(MT_ESYS, err, "start a daemon of the private cluster") : mt_ok();
+    struct mt_child_opts o = {
+        .program = path, .argv = argv, .env = environ, .fds = {{fd_from, fd_to}}, .fd_count = 1};
+    mt_status st = mt_child_start(&o, out_pid);
+    return st.code ? mt_error(st.code, st.sys, "start a daemon of the private cluster") : st;
 }
 
 static mt_status start_head(struct lib_private *p)

@@ -125,8 +125,13 @@ MT_MUST_USE mt_status io_worker_submit(struct io_worker *worker, struct io_job *
 /* Opens /dev/null for each of the descriptors 0 to 2 that is closed, so that none of ours becomes one of them: libuv
  * refuses to close it, and a message to standard error would go into it. First thing in main. ESYS. */
 MT_MUST_USE mt_status io_fill_standard_fds(void);
-/* Raises the soft limit of descriptors to the hard one, at most MT_FDS_MAX, and gives what holds now. ESYS. */
-MT_MUST_USE mt_status io_raise_fd_limit(uint32_t *out_limit);
+/* Closes every descriptor above 2 but those of `keep` (-1: none): what a daemon was not given is whoever's
+ * started it, and would stay open, and locked, as long as the daemon lives. Before anything of ours is
+ * opened. */
+void io_close_inherited(const int *keep, size_t count);
+/* Raises the soft limit of descriptors to the hard one, at most MT_FDS_MAX, and gives what held before and
+ * what holds now. ESYS. */
+MT_MUST_USE mt_status io_raise_fd_limit(uint32_t *out_before, uint32_t *out_limit);
 /* A process that aborts says so on standard error: libraries do it without a word where they get no memory. */
 void io_say_aborts(void);
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -19,18 +20,37 @@ mt_status io_fill_standard_fds(void)
     return mt_ok();
 }
 
-mt_status io_raise_fd_limit(uint32_t *out_limit)
+void io_close_inherited(const int *keep, size_t count)
+{
+    for (unsigned first = STDERR_FILENO + 1; first;) {
+        unsigned next = UINT_MAX; /* the lowest that stays, or none */
+        for (size_t i = 0; i < count; i++)
+            if (keep[i] >= 0 && (unsigned)keep[i] >= first && (unsigned)keep[i] < next)
+                next = (unsigned)keep[i];
+        if (next > first)
+            close_range(first, next == UINT_MAX ? next : next - 1, 0);
+        first = next == UINT_MAX ? 0 : next + 1;
+    }
+}
+
+static uint32_t clamped(rlim_t limit)
+{
+    return limit > UINT32_MAX ? UINT32_MAX : (uint32_t)limit;
+}
+
+mt_status io_raise_fd_limit(uint32_t *out_before, uint32_t *out_limit)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return mt_error(MT_ESYS, errno, "getrlimit");
+    *out_before = clamped(limit.rlim_cur);
     rlim_t wanted = limit.rlim_max < MT_FDS_MAX ? limit.rlim_max : MT_FDS_MAX;
     if (limit.rlim_cur < wanted) {
         limit.rlim_cur = wanted;
         if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
             return mt_error(MT_ESYS, errno, "setrlimit");
     }
-    *out_limit = limit.rlim_cur > UINT32_MAX ? UINT32_MAX : (uint32_t)limit.rlim_cur;
+    *out_limit = clamped(limit.rlim_cur);
     return mt_ok();
 }
 

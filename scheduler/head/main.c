@@ -26,13 +26,14 @@ static void failed_check(const char *expr, const char *file, int line)
 int main(int argc, char **argv)
 {
     struct head_options options;
-    uint32_t            fd_limit;
+    uint32_t fds_before, fd_limit;
     mt_status           st = io_fill_standard_fds();
     if (st.code != 0)
         return 1;
     st = head_options_read(argc, argv, &options);
     if (st.code != 0)
         return st.code == MT_ENOENT ? 0 : 2;
+    io_close_inherited((const int[]){options.ready_fd, options.watch_fd}, 2);
     mt_assert_set_hook(failed_check);
     mt_log_set_sink(mt_log_to_stderr);
     mt_log_set_level(options.watch_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
@@ -40,7 +41,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     io_say_aborts();
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write, not the head's death */
-    if (io_raise_fd_limit(&fd_limit).code != 0)
+    if (io_raise_fd_limit(&fds_before, &fd_limit).code != 0)
         mt_log(MT_LOG_WARN, "fd_limit", "could not be raised");
     return head_run(&options);
 }

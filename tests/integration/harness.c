@@ -177,6 +177,35 @@ bool test_gone(int pid)
     return true;
 }
 
+static bool holds(int pid, const char *file)
+{
+    char path[64], target[4096];
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *dir = opendir(path);
+    bool found = false;
+    for (struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+        ssize_t size = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
+        target[size > 0 ? size : 0] = 0;
+        found = strcmp(target, file) == 0;
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+int test_holders(const char *path)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc");
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        int pid = (int)strtol(entry->d_name, NULL, 10);
+        count += pid > 0 && pid != getpid() && holds(pid, path);
+    }
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
 int test_program(char *const argv[], char *output, size_t size)
 {
     int    ends[2], status = 0;

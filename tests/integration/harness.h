@@ -104,6 +104,8 @@ int64_t test_now_ms(void);
 bool test_gone(int pid);
 /* Pids below `root` whose program is `name`; how many, at most `max`. */
 int test_find(int root, const char *name, int *pids, int max);
+/* Processes other than this one that have the file open. */
+int test_holders(const char *path);
 /* Runs a program, waits, and gives its output (both streams, cut at `size`). Returns its exit status, or 128 + signal. */
 int test_program(char *const argv[], char *output, size_t size);
 /* Folder of the programs under test. */

@@ -5,6 +5,7 @@
 # fails where it leaves a process or a file.
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import pathlib
@@ -363,6 +364,36 @@ def driver(p):
     p.manta("healthcheck", "--address", address, "--token-file", p.folder / "token")
     p.manta("healthcheck", env={"MANTA_ADDRESS": address, "MANTA_TOKEN_FILE": str(p.folder / "token")})
     p.manta("stop", env={"MANTA_ADDRESS": str(p.folder)})
+
+
+def own_descriptors(p):
+    """What the shell that starts a cluster has open is no daemon's and no job's."""
+    held = p.root / "held"
+    first = os.open(held, os.O_RDWR | os.O_CREAT, 0o600)
+    for fd in (9, 300):
+        os.dup2(first, fd)
+    os.close(first)
+    fcntl.flock(9, fcntl.LOCK_EX)
+    start = subprocess.run(["sh", "-c", 'exec "$@" 3<>"$0"', held, BIN / "manta", "start", "--head", "--num-cpus", "1"],
+                           env=p.env, pass_fds=(9, 300), timeout=CALL_S, capture_output=True, text=True)
+    equal(start.returncode, 0, start.stderr)
+    holds = {os.readlink(link) for link in descriptors(p.daemons().values())}
+    check(str(held) not in holds, f"a daemon has it open: {holds}")
+    out = p.manta("submit", "-f", "--", "sh", "-c", "ls -l /proc/$$/fd; true")
+    check(str(held) not in out, f"a job has it open: {out}")
+    os.close(300)
+    os.close(9)
+    with open(held) as again:
+        fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    p.manta("stop")
+
+
+def descriptors(pids):
+    """Those of processes and of all below them."""
+    for pid in pids:
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            yield from descriptors([child])
+        yield from pathlib.Path(f"/proc/{pid}/fd").iterdir()
 
 
 def two_nodes(p):

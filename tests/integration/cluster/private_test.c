@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -181,6 +182,37 @@ static void closed_streams(void)
     CHECK_EQ(x, 23);
 }
 
+/* What the driver has open is its own: no daemon, zygote or worker has it too, and a lock goes when the
+ * driver lets it go. */
+static void own_descriptors(void)
+{
+    static const int at[] = {3, 9, 300};
+    manta_error e;
+    char path[300];
+    int fd = -1;
+    snprintf(path, sizeof path, "%s/held", getenv("XDG_RUNTIME_DIR"));
+    for (int i = 0; i < 3 && !getenv("MANTA_ROLE"); i++) { /* the program of the workers is this one */
+        fd = open(path, O_RDWR | O_CREAT, 0600);
+        CHECK_EQ(dup2(fd, at[i]), at[i]);
+        if (fd != at[i])
+            close(fd);
+    }
+    CHECK(getenv("MANTA_ROLE") || flock(9, LOCK_EX) == 0);
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 2}, &e), MANTA_OK, &e);
+    CHECK_I64(add_remote(NULL, 1, 2), 3);
+    manta_actor *a = manta_actor_new("nobody", NULL, MANTA_NO_ARGS);
+    CHECK(test_i64(manta_actor_call(a, "pid", MANTA_NO_ARGS), __FILE__, __LINE__) > 0);
+    CHECK_EQ(test_holders(path), 0);
+    for (int i = 0; i < 3; i++)
+        close(at[i]);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK_EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
+    close(fd);
+    unlink(path);
+    manta_actor_free(a);
+    CHECK_EQ(manta_shutdown(), 0);
+}
+
 /* Descriptors run out in the driver: an error, not a hang. */
 static void no_descriptors(void)
 {
@@ -209,6 +241,7 @@ static const struct test_case cases[] = {
     {"zygote_killed", zygote_killed, TWO_CPUS, 0},
     {"nodes", nodes, {.num_cpus = 3}, false, 0},
     {"closed_streams", closed_streams, {0}, true, 0},
+    {"own_descriptors", own_descriptors, {0}, true, 0},
     {"no_descriptors", no_descriptors, {0}, true, 0},
     {NULL, NULL, {0}, false, 0},
 };

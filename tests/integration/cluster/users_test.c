@@ -32,6 +32,10 @@ static manta_status opens(manta_ctx *c, int argc, const manta_arg *argv) /* the 
     return manta_return_i64(c, fd < 0 ? err : 0);
 }
 MANTA_REGISTER(opens, "s>l");
+MANTA_TASK(int64_t, writes, (int64_t, fd)) /* the error of it, or 0 */
+{
+    return pwrite((int)fd, "job", 3, 0) < 0 ? errno : 0;
+}
 MANTA_TASK(int64_t, signals, (int64_t, pid))
 {
     return kill((pid_t)pid, 0) < 0 ? errno : 0;
@@ -147,14 +151,29 @@ static void other(void) /* another job, at the same time */
     manta_shutdown();
 }
 
+/* Root's file, open and to be inherited when the cluster is started. */
+static int root_only(void)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/secret", getenv("XDG_RUNTIME_DIR"));
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    CHECK(fd >= 0 && dup2(fd, 9) == 9);
+    if (fd != 9)
+        close(fd);
+    unlink(path);
+    return 9;
+}
+
 static void users_apart(void)
 {
     struct nodes n;
     manta_error  e;
     manta_view   view;
     char         text[24], said[3000], *data = malloc(LARGE), *argv[] = {"/proc/self/exe", "--run", "other", NULL};
+    int secret = getenv("MANTA_ROLE") ? -1 : root_only();
     nodes_start_users(&n, 2, "2", USERS);
     int64_t uid = uid_here();
+    CHECK_I64(manta_call("writes", NULL, MANTA_ARGS(manta_i64(secret))), EBADF);
     CHECK_EQ(opened_in(n.folder, "token"), EACCES);
     CHECK_EQ(opened_in(n.folder, "n0/raylet.sock"), EACCES);
     CHECK_EQ(opened_memory(n.raylets[0]), EACCES);
