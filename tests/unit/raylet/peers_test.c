@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * peers_test.c - what a raylet makes of other nodes' words: whose it listens to, and when all that was bound
+ * to a node is over. (tests/sim drives it through faults.)
+ */
+#include "tests/unit/raylet/core_rig.h"
+
+enum { IS_ALIVE = 1, IS_DEAD = 3 };
+
+static void node_is_seen(uint32_t node, uint32_t epoch, uint32_t state)
+{
+    static uint64_t version;
+    Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
+    Manta__V1__View view = MANTA__V1__VIEW__INIT;
+    Manta__V1__Node seen = MANTA__V1__NODE__INIT, *nodes[] = {&seen};
+    seen.node = node;
+    seen.epoch = epoch;
+    seen.state = state;
+    seen.address = "10.0.0.3:7000";
+    view.version = ++version;
+    view.n_nodes = 1;
+    view.nodes = nodes;
+    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_VIEW;
+    m.view = &view;
+    head_says(&m);
+}
+
+static void is_placed_on(uint32_t class_id, uint32_t node)
+{
+    Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
+    Manta__V1__Place place = MANTA__V1__PLACE__INIT;
+    place.owner = 100;
+    place.class_id = class_id;
+    place.version = last_version;
+    place.n_nodes = 1;
+    place.nodes = &node;
+    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_PLACE;
+    m.place = &place;
+    head_says(&m);
+}
+
+static void peer_says(uint64_t stream, uint32_t epoch, uint64_t link, uint64_t acknowledged)
+{
+    Manta__V1__Frame f = MANTA__V1__FRAME__INIT;
+    f.from_node = 3;
+    f.from_epoch = epoch;
+    f.to_node = 6;
+    f.link = link;
+    f.acknowledged = acknowledged;
+    f.credit = 1 << 20;
+    step((struct rlt_event){.kind = RLT_EV_PEER_FRAME, .stream = stream, .frame = &f});
+}
+
+/* The last frame with records that went out in this step; NULL: none did. */
+static const Manta__V1__Frame *said_to_peer(void)
+{
+    const Manta__V1__Frame *last = NULL;
+    const struct rlt_action *a;
+    for (int i = 0; (a = action(RLT_A_PEER_SEND, i)); i++)
+        last = a->frame->records.len ? a->frame : last;
+    return last;
+}
+
+/* The other end took the former requests in, under its new epoch, and this one gave the link up when it heard
+ * of the epoch: what is said under the same number now would count as heard already, and the leases would
+ * never come. */
+static void a_link_that_was_given_up_is_not_gone_on_with(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(6, 1);
+    job_begins();
+    node_is_seen(3, 1, IS_ALIVE);
+    define(1, 3000, 0); /* more than this node has */
+    demand(1, 1);
+    is_placed_on(1, 3);
+    assert_non_null(action(RLT_A_PEER_DIAL, 0));
+    uint64_t stream = action(RLT_A_PEER_DIAL, 0)->stream;
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = stream});
+    assert_non_null(said_to_peer());
+    uint64_t link = said_to_peer()->link;
+    peer_says(stream, 2, link, 1);
+
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = 1}); /* the other end dials */
+    peer_says(1, 2, link, 1);
+    is_placed_on(1, 3);
+    const struct rlt_action *dial = action(RLT_A_PEER_DIAL, 0);
+    if (dial)
+        step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = dial->stream});
+    const Manta__V1__Frame *f = said_to_peer();
+    assert_non_null(f);
+    assert_true(f->link > link); /* a number that tells the other end, too, that the former link is over */
+    assert_int_equal(f->sequence, 1);
+}
+
+/* A stream that the other end has dialled. */
+static void peer_dials(uint64_t stream, uint32_t epoch)
+{
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = stream});
+    peer_says(stream, epoch, 100 + stream, 0);
+}
+
+static bool is_heard(uint64_t stream)
+{
+    for (int i = 0; action(RLT_A_PEER_CLOSE, i); i++)
+        if (action(RLT_A_PEER_CLOSE, i)->stream == stream)
+            return false;
+    assert_non_null(action(RLT_A_PEER_SEND, 0)); /* who we are */
+    return true;
+}
+
+static bool is_lost(uint32_t node)
+{
+    return action(RLT_A_OWNERS_GONE, 0) && action(RLT_A_OWNERS_GONE, 0)->node == node;
+}
+
+/* What a raylet said before it was restarted, or declared dead, may still be on its way: nobody listens to
+ * it. */
+static void an_older_epoch_is_not_listened_to(void **state)
+{
+    struct rlt_stats stats;
+    (void)state;
+    begin(true);
+    registered(6, 1);
+    peer_dials(1, 2); /* the head has not told of it yet: its own word counts */
+    assert_true(is_heard(1));
+    peer_dials(2, 1);
+    assert_false(is_heard(2));
+    assert_false(is_lost(3));
+    node_is_seen(3, 5, IS_ALIVE);
+    assert_true(is_lost(3)); /* the link was of epoch 2 */
+    peer_dials(3, 4);
+    assert_false(is_heard(3));
+    peer_dials(4, 5);
+    assert_true(is_heard(4));
+    node_is_seen(3, 5, IS_DEAD);
+    assert_true(is_lost(3));
+    peer_dials(5, 5);
+    assert_false(is_heard(5));
+    rlt_stats(r, &stats);
+    assert_int_equal(stats.fenced, 3);
+    peer_dials(6, 6);
+    assert_true(is_heard(6));
+}
+
+/* The link, and all that was bound to it, was the former raylet's. */
+static void a_later_epoch_ends_what_was_the_former_ones(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(6, 1);
+    node_is_seen(3, 1, IS_ALIVE);
+    peer_dials(1, 1);
+    assert_true(is_heard(1));
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = 2});
+    peer_says(2, 1, 101, 0); /* the same raylet by another stream: the same link */
+    assert_false(is_lost(3));
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = 3});
+    peer_says(3, 2, 101, 0);
+    assert_true(is_lost(3));
+    assert_true(is_heard(3));
+    peer_says(3, 2, 101, 0);
+    assert_false(is_lost(3)); /* once */
+    node_is_seen(3, 2, IS_ALIVE);
+    assert_false(is_lost(3)); /* it was heard of already */
+    node_is_seen(3, 3, IS_ALIVE);
+    assert_true(is_lost(3));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_link_that_was_given_up_is_not_gone_on_with, end),
+        cmocka_unit_test_teardown(an_older_epoch_is_not_listened_to, end),
+        cmocka_unit_test_teardown(a_later_epoch_ends_what_was_the_former_ones, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
