@@ -18,6 +18,7 @@
 #include "core/base/limits.h"
 #include "core/base/status.h"
 #include "core/base/tail.h"
+#include "sgd/trainer_local.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,14 +51,6 @@ struct sgd_note {
     char     text[SGD_NOTE_TEXT];
 };
 
-/* One member's, written by it alone: that it lives, and how much it works. */
-struct sgd_pulse {
-    _Alignas(64) _Atomic uint64_t beats;
-    _Atomic uint64_t steps, step_ns, work_ns;
-    _Atomic uint32_t silent_ms; /* for so long nothing will show: it reads or writes a file */
-    _Atomic int32_t  pid;       /* of who has this rank, or had it last; 0: nobody yet */
-};
-
 struct sgd_board;
 
 static inline struct sgd_board *sgd_board_of(void *region)
@@ -71,6 +64,7 @@ void sgd_board_post(struct sgd_board *board, struct sgd_note *note);
 /* The reader's: the next note after *cursor (which begins at 0) that is still there. False: there is none. */
 bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note);
 
+/* One member's, written by it alone. */
 struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank);
 
 /* Where the worker of a place (SGD_HANDS_MAX of them) leaves what it printed last. */

@@ -103,6 +103,7 @@ static const struct sgd_portion *records_take(struct sgd_trainer *trainer, uint3
 {
     enum sgd_trace_track      track = SGD_TRACK_MAIN;
     bool                      is_traced = sgd_trace_device(trainer->trace, device, &track);
+    sgd_trainer_does(trainer, SGD_DOES_RECORDS);
     int64_t                   begun = is_traced ? mt_now_ns() : 0;
     const struct sgd_portion *portion = sgd_feed_take(&trainer->devices[device].feed, at);
     if (is_traced && mt_now_ns() - begun >= SGD_TRACE_LEAST_NS)
@@ -118,7 +119,10 @@ static mt_status batch_gradient(struct sgd_trainer *trainer, struct sgd_model *m
     MT_TRY(sgd_resident_params(trainer, &params));
     if (trainer->resident)
         MT_TRY(sgd_resident_room(trainer, grads));
-    return sgd_resident_note(trainer, model->ops->gradient(model, params, batch, 1.0f / (float)batch->count, *grads, metrics));
+    sgd_trainer_call(trainer, SGD_DOES_TRAIN);
+    mt_status st = model->ops->gradient(model, params, batch, 1.0f / (float)batch->count, *grads, metrics);
+    sgd_trainer_called(trainer);
+    return sgd_resident_note(trainer, st);
 }
 
 static struct sgd_batch batch_take(struct sgd_trainer *trainer, uint32_t device, uint32_t v)

@@ -8,6 +8,7 @@
 
 #include "sgd/board.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, uint64_t region)
@@ -68,6 +69,8 @@ static void die(struct sgd_crew *crew, struct sgd_hand *hand, tell_fn *tell, con
 {
     hand->state = SGD_HAND_DEAD;
     hand->death = *e;
+    if (hand->is_killed)
+        snprintf(hand->death.message, sizeof hand->death.message, "%s", hand->why);
     manta_free(hand->ready);
     manta_free(hand->train);
     hand->ready = hand->train = NULL;
@@ -140,11 +143,13 @@ manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, tell_fn *tell, ma
     return code;
 }
 
-void sgd_crew_kill(struct sgd_hand *hand)
+void sgd_crew_kill(struct sgd_hand *hand, const char *why)
 {
-    if (!hand->is_killed)
-        manta_actor_kill(hand->actor, false);
+    if (hand->is_killed)
+        return;
+    snprintf(hand->why, sizeof hand->why, "%s", why);
     hand->is_killed = true;
+    manta_actor_kill(hand->actor, false);
 }
 
 void sgd_crew_ping(struct sgd_crew *crew)
@@ -154,7 +159,7 @@ void sgd_crew_ping(struct sgd_crew *crew)
         if (hand->state != SGD_HAND_READY || hand->rank != SGD_NO_RANK)
             continue;
         if (hand->ready && now - hand->pinged_ns > MT_TRAIN_RETURN_MS * 1000000ll)
-            sgd_crew_kill(hand);
+            sgd_crew_kill(hand, "a spare, killed since it gave no sign of life");
         if (hand->ready || now - hand->pinged_ns < MT_TRAIN_PING_MS * 1000000ll)
             continue;
         hand->pinged_ns = now;

@@ -14,7 +14,7 @@
 #include "sgd/board.h"
 #include "sgd/run.h"
 
-enum { SGD_NO_RANK = -1, SGD_UNTOLD = -2 };
+enum { SGD_NO_RANK = -1, SGD_UNTOLD = -2, SGD_WHY_BYTES = 160 };
 
 enum sgd_hand_state { SGD_HAND_FREE, SGD_HAND_STARTING, SGD_HAND_READY, SGD_HAND_DEAD };
 
@@ -31,7 +31,8 @@ struct sgd_hand {
     bool                has_outcome;
     bool                was_ready;
     int                 told_rank; /* of which the user knows; SGD_UNTOLD: nothing */
-    bool                is_killed; /* it hung, and its death is awaited */
+    bool                is_killed; /* by us, and its death is awaited */
+    char                why[SGD_WHY_BYTES]; /* then: what is told in place of the signal */
     manta_error         death; /* DEAD: why */
 };
 
@@ -74,8 +75,8 @@ int sgd_crew_count(const struct sgd_crew *crew, int *out_ready);
 int sgd_crew_count_at(const struct sgd_crew *crew, int place);
 /* Dismisses those on other places that wait for CPUs since long, so that they can be hired for this one. */
 void sgd_crew_unplaced_drop(struct sgd_crew *crew, int place);
-/* Kills a hand that hangs; its death is told as any other. */
-void sgd_crew_kill(struct sgd_hand *hand);
+/* Kills a hand that is of no use any more. Its death is told as any other, with this reason. */
+void sgd_crew_kill(struct sgd_hand *hand, const char *why);
 
 /* Frees the place of a dead hand. */
 void sgd_crew_bury(struct sgd_hand *hand);

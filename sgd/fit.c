@@ -142,7 +142,7 @@ static void places_keep(struct sgd_fit *fit)
         struct sgd_place *place = &fit->places.of[i];
         for (struct sgd_hand *hand = fit->crew.hands; lost >> i & 1 && hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
             if (hand->place == i && (hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY))
-                sgd_crew_kill(hand);
+                sgd_crew_kill(hand, "its node does not answer any more");
         if (place->state == SGD_PLACE_LOST && sgd_crew_count_at(&fit->crew, i) == 0)
             sgd_place_close(place);
         if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0)
@@ -280,6 +280,17 @@ static void pulses_read(struct sgd_fit *fit, struct sgd_pulse_seen *seen)
     }
 }
 
+static const char *doing_name(uint32_t doing)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        SGD_DOINGS(X)
+#undef X
+    };
+    static_assert(SGD_DOINGS_COUNT <= SGD_WATCH_DOING + 1, "travels in the bits of a look");
+    return doing < SGD_DOINGS_COUNT ? names[doing] : "something unknown";
+}
+
 /* Which ranks are on which node, and by whom these nodes are reached. */
 static void net_fill(struct sgd_fit *fit)
 {
@@ -337,6 +348,18 @@ static void orders_give(struct sgd_fit *fit)
     }
 }
 
+/* Says where it hangs, to the user now and to whoever asks for the reason of its death, and kills it. */
+static void hung_end(struct sgd_fit *fit, struct sgd_hand *hand, const struct sgd_pulse_seen *seen)
+{
+    char   why[SGD_WHY_BYTES];
+    double silence = (double)sgd_watch_silence_ns(&fit->watch, (uint32_t)hand->rank) * 1e-9;
+    unsigned long long step = seen->steps + (seen->doing != SGD_DOES_VALIDATE); /* that is behind the step */
+    snprintf(why, sizeof why, "hung at step %llu in %s for %.1f s%s, so it was killed (failure.hang_after)",
+             step, doing_name(seen->doing), silence, seen->is_stopped ? ", stopped by a signal" : "");
+    sgd_fit_tell_hung(fit, hand, why);
+    sgd_crew_kill(hand, why);
+}
+
 /* A member that does not come back is killed: it could write into the memory of the next generation. */
 static void stragglers_kill(struct sgd_fit *fit)
 {
@@ -344,10 +367,8 @@ static void stragglers_kill(struct sgd_fit *fit)
     pulses_read(fit, seen);
     uint64_t late = sgd_watch_late(&fit->watch, mt_now_ns(), seen);
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        if (hand->train && hand->state == SGD_HAND_READY && !hand->is_killed && late >> hand->rank & 1) {
-            sgd_fit_tell_slow(fit, MANTA_SGD_HUNG, hand);
-            sgd_crew_kill(hand);
-        }
+        if (hand->train && hand->state == SGD_HAND_READY && !hand->is_killed && late >> hand->rank & 1)
+            hung_end(fit, hand, &seen[hand->rank]);
 }
 
 static void hung_kill(struct sgd_fit *fit)
@@ -363,11 +384,10 @@ static void hung_kill(struct sgd_fit *fit)
         if (!hand || !hand->train || hand->is_killed)
             continue;
         if (hung >> r & 1) {
-            sgd_fit_tell_slow(fit, MANTA_SGD_HUNG, hand);
-            sgd_crew_kill(hand);
+            hung_end(fit, hand, &seen[r]);
         } else if (r == straggler && now - fit->straggler_ns > 2 * MT_TRAIN_WINDOW_MS * 1000000ll) {
             fit->straggler_ns = now;
-            sgd_fit_tell_slow(fit, MANTA_SGD_STRAGGLER, hand);
+            sgd_fit_tell_straggler(fit, hand);
         }
     }
 }
@@ -511,6 +531,7 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
     if (code != MANTA_OK)
         goto done;
     sgd_setup_workers(fit->opts, &fit->min, &fit->max);
+    fit->watch.hang_after_ns = (int64_t)(fit->opts->failure.hang_after * 1e9);
     fit->crew = (struct sgd_crew){.run = &fit->setup.run, .op = name,
                                   .config = manta_bytes_of(fit->setup.config.data, fit->setup.config.size),
                                   .lent = fit->setup.lent, .cpus = fit->opts->scaling.cpus, .gpus = fit->setup.gpus};

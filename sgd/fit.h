@@ -72,8 +72,9 @@ struct sgd_fit {
 
 /* fit_report.c: what the user is told. */
 void sgd_fit_tell_resized(struct sgd_fit *fit);
-/* About a worker: MANTA_SGD_HUNG, MANTA_SGD_STRAGGLER. */
-void sgd_fit_tell_slow(struct sgd_fit *fit, int kind, const struct sgd_hand *hand);
+/* `why` begins with "hung". */
+void sgd_fit_tell_hung(struct sgd_fit *fit, const struct sgd_hand *hand, const char *why);
+void sgd_fit_tell_straggler(struct sgd_fit *fit, const struct sgd_hand *hand);
 void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand);
 void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand);
 /* Reads the board and passes on what it says. */

@@ -74,15 +74,19 @@ void sgd_fit_tell_resized(struct sgd_fit *fit)
     emit(fit, &event, text);
 }
 
-void sgd_fit_tell_slow(struct sgd_fit *fit, int kind, const struct sgd_hand *hand)
+void sgd_fit_tell_hung(struct sgd_fit *fit, const struct sgd_hand *hand, const char *why)
 {
     char            text[SGD_TEXT_BYTES];
-    manta_sgd_event event = {.kind = kind, .rank = hand->rank, .pid = hand->info.pid, .step = -1};
-    if (kind == MANTA_SGD_HUNG)
-        snprintf(text, sizeof text, "hung pid=%d rank=%d: no progress for %.1f s, it is killed", hand->info.pid, hand->rank,
-                 (double)sgd_watch_limit_ns(&fit->watch) * 1e-9);
-    else
-        snprintf(text, sizeof text, "straggler pid=%d rank=%d: more than twice the others' time", hand->info.pid, hand->rank);
+    manta_sgd_event event = {.kind = MANTA_SGD_HUNG, .rank = hand->rank, .pid = hand->info.pid, .step = -1};
+    snprintf(text, sizeof text, "hung pid=%d rank=%d: %s", hand->info.pid, hand->rank, why + strlen("hung "));
+    emit(fit, &event, text);
+}
+
+void sgd_fit_tell_straggler(struct sgd_fit *fit, const struct sgd_hand *hand)
+{
+    char            text[SGD_TEXT_BYTES];
+    manta_sgd_event event = {.kind = MANTA_SGD_STRAGGLER, .rank = hand->rank, .pid = hand->info.pid, .step = -1};
+    snprintf(text, sizeof text, "straggler pid=%d rank=%d: more than twice the others' time", hand->info.pid, hand->rank);
     emit(fit, &event, text);
 }
 

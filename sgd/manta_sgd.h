@@ -280,6 +280,10 @@ typedef struct manta_sgd_opts {
     struct {
         int max_failures;  /* times that workers may die; 0: none; -1: without limit */
         double backoff_s;  /* to wait after a second failure without a step in between, doubled each time; 0: 0.1 */
+        double hang_after; /* seconds for which a worker may do nothing before it is replaced: no piece of work done, and in the
+                              operator's functions no CPU used and no disk waited for. Before a worker's first step it has a
+                              minute at least. 0: by the run's own steps, 5 of the longest, 10 s at least (one that is stopped
+                              by a signal: 0.9 s), and twice as long after each time at the same step; negative: for ever */
     } failure;
     struct {
         double  every_s;     /* both 0: 30 s; the end of a run is saved in any case */

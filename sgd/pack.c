@@ -29,7 +29,7 @@ static const struct field fields[] = {
     FIELD(scaling.min_workers), FIELD(scaling.max_workers), FIELD(scaling.spares), FIELD(scaling.cpus), FIELD(scaling.gpus),
     FIELD(scaling.nodes),
     FIELD(run.epochs), FIELD(run.batch), FIELD(run.shards), FIELD(run.log_steps), FIELD(run.validate_epochs),
-    FIELD(run.patience), FIELD(run.min_delta), FIELD(failure.max_failures), FIELD(failure.backoff_s),
+    FIELD(run.patience), FIELD(run.min_delta), FIELD(failure.max_failures), FIELD(failure.backoff_s), FIELD(failure.hang_after),
     FIELD(checkpoint.every_s), FIELD(checkpoint.every_steps), FIELD(checkpoint.keep), FIELD(checkpoint.keep_best),
     FIELD(checkpoint.score_max), FIELD(optimizer.kind), FIELD(optimizer.lr), FIELD(optimizer.momentum),
     FIELD(optimizer.beta1), FIELD(optimizer.beta2), FIELD(optimizer.epsilon), FIELD(optimizer.weight_decay),

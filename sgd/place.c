@@ -21,33 +21,59 @@ static void *group_of(void *region)
     return (char *)region + SGD_BOARD_SIZE;
 }
 
-/* One thread of a process of this node, where it is one that computes: the first, or one that is named so. (Its run-queue time in
- * schedstat would not do: that of the present wait is added when the wait is over.) */
-static void thread_add(int32_t pid, int32_t tid, struct sgd_pulse_seen *seen)
+/* What the kernel says of a process, or of one of its threads. (Its run-queue time in schedstat would not do: that of the present
+ * wait is added when the wait is over.) */
+struct proc_stat {
+    bool     computes; /* by its name */
+    char     letter;   /* of its state */
+    uint32_t cpu_ms;   /* of a process: its threads that have ended counted */
+};
+
+static bool stat_read(const char *path, struct proc_stat *out)
 {
-    char          path[64], text[512] = "", letter = 0;
+    char          text[512] = "";
     unsigned long user = 0, system = 0; /* ticks */
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int           fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return;
+        return false;
     ssize_t     size = read(fd, text, sizeof text - 1);
     const char *name = strchr(text, '('), *state = strrchr(text, ')'); /* a name may be anything */
     close(fd);
-    if (size <= 0 || !name || !state || (tid != pid && strncmp(name + 1, SGD_COMPUTES, strlen(SGD_COMPUTES)) != 0) ||
-        sscanf(state, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &letter, &user, &system) != 3)
+    if (size <= 0 || !name || !state ||
+        sscanf(state, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &out->letter, &user, &system) != 3)
+        return false;
+    out->computes = strncmp(name + 1, SGD_COMPUTES, strlen(SGD_COMPUTES)) == 0;
+    out->cpu_ms = (uint32_t)((user + system) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
+    return true;
+}
+
+static void thread_add(int32_t pid, int32_t tid, struct sgd_pulse_seen *seen)
+{
+    char             path[64];
+    struct proc_stat stat;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    if (!stat_read(path, &stat))
         return;
-    if (letter == 'R' && seen->ready < SGD_WATCH_THREADS)
+    seen->on_disk |= stat.letter == 'D';
+    if (tid != pid && !stat.computes)
+        return;
+    if (stat.letter == 'R' && seen->ready < SGD_WATCH_THREADS)
         seen->ready++;
-    seen->cpu_ms += (uint32_t)((user + system) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
+    seen->cpu_ms += stat.cpu_ms;
 }
 
 /* See struct sgd_pulse_seen. */
-static void threads_look(int32_t pid, struct sgd_pulse_seen *seen)
+static void process_look(int32_t pid, struct sgd_pulse_seen *seen)
 {
-    char path[64];
+    char             path[64];
+    struct proc_stat stat;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    if (pid <= 0 || !stat_read(path, &stat))
+        return;
+    seen->is_stopped = stat.letter == 'T';
+    seen->process_ms = stat.cpu_ms;
     snprintf(path, sizeof path, "/proc/%d/task", pid);
-    DIR *dir = pid > 0 ? opendir(path) : NULL;
+    DIR *dir = opendir(path);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (entry->d_name[0] != '.')
             thread_add(pid, (int32_t)strtol(entry->d_name, NULL, 10), seen);
@@ -58,11 +84,14 @@ static void threads_look(int32_t pid, struct sgd_pulse_seen *seen)
 struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local)
 {
     const struct sgd_pulse *pulse = sgd_board_pulse(sgd_board_of(region), rank);
+    uint64_t                step_us = atomic_load(&pulse->step_ns) / 1000;
     struct sgd_pulse_seen   seen = {.arrived = coll_shm_arrived(group_of(region), local),
                                     .beats = atomic_load(&pulse->beats), .steps = atomic_load(&pulse->steps),
-                                    .step_ns = atomic_load(&pulse->step_ns), .work_ns = atomic_load(&pulse->work_ns),
-                                    .silent_ms = atomic_load(&pulse->silent_ms) & 0x3fffff};
-    threads_look(atomic_load(&pulse->pid), &seen);
+                                    .work_ns = atomic_load(&pulse->work_ns),
+                                    .step_us = step_us < UINT32_MAX ? (uint32_t)step_us : UINT32_MAX,
+                                    .doing = atomic_load(&pulse->doing) & SGD_WATCH_DOING,
+                                    .in_call = atomic_load(&pulse->calls) > 0};
+    process_look(atomic_load(&pulse->pid), &seen);
     return seen;
 }
 

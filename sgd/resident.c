@@ -145,7 +145,7 @@ static mt_status sums_choose(struct sgd_trainer *trainer, struct sgd_group *grou
     if (group->members == 1)
         return mt_ok();
     if (r->exchange)
-        sgd_device_sum_beats(r->exchange, trainer->beat, trainer->beat_user);
+        sgd_device_sum_beats(r->exchange, sgd_pulse_beat, trainer->pulse);
     mt_status st = sgd_device_sum_begin(r->exchange, group);
     r->is_awaited = st.code == MT_OK;
     return st.code == MT_EUNSUPPORTED ? mt_ok() : st;

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 /* The defaults reach 0.885 on Fashion-MNIST in 5 epochs. */
-enum { SHARDS_DEFAULT = 8, BATCH_DEFAULT = 64, EPOCHS_MAX = 1000000, BATCH_MAX = 1 << 20 };
+enum { SHARDS_DEFAULT = 8, BATCH_DEFAULT = 64, EPOCHS_MAX = 1000000, HANG_AFTER_MAX_S = 30 * 24 * 3600, BATCH_MAX = 1 << 20 };
 #define RATE_DEFAULT 0.02
 
 manta_status sgd_fail(manta_error *e, manta_status code, const char *format, ...)
@@ -103,6 +103,9 @@ static manta_status numbers_check(const manta_sgd_opts *o, manta_error *e)
         return sgd_fail(e, MANTA_EINVAL, "run.epochs, log_steps, validate_epochs, patience or min_delta is out of range");
     if (o->failure.max_failures < -1 || !(o->failure.backoff_s >= 0))
         return sgd_fail(e, MANTA_EINVAL, "failure.max_failures is -1 or more, failure.backoff_s not negative");
+    if (!(fabs(o->failure.hang_after) <= HANG_AFTER_MAX_S))
+        return sgd_fail(e, MANTA_EINVAL, "failure.hang_after is %g: seconds, %d at most; 0: by the run's own steps; negative: "
+                        "never", o->failure.hang_after, HANG_AFTER_MAX_S);
     if (!(o->checkpoint.every_s >= 0) || o->checkpoint.every_steps < 0 || o->checkpoint.keep < 0 || o->checkpoint.keep_best < 0)
         return sgd_fail(e, MANTA_EINVAL, "checkpoint.every_s, every_steps, keep and keep_best can't be negative");
     if (o->optimizer.zero < 0 || o->optimizer.zero > 1)

@@ -238,6 +238,7 @@ static mt_status compute_overlapped(struct sgd_trainer *trainer, struct sgd_grou
     trainer->gave_up = st.code != MT_OK;
     if (trainer->gave_up) /* the sum that is under way would wait for ever for this member's next bucket */
         sgd_group_abort(group->shm.shared, group->generation, (enum mt_code)st.code, group->shm.rank);
+    sgd_trainer_does(trainer, SGD_DOES_SUM);
     sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_SUM_WAIT, 0);
     mt_status summed = sgd_overlap_end(trainer->overlap);
     sgd_trace_close(trainer->trace, SGD_TRACK_MAIN);
@@ -253,6 +254,7 @@ static mt_status compute_and_reduce(struct sgd_trainer *trainer, struct sgd_grou
     uint64_t begun = mt_now_ns();
     MT_TRY(sgd_gradients_run(trainer, first, last, slots));
     trainer->work_ns += mt_now_ns() - begun;
+    sgd_trainer_does(trainer, SGD_DOES_SUM);
     sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_SUM, trainer->config.model->params.floats * sizeof(float));
     group->team = trainer->team;
     mt_status st = trainer->resident ? sgd_resident_reduce(trainer, group) : sgd_group_reduce(group, trainer->config.ops, &sum);
@@ -272,6 +274,7 @@ static mt_status step_make(struct sgd_trainer *trainer, struct sgd_group *group,
     for (uint32_t v = first; v < last; v++)
         slots[v - first] = sgd_group_slot(group, v);
     MT_TRY(compute_and_reduce(trainer, group, first, last, slots));
+    sgd_trainer_does(trainer, SGD_DOES_UPDATE);
     sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_UPDATE, 0);
     mt_status st = trainer->config.zero ? sgd_zero_apply(trainer, group, out_result)
                                         : sgd_train_apply(trainer, group->sum, out_result);
@@ -304,7 +307,10 @@ static mt_status range_evaluate(struct sgd_trainer *trainer, struct sgd_model *m
                                   .count = left < model->batch_max ? (uint32_t)left : model->batch_max,
                                   .record_size = set->record_size, .sample = begin};
         float metrics[SGD_METRICS_ALL] = {0};
-        MT_TRY(sgd_resident_note(trainer, model->ops->evaluate(model, params, &batch, metrics)));
+        sgd_trainer_call(trainer, SGD_DOES_VALIDATE);
+        mt_status st = model->ops->evaluate(model, params, &batch, metrics);
+        sgd_trainer_called(trainer);
+        MT_TRY(sgd_resident_note(trainer, st));
         for (size_t i = 0; i < trainer->metrics; i++)
             sums[i] += (double)metrics[i];
         begin += batch.count;
@@ -348,6 +354,7 @@ static mt_status validate(struct sgd_trainer *trainer, struct sgd_group *group, 
     sgd_group_vranks(group, &first, &last);
     sgd_share_set(trainer, first, last);
     MT_TRY(sgd_vranks_run(trainer, first, last, vrank_validate, group));
+    sgd_trainer_does(trainer, SGD_DOES_SUM);
     MT_TRY(sgd_group_reduce_ranges(group, trainer->config.ops, &metrics, 1));
     *out = sgd_step_result(trainer, group->sum + metrics.begin);
     return mt_ok();

@@ -209,7 +209,9 @@ mt_status sgd_trainer_begin(struct sgd_trainer *trainer)
     if (trainer->config.zero)
         MT_TRY(sgd_zero_begin(trainer));
     memset(trainer->state, 0, trainer->state_size);
+    sgd_trainer_call(trainer, SGD_DOES_INIT);
     trainer->config.model->ops->init(trainer->config.model, trainer->config.seed, trainer->params);
+    sgd_trainer_called(trainer);
     sgd_resident_changed(trainer);
     trainer->has_state = true;
     return mt_ok();

@@ -37,6 +37,8 @@
 #include "sgd/trace.h"
 #include "sgd/zero.h"
 
+#include <stdatomic.h>
+
 /* Zero means the default. The same in all workers, but for the devices: the group compares a fingerprint. */
 struct sgd_trainer_config {
     const struct k_ops       *ops;
@@ -97,6 +99,15 @@ struct sgd_device {
     struct sgd_overlap *overlap; /* to which it says what is ready */
 };
 
+/* What others see of a worker's life. Written by its threads alone, from whatever process it is read. */
+struct sgd_pulse {
+    _Alignas(64) _Atomic uint64_t beats; /* pieces of work */
+    _Atomic uint64_t steps, step_ns, work_ns;
+    _Atomic uint32_t doing; /* enum sgd_doing */
+    _Atomic uint32_t calls; /* of the user's functions, that its threads are in */
+    _Atomic int32_t  pid;   /* of who has this rank, or had it last; 0: nobody yet */
+};
+
 struct sgd_trainer {
     struct sgd_trainer_config config;
     struct sgd_sampler        sampler;
@@ -118,8 +129,7 @@ struct sgd_trainer {
     struct sgd_overlap       *overlap;    /* sums between nodes while gradients are computed; NULL: not yet */
     bool                      is_lockstep; /* sums only when all gradients are there, also between nodes */
     uint64_t                  work_ns; /* spent on gradients, in all */
-    void (*beat)(void *user); /* called between pieces of work, by any device, to show life; NULL: nobody looks */
-    void                     *beat_user;
+    struct sgd_pulse         *pulse;   /* where it shows its life, the caller's; NULL: nobody looks */
     /* Called before parameters begin to end change, and what the moments have of them: whoever copies them does so now, and says up
      * to where. Any device's, each of its own whole blocks (SGD_SHARD_BLOCK). NULL: nobody copies. */
     size_t (*settle)(void *user, size_t begin, size_t end);
@@ -129,6 +139,26 @@ struct sgd_trainer {
     struct sgd_device        *devices; /* config.devices of them */
     struct sgd_team          *team;    /* their threads */
     uint32_t                  share_first, share_last; /* virtual ranks of this worker */
+};
+
+/* What a worker does, for whoever asks where it hangs. */
+#define SGD_DOINGS(X)                 \
+    X(NOTHING, "nothing")             \
+    X(JOIN, "meeting the others")     \
+    X(STATE, "taking over the state") \
+    X(LOAD, "reading a checkpoint")   \
+    X(INIT, "init")                   \
+    X(RECORDS, "reading records")     \
+    X(TRAIN, "train_batch")           \
+    X(SUM, "the sum over workers")    \
+    X(UPDATE, "the update")           \
+    X(VALIDATE, "validate_batch")     \
+    X(SAVE, "saving a checkpoint")
+enum sgd_doing {
+#define X(name, text) SGD_DOES_##name,
+    SGD_DOINGS(X)
+#undef X
+    SGD_DOINGS_COUNT
 };
 
 /* What a step or an evaluation did, over all workers. */
@@ -149,10 +179,39 @@ static inline size_t sgd_trainer_slot(const struct sgd_model *model)
     return model->params.floats + SGD_METRICS + model->extra_metrics + SGD_FLAGS;
 }
 
+/* ---- signs of life, by any of its threads ---- */
+
+/* Between pieces of work. */
+static inline void sgd_pulse_beat(void *pulse)
+{
+    if (pulse)
+        atomic_fetch_add_explicit(&((struct sgd_pulse *)pulse)->beats, 1, memory_order_relaxed);
+}
+
 static inline void sgd_trainer_beat(const struct sgd_trainer *trainer)
 {
-    if (trainer->beat)
-        trainer->beat(trainer->beat_user);
+    sgd_pulse_beat(trainer->pulse);
+}
+
+/* What it begins to do. */
+static inline void sgd_trainer_does(const struct sgd_trainer *trainer, enum sgd_doing what)
+{
+    if (trainer->pulse)
+        atomic_store_explicit(&trainer->pulse->doing, (uint32_t)what, memory_order_relaxed);
+}
+
+/* Around a call of the user's. Who is in one may take its time, as long as it works. */
+static inline void sgd_trainer_call(const struct sgd_trainer *trainer, enum sgd_doing what)
+{
+    sgd_trainer_does(trainer, what);
+    if (trainer->pulse)
+        atomic_fetch_add_explicit(&trainer->pulse->calls, 1, memory_order_relaxed);
+}
+
+static inline void sgd_trainer_called(const struct sgd_trainer *trainer)
+{
+    if (trainer->pulse)
+        atomic_fetch_sub_explicit(&trainer->pulse->calls, 1, memory_order_relaxed);
 }
 
 /* How long its devices have waited for records in all, in the mean of those that were in use last. */

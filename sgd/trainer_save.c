@@ -206,7 +206,7 @@ mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
     mt_status st;
 
     trainer->fault[0] = 0;
-    struct sgd_beat life = {trainer->beat, trainer->beat_user};
+    struct sgd_beat life = {sgd_pulse_beat, trainer->pulse};
     MT_TRY(sgd_checkpoint_load_with(folder, &checkpoint, report, &life));
     MT_TRY_GOTO(st, meta_check(trainer, &checkpoint), done);
     MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, false), done);

@@ -60,17 +60,6 @@ struct task {
     struct sgd_pulse *pulse;
 };
 
-static void pulse_beat(void *pulse)
-{
-    atomic_fetch_add_explicit(&((struct sgd_pulse *)pulse)->beats, 1, memory_order_relaxed);
-}
-
-static void pulse_silent(struct task *t, uint32_t ms)
-{
-    atomic_store(&t->pulse->silent_ms, ms);
-    pulse_beat(t->pulse);
-}
-
 const char *sgd_status_text(mt_status st, char out[SGD_TEXT_BYTES])
 {
     const char *what = st.what ? st.what : mt_code_text(st.code);
@@ -275,10 +264,9 @@ static mt_status state_make(struct task *t)
     struct sgd_note note = {.kind = SGD_NOTE_BEGUN};
     mt_status st = mt_error(MT_ENOENT, 0, NULL);
 
-    pulse_silent(t, MT_TRAIN_READ_MS);
+    sgd_trainer_does(&w->trainer, SGD_DOES_LOAD);
     if (w->run.folder[0])
         st = sgd_trainer_resume(&w->trainer, w->run.folder, &report);
-    pulse_silent(t, 0);
     post_skipped(t, &report);
     if (st.code == MT_ENOENT) {
         MT_TRY(sgd_trainer_begin(&w->trainer));
@@ -336,10 +324,11 @@ static bool is_time_to_save(const struct worker *w)
 static bool saver_wait(struct task *t, mt_status *out_result)
 {
     struct sgd_saver *saver = &t->w->saver;
+    sgd_trainer_does(&t->w->trainer, SGD_DOES_SAVE);
     const struct timespec pause = {0, 1000000};
     uint64_t step;
     for (int64_t limit = mt_now_ns() + MT_TRAIN_SILENT_MS * 1000000ll; sgd_saver_is_busy(saver) && mt_now_ns() < limit;) {
-        pulse_beat(t->pulse);
+        sgd_pulse_beat(t->pulse);
         if (coll_shm_why((char *)t->w->region.data + SGD_BOARD_SIZE).generation >= t->generation)
             sgd_saver_give_up(saver); /* of a state in shards: some part will not come */
         nanosleep(&pause, NULL);
@@ -543,7 +532,9 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
                                       .door = &w->door};
     config.plan.is_wide = w->run.is_wide;
     w->offered_step = UINT64_MAX; /* what was offered in another generation is of no use to the others of this one */
+    sgd_trainer_does(&w->trainer, SGD_DOES_JOIN);
     MT_TRY(sgd_group_join(&t->group, &config));
+    sgd_trainer_does(&w->trainer, SGD_DOES_STATE);
     sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STATE, 0);
     MT_TRY(state_get(t));
     sgd_trace_close(w->trace, SGD_TRACK_MAIN);
@@ -586,10 +577,9 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     t.generation = t.order.generation;
     t.rank = t.order.rank < MT_GROUP_MEMBERS_MAX ? t.order.rank : 0;
     t.pulse = sgd_board_pulse(t.w->board, t.rank);
-    atomic_store(&t.pulse->silent_ms, 0);
+    atomic_store(&t.pulse->calls, 0); /* what the last one of this rank left */
     atomic_store(&t.pulse->pid, getpid());
-    t.w->trainer.beat = pulse_beat;
-    t.w->trainer.beat_user = t.pulse;
+    t.w->trainer.pulse = t.pulse;
     t.w->trainer.fault[0] = 0;
     t.w->trainer.is_culprit = t.w->trainer.gave_up = false;
     sgd_trace_rank(t.w->trace, t.rank);

@@ -366,8 +366,7 @@ static mt_status shard_pass(struct sgd_trainer *trainer, struct sgd_group *group
         float *mine = which >= 0 ? now->moments[which][m] : room;
         MT_TRY(sgd_group_broadcast(group, root, is_root || which < 0 ? mine : NULL, size));
         part_keep(&trainer->zero.next, m, range, mine);
-        if (trainer->beat)
-            trainer->beat(trainer->beat_user);
+        sgd_trainer_beat(trainer);
     }
     return mt_ok();
 }

@@ -135,13 +135,11 @@ enum mt_limit {
     MT_TRAIN_START_MS          = 60 * 1000, /* from asking for a worker until it has loaded model and data */
     MT_TRAIN_RETURN_MS         = 10 * 1000, /* from asking a spare for a sign of life until it is killed */
     MT_TRAIN_GATHER_MS         = 250,       /* at a run's start, for workers beyond the fewest that will do */
-    MT_TRAIN_HUNG_MS           = 900,       /* a worker shows nothing for so long, and for 5 median steps: it hangs; with a
-                                               look and a replacement it is back within 1 s */
+    MT_TRAIN_HUNG_MS           = 10 * 1000, /* a worker shows nothing for so long, and for 5 of the longest steps: it hangs */
+    MT_TRAIN_STOPPED_MS        = 900,       /* the same of one that is stopped: with a replacement it is back within 1 s */
+    MT_TRAIN_FIRST_MS          = 60 * 1000, /* the same before a generation's first step: what is used first takes longer */
     MT_TRAIN_STARVED_MS        = 20 * 1000, /* for so long more, where it would work but others have the CPUs */
-    MT_TRAIN_JOIN_MS           = 3000,      /* the same before the first step of a generation */
-    MT_TRAIN_FIRST_MS          = 60 * 1000, /* the same before the run's first: who knows how long its steps take */
     MT_TRAIN_SILENT_MS         = 60 * 1000, /* for so long a worker may write the last checkpoint, while all wait */
-    MT_TRAIN_READ_MS           = 5 * 1000,  /* for so long it may read at a piece of one without a sign of life */
     MT_TRAIN_WINDOW_MS         = 5000,      /* over which the slowest worker is compared with the others */
     MT_TRAIN_BACKOFF_MS        = 100,       /* after a second failure without a step in between, unless set; then doubled */
     MT_TRAIN_BACKOFF_MAX_MS    = 10 * 1000,

@@ -53,6 +53,7 @@ static const struct key keys[] = {
     KEY(run, tracking, TEXT, 0, "a folder: parameters, metrics, artifacts, status of the run"),
     KEY(failure, max_failures, INT, -1, "times that workers may die; 0; -1: without limit"),
     KEY(failure, backoff_s, REAL, 0, "to wait after a second failure in a row, doubled each time; 0.1"),
+    KEY(failure, hang_after, REAL, -1, "seconds of nothing until a worker is replaced; 0: by its steps; -1: never"),
     KEY(checkpoint, every_s, REAL, 0, "30 where every_steps is not set; the end is saved in any case"),
     KEY(checkpoint, every_steps, INT64, 0, "none"),
     KEY(checkpoint, keep, INT, 1, "newest ones; 2"),

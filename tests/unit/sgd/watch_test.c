@@ -14,6 +14,8 @@
 
 #define MS 1000000ll
 
+enum { LIMIT_MS = 900 }; /* where the user sets one */
+
 static struct sgd_watch      watch;
 static struct sgd_pulse_seen pulses[4];
 static int64_t               now;
@@ -40,7 +42,7 @@ static uint64_t work(uint32_t members, uint64_t stuck, int64_t ms, int64_t step_
             pulses[m].arrived += has_stepped ? 2 : 0;
             pulses[m].beats += stuck == 0;
             pulses[m].steps += has_stepped;
-            pulses[m].step_ns = (uint64_t)(step_ms * MS);
+            pulses[m].step_us = (uint32_t)(step_ms * 1000);
         }
         hung = sgd_watch_look(&watch, now, pulses, &straggler);
     }
@@ -61,11 +63,57 @@ static void long_steps_are_given_time(void **state)
 {
     (void)state;
     begin(2);
-    assert_int_equal(work(2, 0, 20000, 1000), 0);
-    assert_int_equal(sgd_watch_limit_ns(&watch) / MS, 5000);
+    assert_int_equal(work(2, 0, 100000, 4000), 0);
+    assert_int_equal(work(2, 0, 10000, 1000), 0); /* the longest counts, not most of them */
+    assert_int_equal(sgd_watch_limit_ns(&watch, &pulses[0]) / MS, 20000);
     pulses[0].arrived++;
-    assert_int_equal(work(2, 3, 4900, 1000), 0);
+    assert_int_equal(work(2, 3, 19900, 1000), 0);
     assert_int_equal(work(2, 3, 300, 1000), 2);
+}
+
+/* What the user has set holds from a generation's first step on, and for the stopped; negative: for ever. */
+static void the_users_limit_holds(void **state)
+{
+    (void)state;
+    begin(2);
+    watch.hang_after_ns = 500 * MS;
+    assert_int_equal(work(2, 3, MT_TRAIN_FIRST_MS - 100, 50), 0);
+    begin(2);
+    watch.hang_after_ns = 500 * MS;
+    assert_int_equal(work(2, 0, 2000, 50), 0);
+    assert_int_equal(work(2, 3, 500, 50), 0);
+    assert_int_equal(work(2, 3, 100, 50), 3);
+    begin(2);
+    watch.hang_after_ns = -1;
+    assert_int_equal(work(2, 0, 2000, 50), 0);
+    pulses[0].is_stopped = 1;
+    assert_int_equal(work(2, 3, 1000 * MT_TRAIN_HUNG_MS, 50), 0);
+}
+
+static void who_is_stopped_is_found_at_once(void **state)
+{
+    (void)state;
+    begin(2);
+    pulses[1].is_stopped = 1; /* also before the first step */
+    assert_int_equal(work(2, 3, MT_TRAIN_STOPPED_MS - 100, 50), 0);
+    assert_int_equal(work(2, 3, 300, 50), 2);
+}
+
+/* A step that takes longer than the limit, each time: in the end it is given the time. Then the limit is the old one. */
+static void a_step_that_hangs_again_gets_more_time(void **state)
+{
+    int64_t limit = MT_TRAIN_HUNG_MS;
+    (void)state;
+    begin(2);
+    for (int i = 0; i < 4; i++, limit *= 2) {
+        sgd_watch_begin(&watch, now, 2, pulses);
+        watch.has_stepped = true;
+        assert_int_equal(work(2, 3, limit - 100, 50), 0);
+        assert_int_equal(work(2, 3, 300, 50), 3);
+    }
+    sgd_watch_begin(&watch, now, 2, pulses);
+    assert_int_equal(work(2, 0, 1000, 50), 0);
+    assert_int_equal(sgd_watch_limit_ns(&watch, &pulses[0]) / MS, MT_TRAIN_HUNG_MS);
 }
 
 static void all_that_stand_still_hang(void **state)
@@ -73,7 +121,7 @@ static void all_that_stand_still_hang(void **state)
     (void)state;
     begin(2);
     assert_int_equal(work(2, 0, 2000, 50), 0);
-    assert_int_equal(work(2, 3, 3000, 50), 3);
+    assert_int_equal(work(2, 3, MT_TRAIN_HUNG_MS + 100, 50), 3);
 }
 
 static void before_the_first_step_there_is_more_time(void **state)
@@ -85,7 +133,7 @@ static void before_the_first_step_there_is_more_time(void **state)
     begin(2);
     assert_int_equal(work(2, 0, 2000, 50), 0);
     sgd_watch_begin(&watch, now, 2, pulses); /* the next generation: the steps are known, the way to the first is not */
-    assert_int_equal(work(2, 3, MT_TRAIN_JOIN_MS - 100, 50), 0);
+    assert_int_equal(work(2, 3, MT_TRAIN_FIRST_MS - 100, 50), 0);
     assert_int_equal(work(2, 3, 300, 50), 3);
 }
 
@@ -96,22 +144,41 @@ static void steps_before_the_first_look_count(void **state)
     memset(&watch, 0, sizeof watch);
     memset(pulses, 0, sizeof pulses);
     for (int m = 0; m < 2; m++)
-        pulses[m] = (struct sgd_pulse_seen){.arrived = 10, .beats = 5, .steps = 5, .step_ns = 20 * MS};
+        pulses[m] = (struct sgd_pulse_seen){.arrived = 10, .beats = 5, .steps = 5, .step_us = 20000};
     sgd_watch_begin(&watch, now, 2, pulses);
     pulses[0].arrived++;
-    assert_int_equal(work(2, 3, MT_TRAIN_JOIN_MS - 100, 50), 0);
+    assert_int_equal(work(2, 3, MT_TRAIN_FIRST_MS - 100, 50), 0);
     assert_int_equal(work(2, 3, 300, 50), 2);
 }
 
-static void what_is_announced_may_take_long(void **state)
+/* Silent for ms, in which member 1 uses each of these; who hangs then? */
+static uint64_t silent(int64_t ms, uint32_t cpu_of_50, uint32_t ready, uint32_t on_disk, uint32_t in_call)
 {
-    (void)state;
+    uint64_t hung = 0;
     begin(2);
     assert_int_equal(work(2, 0, 2000, 50), 0);
-    pulses[0].silent_ms = 5000;
-    pulses[1].arrived++;
-    assert_int_equal(work(2, 1, 4900, 50), 0);
-    assert_int_equal(work(2, 1, 300, 50), 1);
+    pulses[0].arrived++;
+    pulses[1].in_call = in_call & 1, pulses[1].ready = ready & 1, pulses[1].on_disk = on_disk & 1;
+    for (int64_t t = 0; t < ms && !hung; t += 50) {
+        pulses[1].process_ms += cpu_of_50;
+        pulses[1].cpu_ms += cpu_of_50;
+        hung = work(2, 3, 50, 50);
+    }
+    return hung;
+}
+
+/* In a user's call, a fifth of a CPU is work, whichever of its threads does it; of an hour, not a sign is missed. */
+static void who_works_in_a_users_call_does_not_hang(void **state)
+{
+    enum { HOUR_MS = 3600 * 1000 };
+    (void)state;
+    assert_int_equal(silent(HOUR_MS, 50, 1, 0, 1), 0);
+    assert_int_equal(silent(HOUR_MS, 10, 0, 0, 1), 0);
+    assert_int_equal(silent(HOUR_MS, 0, 1, 0, 1), 0); /* it would work, and others have the CPUs */
+    assert_int_equal(silent(HOUR_MS, 0, 0, 1, 0), 0); /* the disk may keep anybody */
+    assert_int_equal(silent(HOUR_MS, 50, 1, 0, 0), 2); /* our own code, in vain */
+    assert_int_equal(silent(MT_TRAIN_HUNG_MS + 100, 0, 0, 0, 1), 2);
+    assert_int_equal(silent(2 * MT_TRAIN_HUNG_MS, 1, 0, 0, 1), 2); /* what a helper of the library's uses is not work */
 }
 
 static void our_own_pause_is_not_theirs(void **state)
@@ -129,8 +196,9 @@ static void our_own_pause_is_not_theirs(void **state)
 static void who_has_no_cpu_is_given_time(void **state)
 {
     (void)state;
-    int64_t most = MT_TRAIN_HUNG_MS + MT_TRAIN_STARVED_MS, silent = 0;
+    int64_t most = LIMIT_MS + MT_TRAIN_STARVED_MS, silent = 0;
     begin(2);
+    watch.hang_after_ns = LIMIT_MS * MS;
     assert_int_equal(work(2, 0, 2000, 50), 0);
     pulses[0].arrived++;
     pulses[1].ready = 1, pulses[1].cpu_ms = 1000;
@@ -139,8 +207,9 @@ static void who_has_no_cpu_is_given_time(void **state)
         pulses[1].cpu_ms += 5;
         hung = work(2, 3, 50, 50);
     }
-    assert_in_range(silent, 9 * MT_TRAIN_HUNG_MS, 11 * MT_TRAIN_HUNG_MS);
+    assert_in_range(silent, 9 * LIMIT_MS, 11 * LIMIT_MS);
     begin(2);
+    watch.hang_after_ns = LIMIT_MS * MS;
     assert_int_equal(work(2, 0, 2000, 50), 0);
     pulses[0].arrived++;
     pulses[1].ready = 1, pulses[1].cpu_ms = 1000;
@@ -152,10 +221,11 @@ static void who_sleeps_or_works_in_vain_is_not(void **state)
 {
     (void)state;
     begin(2);
+    watch.hang_after_ns = LIMIT_MS * MS;
     assert_int_equal(work(2, 0, 2000, 50), 0);
     pulses[0].arrived++;
     pulses[1].ready = 1, pulses[1].cpu_ms = 1000;
-    for (int64_t t = 0; t < MT_TRAIN_HUNG_MS; t += 50) {
+    for (int64_t t = 0; t < LIMIT_MS; t += 50) {
         assert_int_equal(work(2, 3, 50, 50), 0);
         pulses[1].ready = t % 100 == 0; /* asleep at every second look */
         pulses[1].cpu_ms += 50;
@@ -169,15 +239,16 @@ static void each_of_a_members_threads_counts(void **state)
     (void)state;
     for (uint32_t working = 0; working < 3; working++) {
         begin(2);
+        watch.hang_after_ns = LIMIT_MS * MS;
         assert_int_equal(work(2, 0, 2000, 50), 0);
         pulses[0].arrived++;
         pulses[1].ready = (1 + working) & 3, pulses[1].cpu_ms = 1000;
-        for (int64_t t = 0; t < 3 * MT_TRAIN_HUNG_MS; t += 50) {
+        for (int64_t t = 0; t < 3 * LIMIT_MS; t += 50) {
             pulses[1].cpu_ms += 50 * working;
             assert_int_equal(work(2, 3, 50, 50), 0);
         }
         uint64_t hung = 0;
-        for (int64_t t = 0; t < 2 * MT_TRAIN_HUNG_MS && hung == 0; t += 50) {
+        for (int64_t t = 0; t < 2 * LIMIT_MS && hung == 0; t += 50) {
             pulses[1].cpu_ms += 50 * (working + 1);
             hung = work(2, 3, 50, 50);
         }
@@ -189,9 +260,10 @@ static void who_does_not_come_back_is_late(void **state)
 {
     (void)state;
     begin(2);
+    watch.hang_after_ns = LIMIT_MS * MS;
     assert_int_equal(work(2, 0, 2000, 50), 0);
     pulses[1].ready = 1, pulses[1].cpu_ms = 1000;
-    for (int64_t t = 0; t < MT_TRAIN_HUNG_MS; t += 50) {
+    for (int64_t t = 0; t <= LIMIT_MS; t += 50) {
         assert_int_equal(sgd_watch_late(&watch, now, pulses), 0);
         now += 50 * MS;
         pulses[1].cpu_ms += 5;
@@ -227,7 +299,9 @@ int main(void)
         cmocka_unit_test(a_member_that_stands_still_hangs), cmocka_unit_test(long_steps_are_given_time),
         cmocka_unit_test(all_that_stand_still_hang),        cmocka_unit_test(before_the_first_step_there_is_more_time),
         cmocka_unit_test(steps_before_the_first_look_count),
-        cmocka_unit_test(what_is_announced_may_take_long),  cmocka_unit_test(our_own_pause_is_not_theirs),
+        cmocka_unit_test(the_users_limit_holds), cmocka_unit_test(who_is_stopped_is_found_at_once),
+        cmocka_unit_test(a_step_that_hangs_again_gets_more_time), cmocka_unit_test(who_works_in_a_users_call_does_not_hang),
+        cmocka_unit_test(our_own_pause_is_not_theirs),
         cmocka_unit_test(who_has_no_cpu_is_given_time),     cmocka_unit_test(who_sleeps_or_works_in_vain_is_not),
         cmocka_unit_test(each_of_a_members_threads_counts),
         cmocka_unit_test(who_does_not_come_back_is_late),   cmocka_unit_test(the_slow_one_is_named),
