@@ -110,17 +110,24 @@ static manta_status give_up(struct sgd_fit *fit, manta_error *e)
 
 /* ---- who is there ---- */
 
-/* The open place with the fewest workers; NULL: one is being opened, and may be the better one. */
+/* How bad it is to add a worker where there are so many: worst where there is never room for it, bad where it has to wait for
+ * others to leave, and else the worse the more there are. */
+static int crowding(const struct sgd_place *place, int count)
+{
+    return count + (count >= place->room ? SGD_HANDS_MAX : 0) + (count >= place->most ? 2 * SGD_HANDS_MAX : 0);
+}
+
+/* The open place that is crowded least; NULL: one is being opened, and may be the better one. */
 static struct sgd_place *place_choose(struct sgd_fit *fit, int *out_index)
 {
-    int best = 0, fewest = INT_MAX;
+    int best = 0, least = INT_MAX;
     for (int i = 0; i < SGD_PLACES_MAX; i++) {
         const struct sgd_place *place = &fit->places.of[i];
-        int count = sgd_crew_count_at(&fit->crew, i);
+        int                     worse = crowding(place, sgd_crew_count_at(&fit->crew, i));
         if (place->state != SGD_PLACE_OPEN && place->state != SGD_PLACE_OPENING)
             continue;
-        if (count < fewest)
-            best = i, fewest = count;
+        if (worse < least)
+            best = i, least = worse;
     }
     *out_index = best;
     return fit->places.of[best].state == SGD_PLACE_OPEN ? &fit->places.of[best] : NULL;

@@ -11,6 +11,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,25 +198,41 @@ static manta_node_info *nodes_list(int *out_count)
     return nodes;
 }
 
-/* Could it ever run a worker? A node that is not in the list, yes. */
-static bool is_large_enough(const struct sgd_places *places, uint32_t node)
+/* How many workers these are enough for. */
+static int workers_of(const struct sgd_places *places, double cpus, double gpus)
+{
+    double by_cpus = places->cpus > 0 ? floor(cpus / places->cpus) : INT_MAX;
+    double by_gpus = places->gpus > 0 ? floor(gpus / places->gpus) : INT_MAX;
+    return (int)fmin(by_cpus, by_gpus);
+}
+
+static void room_take(const struct sgd_places *places, const manta_node_info *node, struct sgd_place *place)
+{
+    place->room = workers_of(places, node->cpus_free, node->gpus_free);
+    place->most = workers_of(places, node->cpus, node->gpus);
+}
+
+/* What this node has. One that is not in the list is not known to lack anything. */
+static void room_here(const struct sgd_places *places, struct sgd_place *place)
 {
     int              count;
-    bool             is_good = true;
     manta_node_info *nodes = nodes_list(&count);
+    place->room = place->most = INT_MAX;
     for (int i = 0; i < count; i++)
-        if (nodes[i].node == node)
-            is_good = nodes[i].cpus >= places->cpus && nodes[i].gpus >= places->gpus;
+        if (nodes[i].node == place->node)
+            room_take(places, &nodes[i], place);
     free(nodes);
-    return is_good;
 }
 
 void sgd_places_init(struct sgd_places *places, int max, manta_region *here, double cpus, double gpus)
 {
     *places = (struct sgd_places){.max = max, .region_size = here->size, .here = here, .cpus = cpus, .gpus = gpus};
-    bool is_open = max == 1 || is_large_enough(places, manta_node());
-    places->of[0] = (struct sgd_place){.state = is_open ? SGD_PLACE_OPEN : SGD_PLACE_BARE, .node = manta_node(),
-                                       .region = here->number};
+    struct sgd_place *place = &places->of[0];
+    *place = (struct sgd_place){.state = SGD_PLACE_OPEN, .node = manta_node(), .region = here->number};
+    if (max > 1)
+        room_here(places, place);
+    if (max > 1 && place->most < 1)
+        place->state = SGD_PLACE_BARE;
 }
 
 void sgd_place_close(struct sgd_place *place)
@@ -252,15 +270,16 @@ static int place_find(const struct sgd_places *places, uint32_t node)
     return -1;
 }
 
-static void place_add(struct sgd_places *places, uint32_t node)
+static void place_add(struct sgd_places *places, const manta_node_info *node)
 {
     struct sgd_place *place = places->of + 1;
     while (place < places->of + SGD_PLACES_MAX && place->state != SGD_PLACE_FREE)
         place++;
     if (place == places->of + SGD_PLACES_MAX)
         return;
-    *place = (struct sgd_place){.state = SGD_PLACE_OPENING, .node = node};
-    place->post = manta_actor_new(SGD_POST_TYPE, &(manta_actor_opts){.node = node},
+    *place = (struct sgd_place){.state = SGD_PLACE_OPENING, .node = node->node};
+    room_take(places, node, place);
+    place->post = manta_actor_new(SGD_POST_TYPE, &(manta_actor_opts){.node = node->node},
                                   MANTA_ARGS(manta_u64(places->region_size)));
     ask(places, place);
 }
@@ -285,7 +304,7 @@ bool sgd_places_look_for(struct sgd_places *places)
         /* Collectives listen on loopback only: a worker on another machine would never find the others. */
         if (nodes[i].alive && !nodes[i].remote && nodes[i].cpus_free >= places->cpus && nodes[i].gpus_free >= places->gpus &&
             place_find(places, nodes[i].node) < 0) {
-            place_add(places, nodes[i].node);
+            place_add(places, &nodes[i]);
             count++;
         }
     free(nodes);

@@ -65,6 +65,7 @@ struct sgd_place {
     manta_ref   *asked; /* a look that is not answered yet */
     int64_t      asked_ns, opened_ns;
     bool         is_behind; /* its last answer was full */
+    int          room, most; /* workers for which it had CPUs and GPUs free when it was found, and has them at all */
     uint32_t     first, count; /* ranks of the present generation */
     uint64_t     cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];

@@ -326,6 +326,35 @@ static void wide_gpus(void)
     stop(&n, &f);
 }
 
+/* Three workers on a node of one CPU and one of two, each where it has room, also after a death. */
+static double away_of_three(const char *here, const char *away)
+{
+    struct nodes  n;
+    struct follow f;
+    nodes_start(&n, 1, here);
+    f = (struct follow){.nodes = &n};
+    data_make(&f);
+    n.raylets[n.count++] = nodes_add(&n, 1, away, NULL);
+    nodes_wait_alive(2);
+    uint64_t       want = alone(&f).weights;
+    manta_sgd_opts opts = {.scaling = {.min_workers = 3, .max_workers = 3, .cpus = 1, .nodes = 2}, .failure.max_failures = 3};
+    f.kill_at = 60;
+    CHECK_EQ(run(&f, opts, 500).weights, want);
+    CHECK_EQ(f.lost, 1);
+    stop(&n, &f);
+    return f.away;
+}
+
+static void wide_room_away(void)
+{
+    CHECK(away_of_three("1", "2") > 0.5);
+}
+
+static void wide_room_here(void)
+{
+    CHECK(away_of_three("2", "1") < 0.5);
+}
+
 static void wide_bad(void)
 {
     static const double gpus[] = {1.5, 17, NAN, INFINITY};
@@ -350,6 +379,8 @@ static const struct test_case cases[] = {
     {"wide_overlap", wide_overlap, {0}, true, 0},
     {"wide_devices", wide_devices, {0}, true, 0},
     {"wide_gpus", wide_gpus, {0}, true, 0},
+    {"wide_room_away", wide_room_away, {0}, true, 0},
+    {"wide_room_here", wide_room_here, {0}, true, 0},
     {"wide_bad", wide_bad, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };
