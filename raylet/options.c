@@ -205,7 +205,7 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
             return mt_error(MT_ENOENT, 0, "help");
         }
         if (read_one(out, &a, which, optarg).code) {
-            fprintf(stderr, "manta-raylet: bad option or value: %s\n%s", argv[optind - 1], usage);
+            fprintf(stderr, "manta-raylet: bad option or value: %s (see: manta-raylet --help)\n", argv[optind - 1]);
             return mt_error(MT_EINVAL, 0, "options");
         }
     }

@@ -211,8 +211,10 @@ mt_status swp_crew_look(struct swp_crew *crew, int wait_ms, swp_crew_fn fn, void
         return mt_ok();
     }
     int n = manta_wait(crew->refs, count, 1, wait_ms, crew->is_there, &e);
-    if (n < 0)
+    if (n < 0) {
+        snprintf(crew->text, sizeof crew->text, "the trials can't be heard of: %.400s", e.message);
         return mt_error(-n, 0, "wait for trials");
+    }
     for (size_t i = 0; i < count && n > 0; i++)
         if (crew->is_there[i])
             MT_TRY(seat_look(crew, crew->whose[i], fn, user));

@@ -34,6 +34,7 @@ struct swp_crew {
     manta_ref      **refs; /* of swp_crew_look: as many as seats */
     int             *whose;
     unsigned char   *is_there;
+    char             text[MT_ERROR_BYTES_MAX]; /* for people, why swp_crew_look failed; else "" */
 };
 
 MT_MUST_USE mt_status swp_crew_init(struct swp_crew *crew, int count, const char *trial, const manta_sweep_opts *opts,

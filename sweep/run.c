@@ -293,10 +293,12 @@ static bool folder_has_states(const char *folder)
 
 static manta_status fail_status(struct run *r, mt_status st, manta_error *e)
 {
-    const char *text = r->driver.text[0] ? r->driver.text : r->journal && swp_journal_text(r->journal)[0] ?
-                       swp_journal_text(r->journal) : r->plan.ask && swp_ask_text(r->plan.ask)[0] ? swp_ask_text(r->plan.ask) :
-                       st.what ? st.what : mt_code_text(st.code);
-    return swp_fail(e, st.code, "%s", text);
+    const char *texts[] = {r->driver.text, r->crew.text, r->journal ? swp_journal_text(r->journal) : "",
+                           r->plan.ask ? swp_ask_text(r->plan.ask) : "", st.what ? st.what : mt_code_text(st.code)};
+    int         i = 0;
+    while (!texts[i][0] && i + 1 < (int)(sizeof texts / sizeof texts[0])) /* who knows more comes first */
+        i++;
+    return swp_fail(e, st.code, "%s", texts[i]);
 }
 
 static manta_status journal_take(struct run *r, manta_error *e)

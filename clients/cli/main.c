@@ -137,9 +137,9 @@ enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
 static void print_verbs(FILE *out)
 {
-    fprintf(out, "usage: manta VERB [OPTION...]\n\n");
+    fprintf(out, "usage: manta VERB [OPTION...]\n       manta --help | --version\n\n");
     for (int i = 0; i < VERBS; i++)
-        fprintf(out, "  %-15s %s\n", verbs[i].name, verbs[i].help);
+        fprintf(out, "  %-21s %s\n", verbs[i].name, verbs[i].help);
     fprintf(out, "\n`manta VERB --help` shows the options of a verb. The cluster: --address, else MANTA_ADDRESS, else\n"
                  "~/.manta/config, else this user's on this machine. Exit status: 0 done, 1 failed, 2 wrong words.\n");
 }
@@ -174,6 +174,90 @@ static const struct verb *verb_find(int count, char *const *words, int *used)
     return NULL;
 }
 
+/* ---- words that are almost right ---- */
+
+enum { NEAR_MAX = 2, WORD_MAX = 24 };
+
+/* How many letters must be changed, added, left out, or swapped with the next one to make `b` of `a`; more than NEAR_MAX: at
+ * least so many. (Optimal string alignment, R. A. Wagner and M. J. Fischer 1974, with transpositions.) */
+static int letters_apart(const char *a, const char *b)
+{
+    int    d[WORD_MAX + 1][WORD_MAX + 1];
+    size_t m = strlen(a), n = strlen(b);
+    if (m > WORD_MAX || n > WORD_MAX)
+        return NEAR_MAX + 1;
+    for (size_t i = 0; i <= m; i++)
+        for (size_t j = 0; j <= n; j++) {
+            int same = i && j && a[i - 1] == b[j - 1] ? 0 : 1;
+            d[i][j] = i == 0 ? (int)j : j == 0 ? (int)i : d[i - 1][j - 1] + same;
+            if (i && j && d[i - 1][j] + 1 < d[i][j])
+                d[i][j] = d[i - 1][j] + 1;
+            if (i && j && d[i][j - 1] + 1 < d[i][j])
+                d[i][j] = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < d[i][j])
+                d[i][j] = d[i - 2][j - 2] + 1;
+        }
+    return d[m][n];
+}
+
+/* Which of the words that there are may have been meant: the nearest, or one that begins so. */
+struct near {
+    const char *word, *best;
+    int         apart;
+};
+
+static void near_look(struct near *n, const char *candidate)
+{
+    size_t size = strlen(n->word);
+    bool   begins_so = size >= 2 && strncmp(candidate, n->word, size) == 0;
+    int    apart = begins_so ? 1 : letters_apart(n->word, candidate);
+    if (apart > NEAR_MAX || (size_t)apart >= size || (n->best && apart >= n->apart))
+        return;
+    n->apart = apart;
+    n->best = candidate;
+}
+
+/* The option that is nearest to one that the verb does not have: "--nmae", "--nmae=x". */
+static void suggest_option(const struct verb *verb, const char *given)
+{
+    char        word[64];
+    struct near n = {.word = word};
+    if (strncmp(given, "--", 2) != 0)
+        return;
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(given + 2, "="), given + 2);
+    for (int i = 0; i < CLI_OPTIONS; i++)
+        if ((verb->options | BIT(HELP)) & UINT64_C(1) << i)
+            near_look(&n, options[i].name);
+    if (n.best && strcmp(n.best, word) != 0)
+        fprintf(stderr, "manta %s: did you mean --%s?\n", verb->name, n.best);
+}
+
+/* Who typed no verb: says which is nearest, or, behind the first word of several, which there are. */
+static int no_verb(int count, char *const *words, bool is_first_known)
+{
+    struct near n = {.word = is_first_known && count > 1 ? words[1] : words[0]};
+    bool        is_list = is_first_known && count < 2;
+    fprintf(stderr, is_first_known && count > 1 ? "manta: no such verb: \"%s %s\"\n" : is_list ? "manta %s: say what:\n"
+                                                                                     : "manta: no such verb: \"%s\"\n",
+            words[0], count > 1 ? words[1] : "");
+    for (int i = 0; i < VERBS; i++) {
+        const char *space = strchr(verbs[i].name, ' ');
+        bool        is_of_it = space && strlen(words[0]) == (size_t)(space - verbs[i].name) &&
+                        strncmp(words[0], verbs[i].name, strlen(words[0])) == 0;
+        if (is_first_known && !is_of_it)
+            continue;
+        if (is_list)
+            fprintf(stderr, "  %-22s %s\n", verbs[i].name, verbs[i].help);
+        else
+            near_look(&n, is_first_known ? space + 1 : verbs[i].name);
+    }
+    if (n.best && !is_list)
+        fprintf(stderr, "Did you mean: manta %s%s%s?\n", is_first_known ? words[0] : "", is_first_known ? " " : "", n.best);
+    if (!is_list)
+        fprintf(stderr, "See: manta --help\n");
+    return CLI_USAGE;
+}
+
 static int show_version(const struct cli_args *args)
 {
     (void)args;
@@ -185,10 +269,14 @@ static int show_help(const struct cli_args *args)
 {
     int                used;
     const struct verb *verb = verb_find(args->rest_count, args->rest, &used);
-    if (verb)
-        print_verb(stdout, verb);
-    else
+    if (args->rest_count == 0)
         print_verbs(stdout);
+    else if (!verb)
+        return no_verb(args->rest_count, args->rest, used == 2);
+    else if (verb->kind == PROGRAM) /* it knows its own options */
+        return run_program(&(struct cli_args){.verb = verb->name, .rest_count = 1, .rest = (char *[]){"", "--help", NULL} + 1});
+    else
+        print_verb(stdout, verb);
     return CLI_OK;
 }
 
@@ -331,8 +419,11 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
     getopt_tables(verb, table, letters);
     argv[0] = (char[]){"manta"}; /* getopt's own messages begin with it */
     for (int got; verb->kind != PROGRAM && (got = getopt_long(argc, argv, letters, table, NULL)) != -1;) {
-        if (got == '?')
+        if (got == '?') {
+            if (!optopt)
+                suggest_option(verb, argv[optind - 1]);
             return cli_usage(&args, "these options are not understood");
+        }
         if (option_of(got) == CLI_OPT_HELP) {
             print_verb(stdout, verb);
             return CLI_OK;
@@ -367,10 +458,8 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "--version") == 0)
         return show_version(NULL);
-    if (used == 2)
-        fprintf(stderr, "manta %s: %s \"%s\"\n", argv[1], argc > 2 ? "no such verb:" : "say what:", argc > 2 ? argv[2] : "");
-    else if (argc > 1)
-        fprintf(stderr, "manta: no such verb: \"%s\"\n", argv[1]);
+    if (argc > 1)
+        return no_verb(argc - 1, argv + 1, used == 2);
     print_verbs(stderr);
     return CLI_USAGE;
 }

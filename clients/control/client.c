@@ -44,10 +44,8 @@ static bool is_foreign_certificate(const manta_client *c, const char *detail)
     return c->tls && (strstr(detail, "certificate verify failed") || strstr(detail, "Hostname Verification Check failed"));
 }
 
-static manta_status call_failed(const manta_client *c, const char *method, mt_status st, const char *detail,
-                                manta_error *e)
+static manta_status call_failed(const manta_client *c, mt_status st, const char *detail, manta_error *e)
 {
-    const char *name = strrchr(method, '/') + 1;
     if (st.code == MT_EAUTH)
         return ctl_fail(e, st.code, MANTA_NOT_DONE, "the head at %s refuses the token in %.200s: it is another cluster's; copy "
                         "the head's token file", c->place.address, c->place.token_file);
@@ -56,9 +54,9 @@ static manta_status call_failed(const manta_client *c, const char *method, mt_st
                         "cluster's, or not the head; copy the head's join file", c->place.address, c->place.tls_file);
     if (ctl_may_retry(st))
         return ctl_fail(e, st.code == MT_EAGAIN ? MT_EAGAIN : MT_ECONN, MANTA_UNKNOWN,
-                        "the head at %s does not answer %s (%s): is it running? Calling again with the same ids is safe",
-                        c->place.address, name, detail[0] ? detail : mt_code_text(st.code));
-    return ctl_fail(e, st.code, MANTA_NOT_DONE, "%s at %s: %s", name, c->place.address,
+                        "the head at %s does not answer (%s): is it running? Calling again with the same ids is safe",
+                        c->place.address, detail[0] ? detail : mt_code_text(st.code));
+    return ctl_fail(e, st.code, MANTA_NOT_DONE, "the head at %s refuses: %s", c->place.address,
                     detail[0] ? detail : mt_code_text(st.code));
 }
 
@@ -84,7 +82,7 @@ manta_status ctl_call(manta_client *c, const char *method, const ProtobufCMessag
     }
     mt_buf_fini(&bytes);
     if (st.code != 0)
-        return call_failed(c, method, st, detail, e);
+        return call_failed(c, st, detail, e);
     st = rpc_unpack(reply_type, mt_buf_view(&reply), MT_CONTROL_BYTES_MAX, out_reply);
     mt_buf_fini(&reply);
     return st.code == 0 ? MANTA_OK

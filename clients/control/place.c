@@ -113,10 +113,14 @@ static manta_status use(struct ctl_place *place, const char *text, const char *f
     }
     if (snprintf(place->address_file, sizeof place->address_file, "%s/head.addr", text) >= CTL_PATH_SIZE)
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "address (%s): the path is too long", from);
-    if (!read_address_file(place))
-        return ctl_fail(e, MT_ECONN, MANTA_NOT_DONE, "no head runs in %.200s (%s): its file head.addr is not there; start "
-                        "one by: manta start --head", text, from);
-    return MANTA_OK;
+    errno = 0;
+    if (read_address_file(place))
+        return MANTA_OK;
+    if (errno && errno != ENOENT) /* EACCES, ENOTDIR, ...: one may run there all the same */
+        return ctl_fail(e, errno == EACCES ? MT_EAUTH : MT_ECONN, MANTA_NOT_DONE, "%.200s/head.addr (%s) can't be read: %s",
+                        text, from, strerror(errno));
+    return ctl_fail(e, MT_ECONN, MANTA_NOT_DONE, "no head runs in %.200s (%s): its file head.addr %s; start one by: manta start "
+                    "--head", text, from, errno ? "is not there" : "names no address");
 }
 
 /* The settings file: MANTA_CONFIG, else ~/.manta/config, which need not exist. */
@@ -156,8 +160,9 @@ static manta_status use_this_machine(struct ctl_place *place, manta_error *e)
     if (!ctl_runtime_folder(folder, sizeof folder))
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "no cluster is named, and neither XDG_RUNTIME_DIR nor HOME says where "
                         "one of this machine would be");
-    if (use(place, folder, "the runtime folder of this user", NULL) == MANTA_OK)
-        return MANTA_OK;
+    manta_status st = use(place, folder, "the runtime folder of this user", e);
+    if (st == MANTA_OK || st == MT_EAUTH)
+        return st;
     return ctl_fail(e, MT_ENOENT, MANTA_NOT_DONE, "no cluster is named (option, MANTA_ADDRESS, settings file) and none runs "
                     "in %.200s: start one by manta start --head, or set MANTA_ADDRESS=host:port", folder);
 }

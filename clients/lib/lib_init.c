@@ -40,15 +40,38 @@ static void on_assert(const char *expr, const char *file, int line)
     lib_break(MT_EINTERNAL, text);
 }
 
+/* Programs speak to the raylet of their own machine. One that names a head means the node of that head's cluster here: the
+ * one in the user's runtime folder, where it is one. */
+static bool folder_of_head(const char *host_port, char *out, size_t size)
+{
+    char   path[512], line[256] = "";
+    FILE  *file = lib_runtime_folder(out, size).code || snprintf(path, sizeof path, "%s/head.addr", out) >= (int)sizeof path
+                      ? NULL
+                      : fopen(path, "re");
+    bool   is_it = file && fgets(line, sizeof line, file) && strcspn(line, "\r\n") == strlen(host_port) &&
+                 strncmp(line, host_port, strlen(host_port)) == 0;
+    if (file)
+        fclose(file);
+    return is_it;
+}
+
 static mt_status connect_to(const char *address, int *out_fd, char text[256])
 {
-    char        path[4096];
+    char        path[4096], folder[256];
     const char *given = getenv(LIB_SOCKET); /* a raylet of root's has started us as another user, and connected us before */
     mt_status   st;
     if (given) {
         *out_fd = (int)strtol(given, NULL, 10);
         unsetenv(LIB_SOCKET);
         return fcntl(*out_fd, F_SETFD, FD_CLOEXEC) == 0 ? mt_ok() : mt_error(MT_ECONN, errno, "the socket that was given");
+    }
+    if (!strchr(address, '/') && strchr(address, ':')) {
+        if (!folder_of_head(address, folder, sizeof folder)) {
+            snprintf(text, 256, "\"%.60s\" names a head, and no node of its cluster runs here in this user's runtime "
+                     "folder: give the folder of a raylet on this machine (`manta start` names it)", address);
+            return mt_error(MT_EINVAL, 0, "address");
+        }
+        address = folder;
     }
     if (snprintf(path, sizeof path, "%s/raylet.sock", address) >= (int)sizeof path)
         return mt_error(MT_EINVAL, 0, "the address is too long");
@@ -106,8 +129,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
         return lib_error(e, MANTA_EINVAL,
                          "manta_init: num_cpus, num_gpus, store_memory, timeout_ms and max_blocked_workers can't be negative; "
                          "job_pids is 0 or at least %d", MT_RLT_JOB_PIDS_MIN);
-    if (o->job_memory < 0 || (o->job_memory && o->job_memory < 1 << 20))
-        return lib_error(e, MANTA_EINVAL, "manta_init: job_memory is 0 or at least 1 MiB");
+    if (o->job_memory < 0 || (o->job_memory && o->job_memory < 1 << 20) || (o->store_memory && o->store_memory < 1 << 20))
+        return lib_error(e, MANTA_EINVAL, "manta_init: store_memory and job_memory are 0 or at least 1 MiB");
     if (o->lineage_bytes < -1)
         return lib_error(e, MANTA_EINVAL, "manta_init: lineage_bytes is 0 (1 GiB), -1 (nothing) or more, not %lld",
                          (long long)o->lineage_bytes);

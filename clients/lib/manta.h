@@ -36,10 +36,11 @@ typedef struct manta_generator manta_generator; /* items that a task or method m
 
 typedef struct manta_init_opts {
     const char *address;   /* NULL: MANTA_ADDRESS, else a private cluster for this process alone.
-                              Else the runtime folder of a raylet on this machine. */
+                              Else the runtime folder of a raylet on this machine; or host:port of a head, where the
+                              raylet in this user's runtime folder is a node of its cluster: EINVAL where it is not. */
     double      num_cpus;  /* private cluster: 0 is what the machine has */
     double      num_gpus;  /* likewise: as many as have a device file, of which CUDA_VISIBLE_DEVICES may leave a part */
-    int64_t     store_memory; /* bytes of object store of the private cluster; 0: 30 % of memory */
+    int64_t     store_memory; /* bytes of object store of the private cluster, at least 1 MiB; 0: 30 % of memory */
     int64_t     job_memory; /* of it for this job, at least 1 MiB; 0: all. Past it a put waits for the job's own values to go,
                                10 s at most, then fails with ESTORE_FULL, which says so. Of other clusters: their nodes'
                                --job-memory holds */

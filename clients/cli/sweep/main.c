@@ -3,7 +3,8 @@
  * main.c - manta-sweep, which `manta sweep` executes: runs what a file describes (file.h), and shows and steers sweeps.
  *
  * It is a driver like any other program's: it uses the cluster that MANTA_ADDRESS names, else brings its own. The file is kept
- * beside the journal, so that `resume NAME` needs nothing else. Exit status: 0 done, 1 failed, 2 wrong words or a wrong file.
+ * beside the journal, so that `resume NAME` needs nothing else. Exit status: 0 done, 1 failed, 2 wrong words or a wrong file,
+ * 130 or 143 where SIGINT or SIGTERM ended it before all trials were begun.
  *
  * Thread: the main one.
  */
@@ -23,7 +24,7 @@
 
 enum { PATH_SIZE = 4096, BEST_SHOWN = 10 };
 
-static volatile sig_atomic_t is_interrupted;
+static volatile sig_atomic_t interrupted_by; /* a signal's number; 0: none came */
 
 static int usage(FILE *to, int status)
 {
@@ -76,8 +77,7 @@ static int failed(const char *text)
 
 static void on_signal(int number)
 {
-    (void)number;
-    is_interrupted = 1;
+    interrupted_by = number;
 }
 
 static void folder_of(const struct words *w, const char *storage, const char *name, char out[PATH_SIZE])
@@ -120,7 +120,7 @@ static int on_first_progress(void *user, const manta_sweep_progress *p)
         file_keep(k->words, k->file);
     k->is_kept = true;
     screen_show(k->screen, p);
-    return is_interrupted;
+    return interrupted_by != 0;
 }
 
 /* With as many digits as it takes to be read back. */
@@ -157,7 +157,10 @@ static int run(const struct words *w, struct sweep_file *f)
            r.trials, r.completed, r.stopped, r.failed, r.seconds, r.is_stopped ? "; not all were begun" : "");
     if (r.has_best)
         printf("best %s: trial %" PRId64 " %s\n", real_text(r.best, value), r.best_trial, r.params_json);
-    return 0;
+    if (r.is_stopped)
+        fprintf(stderr, "manta sweep: stopped before its end; go on with: manta sweep resume %s%s%s\n", screen.name,
+                f->opts.storage ? " --storage " : "", f->opts.storage ? f->opts.storage : "");
+    return r.is_stopped && interrupted_by ? 128 + interrupted_by : 0; /* as a shell says it of a program that a signal ended */
 }
 
 /* ---- looking ---- */

@@ -118,8 +118,19 @@ def words(p):
     p.manta(want=2)
     p.manta("strat", want=2)
     has("no such verb", p.errors)
+    has("Did you mean: manta start?", p.errors)
     p.manta("job", "lst", want=2)
+    has("Did you mean: manta job list?", p.errors)
     p.manta("job", want=2)
+    has("  job wait ", p.errors)
+    check("  start " not in p.errors, p.errors)
+    p.manta("qqqq", want=2)
+    check("Did you mean" not in p.errors, p.errors)
+    p.manta("help", "strat", want=2)
+    has("Did you mean: manta start?", p.errors)
+    has("usage: manta sweep FILE", p.manta("help", "sweep"))
+    p.manta("status", "--adress=x", want=2)
+    has("did you mean --address?", p.errors)
     p.manta("submit", want=2)
     p.manta("job", "wait", want=2)
     p.manta("start", want=2)
@@ -363,6 +374,11 @@ def driver(p):
     address = (p.folder / "head.addr").read_text().splitlines()[0]
     p.manta("healthcheck", "--address", address, "--token-file", p.folder / "token")
     p.manta("healthcheck", env={"MANTA_ADDRESS": address, "MANTA_TOKEN_FILE": str(p.folder / "token")})
+    has("add up to 140", p.run("hello", env={"MANTA_ADDRESS": address}))  # its node here, in this user's folder
+    stranger = subprocess.run([BIN / "hello"], env=p.env | {"MANTA_ADDRESS": "127.0.0.1:1"}, capture_output=True, text=True,
+                              timeout=WAIT_S)
+    check(stranger.returncode != 0, stranger)
+    has('"127.0.0.1:1" names a head, and no node of its cluster runs here', stranger.stderr)
     p.manta("stop", env={"MANTA_ADDRESS": str(p.folder)})
 
 

@@ -108,6 +108,7 @@ static void quota_wrong(void)
     manta_error e;
     CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.job_memory = 1000}, &e), MANTA_EINVAL, &e);
     CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.job_memory = -1}, &e), MANTA_EINVAL, &e);
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.store_memory = 1000}, &e), MANTA_EINVAL, &e);
 }
 
 #define SMALL {.num_cpus = 2, .store_memory = 256 << 20, .job_memory = 16 << 20}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # manta_sweep_test.py BIN CASE - the examples, and `manta sweep` on files that are right and files that are not.
-import csv, io, json, os, pathlib, re, shutil, struct, subprocess, sys, tempfile, time
+import csv, io, json, os, pathlib, re, shutil, signal, struct, subprocess, sys, tempfile, time
 
 BIN, CASE = pathlib.Path(sys.argv[1]), sys.argv[2]
 CALL_S = 80 * int(os.environ.get("TEST_SLOWER", 1))  # longest life of one command
@@ -88,30 +88,48 @@ def files():
     manta("stop", "nobody", status=1)
 
 
-def stopped():
-    """By hand, in the middle: it says so, keeps what it has, and goes on when it is resumed."""
-    flag = pathlib.Path(BASE, "go")
+def begin_six(flag):
+    """`manta sweep` of six trials, of which two have ended and the others wait for the file."""
     wait = f"i=0; while [ $MANTA_TRIAL -gt 1 ] && [ ! -e {flag} ] && [ $i -lt 1200 ]; do i=$((i + 1)); sleep 0.05; done; echo loss={{x}}"
     path = write("small.yaml", SMALL.replace('[echo, "loss={x} acc=1"]', f"[sh, -c, '{wait}']"))
     first = subprocess.Popen([str(BIN / "manta"), "sweep", str(path), "--quiet"], env=ENV, cwd=BASE, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True)
+    limit = time.monotonic() + CALL_S
+    while not re.search(r"small +running +6 +2 ", subprocess.run([str(BIN / "manta"), "sweep", "list"], env=ENV, cwd=BASE,
+                                                                 capture_output=True, text=True, timeout=CALL_S).stdout):
+        if first.poll() is not None or time.monotonic() > limit:
+            first.kill()
+            raise AssertionError(first.communicate())
+        time.sleep(0.02)
+    return first
+
+
+def ends_in_the_middle(end, status):
+    """It says so, and how to go on; it keeps what it has, and goes on when it is resumed."""
+    flag = pathlib.Path(BASE, "go")
+    first = begin_six(flag)
     try:
-        limit = time.monotonic() + CALL_S
-        while not re.search(r"small +running +6 +2 ", subprocess.run([str(BIN / "manta"), "sweep", "list"], env=ENV, cwd=BASE,
-                                                                     capture_output=True, text=True, timeout=CALL_S).stdout):
-            assert first.poll() is None and time.monotonic() < limit, first.communicate()
-            time.sleep(0.02)
-        manta("stop", "small")
+        end(first)
         text = first.communicate(timeout=CALL_S)[0]
     finally:
         first.kill()
-    assert first.returncode == 0 and "not all were begun" in text, (first.returncode, text)
+    assert first.returncode == status and "not all were begun" in text, (first.returncode, text)
+    assert "go on with: manta sweep resume small" in text, text
     assert re.search(r"small +stopped +6 +2 ", manta("list")), manta("list")
     assert "stopped" in manta("show", "small").splitlines()[0], manta("show", "small")
     flag.touch()
     text = manta("resume", "small", "--quiet")
     assert "6 trials, 6 completed" in text and "not all" not in text, text
     assert re.search(r"small +done +6 +6 ", manta("list")) and "resumed 2 times" in manta("show", "small"), manta("show", "small")
+
+
+def stopped():
+    ends_in_the_middle(lambda first: manta("stop", "small"), 0)
+
+
+def interrupted():
+    """Ctrl-C: a script that waits for it learns that it is not done."""
+    ends_in_the_middle(lambda first: first.send_signal(signal.SIGINT), 130)
 
 
 REPORT = """import manta_report, os, sys
@@ -323,6 +341,6 @@ def bad_files():
 
 os.makedirs(BASE + "/run", mode=0o700)
 try:
-    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "stopped": stopped, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "bad_files": bad_files}[CASE]()
+    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "stopped": stopped, "interrupted": interrupted, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "bad_files": bad_files}[CASE]()
 finally:
     shutil.rmtree(BASE, ignore_errors=True)
