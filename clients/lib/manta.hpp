@@ -16,7 +16,8 @@
  * Types of parameters and results: integers ('l' signed, 'u' unsigned; one that does not fit is refused, not cut), double
  * and float ('d'), bool ('b'), std::string, std::string_view and const char * ('s'), manta_bytes and manta::bytes ('y');
  * of parameters besides manta_ref * ('r') and manta_actor * ('A'). A first parameter of type manta_ctx * gets the context.
- * A view (string_view, const char *, manta_bytes) is a parameter's for the call only.
+ * A view (string_view, const char *, manta_bytes) is a parameter's for the call only. A string may hold NULs, but a const char *
+ * ends at the first. What a reference gives is what was sent: another type is refused (ETYPE), never read as bytes.
  *
  * Errors of manta.h come as manta::error, or what derives from it: one class for each thing that a caller does about it. An
  * exception that leaves a remote function is the task's failure (MANTA_ETASK); a manta::failure carries a number of the
@@ -25,12 +26,19 @@
 #ifndef MANTA_HPP
 #define MANTA_HPP
 
+#if __cplusplus < 201703L
+#error "manta.hpp needs C++17 or later: compile with -std=c++17"
+#else
+
 #include "manta.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -192,6 +200,14 @@ template <class T> plain<T> fetch(const manta_arg &a)
 template <class T> struct is_ref : std::false_type {};
 template <class T> struct is_ref<ref<T>> : std::true_type {};
 
+/* All of it, also behind a NUL in it. Borrowed. */
+inline manta_arg text_of(const std::string &x)
+{
+    manta_arg a = manta_bytes_of(x.c_str(), x.size()); /* its NUL is there */
+    a.type = 's';
+    return a;
+}
+
 /* The argument for a parameter of type P. Strings and bytes are borrowed until the call returns. */
 template <class P, class A> manta_arg make(const A &x)
 {
@@ -222,11 +238,8 @@ template <class P, class A> manta_arg make(const A &x)
         else if constexpr (l == 'A') return manta_actor_arg(x);
         else if constexpr (std::is_same_v<A, manta_bytes>) return manta_data(x);
         else if constexpr (l == 'y') return manta_bytes_of(x.data(), x.size());
-        else if constexpr (std::is_same_v<A, std::string>) {
-            manta_arg a = manta_bytes_of(x.c_str(), x.size()); /* its NUL is there */
-            a.type = 's';
-            return a;
-        } else {
+        else if constexpr (std::is_same_v<A, std::string>) return text_of(x);
+        else {
             static_assert(!std::is_same_v<A, std::string_view>, "a string argument needs its NUL: give a std::string");
             return manta_str(x);
         }
@@ -241,7 +254,7 @@ template <class T> manta_status give(manta_ctx *c, const T &x)
     else if constexpr (l == 'd') return manta_return_f64(c, x);
     else if constexpr (l == 'b') return manta_return_bool(c, x);
     else if constexpr (std::is_same_v<T, const char *>) return manta_return_str(c, x);
-    else if constexpr (l == 's') return manta_return_str(c, std::string(x).c_str());
+    else if constexpr (l == 's') return manta_return_at(c, 0, text_of(std::string(x)));
     else if constexpr (std::is_same_v<T, manta_bytes>) return manta_return_bytes(c, x.data, x.size);
     else return manta_return_bytes(c, x.data(), x.size());
 }
@@ -300,6 +313,18 @@ private:
     }
 };
 
+/* The same function or method without what is no part of its signature: noexcept, and & of a method. */
+template <class F> struct unqualified { using type = F; };
+template <class R, class... A> struct unqualified<R (*)(A...) noexcept> { using type = R (*)(A...); };
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) noexcept> { using type = R (T::*)(A...); };
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) &> { using type = R (T::*)(A...); };
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) & noexcept> { using type = R (T::*)(A...); };
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) const noexcept> { using type = R (T::*)(A...) const; };
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) const &> { using type = R (T::*)(A...) const; };
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) const & noexcept> {
+    using type = R (T::*)(A...) const;
+};
+
 template <class F> struct function_shape;
 template <class R, class... A> struct function_shape<R (*)(A...)> : shape<R, A...> {
     static constexpr bool wants_context = false;
@@ -317,7 +342,7 @@ template <class T, class R, class... A> struct method_shape<R (T::*)(A...) const
 
 /* One remote function: its entry, and what the library calls. */
 template <auto F> struct function {
-    using form = function_shape<decltype(+F)>;
+    using form = function_shape<typename unqualified<decltype(+F)>::type>;
     static inline manta_entry entry{};
 
     static manta_status run(manta_ctx *c, int argc, const manta_arg *argv)
@@ -343,7 +368,7 @@ template <auto F> struct function {
 };
 
 template <auto M> struct method {
-    using form = method_shape<decltype(M)>;
+    using form = method_shape<typename unqualified<decltype(M)>::type>;
     static inline const char *name = nullptr;
 
     static manta_status run(manta_ctx *c, void *self, int argc, const manta_arg *argv)
@@ -433,11 +458,11 @@ public:
         } else if constexpr (std::is_void_v<T>) {
             (void)look(timeout_ms);
         } else if constexpr (std::is_same_v<T, bytes>) {
-            view        v = look(timeout_ms);
+            view        v = look_at('y', timeout_ms);
             const auto *data = static_cast<const unsigned char *>(v.data());
             return bytes(data, data + v.size());
         } else {
-            return T(look(timeout_ms).text());
+            return T(look_at('s', timeout_ms).text());
         }
     }
     /* The value in place, without a copy. */
@@ -472,6 +497,16 @@ public:
     }
 
 private:
+    view look_at(char type, int64_t timeout_ms) const
+    {
+        view v = look(timeout_ms);
+        if (v.type() == type)
+            return v;
+        std::string text = "the value's type is 'x', and 'x' was wanted";
+        text[text.find('x')] = v.type();
+        text[text.rfind('x')] = type;
+        raise(MANTA_ETYPE, text.c_str());
+    }
     manta_ref *ref_ = nullptr;
 };
 
@@ -762,31 +797,41 @@ template <class T> actor<T> find(const char *name, int64_t timeout_ms = 0)
 
 /* ---- registration, at the scope of a file --------------------------------------------------------------------------- */
 
-#define MANTA_FUNCTION(fn)                                                                      \
-    __attribute__((constructor)) static void manta_add_##fn()                                   \
-    {                                                                                           \
-        ::manta::detail::function<fn>::add(#fn, __FILE__, __LINE__);                            \
-    }                                                                                           \
-    static_assert(true, "takes the semicolon")
+/* MANTA_FUNCTION(scale); or with its namespace, MANTA_FUNCTION(geometry::scale): it is registered under the name as written here. */
+#define MANTA_FUNCTION(...) MANTA_HPP_FUNCTION(__COUNTER__, __VA_ARGS__)
 
 /* A function that returns nothing and hands out items of one type by manta::yield: for manta::stream. */
-#define MANTA_GENERATOR(fn, item)                                                               \
-    __attribute__((constructor)) static void manta_add_##fn()                                   \
+#define MANTA_GENERATOR(fn, item) MANTA_HPP_GENERATOR(__COUNTER__, fn, item)
+
+/* MANTA_CLASS(counter, (std::int64_t), MANTA_METHOD(counter, add), MANTA_METHOD(counter, value));
+ * The second is the constructor's parameters in parentheses: (), if there are none. */
+#define MANTA_METHOD(cls, fn) ::manta::detail::method<&cls::fn>::made(#fn)
+#define MANTA_CLASS(cls, parameters, ...) MANTA_HPP_CLASS(__COUNTER__, cls, parameters, __VA_ARGS__)
+
+/* Names of their own, whatever is registered: a qualified name can't be part of one. */
+#define MANTA_HPP_JOIN_(a, b) a##b
+#define MANTA_HPP_JOIN(a, b) MANTA_HPP_JOIN_(a, b)
+#define MANTA_HPP_FUNCTION(id, ...)                                                             \
+    __attribute__((constructor)) static void MANTA_HPP_JOIN(manta_add_, id)()                   \
+    {                                                                                           \
+        ::manta::detail::function<__VA_ARGS__>::add(#__VA_ARGS__, __FILE__, __LINE__);          \
+    }                                                                                           \
+    static_assert(true, "takes the semicolon")
+#define MANTA_HPP_GENERATOR(id, fn, item)                                                       \
+    __attribute__((constructor)) static void MANTA_HPP_JOIN(manta_add_, id)()                   \
     {                                                                                           \
         using one = ::manta::detail::function<fn>;                                              \
         one::add(#fn, __FILE__, __LINE__, one::form::items<item>::text);                        \
     }                                                                                           \
     static_assert(true, "takes the semicolon")
-
-/* MANTA_CLASS(counter, (std::int64_t), MANTA_METHOD(counter, add), MANTA_METHOD(counter, value));
- * The second is the constructor's parameters in parentheses: (), if there are none. */
-#define MANTA_METHOD(cls, fn) ::manta::detail::method<&cls::fn>::made(#fn)
-#define MANTA_CLASS(cls, parameters, ...)                                                       \
-    static void manta_constructs_##cls parameters {}                                            \
-    __attribute__((constructor)) static void manta_add_##cls()                                  \
+#define MANTA_HPP_CLASS(id, cls, parameters, ...)                                               \
+    static void MANTA_HPP_JOIN(manta_constructs_, id) parameters {}                             \
+    __attribute__((constructor)) static void MANTA_HPP_JOIN(manta_add_, id)()                   \
     {                                                                                           \
-        ::manta::detail::actor_class<cls>::add(#cls, __FILE__, __LINE__, manta_constructs_##cls, {__VA_ARGS__}); \
+        ::manta::detail::actor_class<cls>::add(#cls, __FILE__, __LINE__,                        \
+                                               MANTA_HPP_JOIN(manta_constructs_, id), {__VA_ARGS__}); \
     }                                                                                           \
     static_assert(true, "takes the semicolon")
 
+#endif /* C++17 */
 #endif

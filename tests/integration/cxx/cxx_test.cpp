@@ -44,6 +44,20 @@ static manta::bytes twice(manta_bytes in)
 }
 MANTA_FUNCTION(twice);
 
+/* Text with NULs, which is all of it text. */
+static std::string doubled(const std::string &text)
+{
+    return text + text;
+}
+MANTA_FUNCTION(doubled);
+
+static std::string_view piece()
+{
+    static const char text[] = "one\0two\0three";
+    return {text, 7};
+}
+MANTA_FUNCTION(piece);
+
 static std::uint8_t small(int x)
 {
     return std::uint8_t(x);
@@ -76,6 +90,44 @@ static std::int64_t nested(int how)
     return std::int64_t(manta::submit<scale>(10.0, 2).get());
 }
 MANTA_FUNCTION(nested);
+
+/* As people write them: in a namespace, noexcept, for lvalues only. */
+namespace geometry {
+static double area(double a, double b) noexcept
+{
+    return a * b;
+}
+static void sides(manta_ctx *c, int count) noexcept
+{
+    for (int i = 0; i < count; i++)
+        (void)manta::yield(c, double(i));
+}
+template <int N> static std::int64_t times(std::int64_t x)
+{
+    return N * x;
+}
+template <int N, int M> static std::int64_t plus(std::int64_t x)
+{
+    return N * x + M;
+}
+class square {
+public:
+    explicit square(double side) noexcept : side_(side) {}
+    double grow(double by) noexcept { return side_ += by; }
+    double side() const noexcept { return side_; }
+    double twice() const & { return 2 * side_; }
+    void   halve() & { side_ /= 2; }
+
+private:
+    double side_;
+};
+} // namespace geometry
+MANTA_FUNCTION(geometry::area);
+MANTA_FUNCTION(geometry::times<3>);
+MANTA_FUNCTION(geometry::plus<2, 1>);
+MANTA_GENERATOR(geometry::sides, double);
+MANTA_CLASS(geometry::square, (double), MANTA_METHOD(geometry::square, grow), MANTA_METHOD(geometry::square, side),
+            MANTA_METHOD(geometry::square, twice), MANTA_METHOD(geometry::square, halve));
 
 static double unregistered(double x)
 {
@@ -130,6 +182,12 @@ static void values()
     CHECK(manta::submit<greet>("you", true).get(WAIT_MS) == "hello you!");
     CHECK(manta::submit<greet>(std::string(20000, 'x'), false).get(WAIT_MS).size() == 20006);
     CHECK(manta::submit<attempt_of>(std::string("abc")).get(WAIT_MS) == 3);
+    const std::string nuls("a\0b\0", 4);
+    CHECK(manta::submit<doubled>(nuls).get(WAIT_MS) == nuls + nuls);
+    CHECK(manta::submit<doubled>(manta::submit<doubled>(nuls)).get(WAIT_MS).size() == 16);
+    CHECK(manta::submit<doubled>(std::string(20000, '\0')).get(WAIT_MS) == std::string(40000, '\0'));
+    CHECK(manta::submit<doubled>("").get(WAIT_MS).empty());
+    CHECK(manta::submit<piece>().get(WAIT_MS) == std::string_view("one\0two", 7));
     manta::bytes big(100000, 7);
     CHECK(manta::submit<twice>(big).get(WAIT_MS) == manta::bytes(200000, 7));
     CHECK(manta::submit<twice>(big).look(WAIT_MS).size() == 200000);
@@ -146,6 +204,22 @@ static void values()
     CHECK(manta::wait(many, 100, WAIT_MS) == std::vector<bool>(100, true));
     CHECK(many[99].ready() && many[99].get() == 99.0);
     CHECK(manta::submit<nested>(0).get(WAIT_MS) == 20);
+}
+
+static void qualified()
+{
+    CHECK(manta::submit<geometry::area>(2.0, 3.0).get(WAIT_MS) == 6.0);
+    CHECK(manta::call<double>("geometry::area", {}, 2.0, 4.0).get(WAIT_MS) == 8.0);
+    CHECK(manta::submit<geometry::times<3>>(5).get(WAIT_MS) == 15);
+    CHECK((manta::submit<geometry::plus<2, 1>>(5).get(WAIT_MS) == 11));
+    double sum = 0;
+    for (double x : manta::stream<double>("geometry::sides", {}, 4))
+        sum += x;
+    CHECK(sum == 6);
+    auto a = manta::start<geometry::square>(3.0);
+    CHECK(a.call<&geometry::square::grow>(1.0).get(WAIT_MS) == 4.0);
+    a.call<&geometry::square::halve>().get(WAIT_MS);
+    CHECK(a.call<&geometry::square::side>().get(WAIT_MS) == 2.0 && a.call<&geometry::square::twice>().get(WAIT_MS) == 4.0);
 }
 
 static void errors()
@@ -167,6 +241,12 @@ static void errors()
     thrown<manta::bad_request>([] { manta::call<double>("scale", {}, 1.0).get(WAIT_MS); });
     CHECK(thrown<manta::bad_request>([] { manta::submit<small>(~0ull); }).code() == MANTA_ETYPE); /* not cut to -1 */
     thrown<manta::task_failed>([] { manta::submit<small>(std::int64_t(1) << 40).get(WAIT_MS); });
+    /* A value is what it was sent as. */
+    CHECK(thrown<manta::bad_request>([] { manta::call<std::string>("small", {}, 5).get(WAIT_MS); }).code() == MANTA_ETYPE);
+    CHECK(thrown<manta::bad_request>([] { manta::call<manta::bytes>("scale", {}, 1.0, 5).get(WAIT_MS); }).code() == MANTA_ETYPE);
+    CHECK(thrown<manta::bad_request>([] { manta::call<std::string>("twice", {}, manta::bytes(3, 'x')).get(WAIT_MS); }).code() ==
+          MANTA_ETYPE);
+    CHECK(thrown<manta::bad_request>([] { manta::call<double>("piece", {}).get(WAIT_MS); }).code() == MANTA_ETYPE);
     CHECK(manta::submit<small>(200).get(WAIT_MS) == 200);
     thrown<manta::error>([] { manta::find<counter>("nobody"); });
 }
@@ -299,6 +379,7 @@ int main(int argc, char **argv)
     try {
         manta::session session(argc, argv, opts);
         values();
+        qualified();
         errors();
         actors();
         cancels();
