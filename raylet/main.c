@@ -92,8 +92,6 @@ int main(int argc, char **argv)
         return st.code == MT_ENOENT ? 0 : 2;
     io_close_inherited((const int[]){sh.options.driver_fd, sh.options.ready_fd}, 2);
     harden();
-    if (sh.options.driver_fd >= 0)
-        setsid(); /* the terminal's ^C is for the driver, whose end is ours */
     mt_log_set_sink(mt_log_to_stderr);
     mt_log_set_level(sh.options.driver_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
     cloexec(sh.options.driver_fd);

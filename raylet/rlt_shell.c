@@ -7,6 +7,7 @@
  */
 #include "raylet/shell.h"
 
+#include "core/base/folder.h"
 #include "core/base/log.h"
 #include "core/base/rng.h"
 
@@ -355,6 +356,8 @@ static mt_status open_socket(struct sh *sh)
         return mt_ok();
     if (mkdir(sh->options.dir, 0700) < 0 && errno != EEXIST)
         return mt_error(MT_ESYS, errno, "make the runtime folder");
+    if (sh->options.driver_fd >= 0)
+        MT_TRY(mt_folder_hold(sh->options.dir, &sh->folder_hold));
     if (snprintf(path, sizeof path, "%s/raylet.sock", sh->options.dir) >= (int)sizeof path)
         return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long for a socket");
     sh->listener.accepted = sh_conn_accepted;
@@ -437,7 +440,7 @@ mt_status sh_run(struct sh *sh)
     struct rlt_event begin;
     mt_status        st;
     sh->next_conn = 1;
-    sh->group.pipe = -1;
+    sh->group.pipe = sh->folder_hold = -1;
     sh->timer.fire = timer_fired;
     sh->sigchld.caught = child_ended;
     sh->sigterm.caught = caught_term;
@@ -497,7 +500,7 @@ out:
     rlt_free(sh->core);
     io_loop_free(sh->loop);
     io_tls_free(sh->tls);
-    if (sh->options.driver_fd >= 0 && sh->options.dir)
-        rmdir(sh->options.dir); /* a private cluster's: goes with the last of head, raylet and driver, whatever their order */
+    if (sh->folder_hold >= 0)
+        mt_folder_leave(sh->options.dir, sh->folder_hold, 0);
     return st;
 }

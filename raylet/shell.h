@@ -157,6 +157,7 @@ struct sh {
     mt_map              users;  /* job, as its driver drew it -> uid */
     uint32_t            next_user;
     char                job_folder[256]; /* "" until the first job */
+    int                 folder_hold; /* a private cluster's runtime folder (core/base/folder.h); -1: none */
     uint32_t            node; /* ours, as the last welcome said */
     mt_status           refused; /* why it leaves, where the cluster will not have it */
 };

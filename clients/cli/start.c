@@ -6,6 +6,7 @@
  */
 #include "clients/cli/cli.h"
 
+#include "core/base/folder.h"
 #include "core/base/labels.h"
 #include "core/io/listener.h" /* io_is_loopback */
 
@@ -239,6 +240,7 @@ int cli_start(const struct cli_args *args)
         return CLI_USAGE;
     if (!can_join(args, host) || !cli_folder_open(args, true, &folder) || !lock(&folder) || refuse_second(args, &folder))
         return CLI_FAILED;
+    mt_folder_sweep(folder.path); /* private clusters of dead drivers may lie beside this one */
     if (args->values[CLI_OPT_JOIN])
         return join(args, &folder);
     before = folder;

@@ -216,6 +216,7 @@ void      lib_unmap_lane(void *lane);
 
 /* ---- lib_private.c ---- */
 mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[256]);
+void      lib_private_up(void); /* the raylet serves: the folder is held by it from now on */
 void      lib_private_stop(void);
 mt_status lib_runtime_folder(char *out, size_t size);
 

@@ -101,7 +101,9 @@ static mt_status be_driver(const manta_init_opts *o, int argc, char **argv, char
     else
         MT_TRY(lib_private_start(o, &fd, text));
     MT_TRY(lib_hello(fd, CTL_DRIVER, ids[0], ids[1], argc, argv, o->job_name ? o->job_name : name_of_program(argv)));
-    return lib_welcome(fd, ids[0], timeout_ms, text);
+    MT_TRY(lib_welcome(fd, ids[0], timeout_ms, text));
+    lib_private_up();
+    return mt_ok();
 }
 
 bool manta_is_initialized(void)

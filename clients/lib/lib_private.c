@@ -4,17 +4,19 @@
  *
  * Owns:   the two child processes and their runtime folder. Thread: the one in manta_init or manta_shutdown.
  *
- * The raylet gets one end of a socket pair as its first driver, so nobody waits for a socket to appear; the head ends
- * when the pipe that the driver holds closes.
+ * The raylet gets one end of a socket pair as its first driver, so nobody waits for a socket to appear; the
+ * head ends when the pipe that the driver holds closes. Both lead sessions of their own: what is typed at the
+ * driver's terminal, and the end of that terminal, is the driver's matter, and its end is theirs. The folder
+ * goes with the last of the three (core/base/folder.h).
  */
 #include "clients/lib/lib.h"
 
 #include "core/base/child.h"
+#include "core/base/folder.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -29,6 +31,7 @@ struct lib_private {
     pid_t head, raylet;
     int   watch; /* our end: closes with us */
     char  folder[256];
+    int   hold; /* on the folder, until the raylet has one; -1: none */
 };
 
 /* ---- folders and programs ---- */
@@ -97,7 +100,8 @@ static mt_status spawn(const char *name, char *const argv[], int fd_from, int fd
     char path[4096];
     MT_TRY(program_find(name, path, sizeof path));
     struct mt_child_opts o = {
-        .program = path, .argv = argv, .env = environ, .fds = {{fd_from, fd_to}}, .fd_count = 1};
+        .program = path, .argv = argv, .env = environ, .fds = {{fd_from, fd_to}}, .fd_count = 1,
+        .session = MT_CHILD_SESSION, .resets_signals = true}; /* what the driver ignores is its own affair */
     mt_status st = mt_child_start(&o, out_pid);
     return st.code ? mt_error(st.code, st.sys, "start a daemon of the private cluster") : st;
 }
@@ -163,14 +167,10 @@ static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts
 
 static mt_status folder_new(struct lib_private *p)
 {
-    char     base[200];
-    uint64_t number;
+    char base[200];
     MT_TRY(lib_runtime_folder(base, sizeof base));
-    MT_TRY(mt_random_bytes(&number, sizeof number));
-    snprintf(p->folder, sizeof p->folder, "%s/p%08x", base, (unsigned)(number & 0xffffffff));
-    if (mkdir(p->folder, 0700))
-        return mt_error(MT_ESYS, errno, "make a private runtime folder");
-    return mt_ok();
+    mt_folder_sweep(base);
+    return mt_folder_new(base, p->folder, sizeof p->folder, &p->hold);
 }
 
 mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[256])
@@ -179,7 +179,7 @@ mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[
     mt_status           st;
     if (!p)
         return mt_error(MT_ENOMEM, 0, "private cluster");
-    p->watch = -1;
+    p->watch = p->hold = -1;
     lib.private_cluster = p;
     st = folder_new(p);
     if (st.code == 0)
@@ -194,13 +194,16 @@ mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[
     return st;
 }
 
-/* ---- ending ---- */
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
+void lib_private_up(void)
 {
-    (void)st, (void)type, (void)walk;
-    return remove(path);
+    struct lib_private *p = lib.private_cluster;
+    if (p && p->hold >= 0)
+        close(p->hold);
+    if (p)
+        p->hold = -1;
 }
+
+/* ---- ending ---- */
 
 static void wait_for(pid_t pid, uint64_t deadline_ns)
 {
@@ -227,8 +230,7 @@ void lib_private_stop(void)
     if (p->watch >= 0)
         close(p->watch);
     wait_for(p->head, lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u);
-    /* The daemons remove what they made; one that was killed has left its part. The walk itself needs memory. */
-    for (int attempt = 0; attempt < 4 && rmdir(p->folder) && errno != ENOENT; attempt++)
-        (void)!nftw(p->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    if (p->folder[0])
+        mt_folder_leave(p->folder, p->hold, 0);
     free(p);
 }

@@ -8,6 +8,7 @@
 #include "scheduler/head/shell.h"
 
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/log.h"
 #include "scheduler/head/run.h"
 
@@ -155,6 +156,7 @@ static void watched(struct io_watch *watch, unsigned events)
     if (sh->is_ending || (!(events & IO_HANGUP) && (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))))
         return;
     mt_log(MT_LOG_INFO, "driver_gone", "");
+    sh->is_driver_gone = true;
     shell_end(sh, mt_ok());
 }
 
@@ -218,6 +220,9 @@ static mt_status make_paths(struct shell *sh)
     const struct head_options *o = &sh->options;
     char                       dir[SHELL_PATH_SIZE];
     MT_TRY(make_folder(sh, o->dir));
+    mt_status st = sh->is_private ? mt_folder_hold(o->dir, &sh->folder_hold) : mt_ok();
+    if (st.code != 0)
+        return shell_complain(st, "folder", o->dir);
     if (!realpath(o->dir, dir))
         return shell_complain(mt_error(MT_ESYS, errno, "find it"), "folder", o->dir);
     bool fits = path_fits(snprintf(sh->address_file, sizeof sh->address_file, "%s/head.addr", dir)) &&
@@ -371,7 +376,6 @@ static void remove_files(struct shell *sh)
     shell_files_remove(sh);
     if (sh->has_made_token)
         unlink(sh->token_file);
-    rmdir(sh->options.dir);
 }
 
 int head_run(const struct head_options *options)
@@ -381,6 +385,7 @@ int head_run(const struct head_options *options)
         return 1;
     sh->options = *options;
     sh->is_private = options->watch_fd >= 0;
+    sh->folder_hold = -1;
     sh->runs_as_root = geteuid() == 0;
     mt_status st = start(sh);
     if (st.code == 0) {
@@ -391,6 +396,8 @@ int head_run(const struct head_options *options)
     }
     stop(sh);
     remove_files(sh);
+    if (sh->folder_hold >= 0)
+        mt_folder_leave(sh->options.dir, sh->folder_hold, sh->is_driver_gone ? MT_FOLDER_LEAVE_MS : 0);
     free(sh);
     return st.code == 0 ? 0 : 1;
 }

@@ -27,6 +27,8 @@ enum { SHELL_PATH_SIZE = MT_PATH_BYTES_MAX };
 struct shell {
     struct head_options options;
     char                state[SHELL_PATH_SIZE], address_file[SHELL_PATH_SIZE], token_file[SHELL_PATH_SIZE];
+    int                 folder_hold; /* a private cluster's runtime folder (core/base/folder.h); -1: none */
+    bool                is_driver_gone; /* a private cluster's: the raylet is gone too, or about to */
     bool                has_made_token, owns_state, is_private, runs_as_root;
     struct io_token     token;
     struct io_tls      *tls;      /* NULL: in clear */

@@ -104,7 +104,7 @@ static void folder_of_cluster(void)
 {
     char   pattern[PATH_SIZE];
     glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/manta/p*", getenv("XDG_RUNTIME_DIR"));
+    snprintf(pattern, sizeof pattern, "%s/manta/d*", getenv("XDG_RUNTIME_DIR"));
     CHECK_EQ(glob(pattern, 0, NULL, &found), 0);
     CHECK_EQ(found.gl_pathc, 1);
     setenv("GROUPS_ADDRESS", found.gl_pathv[0], 1);

@@ -6,13 +6,19 @@
  */
 #include "tests/integration/harness.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+extern char **environ;
 
 MANTA_TASK(int64_t, add, (int64_t, a), (int64_t, b))
 {
@@ -54,6 +60,8 @@ static void be_busy(void)
     CHECK(test_board_wait(&board->words[0], 2));
     free(data);
 }
+
+static void nodes(void);
 
 /* ---- the driver goes ---- */
 static void shutdown_busy(void)
@@ -144,6 +152,144 @@ static void zygote_killed(void)
     CHECK(workers > 0);
     for (int i = 0; i < 100; i++)
         CHECK_I64(add_remote(NULL, i, 1), i + 1);
+}
+
+/* ---- the terminal ---- */
+
+/* This process leads a session of its own, on a terminal of its own; the other end of it. Workers come this
+ * way too, before manta_init, and have a session already. */
+static int own_terminal(void)
+{
+    if (setsid() < 0)
+        return -1;
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    CHECK(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    int slave = open(ptsname(master),
+                     O_RDWR | O_CLOEXEC); /* the first that a session's leader opens is its terminal */
+    CHECK(slave >= 0 && tcsetpgrp(slave, getpgrp()) == 0);
+    return master;
+}
+
+static void start_busy(void)
+{
+    manta_error e;
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 3}, &e), MANTA_OK, &e);
+    be_busy();
+    nodes(); /* its head has begun too */
+}
+
+static void type(int terminal, char key)
+{
+    CHECK_EQ(write(terminal, &key, 1), 1);
+    test_sleep_ms(TEST_WAIT_MS);
+}
+static void ctrl_c(void)
+{
+    int terminal = own_terminal();
+    start_busy();
+    type(terminal, 'C' - '@');
+}
+static void ctrl_backslash(void)
+{
+    int terminal = own_terminal();
+    start_busy();
+    type(terminal, '\\' - '@');
+}
+static void terminal_closed(void)
+{
+    int terminal = own_terminal();
+    start_busy();
+    close(terminal);
+    test_sleep_ms(TEST_WAIT_MS);
+}
+
+static volatile sig_atomic_t interrupts;
+static void interrupted(int number)
+{
+    (void)number;
+    interrupts = interrupts + 1;
+}
+
+/* A driver that goes on after ^C still has its whole cluster: the head too, which knows the names of actors.
+ */
+static void ctrl_c_handled(void)
+{
+    manta_error e;
+    int terminal = own_terminal();
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 2}, &e), MANTA_OK, &e);
+    signal(SIGINT, interrupted);
+    manta_actor *named = manta_actor_new("nobody", &(manta_actor_opts){.name = "one"}, MANTA_NO_ARGS);
+    int64_t pid = test_i64(manta_actor_call(named, "pid", MANTA_NO_ARGS), __FILE__, __LINE__);
+    int head = part("manta-head"), raylet = part("manta-raylet");
+    CHECK_EQ(write(terminal, "\3", 1), 1);
+    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; !interrupts && test_now_ms() < limit;)
+        test_sleep_ms(5);
+    CHECK_EQ(interrupts, 1);
+    test_sleep_ms(300); /* who was to end of it has ended */
+    CHECK_EQ(part("manta-head"), head);
+    CHECK_EQ(part("manta-raylet"), raylet);
+    manta_actor *found = manta_actor_find("one", TEST_WAIT_MS, &e);
+    CHECK(found != NULL);
+    CHECK_I64(manta_actor_call(found, "pid", MANTA_NO_ARGS), pid);
+    manta_actor_free(found), manta_actor_free(named);
+    CHECK_EQ(manta_shutdown(), 0);
+}
+
+/* ---- nobody is left of those who would have cleaned up ---- */
+
+static void raylet_and_driver_killed(void)
+{
+    nodes(); /* the head has begun */
+    be_busy();
+    kill(part("manta-raylet"), SIGKILL);
+    kill(getpid(), SIGKILL);
+}
+static void head_and_driver_killed(void)
+{
+    nodes();
+    be_busy();
+    int head = part("manta-head");
+    kill(head, SIGKILL);
+    CHECK(test_gone(head));
+    kill(getpid(), SIGKILL);
+}
+static void all_killed(void)
+{
+    nodes();
+    int parts[] = {part("manta-head"), part("manta-raylet")};
+    for (int i = 0; i < 2; i++)
+        CHECK(kill(parts[i], SIGKILL) == 0 &&
+              waitpid(parts[i], NULL, 0) == parts[i]); /* with all its threads and descriptors */
+    kill(getpid(), SIGKILL);
+}
+
+static int folders(void)
+{
+    char path[300];
+    int count = 0;
+    snprintf(path, sizeof path, "%s/manta", getenv("XDG_RUNTIME_DIR"));
+    DIR *base = opendir(path);
+    for (struct dirent *entry; base && (entry = readdir(base));)
+        count += entry->d_name[0] != '.';
+    if (base)
+        closedir(base);
+    return count;
+}
+
+/* What nobody could remove, the next that starts here does; what lives beside it is left alone. */
+static void dead_ones_are_swept(void)
+{
+    char *const inner[] = {test_argv[0], "--run", "all_killed", NULL};
+    manta_error e;
+    int status;
+    pid_t pid;
+    CHECK_EQ(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, inner, environ), 0);
+    CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+    CHECK_EQ(folders(), 1);
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 2}, &e), MANTA_OK, &e);
+    CHECK_EQ(folders(), 1);
+    CHECK_I64(add_remote(NULL, 1, 2), 3);
+    CHECK_EQ(manta_shutdown(), 0);
 }
 
 /* ---- what it says about itself ---- */
@@ -243,6 +389,14 @@ static const struct test_case cases[] = {
     {"closed_streams", closed_streams, {0}, true, 0},
     {"own_descriptors", own_descriptors, {0}, true, 0},
     {"no_descriptors", no_descriptors, {0}, true, 0},
+    {"ctrl_c", ctrl_c, {0}, true, SIGINT},
+    {"ctrl_backslash", ctrl_backslash, {0}, true, SIGQUIT},
+    {"terminal_closed", terminal_closed, {0}, true, SIGHUP},
+    {"ctrl_c_handled", ctrl_c_handled, {0}, true, 0},
+    {"raylet_and_driver_killed", raylet_and_driver_killed, {.num_cpus = 3}, false, SIGKILL},
+    {"head_and_driver_killed", head_and_driver_killed, {.num_cpus = 3}, false, SIGKILL},
+    {"dead_ones_are_swept", dead_ones_are_swept, {0}, true, 0},
+    {"all_killed", all_killed, {.num_cpus = 3}, false, SIGKILL}, /* only of the one above: it leaves its folder */
     {NULL, NULL, {0}, false, 0},
 };
 
