@@ -103,6 +103,13 @@ static void ENTRY(tree_add)(const float *restrict left, float *restrict right, s
         right[i] = left[i] + right[i];
 }
 
+/* The output may be one of the inputs. */
+static void ENTRY(pair_sum)(const float *left, const float *right, size_t count, float *out)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = left[i] + right[i];
+}
+
 /* One block of the tree, as a binary counter: after input i, level l holds a finished subtree of 2^l inputs
  * where bit l of i+1 is set. Adding the next input carries, as 1 does in binary; what is left joins from the
  * right. */
@@ -135,6 +142,10 @@ mt_status ENTRY(k_tree_sum)(struct k_stream *stream, const float *const *in, siz
     (void)stream;
     if (inputs == 0 || inputs > MT_VRANKS_MAX)
         return mt_error(MT_EINVAL, 0, "tree sum: number of inputs");
+    if (inputs == 2) {
+        ENTRY(pair_sum)(in[0], in[1], count, out);
+        return mt_ok();
+    }
     for (size_t offset = 0; offset < count; offset += TREE_BLOCK)
         ENTRY(tree_block)(in, inputs, offset, count - offset < TREE_BLOCK ? count - offset : TREE_BLOCK, out);
     return mt_ok();

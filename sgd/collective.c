@@ -27,36 +27,56 @@ static struct share share_of(const struct sgd_group *group, size_t begin, size_t
 }
 
 struct addition {
-    const struct sgd_group *group;
-    const struct k_ops     *ops;
-    uint32_t                first, count; /* slots */
-    struct share            share;
-    uint32_t                parts;
-    float                  *out;
-    size_t                  mean_end; /* floats before it are divided by the number of virtual ranks */
+    const struct k_ops *ops;
+    const struct sgd_addend *addends;
+    size_t count;
+    struct share share;
+    uint32_t parts;
+    float *out;
+    size_t mean_end; /* floats before it are divided by the number of virtual ranks */
+    float mean;
 };
 
 static mt_status part_add(void *user, uint32_t index)
 {
     const struct addition *a = user;
-    const float           *in[MT_VRANKS_MAX];
     size_t                 lines = (a->share.end - a->share.begin + 15) / 16;
     size_t                 begin = a->share.begin + lines * index / a->parts * 16;
     size_t                 end = index + 1 == a->parts ? a->share.end : a->share.begin + lines * (index + 1) / a->parts * 16;
-    for (uint32_t v = 0; v < a->count; v++)
-        in[v] = sgd_group_slot(a->group, a->first + v) + begin;
-    MT_TRY(a->ops->tree_sum(NULL, in, a->count, end - begin, a->out + begin));
-    float part = 1.0f / (float)a->group->plan.vranks;
-    for (size_t i = begin; i < end && i < a->mean_end; i++)
-        a->out[i] *= part;
-    return mt_ok();
+    return sgd_tree_join(a->ops, a->addends, a->count, (struct sgd_range){begin, end}, a->mean_end, a->mean,
+                         a->out);
 }
 
-static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, uint32_t first, uint32_t count,
+/* What stands in the slots of this node's virtual ranks from `piece` on, as far as it goes. */
+static size_t addends_find(struct sgd_group *group, struct sgd_piece piece)
+{
+    size_t count = 0;
+    for (uint32_t l = 0; l < group->lanes_count; l++) {
+        const struct sgd_group_lane *at = &group->lanes[l];
+        struct sgd_piece left[SGD_PIECES_MAX];
+        uint32_t slots = sgd_lane_left(&at->lane, left);
+        for (uint32_t i = 0; i < slots; i++) {
+            uint32_t slot = at->lane.is_down ? slots - 1 - i : i; /* in the order of virtual ranks */
+            if (left[slot].first >= piece.first && left[slot].first - piece.first < 1u << piece.level)
+                group->addends[count++] =
+                    (struct sgd_addend){left[slot], group->slots + (at->slot + slot) * group->stride};
+        }
+    }
+    return count;
+}
+
+static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, struct sgd_piece piece,
                            const struct share *share, float *out, size_t mean_end)
 {
-    struct addition a = {group, ops, first, count, *share, 1, out, mean_end};
-    size_t          worth = (share->end - share->begin) * count / MT_TRAIN_PART_FLOATS; /* parts */
+    struct addition a = {.ops = ops,
+                         .addends = group->addends,
+                         .count = addends_find(group, piece),
+                         .share = *share,
+                         .parts = 1,
+                         .out = out,
+                         .mean_end = mean_end,
+                         .mean = 1.0f / (float)group->plan.vranks};
+    size_t worth = (share->end - share->begin) * a.count / MT_TRAIN_PART_FLOATS; /* parts */
     if (!group->team || worth < 2)
         return part_add(&a, 0);
     a.parts = sgd_team_members(group->team) < worth ? sgd_team_members(group->team) : (uint32_t)worth;
@@ -65,8 +85,9 @@ static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, uin
 
 static mt_status sum_here(struct sgd_group *group, const struct k_ops *ops, struct sgd_range range)
 {
+    static const struct sgd_piece all = {0, 31};
     struct share share = share_of(group, range.begin, range.end);
-    return slots_add(group, ops, 0, group->plan.vranks, &share, group->sum, group->plan.mean_floats);
+    return slots_add(group, ops, all, &share, group->sum, group->plan.mean_floats);
 }
 
 /* The members of a node of several add its pieces; then its leader has the rest to do. */
@@ -76,9 +97,7 @@ static mt_status pieces_add(struct sgd_group *group, const struct k_ops *ops, st
     uint32_t         count = sgd_group_pieces(group, group->net.node, pieces);
     struct share     share = share_of(group, range.begin, range.end);
     for (uint32_t i = 0; i < count; i++)
-        if (pieces[i].level)
-            MT_TRY(slots_add(group, ops, pieces[i].first, 1u << pieces[i].level, &share,
-                             sgd_group_partial(group, &pieces[i], i), 0));
+        MT_TRY(slots_add(group, ops, pieces[i], &share, sgd_group_partial(group, i), 0));
     return mt_ok();
 }
 
@@ -135,7 +154,7 @@ static mt_status chunk_pass(struct sgd_group *group, uint32_t root, size_t size)
 
 mt_status sgd_group_broadcast(struct sgd_group *group, uint32_t root, void *data, size_t size)
 {
-    size_t chunk_max = group->plan.vranks * group->stride * sizeof(float);
+    size_t chunk_max = group->slots_count * group->stride * sizeof(float);
     unsigned char *p = data;
     bool is_root = group->rank == root;
 

@@ -8,18 +8,17 @@
 #include "kernels/kernels.h"
 #include "sgd/group.h"
 
-/* Adds the slots of all virtual ranks in one fixed binary tree and gives the sum (plan.slot_floats; the first
- * plan.mean_floats of them are divided by the number of virtual ranks), in shared memory, readable until this member's next
- * collective call. The tree is over virtual ranks, so the bits do not depend on how many members share the work, nor on which
- * nodes they are: each node sends the others the sums of complete subtrees. Each member has written its slots before; it may
- * write them again as soon as this returns. Where the plan is sharded, of the first mean_floats only the shards of this node's
- * members are set, unless it is mirrored. */
+/* Adds what all virtual ranks contributed in one fixed binary tree and gives the sum (plan.slot_floats; the
+ * first plan.mean_floats of them are divided by the number of virtual ranks), in shared memory, readable
+ * until this member's next collective call. The tree is over virtual ranks, so the bits do not depend on how
+ * many members share the work, nor on which nodes they are: each node sends the others the sums of complete
+ * subtrees. Each member has written its slots before; it may write them again as soon as this returns. Where
+ * the plan is sharded, of the first mean_floats only the shards of this node's members are set, unless it is
+ * mirrored. */
 MT_MUST_USE mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops,
                                        const float **out_sum);
-/* The same for some parts of every slot, in rising order, the same in all members (else EINVAL): group->sum there. */
-struct sgd_range {
-    size_t begin, end; /* floats of a slot */
-};
+/* The same for some parts of every slot, in rising order, the same in all members (else EINVAL): group->sum
+ * there. */
 MT_MUST_USE mt_status sgd_group_reduce_ranges(struct sgd_group *group, const struct k_ops *ops, const struct sgd_range *ranges,
                                               size_t count);
 

@@ -6,6 +6,7 @@
  */
 #include "sgd/compute.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- virtual ranks ---- */
@@ -13,10 +14,14 @@
 void sgd_share_set(struct sgd_trainer *trainer, uint32_t first, uint32_t last)
 {
     uint32_t count = trainer->config.devices < last - first ? trainer->config.devices : last - first;
+    if (trainer->share_first == first && trainer->share_last == last)
+        return;
     trainer->share_first = first;
     trainer->share_last = last;
-    for (uint32_t d = 0; d < count; d++)
-        sgd_feed_share(&trainer->devices[d].feed, first + d, last, count);
+    for (uint32_t d = 0; d < count; d++) {
+        trainer->devices[d].lane = sgd_lane_of(first, last, d, count);
+        sgd_feed_share(&trainer->devices[d].feed, trainer->devices[d].lane);
+    }
 }
 
 uint32_t sgd_devices_used(const struct sgd_trainer *trainer)
@@ -27,7 +32,7 @@ uint32_t sgd_devices_used(const struct sgd_trainer *trainer)
 
 struct round {
     struct sgd_trainer *trainer;
-    uint32_t            first, last, devices;
+    enum sgd_part part;
     sgd_vrank_work     *work;
     void               *user;
     _Atomic uint32_t    failed; /* the lowest virtual rank that did; UINT32_MAX: none */
@@ -45,30 +50,30 @@ static mt_status device_run(void *user, uint32_t d)
 {
     struct round      *r = user;
     struct sgd_device *device = &r->trainer->devices[d];
-    uint32_t           v = r->trainer->share_first + d;
+    uint32_t length = sgd_lane_length(&device->lane),
+             end = r->part == SGD_PART_BUT_LAST ? length - 1 : length;
 
-    while (v < r->first)
-        v += r->devices;
-    for (; v < r->last && v < atomic_load(&r->failed); v += r->devices) {
-        device->st = r->work(r->trainer, d, v, r->user);
-        if (device->st.code == MT_OK)
+    device->failed = UINT32_MAX;
+    for (uint32_t done = r->part == SGD_PART_LAST ? length - 1 : 0; done < end; done++) {
+        uint32_t v = sgd_lane_vrank(&device->lane, done);
+        mt_status st = v < atomic_load(&r->failed) ? r->work(r->trainer, d, done, r->user) : mt_ok();
+        if (st.code == MT_OK)
             continue;
+        device->st = st;
         device->failed = v;
         failed_note(r, v);
-        break;
     }
     return mt_ok();
 }
 
-mt_status sgd_vranks_run(struct sgd_trainer *trainer, uint32_t first, uint32_t last, sgd_vrank_work *work, void *user)
+mt_status sgd_vranks_run(struct sgd_trainer *trainer, enum sgd_part part, sgd_vrank_work *work, void *user)
 {
-    struct round r = {.trainer = trainer, .first = first, .last = last, .devices = sgd_devices_used(trainer), .work = work,
-                      .user = user, .failed = UINT32_MAX};
+    struct round r = {.trainer = trainer, .part = part, .work = work, .user = user, .failed = UINT32_MAX};
+    uint32_t devices = sgd_devices_used(trainer);
 
-    MT_ASSERT(first >= trainer->share_first && last <= trainer->share_last);
-    MT_TRY(sgd_team_run(trainer->team, r.devices, device_run, &r));
-    for (uint32_t d = 0, failed = atomic_load(&r.failed); failed != UINT32_MAX && d < r.devices; d++)
-        if (trainer->devices[d].st.code != MT_OK && trainer->devices[d].failed == failed)
+    MT_TRY(sgd_team_run(trainer->team, devices, device_run, &r));
+    for (uint32_t d = 0, failed = atomic_load(&r.failed); failed != UINT32_MAX && d < devices; d++)
+        if (trainer->devices[d].failed == failed)
             return trainer->devices[d].st;
     return mt_ok();
 }
@@ -135,28 +140,53 @@ static struct sgd_batch batch_take(struct sgd_trainer *trainer, uint32_t device,
                               .sample = sample, .key = sgd_sampler_key(&trainer->sampler, sample)};
 }
 
-mt_status sgd_gradient_squares(struct sgd_trainer *trainer, uint32_t v, double *out_squares)
+mt_status sgd_vrank_is_finite(struct sgd_trainer *trainer, uint32_t v, float *room, bool *out_is_finite)
 {
-    float            metrics[SGD_METRICS_ALL], *grads = NULL;
+    struct sgd_model *model = trainer->devices[0].model;
+    float metrics[SGD_METRICS_ALL], *grads = room;
     struct sgd_batch batch = batch_take(trainer, 0, v);
-    MT_ASSERT(trainer->resident);
-    MT_TRY(batch_gradient(trainer, trainer->devices[0].model, &batch, &grads, metrics));
+    double squares;
+    MT_TRY(batch_gradient(trainer, model, &batch, &grads, metrics));
     sgd_trainer_beat(trainer);
-    return sgd_resident_squares(trainer, out_squares);
+    if (trainer->resident)
+        MT_TRY(sgd_resident_squares(trainer, &squares));
+    else
+        MT_TRY(trainer->config.ops->sum_squares(NULL, grads, model->params.floats, &squares));
+    *out_is_finite = isfinite(metrics[SGD_METRIC_LOSS]) && isfinite(squares);
+    return mt_ok();
 }
 
-static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, uint32_t v, void *user)
+/* Where a virtual rank's gradient goes: into its group's slots, or into a slot of its own. */
+struct gradients {
+    struct sgd_group *group; /* NULL: `slots` */
+    float *const *slots;
+};
+
+struct sgd_range sgd_slot_summed(const struct sgd_trainer *trainer)
 {
-    float *const *slots = user;
+    size_t floats = trainer->config.model->params.floats;
+    return (struct sgd_range){sgd_resident_sums(trainer->resident) ? floats : 0,
+                              sgd_trainer_slot(trainer->config.model)};
+}
+
+static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, uint32_t done, void *user)
+{
+    const struct gradients *to = user;
     struct sgd_model *model = trainer->devices[device].model;
+    uint32_t v = sgd_lane_vrank(&trainer->devices[device].lane, done);
     enum sgd_trace_track track = SGD_TRACK_MAIN;
     bool is_traced = sgd_trace_device(trainer->trace, device, &track);
-    float *slot = slots[v - trainer->share_first], *grads = slot, *metrics = slot + model->params.floats;
+    float *slot = to->group ? NULL : to->slots[v - trainer->share_first], *grads, *metrics;
     struct sgd_batch batch = batch_take(trainer, device, v);
 
     if (is_traced)
         sgd_trace_put_open(trainer->trace, track, SGD_SPAN_COMPUTE, v);
-    mt_status st = batch_gradient(trainer, model, &batch, &grads, metrics);
+    mt_status st = to->group ? sgd_group_room(to->group, trainer->config.ops, device, done,
+                                              sgd_slot_summed(trainer), &slot)
+                             : mt_ok();
+    grads = slot, metrics = slot + model->params.floats;
+    if (st.code == MT_OK)
+        st = batch_gradient(trainer, model, &batch, &grads, metrics);
     if (st.code == MT_OK && trainer->resident)
         st = sgd_resident_take(trainer, v, slot);
     if (is_traced)
@@ -168,16 +198,21 @@ static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, ui
     return mt_ok();
 }
 
-mt_status sgd_gradients_run(struct sgd_trainer *trainer, uint32_t first, uint32_t last, float *const *slots)
+static mt_status gradients_run(struct sgd_trainer *trainer, enum sgd_part part, struct gradients to)
 {
     MT_ASSERT(trainer->has_state);
     if (trainer->resident)
         sgd_resident_begin(trainer);
-    return sgd_vranks_run(trainer, first, last, vrank_gradient, (void *)(uintptr_t)slots);
+    return sgd_vranks_run(trainer, part, vrank_gradient, &to);
+}
+
+mt_status sgd_gradients_run(struct sgd_trainer *trainer, struct sgd_group *group, enum sgd_part part)
+{
+    return gradients_run(trainer, part, (struct gradients){.group = group});
 }
 
 mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_t last, float *const *slots)
 {
     sgd_share_set(trainer, first, last);
-    return sgd_gradients_run(trainer, first, last, slots);
+    return gradients_run(trainer, SGD_PART_ALL, (struct gradients){.slots = slots});
 }

@@ -38,20 +38,27 @@ mt_status sgd_device_tree_room(struct sgd_device_tree *tree, float **out_room)
     return mt_ok();
 }
 
-/* The last two become one: the left's place gets the sum, which has the same bits either way round. */
+/* The last two become one: the older one's place gets the sum, which has the same bits either way round. */
 static mt_status last_two_join(struct sgd_device_tree *tree)
 {
-    uint32_t left = tree->pieces - 2, right = tree->pieces - 1;
-    MT_TRY(tree->ops->axpy(NULL, 1.0f, tree->sums[right], tree->sums[left], tree->floats));
-    tree->spare[tree->spares++] = tree->sums[right];
-    tree->piece[left].level++;
+    uint32_t older = tree->pieces - 2, last = tree->pieces - 1;
+    MT_TRY(tree->ops->axpy(NULL, 1.0f, tree->sums[last], tree->sums[older], tree->floats));
+    tree->spare[tree->spares++] = tree->sums[last];
+    if (tree->piece[last].first < tree->piece[older].first)
+        tree->piece[older].first = tree->piece[last].first;
+    tree->piece[older].level++;
     tree->pieces--;
     return mt_ok();
 }
 
-static bool are_buddies(struct sgd_piece left, struct sgd_piece right)
+static bool are_buddies(struct sgd_piece a, struct sgd_piece b)
 {
-    return left.level == right.level && left.first % (2u << left.level) == 0;
+    return a.level == b.level && a.first >> (a.level + 1) == b.first >> (b.level + 1);
+}
+
+bool sgd_device_tree_is_down(const struct sgd_device_tree *tree)
+{
+    return tree->pieces > 1 && tree->piece[tree->pieces - 1].first < tree->piece[0].first;
 }
 
 mt_status sgd_device_tree_add(struct sgd_device_tree *tree, uint32_t vrank)

@@ -14,6 +14,7 @@
 
 #include "sgd/data.h"
 #include "sgd/sampler.h"
+#include "sgd/tree/tree.h"
 
 #include <pthread.h>
 
@@ -41,7 +42,7 @@ struct sgd_feed {
     pthread_mutex_t           lock; /* of all below */
     pthread_cond_t            changed;
     bool                      is_ending;
-    uint32_t                  first, last, stride; /* virtual ranks of whoever takes */
+    struct sgd_lane lane;              /* of whoever takes */
     uint32_t                  round;   /* one more when the thread must begin anew */
     uint32_t                  taken, ready; /* of this round: places handed out, and filled */
     struct sgd_feed_at        next_take, next_fill;
@@ -51,9 +52,9 @@ struct sgd_feed {
 MT_MUST_USE mt_status sgd_feed_init(struct sgd_feed *feed, const struct sgd_sampler *sampler, const struct sgd_dataset *set);
 void sgd_feed_fini(struct sgd_feed *feed);
 
-/* Which virtual ranks are taken in each step, in this order: first, first + stride, ..., below last; all, unless told. What is
- * taken otherwise comes all the same, after a wait. */
-void sgd_feed_share(struct sgd_feed *feed, uint32_t first, uint32_t last, uint32_t stride);
+/* Which virtual ranks are taken in each step, in this order; all, unless told. What is taken otherwise comes
+ * all the same, after a wait. */
+void sgd_feed_share(struct sgd_feed *feed, struct sgd_lane lane);
 
 /* The records of a micro-batch, until the next take. */
 const struct sgd_portion *sgd_feed_take(struct sgd_feed *feed, const struct sgd_feed_at *at);

@@ -31,10 +31,26 @@ static uint32_t partials_max(const struct sgd_group_plan *plan)
     return plan->is_wide ? 2 * (32 - (uint32_t)__builtin_clz(plan->vranks)) : 0;
 }
 
+static uint32_t members_max(const struct sgd_group_plan *plan)
+{
+    uint32_t most = plan->vranks < MT_GROUP_MEMBERS_MAX ? plan->vranks : MT_GROUP_MEMBERS_MAX;
+    return plan->members_max && plan->members_max < most ? plan->members_max : most;
+}
+
+static uint32_t lanes_max(const struct sgd_group_plan *plan)
+{
+    return plan->lanes ? plan->lanes : 1;
+}
+
+static uint32_t slots_max(const struct sgd_group_plan *plan)
+{
+    return sgd_tree_buffers(plan->vranks, members_max(plan), lanes_max(plan));
+}
+
 /* Vectors of a slot's size that stand before the squares. */
 static size_t vectors_count(const struct sgd_group_plan *plan)
 {
-    return (size_t)plan->vranks + 1 + partials_max(plan) + plan->is_sharded;
+    return (size_t)slots_max(plan) + 1 + partials_max(plan) + plan->is_sharded;
 }
 
 static mt_status plan_cut(const struct sgd_group_plan *plan, struct coll_shm_plan *out)
@@ -45,8 +61,8 @@ static mt_status plan_cut(const struct sgd_group_plan *plan, struct coll_shm_pla
         return mt_error(MT_EINVAL, 0, "group: plan out of range");
     if (__builtin_mul_overflow(slot_stride(plan) * sizeof(float), vectors_count(plan), &size))
         return mt_error(MT_EINVAL, 0, "group: plan too large");
-    *out = (struct coll_shm_plan){.members_max = plan->vranks < MT_GROUP_MEMBERS_MAX ? plan->vranks : MT_GROUP_MEMBERS_MAX,
-                                  .heap_size = VOTES_BYTES + size + squares, .is_bare = true};
+    *out = (struct coll_shm_plan){
+        .members_max = members_max(plan), .heap_size = VOTES_BYTES + size + squares, .is_bare = true};
     return mt_ok();
 }
 
@@ -93,8 +109,8 @@ mt_status sgd_group_barrier(struct sgd_group *group)
 static mt_status config_check(const struct sgd_group_config *config)
 {
     const struct sgd_group_net *net = config->net;
-    if (config->generation == 0 || config->members == 0 || config->members > MT_GROUP_MEMBERS_MAX ||
-        config->members > config->plan.vranks || config->rank >= config->members)
+    if (config->generation == 0 || config->members == 0 || config->members > members_max(&config->plan) ||
+        config->rank >= config->members)
         return mt_error(MT_EINVAL, 0, "group: generation, rank or number of members out of range");
     if (!net)
         return mt_ok();
@@ -127,9 +143,74 @@ static mt_status shm_join(struct sgd_group *group, const struct sgd_group_config
     group->votes = (uint64_t *)(void *)heap;
     group->sum = (float *)(void *)(heap + VOTES_BYTES);
     group->slots = group->sum + group->stride;
-    group->partials = group->slots + config->plan.vranks * group->stride;
+    group->slots_count = slots_max(&config->plan);
+    group->partials = group->slots + group->slots_count * group->stride;
     group->fresh = config->plan.is_sharded ? group->partials + partials_max(&config->plan) * group->stride : NULL;
     group->squares = config->plan.is_sharded ? (double *)(void *)(group->fresh + group->stride) : NULL;
+    return mt_ok();
+}
+
+/* ---- lanes ---- */
+
+static void vranks_of(const struct sgd_group *group, uint32_t rank, uint32_t *out_first, uint32_t *out_last)
+{
+    *out_first = (uint32_t)((uint64_t)group->plan.vranks * rank / group->members);
+    *out_last = (uint32_t)((uint64_t)group->plan.vranks * (rank + 1) / group->members);
+}
+
+static uint32_t lanes_of(const struct sgd_group *group, uint32_t rank)
+{
+    uint32_t first, last, lanes = lanes_max(&group->plan);
+    vranks_of(group, rank, &first, &last);
+    return lanes < last - first ? lanes : last - first;
+}
+
+/* Of the members of this node, rank after rank. */
+static mt_status lanes_lay(struct sgd_group *group)
+{
+    uint32_t begin = group->is_wide ? group->net.first[group->net.node] : 0, end = begin + group->shm.members,
+             slot = 0;
+    for (uint32_t r = begin; r < end; r++)
+        group->lanes_count += lanes_of(group, r);
+    group->lanes = calloc(group->lanes_count, sizeof *group->lanes);
+    group->addends = calloc((size_t)group->lanes_count * SGD_PIECES_MAX, sizeof *group->addends);
+    if (!group->lanes || !group->addends)
+        return mt_error(MT_ENOMEM, 0, "group: no memory for its lanes");
+    struct sgd_group_lane *at = group->lanes;
+    for (uint32_t r = begin; r < end; r++) {
+        uint32_t first, last, count = lanes_of(group, r);
+        vranks_of(group, r, &first, &last);
+        group->own = r == group->rank ? (uint32_t)(at - group->lanes) : group->own;
+        for (uint32_t i = 0; i < count; i++, at++) {
+            *at = (struct sgd_group_lane){sgd_lane_of(first, last, i, count), slot};
+            slot += sgd_lane_buffers(&at->lane);
+        }
+    }
+    MT_ASSERT(slot <= group->slots_count);
+    return mt_ok();
+}
+
+const struct sgd_lane *sgd_group_lane(const struct sgd_group *group, uint32_t lane)
+{
+    MT_ASSERT(lane < lanes_of(group, group->rank));
+    return &group->lanes[group->own + lane].lane;
+}
+
+float *sgd_group_bottom(const struct sgd_group *group)
+{
+    return group->slots + group->lanes[group->own].slot * group->stride;
+}
+
+mt_status sgd_group_room(struct sgd_group *group, const struct k_ops *ops, uint32_t lane, uint32_t done,
+                         struct sgd_range range, float **out_room)
+{
+    const struct sgd_lane *l = sgd_group_lane(group, lane);
+    float *bottom = group->slots + group->lanes[group->own + lane].slot * group->stride;
+    uint32_t now = sgd_lane_height(l, done);
+    MT_ASSERT(done < sgd_lane_length(l));
+    for (uint32_t top = done ? sgd_lane_height(l, done - 1) : 0; done && top >= now; top--)
+        MT_TRY(sgd_tree_add(ops, bottom + (top - 1) * group->stride, bottom + top * group->stride, range));
+    *out_room = bottom + now * group->stride;
     return mt_ok();
 }
 
@@ -171,11 +252,14 @@ mt_status sgd_group_join(struct sgd_group *group, const struct sgd_group_config 
         group->net = *config->net;
     group->is_leader = group->is_wide && config->rank == group->net.first[group->net.node];
     MT_TRY(shm_join(group, config));
+    MT_TRY(lanes_lay(group));
     if (group->is_leader)
         MT_TRY(sgd_group_led(group, tcp_join(group, config)));
-    uint64_t shards = config->plan.is_sharded * 2u + config->plan.is_mirrored;
-    return barrier_of(group, hash_add(hash_add(hash_add(1 + shards, config->members), config->plan.slot_floats),
-                                      config->plan.fingerprint));
+    uint64_t shards = config->plan.is_sharded * 2u + config->plan.is_mirrored,
+             lanes = lanes_max(&config->plan);
+    return barrier_of(
+        group, hash_add(hash_add(hash_add(1 + shards + 4 * lanes, config->members), config->plan.slot_floats),
+                        config->plan.fingerprint));
 }
 
 void sgd_group_leave(struct sgd_group *group)
@@ -190,6 +274,8 @@ void sgd_group_leave(struct sgd_group *group)
     if (group->shm.shared)
         coll_shm_fini(&group->shm);
     free(group->scratch);
+    free(group->lanes);
+    free(group->addends);
     memset(group, 0, sizeof *group);
 }
 
@@ -197,12 +283,5 @@ void sgd_group_leave(struct sgd_group *group)
 
 void sgd_group_vranks(const struct sgd_group *group, uint32_t *out_first, uint32_t *out_last)
 {
-    *out_first = (uint32_t)((uint64_t)group->plan.vranks * group->rank / group->members);
-    *out_last = (uint32_t)((uint64_t)group->plan.vranks * (group->rank + 1) / group->members);
-}
-
-float *sgd_group_slot(const struct sgd_group *group, uint32_t vrank)
-{
-    MT_ASSERT(vrank < group->plan.vranks);
-    return group->slots + vrank * group->stride;
+    vranks_of(group, group->rank, out_first, out_last);
 }

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * group.h - workers that compute together: over a region of shared memory on each node, and TCP between the nodes.
+ * group.h - workers that compute together: over a region of shared memory on each node, and TCP between the
+ * nodes.
  *
- * Generations, aborts, deaths and waiting are those of coll_shm.h, whose region this is; the group only says what lies in its
- * heap:
+ * Generations, aborts, deaths and waiting are those of coll_shm.h, whose region this is; the group only says
+ * what lies in its heap:
  *
  *   0          4096
- *   +----------+-------+---------------------------------+---------------------------------------------+----------------+
- *   | votes    | sum   | slots, one for each virtual rank | partial sums, of a group over several nodes | fresh, squares |
- *   +----------+-------+---------------------------------+---------------------------------------------+----------------+
+ *   +----------+-------+--------------------------------+---------------------------------------------+----------------+
+ *   | votes    | sum   | slots: the stacks of all lanes | partial sums, of a group over several nodes |
+ * fresh, squares |
+ *   +----------+-------+--------------------------------+---------------------------------------------+----------------+
  *
- * The last two only where the state of the optimizer is sharded (shard.h): new parameters on their way to the others, and the
- * sums of squares of blocks of the gradient.
+ * A member computes its virtual ranks in lanes, one for each of its devices (tree/tree.h): what a lane has
+ * computed is summed up on a stack of its own while it goes on, so that a lane of s virtual ranks has log2(s)
+ * + 1 slots.
  *
- * Members are numbered node by node. The first of each node, its leader, is also a member of a group over TCP (coll_tcp.h) of
- * which each node is one; the others wait for it in the region. What ends a generation on one node, it tells there, and what
- * it hears there it tells its region.
+ * The last two only where the state of the optimizer is sharded (shard.h): new parameters on their way to the
+ * others, and the sums of squares of blocks of the gradient.
+ *
+ * Members are numbered node by node. The first of each node, its leader, is also a member of a group over TCP
+ * (coll_tcp.h) of which each node is one; the others wait for it in the region. What ends a generation on one
+ * node, it tells there, and what it hears there it tells its region.
  *
  * Two rules for whoever forms generations: numbers only grow, and a new generation is formed only once each
  * member of the last one is dead or has come back from its aborted call. (A straggler that is still inside a
@@ -34,10 +40,13 @@
 #include "sgd/coll_shm.h"
 #include "sgd/coll_tcp.h"
 #include "sgd/team.h"
+#include "sgd/tree/tree.h"
 
 /* What all members must agree on. */
 struct sgd_group_plan {
     uint32_t vranks;      /* virtual ranks: gradients are summed over these, whatever the number of members */
+    uint32_t members_max; /* of any generation; 0: as many as there are virtual ranks */
+    uint32_t lanes;       /* of each member, fewer where it has fewer virtual ranks; 0: one */
     size_t   slot_floats; /* what one virtual rank contributes */
     size_t   mean_floats; /* of these, so many from the first are averaged, the others added */
     uint64_t fingerprint; /* of everything else that must be equal (seed, schedule, ...): compared at join */
@@ -67,6 +76,12 @@ struct sgd_group_config {
     uint64_t              pace;          /* bytes a second that a leader sends at most; 0: as many as it can */
 };
 
+/* Where a lane of a member of this node has its stack. */
+struct sgd_group_lane {
+    struct sgd_lane lane;
+    uint32_t slot; /* the bottom */
+};
+
 /* One process's view. */
 struct sgd_group {
     struct coll_shm       shm; /* its members: those of this node */
@@ -77,6 +92,10 @@ struct sgd_group {
     uint64_t             *votes;
     struct sgd_group_plan plan;
     size_t                stride; /* floats from slot to slot: whole cache lines */
+    uint32_t slots_count;
+    struct sgd_group_lane *lanes; /* of all members of this node, in the order of their virtual ranks */
+    uint32_t lanes_count, own;    /* this member's are from `own` on */
+    struct sgd_addend *addends;   /* room for what a sum adds */
     uint32_t              generation, rank, members;
     float                *scratch; /* a leader's: what the others send it */
     size_t                scratch_floats;
@@ -112,7 +131,15 @@ mt_status sgd_group_led(struct sgd_group *group, mt_status st);
 /* The virtual ranks of a member: first <= vrank < last. */
 void sgd_group_vranks(const struct sgd_group *group, uint32_t *out_first, uint32_t *out_last);
 
-/* Where a virtual rank's contribution goes: slot_floats, written by its member before sgd_group_reduce. */
-float *sgd_group_slot(const struct sgd_group *group, uint32_t vrank);
+/* A lane of this member's, of plan.lanes or of as many as it has virtual ranks. */
+const struct sgd_lane *sgd_group_lane(const struct sgd_group *group, uint32_t lane);
+
+/* Where a lane's next contribution goes: slot_floats, of the virtual rank that comes after `done` others, all
+ * of them before sgd_group_reduce. First what the lane has by now is summed up, of the floats in `range`:
+ * contributions are these, or a part of them. One thread for each lane. Errors of the kernels. */
+MT_MUST_USE mt_status sgd_group_room(struct sgd_group *group, const struct k_ops *ops, uint32_t lane,
+                                     uint32_t done, struct sgd_range range, float **out_room);
+/* The lowest slot of this member's. */
+float *sgd_group_bottom(const struct sgd_group *group);
 
 #endif

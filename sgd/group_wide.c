@@ -22,27 +22,14 @@ static uint32_t vrank_of(const struct sgd_group *group, uint32_t rank)
     return (uint32_t)((uint64_t)group->plan.vranks * rank / group->members);
 }
 
-uint32_t sgd_pieces_of(uint32_t first, uint32_t last, struct sgd_piece out[SGD_PIECES_MAX])
-{
-    uint32_t at = first, count = 0;
-    while (at < last) {
-        uint32_t level = at ? (uint32_t)__builtin_ctz(at) : 31;
-        while (level > 31 - (uint32_t)__builtin_clz(last - at))
-            level--;
-        out[count++] = (struct sgd_piece){at, level};
-        at += 1u << level;
-    }
-    return count;
-}
-
 uint32_t sgd_group_pieces(const struct sgd_group *group, uint32_t node, struct sgd_piece out[SGD_PIECES_MAX])
 {
     return sgd_pieces_of(vrank_of(group, group->net.first[node]), vrank_of(group, group->net.first[node + 1]), out);
 }
 
-float *sgd_group_partial(const struct sgd_group *group, const struct sgd_piece *piece, uint32_t index)
+float *sgd_group_partial(const struct sgd_group *group, uint32_t index)
 {
-    return piece->level == 0 ? sgd_group_slot(group, piece->first) : group->partials + index * group->stride;
+    return group->partials + index * group->stride;
 }
 
 /* ---- one sum ---- */
@@ -177,7 +164,7 @@ static mt_status pieces_exchange(struct sum *s, uint32_t index)
     struct sgd_group *group = s->group;
     struct coll_flow  flows[MT_GROUP_MEMBERS_MAX];
     uint32_t          count = 0, me = group->net.node;
-    float            *mine = index < s->counts[me] ? sgd_group_partial(group, &s->pieces[me][index], index) : NULL;
+    float *mine = index < s->counts[me] ? sgd_group_partial(group, index) : NULL;
     struct iovec     *places = s->places;
     uint64_t          head[LINE * sizeof(float) / sizeof(uint64_t)] = {s->shape};
     size_t            head_floats = index == 0 ? LINE : 0;

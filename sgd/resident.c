@@ -58,7 +58,7 @@ mt_status sgd_resident_new(struct sgd_trainer *trainer)
     trainer->resident = r; /* whoever fails from here on gives it back with the trainer */
     (void)r->ops->pin(r->mirror, trainer->state_size); /* or checkpoints are copied more slowly */
     MT_TRY(r->ops->alloc(mirror_size(trainer), (void **)&r->floats));
-    return trainer->config.is_crew ? exchange_open(r, model->device_number) : mt_ok();
+    return trainer->config.workers_max != 1 ? exchange_open(r, model->device_number) : mt_ok();
 }
 
 void sgd_resident_free(struct sgd_resident *r)
@@ -192,6 +192,11 @@ const char *sgd_resident_why_by_slots(const struct sgd_resident *r)
 
 /* ---- gradients ---- */
 
+bool sgd_resident_sums(const struct sgd_resident *r)
+{
+    return r && r->sums != BY_SLOTS;
+}
+
 void sgd_resident_begin(struct sgd_trainer *trainer)
 {
     sgd_device_tree_clear(&trainer->resident->tree);
@@ -226,8 +231,8 @@ static mt_status pieces_sum(struct sgd_trainer *trainer, struct sgd_group *group
     const float         *pieces[SGD_TREE_BUFFERS];
     if (r->sums == ALONE)
         return sgd_resident_note(trainer, sgd_device_tree_end(&r->tree, out_sum));
-    for (uint32_t i = 0; i < r->tree.pieces; i++)
-        pieces[i] = r->tree.sums[i];
+    for (uint32_t i = 0; i < r->tree.pieces; i++) /* in rising order */
+        pieces[i] = r->tree.sums[sgd_device_tree_is_down(&r->tree) ? r->tree.pieces - 1 - i : i];
     MT_TRY(sgd_resident_room(trainer, out_sum));
     return sgd_device_sum_run(r->exchange, group, pieces, r->tree.pieces, floats_of(trainer), *out_sum);
 }

@@ -59,6 +59,9 @@ void sgd_resident_leave(struct sgd_trainer *trainer);
 /* Why this worker can't sum with other workers' devices; NULL: it can, or there is no reason to. */
 const char *sgd_resident_why_by_slots(const struct sgd_resident *resident);
 
+/* Gradients are summed on the device, and only what stands behind them here. False without a resident. */
+bool sgd_resident_sums(const struct sgd_resident *resident);
+
 /* ---- a step; with a resident only ---- */
 
 /* Before the first gradient. */

@@ -45,7 +45,7 @@ struct sgd_run {
     uint64_t group;
     unsigned char secret[COLL_SECRET_BYTES];
     double   min_delta;
-    bool     is_crew;    /* several workers may train together */
+    uint32_t workers_max; /* that may train together */
     uint32_t devices;    /* of each worker: instances of the operator, each with a thread */
     struct sgd_trace_plan trace; /* of the workers whose spans are kept in the region */
     char     folder[SGD_FOLDER_BYTES_MAX]; /* of the checkpoints, absolute; "": none */

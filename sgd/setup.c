@@ -161,7 +161,7 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
     run->is_wide = sgd_setup_nodes(o) > 1;
     int min, max;
     sgd_setup_workers(o, &min, &max);
-    run->is_crew = max > 1;
+    run->workers_max = (uint32_t)max;
     run->trace.rows = o->run.timeline ? (uint32_t)(max + o->scaling.spares) : 0;
     struct sgd_optimizer copy = run->optimizer; /* the workers put the defaults in */
     mt_status            st = sgd_optimizer_resolve(&copy);
@@ -315,9 +315,14 @@ static manta_status operator_learn(struct sgd_setup *setup, const char *name, co
 
 static manta_status region_make(struct sgd_setup *setup, manta_error *e)
 {
-    struct sgd_group_plan plan = {.vranks = setup->run.vranks, .slot_floats = sgd_trainer_slot(&setup->op->model),
-                                  .mean_floats = setup->op->model.params.floats, .is_wide = setup->run.is_wide,
-                                  .is_sharded = setup->run.zero, .is_mirrored = setup->run.zero_backup};
+    struct sgd_group_plan plan = {.vranks = setup->run.vranks,
+                                  .members_max = setup->run.workers_max,
+                                  .lanes = setup->run.devices,
+                                  .slot_floats = sgd_trainer_slot(&setup->op->model),
+                                  .mean_floats = setup->op->model.params.floats,
+                                  .is_wide = setup->run.is_wide,
+                                  .is_sharded = setup->run.zero,
+                                  .is_mirrored = setup->run.zero_backup};
     size_t                size;
     mt_status             st = sgd_group_region_size(&plan, &size);
     return st.code ? fail_status(e, st, "") : manta_region_open(SGD_BOARD_SIZE + size + sgd_trace_size(setup->run.trace), 0,

@@ -111,27 +111,15 @@ mt_status sgd_step_guard(struct sgd_trainer *trainer, const struct sgd_result *r
     return mt_ok();
 }
 
-/* A virtual rank's loss and gradient; its slot is still as it was written. */
-static bool is_finite(struct sgd_trainer *trainer, const struct sgd_group *group, uint32_t v)
-{
-    size_t       floats = trainer->config.model->params.floats;
-    const float *slot = sgd_group_slot(group, v);
-    double       squares;
-    if (!isfinite(slot[floats + SGD_METRIC_LOSS]))
-        return false;
-    mt_status st = trainer->resident ? sgd_gradient_squares(trainer, v, &squares)
-                                     : trainer->config.ops->sum_squares(NULL, slot, floats, &squares);
-    return st.code == 0 && isfinite(squares);
-}
-
-/* Which of this worker's virtual ranks gave what is not finite. */
+/* Which of this worker's virtual ranks gave what is not finite. The sum is made, so nobody reads the slots
+ * any more. */
 static void culprit_find(struct sgd_trainer *trainer, const struct sgd_group *group)
 {
-    uint32_t first, last;
-    sgd_group_vranks(group, &first, &last);
     trainer->is_culprit = false;
-    for (uint32_t v = first; v < last && !trainer->is_culprit; v++) {
-        if (is_finite(trainer, group, v))
+    for (uint32_t v = trainer->share_first; v < trainer->share_last && !trainer->is_culprit; v++) {
+        bool is_finite = true;
+        mt_status st = sgd_vrank_is_finite(trainer, v, sgd_group_bottom(group), &is_finite);
+        if (st.code == MT_OK && is_finite)
             continue;
         trainer->is_culprit = true;
         size_t used = strlen(trainer->fault);
@@ -205,35 +193,32 @@ static void gradient_ready(void *user, size_t begin, size_t end)
 }
 
 /* The last of each device's virtual ranks, with the sum beside it. */
-static mt_status compute_announced(struct sgd_trainer *trainer, struct sgd_group *group, uint32_t first, uint32_t last,
-                                   float *const *slots)
+static mt_status compute_announced(struct sgd_trainer *trainer, struct sgd_group *group)
 {
-    sgd_overlap_begin(trainer->overlap, group, last - first);
-    for (uint32_t v = first; v < last; v++) {
-        uint32_t           d = (v - trainer->share_first) % (last - first);
+    uint32_t devices = sgd_devices_used(trainer);
+    sgd_overlap_begin(trainer->overlap, group, devices);
+    for (uint32_t d = 0; d < devices; d++) {
         struct sgd_device *device = &trainer->devices[d];
         device->overlap = trainer->overlap;
         device->index = d;
         device->model->ready = gradient_ready;
         device->model->ready_user = device;
     }
-    mt_status st = sgd_gradients_run(trainer, first, last, slots);
-    for (uint32_t d = 0; d < last - first; d++)
+    mt_status st = sgd_gradients_run(trainer, group, SGD_PART_LAST);
+    for (uint32_t d = 0; d < devices; d++)
         trainer->devices[d].model->ready = NULL;
     return st;
 }
 
 /* All gradients but the last of each device, then those with the sum beside them. */
-static mt_status compute_overlapped(struct sgd_trainer *trainer, struct sgd_group *group, uint32_t first, uint32_t last,
-                                    float *const *slots)
+static mt_status compute_overlapped(struct sgd_trainer *trainer, struct sgd_group *group)
 {
-    uint32_t begin_last = last - sgd_devices_used(trainer);
     trainer->overlap = trainer->overlap ? trainer->overlap : sgd_overlap_new(trainer->config.ops, trainer->trace);
     if (!trainer->overlap)
         return mt_error(MT_ENOMEM, 0, "train: no memory, or no thread, for sums beside the work");
     uint64_t begun = mt_now_ns();
-    MT_TRY(sgd_gradients_run(trainer, first, begin_last, slots));
-    mt_status st = compute_announced(trainer, group, begin_last, last, slots);
+    MT_TRY(sgd_gradients_run(trainer, group, SGD_PART_BUT_LAST));
+    mt_status st = compute_announced(trainer, group);
     trainer->work_ns += mt_now_ns() - begun;
     trainer->gave_up = st.code != MT_OK;
     if (trainer->gave_up) /* the sum that is under way would wait for ever for this member's next bucket */
@@ -245,14 +230,13 @@ static mt_status compute_overlapped(struct sgd_trainer *trainer, struct sgd_grou
     return st.code ? st : summed;
 }
 
-static mt_status compute_and_reduce(struct sgd_trainer *trainer, struct sgd_group *group, uint32_t first, uint32_t last,
-                                    float *const *slots)
+static mt_status compute_and_reduce(struct sgd_trainer *trainer, struct sgd_group *group)
 {
     const float *sum;
     if (is_overlapped(trainer, group))
-        return compute_overlapped(trainer, group, first, last, slots);
+        return compute_overlapped(trainer, group);
     uint64_t begun = mt_now_ns();
-    MT_TRY(sgd_gradients_run(trainer, first, last, slots));
+    MT_TRY(sgd_gradients_run(trainer, group, SGD_PART_ALL));
     trainer->work_ns += mt_now_ns() - begun;
     sgd_trainer_does(trainer, SGD_DOES_SUM);
     sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_SUM, trainer->config.model->params.floats * sizeof(float));
@@ -263,17 +247,20 @@ static mt_status compute_and_reduce(struct sgd_trainer *trainer, struct sgd_grou
     return st;
 }
 
-static mt_status step_make(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
+static void share_take(struct sgd_trainer *trainer, const struct sgd_group *group)
 {
-    float *slots[MT_VRANKS_MAX];
     uint32_t first, last;
-
-    MT_TRY(sgd_resident_ready(trainer, group));
     sgd_group_vranks(group, &first, &last);
+    MT_ASSERT(group->plan.lanes == trainer->config.devices);
     sgd_share_set(trainer, first, last);
-    for (uint32_t v = first; v < last; v++)
-        slots[v - first] = sgd_group_slot(group, v);
-    MT_TRY(compute_and_reduce(trainer, group, first, last, slots));
+}
+
+static mt_status step_make(struct sgd_trainer *trainer, struct sgd_group *group,
+                           struct sgd_result *out_result)
+{
+    MT_TRY(sgd_resident_ready(trainer, group));
+    share_take(trainer, group);
+    MT_TRY(compute_and_reduce(trainer, group));
     sgd_trainer_does(trainer, SGD_DOES_UPDATE);
     sgd_trace_open(trainer->trace, SGD_TRACK_MAIN, SGD_SPAN_UPDATE, 0);
     mt_status st = trainer->config.zero ? sgd_zero_apply(trainer, group, out_result)
@@ -331,29 +318,36 @@ mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dat
     return mt_ok();
 }
 
-static mt_status vrank_validate(struct sgd_trainer *trainer, uint32_t device, uint32_t v, void *user)
+/* What stands behind the gradient in a slot. */
+static struct sgd_range metrics_range(const struct sgd_trainer *trainer)
+{
+    return (struct sgd_range){trainer->config.model->params.floats, sgd_trainer_slot(trainer->config.model)};
+}
+
+static mt_status vrank_validate(struct sgd_trainer *trainer, uint32_t device, uint32_t done, void *user)
 {
     const struct sgd_dataset *set = trainer->config.validate;
     struct sgd_model *model = trainer->devices[device].model;
-    float *metrics = sgd_group_slot(user, v) + model->params.floats;
-    uint32_t vranks = trainer->config.vranks;
+    uint32_t vranks = trainer->config.vranks, v = sgd_lane_vrank(&trainer->devices[device].lane, done);
+    struct sgd_range range = metrics_range(trainer);
     double sums[SGD_METRICS_ALL] = {0};
+    float *slot;
 
+    MT_TRY(sgd_group_room(user, trainer->config.ops, device, done, range, &slot));
     MT_TRY(range_evaluate(trainer, model, set, set->count * v / vranks, set->count * (v + 1) / vranks, sums));
+    memset(slot + range.begin, 0, (range.end - range.begin) * sizeof *slot);
     for (size_t i = 0; i < trainer->metrics; i++)
-        metrics[i] = (float)sums[i];
+        slot[range.begin + i] = (float)sums[i];
     return mt_ok();
 }
 
 /* Each virtual rank takes its share of the records, in order, and the shares are added as gradients are. */
 static mt_status validate(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out)
 {
-    struct sgd_range metrics = {trainer->config.model->params.floats, group->plan.slot_floats};
-    uint32_t first, last;
+    struct sgd_range metrics = metrics_range(trainer);
 
-    sgd_group_vranks(group, &first, &last);
-    sgd_share_set(trainer, first, last);
-    MT_TRY(sgd_vranks_run(trainer, first, last, vrank_validate, group));
+    share_take(trainer, group);
+    MT_TRY(sgd_vranks_run(trainer, SGD_PART_ALL, vrank_validate, group));
     sgd_trainer_does(trainer, SGD_DOES_SUM);
     MT_TRY(sgd_group_reduce_ranges(group, trainer->config.ops, &metrics, 1));
     *out = sgd_step_result(trainer, group->sum + metrics.begin);

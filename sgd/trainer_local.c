@@ -196,6 +196,8 @@ static uint64_t fingerprint(const struct sgd_trainer *trainer)
 struct sgd_group_plan sgd_trainer_plan(const struct sgd_trainer *trainer)
 {
     return (struct sgd_group_plan){.vranks = trainer->config.vranks,
+                                   .members_max = trainer->config.workers_max,
+                                   .lanes = trainer->config.devices,
                                    .slot_floats = sgd_trainer_slot(trainer->config.model),
                                    .mean_floats = trainer->config.model->params.floats,
                                    .is_sharded = trainer->config.zero,

@@ -39,7 +39,7 @@
 
 #include <stdatomic.h>
 
-/* Zero means the default. The same in all workers, but for the devices: the group compares a fingerprint. */
+/* Zero means the default. The same in all workers: the group compares a fingerprint. */
 struct sgd_trainer_config {
     const struct k_ops       *ops;
     struct sgd_model         *model;
@@ -58,7 +58,8 @@ struct sgd_trainer_config {
     bool                      score_max;   /* more of it is better */
     uint32_t                  patience;    /* closes without a better score before the run stops; 0: it does not */
     double                    min_delta;
-    bool                      is_crew;     /* there may be other workers: sums between their devices are made ready */
+    uint32_t workers_max; /* that may train together, this one included; 0: as many as virtual ranks. With one
+                             no sums between devices are made ready */
     bool                      zero;        /* each member keeps the optimizer's state of its shard only (zero.h) */
     bool                      zero_backup; /* and of another's */
 };
@@ -93,8 +94,9 @@ struct sgd_state {
 struct sgd_device {
     struct sgd_model   *model;
     struct sgd_feed     feed;
-    mt_status           st;      /* of its last virtual rank */
-    uint32_t            failed;  /* where `st` is an error: that virtual rank */
+    struct sgd_lane lane; /* its virtual ranks */
+    uint32_t failed;      /* the lowest of them that did; UINT32_MAX: none */
+    mt_status st;         /* its error */
     uint32_t            index;
     struct sgd_overlap *overlap; /* to which it says what is ready */
 };

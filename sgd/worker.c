@@ -142,14 +142,25 @@ static mt_status operator_load(struct worker *w, const char *name)
     MT_TRY(operators_open(w, name));
     MT_TRY(model_find(w, &model));
     const struct sgd_source  *train = &w->op->sources[0], *validate = &w->op->sources[1];
-    struct sgd_trainer_config config = {.ops = w->ops, .model = model, .devices = run->devices, .others = w->models,
+    struct sgd_trainer_config config = {.ops = w->ops,
+                                        .model = model,
+                                        .devices = run->devices,
+                                        .others = w->models,
                                         .train = &train->set,
                                         .validate = validate->is_there ? &validate->set : NULL,
-                                        .seed = run->seed, .vranks = run->vranks, .micro_batch = run->micro_batch,
-                                        .epochs = run->epochs, .validate_epochs = run->validate_epochs,
-                                        .in_order = train->in_order, .optimizer = run->optimizer, .score = run->score,
-                                        .score_max = run->score_max, .patience = run->patience,
-                                        .min_delta = run->min_delta, .is_crew = run->is_crew, .zero = run->zero,
+                                        .seed = run->seed,
+                                        .vranks = run->vranks,
+                                        .micro_batch = run->micro_batch,
+                                        .epochs = run->epochs,
+                                        .validate_epochs = run->validate_epochs,
+                                        .in_order = train->in_order,
+                                        .optimizer = run->optimizer,
+                                        .score = run->score,
+                                        .score_max = run->score_max,
+                                        .patience = run->patience,
+                                        .min_delta = run->min_delta,
+                                        .workers_max = run->workers_max,
+                                        .zero = run->zero,
                                         .zero_backup = run->zero_backup};
     MT_TRY(sgd_trainer_init(&w->trainer, &config));
     w->op->step = &w->trainer.state->step;

@@ -246,6 +246,7 @@ static mt_status plan_learn(struct job *job)
     MT_TRY(trainer_make(&alone, &trainer));
     struct sgd_model *model = trainer.config.model;
     job->plan = sgd_trainer_plan(&trainer);
+    job->plan.lanes = job->devices;
     sgd_trainer_fini(&trainer);
     model->ops->free(model);
     return sgd_group_region_size(&job->plan, &job->region_size);

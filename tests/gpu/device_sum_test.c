@@ -122,11 +122,13 @@ static mt_status round_run(struct member *m, uint32_t round)
 /* Where a member has no NCCL: the generation goes on, and the slots are the way. */
 static mt_status host_sum(struct member *m)
 {
+    const struct sgd_lane *lane = sgd_group_lane(&m->group, 0);
     const float *sum;
-    uint32_t     first, last;
-    sgd_group_vranks(&m->group, &first, &last);
-    for (uint32_t v = first; v < last; v++)
-        sgd_group_slot(&m->group, v)[0] = 1;
+    float *room;
+    for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
+        MT_TRY(sgd_group_room(&m->group, m->cpu, 0, done, (struct sgd_range){0, 1}, &room));
+        room[0] = 1;
+    }
     MT_TRY(sgd_group_reduce(&m->group, m->cpu, &sum));
     if (sum[0] != (float)m->slot->task.vranks)
         wrong("the host's sum", m->slot->task.vranks, (long)sum[0]);
@@ -136,16 +138,19 @@ static mt_status host_sum(struct member *m)
 /* Sums by the slots until all are ready: the same bits. */
 static mt_status begun(struct member *m)
 {
-    bool         is_ready = false;
+    const struct sgd_lane *lane = sgd_group_lane(&m->group, 0);
+    bool is_ready = false;
     const float *sum;
-    uint32_t     first, last, round = 0;
-    size_t       floats = m->slot->task.floats;
-    sgd_group_vranks(&m->group, &first, &last);
+    float *room;
+    uint32_t round = 0;
+    size_t floats = m->slot->task.floats;
     MT_TRY(sgd_device_sum_begin(m->sum, &m->group));
     for (; !is_ready; round++) {
-        for (uint32_t v = first; v < last; v++)
+        for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
+            MT_TRY(sgd_group_room(&m->group, m->cpu, 0, done, (struct sgd_range){0, floats}, &room));
             for (size_t i = 0; i < floats; i++)
-                sgd_group_slot(&m->group, v)[i] = value(round, v, i);
+                room[i] = value(round, sgd_lane_vrank(lane, done), i);
+        }
         MT_TRY(sgd_group_reduce(&m->group, m->cpu, &sum));
         MT_TRY(run_sum(m, round, 0, m->slot->task.vranks, m->want));
         if (memcmp(sum, m->want, floats * sizeof *sum) != 0)

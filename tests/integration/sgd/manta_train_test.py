@@ -4,6 +4,7 @@
 
 files          trains; the same weights with more workers; CSV and TensorBoard files hold what was told
 models         each built-in operator; the example's file is a right one
+shards         many virtual ranks: the same weights with any number of workers and CPUs, in the memory of a few gradients
 devices        a worker of two CPUs, calm and killed: the weights of one with one; CPUs that can't be
 tables         the same pictures as IDX, CSV and arrays of NumPy
 bad_tables     what is wrong in such files is named by file, line and column, and by the job's line and key
@@ -133,6 +134,31 @@ def read_until(run, *texts):
 
 def pid_of(lines, rank):
     return int([line for line in lines if f"worker rank={rank} pid=" in line][-1].split("pid=")[1])
+
+
+def shared_memory_of(pid):
+    """Bytes of shared memory that a process has touched."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(status.split("RssShmem:")[1].split()[0])
+
+
+def shards(folder):
+    data_make(folder)
+    (folder / "job.yaml").write_text(job_text(folder))
+    common = ("--set", "model.hidden=1024", "--set", "run.shards=64", "--set", "run.log_steps=1", "--set", "run.epochs=1")
+    gradient = 4 * (SIDE * SIDE * 1024 + 1024 + 1024 * 10 + 10)
+    weights = set()
+    for cpus, workers, most in ((0, 1, 7), (0, 2, 12), (0, 3, 17), (2, 1, 12)):
+        run = begin(folder, "job.yaml", *common, "--set", f"scaling.cpus={cpus}", "--set", f"scaling.max_workers={workers}",
+                    "--set", f"scaling.min_workers={workers}")
+        lines = read_until(run, "step=5 ")
+        size = shared_memory_of(pid_of(lines, 0))
+        out, _ = run.communicate(timeout=CALL_S)
+        assert run.returncode == 0, out
+        weights.add(weights_of(out))
+        # The sum, and what all workers have on their stacks, are read by this one.
+        assert size < (most + 1) * gradient + (8 << 20), (workers, size, gradient)
+    assert len(weights) == 1, weights
 
 
 def slices_check(events):
@@ -319,9 +345,9 @@ def devices(folder):
     code, _, err = train(folder, "job.yaml", "--set", "run.timeline=devices.json", "--set", f"scaling.cpus={cpus}")
     assert code == 0, err
     tracks = slices_check(json.loads((folder / "devices.json").read_text())["traceEvents"])
-    for device in range(cpus):  # each has every other of the virtual ranks
+    for device in range(cpus):  # each has a part of the virtual ranks
         slices = tracks[f"rank 0: device {device}" if device else "rank 0"]
-        assert {s["args"]["virtual rank"] % cpus for s in named(slices, "forward and backward")} == {device}, slices[:20]
+        assert {s["args"]["virtual rank"] * cpus // 8 for s in named(slices, "forward and backward")} == {device}, slices[:20]
     (folder / "bad.yaml").write_text(job_text(folder) + "scaling: {cpus: 1}\n")
     for value, word in (("-1", "scaling.cpus"), ("two", "not a number"), ("100000", "scaling.cpus is 100000")):
         status, _, err = train(folder, "bad.yaml", "--set", f"scaling.cpus={value}")
@@ -608,7 +634,7 @@ def tensorboard(folder):
 
 
 def main():
-    cases = (files, models, devices, tables, bad_tables, timeline, tracking, full_disk, bad_files, emulated, tensorboard)
+    cases = (files, models, shards, devices, tables, bad_tables, timeline, tracking, full_disk, bad_files, emulated, tensorboard)
     case = {c.__name__: c for c in cases}[sys.argv[2]]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder

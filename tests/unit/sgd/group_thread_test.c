@@ -47,12 +47,14 @@ static float expected(uint64_t round, size_t i)
 
 static mt_status member_round(struct member *member, struct sgd_group *group)
 {
-    uint32_t first, last;
+    const struct sgd_lane *lane = sgd_group_lane(group, 0);
     const float *sum;
-    sgd_group_vranks(group, &first, &last);
-    for (uint32_t v = first; v < last; v++)
+    float *room;
+    for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
+        MT_TRY(sgd_group_room(group, member->world->ops, 0, done, (struct sgd_range){0, FLOATS}, &room));
         for (size_t i = 0; i < FLOATS; i++)
-            sgd_group_slot(group, v)[i] = contribution(member->rounds, v, i);
+            room[i] = contribution(member->rounds, sgd_lane_vrank(lane, done), i);
+    }
     MT_TRY(sgd_group_reduce(group, member->world->ops, &sum));
     for (size_t i = 0; i < FLOATS; i++)
         if (sum[i] != expected(member->rounds, i))

@@ -172,14 +172,23 @@ static void expected(float *out, uint32_t round, uint32_t vranks)
     free(slots);
 }
 
+/* What this member's virtual ranks give. */
+static mt_status contribute(struct sgd_group *group, uint32_t round)
+{
+    const struct sgd_lane *lane = sgd_group_lane(group, 0);
+    float *room;
+    for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
+        MT_TRY(sgd_group_room(group, kernels(), 0, done, (struct sgd_range){0, FLOATS}, &room));
+        contribution(room, round, sgd_lane_vrank(lane, done));
+    }
+    return mt_ok();
+}
+
 static mt_status reduce_round(struct sgd_group *group, uint32_t round)
 {
     static float want[FLOATS];
-    uint32_t     first, last;
     const float *sum;
-    sgd_group_vranks(group, &first, &last);
-    for (uint32_t v = first; v < last; v++)
-        contribution(sgd_group_slot(group, v), round, v);
+    MT_TRY(contribute(group, round));
     if (round % 2) {
         MT_TRY(sgd_group_reduce(group, kernels(), &sum));
     } else { /* in parts, from the back */
@@ -245,11 +254,8 @@ static mt_status life_shards(struct world *w, struct sgd_group *group)
     size_t           mean = FLOATS - 3;
     struct sgd_range own = sgd_shard_of(mean, group->rank, group->members);
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        uint32_t     first, last;
         const float *sum = group->sum;
-        sgd_group_vranks(group, &first, &last);
-        for (uint32_t v = first; v < last; v++)
-            contribution(sgd_group_slot(group, v), round, v);
+        MT_TRY(contribute(group, round));
         if (round % 2) {
             MT_TRY(sgd_group_reduce(group, kernels(), &sum));
         } else {

@@ -73,9 +73,16 @@ static struct sgd_model *model_make(const struct k_ops *ops)
 
 static void trainer_make(struct sgd_trainer *trainer, const struct run *run, struct sgd_model *model)
 {
-    struct sgd_trainer_config config = {.ops = cpu, .model = model, .train = &data, .validate = &some, .seed = 3,
-                                        .vranks = run->vranks, .micro_batch = MICRO, .epochs = 1000,
-                                        .is_crew = run->workers > 1, .optimizer = run->optimizer};
+    struct sgd_trainer_config config = {.ops = cpu,
+                                        .model = model,
+                                        .train = &data,
+                                        .validate = &some,
+                                        .seed = 3,
+                                        .vranks = run->vranks,
+                                        .micro_batch = MICRO,
+                                        .epochs = 1000,
+                                        .workers_max = run->workers,
+                                        .optimizer = run->optimizer};
     assert_int_equal(sgd_trainer_init(trainer, &config).code, MT_OK);
 }
 
