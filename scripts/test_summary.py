@@ -4,8 +4,11 @@
 # test_summary.py [STAGE=JUNIT.XML ...] [--failed NAME ...] - adds up what ctest reported.
 #
 # A skipped test must be named in tests/allowed_skips.txt, else it counts as failed; so does a test that could not
-# be started, and each NAME. The last line is "N passed, N failed, N skipped"; exit status 1 where N failed > 0.
+# be started, and each NAME. A case that a unit test skips inside itself is named TEST:CASE and counts as a test skipped.
+# The last line is "N passed, N failed, N skipped", the one before says how many distinct tests that are, since some run in
+# several builds; exit status 1 where N failed > 0.
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -28,6 +31,8 @@ def read_cases(stage, path):
         skipped = case.find("skipped")
         if case.get("status") == "run":
             yield case.get("name"), "passed", ""
+            for inside in sorted(set(re.findall(r"^\[  SKIPPED \] ([A-Za-z_]\w*)$", case.findtext("system-out") or "", re.M))):
+                yield f"{case.get('name')}:{inside}", "skipped", ""
         elif skipped is not None and skipped.get("message", "").startswith("SKIP_"):
             yield case.get("name"), "skipped", ""
         else:
@@ -37,6 +42,7 @@ def read_cases(stage, path):
 def main(arguments):
     allowed = read_allowed_skips()
     counts = {"passed": 0, "failed": 0, "skipped": 0}
+    distinct = set()
     arguments = iter(arguments)
     for argument in arguments:
         if argument == "--failed":
@@ -48,10 +54,12 @@ def main(arguments):
             if outcome == "skipped" and name not in allowed:
                 outcome, detail = "failed", "skipped, and not named in tests/allowed_skips.txt"
             counts[outcome] += 1
+            distinct.add(name)
             if outcome == "failed":
                 print(f"FAILED  {stage}: {name} {detail}".rstrip())
             elif outcome == "skipped":
                 print(f"skipped {stage}: {name} ({allowed[name]})")
+    print(f"{len(distinct)} distinct tests, in {sum(counts.values())} runs")
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
     return 1 if counts["failed"] or not counts["passed"] else 0
 

@@ -83,12 +83,13 @@ static int64_t get(manta_ref *take_ref)
     return x;
 }
 
-static bool has_cpus(int count)
+static void needs_cpus(int count)
 {
     if (__builtin_popcountll((unsigned long long)cpus_of_threads()) >= count)
-        return true;
+        return;
     printf("skipped: fewer than %d CPUs here\n", count);
-    return false;
+    manta_shutdown();
+    exit(TEST_SKIPPED);
 }
 
 static void pin_each_its_own(void)
@@ -97,8 +98,7 @@ static void pin_each_its_own(void)
     uint64_t        number;
     int64_t         machine = cpus_of_threads(), seen[2];
     manta_ref      *refs[2];
-    if (!has_cpus(2))
-        return;
+    needs_cpus(2);
     for (int round = 0; round < 5; round++) {
         struct test_board *board = test_board_new(&number);
         for (int i = 0; i < 2; i++)
@@ -120,8 +120,7 @@ static void pin_several(void)
 {
     manta_task_opts  two = {.pin = true, .num_cpus = 2};
     manta_actor_opts one = {.pin = true, .num_cpus = 1};
-    if (!has_cpus(2))
-        return;
+    needs_cpus(2);
     CHECK_EQ(__builtin_popcountll((unsigned long long)get(manta_call("cpus", &two, MANTA_NO_ARGS))), 2);
     manta_actor *a = manta_actor_new("bound", &one, MANTA_NO_ARGS), *b = manta_actor_new("bound", &one, MANTA_NO_ARGS);
     int64_t      at_a = get(manta_actor_call(a, "cpus", MANTA_NO_ARGS)), at_b = get(manta_actor_call(b, "cpus", MANTA_NO_ARGS));
