@@ -84,7 +84,7 @@ killer=
 echo
 echo "demo: 4. the end of the cluster"
 "$bin/manta" job list
-"$bin/manta" stop || fail "something is left over"
+"$bin/manta" stop --purge || fail "something is left over"
 left=$(find "$XDG_RUNTIME_DIR" -mindepth 1)
 [ -z "$left" ] || fail "files are left over: $left"
 

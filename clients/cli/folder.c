@@ -118,6 +118,74 @@ bool cli_folder_save(const struct cli_folder *f)
     return cli_fail("cannot write %s: %s", path, strerror(errno)), false;
 }
 
+/* ---- the last logs ---- */
+
+/* logs/head.1.log is the newest of the head's. */
+static void kept_log(const struct cli_folder *f, enum cli_daemon daemon, int number, char out[CLI_PATH_SIZE])
+{
+    snprintf(out, CLI_PATH_SIZE, "%s/logs/%s.%d.log", f->path, cli_daemon_names[daemon], number);
+}
+
+/* The last `size` bytes of a file as another one; false: there is no room for it, or so. */
+static bool copy_end(int from, off_t size, const char *to)
+{
+    char buffer[65536];
+    int  fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool is_fine = fd >= 0 && lseek(from, -size, SEEK_END) >= 0;
+    for (ssize_t n = 1; is_fine && n > 0;) {
+        n = read(from, buffer, sizeof buffer);
+        is_fine = n >= 0 && write(fd, buffer, (size_t)n) == n;
+    }
+    if (fd >= 0)
+        close(fd);
+    return is_fine;
+}
+
+static void keep_log(const struct cli_folder *f, enum cli_daemon daemon)
+{
+    char        name[32], log[CLI_PATH_SIZE], from[CLI_PATH_SIZE], to[CLI_PATH_SIZE];
+    struct stat st;
+    snprintf(name, sizeof name, "%s.log", cli_daemon_names[daemon]);
+    cli_folder_file(f, name, log);
+    int fd = open(log, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    for (int number = MT_CLI_LOGS_KEPT; number > 1; number--) {
+        kept_log(f, daemon, number, to);
+        kept_log(f, daemon, number - 1, from);
+        rename(from, to); /* there may be none yet */
+    }
+    kept_log(f, daemon, 1, to);
+    bool is_large = fstat(fd, &st) == 0 && st.st_size > MT_CLI_LOG_KEPT_BYTES;
+    if (!is_large || !copy_end(fd, MT_CLI_LOG_KEPT_BYTES, to)) /* without room for its end it is kept whole */
+        rename(log, to);
+    close(fd);
+}
+
+bool cli_logs_keep(const struct cli_folder *f, char out[CLI_PATH_SIZE])
+{
+    cli_folder_file(f, "logs", out);
+    if (mkdir(out, 0700) != 0 && errno != EEXIST)
+        return false;
+    for (int i = 0; i < CLI_DAEMONS; i++)
+        keep_log(f, i);
+    rmdir(out); /* where nothing was there to keep */
+    return access(out, F_OK) == 0;
+}
+
+void cli_logs_purge(const struct cli_folder *f)
+{
+    char path[CLI_PATH_SIZE];
+    for (int i = 0; i < CLI_DAEMONS; i++)
+        for (int number = 1; number <= MT_CLI_LOGS_KEPT; number++) {
+            kept_log(f, i, number, path);
+            unlink(path);
+        }
+    cli_folder_file(f, "logs", path);
+    rmdir(path);
+    rmdir(f->path); /* where nothing else is left in it */
+}
+
 /* ---- the end ---- */
 
 static int left_over;

@@ -101,11 +101,13 @@ static size_t report(const struct targets *t)
 int cli_stop(const struct cli_args *args)
 {
     static struct targets daemons;
-    char                  group[CLI_PATH_SIZE];
+    char                  group[CLI_PATH_SIZE], logs[CLI_PATH_SIZE];
     struct cli_folder     folder;
     if (!cli_folder_open(args, false, &folder))
         return CLI_FAILED;
     bool is_known = folder.daemons[CLI_DAEMON_HEAD].pid > 0 || folder.daemons[CLI_DAEMON_RAYLET].pid > 0;
+    if (args->values[CLI_OPT_PURGE])
+        cli_logs_purge(&folder);
     if (!folder.exists || !is_known) {
         printf("Nothing to stop: `manta start` has started nothing in %s.\n", folder.path);
         return CLI_OK;
@@ -116,11 +118,14 @@ int cli_stop(const struct cli_args *args)
     size_t processes = report(&daemons) + of_jobs;
     if (of_jobs)
         fprintf(stderr, "manta: left over: %zu processes of jobs (%s says of which group)\n", of_jobs, group);
-    int    files = processes ? 0 : cli_folder_clean(&folder); /* while something runs there, its files say how it is found */
+    bool has_logs = !processes && !args->values[CLI_OPT_PURGE] && cli_logs_keep(&folder, logs);
+    int  files = processes ? 0 : cli_folder_clean(&folder); /* while something runs there, its files say how it is found */
     if (processes || files)
         return cli_fail("%zu processes and %d files are left in %s", processes, files, folder.path);
     printf(daemons.count ? "Stopped: %zu daemon%s of %s. Nothing is left.\n"
                          : "What ran here had ended already (%zu daemon%s alive in %s). Nothing is left.\n",
            daemons.count, daemons.count == 1 ? "" : "s", folder.path);
+    if (has_logs)
+        printf("The last logs are kept in %s (manta stop --purge removes them).\n", logs);
     return CLI_OK;
 }

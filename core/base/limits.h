@@ -391,6 +391,8 @@ enum mt_limit {
     MT_CLI_STOP_MS = 10 * 1000,  /* for all to leave when the head has asked them to */
     MT_CLI_TERM_MS = 5 * 1000,   /* after SIGTERM */
     MT_CLI_KILL_MS = 5 * 1000,   /* after SIGKILL */
+    MT_CLI_LOGS_KEPT = 4,        /* of each daemon, after `manta stop` ... */
+    MT_CLI_LOG_KEPT_BYTES = 1 << 20, /* ... of each so much, its end */
     MT_CLI_LIST_MAX = 256,       /* --file, --env: of each */
 
     /* Control client. */

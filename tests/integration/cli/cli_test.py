@@ -79,7 +79,11 @@ class Place:
         return found
 
     def left(self):
-        return [f"process {pid}" for pid in self.processes()] + [f"file {path}" for path in self.base.rglob("*")]
+        """What should not be there after a cluster's end: anything but the logs that `manta stop` keeps."""
+        kept = [path.parent for path in self.base.rglob("*.log") if path.parent.name == "logs"]
+        fine = {*kept, *(path.parent for path in kept)}
+        files = [path for path in self.base.rglob("*") if path not in fine and path.parent not in kept]
+        return [f"process {pid}" for pid in self.processes()] + [f"file {path}" for path in files]
 
     def close(self):
         for pid in self.processes():
@@ -180,6 +184,34 @@ def start_and_stop(p):
     has("Nothing is left", p.manta("stop"))
     equal(p.left(), [])
     p.manta("status", want=1)
+
+
+def kept_logs(p):
+    """After the end the daemons' last logs are there: few, small, nobody else's to read; --purge removes them."""
+    logs = p.folder / "logs"
+    for i in range(6):
+        p.manta("start", "--head", "--num-cpus", "1", "--node-name", f"run{i}")
+        has(str(logs), p.manta("stop"))
+    newest = (logs / "head.1.log").read_text()
+    has("head_up", newest)
+    has("name=run5", newest)
+    has("name=run2", (logs / "head.4.log").read_text())
+    equal(sorted(path.name for path in logs.iterdir()), sorted(f"{d}.{i}.log" for d in ("head", "raylet") for i in range(1, 5)))
+    equal({path.stat().st_mode & 0o777 for path in logs.iterdir()}, {0o600})
+    p.manta("start", "--head", "--num-cpus", "1")
+    with open(p.folder / "raylet.log", "ab") as log:
+        log.write(b"x" * (5 << 20) + b"the end\n")
+    kill(p.daemons()["raylet"])  # this is what somebody will want to read about
+    p.manta("stop")
+    large = (logs / "raylet.1.log").read_bytes()
+    check(len(large) <= 1 << 20, f"{len(large)} bytes of log are kept")
+    check(large.endswith(b"the end\n"), "not its end was kept")
+    has("name=run5", (logs / "head.2.log").read_text())
+    p.manta("stop", "--purge")
+    equal(list(p.base.rglob("*")), [])
+    p.manta("start", "--head", "--num-cpus", "1")
+    p.manta("stop", "--purge")
+    equal(list(p.base.rglob("*")), [])
 
 
 def start_twice(p):
@@ -426,7 +458,7 @@ def two_nodes(p):
     equal(p.json("job", "list")[0]["node"], 2)  # the only node with two CPUs
     p.manta("start", "--address", p.folder, "--dir", second, want=1)
     p.manta("start", "--address", "127.0.0.1:1", "--dir", p.base / "n4", "--token-file", p.folder / "token", want=1)
-    p.manta("stop", "--dir", second)
+    p.manta("stop", "--dir", second, "--purge")
     check(not second.exists(), "the folder of n2 is there still")
     wait_until(lambda: [n["state"] for n in p.json("list", "nodes") if n["name"] == "n2"] != ["ALIVE"], "n2 is known to be dead")
     p.manta("healthcheck")

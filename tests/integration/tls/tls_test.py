@@ -155,8 +155,8 @@ class Pair:
                                     f"value here {MIB << 20}"])
 
     def stop(self):
-        self.machines[1].manta("stop")
-        self.machines[0].manta("stop")
+        self.machines[1].manta("stop", "--purge")
+        self.machines[0].manta("stop", "--purge")
         for m in self.machines:
             wait_until(lambda: not m.processes(), f"all processes of machine {m.number} end")
             equal([str(path) for path in m.base.rglob("*")], [], "is left over")
