@@ -26,7 +26,8 @@ enum cli_option {
     CLI_OPT_NUM_CPUS, CLI_OPT_NUM_GPUS, CLI_OPT_RESOURCES, CLI_OPT_STORE_MEMORY, CLI_OPT_JOB_MEMORY, CLI_OPT_JOB_USERS,
     CLI_OPT_MAX_BLOCKED, CLI_OPT_JOB_PIDS, CLI_OPT_CGROUP, CLI_OPT_LABELS, CLI_OPT_OUTPUT, CLI_OPT_NAME, CLI_OPT_NAMESPACE,
     CLI_OPT_FILE, CLI_OPT_ENV, CLI_OPT_METADATA, CLI_OPT_RETRIES, CLI_OPT_TIME_S, CLI_OPT_FOLLOW, CLI_OPT_FILTER, CLI_OPT_LIMIT,
-    CLI_OPT_TIMEOUT_S, CLI_OPT_TLS_FILE, CLI_OPT_TLS_DIR, CLI_OPT_INSECURE, CLI_OPT_BIND, CLI_OPT_JOIN, CLI_OPT_PURGE, CLI_OPT_HELP, CLI_OPTIONS,
+    CLI_OPT_TIMEOUT_S, CLI_OPT_TLS_FILE, CLI_OPT_TLS_DIR, CLI_OPT_INSECURE, CLI_OPT_BIND, CLI_OPT_JOIN,
+    CLI_OPT_PURGE, CLI_OPT_HELP, CLI_OPTIONS,
 };
 
 struct cli_args {
@@ -86,12 +87,13 @@ bool cli_folder_open(const struct cli_args *args, bool make, struct cli_folder *
 /* Writes down who runs there. False: the reason is printed. */
 bool cli_folder_save(const struct cli_folder *folder);
 void cli_folder_file(const struct cli_folder *folder, const char *name, char out[CLI_PATH_SIZE]);
-/* Moves the logs of the daemons into the folder `logs` in it: few, and of large ones the end. True: there are some, `out` says where. */
+/* Moves the logs of the daemons into the folder `logs` in it: few, and of large ones the end. True: there are some, `out` says
+ * where. */
 bool cli_logs_keep(const struct cli_folder *folder, char out[CLI_PATH_SIZE]);
 /* Removes all that cli_logs_keep has kept, and the folders that are empty then. */
 void cli_logs_purge(const struct cli_folder *folder);
-/* Removes what is Manta's in it but those logs, and the folder itself where nothing else is left. Returns how many files could not be
- * removed, each of them named on standard error. */
+/* Removes what is Manta's in it but those logs, and the folder itself where nothing else is left. Returns how many files
+ * could not be removed, each of them named on standard error. */
 int cli_folder_clean(const struct cli_folder *folder);
 
 /* ---- join.c: a cluster on another machine ---- */
