@@ -245,6 +245,8 @@ static inline int32_t lib_tries(int asked, int32_t when_zero)
 {
     return asked == 0 ? when_zero : asked == MANTA_WITHOUT_LIMIT ? -1 : asked < 0 ? 0 : asked;
 }
+/* Before anything is called: names that two registrations have, and signatures that can't be. EINVAL: *e has the place. */
+manta_status        lib_registry_check(manta_error *e);
 manta_entry        *lib_entry_find(const char *name);
 void                lib_entries_forget_classes(void); /* what calls without options need has changed */
 manta_entry        *lib_entry_of_hash(uint64_t hash);
@@ -419,6 +421,12 @@ manta_status lib_return(manta_ctx *c, uint32_t index, char type, const void *dat
 manta_status lib_returned(manta_ctx *c, size_t *out_size);
 /* The letter of a value in the signature; '*' where it does not say. */
 char lib_result_letter(const char *signature, uint32_t index);
+/* The same of the only one, as manta_ctx.wanted has it. */
+char lib_result_wanted(const char *signature);
+/* ETYPE: the running function has returned a value of a type that its signature does not name. */
+manta_status lib_result_mistyped(manta_ctx *c, char type);
+/* The function says that all went well: ETYPE where it has not returned what its signature says. */
+manta_status lib_result_check(manta_ctx *c);
 uint32_t lib_result_count(const char *signature);
 
 /* ---- lib_stream.c ---- */
@@ -483,6 +491,8 @@ struct manta_ctx {
     size_t          into_size;
     uint64_t        yielded;
     uint8_t         flags; /* LANE_VALUE_... */
+    char            wanted; /* letter of the (first) result; 'v': none is; '*': any */
+    bool            is_mistyped; /* another one was returned; `failure` says so */
     char            type;
     uint32_t        size;
     uint8_t         bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + MANTA_ARGS_MAX * sizeof(mt_id)]; /* and refs that stay */

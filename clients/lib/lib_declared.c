@@ -175,6 +175,8 @@ manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, mant
     if (c->into || c->ahead || c->results > 1 || c->has_value)
         return manta_fail(c, 0, "%s: manta_return_refs gives the only result, once, and not of a generator or in manta_map",
                           c->name), MANTA_EINVAL;
+    if (c->wanted != 'y' && c->wanted != '*')
+        return lib_result_mistyped(c, 'y');
     code = lib_declared_store(data, size, refs, count, &place, &to, &all, &e);
     if (code)
         return manta_fail(c, 0, "%s", e.message), code;

@@ -126,6 +126,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
     if (lib.role != LIB_NONE)
         return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process");
+    if ((code = lib_registry_check(e)) != MANTA_OK)
+        return code;
     if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0 || o->max_blocked_workers < 0 ||
         o->job_pids < 0 || (o->job_pids && o->job_pids < MT_RLT_JOB_PIDS_MIN))
         return lib_error(e, MANTA_EINVAL,

@@ -79,6 +79,7 @@ static manta_status chunk_run(manta_ctx *c, int argc, const manta_arg *argv)
     *item = *c;
     item->name = entry->name;
     item->signature = entry->signature;
+    item->wanted = lib_result_wanted(entry->signature);
     item->into_size = result_size;
     for (uint64_t i = 0; i < count && code == MANTA_OK; i++) {
         manta_arg arg = item_arg(entry->signature[0], items + (first + i) * item_size, item_size);

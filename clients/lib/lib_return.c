@@ -72,7 +72,22 @@ char lib_result_letter(const char *signature, uint32_t index)
     return letters && letters[1] && letters[1] != '@' ? letters[1] : '*';
 }
 
+char lib_result_wanted(const char *signature)
+{
+    const char *letters = signature ? strchr(signature, '>') : NULL;
+    return !letters ? '*' : letters[1] && letters[1] != '@' ? letters[1] : 'v';
+}
+
 /* ---- returning ---- */
+
+manta_status lib_result_mistyped(manta_ctx *c, char type)
+{
+    bool is_none = c->wanted == 'v';
+    c->is_mistyped = true;
+    manta_fail(c, 0, "%s returned '%c', and its signature (\"%s\") says %s%c%s", c->name, type, c->signature,
+               is_none ? "no value" : "'", is_none ? '\0' : c->wanted, is_none ? "" : "'");
+    return MANTA_ETYPE;
+}
 
 static size_t slot_size(const manta_ctx *c)
 {
@@ -147,6 +162,8 @@ static manta_status keep_into(manta_ctx *c, const manta_arg *value)
 {
     const void *data = value->type == 'y' || value->type == 's' ? value->y.data : &value->l;
     size_t      size = value->type == 'y' || value->type == 's' ? value->y.size : value->type == 'b' ? 1 : 8;
+    if (c->wanted != value->type && c->wanted != '*')
+        return lib_result_mistyped(c, value->type);
     if (size != c->into_size)
         return manta_fail(c, 0, "it returned %zu bytes, not the %zu of a result", size, c->into_size), MANTA_ETYPE;
     if (size)
@@ -203,6 +220,67 @@ manta_status manta_return_at(manta_ctx *c, int index, manta_arg value)
         return manta_fail(c, 0, "%s: result %d is '%c', not '%c' (\"%s\")", c->name, index, value.type, wanted,
                           c->signature), MANTA_ETYPE;
     return give(c, (uint32_t)index, &value);
+}
+
+/* ---- one value ---- */
+
+static manta_status returned_long(manta_ctx *c, char type, const void *data, size_t size)
+{
+    bool is_checked = c->into || c->ahead; /* further on: what is wrong with it is something else there */
+    if (!is_checked && c->wanted != type && c->wanted != '*')
+        return lib_result_mistyped(c, type);
+    return lib_return(c, 0, type, data, size);
+}
+
+/* One small value stands in the context; everything else is rarer. */
+static manta_status keep(manta_ctx *c, char type, const void *data, size_t size)
+{
+    if (MT_UNLIKELY(c->results > 1 || c->into || size > MANTA_INLINE_MAX))
+        return returned_long(c, type, data, size);
+    if (MT_UNLIKELY(c->wanted != type && c->wanted != '*'))
+        return lib_result_mistyped(c, type);
+    c->type = type;
+    c->has_value = true;
+    c->flags = 0;
+    memcpy(c->bytes + sizeof(struct lane_value), data, size);
+    c->size = (uint32_t)size;
+    return MANTA_OK;
+}
+
+manta_status manta_return_i64(manta_ctx *c, int64_t x)
+{
+    return keep(c, 'l', &x, sizeof x);
+}
+manta_status manta_return_u64(manta_ctx *c, uint64_t x)
+{
+    return keep(c, 'u', &x, sizeof x);
+}
+manta_status manta_return_f64(manta_ctx *c, double x)
+{
+    return keep(c, 'd', &x, sizeof x);
+}
+manta_status manta_return_bool(manta_ctx *c, bool x)
+{
+    return keep(c, 'b', &x, sizeof x);
+}
+manta_status manta_return_str(manta_ctx *c, const char *s)
+{
+    return s ? keep(c, 's', s, strlen(s) + 1) : returned_long(c, 's', NULL, 1);
+}
+manta_status manta_return_bytes(manta_ctx *c, const void *data, size_t size)
+{
+    return data && size ? keep(c, 'y', data, size) : returned_long(c, 'y', data, size);
+}
+
+manta_status lib_result_check(manta_ctx *c)
+{
+    bool is_any = c->wanted == '*' || c->wanted == 'v' || c->ahead || c->results > 1;
+    if (c->is_mistyped)
+        return MANTA_ETYPE;
+    if (c->has_value || is_any)
+        return MANTA_OK;
+    return manta_fail(c, 0, "%s returned no value, and its signature (\"%s\") says '%c'", c->name, c->signature, c->wanted),
+           MANTA_ETYPE;
 }
 
 manta_status lib_returned(manta_ctx *c, size_t *out_size)

@@ -25,45 +25,7 @@ static struct {
 
 __thread manta_ctx *lib_running;
 
-/* ---- results ---- */
-
-/* One small value stands in the context; everything else is rarer. */
-static manta_status keep(manta_ctx *c, char type, const void *data, size_t size)
-{
-    if (MT_UNLIKELY(c->results > 1 || c->into || size > MANTA_INLINE_MAX))
-        return lib_return(c, 0, type, data, size);
-    c->type = type;
-    c->has_value = true;
-    c->flags = 0;
-    memcpy(c->bytes + sizeof(struct lane_value), data, size);
-    c->size = (uint32_t)size;
-    return MANTA_OK;
-}
-
-manta_status manta_return_i64(manta_ctx *c, int64_t x)
-{
-    return keep(c, 'l', &x, sizeof x);
-}
-manta_status manta_return_u64(manta_ctx *c, uint64_t x)
-{
-    return keep(c, 'u', &x, sizeof x);
-}
-manta_status manta_return_f64(manta_ctx *c, double x)
-{
-    return keep(c, 'd', &x, sizeof x);
-}
-manta_status manta_return_bool(manta_ctx *c, bool x)
-{
-    return keep(c, 'b', &x, sizeof x);
-}
-manta_status manta_return_str(manta_ctx *c, const char *s)
-{
-    return s ? keep(c, 's', s, strlen(s) + 1) : lib_return(c, 0, 's', NULL, 1);
-}
-manta_status manta_return_bytes(manta_ctx *c, const void *data, size_t size)
-{
-    return data && size ? keep(c, 'y', data, size) : lib_return(c, 0, 'y', data, size);
-}
+/* ---- what the running function says and asks ---- */
 
 manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...)
 {
@@ -110,6 +72,7 @@ struct arguments {
     struct own_actor *actors[MANTA_ARGS_MAX];
     int             actor_count;
     size_t          end; /* of the arguments in the payload */
+    char            wanted; /* manta_ctx.wanted */
 };
 
 static bool take_shared(struct arguments *a, manta_arg *to, char type, const uint8_t *bytes, size_t size,
@@ -211,6 +174,13 @@ static bool take_argument(struct arguments *a, char wanted, const struct lane_va
     return lib_error(e, MANTA_EPROTO, "argument %d is malformed", a->count + 1), false;
 }
 
+/* What the function is to return, from where its arguments end in the signature. */
+static char wanted_after(const char *arguments_end)
+{
+    const char *at = arguments_end + (*arguments_end == '*');
+    return *at != '>' ? '*' : at[1] && at[1] != '@' ? at[1] : 'v';
+}
+
 static bool take_arguments(struct arguments *a, const char *signature, const struct wrk_run *run, manta_error *e)
 {
     uint32_t count = 0;
@@ -240,6 +210,7 @@ static bool take_arguments(struct arguments *a, const char *signature, const str
         signature += wanted != '*';
     }
     a->end = at;
+    a->wanted = wanted_after(signature);
     if (*signature && !strchr(">@*", *signature))
         return lib_error(e, MANTA_ETYPE, "%u arguments are too few", count), false;
     return true;
@@ -356,6 +327,7 @@ static manta_status run_method(manta_ctx *c, struct arguments *a, const struct w
     c->signature = m->signature;
     if (!take_arguments(a, m->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
+    c->wanted = a->wanted;
     return m->run(c, actor.self, a->count, a->args);
 }
 
@@ -369,6 +341,7 @@ static manta_status run_task(manta_ctx *c, struct arguments *a, const struct wrk
     c->signature = entry->signature;
     if (!take_arguments(a, entry->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
+    c->wanted = a->wanted;
     return entry->run(c, a->count, a->args);
 }
 
@@ -455,6 +428,8 @@ static void context_begin(manta_ctx *c, struct wrk_run *run)
     c->here = NULL;
     c->has_failed = c->has_value = c->is_waiting = c->wants_exit = c->wants_save = false;
     c->name = c->signature = NULL;
+    c->wanted = '*';
+    c->is_mistyped = false;
     c->yielded = 0;
     c->ahead = head.results & LANE_STREAM ? head.results & (LANE_STREAM - 1) : 0;
     c->into = c->ahead ? c : NULL; /* of a generator: a value that is returned takes the long way, which refuses it */
@@ -474,7 +449,7 @@ static manta_status run_user(manta_ctx *c, struct arguments *a, struct wrk_run *
     else
         code = run_create(c, a, run);
     lib_running = NULL;
-    return code;
+    return MT_LIKELY(code == MANTA_OK) ? lib_result_check(c) : code;
 }
 
 /* What save gives back goes to the creator, before the outcome of the call after which it was taken. */
@@ -615,6 +590,8 @@ void lib_run_here(struct wrk_run *run, struct own_task *task, manta_actor_type *
                 : run->record.kind == LANE_TASK ? run_task(c, &a, run)
                 : run->record.kind == LANE_CALL ? run_method(c, &a, run)
                                                 : run_create(c, &a, run);
+    if (out->code == MANTA_OK)
+        out->code = lib_result_check(c);
     if (c->deadline_ns && (int64_t)lib_now_ns() >= c->deadline_ns) {
         lib_fail_timed_out(c);
         out->code = MANTA_ETIMEDOUT;

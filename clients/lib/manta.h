@@ -76,7 +76,9 @@ typedef struct manta_init_opts {
  * inside the call that submits it, one at a time: for gdb and sanitizers. Same results and errors; resources and
  * placement are not looked at, a timeout only asks, a kill loses the state, generators and runtime
  * environments fail with EUNSUPPORTED.
- * EINVAL (twice; bad option), ECONN (no cluster there), EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
+ * EINVAL: called twice; a bad option; two functions or actor types of one name, in two files (both places are named; a definition
+ * in a header that both include is one); a signature that can't be. ECONN: no cluster there. EAUTH, EVERSION, ETIMEDOUT, ENOMEM,
+ * ESYS. */
 MANTA_API manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e);
 /* Between manta_init and manta_shutdown, and in a worker. Any thread. */
 MANTA_API bool manta_is_initialized(void);
@@ -240,7 +242,8 @@ MANTA_API manta_ref *manta_call(const char *name, const manta_task_opts *opts, i
 /* The same for a registered entry: what the typed stubs call. */
 MANTA_API manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv);
 
-/* Inside a task or method. Each copies; the last one before return counts. ENOMEM, ESTORE_FULL. */
+/* Inside a task or method. Each copies; the last one before return counts. ENOMEM, ESTORE_FULL; ETYPE: the signature names another
+ * type, or no result. Whoever gets the result is told that too, and where a result is missing, whatever the function returns. */
 MANTA_API manta_status manta_return_i64(manta_ctx *c, int64_t x);
 MANTA_API manta_status manta_return_u64(manta_ctx *c, uint64_t x);
 MANTA_API manta_status manta_return_f64(manta_ctx *c, double x);

@@ -142,8 +142,10 @@ MANTA_ACTOR_TYPE(library, .signature = "u", .create = meeting_new, .destroy = me
                  .methods = {{"read", "l>l@read", meeting_stay}, {"write", "l>l@write", meeting_number},
                              {"twice", "l>l", meeting_twice}, {"stay", "l>l", meeting_stay}},
                  .groups = {{"read", 2}, {"write", 1}});
-MANTA_ACTOR_TYPE(no_such_group, .signature = "", .methods = {{"read", "l>l@raed", meeting_stay}}, .groups = {{"read", 2}});
-MANTA_ACTOR_TYPE(no_limit, .signature = "", .methods = {{"twice", "l>l", meeting_twice}}, .groups = {{"read", 0}});
+MANTA_ACTOR_TYPE(no_such_group, .signature = "u", .create = meeting_new, .methods = {{"read", "l>l@raed", meeting_stay}},
+                 .groups = {{"read", 2}});
+MANTA_ACTOR_TYPE(no_limit, .signature = "u", .create = meeting_new, .methods = {{"twice", "l>l", meeting_twice}},
+                 .groups = {{"read", 0}});
 
 static struct test_board *board;
 static uint64_t           board_number;
@@ -328,11 +330,11 @@ static void case_errors(void)
     CHECK_FAILS(call(bad, "twice", 1), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "max_concurrency");
     manta_actor_free(bad);
-    bad = manta_actor_new("no_such_group", NULL, MANTA_NO_ARGS);
+    bad = manta_actor_new("no_such_group", NULL, MANTA_ARGS(manta_u64(0)));
     CHECK_FAILS(call(bad, "read", 1), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "raed");
     manta_actor_free(bad);
-    bad = manta_actor_new("no_limit", NULL, MANTA_NO_ARGS);
+    bad = manta_actor_new("no_limit", NULL, MANTA_ARGS(manta_u64(0)));
     CHECK_FAILS(call(bad, "twice", 1), MANTA_EINVAL, &e);
     manta_actor_free(bad);
     CHECK_I64(call(a, "twice", 4), 8);
