@@ -60,16 +60,25 @@ static void kill_worker(struct own *own, struct own_task *task)
         lane_kill(own, lane);
 }
 
+/* Whether a task that is to be ended by force still stands there. */
+static bool has_forced(const struct own_lane *lane)
+{
+    for (uint32_t slot = 0; slot < LANE_SLOTS; slot++) {
+        const struct own_task *task = lane->tasks[slot];
+        if (task && task->cancel & OWN_CANCEL_FORCE && is_running(lane, task))
+            return true;
+    }
+    return false;
+}
+
 void own_cancel_tick(struct own *own, struct own_lane *lane)
 {
-    if (lane->kill_ns == UINT64_MAX || own->now_ns < lane->kill_ns)
+    if (lane->kill_ns == UINT64_MAX)
         return;
-    for (uint32_t slot = 0; slot < LANE_SLOTS; slot++) {
-        struct own_task *task = lane->tasks[slot];
-        if (task && task->cancel & OWN_CANCEL_FORCE && is_running(lane, task)) {
+    if (has_forced(lane)) {
+        if (own->now_ns >= lane->kill_ns)
             lane_kill(own, lane);
-            return;
-        }
+        return;
     }
     lane->kill_ns = 0; /* it has ended by itself: the worker is as good as any */
     if (lane->cls)

@@ -126,6 +126,34 @@ static void forced_alone(void)
     CHECK_I64(manta_call("count", NULL, MANTA_ARGS(manta_u64(number), manta_i64(1))), 1);
 }
 
+static int64_t worker_pid(void)
+{
+    manta_ref *ref = manta_call("whose", NULL, MANTA_NO_ARGS);
+    int64_t    pid = 0;
+    manta_error e;
+    CHECK_CODE(manta_get_i64(ref, TEST_WAIT_MS, &pid, &e), MANTA_OK, &e);
+    manta_free(ref);
+    return pid;
+}
+
+/* Its worker gets a moment before it is killed, to tell its children. A task that ends in it leaves the worker, and its lane, to
+ * those that come next: on one CPU there is no other. */
+static void forced_ends_by_itself(void)
+{
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_error        e;
+    int64_t            pid = worker_pid();
+    for (int i = 1; i <= 5; i++) {
+        manta_ref *ref = call("until_cancelled", number);
+        CHECK(test_board_wait(&board->words[STARTED], i));
+        CHECK_CODE(manta_cancel(ref, &(manta_cancel_opts){.force = true, .recursive = true}, &e), MANTA_OK, &e);
+        is_cancelled(ref, MANTA_UNKNOWN);
+        CHECK_EQ(board->words[STOPPED], i);
+        CHECK_EQ(worker_pid(), pid);
+    }
+}
+
 /* ---- what it has submitted ---- */
 static manta_status parent(manta_ctx *c, int argc, const manta_arg *argv)
 {
@@ -374,6 +402,7 @@ int main(int argc, char **argv)
         {"running", running, {.num_cpus = 1}, false, 0},
         {"forced", forced, {.num_cpus = 1}, false, 0},
         {"forced_alone", forced_alone, {.num_cpus = 1}, false, 0},
+        {"forced_ends_by_itself", forced_ends_by_itself, {.num_cpus = 1}, false, 0},
         {"children", children, {.num_cpus = 2}, false, 0},
         {"children_forced", children_forced, {.num_cpus = 2}, false, 0},
         {"inside_get", inside_get, {.num_cpus = 6}, false, 0},

@@ -99,6 +99,29 @@ static void far_forced(void)
     nodes_stop(&n);
 }
 
+/* As here (cancel_test.c): its worker and its lane are the next ones'. */
+static void far_forced_ends_by_itself(void)
+{
+    struct nodes n;
+    uint64_t     number;
+    int64_t      pid[3];
+    manta_error  e;
+    nodes_start(&n, 2, "1");
+    manta_task_opts    there = {AT(1)};
+    struct test_board *board = test_board_new(&number);
+    for (int i = 0; i < 3; i++) {
+        manta_ref *ref = far_call("until_cancelled", number);
+        CHECK(test_board_wait(&board->words[STARTED], i + 1));
+        CHECK_CODE(manta_cancel(ref, &(manta_cancel_opts){.force = true}, &e), MANTA_OK, &e);
+        is_cancelled(ref, MANTA_UNKNOWN);
+        ref = manta_call("whose", &there, MANTA_NO_ARGS);
+        CHECK_CODE(manta_get_i64(ref, TEST_WAIT_MS, &pid[i], &e), MANTA_OK, &e);
+        manta_free(ref);
+        CHECK_EQ(pid[i], pid[0]);
+    }
+    nodes_stop(&n);
+}
+
 static void far_children(void)
 {
     struct nodes       n;
@@ -120,6 +143,7 @@ int main(int argc, char **argv)
         {"far_queued", far_queued, {0}, true, 0},
         {"far_running", far_running, {0}, true, 0},
         {"far_forced", far_forced, {0}, true, 0},
+        {"far_forced_ends_by_itself", far_forced_ends_by_itself, {0}, true, 0},
         {"far_children", far_children, {0}, true, 0},
         {NULL, NULL, {0}, false, 0},
     };

@@ -6,6 +6,8 @@
 
 #include "tests/integration/harness.h"
 
+#include <unistd.h>
+
 static manta_status open_gate(manta_ctx *c, int argc, const manta_arg *argv)
 {
     (void)c, (void)argc;
@@ -22,6 +24,13 @@ static manta_status count(manta_ctx *c, int argc, const manta_arg *argv)
     return manta_return_i64(c, argv[1].l);
 }
 MANTA_REGISTER(count, "ul>l");
+
+static manta_status whose(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc, (void)argv;
+    return manta_return_i64(c, getpid());
+}
+MANTA_REGISTER(whose, ">l");
 
 /* Runs until it is asked to stop; returns a value all the same. */
 static manta_status until_cancelled(manta_ctx *c, int argc, const manta_arg *argv)

@@ -6,6 +6,7 @@
  *   until_cancelled "u>l"  says STARTED, runs until it is asked to stop, says STOPPED and returns a value all the same
  *   deaf "u>"              says STARTED and looks at nothing for ten minutes
  *   count "ul>l"           counts RAN; its second argument comes back
+ *   whose ">l"             the worker's pid comes back
  */
 #ifndef TEST_CANCEL_FUNCTIONS_H
 #define TEST_CANCEL_FUNCTIONS_H
