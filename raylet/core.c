@@ -92,6 +92,7 @@ static void free_proc(struct rlt_proc *p)
 {
     RLT_LIST_EACH(&p->classes, link)
         free(mt_container_of(link, struct rlt_class, in_owner));
+    mt_vec_fini(&p->files);
     free(p->crash);
     free(p->stopped);
     free(p);
@@ -112,7 +113,7 @@ void rlt_free(struct rlt *r)
         free_proc(entry->value.ptr);
     MT_MAP_EACH(&r->jobs, entry) {
         struct rlt_job *job = entry->value.ptr;
-        mt_vec_fini(&job->served);
+        rlt_program_fini(job);
         free(job->hello);
         free(job);
     }
@@ -341,6 +342,18 @@ static void lane_failed(struct rlt *r, uint64_t lane, const char *why)
 
 static void handle(struct rlt *r, const struct rlt_event *e);
 
+static void file_event(struct rlt *r, const struct rlt_event *e)
+{
+    if (e->kind == RLT_EV_PROGRAM_SENT)
+        rlt_detach_uploaded(r, e);
+    else if (e->kind == RLT_EV_FILE_BYTES)
+        rlt_fetch_bytes(r, e);
+    else if (e->kind == RLT_EV_ENV_MADE)
+        rlt_env_made(r, e);
+    else
+        rlt_program_event(r, e);
+}
+
 void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
 {
     r->out = out;
@@ -402,14 +415,12 @@ static void handle(struct rlt *r, const struct rlt_event *e)
         rlt_peer_event(r, e);
         break;
     case RLT_EV_PROGRAM_SENT:
-        rlt_detach_uploaded(r, e);
-        break;
-    case RLT_EV_PROGRAM_BYTES:
-    case RLT_EV_PROGRAM_READY:
-        rlt_program_event(r, e);
-        break;
+    case RLT_EV_FILE_BYTES:
+    case RLT_EV_FILE_READY:
+    case RLT_EV_PROGRAM_LISTED:
+    case RLT_EV_PROGRAM_OPENED:
     case RLT_EV_ENV_MADE:
-        rlt_env_made(r, e);
+        file_event(r, e);
         break;
     case RLT_EV_HEAD_UP:
     case RLT_EV_HEAD_DOWN:

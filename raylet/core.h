@@ -25,6 +25,7 @@
 #include "core/base/limits.h"
 #include "core/lane/ctl.h"
 #include "core/proto/manta.pb-c.h"
+#include "raylet/peer.h"
 #include "raylet/pins.h"
 
 #include <stdbool.h>
@@ -64,7 +65,7 @@ enum rlt_event_kind {
     RLT_EV_SOCKET,        /* a whole message on a unix socket: conn, record, payload, fd (or -1) */
     RLT_EV_CLOSED,        /* the socket ended or broke the rules: conn; text (or NULL): what the node lacked for the process */
     RLT_EV_EXITED,        /* the process behind conn ended: status if the shell reaped it (has_status) */
-    RLT_EV_SPAWNED,       /* answer to SPAWN_ZYGOTE: conn, pid (< 0: -errno) */
+    RLT_EV_SPAWNED,       /* answer to SPAWN_ZYGOTE: conn, pid (< 0: -errno; ESTALE: a file of the cache was not what it was) */
     RLT_EV_LANE_FAILED,   /* LANE_NEW found no memory: lane, text (which call, why; or NULL) */
     RLT_EV_REGION_FAILED, /* REGION_NEW found no memory: number */
 
@@ -89,8 +90,10 @@ enum rlt_event_kind {
     RLT_EV_PEER_FRAME,   /* stream, frame */
 
     /* programs of jobs, moved between nodes */
-    RLT_EV_PROGRAM_BYTES, /* answer to PROGRAM_READ: job, node, number (offset), bytes; total (whole size), sha256 */
-    RLT_EV_PROGRAM_READY, /* PROGRAM_WRITE had the last byte and the hash is right: job, fd; else fd < 0, text */
+    RLT_EV_FILE_BYTES, /* answer to FILE_READ: file, node, number (offset), bytes; total (whole size) */
+    RLT_EV_FILE_READY, /* FILE_WRITE had the last byte and the hash is right: file, fd (-1: of a program); or refused, text */
+    RLT_EV_PROGRAM_LISTED, /* answer to PROGRAM_LIST: job, bytes and size (struct peer_program_file); or refused, text */
+    RLT_EV_PROGRAM_OPENED, /* answer to PROGRAM_OPEN: job, fd; fd < 0: number (which file is missing); or refused, text */
 
     RLT_EV_PROGRAM_SENT,  /* answer to PROGRAM_SEND: record.id, number, total (size), sha256; or refused, text */
 
@@ -130,6 +133,7 @@ struct rlt_event {
     size_t         size;
     const char    *text; /* NUL-terminated, borrowed, NULL if none */
     const char    *name;
+    struct peer_file file;
     uint8_t        sha256[32];
     const Manta__V1__HeadToNode *head;
     const Manta__V1__Frame      *frame;
@@ -144,8 +148,8 @@ enum rlt_action_kind {
                            and close. */
     RLT_A_SOCKET,       /* conn, record, payload, fds: one message on the unix socket */
     RLT_A_CLOSE,        /* conn: after what was sent; no event follows */
-    RLT_A_SPAWN_ZYGOTE, /* conn (new), fd (program, borrowed), pid (of the driver, 0: elsewhere), payload and size: a
-                           ctl_hello and its strings */
+    RLT_A_SPAWN_ZYGOTE, /* conn (new), job, fd (program, borrowed), pid (of the driver, 0: elsewhere), payload and size: a
+                           ctl_hello and its strings. A program of the cache is held against its list again before */
     RLT_A_FORK,         /* peer (the zygote's conn), conn (new, the worker's), record, payload (ctl_fork): make a
                            socketpair, keep one end as conn, send the other */
     RLT_A_WATCH,        /* conn, fd (pidfd, taken), pid: RLT_EV_EXITED when it says so */
@@ -179,12 +183,15 @@ enum rlt_action_kind {
     RLT_A_PEER_SEND,    /* stream, frame */
     RLT_A_PEER_CLOSE,   /* stream; no event follows */
 
-    RLT_A_PROGRAM_READ,  /* job (or number of an environment), fd, number (offset), node (comes back): answered by
-                            PROGRAM_BYTES, at most RLT_PROGRAM_CHUNK bytes. total: not 0: sha256 is known, it is this */
-    RLT_A_PROGRAM_WRITE, /* job, number (offset), total, bytes, sha256 */
-    RLT_A_PROGRAM_SEND,  /* job, fd (borrowed), record.id, number; total and sha256, if known: to the head, unless that has it;
-                            answered by PROGRAM_SENT */
-    RLT_A_PROGRAM_DROP,  /* job: what was written of it is not wanted any more */
+    RLT_A_FILE_READ,  /* file, fd (borrowed), number (offset), node (comes back): answered by FILE_BYTES, at most RLT_FILE_CHUNK */
+    RLT_A_FILE_WRITE, /* file, number (offset), total, bytes, sha256: of a program, into the cache; else into memory */
+    RLT_A_FILE_DROP,  /* file: what was written of it is not wanted any more */
+    RLT_A_PROGRAM_LIST, /* job, payload and size (struct rlt_program_file, descriptors borrowed): answered by PROGRAM_LISTED */
+    RLT_A_PROGRAM_OPEN, /* job, payload and size (struct peer_program_file): the job uses that program of the cache; answered by
+                           PROGRAM_OPENED. Asked again after each file that was missing */
+    RLT_A_PROGRAM_DROP, /* job: it does not use its program of the cache any more; nothing, if it never did */
+    RLT_A_PROGRAM_SEND, /* fd (borrowed; -1: the file of the cache that `file` names), record.id, number, sha256: to the head,
+                           unless that has it; answered by PROGRAM_SENT */
 
     RLT_A_ENV_MAKE, /* number, fd (archive, borrowed until ENV_MADE), total, sha256: unpack it, unless that is done */
     RLT_A_ENV_DROP, /* number: its folder is not used any more; also before ENV_MADE, which then does not come */
@@ -203,7 +210,13 @@ enum rlt_action_kind {
     RLT_A_READY, /* once: this node has its number, processes are welcome */
     RLT_A_EXIT, /* text: leave in order */
 };
-enum { RLT_PROGRAM_CHUNK = 15 * 1024 };
+enum { RLT_FILE_CHUNK = 15 * 1024 };
+
+/* A file of a program whose driver is here. */
+struct rlt_program_file {
+    char path[CTL_PROGRAM_PATH_SIZE]; /* relative */
+    int  fd;
+};
 
 /* Which end of a switched lane the switch plays. */
 enum rlt_side {
@@ -247,6 +260,7 @@ struct rlt_action {
     struct rlt_fd  fds[RLT_FDS];
     const char    *text;
     const char    *name;
+    struct peer_file file;
     uint8_t        sha256[32];
     const Manta__V1__NodeToHead *to_head;
     const Manta__V1__Frame      *frame;

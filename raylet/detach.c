@@ -11,11 +11,11 @@
  */
 #include "raylet/state.h"
 
+#include "core/base/sha256.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { NODE_TEXT_MAX = 255 /* bytes of a file's name */ };
 
 /* A copy that lives as long as the request: the message it came in does not. */
 static Manta__V1__ActorRequest *request_copy(const Manta__V1__ActorRequest *from)
@@ -75,15 +75,6 @@ static bool strings_take(const struct rlt_job *job, struct strings *out)
     return true;
 }
 
-/* Where the program stands in the job's folder, and its first argument. */
-static void program_name(const struct strings *strings, char out[NODE_TEXT_MAX + 1])
-{
-    const char *path = strings->argc ? strings->items[0] : "", *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    bool        is_fine = name[0] && strlen(name) <= NODE_TEXT_MAX && strcmp(name, ".") && strcmp(name, "..");
-    snprintf(out, NODE_TEXT_MAX + 1, "%s", is_fine ? name : "program");
-}
-
 static void spec_fill(const struct ctl_detached *d, Manta__V1__JobSpec *spec, char id[CTL_NAME_SIZE], char *label,
                       size_t label_size)
 {
@@ -109,20 +100,41 @@ static uint8_t *create_make(struct rlt *r, const struct ctl_detached *d, const u
     return all;
 }
 
-struct actor_file {
-    Manta__V1__JobFile file;
-    uint8_t            sum[32];
-};
-static Manta__V1__JobFile *file_fill(struct actor_file *f, const char *path, uint32_t mode, const uint8_t *sum)
+/* One more file of the request. `sum` NULL: it is filled in before the file is sent. */
+static void file_add(struct rlt *r, Manta__V1__JobSpec *spec, const char *path, uint32_t mode, const uint8_t *sum)
 {
-    manta__v1__job_file__init(&f->file);
-    memset(f->sum, 0, sizeof f->sum);
-    if (sum)
-        memcpy(f->sum, sum, sizeof f->sum);
-    f->file.path = (char *)(uintptr_t)path;
-    f->file.mode = mode;
-    f->file.sha256 = (ProtobufCBinaryData){sizeof f->sum, f->sum};
-    return &f->file;
+    Manta__V1__JobFile *file = rlt_keep(r->out, NULL, sizeof *file);
+    manta__v1__job_file__init(file);
+    file->path = (char *)(uintptr_t)path;
+    file->mode = mode;
+    file->sha256 = (ProtobufCBinaryData){MT_SHA256_SIZE, rlt_keep(r->out, sum, MT_SHA256_SIZE)};
+    spec->files[spec->n_files++] = file;
+}
+
+/* In the order in which they are uploaded. */
+static void files_add(struct rlt *r, Manta__V1__JobSpec *spec, const struct ctl_detached *d, const struct rlt_job *job,
+                      const struct rlt_env *env)
+{
+    uint32_t programs = rlt_program_count(job);
+    spec->files = rlt_keep(r->out, NULL, (programs + 2) * sizeof(Manta__V1__JobFile *));
+    for (uint32_t i = 0; i < programs; i++)
+        file_add(r, spec, rlt_program_path(job, i), 0755, NULL);
+    if (d->values_size)
+        file_add(r, spec, CTL_VALUES_FILE, 0600, d->values_sha256);
+    if (env && env->def.archive_size)
+        file_add(r, spec, CTL_ENV_FILE, 0600, env->def.sha256);
+}
+
+/* The driver's, but for the program's new place: in the job's folder. */
+static void argv_set(struct rlt *r, Manta__V1__JobSpec *spec, const struct strings *strings, const char *path)
+{
+    size_t argc = strings->argc ? strings->argc : 1, size = strlen(path) + sizeof "./";
+    char  *first = rlt_keep(r->out, NULL, size);
+    snprintf(first, size, "./%s", path);
+    spec->argv = rlt_keep(r->out, NULL, argc * sizeof *spec->argv);
+    memcpy(spec->argv, strings->items, strings->argc * sizeof *spec->argv);
+    spec->argv[0] = first;
+    spec->n_argv = argc;
 }
 
 static void actor_fill(const struct ctl_detached *d, Manta__V1__DetachedActor *actor)
@@ -135,33 +147,20 @@ static void actor_fill(const struct ctl_detached *d, Manta__V1__DetachedActor *a
     actor->strict = d->is_strict;
 }
 
-/* Its files stand in the order in which they are uploaded. */
 static Manta__V1__ActorRequest *request_make(struct rlt *r, mt_id id, const struct ctl_detached *d, const uint8_t *create,
-                                             const struct strings *strings, const struct rlt_env *env)
+                                             const struct strings *strings, const struct rlt_job *creator,
+                                             const struct rlt_env *env)
 {
     Manta__V1__ActorRequest  request = MANTA__V1__ACTOR_REQUEST__INIT;
     Manta__V1__JobSpec       spec = MANTA__V1__JOB_SPEC__INIT;
     Manta__V1__DetachedActor actor = MANTA__V1__DETACHED_ACTOR__INIT;
-    struct actor_file        program, values, archive;
-    Manta__V1__JobFile      *files[3];
-    char                     job[CTL_NAME_SIZE], label[2 * CTL_NAME_SIZE], name[NODE_TEXT_MAX + 1], first[NODE_TEXT_MAX + 3];
-    char                   **argv = rlt_calloc(((size_t)strings->argc + 1) * sizeof *argv);
+    char                     job[CTL_NAME_SIZE], label[2 * CTL_NAME_SIZE];
 
     spec_fill(d, &spec, job, label, sizeof label);
-    program_name(strings, name);
-    snprintf(first, sizeof first, "./%s", name);
-    memcpy(argv, strings->items, strings->argc * sizeof *argv);
-    argv[0] = first;
-    spec.argv = argv;
-    spec.n_argv = strings->argc ? strings->argc : 1;
+    argv_set(r, &spec, strings, rlt_program_path(creator, 0));
     spec.env = strings->items + strings->argc;
     spec.n_env = strings->envc;
-    spec.files = files;
-    files[spec.n_files++] = file_fill(&program, name, 0755, NULL);
-    if (d->values_size)
-        files[spec.n_files++] = file_fill(&values, CTL_VALUES_FILE, 0600, d->values_sha256);
-    if (env && env->def.archive_size)
-        files[spec.n_files++] = file_fill(&archive, CTL_ENV_FILE, 0600, env->def.sha256);
+    files_add(r, &spec, d, creator, env);
     actor_fill(d, &actor);
     actor.create.data = create_make(r, d, create, env, &actor.create.len);
     spec.actor = &actor;
@@ -171,9 +170,7 @@ static Manta__V1__ActorRequest *request_make(struct rlt *r, mt_id id, const stru
     request.actor_counter = actor.counter;
     request.verb = CTL_ACTOR_NEW;
     request.spec = &spec;
-    Manta__V1__ActorRequest *copy = request_copy(&request);
-    free(argv);
-    return copy;
+    return request_copy(&request);
 }
 
 /* Takes the descriptor. */
@@ -192,7 +189,8 @@ static void detach_new(struct rlt *r, struct rlt_proc *p, mt_id id, const struct
     else
         asked = rlt_head_asked(r, p, id, CTL_OP_ACTOR_NEW, true);
     if (asked) {
-        asked->actor = request_make(r, id, d, create, &strings, env);
+        asked->actor = request_make(r, id, d, create, &strings, job, env);
+        asked->programs = rlt_program_count(job);
         asked->values = take_fd;
         asked->env = key;
     } else if (take_fd >= 0) {
@@ -203,39 +201,51 @@ static void detach_new(struct rlt *r, struct rlt_proc *p, mt_id id, const struct
         rlt_detach_go(r, asked);
 }
 
-static void upload(struct rlt *r, const struct rlt_asked *asked, uint64_t job, int fd, const Manta__V1__JobFile *known,
-                   uint64_t size)
-{
-    struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_SEND);
-    a->job = job;
-    a->fd = fd;
-    a->number = asked->uploaded;
-    a->total = size;
-    if (size)
-        memcpy(a->sha256, known->sha256.data, sizeof a->sha256);
-    a->record.id = asked->id;
-}
-
 /* The next of its files. */
 static void upload_next(struct rlt *r, const struct rlt_asked *asked, const struct rlt_job *job)
 {
     const Manta__V1__JobFile *file = asked->actor->spec->files[asked->uploaded];
     const struct rlt_env     *env = asked->env ? rlt_env_whole(r, job, asked->env) : NULL;
-    if (asked->uploaded == 0)
-        upload(r, asked, job->job, job->program, file, 0);
-    else if (asked->uploaded == 1 && asked->values >= 0)
-        upload(r, asked, 0, asked->values, file, 1);
-    else if (env)
-        upload(r, asked, 0, env->archive, file, env->def.archive_size);
+    bool                      has_values = asked->values >= 0 && asked->uploaded == asked->programs;
+    if (asked->uploaded >= asked->programs && !has_values && !env)
+        return;
+    struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_SEND);
+    a->file = (struct peer_file){.job = job->job, .part = PEER_PROGRAM, .index = asked->uploaded};
+    a->fd = asked->uploaded < asked->programs ? rlt_program_fd(job, asked->uploaded) : has_values ? asked->values : env->archive;
+    a->number = asked->uploaded;
+    memcpy(a->sha256, file->sha256.data, sizeof a->sha256);
+    a->record.id = asked->id;
+}
+
+static struct rlt_job *job_of_asked(const struct rlt *r, const struct rlt_asked *asked)
+{
+    struct rlt_proc *p = rlt_proc_of_conn(r, asked->conn);
+    return asked->is_held && asked->op == CTL_OP_ACTOR_NEW && p && p->job ? rlt_job_base(p->job) : NULL;
 }
 
 void rlt_detach_go(struct rlt *r, struct rlt_asked *asked)
 {
-    struct rlt_proc *p = rlt_proc_of_conn(r, asked->conn);
-    struct rlt_job  *job = p && p->job ? rlt_job_base(p->job) : NULL;
-    if (!asked->is_held || asked->op != CTL_OP_ACTOR_NEW || !job || job->program < 0)
+    struct rlt_job *job = job_of_asked(r, asked);
+    if (!job || job->program < 0)
         return; /* where its process is gone: given up when its time is over */
+    if (!rlt_program_is_listed(r, job))
+        return; /* goes on when the sums of its files are known */
+    for (uint32_t i = 0; i < asked->programs && i < job->list_count; i++)
+        memcpy(asked->actor->spec->files[i]->sha256.data, job->list[i].sha256, MT_SHA256_SIZE);
     upload_next(r, asked, job);
+}
+
+void rlt_detach_listed(struct rlt *r, const struct rlt_job *job)
+{
+    RLT_LIST_EACH(&r->head.all_asked, link) {
+        struct rlt_asked *asked = mt_container_of(link, struct rlt_asked, in_all);
+        if (job_of_asked(r, asked) != job)
+            continue;
+        if (!job->list)
+            rlt_head_ask_failed(r, asked, MT_EACTOR_DIED, "the program's files can't be read");
+        else if (r->head.is_registered)
+            rlt_detach_go(r, asked);
+    }
 }
 
 void rlt_detach_uploaded(struct rlt *r, const struct rlt_event *e)

@@ -17,8 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WINDOW_CHUNKS = 64 };
-
 static uint64_t number_of(const struct rlt_job *base, uint64_t key)
 {
     uint64_t n = (base->job ^ (key << 32 | key >> 32)) * UINT64_C(0x9e3779b97f4a7c15);
@@ -135,10 +133,10 @@ static bool hello_make(const struct rlt_env *env, struct rlt_job *job)
 
 /* ---- making it: each call does the next step ---- */
 
-static void fetch(struct rlt *r, struct rlt_env *env, uint32_t part)
+static void fetch(struct rlt *r, struct rlt_env *env, enum peer_file_part part)
 {
-    struct peer_env_want want = {.job = env->base->job, .env = env->key, .offset = env->have, .part = part};
-    if (!rlt_peer_send(r, env->from, PEER_ENV_WANT, (mt_id){0, 0}, &want, sizeof want))
+    struct peer_file what = {.job = env->base->job, .env = env->key, .part = part};
+    if (!rlt_fetch_start(r, &env->fetch, env->from, &what))
         env_failed(r, env, "fetch the runtime environment", "the node that has it is dead");
 }
 
@@ -160,9 +158,8 @@ static void env_go(struct rlt *r, struct rlt_env *env)
     if (!job || job->hello || job->is_ending || rlt_job_is_broken(r, job))
         return;
     if (!is_whole(env)) {
-        if (!env->is_wanted)
-            fetch(r, env, env->is_defined ? PEER_ENV_ARCHIVE : PEER_ENV_DEFINITION);
-        env->is_wanted = true;
+        if (!rlt_fetch_is_busy(&env->fetch))
+            fetch(r, env, env->is_defined ? PEER_ARCHIVE : PEER_DEFINITION);
     } else if (has_files && !env->folder[0]) {
         if (env->is_making)
             return;
@@ -193,7 +190,7 @@ struct rlt_job *rlt_env_workers(struct rlt *r, struct rlt_job *base, uint64_t ke
         env->workers->number = base->number;
         env->workers->is_ending = base->is_ending;
     }
-    if (from && env->from != from && !env->is_wanted && !is_whole(env))
+    if (from && env->from != from && !rlt_fetch_is_busy(&env->fetch) && !is_whole(env))
         env->from = from; /* who was asked first is gone; this one knows it too */
     env_go(r, env);
     return env->workers;
@@ -260,11 +257,9 @@ static void env_inherit(struct rlt_env *env, const struct rlt_env *parent)
     }
 }
 
-static void env_set(struct rlt_env *env, const struct ctl_env *def, const uint8_t *strings)
+static void env_set(struct rlt *r, struct rlt_env *env, const struct ctl_env *def, const uint8_t *strings)
 {
-    free(env->strings); /* of a definition that was being fetched */
-    env->strings = NULL;
-    env->have = 0;
+    rlt_fetch_stop(r, &env->fetch); /* a definition that was on its way */
     env->def = *def;
     env->def.code[sizeof env->def.code - 1] = 0;
     env->def.parent = 0;
@@ -292,7 +287,7 @@ static const char *env_define(struct rlt *r, struct rlt_job *base, const struct 
             rlt_act(r->out, RLT_A_CLOSE_FD)->fd = take_fd;
         return wrong;
     }
-    env_set(env, def, strings);
+    env_set(r, env, def, strings);
     env->archive = take_fd;
     env->from = 0;
     env->has_archive = take_fd >= 0;
@@ -317,68 +312,45 @@ void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e
 
 /* ---- between nodes ---- */
 
-static void chunk_send(struct rlt *r, uint32_t node, const struct peer_env_want *what, uint64_t offset, uint64_t total,
-                       const uint8_t *bytes, size_t size)
+static struct rlt_env *env_of(const struct rlt *r, const struct peer_file *what)
 {
-    struct peer_env_chunk c = {.what = *what, .total = total, .size = (uint32_t)size};
-    c.what.offset = offset;
-    rlt_peer_send2(r, node, PEER_ENV_CHUNK, (mt_id){0, 0}, &c, sizeof c, bytes, size);
+    const struct rlt_job *base = mt_map_ptr(&r->jobs, mt_map_key(what->job));
+    return base && !base->env ? env_find(r, base, what->env) : NULL;
 }
 
-static void definition_send(struct rlt *r, uint32_t node, const struct peer_env_want *want, const struct rlt_env *env)
+static void definition_send(struct rlt *r, uint32_t node, const struct peer_file_want *want, const struct rlt_env *env)
 {
     size_t   total = sizeof env->def + env->def.strings_size;
     uint8_t *all = rlt_keep(r->out, NULL, total);
     memcpy(all, &env->def, sizeof env->def);
     if (env->def.strings_size)
         memcpy(all + sizeof env->def, env->strings, env->def.strings_size);
-    for (size_t at = 0; at < total; at += RLT_PROGRAM_CHUNK)
-        chunk_send(r, node, want, at, total, all + at, total - at < RLT_PROGRAM_CHUNK ? total - at : RLT_PROGRAM_CHUNK);
+    rlt_fetch_send_memory(r, node, want, all, total);
 }
 
-static void wanted(struct rlt *r, struct rlt_peer *p, const struct peer_env_want *want)
+void rlt_env_wanted(struct rlt *r, uint32_t node, const struct peer_file_want *want)
 {
-    struct rlt_job *base = mt_map_ptr(&r->jobs, mt_map_key(want->job));
-    struct rlt_env *env = base && !base->env ? env_find(r, base, want->env) : NULL;
-    if (!env || !env->is_defined || (want->part == PEER_ENV_ARCHIVE && env->archive < 0)) {
-        rlt_peer_send(r, p->node, PEER_ENV_NONE, (mt_id){0, 0}, want, sizeof *want);
-        return;
-    }
-    if (want->part == PEER_ENV_DEFINITION) {
-        definition_send(r, p->node, want, env);
-        return;
-    }
-    for (uint64_t i = 0; i < WINDOW_CHUNKS; i++) {
-        struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_READ);
-        a->job = env->number;
-        a->fd = env->archive;
-        a->number = want->offset + i * RLT_PROGRAM_CHUNK;
-        a->node = p->node;
-        a->total = env->def.archive_size;
-        memcpy(a->sha256, env->def.sha256, sizeof a->sha256);
-    }
+    const struct rlt_env *env = env_of(r, &want->what);
+    if (env && env->is_defined && want->what.part == PEER_DEFINITION)
+        definition_send(r, node, want, env);
+    else if (env && env->is_defined && want->what.part == PEER_ARCHIVE && env->archive >= 0)
+        rlt_fetch_send_file(r, node, want, env->archive);
+    else
+        rlt_fetch_send_none(r, node, &want->what);
 }
 
-static void definition_in(struct rlt *r, struct rlt_env *env, const struct peer_env_chunk *c, const uint8_t *bytes)
+static void definition_in(struct rlt *r, struct rlt_env *env)
 {
     struct ctl_env def;
-    if (c->total < sizeof def || c->total > sizeof def + MT_ENV_VARS_BYTES_MAX)
-        return;
-    if (!env->strings)
-        env->strings = rlt_calloc(sizeof def + MT_ENV_VARS_BYTES_MAX);
-    memcpy(env->strings + env->have, bytes, c->size);
-    env->have += c->size;
-    if (env->have < c->total)
-        return;
-    uint8_t *all = env->strings;
-    size_t   size = (size_t)c->total - sizeof def;
-    env->strings = NULL;
-    env->have = 0;
-    env->is_wanted = false;
-    memcpy(&def, all, sizeof def);
-    const char *wrong = definition_wrong(&def, all + sizeof def, size, def.archive_size != 0);
+    uint8_t       *all = env->fetch.bytes;
+    const char    *wrong = "its definition is cut short";
+    env->fetch.bytes = NULL;
+    if (env->fetch.total >= sizeof def) {
+        memcpy(&def, all, sizeof def);
+        wrong = definition_wrong(&def, all + sizeof def, (size_t)env->fetch.total - sizeof def, def.archive_size != 0);
+    }
     if (!wrong)
-        env_set(env, &def, all + sizeof def);
+        env_set(r, env, &def, all + sizeof def);
     free(all);
     if (wrong)
         env_failed(r, env, "fetch the runtime environment", wrong);
@@ -386,75 +358,39 @@ static void definition_in(struct rlt *r, struct rlt_env *env, const struct peer_
         env_go(r, env);
 }
 
-static void archive_in(struct rlt *r, struct rlt_env *env, const struct peer_env_chunk *c, const uint8_t *bytes)
+void rlt_env_chunk(struct rlt *r, uint32_t node, const struct peer_file_chunk *c, const uint8_t *bytes)
 {
-    env->have += c->size;
-    struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_WRITE);
-    a->job = env->number;
-    a->number = c->what.offset;
-    a->total = c->total;
-    a->bytes = rlt_keep(r->out, bytes, c->size);
-    a->size = c->size;
-    memcpy(a->sha256, env->def.sha256, sizeof a->sha256);
-    if (env->have < c->total && env->have % (WINDOW_CHUNKS * RLT_PROGRAM_CHUNK) == 0)
-        fetch(r, env, PEER_ENV_ARCHIVE);
+    struct rlt_env *env = env_of(r, &c->what);
+    bool            is_definition = c->what.part == PEER_DEFINITION;
+    uint64_t        most = is_definition ? sizeof env->def + MT_ENV_VARS_BYTES_MAX : 0;
+    if (!env || env->fetch.node != node || (!is_definition && c->total != env->def.archive_size))
+        return;
+    if (rlt_fetch_take(r, &env->fetch, c, bytes, most, env->def.sha256) == RLT_FETCH_WHOLE && is_definition)
+        definition_in(r, env);
 }
 
-static void chunk_in(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload)
+void rlt_env_none(struct rlt *r, uint32_t node, const struct peer_file *what)
 {
-    struct peer_env_chunk c;
-    if (record->length < LANE_RECORD_SIZE + sizeof c)
+    struct rlt_env *env = env_of(r, what);
+    if (!env || env->fetch.node != node)
         return;
-    memcpy(&c, payload, sizeof c);
-    struct rlt_job *base = mt_map_ptr(&r->jobs, mt_map_key(c.what.job));
-    struct rlt_env *env = base ? env_find(r, base, c.what.env) : NULL;
-    if (!env || env->from != p->node || c.what.offset != env->have || !c.size || c.size > c.total - env->have ||
-        c.total < env->have || record->length < LANE_RECORD_SIZE + sizeof c + c.size)
-        return;
-    if (!env->is_defined && c.what.part == PEER_ENV_DEFINITION)
-        definition_in(r, env, &c, payload + sizeof c);
-    else if (env->is_defined && env->archive < 0 && c.what.part == PEER_ENV_ARCHIVE && c.total == env->def.archive_size)
-        archive_in(r, env, &c, payload + sizeof c);
+    rlt_fetch_stop(r, &env->fetch);
+    env_failed(r, env, "fetch the runtime environment", "the node that asked for it does not know it any more");
 }
 
-void rlt_env_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload)
+void rlt_env_file_ready(struct rlt *r, const struct rlt_event *e)
 {
-    struct peer_env_want want;
-    if (record->kind == PEER_ENV_CHUNK) {
-        chunk_in(r, p, record, payload);
-        return;
-    }
-    if (record->length < LANE_RECORD_SIZE + sizeof want)
-        return;
-    memcpy(&want, payload, sizeof want);
-    if (record->kind == PEER_ENV_WANT) {
-        wanted(r, p, &want);
-        return;
-    }
-    struct rlt_job *base = mt_map_ptr(&r->jobs, mt_map_key(want.job));
-    struct rlt_env *env = base ? env_find(r, base, want.env) : NULL;
-    if (env && env->from == p->node && (!env->is_defined || env->archive < 0))
-        env_failed(r, env, "fetch the runtime environment", "the node that asked for it does not know it any more");
-}
-
-bool rlt_env_program_event(struct rlt *r, const struct rlt_event *e)
-{
-    struct rlt_env *env = mt_map_ptr(&r->envs, mt_map_key(e->job));
-    if (!env)
-        return false;
-    struct peer_env_want what = {.job = env->base->job, .env = env->key, .part = PEER_ENV_ARCHIVE};
-    if (e->kind == RLT_EV_PROGRAM_BYTES && e->size && e->size <= RLT_PROGRAM_CHUNK) {
-        chunk_send(r, e->node, &what, e->number, e->total, e->bytes, e->size);
-    } else if (e->kind == RLT_EV_PROGRAM_READY && e->fd < 0) {
+    struct rlt_env *env = env_of(r, &e->file);
+    if (env && e->refused) {
+        rlt_fetch_stop(r, &env->fetch);
         env_failed(r, env, "fetch the files of the runtime environment", e->text ? e->text : "they could not be written");
-    } else if (e->kind == RLT_EV_PROGRAM_READY && env->archive < 0) {
+    } else if (env && env->archive < 0) {
         env->archive = e->fd;
         env->has_archive = true;
         env_go(r, env);
-    } else if (e->kind == RLT_EV_PROGRAM_READY) {
+    } else if (e->fd >= 0) {
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
     }
-    return true;
 }
 
 /* What was on its way from that node is lost; the next lease that comes with the environment asks its own node. */
@@ -462,12 +398,8 @@ void rlt_env_node_lost(struct rlt *r, uint32_t node)
 {
     MT_MAP_EACH(&r->envs, entry) {
         struct rlt_env *env = entry->value.ptr;
-        if (env->from != node || !env->is_wanted || is_whole(env))
-            continue;
-        if (env->is_defined && env->have)
-            rlt_act(r->out, RLT_A_PROGRAM_DROP)->job = env->number;
-        env->is_wanted = false;
-        env->have = 0;
+        if (env->fetch.node == node)
+            rlt_fetch_stop(r, &env->fetch);
     }
 }
 
@@ -501,8 +433,7 @@ void rlt_env_job_free(struct rlt *r, struct rlt_job *base)
             continue;
         if (env->has_archive)
             rlt_act(r->out, RLT_A_CLOSE_FD)->fd = env->archive;
-        else if (env->have)
-            rlt_act(r->out, RLT_A_PROGRAM_DROP)->job = env->number;
+        rlt_fetch_stop(r, &env->fetch);
         if (env->folder[0] || env->is_making)
             rlt_act(r->out, RLT_A_ENV_DROP)->number = env->number;
         if (env->workers)
@@ -517,6 +448,7 @@ void rlt_envs_fini(struct rlt *r)
 {
     MT_MAP_EACH(&r->envs, entry) {
         struct rlt_env *env = entry->value.ptr;
+        free(env->fetch.bytes);
         free(env->strings);
         free(env);
     }

@@ -25,15 +25,12 @@ enum peer_kind {
     PEER_DEATH = 212,     /* ctl_death; id */
     PEER_MESSAGE = 213,   /* peer_message, then bytes; id */
     PEER_BOUNCE = 214,    /* peer_bounce; id */
-    PEER_JOB_WANT = 220,  /* peer_job_want, to the node of the job's driver */
-    PEER_JOB_CHUNK = 221, /* peer_job_chunk, then bytes */
-    PEER_JOB_NONE = 222,  /* peer_job: no such job (any more) */
-    PEER_JOB_END = 223,   /* peer_job: its driver has ended */
+    PEER_FILE_WANT = 220,  /* peer_file_want, to the driver's node, or the one that asks for a lease with an environment */
+    PEER_FILE_CHUNK = 221, /* peer_file_chunk, then bytes */
+    PEER_FILE_NONE = 222,  /* peer_file: no such job or environment (any more) */
+    PEER_JOB_END = 223,    /* peer_job: its driver has ended */
     PEER_OBJECT_DEAD = 224, /* lane_ref, to the node where the value is */
     PEER_OWNER_GONE = 225,  /* peer_owner, to all: a process that had leases elsewhere is dead, and all that it owned */
-    PEER_ENV_WANT = 240,    /* peer_env_want, to the node that has asked for a lease with it */
-    PEER_ENV_CHUNK = 241,   /* peer_env_chunk, then bytes */
-    PEER_ENV_NONE = 242,    /* peer_env_want: no such environment here */
 };
 
 struct peer_lease_req {
@@ -91,34 +88,36 @@ struct peer_owner {
 struct peer_job {
     uint64_t job;
 };
-enum { PEER_JOB_STRINGS = 0, PEER_JOB_PROGRAM = 1 };
-struct peer_job_want {
-    uint64_t job;
-    uint64_t offset;
-    uint32_t part; /* strings: the greeting of its driver; program: its executable */
-    uint32_t reserved;
+
+/* What one node fetches from another (fetch/fetch.h). */
+enum peer_file_part {
+    PEER_GREETING,   /* of the job's driver: ctl_hello and its strings */
+    PEER_LIST,       /* of its program's files: struct peer_program_file, the program itself first */
+    PEER_PROGRAM,    /* one of these files: index */
+    PEER_DEFINITION, /* of a runtime environment: ctl_env and its strings */
+    PEER_ARCHIVE,    /* its files */
 };
-struct peer_job_chunk {
+struct peer_file {
     uint64_t job;
-    uint64_t offset;
-    uint64_t total;
+    uint64_t env; /* key; 0: it is the job's own */
     uint32_t part;
-    uint32_t size;
-    uint8_t  sha256[32]; /* of the program */
+    uint32_t index;
 };
-enum { PEER_ENV_DEFINITION = 0, PEER_ENV_ARCHIVE = 1 };
-struct peer_env_want {
-    uint64_t job;
-    uint64_t env; /* key */
-    uint64_t offset;
-    uint32_t part;
-    uint32_t reserved;
+struct peer_file_want {
+    struct peer_file what;
+    uint64_t         offset;
 };
-struct peer_env_chunk {
-    struct peer_env_want what;
-    uint64_t             total;
-    uint32_t             size;
-    uint32_t             reserved;
+struct peer_file_chunk {
+    struct peer_file what;
+    uint64_t         offset;
+    uint64_t         total;
+    uint32_t         size;
+    uint32_t         reserved;
+};
+struct peer_program_file {
+    char     path[CTL_PROGRAM_PATH_SIZE]; /* relative; zeroes behind its end */
+    uint64_t size;
+    uint8_t  sha256[32];
 };
 
 #endif

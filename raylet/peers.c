@@ -268,10 +268,8 @@ static void records_in(struct rlt *r, struct rlt_peer *p, const Manta__V1__Frame
         memcpy(copy, f->records.data + at + LANE_RECORD_SIZE, record.length - LANE_RECORD_SIZE);
         const uint8_t *payload = (const uint8_t *)copy;
         at += lane_record_padded(record.length);
-        if (record.kind >= PEER_JOB_WANT && record.kind <= PEER_JOB_END)
+        if (record.kind >= PEER_FILE_WANT && record.kind <= PEER_JOB_END)
             rlt_program_record(r, p, &record, payload);
-        else if (record.kind >= PEER_ENV_WANT && record.kind <= PEER_ENV_NONE)
-            rlt_env_record(r, p, &record, payload);
         else if (record.kind == PEER_MESSAGE || record.kind == PEER_BOUNCE)
             rlt_message_record(r, p, &record, payload);
         else if (record.kind == PEER_OBJECT_DEAD || record.kind == PEER_OWNER_GONE)

@@ -67,7 +67,7 @@ void rlt_job_free(struct rlt *r, struct rlt_job *job)
 {
     rlt_timer_clear(r, &job->timer);
     mt_map_remove(&r->jobs, mt_map_key(job->key));
-    mt_vec_fini(&job->served);
+    rlt_program_fini(job);
     free(job->hello);
     free(job);
 }
@@ -78,10 +78,7 @@ void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
     if (!job->is_ending || job->driver || job->zygote || job->worker_count || job->lease_count ||
         !rlt_env_job_is_empty(r, job))
         return;
-    if (job->program >= 0)
-        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
-    else if (job->program_have)
-        rlt_act(r->out, RLT_A_PROGRAM_DROP)->job = job->job;
+    rlt_program_job_free(r, job);
     rlt_env_job_free(r, job);
     rlt_act(r->out, RLT_A_JOB_OVER)->number = job->number;
     rlt_job_free(r, job);
@@ -122,6 +119,7 @@ static void zygote_start(struct rlt *r, struct rlt_job *job)
     job->is_zygote_ready = false;
     struct rlt_action *a = rlt_act(r->out, RLT_A_SPAWN_ZYGOTE);
     a->conn = p->conn;
+    a->job = job->job;
     a->fd = rlt_job_program(job);
     a->pid = driver ? driver->pid : 0;
     a->payload = rlt_keep(r->out, job->hello, job->hello_size);
@@ -205,7 +203,10 @@ void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
     if (zygote->job) {
         char what[128];
         snprintf(what, sizeof what, "cannot start the program: %s", strerrordesc_np(-pid));
-        if (may_pass(-pid)) {
+        if (pid == -ESTALE) {
+            start_failed(r, zygote->job, "a file of the program was changed on this node: it is fetched again");
+            rlt_program_again(r, rlt_job_base(zygote->job));
+        } else if (may_pass(-pid)) {
             rlt_pool_lacks(zygote, what);
         } else {
             zygote->job->start_failures = MT_RLT_START_FAILURES_MAX; /* it will not be otherwise the next time */

@@ -114,10 +114,10 @@ static const char *hello_driver(struct rlt *r, struct rlt_proc *p, const struct 
         return "the job's number is zero or in use";
     p->job = rlt_job_new(r, h->job, h->job, r->node, h->job_name);
     p->job->driver = p;
-    p->job->program = e->fd;
     p->job->hello = rlt_calloc(size);
     p->job->hello_size = (uint32_t)size;
     memcpy(p->job->hello, e->payload, size);
+    rlt_program_greeted(r, p->job, e->fd);
     return NULL;
 }
 
@@ -192,6 +192,10 @@ void rlt_proc_socket(struct rlt *r, const struct rlt_event *e)
 
     if (e->record.kind == CTL_HELLO && p->state == PROC_GREETING) {
         took_fd = proc_hello(r, p, e);
+    } else if (e->record.kind == CTL_PROGRAM_FILE && p->state == PROC_GREETING && p->conn < RLT_CONN_OURS &&
+               size >= sizeof(struct ctl_program_file) && p->files.count <= MT_PROGRAM_LIBRARIES_MAX) {
+        rlt_program_file(r, p, e);
+        took_fd = true;
     } else if (e->record.kind == CTL_FORKED && from_zygote && size >= sizeof(struct ctl_forked)) {
         rlt_pool_forked(r, p, e);
         took_fd = true;
@@ -354,6 +358,8 @@ static void proc_end(struct rlt *r, struct rlt_proc *p)
         rlt_pool_lost(r, p);
         rlt_job_free_if_empty(r, job);
     }
+    rlt_program_files_close(r, p->files.data, p->files.count);
+    mt_vec_fini(&p->files);
     free(p->crash);
     free(p->stopped);
     free(p);

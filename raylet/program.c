@@ -1,150 +1,159 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * program.c - a job's program and the greeting of its driver, fetched from the driver's node at the first lease.
+ * program.c - a job's program on a node that its driver is not on: the greeting of the driver, then the program's files, fetched
+ * from the driver's node at the first lease.
  *
- * Owns: nothing; what arrives goes into struct rlt_job and, by the shell, into a file that only a descriptor names.
- * Thread: the logic loop only.
+ * Owns: job->files (their descriptors), job->list and job->fetch. Thread: the logic loop only.
  *
- * The receiver asks for piece after piece, a window at a time, so the sender keeps nothing. The program is run only if
- * its SHA-256 is what the driver's raylet computed from the descriptor that the driver gave it.
+ *   driver here      CTL_PROGRAM_FILE ... CTL_HELLO: files --(somebody asks)--> the shell sums them up: list
+ *   driver elsewhere greeting -> list -> PROGRAM_OPEN -> the file that is missing -> PROGRAM_OPEN -> ... -> its descriptor
+ *
+ * The program is its file and the libraries that the driver had mapped, at the places where they stood to each other. What is run
+ * is what the driver's raylet read through the descriptors that the driver gave it: each file has the SHA-256 of the list, when
+ * it comes and again before each zygote.
  */
 #include "raylet/state.h"
+
+#include "core/base/archive.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WINDOW_CHUNKS = 64 }; /* of RLT_PROGRAM_CHUNK bytes: answered to one request */
+#define LIST_BYTES_MAX ((1 + MT_PROGRAM_LIBRARIES_MAX) * sizeof(struct peer_program_file))
 
-/* ---- the receiver ------------------------------------------------------------------------------------------------ */
+static const uint8_t no_sum[32];
 
-static void job_failed(struct rlt *r, struct rlt_job *job, const char *why)
+/* ---- the driver is here ------------------------------------------------------------------------------------------- */
+
+void rlt_program_files_close(struct rlt *r, struct rlt_program_file *files, size_t count)
 {
-    snprintf(job->failure, sizeof job->failure, "the program of job \"%s\" cannot be had on node %u: %.200s", job->name,
-             r->node, why);
-    job->failure_code = MT_EWORKER_DIED;
-    job->start_failures = MT_RLT_START_FAILURES_MAX;
-    rlt_job_break(r, job);
+    for (size_t i = 0; i < count; i++)
+        if (files[i].fd >= 0)
+            rlt_act(r->out, RLT_A_CLOSE_FD)->fd = files[i].fd;
 }
 
-static void ask(struct rlt *r, struct rlt_job *job)
+static void file_add(rlt_program_files *files, const char *path, int take_fd)
 {
-    struct peer_job_want want = {.job = job->job};
-    bool                 has_strings = job->hello && job->hello_have == job->hello_size;
-    want.part = has_strings ? PEER_JOB_PROGRAM : PEER_JOB_STRINGS;
-    want.offset = has_strings ? job->program_have : job->hello_have;
-    if (rlt_peer_send(r, job->node, PEER_JOB_WANT, (mt_id){0, 0}, &want, sizeof want))
-        return;
-    job_failed(r, job, "its driver's node is dead");
-    rlt_job_end(r, job); /* nobody will say so later */
-}
-
-void rlt_program_want(struct rlt *r, struct rlt_job *job)
-{
-    if (job->is_program_wanted || job->program >= 0)
-        return;
-    job->is_program_wanted = true;
-    ask(r, job);
-}
-
-static void strings_in(struct rlt *r, struct rlt_job *job, const struct peer_job_chunk *c, const uint8_t *bytes)
-{
-    struct ctl_hello hello;
-    if (c->total < sizeof hello || c->total > sizeof hello + CTL_HELLO_STRINGS_MAX || c->offset != job->hello_have ||
-        (job->hello && c->total != job->hello_size) || c->size > c->total - c->offset)
-        return;
-    if (!job->hello) {
-        job->hello = rlt_calloc(c->total);
-        job->hello_size = (uint32_t)c->total;
-    }
-    memcpy((uint8_t *)job->hello + c->offset, bytes, c->size);
-    job->hello_have += c->size;
-    if (job->hello_have < job->hello_size)
-        return;
-    memcpy(&hello, job->hello, sizeof hello);
-    if (!rlt_hello_strings_ok(&hello, (const uint8_t *)job->hello + sizeof hello, job->hello_size - sizeof hello))
-        job_failed(r, job, "the greeting of its driver does not add up");
-    else
-        ask(r, job);
-}
-
-static void program_in(struct rlt *r, struct rlt_job *job, const struct peer_job_chunk *c, const uint8_t *bytes)
-{
-    if (c->offset != job->program_have || !c->total || c->size > c->total - c->offset)
-        return;
-    job->program_have += c->size;
-    struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_WRITE);
-    a->job = job->job;
-    a->number = c->offset;
-    a->total = c->total;
-    a->bytes = rlt_keep(r->out, bytes, c->size);
-    a->size = c->size;
-    memcpy(a->sha256, c->sha256, sizeof a->sha256);
-    if (job->program_have < c->total && job->program_have % (WINDOW_CHUNKS * RLT_PROGRAM_CHUNK) == 0)
-        ask(r, job);
-}
-
-static void program_ready(struct rlt *r, struct rlt_job *job, const struct rlt_event *e)
-{
-    if (e->fd < 0) {
-        job_failed(r, job, e->text ? e->text : "it could not be written");
-        return;
-    }
-    job->program = e->fd;
-    rlt_job_begin(r, job);
-}
-
-/* ---- the driver's node ------------------------------------------------------------------------------------------- */
-
-static void note_served(struct rlt_job *job, uint32_t node)
-{
-    for (size_t i = 0; i < job->served.count; i++)
-        if (job->served.data[i] == node)
-            return;
-    if (mt_vec_push(&job->served, node).code)
+    struct rlt_program_file file = {.fd = take_fd};
+    snprintf(file.path, sizeof file.path, "%s", path);
+    if (mt_vec_push(files, file).code)
         rlt_out_of_memory();
 }
 
-static void strings_send(struct rlt *r, const struct rlt_job *job, uint32_t node, uint64_t offset)
+void rlt_program_file(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
 {
-    for (int i = 0; i < WINDOW_CHUNKS && offset < job->hello_size; i++) {
-        struct peer_job_chunk c = {.job = job->job, .offset = offset, .total = job->hello_size, .part = PEER_JOB_STRINGS};
-        uint64_t              left = job->hello_size - offset;
-        c.size = (uint32_t)(left < RLT_PROGRAM_CHUNK ? left : RLT_PROGRAM_CHUNK);
-        rlt_peer_send2(r, node, PEER_JOB_CHUNK, (mt_id){0, 0}, &c, sizeof c, (const uint8_t *)job->hello + offset, c.size);
-        offset += c.size;
-    }
-}
-
-static void wanted(struct rlt *r, struct rlt_peer *p, const struct peer_job_want *want)
-{
-    struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(want->job));
-    struct peer_job none = {want->job};
-    if (!job || !job->driver || job->is_ending || want->part > PEER_JOB_PROGRAM) {
-        rlt_peer_send(r, p->node, PEER_JOB_NONE, (mt_id){0, 0}, &none, sizeof none);
+    struct ctl_program_file file;
+    memcpy(&file, e->payload, sizeof file);
+    file.path[sizeof file.path - 1] = 0;
+    if ((e->fd >= 0) == (p->files.count > 0) && !mt_archive_path_wrong(file.path)) { /* the program itself comes first */
+        file_add(&p->files, file.path, e->fd);
         return;
     }
-    note_served(job, p->node);
-    if (want->part == PEER_JOB_STRINGS) {
-        strings_send(r, job, p->node, want->offset);
-        return;
-    }
-    for (uint64_t i = 0; i < WINDOW_CHUNKS; i++) {
-        struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_READ);
-        a->job = job->job;
-        a->fd = job->program;
-        a->number = want->offset + i * RLT_PROGRAM_CHUNK;
-        a->node = p->node;
-    }
+    if (e->fd >= 0)
+        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
+    rlt_proc_gone(r, p);
 }
 
-static void program_bytes(struct rlt *r, struct rlt_job *job, const struct rlt_event *e)
+/* What the program is called where its driver has not said more. */
+static const char *name_of(const struct rlt_job *job)
 {
-    struct peer_job_chunk c = {.job = job->job, .offset = e->number, .total = e->total, .part = PEER_JOB_PROGRAM};
-    if (!e->size || e->size > RLT_PROGRAM_CHUNK)
-        return; /* past the end of it */
-    c.size = (uint32_t)e->size;
-    memcpy(c.sha256, e->sha256, sizeof c.sha256);
-    rlt_peer_send2(r, e->node, PEER_JOB_CHUNK, (mt_id){0, 0}, &c, sizeof c, e->bytes, e->size);
+    const char *path = (const char *)job->hello + sizeof(struct ctl_hello), *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    return mt_archive_path_wrong(name) ? "program" : name;
+}
+
+void rlt_program_greeted(struct rlt *r, struct rlt_job *job, int program)
+{
+    struct rlt_proc *driver = job->driver;
+    (void)r;
+    job->program = program;
+    for (size_t i = 0; i < driver->files.count; i++)
+        file_add(&job->files, driver->files.data[i].path, driver->files.data[i].fd);
+    driver->files.count = 0;
+    if (!job->files.count)
+        file_add(&job->files, name_of(job), -1);
+}
+
+uint32_t rlt_program_count(const struct rlt_job *job)
+{
+    return job->files.count ? (uint32_t)job->files.count : job->list_count;
+}
+
+const char *rlt_program_path(const struct rlt_job *job, uint32_t index)
+{
+    return job->files.count ? job->files.data[index].path : job->list[index].path;
+}
+
+int rlt_program_fd(const struct rlt_job *job, uint32_t index)
+{
+    return index == 0 ? job->program : job->files.count ? job->files.data[index].fd : -1;
+}
+
+bool rlt_program_is_listed(struct rlt *r, struct rlt_job *job)
+{
+    if (job->list || job->is_listing || job->program < 0 || !job->files.count)
+        return job->list != NULL;
+    struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_LIST);
+    struct rlt_program_file *files = rlt_keep(r->out, job->files.data, job->files.count * sizeof *files);
+    files[0].fd = job->program;
+    a->job = job->job;
+    a->payload = (const uint8_t *)files;
+    a->size = job->files.count * sizeof *files;
+    job->is_listing = true;
+    return false;
+}
+
+static void list_send(struct rlt *r, const struct rlt_job *job, uint32_t node, uint64_t offset)
+{
+    struct peer_file_want want = {.what = {.job = job->job, .part = PEER_LIST}, .offset = offset};
+    rlt_fetch_send_memory(r, node, &want, job->list, job->list_count * sizeof *job->list);
+}
+
+static void program_listed(struct rlt *r, struct rlt_job *job, const struct rlt_event *e)
+{
+    struct peer_file what = {.job = job->job, .part = PEER_LIST};
+    job->is_listing = false;
+    if (!e->refused && e->size == job->files.count * sizeof *job->list) {
+        job->list = rlt_calloc(e->size);
+        job->list_count = (uint32_t)job->files.count;
+        memcpy(job->list, e->bytes, e->size);
+    }
+    while (job->listed.count) {
+        uint32_t node = mt_vec_pop(&job->listed);
+        if (job->list)
+            list_send(r, job, node, 0);
+        else
+            rlt_fetch_send_none(r, node, &what);
+    }
+    rlt_detach_listed(r, job);
+}
+
+static void note(rlt_node_list *nodes, uint32_t node)
+{
+    for (size_t i = 0; i < nodes->count; i++)
+        if (nodes->data[i] == node)
+            return;
+    if (mt_vec_push(nodes, node).code)
+        rlt_out_of_memory();
+}
+
+static void wanted(struct rlt *r, uint32_t node, const struct peer_file_want *want)
+{
+    struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(want->what.job));
+    uint32_t        index = want->what.index;
+    if (!job || !job->driver || job->is_ending || want->what.part > PEER_PROGRAM || index >= job->files.count) {
+        rlt_fetch_send_none(r, node, &want->what);
+        return;
+    }
+    note(&job->served, node);
+    if (want->what.part == PEER_GREETING)
+        rlt_fetch_send_memory(r, node, want, job->hello, job->hello_size);
+    else if (want->what.part == PEER_PROGRAM)
+        rlt_fetch_send_file(r, node, want, rlt_program_fd(job, index));
+    else if (rlt_program_is_listed(r, job))
+        list_send(r, job, node, want->offset);
+    else
+        note(&job->listed, node);
 }
 
 void rlt_program_job_end(struct rlt *r, const struct rlt_job *job)
@@ -154,59 +163,191 @@ void rlt_program_job_end(struct rlt *r, const struct rlt_job *job)
         rlt_peer_send(r, job->served.data[i], PEER_JOB_END, (mt_id){0, 0}, &end, sizeof end);
 }
 
-/* ---- both -------------------------------------------------------------------------------------------------------------- */
+/* ---- the driver is elsewhere --------------------------------------------------------------------------------------- */
 
-static void chunk_in(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload)
+static void job_failed(struct rlt *r, struct rlt_job *job, const char *why)
 {
-    struct peer_job_chunk c;
-    memcpy(&c, payload, sizeof c);
-    struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(c.job));
-    if (!job || job->node != p->node || job->program >= 0 || job->is_ending || !c.size ||
-        record->length < LANE_RECORD_SIZE + sizeof c + c.size)
-        return;
-    if (c.part == PEER_JOB_STRINGS)
-        strings_in(r, job, &c, payload + sizeof c);
-    else
-        program_in(r, job, &c, payload + sizeof c);
+    char text[CTL_TEXT_SIZE];
+    snprintf(text, sizeof text, "the program of job \"%s\" cannot be had on node %u (%s): %.300s", job->name, r->node,
+             r->config.node_name, why);
+    rlt_fetch_stop(r, &job->fetch);
+    rlt_job_fail(r, job, MT_EWORKER_DIED, text);
 }
 
-static void job_over(struct rlt *r, const struct rlt_peer *p, const struct peer_job *m, bool is_none)
+static bool fetch(struct rlt *r, struct rlt_job *job, enum peer_file_part part, uint64_t index)
 {
-    struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(m->job));
-    if (!job || job->node != p->node || job->driver)
+    struct peer_file what = {.job = job->job, .part = part, .index = (uint32_t)index};
+    return rlt_fetch_start(r, &job->fetch, job->node, &what);
+}
+
+static void program_open(struct rlt *r, const struct rlt_job *job)
+{
+    struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_OPEN);
+    a->job = job->job;
+    a->size = job->list_count * sizeof *job->list;
+    a->payload = rlt_keep(r->out, job->list, a->size);
+}
+
+void rlt_program_want(struct rlt *r, struct rlt_job *job)
+{
+    if (fetch(r, job, PEER_GREETING, 0))
+        return;
+    job_failed(r, job, "its driver's node is dead");
+    rlt_job_end(r, job); /* nobody will say so later */
+}
+
+void rlt_program_again(struct rlt *r, struct rlt_job *job)
+{
+    if (!job->list || job->driver || job->program < 0 || job->is_ending)
+        return;
+    rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
+    job->program = -1;
+    program_open(r, job);
+}
+
+static void greeting_in(struct rlt *r, struct rlt_job *job)
+{
+    struct ctl_hello hello;
+    uint64_t         size = job->fetch.total;
+    job->hello = job->fetch.bytes;
+    job->hello_size = (uint32_t)size;
+    job->fetch.bytes = NULL;
+    if (size < sizeof hello) {
+        job_failed(r, job, "the greeting of its driver is cut short");
+        return;
+    }
+    memcpy(&hello, job->hello, sizeof hello);
+    if (!rlt_hello_strings_ok(&hello, (const uint8_t *)job->hello + sizeof hello, size - sizeof hello))
+        job_failed(r, job, "the greeting of its driver does not add up");
+    else
+        fetch(r, job, PEER_LIST, 0);
+}
+
+static const char *list_wrong(const struct peer_program_file *list, uint64_t size)
+{
+    uint64_t total = 0;
+    if (!size || size % sizeof *list || size > LIST_BYTES_MAX)
+        return "the list of its files does not add up";
+    for (size_t i = 0; i < size / sizeof *list; i++) {
+        if (list[i].path[sizeof list[i].path - 1] || mt_archive_path_wrong(list[i].path) || !list[i].size)
+            return "the list of its files has one that can't be";
+        total += list[i].size;
+        if (list[i].size > (uint64_t)MT_PROGRAM_MIB_MAX << 20 || total > (uint64_t)MT_PROGRAM_MIB_MAX << 20)
+            return "its files are too large";
+    }
+    return NULL;
+}
+
+static void list_in(struct rlt *r, struct rlt_job *job)
+{
+    const char *wrong;
+    job->list = (struct peer_program_file *)(void *)job->fetch.bytes;
+    job->list_count = (uint32_t)(job->fetch.total / sizeof *job->list);
+    wrong = list_wrong(job->list, job->fetch.total);
+    job->fetch.bytes = NULL;
+    if (wrong)
+        job_failed(r, job, wrong);
+    else
+        program_open(r, job);
+}
+
+static void program_opened(struct rlt *r, struct rlt_job *job, const struct rlt_event *e)
+{
+    if (e->refused) {
+        job_failed(r, job, e->text ? e->text : "it could not be kept");
+    } else if (e->fd < 0) {
+        if (e->number < job->list_count)
+            fetch(r, job, PEER_PROGRAM, e->number); /* where its node is dead by now, rlt_program_node_lost follows */
+    } else {
+        job->program = e->fd;
+        rlt_job_begin(r, job);
+    }
+}
+
+/* ---- what other nodes say ------------------------------------------------------------------------------------------- */
+
+static void chunk_in(struct rlt *r, uint32_t node, const struct peer_file_chunk *c, const uint8_t *bytes)
+{
+    struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(c->what.job));
+    uint32_t        part = c->what.part;
+    uint64_t        most = part == PEER_GREETING ? sizeof(struct ctl_hello) + CTL_HELLO_STRINGS_MAX
+                           : part == PEER_LIST   ? LIST_BYTES_MAX
+                                                 : 0;
+    if (!job || job->fetch.node != node || job->is_ending || part != job->fetch.what.part)
+        return;
+    if (part == PEER_PROGRAM && (c->what.index >= job->list_count || c->total != job->list[c->what.index].size))
+        return;
+    const uint8_t *sum = part == PEER_PROGRAM ? job->list[c->what.index].sha256 : no_sum;
+    if (rlt_fetch_take(r, &job->fetch, c, bytes, most, sum) != RLT_FETCH_WHOLE)
+        return;
+    if (part == PEER_GREETING)
+        greeting_in(r, job);
+    else if (part == PEER_LIST)
+        list_in(r, job);
+}
+
+static void job_over(struct rlt *r, uint32_t node, uint64_t number, bool is_none)
+{
+    struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(number));
+    if (!job || job->node != node || job->driver)
         return;
     if (is_none)
-        job_failed(r, job, "its driver has ended");
+        job_failed(r, job, "its driver has ended, or its files can't be read there");
     rlt_job_end(r, job);
 }
 
 void rlt_program_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload)
 {
-    size_t               size = record->length - LANE_RECORD_SIZE;
-    struct peer_job_want want;
-    struct peer_job      job;
-    if (record->kind == PEER_JOB_WANT && size >= sizeof want) {
+    size_t                 size = record->length - LANE_RECORD_SIZE;
+    struct peer_file_want  want;
+    struct peer_file_chunk chunk;
+    struct peer_file       none;
+    struct peer_job        end;
+    if (record->kind == PEER_FILE_WANT && size >= sizeof want) {
         memcpy(&want, payload, sizeof want);
-        wanted(r, p, &want);
-    } else if (record->kind == PEER_JOB_CHUNK && size >= sizeof(struct peer_job_chunk)) {
-        chunk_in(r, p, record, payload);
-    } else if (record->kind != PEER_JOB_WANT && record->kind != PEER_JOB_CHUNK && size >= sizeof job) {
-        memcpy(&job, payload, sizeof job);
-        job_over(r, p, &job, record->kind == PEER_JOB_NONE);
+        (want.what.env ? rlt_env_wanted : wanted)(r, p->node, &want);
+    } else if (record->kind == PEER_FILE_CHUNK && size >= sizeof chunk) {
+        memcpy(&chunk, payload, sizeof chunk);
+        if (chunk.size <= size - sizeof chunk)
+            (chunk.what.env ? rlt_env_chunk : chunk_in)(r, p->node, &chunk, payload + sizeof chunk);
+    } else if (record->kind == PEER_FILE_NONE && size >= sizeof none) {
+        memcpy(&none, payload, sizeof none);
+        if (none.env)
+            rlt_env_none(r, p->node, &none);
+        else
+            job_over(r, p->node, none.job, true);
+    } else if (record->kind == PEER_JOB_END && size >= sizeof end) {
+        memcpy(&end, payload, sizeof end);
+        job_over(r, p->node, end.job, false);
     }
+}
+
+/* ---- what the shell says --------------------------------------------------------------------------------------------- */
+
+static void file_ready(struct rlt *r, struct rlt_job *job, const struct rlt_event *e)
+{
+    if (e->refused)
+        job_failed(r, job, e->text ? e->text : "a file of it could not be written");
+    else
+        program_open(r, job);
 }
 
 void rlt_program_event(struct rlt *r, const struct rlt_event *e)
 {
-    if (rlt_env_program_event(r, e))
+    bool is_file = e->kind == RLT_EV_FILE_READY;
+    if (is_file && e->file.env) {
+        rlt_env_file_ready(r, e);
         return;
-    struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(e->job));
-    if (e->kind == RLT_EV_PROGRAM_BYTES && job && job->driver)
-        program_bytes(r, job, e);
-    else if (e->kind == RLT_EV_PROGRAM_READY && job && job->program < 0 && !job->is_ending)
-        program_ready(r, job, e);
-    else if (e->kind == RLT_EV_PROGRAM_READY && e->fd >= 0)
+    }
+    struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(is_file ? e->file.job : e->job));
+    if (e->kind == RLT_EV_PROGRAM_LISTED) {
+        if (job && job->is_listing)
+            program_listed(r, job, e);
+    } else if (job && job->program < 0 && !job->driver && job->list && !job->is_ending) {
+        (is_file ? file_ready : program_opened)(r, job, e);
+    } else if (e->fd >= 0) {
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
+    }
 }
 
 void rlt_program_node_lost(struct rlt *r, uint32_t node)
@@ -216,4 +357,23 @@ void rlt_program_node_lost(struct rlt *r, uint32_t node)
         if (job->node == node && !job->driver && !job->is_ending)
             rlt_job_end(r, job);
     }
+}
+
+void rlt_program_job_free(struct rlt *r, struct rlt_job *job)
+{
+    if (job->program >= 0)
+        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
+    rlt_program_files_close(r, job->files.data, job->files.count);
+    rlt_fetch_stop(r, &job->fetch);
+    if (job->list && !job->files.count)
+        rlt_act(r->out, RLT_A_PROGRAM_DROP)->job = job->job;
+}
+
+void rlt_program_fini(struct rlt_job *job)
+{
+    mt_vec_fini(&job->served);
+    mt_vec_fini(&job->listed);
+    mt_vec_fini(&job->files);
+    free(job->fetch.bytes);
+    free(job->list);
 }

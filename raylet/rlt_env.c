@@ -136,7 +136,7 @@ static const char *envs_start(struct sh *sh)
     if (!envs || io_worker_new(sh->loop, MT_ENV_JOBS_MAX, &envs->worker).code)
         goto err_free;
     why = "this node has no folder for it";
-    if (!sh->options.dir || rlt_tree_base(sh->options.dir, "env", envs->base, sizeof envs->base).code)
+    if (!sh->options.dir || rlt_tree_base(sh->options.dir, "env", false, envs->base, sizeof envs->base).code)
         goto err_worker;
     rlt_tree_remove(envs->base); /* what a raylet that was killed has left */
     if (mkdir(envs->base, 0700) < 0)

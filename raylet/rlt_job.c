@@ -92,7 +92,8 @@ static void tell(struct sh_job *job, enum rlt_event_kind kind, const char *text)
 /* Where jobs may put executables. */
 static mt_status base_folder(struct sh *sh)
 {
-    return sh->job_folder[0] ? mt_ok() : rlt_tree_base(sh->options.dir, "jobs", sh->job_folder, sizeof sh->job_folder);
+    bool is_open = sh->options.users.count != 0;
+    return sh->job_folder[0] ? mt_ok() : rlt_tree_base(sh->options.dir, "jobs", is_open, sh->job_folder, sizeof sh->job_folder);
 }
 
 static void fetch_next(struct sh_job *job);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rlt_peer.c - streams to and from the other raylets, and the programs of jobs that travel on them.
+ * rlt_peer.c - streams to and from the other raylets, and the files that travel on them.
  *
- * Owns: the gRPC server of this node, every struct sh_stream, and programs that are being received. Thread: the loop.
+ * Owns: the gRPC server of this node, every struct sh_stream, and archives that are being received. Thread: the loop.
  * Always: the core hears of a stream's end once. A stream that was dialled and failed is told with whether anybody
  * listens at that address: that is how a dead raylet is told from a slow one.
  */
+#include "raylet/cache/cache.h"
 #include "raylet/shell.h"
 
 #include "core/base/address.h"
@@ -29,7 +30,6 @@ enum {
     PROBE_MS = 500,                        /* for an answer to a bare connect */
     STREAM_QUEUE_BYTES = 16 * 1024 * 1024, /* more than the link ever has on its way */
 };
-#define PROGRAM_BYTES_MAX (UINT64_C(4) << 30)
 
 struct sh_stream {
     struct sh                *sh;
@@ -43,9 +43,9 @@ struct sh_stream {
     struct io_timer           probe_timer;
 };
 
-/* A program being received: a memfd, run by descriptor. */
-struct sh_program {
-    uint64_t  job;
+/* The archive of an environment that is being received: a memfd. */
+struct sh_archive {
+    mt_id     key; /* job and environment */
     int       fd;
     uint64_t  have;
     mt_sha256 sha;
@@ -56,7 +56,7 @@ struct sh_peers {
     struct rpc_service  service;
     struct rpc_server  *server;
     mt_map              streams;  /* number -> sh_stream */
-    mt_map              programs; /* job -> sh_program */
+    mt_map              archives; /* job and environment -> sh_archive */
     uint64_t            next_stream;
 };
 
@@ -261,67 +261,47 @@ void sh_peer_close(struct sh *sh, const struct rlt_action *a)
         stream_free(s);
 }
 
-/* ---- programs -------------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------------------------------- */
 
-const uint8_t *sh_program_hash(struct sh *sh, uint64_t job, int fd, uint64_t total)
-{
-    uint8_t  *sum = mt_map_ptr(&sh->hashes, mt_map_key(job));
-    char      piece[64 * 1024];
-    mt_sha256 sha;
-    if (sum)
-        return sum;
-    mt_sha256_init(&sha);
-    for (uint64_t at = 0; at < total;) {
-        ssize_t n = pread(fd, piece, sizeof piece, (off_t)at);
-        if (n <= 0)
-            return NULL;
-        mt_sha256_add(&sha, piece, (size_t)n);
-        at += (uint64_t)n;
-    }
-    sum = malloc(MT_SHA256_SIZE);
-    if (!sum || mt_map_put_ptr(&sh->hashes, mt_map_key(job), sum).code)
-        abort();
-    mt_sha256_end(&sha, sum);
-    return sum;
-}
-
-void sh_program_read(struct sh *sh, const struct rlt_action *a)
+void sh_file_read(struct sh *sh, const struct rlt_action *a)
 {
     struct rlt_event e;
     struct stat      st;
-    const uint8_t   *sum;
     uint8_t         *piece;
-    if (!sh->peers || fstat(a->fd, &st) < 0 || a->number >= (uint64_t)st.st_size ||
-        !(sum = a->total ? a->sha256 : sh_program_hash(sh, a->job, a->fd, (uint64_t)st.st_size)))
+    if (!sh->peers || fstat(a->fd, &st) < 0 || a->number >= (uint64_t)st.st_size)
         return;
     /* Kept with the actions' own memory: the event is stepped after them, before they are reset. */
-    piece = sh_keep(sh, RLT_PROGRAM_CHUNK);
-    ssize_t n = piece ? pread(a->fd, piece, RLT_PROGRAM_CHUNK, (off_t)a->number) : -1;
+    piece = sh_keep(sh, RLT_FILE_CHUNK);
+    ssize_t n = piece ? pread(a->fd, piece, RLT_FILE_CHUNK, (off_t)a->number) : -1;
     if (n <= 0)
         return;
-    sh_event(&e, RLT_EV_PROGRAM_BYTES);
-    e.job = a->job;
+    sh_event(&e, RLT_EV_FILE_BYTES);
+    e.file = a->file;
     e.node = a->node;
     e.number = a->number;
     e.total = (uint64_t)st.st_size;
     e.bytes = piece;
     e.size = (size_t)n;
-    memcpy(e.sha256, sum, sizeof e.sha256);
     sh_step(sh, &e);
 }
 
-static struct sh_program *program_of(struct sh_peers *peers, uint64_t job, uint64_t offset)
+static mt_id archive_key(const struct peer_file *file)
 {
-    struct sh_program *p = mt_map_ptr(&peers->programs, mt_map_key(job));
+    return (mt_id){file->job, file->env};
+}
+
+static struct sh_archive *archive_of(struct sh_peers *peers, const struct peer_file *file, uint64_t offset)
+{
+    struct sh_archive *p = mt_map_ptr(&peers->archives, archive_key(file));
     if (p || offset)
         return p;
     p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    p->job = job;
-    p->fd = memfd_create("manta-program", MFD_CLOEXEC);
+    p->key = archive_key(file);
+    p->fd = memfd_create("manta-archive", MFD_CLOEXEC);
     mt_sha256_init(&p->sha);
-    if (p->fd < 0 || mt_map_put_ptr(&peers->programs, mt_map_key(job), p).code) {
+    if (p->fd < 0 || mt_map_put_ptr(&peers->archives, p->key, p).code) {
         if (p->fd >= 0)
             close(p->fd);
         free(p);
@@ -330,28 +310,29 @@ static struct sh_program *program_of(struct sh_peers *peers, uint64_t job, uint6
     return p;
 }
 
-static void program_over(struct sh *sh, struct sh_program *p, uint64_t job, int fd, const char *why)
+static void archive_over(struct sh *sh, struct sh_archive *p, const struct peer_file *file, const char *why)
 {
     struct rlt_event e;
-    sh_event(&e, RLT_EV_PROGRAM_READY);
-    e.job = job;
-    e.fd = fd;
+    sh_event(&e, RLT_EV_FILE_READY);
+    e.file = *file;
+    e.fd = why ? -1 : p->fd;
+    e.refused = why != NULL;
     e.text = why;
     if (p) {
-        mt_map_remove(&sh->peers->programs, mt_map_key(job));
-        if (fd < 0)
+        mt_map_remove(&sh->peers->archives, p->key);
+        if (why)
             close(p->fd);
         free(p);
     }
     sh_step(sh, &e);
 }
 
-void sh_program_write(struct sh *sh, const struct rlt_action *a)
+static void archive_write(struct sh *sh, const struct rlt_action *a)
 {
-    struct sh_program *p = sh->peers && a->total <= PROGRAM_BYTES_MAX ? program_of(sh->peers, a->job, a->number) : NULL;
+    struct sh_archive *p = sh->peers ? archive_of(sh->peers, &a->file, a->number) : NULL;
     uint8_t            sum[MT_SHA256_SIZE];
     if (!p || a->number != p->have || write(p->fd, a->bytes, a->size) != (ssize_t)a->size) {
-        program_over(sh, p, a->job, -1, "no memory, or no room for it");
+        archive_over(sh, p, &a->file, "no memory, or no room for it");
         return;
     }
     mt_sha256_add(&p->sha, a->bytes, a->size);
@@ -359,25 +340,20 @@ void sh_program_write(struct sh *sh, const struct rlt_action *a)
     if (p->have < a->total)
         return;
     mt_sha256_end(&p->sha, sum);
-    if (memcmp(sum, a->sha256, sizeof sum) || fchmod(p->fd, sh->options.users.count ? 0555 : 0500) < 0) {
-        program_over(sh, p, a->job, -1, "it is not what its SHA-256 says");
-        return;
-    }
-    /* A file that is open for writing cannot be run: the descriptor that is kept is for reading. */
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", p->fd);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        close(p->fd);
-    program_over(sh, p, a->job, fd, fd < 0 ? "it cannot be opened again" : NULL);
+    archive_over(sh, p, &a->file, memcmp(sum, a->sha256, sizeof sum) ? "it is not what its SHA-256 says" : NULL);
 }
 
-void sh_program_drop(struct sh *sh, const struct rlt_action *a)
+void sh_file_write(struct sh *sh, const struct rlt_action *a)
 {
-    struct sh_program *p = sh->peers ? mt_map_ptr(&sh->peers->programs, mt_map_key(a->job)) : NULL;
+    (a->file.env ? archive_write : sh_cache_write)(sh, a);
+}
+
+void sh_file_drop(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_archive *p = sh->peers && a->file.env ? mt_map_ptr(&sh->peers->archives, archive_key(&a->file)) : NULL;
     if (!p)
-        return;
-    mt_map_remove(&sh->peers->programs, mt_map_key(a->job));
+        return; /* a program's goes with its job */
+    mt_map_remove(&sh->peers->archives, p->key);
     close(p->fd);
     free(p);
 }
@@ -431,13 +407,13 @@ void sh_peers_stop(struct sh *sh)
         rpc_server_close(peers->server);
     MT_MAP_EACH(&peers->streams, entry)
         stream_free(entry->value.ptr);
-    MT_MAP_EACH(&peers->programs, entry) {
-        struct sh_program *p = entry->value.ptr;
+    MT_MAP_EACH(&peers->archives, entry) {
+        struct sh_archive *p = entry->value.ptr;
         close(p->fd);
         free(p);
     }
     mt_map_fini(&peers->streams);
-    mt_map_fini(&peers->programs);
+    mt_map_fini(&peers->archives);
     free(peers);
     sh->peers = NULL;
 }

@@ -5,6 +5,7 @@
  * Owns: struct sh. Thread: the loop, which is the main thread.
  * Always: the actions of one step are carried out, in order, before the next event is stepped.
  */
+#include "raylet/cache/cache.h"
 #include "raylet/shell.h"
 
 #include "core/base/folder.h"
@@ -202,8 +203,11 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         [RLT_A_PEER_DIAL] = sh_peer_dial,
         [RLT_A_PEER_SEND] = sh_peer_send,
         [RLT_A_PEER_CLOSE] = sh_peer_close,
-        [RLT_A_PROGRAM_READ] = sh_program_read,
-        [RLT_A_PROGRAM_WRITE] = sh_program_write,
+        [RLT_A_FILE_READ] = sh_file_read,
+        [RLT_A_FILE_WRITE] = sh_file_write,
+        [RLT_A_FILE_DROP] = sh_file_drop,
+        [RLT_A_PROGRAM_LIST] = sh_program_list,
+        [RLT_A_PROGRAM_OPEN] = sh_program_open,
         [RLT_A_PROGRAM_DROP] = sh_program_drop,
         [RLT_A_PROGRAM_SEND] = sh_upload,
         [RLT_A_STRICT] = sh_strict,
@@ -434,6 +438,13 @@ static void end_processes(struct sh *sh)
     }
 }
 
+/* Nobody runs in them any more. */
+static void folders_stop(struct sh *sh)
+{
+    sh_cache_stop(sh);
+    sh_envs_stop(sh);
+}
+
 mt_status sh_run(struct sh *sh)
 {
     char             address[RLT_ADDRESS_SIZE] = "", data_address[RLT_ADDRESS_SIZE] = "";
@@ -483,7 +494,7 @@ out:
     sh_looks_stop(sh);
     sh_stacks_stop(sh);
     sh_outputs_stop(sh);
-    sh_envs_stop(sh); /* nobody runs in their folders any more */
+    folders_stop(sh);
     sh_quotas_stop(sh);
     sh_store_stop(sh);
     sh_events_stop(sh);

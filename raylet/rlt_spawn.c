@@ -5,6 +5,7 @@
  * Owns: nothing; what is started belongs to its connection. Thread: the loop only, which lives as long as the process:
  * a child's PR_SET_PDEATHSIG follows the thread that created it.
  */
+#include "raylet/cache/cache.h"
 #include "raylet/shell.h"
 
 #include "core/base/child.h"
@@ -24,38 +25,73 @@ struct program {
     char **envp;
     char  *cwd;
     char   job[32]; /* MANTA_JOB */
+    char  *search, *search_before; /* NULL: it has no libraries in the cache */
 };
 
 static bool is_ours(const char *variable)
 {
     return strncmp(variable, "MANTA_FD=", 9) == 0 || strncmp(variable, "MANTA_ROLE=", 11) == 0 ||
            strncmp(variable, "MANTA_JOB=", 10) == 0 ||
-           strncmp(variable, "MANTA_MARK=", 11) == 0;
+           strncmp(variable, "MANTA_MARK=", 11) == 0 || strncmp(variable, "MANTA_SEARCH_PATH=", 18) == 0;
 }
 
-static mt_status program_read(const uint8_t *bytes, size_t size, char *mark, struct program *out)
+#define SEARCH "LD_LIBRARY_PATH="
+
+static void program_fini(struct program *p)
+{
+    free(p->argv);
+    free(p->envp);
+    free(p->search);
+    free(p->search_before);
+}
+
+/* The driver's own search path first, then where the libraries that came with its program lie: what it found elsewhere, in a
+ * folder that this node does not have, is found there. The zygote then puts the driver's back (lib_zygote.c). */
+static bool search_path_add(const struct sh *sh, uint64_t job, struct program *p, uint32_t *envc)
+{
+    enum { FOLDERS_SIZE = 16 * 1024 };
+    char       *folders = calloc(1, FOLDERS_SIZE);
+    size_t      size = folders ? sh_cache_libraries(sh, job, folders, FOLDERS_SIZE) : 0;
+    const char *before = "";
+    bool        is_made = size == 0;
+    for (uint32_t i = 0; size && i < *envc && !before[0]; i++) {
+        if (strncmp(p->envp[i], SEARCH, sizeof SEARCH - 1) != 0)
+            continue;
+        before = p->envp[i] + sizeof SEARCH - 1;
+        p->envp[i] = p->envp[--*envc];
+    }
+    if (size && asprintf(&p->search, SEARCH "%s%s%s", before, before[0] ? ":" : "", folders) >= 0 &&
+        asprintf(&p->search_before, "MANTA_SEARCH_PATH=%s", before) >= 0) {
+        p->envp[(*envc)++] = p->search;
+        p->envp[(*envc)++] = p->search_before;
+        is_made = true;
+    }
+    free(folders);
+    return is_made;
+}
+
+static mt_status program_read(struct sh *sh, const struct rlt_action *a, struct program *out)
 {
     static char      fd_variable[] = "MANTA_FD=3", role_variable[] = "MANTA_ROLE=zygote";
     struct ctl_hello h;
-    char            *text = (char *)(uintptr_t)bytes + sizeof h;
+    char            *text = (char *)(uintptr_t)a->payload + sizeof h;
     uint32_t         envc = 0;
-    (void)size;
-    memcpy(&h, bytes, sizeof h);
+    memcpy(&h, a->payload, sizeof h);
+    *out = (struct program){0};
     out->argv = calloc(h.argc + 1, sizeof *out->argv);
-    out->envp = calloc(h.envc + 5, sizeof *out->envp);
-    if (!out->argv || !out->envp) {
-        free(out->argv);
-        free(out->envp);
-        return mt_error(MT_ENOMEM, 0, "strings of a program");
-    }
+    out->envp = calloc(h.envc + 7, sizeof *out->envp);
+    if (!out->argv || !out->envp)
+        return mt_error(MT_ENOMEM, ENOMEM, "strings of a program");
     for (uint32_t i = 0; i < h.argc; i++, text += strlen(text) + 1)
         out->argv[i] = text;
     for (uint32_t i = 0; i < h.envc; i++, text += strlen(text) + 1)
         if (!is_ours(text))
             out->envp[envc++] = text;
+    if (!search_path_add(sh, a->job, out, &envc))
+        return mt_error(MT_ENOMEM, ENOMEM, "strings of a program");
     out->envp[envc++] = fd_variable;
     out->envp[envc++] = role_variable;
-    out->envp[envc++] = mark;
+    out->envp[envc++] = sh->group.mark;
     out->envp[envc] = out->job;
     snprintf(out->job, sizeof out->job, "MANTA_JOB=%016llx", (unsigned long long)h.job);
     out->cwd = text;
@@ -161,31 +197,103 @@ static int spawn_in_group(struct sh *sh, const struct rlt_action *a, const struc
     return err;
 }
 
-void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a)
+static void spawned(struct sh *sh, uint64_t conn, pid_t pid, int err)
 {
-    struct program   program;
-    struct sh_conn  *c = NULL;
     struct rlt_event e;
-    pid_t            pid = -1;
-    uint64_t         part = 0;
-    int              child = -1, err = ENOMEM;
-
-    if (program_read(a->payload, a->size, sh->group.mark, &program).code == 0) {
-        mt_status st = socket_pair(sh, a->conn, &c, &child);
-        err = st.code ? st.sys : spawn_in_group(sh, a, &program, child, &pid, &part);
-        if (!st.code)
-            close(child);
-        free(program.argv);
-        free(program.envp);
-    }
     sh_event(&e, RLT_EV_SPAWNED);
-    e.conn = a->conn;
-    e.pid = err ? -(err ? err : EIO) : pid;
+    e.conn = conn;
+    e.pid = err ? -err : pid;
+    sh_step(sh, &e);
+}
+
+/* Takes the child's end of its socket. */
+static void start(struct sh *sh, const struct rlt_action *a, struct sh_conn *c, int take_child)
+{
+    struct program program;
+    pid_t          pid = -1;
+    uint64_t       part = 0;
+    mt_status      st = program_read(sh, a, &program);
+    int            err = st.code ? st.sys : spawn_in_group(sh, a, &program, take_child, &pid, &part);
+    close(take_child);
+    program_fini(&program);
     if (!err) {
         c->part = part;
         sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, pid, 0), pid);
     }
-    sh_step(sh, &e);
+    spawned(sh, a->conn, pid, err);
+}
+
+/* A zygote whose program is held against its list before. */
+struct checked {
+    struct sh_check   check;
+    struct sh        *sh;
+    struct rlt_action action; /* fd and payload are ours */
+    int               child;
+};
+
+static void checked_free(struct checked *s)
+{
+    if (s->child >= 0)
+        close(s->child);
+    if (s->action.fd >= 0)
+        close(s->action.fd);
+    free((void *)(uintptr_t)s->action.payload);
+    free(s);
+}
+
+static void checked_done(struct sh_check *check, bool is_right)
+{
+    struct checked *s = mt_container_of(check, struct checked, check);
+    struct sh      *sh = s->sh;
+    struct sh_conn *c = sh->is_exiting ? NULL : sh_conn_find(sh, s->action.conn);
+    if (c && is_right) {
+        start(sh, &s->action, c, s->child);
+        s->child = -1;
+    } else if (c) {
+        spawned(sh, s->action.conn, -1, ESTALE);
+    }
+    checked_free(s);
+}
+
+/* Returns 0 or an errno; 0: the child's end is taken. */
+static int start_checked(struct sh *sh, const struct rlt_action *a, int child)
+{
+    struct checked *s = calloc(1, sizeof *s);
+    uint8_t        *payload = malloc(a->size);
+    int             err;
+    if (!s || !payload) {
+        free(s);
+        free(payload);
+        return ENOMEM;
+    }
+    memcpy(payload, a->payload, a->size);
+    s->check.done = checked_done;
+    s->sh = sh;
+    s->action = *a;
+    s->action.payload = payload;
+    s->action.fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 0); /* the job may end first */
+    s->child = child;
+    err = s->action.fd < 0 ? errno : sh_cache_check(sh, a->job, s->action.fd, &s->check);
+    if (!err)
+        return 0;
+    s->child = -1;
+    checked_free(s);
+    return err;
+}
+
+void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_conn *c = NULL;
+    int             child = -1, err;
+    mt_status       st = socket_pair(sh, a->conn, &c, &child);
+    if (st.code) {
+        spawned(sh, a->conn, -1, st.sys ? st.sys : ENOMEM);
+    } else if (!sh_cache_has(sh, a->job)) {
+        start(sh, a, c, child);
+    } else if ((err = start_checked(sh, a, child))) {
+        close(child);
+        spawned(sh, a->conn, -1, err);
+    }
 }
 
 void sh_fork(struct sh *sh, const struct rlt_action *a)

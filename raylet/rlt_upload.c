@@ -7,9 +7,10 @@
  *
  *   HasBlobs -> PutBlob, piece after piece as the stream takes them -> the core hears PROGRAM_SENT, once
  */
-#include "core/base/limits.h"
+#include "raylet/cache/cache.h"
 #include "raylet/shell.h"
 
+#include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
@@ -182,7 +183,6 @@ static mt_status has_ask(struct sh_program_upload *u)
 void sh_upload(struct sh *sh, const struct rlt_action *a)
 {
     struct sh_program_upload *u = calloc(1, sizeof *u);
-    const uint8_t            *sum;
     struct stat               st;
     if (!u)
         abort();
@@ -191,15 +191,14 @@ void sh_upload(struct sh *sh, const struct rlt_action *a)
     u->number = a->number;
     u->next = sh->uploads;
     sh->uploads = u;
-    u->fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 3); /* the job may end first */
-    sum = u->fd < 0 || fstat(u->fd, &st) < 0 || st.st_size <= 0 ? NULL
-          : a->total ? a->sha256 : sh_program_hash(sh, a->job, u->fd, (uint64_t)st.st_size);
-    if (!sum) {
+    u->fd = a->fd < 0 ? sh_cache_file(sh, a->file.job, a->file.index)
+                      : fcntl(a->fd, F_DUPFD_CLOEXEC, 3); /* the job may end first */
+    if (u->fd < 0 || fstat(u->fd, &st) < 0 || st.st_size <= 0) {
         upload_end(u, "a file of the actor can't be read");
         return;
     }
     u->size = (uint64_t)st.st_size;
-    memcpy(u->sha256, sum, sizeof u->sha256);
+    memcpy(u->sha256, a->sha256, sizeof u->sha256);
     if (has_ask(u).code)
         upload_end(u, "the head can't be reached");
 }
@@ -212,8 +211,5 @@ void sh_uploads_stop(struct sh *sh)
         if (!u->ask.impl)
             upload_free(u);
     }
-    MT_MAP_EACH(&sh->hashes, entry)
-        free(entry->value.ptr);
-    mt_map_fini(&sh->hashes);
     mt_map_fini(&sh->users);
 }

@@ -149,7 +149,7 @@ struct sh {
     struct sh_looks    *looks; /* questions that wait for processes */
     struct sh_envs     *envs;  /* NULL until the first */
     mt_map              jobs; /* number -> sh_job */
-    mt_map              hashes; /* job -> uint8_t[32]: of programs that are sent */
+    struct sh_cache    *cache; /* programs of other nodes; NULL until the first */
     struct sh_quotas   *quotas; /* NULL until a job has had its quota */
     struct sh_program_upload *uploads; /* that are under way */
     uint64_t            next_job;
@@ -264,11 +264,9 @@ void sh_peers_stop(struct sh *sh);
 void sh_peer_dial(struct sh *sh, const struct rlt_action *a);
 void sh_peer_send(struct sh *sh, const struct rlt_action *a);
 void sh_peer_close(struct sh *sh, const struct rlt_action *a);
-void sh_program_read(struct sh *sh, const struct rlt_action *a);
-void sh_program_write(struct sh *sh, const struct rlt_action *a);
-void sh_program_drop(struct sh *sh, const struct rlt_action *a);
-/* SHA-256 of a job's program, computed once; NULL: it can't be read. */
-const uint8_t *sh_program_hash(struct sh *sh, uint64_t job, int fd, uint64_t total);
+void sh_file_read(struct sh *sh, const struct rlt_action *a);
+void sh_file_write(struct sh *sh, const struct rlt_action *a);
+void sh_file_drop(struct sh *sh, const struct rlt_action *a);
 
 /* rlt_upload.c */
 void sh_upload(struct sh *sh, const struct rlt_action *a);

@@ -22,6 +22,7 @@
 #include "core/base/rng.h"
 #include "raylet/actions.h"
 #include "raylet/ledger.h"
+#include "raylet/fetch/fetch.h"
 #include "raylet/link.h"
 #include "raylet/list.h"
 #include "raylet/peer.h"
@@ -29,6 +30,9 @@
 #define RLT_MS UINT64_C(1000000)
 
 #define RLT_REGION_BYTES_MAX (UINT64_C(1) << 40)
+
+typedef MT_VEC(struct rlt_program_file) rlt_program_files;
+typedef MT_VEC(uint32_t) rlt_node_list;
 
 struct rlt_timer {
     mt_heap_node node;
@@ -80,6 +84,8 @@ struct rlt_proc {
     bool              is_ready; /* it has greeted, and its zygote has said its pid */
     bool              is_blocked;
     bool              was_dirty; /* has served an actor or held a GPU: not given to others */
+
+    rlt_program_files files; /* of a driver that has not greeted yet */
 };
 
 /* ---- jobs and their workers ----------------------------------------------------------------------------------- */
@@ -119,11 +125,13 @@ struct rlt_job {
     int32_t          failure_code;           /* MT_EWORKER_DIED, MT_EENV, MT_ENOMEM */
     char             failure[CTL_TEXT_SIZE]; /* of the last start */
     struct rlt_timer timer;                  /* spare worker, idle ones */
-    uint64_t         program_total;          /* being fetched */
-    uint64_t         program_have;
-    bool             is_program_wanted;
-    uint64_t         hello_have;
-    MT_VEC(uint32_t) served; /* nodes that run workers of it */
+    rlt_program_files files;                 /* driver here: the program first, without its descriptor, then its libraries */
+    struct peer_program_file *list;          /* the same with sizes and sums; NULL: not known (yet) */
+    uint32_t         list_count;
+    bool             is_listing;             /* the shell computes it */
+    struct rlt_fetch fetch;                  /* driver elsewhere: greeting, list or a file, on its way here */
+    rlt_node_list    served; /* nodes that run workers of it */
+    rlt_node_list    listed; /* nodes that wait for the list */
 };
 
 /* A runtime environment of a job, as this node knows it. */
@@ -134,14 +142,13 @@ struct rlt_env {
     struct rlt_job *workers; /* NULL: nobody here has asked for one */
     uint32_t        from;    /* the node to ask for the definition; 0: it was given by a process of this node */
     bool            is_defined;
-    bool            is_wanted; /* from another node: asked for */
     bool            is_making; /* the shell unpacks */
     struct ctl_env  def;     /* resolved: nothing is left to a parent */
     uint8_t        *strings; /* all variables, later ones win */
     int             archive; /* descriptor; -1: none, or not here yet */
     bool            has_archive; /* and it is ours to close: not that of the environment that it builds on */
     char            folder[512]; /* of its files here; "": none, or not yet */
-    uint64_t        have;    /* of what is being fetched */
+    struct rlt_fetch fetch;   /* definition or archive, on its way here */
 };
 
 /* ---- leases ------------------------------------------------------------------------------------------------- */
@@ -271,7 +278,8 @@ struct rlt_asked {
     Manta__V1__ActorRequest *actor; /* of CTL_OP_ACTOR_...; NULL: a name, or ... */
     Manta__V1__GroupRequest *group; /* ... CTL_OP_GROUP */
     bool            is_held;        /* not said yet: its files are on their way to the head */
-    uint32_t        uploaded;       /* of them, so many are there: the program, then its values, then its environment */
+    uint32_t        programs;       /* of them, the first so many are its program's */
+    uint32_t        uploaded;       /* of them, so many are there: the program's, then its values, then its environment */
     int             values;         /* -1: none */
     uint64_t        env;            /* key; 0: none */
     uint64_t        since;
@@ -439,8 +447,10 @@ void rlt_env_job_ends(struct rlt *r, struct rlt_job *base);
 bool rlt_env_job_is_empty(const struct rlt *r, const struct rlt_job *base);
 void rlt_env_job_free(struct rlt *r, struct rlt_job *base); /* all its environments, and their workers' structs */
 void rlt_envs_fini(struct rlt *r);
-void rlt_env_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
-bool rlt_env_program_event(struct rlt *r, const struct rlt_event *e); /* false: it is of a job's program */
+void rlt_env_wanted(struct rlt *r, uint32_t node, const struct peer_file_want *want);
+void rlt_env_chunk(struct rlt *r, uint32_t node, const struct peer_file_chunk *c, const uint8_t *bytes);
+void rlt_env_none(struct rlt *r, uint32_t node, const struct peer_file *what);
+void rlt_env_file_ready(struct rlt *r, const struct rlt_event *e); /* takes e->fd */
 
 /* lease.c */
 void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_record *record, const uint8_t *payload);
@@ -568,6 +578,7 @@ void rlt_strict_extend(struct rlt *r, const Manta__V1__Extend *extend);
 /* detach.c: detached actors */
 void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload, int take_fd);
 void rlt_detach_go(struct rlt *r, struct rlt_asked *asked); /* there is a head: its program may be sent there */
+void rlt_detach_listed(struct rlt *r, const struct rlt_job *job); /* job->list is there; NULL: it can't be had */
 void rlt_detach_uploaded(struct rlt *r, const struct rlt_event *e);
 void rlt_actor_ask(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_actor *actor);
 
@@ -592,7 +603,17 @@ void rlt_remote_lane_broken(struct rlt *r, uint64_t lane);
 void rlt_remote_node_lost(struct rlt *r, uint32_t node, const char *why);
 
 /* program.c: jobs whose driver is on another node */
+void rlt_program_file(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e); /* from a driver; takes e->fd */
+void rlt_program_files_close(struct rlt *r, struct rlt_program_file *files, size_t count);
+void rlt_program_greeted(struct rlt *r, struct rlt_job *job, int program); /* its driver is here: takes the descriptor */
 void rlt_program_want(struct rlt *r, struct rlt_job *job); /* the job may be gone after */
+void rlt_program_again(struct rlt *r, struct rlt_job *job); /* what the cache had of it was not right */
+uint32_t rlt_program_count(const struct rlt_job *job);             /* of its files */
+const char *rlt_program_path(const struct rlt_job *job, uint32_t index);
+int rlt_program_fd(const struct rlt_job *job, uint32_t index);      /* -1: the cache has it */
+bool rlt_program_is_listed(struct rlt *r, struct rlt_job *job); /* false: rlt_detach_listed follows */
+void rlt_program_job_free(struct rlt *r, struct rlt_job *job); /* what of it is the shell's */
+void rlt_program_fini(struct rlt_job *job);                    /* what of it is memory */
 void rlt_program_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_program_event(struct rlt *r, const struct rlt_event *e);
 void rlt_program_job_end(struct rlt *r, const struct rlt_job *job); /* its driver was here: tells the others */

@@ -62,18 +62,18 @@ void rlt_tree_give(const char *path, uint32_t uid, uint32_t gid)
     give_in(at, uid, gid, MT_ENV_FOLDERS_DEEP_MAX);
 }
 
-/* The runtime folder, unless its file system runs no programs (/run on many machines). */
-mt_status rlt_tree_base(const char *dir, const char *name, char *out, size_t size)
+/* The runtime folder, unless its file system runs no programs (/run on many machines), or others have to get there. */
+mt_status rlt_tree_base(const char *dir, const char *name, bool is_open, char *out, size_t size)
 {
     struct statvfs fs;
     const char    *tmp = getenv("TMPDIR");
     snprintf(out, size, "%s/%s", dir, name);
-    if (statvfs(dir, &fs) == 0 && !(fs.f_flag & ST_NOEXEC)) {
+    if (!is_open && statvfs(dir, &fs) == 0 && !(fs.f_flag & ST_NOEXEC)) {
         if (mkdir(out, 0700) == 0 || errno == EEXIST)
             return mt_ok();
     } else {
         snprintf(out, size, "%.150s/manta-%.40s-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp", name);
-        if (mkdtemp(out))
+        if (mkdtemp(out) && (!is_open || chmod(out, 0711) == 0))
             return mt_ok();
     }
     out[0] = 0;

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 /* Makes the folder in which trees called `name` lie, in `dir` or where programs can be run: its path into `out`, "" on
- * failure (ESYS). */
-MT_MUST_USE mt_status rlt_tree_base(const char *dir, const char *name, char *out, size_t size);
+ * failure (ESYS). is_open: where other users can get to what they may read, too. */
+MT_MUST_USE mt_status rlt_tree_base(const char *dir, const char *name, bool is_open, char *out, size_t size);
 /* A folder and all in it; links are not followed. */
 void rlt_tree_remove(const char *path);
 /* A folder and all in it become that user's; links are not followed. */

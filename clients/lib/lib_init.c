@@ -5,6 +5,7 @@
  * Thread: the program's main thread.
  */
 #include "clients/lib/lib.h"
+#include "clients/lib/program/program.h"
 
 #include "core/base/labels.h"
 
@@ -96,10 +97,12 @@ static mt_status be_driver(const manta_init_opts *o, int argc, char **argv, char
     int         fd = -1;
 
     MT_TRY(mt_random_bytes(ids, sizeof ids));
-    if (address && address[0])
+    if (address && address[0]) {
         MT_TRY(connect_to(address, &fd, text));
-    else
-        MT_TRY(lib_private_start(o, &fd, text));
+        MT_TRY(lib_program_tell(fd));
+    } else {
+        MT_TRY(lib_private_start(o, &fd, text)); /* one node: nothing of the program travels */
+    }
     MT_TRY(lib_hello(fd, CTL_DRIVER, ids[0], ids[1], argc, argv, o->job_name ? o->job_name : name_of_program(argv)));
     MT_TRY(lib_welcome(fd, ids[0], timeout_ms, text));
     lib_private_up();

@@ -111,6 +111,18 @@ MT_NORETURN static void give_up(int fd, const manta_error *e)
     exit(1);
 }
 
+/* The driver's own search path, for what this job's tasks start: the raylet had added the folder of the program's libraries,
+ * which are loaded by now. */
+static void search_path_back(void)
+{
+    const char *before = getenv("MANTA_SEARCH_PATH");
+    if (before && before[0])
+        setenv("LD_LIBRARY_PATH", before, 1);
+    else if (before)
+        unsetenv("LD_LIBRARY_PATH");
+    unsetenv("MANTA_SEARCH_PATH");
+}
+
 MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv)
 {
     struct pollfd polled[2];
@@ -119,6 +131,7 @@ MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv)
     int           signals;
     manta_error   e;
 
+    search_path_back();
     if (lib_env_enter(&e))
         give_up(fd, &e);
     lib_crash_handlers(); /* the children inherit them, and what they had to load */

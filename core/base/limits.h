@@ -416,6 +416,10 @@ enum mt_limit {
     MT_ENV_CACHE_MIB_MAX = 8 * 1024, /* of unpacked files on one node; what nobody uses is removed at once */
     MT_ENV_JOBS_MAX = 4096,          /* archives that wait to be unpacked or removed on one node */
     MT_ENV_READ_BYTES = 256 * 1024,  /* read or written at a time */
+    MT_PROGRAM_LIBRARIES_MAX = 128,  /* shared libraries that travel with a job's program */
+    MT_PROGRAM_MIB_MAX = 4 * 1024,   /* a program and its libraries */
+    MT_PROGRAM_CACHE_MIB_MAX = 8 * 1024, /* of other nodes' programs on one node; those that nobody runs go first */
+    MT_PROGRAM_CHECKS_MAX = 4096,    /* checks of program files that wait for the thread of the disk */
     MT_ENV_TEXT_BYTES_MAX = 400,     /* of what went wrong; its end included */
 
     /* Texts. */

@@ -95,6 +95,8 @@ enum ctl_kind {
                                            runtime environment of the job; answered by CTL_REPLY in the ring */
     CTL_DETACH = 180,     /* socket  up    ctl_request (CTL_OP_ACTOR_NEW), ctl_detached, its bytes; fd: values that are too large
                                            for those; answered by CTL_REPLY in the ring */
+    CTL_PROGRAM_FILE = 135, /* socket up   ctl_program_file, from a driver before CTL_HELLO; fd: a library of its program; none: the
+                                           program itself, whose descriptor comes with CTL_HELLO */
     CTL_ZYGOTE_FAILED = 134, /* socket up  from a zygote or a new worker: ctl_reply: why it cannot serve; it leaves */
 };
 
@@ -109,6 +111,13 @@ struct ctl_hello {
     uint32_t envc;
     uint32_t strings_size;
     char     job_name[CTL_NAME_SIZE];
+};
+
+/* Where a file of the driver's program stands, seen from a folder that has all of them: with the same places elsewhere, run
+ * paths that begin with $ORIGIN find what they find here. */
+enum { CTL_PROGRAM_PATH_SIZE = 1024 };
+struct ctl_program_file {
+    char path[CTL_PROGRAM_PATH_SIZE];
 };
 
 enum { CTL_HELLO_LOGS = 1 }; /* of a driver: what its workers print goes to it, by messages */

@@ -45,8 +45,9 @@ def pss_kib(pid):
 
 
 class Cluster:
-    def __init__(self, build, folder, cpus):
-        self.build, self.folder, self.cpus = pathlib.Path(build), pathlib.Path(folder), cpus
+    def __init__(self, build, folder, cpus, *options):
+        """`options` are further ones of both raylets."""
+        self.build, self.folder, self.cpus, self.options = pathlib.Path(build), pathlib.Path(folder), cpus, options
         self.daemons = {}
         self.fds = {}  # of each daemon when it was ready
         self.log = open(self.folder / "daemons.log", "ab", buffering=0)
@@ -61,7 +62,7 @@ class Cluster:
         number = name[-1]
         return [self.build / "bin/manta-raylet", "--dir", self.folder / f"n{number}", "--node-name", f"n{number}",
                 "--head-file", self.folder / "head/head.addr", "--token-file", self.folder / "head/token", "--num-cpus",
-                str(self.cpus), "--resources", f"at{number}=100", "--store-memory", str(256 << 20)]
+                str(self.cpus), "--resources", f"at{number}=100", "--store-memory", str(256 << 20), *self.options]
 
     def start(self, name, meanwhile=lambda: None):
         """Waits until it is ready; what must go on while it starts (a head that is stopped now) is `meanwhile`."""

@@ -275,51 +275,85 @@ static uint8_t program_byte(uint64_t job, uint64_t offset)
     return (uint8_t)(job ^ offset * 31 ^ offset >> 8);
 }
 
-/* Stands for the SHA-256 of the whole. */
+/* Stands for the SHA-256 of the whole; of an archive there is none. */
 static void program_hash(uint64_t job, uint8_t out[32])
 {
     for (int i = 0; i < 32; i++)
         out[i] = (uint8_t)(job >> i % 8 * 8) ^ (uint8_t)i;
 }
 
-static void act_program_read(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_file_read(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
-    uint8_t          bytes[RLT_PROGRAM_CHUNK];
-    struct rlt_event e = {.kind = RLT_EV_PROGRAM_BYTES, .job = a->job, .node = a->node, .number = a->number,
+    uint8_t          bytes[RLT_FILE_CHUNK];
+    uint64_t         number = a->file.job ^ a->file.env;
+    struct rlt_event e = {.kind = RLT_EV_FILE_BYTES, .file = a->file, .node = a->node, .number = a->number,
                           .total = SIM_PROGRAM_BYTES, .bytes = bytes, .fd = -1};
-    SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->fd)), "I6: a program is read from a closed descriptor");
+    SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->fd)), "I6: a file is read from a closed descriptor");
     while (e.size < sizeof bytes && a->number + e.size < SIM_PROGRAM_BYTES) {
-        bytes[e.size] = program_byte(a->job, a->number + e.size);
+        bytes[e.size] = program_byte(number, a->number + e.size);
         e.size++;
     }
-    program_hash(a->job, e.sha256);
     sim_node_step(s, n, &e);
 }
 
-static void act_program_write(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static mt_id file_key(const struct peer_file *file)
 {
-    struct sim_program *p = mt_map_ptr(&n->programs, mt_map_key(a->job));
+    return (mt_id){file->job, file->env};
+}
+
+static void act_file_drop(struct sim_node *n, mt_id key)
+{
+    free(mt_map_ptr(&n->programs, key));
+    mt_map_remove(&n->programs, key);
+}
+
+static void act_file_write(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    uint64_t            number = a->file.job ^ a->file.env;
+    struct sim_program *p = mt_map_ptr(&n->programs, file_key(&a->file));
+    struct rlt_event    e = {.kind = RLT_EV_FILE_READY, .file = a->file, .fd = -1};
     uint8_t             hash[32];
     if (!p) {
         p = sim_alloc(sizeof *p);
-        if (mt_map_put_ptr(&n->programs, mt_map_key(a->job), p).code)
+        if (mt_map_put_ptr(&n->programs, file_key(&a->file), p).code)
             abort();
     }
-    SIM_REQUIRE(s, a->total == SIM_PROGRAM_BYTES && a->number == p->have, "I5: a piece of a program is not the next one");
+    SIM_REQUIRE(s, a->total == SIM_PROGRAM_BYTES && a->number == p->have, "I5: a piece of a file is not the next one");
     for (size_t i = 0; i < a->size; i++)
-        SIM_REQUIRE(s, a->bytes[i] == program_byte(a->job, a->number + i), "I5: a program arrives damaged");
+        SIM_REQUIRE(s, a->bytes[i] == program_byte(number, a->number + i), "I5: a file arrives damaged");
     p->have += a->size;
     if (p->have < a->total)
         return;
-    static const uint8_t no_hash[32]; /* of the archive of an environment, which has none here */
-    bool                 is_archive = memcmp(no_hash, a->sha256, sizeof no_hash) == 0;
-    program_hash(a->job, hash);
-    SIM_REQUIRE(s, is_archive || memcmp(hash, a->sha256, sizeof hash) == 0, "I5: the hash of a program is another's");
-    mt_map_remove(&n->programs, mt_map_key(a->job));
-    free(p);
-    s->counters.program_fetched += !is_archive;
-    s->counters.env_fetched += is_archive;
-    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PROGRAM_READY, .job = a->job, .fd = sim_fd_new(s, n->serial)});
+    program_hash(number, hash);
+    SIM_REQUIRE(s, a->file.env || memcmp(hash, a->sha256, sizeof hash) == 0, "I5: the hash of a program is another's");
+    s->counters.program_fetched += !a->file.env;
+    s->counters.env_fetched += a->file.env != 0;
+    if (a->file.env) {
+        act_file_drop(n, file_key(&a->file));
+        e.fd = sim_fd_new(s, n->serial);
+    }
+    sim_node_step(s, n, &e);
+}
+
+static void act_program_list(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    struct peer_program_file file = {.path = "program", .size = SIM_PROGRAM_BYTES};
+    struct rlt_event         e = {.kind = RLT_EV_PROGRAM_LISTED, .job = a->job, .bytes = (const uint8_t *)&file,
+                                  .size = sizeof file, .fd = -1};
+    SIM_REQUIRE(s, a->size == sizeof(struct rlt_program_file), "I6: a program has files that its driver has not told");
+    program_hash(a->job, file.sha256);
+    sim_node_step(s, n, &e);
+}
+
+/* The cache of a node: its program is whole when its one file has come. */
+static void act_program_open(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+{
+    const struct sim_program *p = mt_map_ptr(&n->programs, (mt_id){a->job, 0});
+    struct rlt_event          e = {.kind = RLT_EV_PROGRAM_OPENED, .job = a->job, .fd = -1};
+    SIM_REQUIRE(s, a->size == sizeof(struct peer_program_file), "I5: the list of a program is not what was sent");
+    if (p && p->have == SIM_PROGRAM_BYTES)
+        e.fd = sim_fd_new(s, n->serial);
+    sim_node_step(s, n, &e);
 }
 
 void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
@@ -358,8 +392,12 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_SW_LANE_CLOSE:
     case RLT_A_SW_FRAME:
     case RLT_A_SW_PAUSE: act_switch(s, n, a); break;
-    case RLT_A_PROGRAM_READ: act_program_read(s, n, a); break;
-    case RLT_A_PROGRAM_WRITE: act_program_write(s, n, a); break;
+    case RLT_A_FILE_READ: act_file_read(s, n, a); break;
+    case RLT_A_FILE_WRITE: act_file_write(s, n, a); break;
+    case RLT_A_FILE_DROP: act_file_drop(n, file_key(&a->file)); break;
+    case RLT_A_PROGRAM_LIST: act_program_list(s, n, a); break;
+    case RLT_A_PROGRAM_OPEN: act_program_open(s, n, a); break;
+    case RLT_A_PROGRAM_DROP: act_file_drop(n, (mt_id){a->job, 0}); break;
     case RLT_A_OWNERS_GONE:
         n->lost |= UINT64_C(1) << a->node % 64;
         sim_store_told(n, a);
@@ -367,10 +405,6 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_OBJECT_DEAD:
     case RLT_A_OWNER_GONE:
     case RLT_A_JOB_OVER: sim_store_told(n, a); break;
-    case RLT_A_PROGRAM_DROP:
-        free(mt_map_ptr(&n->programs, mt_map_key(a->job)));
-        mt_map_remove(&n->programs, mt_map_key(a->job));
-        break;
     case RLT_A_ENV_MAKE: {
         struct rlt_event made = {.kind = RLT_EV_ENV_MADE, .number = a->number, .text = "/env", .fd = -1};
         SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->fd)), "I6: an archive is unpacked from a closed descriptor");

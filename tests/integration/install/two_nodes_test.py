@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""two_nodes_test.py BUILD_FOLDER CASE - installed programs on two nodes, as on machines that have never seen each other's folders.
+
+Everything is installed into a private prefix that no loader path knows; a user's program stands in bin/ beside lib/ with its own
+library and finds both, and Manta's, by run paths that begin with $ORIGIN. So whatever runs on the second node must bring its
+libraries along.
+
+program        a task, an actor and a detached actor on the other node, with the user's own library
+changed        a file of the second node's cache is changed: that is seen before it is run, and it is fetched again
+users          the same program where jobs have users of their own, who may read and not write
+train          `manta train` with scaling.nodes: 2
+train_detached `manta train` whose driver is detached (run.detached)
+sweep          `manta sweep` with a slot on each node
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "chaos"))
+import cluster  # noqa: E402  two nodes as children of this test
+
+BUILD, CASE = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+CALL_S = 120  # longest life of one command
+
+
+class Installed:
+    """A prefix, a user's folder, and two nodes of one CPU each, started from the prefix."""
+
+    def __init__(self, folder, *options):
+        self.folder = pathlib.Path(folder)
+        self.prefix = self.folder / "prefix"
+        self.run("cmake", "--install", BUILD, "--prefix", self.prefix)
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith("MANTA_") and name not in ("LD_LIBRARY_PATH", "LD_RUN_PATH")}
+        self.environment |= {"MANTA_ADDRESS": str(self.folder / "c/n0"), "MANTA_SWEEPS": str(self.folder / "sweeps")}
+        (self.folder / "c").mkdir(mode=0o700)
+        self.nodes = cluster.Cluster(self.prefix, self.folder / "c", 1, *options)
+
+    def run(self, *words, **options):
+        done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=CALL_S, check=False, **options)
+        assert done.returncode == 0, f"{' '.join(map(str, words))}: exit {done.returncode}\n{done.stdout}\n{self.logs()}"
+        return done.stdout
+
+    def logs(self):
+        log = self.folder / "c/daemons.log"
+        return log.read_text(errors="replace")[-4000:] if log.exists() else ""
+
+    def drive(self, *words):
+        return self.run(*words, env=self.environment, cwd=self.folder)
+
+    def build_program(self):
+        """The user's program: bin/two_nodes, lib/libanswer.so; the prefix stands beside both."""
+        source, user = HERE / "program", self.folder / "user"
+        (user / "bin").mkdir(parents=True)
+        (user / "lib").mkdir()
+        libdir = next(self.prefix.rglob("pkgconfig")).parent
+        origin = f"-Wl,-rpath,$ORIGIN/../lib:$ORIGIN/../../{libdir.relative_to(self.folder)}"
+        self.run("gcc", "-shared", "-fPIC", source / "answer.c", "-o", user / "lib/libanswer.so", "-Wl,-soname,libanswer.so")
+        self.run("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", source / "two_nodes.c", f"-I{self.prefix}/include",
+                 f"-L{libdir}", "-lmanta", f"-L{user}/lib", "-lanswer", origin, "-o", user / "bin/two_nodes")
+        return user / "bin/two_nodes"
+
+    def stop(self):
+        bad = self.nodes.stop()
+        assert not bad, f"{bad}\n{self.logs()}"
+
+
+def ask(at, path, way):
+    """Runs the program, and checks that what ran there had its library from beside itself. Gives the library's path."""
+    answer, ran, library = at.drive(path, way).split()
+    assert int(answer) == 42, (way, answer)
+    assert not ran.startswith("/memfd:"), f"{way}: run from memory, where $ORIGIN is no folder: {ran}"
+    assert pathlib.Path(ran) != path, (way, ran)
+    assert os.path.normpath(library) == str(pathlib.Path(ran).parent.parent / "lib/libanswer.so"), (way, ran, library)
+    return pathlib.Path(os.path.normpath(library))
+
+
+def program(at):
+    path = at.build_program()
+    for way in ("task", "actor", "detached"):
+        ask(at, path, way)
+    for kept in (at.folder / "c/n1/programs").rglob("*"):
+        assert kept.stat().st_mode & 0o7777 == 0o555, kept
+    assert len(list((at.folder / "c/n1/programs").iterdir())) == 1, "one program, kept once"
+
+
+def changed(at):
+    path = at.build_program()
+    library = ask(at, path, "task")
+    library.chmod(0o755)
+    with open(library, "r+b") as file:
+        file.write(b"nothing")
+    assert ask(at, path, "task") == library
+    assert "program_changed" in at.logs() and library.read_bytes()[1:4] == b"ELF"
+
+
+def users(at):
+    path = at.build_program()
+    kept = ask(at, path, "task")
+    ask(at, path, "detached")
+    for file in (kept, kept.parent, *kept.parents[1:3]):
+        assert file.stat().st_uid == 0 and not file.stat().st_mode & 0o222 or file.parent == pathlib.Path("/tmp"), file
+
+
+def table(at):
+    rows = ["a,b,kind"] + [f"{i % 7},{i % 5},{i % 2}" for i in range(256)]
+    path = at.folder / "train.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def job(at, **sections):
+    text = f"""model: {{name: mlp, hidden: [8]}}
+data: {{path: {table(at)}, label: kind}}
+optimizer: {{kind: adamw, lr: 0.001}}
+scaling: {{min_workers: 2, max_workers: 2, nodes: 2}}
+seed: 1
+"""
+    for name, value in sections.items():
+        text += f"{name}: {value}\n"
+    path = at.folder / "job.yaml"
+    path.write_text(text)
+    return path
+
+
+def train(at):
+    said = at.drive(at.prefix / "bin/manta", "train", job(at, run="{epochs: 2, batch: 32}"))
+    assert "loss" in said, said
+
+
+def train_detached(at):
+    name = "{epochs: 2, batch: 32, detached: true, name: far}"
+    said = at.drive(at.prefix / "bin/manta", "train", job(at, run=name))
+    assert "loss" in said or "detached" in said, said
+
+
+def sweep(at):
+    """Two trials at a time and one CPU on each node: each trial writes which program has started it."""
+    path = at.folder / "both.yaml"
+    seen = at.folder / "seen"
+    path.write_text(f"""name: both
+metric: loss
+trials: 6
+concurrency: 2
+trial: {{command: [sh, -c, "readlink /proc/$PPID/exe >>{seen}; sleep 0.5; echo loss={{x}}"]}}
+space:
+  x: {{type: uniform, low: 0, high: 1}}
+""")
+    said = at.drive(at.prefix / "bin/manta", "sweep", path, "--quiet")
+    assert "6 completed" in said, said
+    assert len(set(seen.read_text().split())) == 2, seen.read_text()
+
+
+def main():
+    options = []
+    if CASE == "users":
+        if os.getuid():
+            print("only root has users to give")
+            sys.exit(77)
+        options = ["--job-users", "60100-60199"]
+        tempfile.tempdir = os.environ["TMPDIR"] = "/tmp"  # where they can get to
+    with tempfile.TemporaryDirectory(prefix="mi-") as folder:
+        os.chmod(folder, 0o755)
+        at = Installed(folder, *options)
+        try:
+            {"program": program, "changed": changed, "users": users, "train": train, "train_detached": train_detached, "sweep": sweep}[CASE](at)
+        finally:
+            at.stop()
+
+
+if __name__ == "__main__":
+    main()
