@@ -287,7 +287,7 @@ typedef struct manta_sgd_opts {
     } failure;
     struct {
         double  every_s;     /* both 0: 30 s; the end of a run is saved in any case */
-        int64_t every_steps;
+        int64_t every_steps; /* each of them: where the disk is slower than that, the training waits for it */
         int     keep;        /* newest ones; 0: 2 */
         int     keep_best;   /* beside these, those with the best score; one is then saved at each validation */
         const char *score;   /* the metric of the last validation by which checkpoints are compared; NULL: "loss" */

@@ -368,20 +368,21 @@ static void shard_save_maybe(struct task *t, bool best)
         w->offered_step = step;
 }
 
-/* Offers the state to the saver where that is due. With `best`, waits for a save that runs: this one counts by its score. */
+/* Offers the state to the saver where that is due. Waits for a save that runs where this very step was asked for: by its number,
+ * or with `best` by its score. One that is due by the clock comes when there is room. */
 static void checkpoint_maybe(struct task *t, bool best)
 {
     struct worker *w = t->w;
     const struct sgd_run *run = &w->run;
     uint64_t step = w->trainer.state->step, saved;
+    bool is_asked = best || (run->every_steps && step % run->every_steps == 0);
     mt_status result;
 
-    if (best)
+    if (is_asked)
         (void)saver_wait(t, &result);
     else if (sgd_saver_take(&w->saver, false, &saved, &result))
         saved_note(t, saved, result);
-    bool is_due = best || w->is_save_due || (run->every_steps && step % run->every_steps == 0);
-    if (!is_due && !is_time_to_save(w))
+    if (!is_asked && !w->is_save_due && !is_time_to_save(w))
         return;
     sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_SAVE_COPY, step);
     w->is_save_due = sgd_saver_is_busy(&w->saver) || !sgd_saver_offer(&w->saver, save_generation(t));

@@ -55,7 +55,7 @@ static const struct key keys[] = {
     KEY(failure, backoff_s, REAL, 0, "to wait after a second failure in a row, doubled each time; 0.1"),
     KEY(failure, hang_after, REAL, -1, "seconds of nothing until a worker is replaced; 0: by its steps; -1: never"),
     KEY(checkpoint, every_s, REAL, 0, "30 where every_steps is not set; the end is saved in any case"),
-    KEY(checkpoint, every_steps, INT64, 0, "none"),
+    KEY(checkpoint, every_steps, INT64, 0, "none; each of these is saved, the training waits for a slow disk"),
     KEY(checkpoint, keep, INT, 1, "newest ones; 2"),
     KEY(checkpoint, keep_best, INT, 0, "and those with the best score; 0"),
     KEY(checkpoint, score, TEXT, 0, "the metric of the last validation that is compared; loss"),
