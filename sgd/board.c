@@ -31,14 +31,16 @@ struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place)
     return &board->tails[place];
 }
 
-void sgd_board_stop(struct sgd_board *board)
+void sgd_board_stop(struct sgd_board *board, enum sgd_board_stop how)
 {
-    atomic_store(&board->stop, 1);
+    if (how > sgd_board_stopped(board))
+        atomic_store(&board->stop, (uint32_t)how);
 }
 
-bool sgd_board_is_stopped(const struct sgd_board *board)
+enum sgd_board_stop sgd_board_stopped(const struct sgd_board *board)
 {
-    return atomic_load_explicit(&board->stop, memory_order_relaxed) != 0;
+    uint32_t stop = atomic_load_explicit(&board->stop, memory_order_relaxed);
+    return stop <= SGD_BOARD_PAUSES ? (enum sgd_board_stop)stop : SGD_BOARD_PAUSES;
 }
 
 void sgd_board_post(struct sgd_board *board, struct sgd_note *note)

@@ -70,8 +70,9 @@ struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank);
 /* Where the worker of a place (SGD_HANDS_MAX of them) leaves what it printed last. */
 struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place);
 
-/* The driver's: asks the workers to stop after the present step. */
-void sgd_board_stop(struct sgd_board *board);
-bool sgd_board_is_stopped(const struct sgd_board *board);
+/* The driver's: asks the workers to stop after the present step, as the run's end or for now; the latter counts where both do. */
+enum sgd_board_stop { SGD_BOARD_GOES_ON, SGD_BOARD_STOPS, SGD_BOARD_PAUSES };
+void sgd_board_stop(struct sgd_board *board, enum sgd_board_stop how);
+enum sgd_board_stop sgd_board_stopped(const struct sgd_board *board);
 
 #endif

@@ -28,6 +28,7 @@ struct sgd_checkpoint_meta {
     uint64_t epoch;      /* in which the next sample lies */
     uint64_t samples;    /* consumed: the sampler's whole state */
     uint64_t seed;       /* the sampler's */
+    uint64_t data;       /* mark of the data's (data.h); 0: not known */
     uint64_t generation; /* of the group that saved */
     char     kernels[SGD_KERNELS_NAME_SIZE]; /* what computed it: another may differ in the last bits */
     bool     has_score;

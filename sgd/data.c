@@ -5,6 +5,8 @@
  */
 #include "sgd/data.h"
 
+#include "sgd/checksum.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,6 +14,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { MARK_RECORDS = 64, MARK_BYTES = 1024 }; /* of a record */
 
 mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *labels, uint64_t count,
                              uint32_t record_size, struct sgd_dataset *out_set)
@@ -61,6 +65,20 @@ mt_status sgd_dataset_map(const char *path, uint64_t record_size, uint64_t skip,
     if (st.code == 0)
         *out_set = set;
     return st;
+}
+
+uint64_t sgd_dataset_mark(const struct sgd_dataset *set)
+{
+    uint64_t sums[MARK_RECORDS + 1] = {0}, parts[] = {set->count, set->record_size, set->labels != NULL};
+    uint64_t looked = set->count < MARK_RECORDS ? set->count : MARK_RECORDS;
+    size_t   size = set->record_size < MARK_BYTES ? set->record_size : MARK_BYTES;
+    for (uint64_t i = 0; i < looked; i++) {
+        uint64_t at = looked < 2 ? 0 : (uint64_t)((unsigned __int128)(set->count - 1) * i / (looked - 1));
+        sums[i] = sgd_checksum(set->records + at * set->record_size, size) + (set->labels ? set->labels[at] : 0);
+    }
+    sums[looked] = sgd_checksum(parts, sizeof parts);
+    uint64_t mark = sgd_checksum(sums, (looked + 1) * sizeof *sums);
+    return mark ? mark : 1; /* 0 is nobody's */
 }
 
 void sgd_dataset_fini(struct sgd_dataset *set)

@@ -54,6 +54,9 @@ MT_MUST_USE mt_status sgd_dataset_map(const char *path, uint64_t record_size, ui
 MT_MUST_USE mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *labels, uint64_t count,
                                          uint32_t record_size, struct sgd_dataset *out_set);
 
+/* Tells one set from another: by its size, and by the bytes of 64 records of it, spread over all. Reads these from the disk. */
+uint64_t sgd_dataset_mark(const struct sgd_dataset *set);
+
 void sgd_dataset_fini(struct sgd_dataset *set);
 
 /* Copies the records at `indices` (each below count) into the caller's buffers; `labels` is not touched

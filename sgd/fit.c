@@ -211,12 +211,23 @@ static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
                     fit->opts->scaling.cpus, fit->setup.gpus, fit->min);
 }
 
+/* Whether the user wants the run to pause; then the workers are told. */
+static bool pause_look(struct sgd_fit *fit)
+{
+    bool is_wanted = fit->opts->pause && *fit->opts->pause;
+    if (is_wanted)
+        sgd_board_stop(sgd_board_of(fit->setup.region.data), SGD_BOARD_PAUSES);
+    return is_wanted;
+}
+
 /* Waits until a generation can be made. */
 static manta_status gather(struct sgd_fit *fit, manta_error *e)
 {
     manta_status code = MANTA_OK;
     fit->gather_ns = mt_now_ns();
     for (int64_t now = fit->gather_ns; code == MANTA_OK; now = mt_now_ns()) {
+        if (pause_look(fit))
+            return sgd_fail(e, MANTA_ECANCELLED, "paused while no worker had the state: the newest checkpoint stands");
         fit->failures += fit->has_death; /* somebody died between two generations */
         fit->has_death = false;
         if (!may_go_on(fit, fit->failures))
@@ -423,6 +434,7 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
 {
     manta_status code = MANTA_OK;
     while (code == MANTA_OK && is_anybody_out(fit)) {
+        (void)pause_look(fit);
         code = sgd_crew_look(&fit->crew, MT_TRAIN_LOOK_MS, on_news, e);
         sgd_fit_read_notes(fit);
         (void)sgd_fit_read_spans(fit, NULL);
@@ -454,7 +466,7 @@ static manta_status done(struct sgd_fit *fit, const struct sgd_outcome *outcome,
     for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
         if (hand->has_outcome && (int64_t)hand->outcome.optimizer_bytes > fit->result.optimizer_bytes)
             fit->result.optimizer_bytes = (int64_t)hand->outcome.optimizer_bytes;
-    fit->result.stopped = (int)outcome->is_stopped;
+    fit->result.stopped = (int)outcome->stopped;
     fit->result.steps = (int64_t)outcome->step;
     if (outcome->save_code)
         return sgd_fail(e, outcome->save_code, "the training is done, but its last checkpoint is not in %.200s: %s",

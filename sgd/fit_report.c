@@ -30,7 +30,7 @@ static void emit(struct sgd_fit *fit, manta_sgd_event *event, const char *text)
     if (!sgd_track_event(&fit->hook, event))
         log_failed_tell(fit, "tracking", "the tracker has failed");
     if (fit->opts->on_event && fit->opts->on_event(fit->opts->user, event))
-        sgd_board_stop(sgd_board_of(fit->setup.region.data));
+        sgd_board_stop(sgd_board_of(fit->setup.region.data), SGD_BOARD_STOPS);
 }
 
 static void log_failed_tell(struct sgd_fit *fit, const char *what, const char *why)

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT   "manta-checkpoint-2"
-#define IN_PARTS "manta-checkpoint-3" /* the same, and the number of parts */
+#define FORMAT     "manta-checkpoint-4"
+#define OLD        "manta-checkpoint-2" /* without the number of parts, which is 0, and the data's mark */
+#define OLD_PARTS  "manta-checkpoint-3" /* without the data's mark */
 #define SUM_LINE "xxh3 %016llx\n"
 enum { SUM_LINE_SIZE = 5 + 16 + 1 };
 
@@ -45,9 +46,8 @@ static mt_status score_write(mt_buf *text, const struct sgd_checkpoint_meta *met
 mt_status sgd_manifest_write(mt_buf *text, const struct sgd_checkpoint_meta *meta, uint64_t header_checksum,
                              const struct sgd_tensor *tensors, size_t count)
 {
-    MT_TRY(mt_buf_printf(text, "{\"format\":\"%s\"", meta->parts ? IN_PARTS : FORMAT));
-    if (meta->parts)
-        MT_TRY(mt_buf_printf(text, ",\"parts\":%llu", (unsigned long long)meta->parts));
+    MT_TRY(mt_buf_printf(text, "{\"format\":\"%s\",\"parts\":%llu,\"data\":\"%016llx\"", FORMAT,
+                         (unsigned long long)meta->parts, (unsigned long long)meta->data));
     for (size_t i = 0; i < NUMBERS; i++) {
         uint64_t value;
         memcpy(&value, (const char *)meta + numbers[i].offset, sizeof value);
@@ -132,9 +132,14 @@ static mt_status parts_take(struct mt_json *json, struct sgd_checkpoint_meta *me
     MT_TRY(mt_json_take(json, ','));
     MT_TRY(key_take(json, "parts"));
     MT_TRY(mt_json_u64(json, &meta->parts));
-    if (meta->parts == 0 || meta->parts > MT_GROUP_MEMBERS_MAX)
-        return mt_error(MT_ECORRUPT, 0, "manifest: bad number of parts");
-    return mt_ok();
+    return meta->parts <= MT_GROUP_MEMBERS_MAX ? mt_ok() : mt_error(MT_ECORRUPT, 0, "manifest: bad number of parts");
+}
+
+static mt_status data_take(struct mt_json *json, struct sgd_checkpoint_meta *meta)
+{
+    MT_TRY(mt_json_take(json, ','));
+    MT_TRY(key_take(json, "data"));
+    return sum_take(json, &meta->data);
 }
 
 static mt_status meta_take(struct mt_json *json, struct sgd_checkpoint_meta *meta)
@@ -143,11 +148,14 @@ static mt_status meta_take(struct mt_json *json, struct sgd_checkpoint_meta *met
     MT_TRY(mt_json_take(json, '{'));
     MT_TRY(key_take(json, "format"));
     MT_TRY(mt_json_string(json, format, sizeof format));
-    if (strcmp(format, FORMAT) != 0 && strcmp(format, IN_PARTS) != 0)
+    bool is_present = strcmp(format, FORMAT) == 0, is_old = strcmp(format, OLD) == 0;
+    if (!is_present && !is_old && strcmp(format, OLD_PARTS) != 0)
         return mt_error(MT_EUNSUPPORTED, 0, "manifest: a format of another version");
-    meta->parts = 0;
-    if (strcmp(format, IN_PARTS) == 0)
+    meta->parts = meta->data = 0;
+    if (!is_old)
         MT_TRY(parts_take(json, meta));
+    if (is_present)
+        MT_TRY(data_take(json, meta));
     for (size_t i = 0; i < NUMBERS; i++) {
         uint64_t value;
         MT_TRY(mt_json_take(json, ','));

@@ -2,7 +2,7 @@
  *
  * manifest.h - the text that makes a checkpoint valid. Private to checkpoints.
  *
- *   {"format":"manta-checkpoint-1","step":640,...,"header":"<xxh3>","tensors":{"<name>":"<xxh3>",...}}
+ *   {"format":"manta-checkpoint-4","parts":0,"data":"<mark>","step":640,...,"header":"<xxh3>","tensors":{"<name>":"<xxh3>",...}}
  *   xxh3 <of the line above, with its end>
  */
 #ifndef SGD_MANIFEST_H

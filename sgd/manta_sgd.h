@@ -292,6 +292,8 @@ typedef struct manta_sgd_opts {
         int     keep_best;   /* beside these, those with the best score; one is then saved at each validation */
         const char *score;   /* the metric of the last validation by which checkpoints are compared; NULL: "loss" */
         bool    score_max;   /* more of it is better */
+        bool    restart_damaged; /* a run of whose checkpoints none is whole begins anew; else that is ECORRUPT */
+        bool    other_data;  /* a run goes on with other data than it was begun with; else that is EINVAL */
     } checkpoint;
     struct {
         int    kind;         /* MANTA_MOMENTUM, or MANTA_ADAMW */
@@ -320,9 +322,14 @@ typedef struct manta_sgd_opts {
     /* Told what happens, in the calling thread; anything but 0 stops the run after the present step, as its end. */
     int (*on_event)(void *user, const manta_sgd_event *event);
     void *user;
+    /* Once this is not 0 the run ends after its present step, validates nothing, and leaves a checkpoint: the same call goes on
+     * from there. For a handler of SIGTERM to set. Not looked at with run.detached: such a run outlives its driver. NULL: none. */
+    const volatile int *pause;
     const manta_sgd_tracker *tracker; /* NULL: none; of a detached run, it is told where the run is followed by manta_sgd_fit */
     void                    *tracker_user;
 } manta_sgd_opts;
+
+enum { MANTA_SGD_PAUSED = 2 };
 
 typedef struct manta_sgd_result {
     double   loss, accuracy; /* of the last validation; without data for it: of the last epoch's training samples */
@@ -331,7 +338,7 @@ typedef struct manta_sgd_result {
     uint64_t weights;        /* 64-bit XXH3 of the final parameters, float32 in their order */
     int      restarts;       /* workers that died, or were killed because they hung */
     int      resizes;        /* times that the number of workers changed */
-    int      stopped;        /* before its last epoch: by patience, or on_event */
+    int      stopped;        /* before its last epoch: 1 by patience or on_event, MANTA_SGD_PAUSED by opts.pause */
     int64_t  steps_lost;     /* that were made again after deaths, in all */
     int64_t  optimizer_bytes; /* of the optimizer's state, in the worker that has most of it at the end */
     double   slowest_s;      /* the longest recovery */
@@ -366,12 +373,13 @@ typedef struct manta_sgd_result {
  * "tf32": products on a GPU's tensor cores; "bfloat16" or "bf16": factors of products rounded to that, sums of them, parameters,
  * optimizer and the sum over workers in float32; on a GPU gpt2 only).
  *
- * EINVAL: an option out of range, no such operator, or checkpoints of another model or seed; ENOENT: no data, or no folder for
- * storage; ECORRUPT: damaged data; EEXIST: another driver trains under this name; EWORKER_DIED: more deaths than
- * max_failures, or workers that die as they start; ETIMEDOUT: workers that do not start; EUNSCHEDULABLE: a node, or each of
- * those that there are, has fewer GPUs than a worker is to reserve; ETASK: loss or gradient is not
- * finite (which step and rank, the message says), or what the operator gave; EDISK_FULL, ESYS: the training is done and
- * *out_result set, but its last checkpoint could not be written; ENOMEM, ESTORE_FULL, ECONN. */
+ * EINVAL: an option out of range, no such operator, or checkpoints of another model, seed or data (its size, or one of 64
+ * records that are compared); ENOENT: no data, or no folder for storage; ECORRUPT: damaged data, or no checkpoint that is
+ * whole; ECANCELLED: opts.pause, while no worker had the state: the newest checkpoint stands; EEXIST: another driver trains
+ * under this name; EWORKER_DIED: more deaths than max_failures, or workers that die as they start; ETIMEDOUT: workers that do
+ * not start; EUNSCHEDULABLE: a node, or each of those that there are, has fewer GPUs than a worker is to reserve; ETASK: loss
+ * or gradient is not finite (which step and rank, the message says), or what the operator gave; EDISK_FULL, ESYS: the training
+ * is done and *out_result set, but its last checkpoint could not be written; ENOMEM, ESTORE_FULL, ECONN. */
 MANTA_API manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e);
 
 /* Follows the detached run of this name, from its first event that is still there, until its end; the rest is as for

@@ -135,8 +135,8 @@ static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg
     if (argv[0].y.size != sizeof word)
         return manta_fail(c, MANTA_EPROTO, "a driver of another version");
     memcpy(&word, argv[0].y.data, sizeof word);
-    if (word.is_stopped)
-        sgd_board_stop(board);
+    if (word.stop <= SGD_BOARD_PAUSES)
+        sgd_board_stop(board, (enum sgd_board_stop)word.stop);
     if (word.kind == SGD_POST_ABORT && word.generation && word.reason)
         sgd_group_abort(group_of(region->data), word.generation, (enum mt_code)word.reason, word.rank);
     for (uint32_t i = 0; i < word.count && word.first + i < MT_GROUP_MEMBERS_MAX; i++)
@@ -257,7 +257,7 @@ static manta_ref *say(const struct sgd_place *place, const struct sgd_post_word 
 static void ask(struct sgd_places *places, struct sgd_place *place)
 {
     struct sgd_post_word word = {.kind = SGD_POST_LOOK, .first = place->first, .count = place->count, .cursor = place->cursor,
-                                 .is_stopped = sgd_board_is_stopped(sgd_board_of(places->here->data))};
+                                 .stop = sgd_board_stopped(sgd_board_of(places->here->data))};
     place->asked = say(place, &word);
     place->asked_ns = mt_now_ns();
 }

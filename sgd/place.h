@@ -33,7 +33,7 @@ enum sgd_place_state {
 /* What the post is told, and what it answers. Both travel as bytes between processes of one executable. */
 enum sgd_post_kind { SGD_POST_LOOK, SGD_POST_ABORT };
 struct sgd_post_word {
-    uint32_t kind, is_stopped;           /* the run is to stop */
+    uint32_t kind, stop;                 /* enum sgd_board_stop */
     uint32_t generation, reason, rank;   /* ABORT */
     uint32_t first, count;               /* LOOK: the ranks that are on this node */
     uint32_t reserved;

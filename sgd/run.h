@@ -36,6 +36,7 @@ struct sgd_run {
     uint64_t every_steps;
     double   every_s;
     struct sgd_keep      keep;
+    bool     restart_damaged, other_data; /* as in manta_sgd_opts.checkpoint */
     struct sgd_optimizer optimizer;
     uint32_t vranks, micro_batch, epochs, log_steps, validate_epochs;
     uint32_t score, patience;
@@ -68,7 +69,7 @@ struct sgd_outcome {
     int32_t  code, sys; /* OK: the run is done */
     uint32_t is_culprit;  /* `code` is of this worker's own making */
     uint32_t is_finisher; /* rank 0 of a run that is done: what follows is set */
-    uint32_t is_stopped;  /* before the last epoch */
+    uint32_t stopped;     /* as in manta_sgd_result */
     int32_t  save_code;   /* of the last checkpoint */
     uint64_t step;        /* the last completed one */
     float    loss, accuracy; /* of the last close */

@@ -154,6 +154,8 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
                             .patience = (uint32_t)o->run.patience,
                             .min_delta = o->run.min_delta,
                             .score_max = o->checkpoint.score_max,
+                            .restart_damaged = o->checkpoint.restart_damaged,
+                            .other_data = o->checkpoint.other_data,
                             .zero = o->optimizer.zero == 1,
                             .zero_backup = o->optimizer.zero_backup};
     if (run->every_s == 0 && run->every_steps == 0)

@@ -146,6 +146,7 @@ void sgd_step_count(struct sgd_trainer *trainer, const struct sgd_result *result
     if (flags[SGD_FLAG_STOP] > 0)
         state->progress.stop = SGD_STOPPING;
     trainer->is_save_asked = flags[SGD_FLAG_SAVE] > 0;
+    trainer->is_pause_asked = flags[SGD_FLAG_PAUSE] > 0;
 }
 
 static mt_status norm_take(struct sgd_trainer *trainer, struct update *update, double *out_norm)
@@ -379,8 +380,7 @@ mt_status sgd_trainer_close(struct sgd_trainer *trainer, struct sgd_group *group
     if (trainer->config.validate)
         MT_TRY(validate(trainer, group, &result));
     else
-        for (int i = 0; i < SGD_VALUES; i++)
-            result.values[i] = (float)(p->sums[i] / (p->steps ? p->steps : 1));
+        sgd_progress_values(p, result.values);
     result.loss = result.values[0];
     result.accuracy = result.values[1];
     score(trainer, &result);

@@ -53,6 +53,7 @@ struct sgd_trainer_config {
     uint32_t                  epochs;      /* 1 */
     uint32_t                  validate_epochs; /* from one close to the next; 1 */
     bool                      in_order;    /* the records are not shuffled */
+    bool                      other_data;  /* a checkpoint may be of another set than `train` */
     struct sgd_optimizer      optimizer;
     uint32_t                  score;       /* index of the metric that counts */
     bool                      score_max;   /* more of it is better */
@@ -89,6 +90,13 @@ struct sgd_state {
     float               floats[];    /* params, then the optimizer's moments unless they are sharded, each in whole cache lines */
 };
 
+/* Metrics of the steps since the last close; where there are none, of that close. */
+static inline void sgd_progress_values(const struct sgd_progress *p, float values[SGD_VALUES])
+{
+    for (int i = 0; i < SGD_VALUES; i++)
+        values[i] = p->steps ? (float)(p->sums[i] / p->steps) : p->values[i];
+}
+
 /* One of those that compute virtual ranks at the same time: a thread, with its own model (activations, workspace) and records.
  * The parameters are the trainer's. */
 struct sgd_device {
@@ -123,7 +131,8 @@ struct sgd_trainer {
     size_t                    metrics; /* of the model, all */
     bool                      wants_stop; /* this worker asks all to stop after the next step */
     bool                      wants_save; /* and this to save after it */
-    bool                      is_save_asked; /* somebody did, in the last step */
+    bool                      wants_pause; /* and to leave then, for another run of this to go on */
+    bool                      is_save_asked, is_pause_asked; /* somebody did, in the last step */
     struct sgd_zero           zero;
     char                      fault[SGD_FAULT_BYTES]; /* of the last ETASK or EINVAL: what, in which step and virtual rank */
     bool                      is_culprit;             /* it came from this worker's own virtual ranks */
@@ -174,8 +183,8 @@ struct sgd_result {
 MT_MUST_USE mt_status sgd_trainer_init(struct sgd_trainer *trainer, const struct sgd_trainer_config *config);
 void sgd_trainer_fini(struct sgd_trainer *trainer);
 
-/* Floats of a virtual rank's slot: gradient, metrics, whether to stop, and whether to save. */
-enum { SGD_FLAG_STOP, SGD_FLAG_SAVE, SGD_FLAGS };
+/* Floats of a virtual rank's slot: gradient, metrics, whether to stop, to save, to pause. */
+enum { SGD_FLAG_STOP, SGD_FLAG_SAVE, SGD_FLAG_PAUSE, SGD_FLAGS };
 static inline size_t sgd_trainer_slot(const struct sgd_model *model)
 {
     return model->params.floats + SGD_METRICS + model->extra_metrics + SGD_FLAGS;
@@ -246,7 +255,7 @@ struct sgd_group_plan sgd_trainer_plan(const struct sgd_trainer *trainer);
 mt_status sgd_trainer_begin(struct sgd_trainer *trainer);
 
 /* The state of the newest valid checkpoint in `folder`. ENOENT: none; EINVAL: it belongs to another model,
- * data position or seed, and trainer->fault says what differs. The state is unchanged by an error; `report` says what was
+ * data, data position or seed, and trainer->fault says what differs. The state is unchanged by an error; `report` says what was
  * passed over. */
 MT_MUST_USE mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
                                          struct sgd_checkpoint_report *report);

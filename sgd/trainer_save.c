@@ -47,6 +47,7 @@ static void meta_fill(const struct sgd_trainer *trainer, uint64_t generation, st
                                          .samples = state->samples,
                                          .epoch = sgd_sampler_epoch(&trainer->sampler, state->samples),
                                          .seed = trainer->config.seed,
+                                         .data = sgd_dataset_mark(trainer->config.train),
                                          .generation = generation,
                                          .has_score = state->progress.epochs_closed > 0,
                                          .score = state->progress.score,
@@ -193,6 +194,11 @@ static mt_status meta_check(struct sgd_trainer *trainer, const struct sgd_checkp
                  checkpoint->name, (unsigned long long)(meta->step ? meta->samples / meta->step : 0),
                  (unsigned long long)size);
         return mt_error(MT_EINVAL, 0, "resume: the checkpoint was made with another batch size");
+    }
+    if (meta->data && meta->data != sgd_dataset_mark(trainer->config.train) && !trainer->config.other_data) {
+        snprintf(trainer->fault, sizeof trainer->fault, "%s was made with other data than this; checkpoint.other_data: true goes "
+                 "on with it all the same", checkpoint->name);
+        return mt_error(MT_EINVAL, 0, "resume: the checkpoint was made with other data");
     }
     if (meta->progress_size != sizeof(struct sgd_progress))
         return mt_error(MT_EUNSUPPORTED, 0, "resume: the checkpoint was made by another version");

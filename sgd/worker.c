@@ -154,6 +154,7 @@ static mt_status operator_load(struct worker *w, const char *name)
                                         .epochs = run->epochs,
                                         .validate_epochs = run->validate_epochs,
                                         .in_order = train->in_order,
+                                        .other_data = run->other_data,
                                         .optimizer = run->optimizer,
                                         .score = run->score,
                                         .score_max = run->score_max,
@@ -267,6 +268,18 @@ static void post_skipped(struct task *t, const struct sgd_checkpoint_report *rep
 
 /* ---- the state ---- */
 
+/* To begin anew would give up what somebody may still be able to mend, or has a copy of. */
+static mt_status all_damaged(struct task *t, const struct sgd_checkpoint_report *report)
+{
+    struct sgd_trainer *trainer = &t->w->trainer;
+    char                why[SGD_TEXT_BYTES];
+    snprintf(trainer->fault, sizeof trainer->fault, "none of %u checkpoints is whole, the newest is %s: %.60s; "
+             "checkpoint.restart_damaged: true begins anew", report->skipped_count, report->skipped[0].name,
+             sgd_status_text(report->skipped[0].why, why));
+    trainer->is_culprit = true;
+    return mt_error(MT_ECORRUPT, 0, "no checkpoint is whole");
+}
+
 /* Rank 0, when no member has a state: the newest valid checkpoint, else the beginning. */
 static mt_status state_make(struct task *t)
 {
@@ -279,6 +292,8 @@ static mt_status state_make(struct task *t)
     if (w->run.folder[0])
         st = sgd_trainer_resume(&w->trainer, w->run.folder, &report);
     post_skipped(t, &report);
+    if (st.code == MT_ENOENT && report.skipped_count && !w->run.restart_damaged)
+        return all_damaged(t, &report);
     if (st.code == MT_ENOENT) {
         MT_TRY(sgd_trainer_begin(&w->trainer));
         snprintf(note.text, sizeof note.text, "begun from seed %llu", (unsigned long long)w->run.seed);
@@ -466,7 +481,9 @@ static mt_status steps(struct task *t)
             MT_TRY(epoch_close(t));
         if (sgd_trainer_is_done(&w->trainer))
             break;
-        w->trainer.wants_stop = t->rank == 0 && sgd_board_is_stopped(w->board);
+        enum sgd_board_stop stop = t->rank == 0 ? sgd_board_stopped(w->board) : SGD_BOARD_GOES_ON;
+        w->trainer.wants_stop = stop == SGD_BOARD_STOPS;
+        w->trainer.wants_pause = stop == SGD_BOARD_PAUSES;
         sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STEP, w->trainer.state->step + 1);
         MT_TRY(sgd_train_step(&w->trainer, &t->group, &result));
         sgd_trace_close(w->trace, SGD_TRACK_MAIN);
@@ -478,6 +495,8 @@ static mt_status steps(struct task *t)
             progress(t, &result);
         if (w->run.folder[0] && w->run.zero)
             shard_save_maybe(t, false);
+        if (w->trainer.is_pause_asked && w->trainer.state->step < w->trainer.steps_total)
+            break;
     }
     if (is_first && t->rank == 0)
         post(t, &going);
@@ -510,6 +529,7 @@ static mt_status finish(struct task *t, struct sgd_outcome *out)
 {
     const struct sgd_trainer *trainer = &t->w->trainer;
     const struct sgd_progress *progress = &trainer->state->progress;
+    float values[SGD_VALUES];
     mt_status saved = t->rank == 0 || t->w->run.zero ? last_save(t) : mt_ok();
 
     out->optimizer_bytes = sgd_zero_bytes(trainer);
@@ -519,9 +539,12 @@ static mt_status finish(struct task *t, struct sgd_outcome *out)
         return mt_error(MT_EWORKER_DIED, 0, "a worker died before its part of the last checkpoint was written");
     MT_TRY(sgd_resident_pull(trainer));
     out->is_finisher = 1;
-    out->is_stopped = trainer->state->step < trainer->steps_total;
-    out->loss = progress->values[0];
-    out->accuracy = progress->values[1];
+    out->stopped = trainer->state->step >= trainer->steps_total ? 0 : trainer->is_pause_asked ? MANTA_SGD_PAUSED : 1;
+    memcpy(values, progress->values, sizeof values); /* of the last epoch that was closed */
+    if (progress->epochs_closed == 0)
+        sgd_progress_values(progress, values);
+    out->loss = values[0];
+    out->accuracy = values[1];
     out->weights = sgd_checksum(trainer->params, t->w->op->model.params.floats * sizeof(float));
     out->save_code = saved.code;
     if (saved.code)
@@ -593,7 +616,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     atomic_store(&t.pulse->pid, getpid());
     t.w->trainer.pulse = t.pulse;
     t.w->trainer.fault[0] = 0;
-    t.w->trainer.is_culprit = t.w->trainer.gave_up = false;
+    t.w->trainer.is_culprit = t.w->trainer.gave_up = t.w->trainer.is_pause_asked = false;
     sgd_trace_rank(t.w->trace, t.rank);
     mt_status st = generation_run(&t, &out);
     sgd_trace_unwind(t.w->trace, SGD_TRACK_MAIN);

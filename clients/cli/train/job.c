@@ -60,6 +60,8 @@ static const struct key keys[] = {
     KEY(checkpoint, keep_best, INT, 0, "and those with the best score; 0"),
     KEY(checkpoint, score, TEXT, 0, "the metric of the last validation that is compared; loss"),
     KEY(checkpoint, score_max, BOOL, 0, "more of it is better; false"),
+    KEY(checkpoint, restart_damaged, BOOL, 0, "begin anew where no checkpoint is whole; false: that is an error"),
+    KEY(checkpoint, other_data, BOOL, 0, "go on with other data than the checkpoint is of; false: that is an error"),
     WORDS(optimizer, kind, "momentum adamw ", "momentum"),
     WORDS(optimizer, schedule, "cosine constant step ", "of the rate; cosine"),
     KEY(optimizer, lr, REAL, 0, "the rate; 0.02, adamw 0.001"),

@@ -149,9 +149,93 @@ static void every_step_kept(void)
     }
 }
 
+/* Fails, with this code and word. */
+static void refused(const manta_sgd_opts *opts, manta_status code, const char *word)
+{
+    manta_error      e;
+    manta_sgd_result r;
+    CHECK_CODE(manta_sgd_fit("follower", opts, &r, &e), code, &e);
+    CHECK_SAYS(e.message, word);
+}
+
+/* Where nothing that is left is whole, the training of days does not begin anew by itself. */
+static void all_damaged(void)
+{
+    folder_make();
+    manta_sgd_opts opts = options(1, 1);
+    opts.checkpoint.every_steps = 1;
+    uint64_t want = fit(&opts).weights;
+    CHECK_EQ(checkpoints(), 2);
+    char command[PATH_SIZE + 64], output[64];
+    snprintf(command, sizeof command, "truncate -s 100 %s/train/step-*/model.safetensors", folder);
+    CHECK_EQ(test_program((char *[]){"sh", "-c", command, NULL}, output, sizeof output), 0);
+    opts = options(1, 1);
+    refused(&opts, MANTA_ECORRUPT, "none of 2 checkpoints is whole");
+    refused(&opts, MANTA_ECORRUPT, "checkpoint.restart_damaged");
+    CHECK_EQ(seen.skipped, 4);
+    CHECK_EQ(seen.begun, 0);
+    opts.checkpoint.restart_damaged = true;
+    CHECK(fit(&opts).weights == want);
+    CHECK(seen.begun == 1 && seen.begun_step == 0);
+    folder_clear();
+}
+
+/* Other records, or another number of them: what the checkpoint says of its place in the data is not true there. */
+static void other_data(void)
+{
+    folder_make();
+    data_write("changed.bin", RECORDS, 6);
+    data_write("fewer.bin", RECORDS / 2, 5);
+    manta_sgd_opts opts = options(1, 1);
+    double         loss = fit(&opts).loss;
+    opts = options(1, 2);
+    data_use("changed.bin");
+    refused(&opts, MANTA_EINVAL, "other data");
+    data_use("fewer.bin");
+    refused(&opts, MANTA_EINVAL, "checkpoint.other_data");
+    opts.checkpoint.other_data = true;
+    manta_sgd_result r = fit(&opts); /* two epochs of half the data are done already */
+    CHECK(seen.begun_step == EPOCH_STEPS && r.steps == EPOCH_STEPS);
+    CHECK(r.loss == loss && loss > 0);
+    data_use("data.bin");
+    opts = options(1, 2);
+    CHECK_EQ(fit(&opts).first_step, EPOCH_STEPS); /* the same data goes on, wherever it lies */
+    folder_clear();
+}
+
+/* Pausing does not wait for an epoch's end, loses no step, and is not the end. */
+static void pauses(void)
+{
+    folder_make();
+    manta_sgd_opts opts = options(1, 10);
+    uint64_t       want = fit(&opts).weights;
+    folder_clear();
+    for (int workers = 1; workers <= 2; workers++) {
+        folder_make();
+        opts = options(workers, 10);
+        opts.pause = &pause_flag;
+        snprintf(slow_config, sizeof slow_config, "slow_us=3000");
+        seen.pause_at = 21;
+        manta_sgd_result r = fit(&opts);
+        CHECK_EQ(r.stopped, MANTA_SGD_PAUSED);
+        CHECK(r.steps >= 21 && r.steps < 10 * EPOCH_STEPS);
+        CHECK(isfinite(r.loss) && r.loss > 0);
+        opts = options(3 - workers, 10);
+        opts.pause = &pause_flag;
+        int64_t          done = r.steps;
+        manta_sgd_result rest = fit(&opts);
+        CHECK_EQ(rest.first_step, done);
+        CHECK(rest.weights == want && !rest.stopped && rest.steps == 10 * EPOCH_STEPS);
+        folder_clear();
+    }
+}
+
 #define TWO_CPUS {.num_cpus = 2}, false, 0
 static const struct test_case cases[] = {
     {"every_step_kept", every_step_kept, TWO_CPUS},
+    {"all_damaged", all_damaged, TWO_CPUS},
+    {"other_data", other_data, TWO_CPUS},
+    {"pauses", pauses, TWO_CPUS},
     {NULL, NULL, {0}, false, 0},
 };
 

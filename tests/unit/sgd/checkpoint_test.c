@@ -9,6 +9,7 @@
 #include "tests/unit/sgd/temp.h"
 
 #include "sgd/checkpoint.h"
+#include "sgd/checksum.h"
 #include "sgd/file.h"
 
 #include <dirent.h>
@@ -94,6 +95,7 @@ static mt_status save_sized(const char *folder, uint32_t keep, uint64_t step, ui
                                        .epoch = step / 10,
                                        .samples = step * 96,
                                        .seed = UINT64_MAX,
+                                       .data = 7,
                                        .generation = generation,
                                        .kernels = "test"};
     float *data = malloc(count * sizeof *data);
@@ -252,6 +254,26 @@ static void any_flipped_bit_of_the_model_is_found(void **state)
 static void any_flipped_bit_of_the_manifest_is_found(void **state)
 {
     each_damage(state, "manifest.json", false);
+}
+
+/* Before a manifest named the data, it named the number of parts only where there were any. */
+static void a_manifest_of_an_older_version_is_read(void **state)
+{
+    struct sgd_checkpoint checkpoint;
+    struct sgd_checkpoint_report report;
+    char path[TEMP_PATH], text[4096];
+    size_t size;
+    assert_int_equal(save(*state, 2, 10, 1, 1).code, MT_OK);
+    char *bytes = (char *)file_get(temp_path(state, "step-00000000000000000010/manifest.json", path), &size);
+    const char *rest = memmem(bytes, size, ",\"step\"", 7), *end = memchr(bytes, '\n', size);
+    assert_true(rest && end && memmem(bytes, size, "\"data\":\"0000000000000007\"", 25));
+    int n = snprintf(text, sizeof text, "{\"format\":\"manta-checkpoint-2\"%.*s\n", (int)(end - rest), rest);
+    n += snprintf(text + n, sizeof text - (size_t)n, "xxh3 %016llx\n", (unsigned long long)sgd_checksum(text, (size_t)n));
+    file_put(path, (unsigned char *)text, (size_t)n);
+    assert_int_equal(sgd_checkpoint_load(*state, &checkpoint, &report).code, MT_OK);
+    assert_true(checkpoint.meta.step == 10 && checkpoint.meta.data == 0 && checkpoint.meta.parts == 0);
+    sgd_checkpoint_fini(&checkpoint);
+    free(bytes);
 }
 
 static void the_report_names_what_was_passed_over(void **state)
@@ -504,6 +526,7 @@ int main(void)
         TEST(a_truncated_manifest_is_passed_over),
         TEST(any_flipped_bit_of_the_model_is_found),
         TEST(any_flipped_bit_of_the_manifest_is_found),
+        TEST(a_manifest_of_an_older_version_is_read),
         TEST(the_report_names_what_was_passed_over),
         TEST(a_damaged_later_one_does_not_push_out_the_good),
         TEST(a_full_disk_leaves_nothing_torn),
