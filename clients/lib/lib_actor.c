@@ -254,10 +254,15 @@ static bool may_call(const struct own_actor *actor, const manta_actor_type *type
 {
     if (call->retries < MANTA_NO_RETRY) {
         own_failure_set(f, MT_EINVAL, "actor %s: max_retries %d of a call: it is 0 (the actor's max_task_retries) or more, "
-                        "MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY", type->name, call->retries);
+                        "MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY", actor->name, call->retries);
         return false;
     }
-    if (type->groups[0].name || call->group_name) {
+    if (!type && call->group_name) {
+        own_failure_set(f, MT_EINVAL, "actor %s: its class is not in this executable, so neither are its concurrency groups: call "
+                        "%s without one", actor->name, m->name);
+        return false;
+    }
+    if (type && (type->groups[0].name || call->group_name)) {
         const char *name = call->group_name ? call->group_name : group_name(m);
         int         group = group_of(type, name);
         if (group < 0) {
@@ -278,6 +283,38 @@ static bool may_call(const struct own_actor *actor, const manta_actor_type *type
     return true;
 }
 
+/* ---- classes of other programs ---- */
+
+static const char any_signature[] = "*>*"; /* arguments as they are given; the actor's own program checks them */
+
+/* What stands for a method of a class that this executable has not: its name. It stays until the process ends, since tasks and
+ * events point to it; there are at most MT_LIB_FOREIGN_METHODS_MAX. NULL: *f says why. Under the lock. */
+static const manta_method *foreign_method(const char *name, struct own_failure *f)
+{
+    static struct foreign {
+        struct foreign *next;
+        manta_method    method;
+        char            name[];
+    }              *known;
+    static uint32_t count;
+    for (struct foreign *one = known; one; one = one->next)
+        if (strcmp(one->name, name) == 0)
+            return &one->method;
+    size_t          size = strlen(name) + 1;
+    struct foreign *one = count < MT_LIB_FOREIGN_METHODS_MAX ? malloc(sizeof *one + size) : NULL;
+    if (!one) {
+        own_failure_set(f, MT_ENOMEM, "no memory for the method '%.60s' of a class that this executable has not (at most %d names)",
+                        name, MT_LIB_FOREIGN_METHODS_MAX);
+        return NULL;
+    }
+    memcpy(one->name, name, size);
+    one->method = (manta_method){.name = one->name, .signature = any_signature};
+    one->next = known;
+    known = one;
+    count++;
+    return &one->method;
+}
+
 struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int argc, const manta_arg *argv,
                                 struct own_call *call)
 {
@@ -296,8 +333,8 @@ struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int
     call->kind = LANE_CALL;
     type = actor && lib.role != LIB_NONE ? lib_actor_type_of_hash(actor->type) : NULL;
     m = type && method ? lib_method_find(type, method) : NULL;
-    if (m)
-        argv = lib_spill(&spilled, m->signature, argc, argv);
+    if (m || (actor && lib.role != LIB_NONE && !type))
+        argv = lib_spill(&spilled, m ? m->signature : any_signature, argc, argv);
     lib_lock();
     type = actor ? lib_actor_type_of_hash(actor->type) : NULL;
     m = type && method ? lib_method_find(type, method) : NULL;
@@ -309,11 +346,11 @@ struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int
         own_actor_failure(actor, method, &f);
     } else if (!method) {
         own_failure_set(&f, MT_EINVAL, "a call of actor %s without the name of a method", actor->name);
-    } else if (!m) {
+    } else if (!m && type) {
         lib_unknown_method(&f, actor->name, type, method);
-    } else if (may_call(actor, type, m, call, &f) &&
-               lib_args(m->name, m->signature, argc, argv, args, wires, &f, type->file, type->line) &&
-               lib_results_fit(m->name, m->signature, call, type->file, type->line, &f)) {
+    } else if ((m || (m = foreign_method(method, &f))) && may_call(actor, type, m, call, &f) &&
+               lib_args(m->name, m->signature, argc, argv, args, wires, &f, type ? type->file : "?", type ? type->line : 0) &&
+               lib_results_fit(m->name, m->signature, call, type ? type->file : "?", type ? type->line : 0, &f)) {
         call->function = lib_hash(m->name);
         call->name = m->name;
         call->retries = lib_tries(call->retries, actor->call_retries);

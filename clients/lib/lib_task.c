@@ -72,7 +72,7 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
         return false;
     }
     for (int i = 0; i < argc; i++) {
-        char wanted = i < fixed ? signature[i] : argv[i].type;
+        char wanted = i < fixed ? signature[i] : argv[i].type == 'r' ? '*' : argv[i].type; /* a reference: as its value */
         if (argument(&argv[i], wanted, &out[i], &wires[i]))
             continue;
         own_failure_set(f, MT_ETYPE, "%s: argument %d is '%c'%s, want '%c' (\"%s\"); defined at %s:%d", name, i + 1,

@@ -36,8 +36,8 @@ typedef struct manta_generator manta_generator; /* items that a task or method m
 
 typedef struct manta_init_opts {
     const char *address;   /* NULL: MANTA_ADDRESS, else a private cluster for this process alone.
-                              Else the runtime folder of a raylet on this machine; or host:port of a head, where the
-                              raylet in this user's runtime folder is a node of its cluster: EINVAL where it is not. */
+                              Else the runtime folder of a raylet here; or host:port of a head, where the raylet in
+                              this user's runtime folder is a node of its cluster (else EINVAL). */
     double      num_cpus;  /* private cluster: 0 is what the machine has */
     double      num_gpus;  /* likewise: as many as have a device file, of which CUDA_VISIBLE_DEVICES may leave a part */
     int64_t     store_memory; /* bytes of object store of the private cluster, at least 1 MiB; 0: 30 % of memory */
@@ -181,8 +181,8 @@ typedef manta_status (*manta_function)(manta_ctx *c, int argc, const manta_arg *
 /* Registered by the macros below, before main, and never freed. */
 typedef struct manta_entry {
     const char          *name;
-    const char          *signature; /* "ld>d": arguments, '>', results; '*' as last argument: any further ones; as last
-                                       result: as many as the caller asks for. Of a generator: the items' type */
+    const char          *signature; /* "ld>d": arguments, '>', results; '*' as last argument: any further ones (of
+                                       references the values); as last result: as many as the caller asks for. Of a generator: the items' type */
     manta_function       run;
     const char          *file;
     int                  line;
@@ -504,6 +504,8 @@ typedef struct manta_actor_opts {
 MANTA_API manta_actor *manta_actor_new(const char *type, const manta_actor_opts *opts, int argc, const manta_arg *argv);
 /* Calls a method. Calls of one caller run in the order in which they were made. Errors come out of manta_get:
  * EACTOR_DIED (with outcome MANTA_UNKNOWN where the call may have run), ENOFUNC, ETYPE, ETASK, EAGAIN (max_pending_calls).
+ * A program that has not the actor's class names the method and gives arguments of its types: the actor's process checks them,
+ * and the call runs in the default concurrency group.
  * With concurrency groups the order is kept in each group; with more than one call at a time it is the order in which
  * they begin. */
 MANTA_API manta_ref *manta_actor_call(manta_actor *actor, const char *method, int argc, const manta_arg *argv);

@@ -364,6 +364,7 @@ enum mt_limit {
     MT_LIB_OUTPUT_REPEAT_NS = 5 * 1000 * 1000 * 1000LL, /* a line that other workers print too is counted for so long */
     MT_LIB_OUTPUT_LINGER_MS = 50,        /* at the end: for what workers have just printed */
     MT_LIB_WATCHES_MAX = 4096,
+    MT_LIB_FOREIGN_METHODS_MAX = 4096,   /* names of methods that a process calls and has not itself */
     MT_LIB_SPARE = 16,                   /* free places that each table of the library keeps, for what may not fail */
     MT_LIB_SPARE_BYTES = 32 * 1024,      /* the same of the messages to the raylet */
     MT_LIB_TOLD_NAP_NS = 50 * 1000, /* between two looks whether a callback is back */

@@ -230,6 +230,15 @@ static void maker(void) /* makes it, uses it, leaves */
     manta_shutdown();
     CHECK(!manta_is_initialized());
 }
+/* A program that has not the class "till" (stranger.c) calls it by name. */
+static void stranger(void)
+{
+    char said[3000], address[256];
+    snprintf(address, sizeof address, "%s/manta/c/n1", getenv("XDG_RUNTIME_DIR"));
+    char *argv[] = {STRANGER, address, NULL};
+    if (test_program(argv, said, sizeof said) != 0)
+        test_fail(__FILE__, __LINE__, "stranger: %s", said);
+}
 static void taker(void) /* on another node: finds it, with its state */
 {
     manta_error e;
@@ -395,6 +404,7 @@ static void detached(void)
     nodes_start(&n, 2, "2");
     run_self("maker");
     run_self("taker");
+    stranger();
     manta_actor *a = find("bank");
     CHECK_I64(add(a, 1), 121);
     CHECK_SAYS(cli("list", "actors", NULL), "bank");

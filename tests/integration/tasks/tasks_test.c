@@ -113,6 +113,13 @@ static void raw(void)
     for (int i = 0; i < MANTA_ARGS_MAX; i++)
         args[i] = manta_i64(i);
     CHECK_I64(manta_call("total", NULL, MANTA_ARGS_MAX, args), 120);
+    /* references among them arrive as their values, small ones and large ones, and so does what is too large for a record */
+    static char large[100 * 1000];
+    manta_ref  *sum = manta_call("total", NULL, MANTA_ARGS(manta_i64(5))), *put = manta_put(large, sizeof large);
+    CHECK_I64(manta_call("total", NULL, MANTA_ARGS(manta_i64(1), manta_ref_arg(sum), manta_ref_arg(put),
+                                                   manta_data((manta_bytes){large, sizeof large}))), 6 + 2 * (int64_t)sizeof large);
+    manta_free(sum);
+    manta_free(put);
 }
 
 static void inline_sizes(void)
