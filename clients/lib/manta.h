@@ -181,8 +181,8 @@ typedef manta_status (*manta_function)(manta_ctx *c, int argc, const manta_arg *
 /* Registered by the macros below, before main, and never freed. */
 typedef struct manta_entry {
     const char          *name;
-    const char          *signature; /* "ld>d": arguments, '>', results; '*' as last argument: any further ones (of
-                                       references the values); as last result: as many as the caller asks for. Of a generator: the items' type */
+    const char          *signature; /* "ld>d": arguments, '>', results; '*' as last argument: any further ones, references as
+                                       values; as last result: as many as are asked for. Of a generator: the items' type */
     manta_function       run;
     const char          *file;
     int                  line;
@@ -518,9 +518,8 @@ typedef struct manta_actor_call_opts {
 } manta_actor_call_opts;
 MANTA_API manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts,
                                            int argc, const manta_arg *argv);
-/* Finds a named actor, at most timeout_ms. NULL: *e says why (ENOENT, ETIMEDOUT, ECONN). */
+/* Finds a named actor, at most timeout_ms. NULL: *e says why (ENOENT, ETIMEDOUT, ECONN). name_space NULL: the job's. */
 MANTA_API manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error *e);
-/* The same in another name space; NULL: the job's. */
 MANTA_API manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64_t timeout_ms, manta_error *e);
 /* Ends the actor after the calls that this process has made before, whatever its restarts. The ref is ready (no value)
  * when they are done and its destroy function has run. Calls of others that have not begun fail with EACTOR_DIED. */
