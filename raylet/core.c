@@ -293,6 +293,8 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
         rlt_proc_gone(r, p);
         break;
     case RLT_EV_EXITED:
+        if (e->text && !p->process && !p->crash)
+            p->crash = strdup(e->text);
         if (e->has_status && p->state == PROC_DYING) {
             rlt_proc_status(r, p, e->status); /* its end was known; p may be gone now */
             break;

@@ -64,7 +64,8 @@ enum rlt_event_kind {
     RLT_EV_ACCEPTED,      /* a process of our uid connected: conn, pid */
     RLT_EV_SOCKET,        /* a whole message on a unix socket: conn, record, payload, fd (or -1) */
     RLT_EV_CLOSED,        /* the socket ended or broke the rules: conn; text (or NULL): what the node lacked for the process */
-    RLT_EV_EXITED,        /* the process behind conn ended: status if the shell reaped it (has_status) */
+    RLT_EV_EXITED,        /* the process behind conn ended: status if the shell reaped it (has_status); text (or NULL): the last
+                             line that a zygote wrote before it greeted */
     RLT_EV_SPAWNED,       /* answer to SPAWN_ZYGOTE: conn, pid (< 0: -errno; ESTALE: a file of the cache was not what it was) */
     RLT_EV_LANE_FAILED,   /* LANE_NEW found no memory: lane, text (which call, why; or NULL) */
     RLT_EV_REGION_FAILED, /* REGION_NEW found no memory: number */

@@ -149,8 +149,8 @@ void rlt_job_fail(struct rlt *r, struct rlt_job *job, int32_t code, const char *
 static void start_failed(struct rlt *r, struct rlt_job *job, const char *what)
 {
     job->failure_code = MT_EWORKER_DIED;
-    snprintf(job->failure, sizeof job->failure, "no worker of job \"%s\" can be started on node %u: %.300s",
-             job->name, r->node, what);
+    snprintf(job->failure, sizeof job->failure, "no worker of job \"%s\" can be started on node %u: %.300s%s%s%s", job->name,
+             r->node, what, job->remark[0] ? " (" : "", job->remark, job->remark[0] ? ")" : "");
     if (++job->start_failures >= MT_RLT_START_FAILURES_MAX)
         rlt_job_break(r, job);
 }

@@ -285,7 +285,8 @@ void rlt_proc_drained(struct rlt *r, struct rlt_proc *p, const char *crash)
 
 void rlt_proc_describe(const struct rlt *r, const struct rlt_proc *p, char *text, size_t size)
 {
-    const char *role = p->role == CTL_DRIVER ? "driver" : p->role == CTL_ZYGOTE ? "zygote" : "worker";
+    bool        is_zygote = p->role == CTL_ZYGOTE || (p->is_child && !p->forked_by);
+    const char *role = p->role == CTL_DRIVER ? "driver" : is_zygote ? "zygote" : "worker";
     char        how[96] = "ended";
     if (p->stopped) {
         snprintf(text, size, "%s pid %d on node %u (%s) was stopped: %s", role, p->pid, r->node, r->config.node_name, p->stopped);

@@ -260,6 +260,7 @@ static void program_opened(struct rlt *r, struct rlt_job *job, const struct rlt_
             fetch(r, job, PEER_PROGRAM, e->number); /* where its node is dead by now, rlt_program_node_lost follows */
     } else {
         job->program = e->fd;
+        snprintf(job->remark, sizeof job->remark, "%.80s", e->text ? e->text : "");
         rlt_job_begin(r, job);
     }
 }

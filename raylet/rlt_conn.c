@@ -8,6 +8,7 @@
  * One message is one SOCK_SEQPACKET packet: a lane_record and its payload. Whatever else arrives (too short, too long,
  * cut off, a length that is not the packet's, more than one descriptor) ends the connection, and only that one.
  */
+#include "raylet/said/said.h"
 #include "raylet/shell.h"
 
 #include "core/base/log.h"
@@ -286,6 +287,15 @@ static void process_ends(struct sh *sh, pid_t pid)
     }
 }
 
+/* Kept: the event may be stepped later. NULL: none are known. */
+static const char *last_words(struct sh_conn *c)
+{
+    char *text = c->said ? sh_keep(c->sh, SH_SAID_SIZE) : NULL;
+    if (text)
+        sh_said_last(c->said, text);
+    return text && text[0] ? text : NULL;
+}
+
 /* Every child that has ended, ours or inherited (this process is the subreaper of all it started). */
 void sh_reap(struct sh *sh)
 {
@@ -311,6 +321,7 @@ void sh_reap(struct sh *sh)
                 e.pid = pid;
                 e.status = status;
                 e.has_status = true;
+                e.text = last_words(c);
                 sh_step(sh, &e);
                 break;
             }
@@ -359,6 +370,7 @@ void sh_conn_close(struct sh_conn *c)
     close(c->fd);
     if (c->pidfd >= 0)
         close(c->pidfd);
+    sh_said_free(c->said);
     sh_store_goodbye(c);
     sh_memory_forget(c);
     if (c->is_accepted)

@@ -6,6 +6,7 @@
  * a child's PR_SET_PDEATHSIG follows the thread that created it.
  */
 #include "raylet/cache/cache.h"
+#include "raylet/said/said.h"
 #include "raylet/shell.h"
 
 #include "core/base/child.h"
@@ -32,7 +33,8 @@ static bool is_ours(const char *variable)
 {
     return strncmp(variable, "MANTA_FD=", 9) == 0 || strncmp(variable, "MANTA_ROLE=", 11) == 0 ||
            strncmp(variable, "MANTA_JOB=", 10) == 0 ||
-           strncmp(variable, "MANTA_MARK=", 11) == 0 || strncmp(variable, "MANTA_SEARCH_PATH=", 18) == 0;
+           strncmp(variable, "MANTA_MARK=", 11) == 0 || strncmp(variable, "MANTA_SEARCH_PATH=", 18) == 0 ||
+           strncmp(variable, "MANTA_STDERR=", 13) == 0;
 }
 
 #define SEARCH "LD_LIBRARY_PATH="
@@ -72,14 +74,14 @@ static bool search_path_add(const struct sh *sh, uint64_t job, struct program *p
 
 static mt_status program_read(struct sh *sh, const struct rlt_action *a, struct program *out)
 {
-    static char      fd_variable[] = "MANTA_FD=3", role_variable[] = "MANTA_ROLE=zygote";
+    static char      fd_variable[] = "MANTA_FD=3", role_variable[] = "MANTA_ROLE=zygote", stderr_variable[] = "MANTA_STDERR=5";
     struct ctl_hello h;
     char            *text = (char *)(uintptr_t)a->payload + sizeof h;
     uint32_t         envc = 0;
     memcpy(&h, a->payload, sizeof h);
     *out = (struct program){0};
     out->argv = calloc(h.argc + 1, sizeof *out->argv);
-    out->envp = calloc(h.envc + 7, sizeof *out->envp);
+    out->envp = calloc(h.envc + 8, sizeof *out->envp);
     if (!out->argv || !out->envp)
         return mt_error(MT_ENOMEM, ENOMEM, "strings of a program");
     for (uint32_t i = 0; i < h.argc; i++, text += strlen(text) + 1)
@@ -91,6 +93,7 @@ static mt_status program_read(struct sh *sh, const struct rlt_action *a, struct 
         return mt_error(MT_ENOMEM, ENOMEM, "strings of a program");
     out->envp[envc++] = fd_variable;
     out->envp[envc++] = role_variable;
+    out->envp[envc++] = stderr_variable;
     out->envp[envc++] = sh->group.mark;
     out->envp[envc] = out->job;
     snprintf(out->job, sizeof out->job, "MANTA_JOB=%016llx", (unsigned long long)h.job);
@@ -119,7 +122,7 @@ static char **argv_as(const struct program *p, const struct sh_user *user, char 
 
 /* Returns 0 or an errno. `path` is what is run; `program`: a descriptor of what that is to run, -1: none. */
 static int spawn(struct sh *sh, const char *path, const struct program *p, char **argv, int child_fd,
-                 int output, int program, pid_t *out_pid)
+                 int output, int said, int program, pid_t *out_pid)
 {
     struct mt_child_opts o = {
         .program = path,
@@ -134,8 +137,12 @@ static int spawn(struct sh *sh, const char *path, const struct program *p, char 
         .session = MT_CHILD_GROUP, /* a group of its own: the terminal's ^C is the driver's */
         .resets_signals = true,
     };
-    for (int fd = 1; output >= 0 && fd <= 2; fd++)
-        mt_child_give(&o, output, fd);
+    if (output >= 0)
+        mt_child_give(&o, output, STDOUT_FILENO);
+    if (said >= 0)
+        mt_child_give(&o, output >= 0 ? output : STDERR_FILENO, SH_STDERR_FD);
+    if (said >= 0 || output >= 0)
+        mt_child_give(&o, said >= 0 ? said : output, STDERR_FILENO);
     if (program >= 0)
         mt_child_give(&o, program, SH_PROGRAM_FD);
     return mt_child_start(&o, out_pid).sys;
@@ -163,7 +170,7 @@ static mt_status socket_pair(struct sh *sh, uint64_t conn, struct sh_conn **out_
 }
 
 /* Under a user of the job's own, where there are such. Returns 0 or an errno. */
-static int spawn_as(struct sh *sh, const struct rlt_action *a, const struct program *p, int child, pid_t *out_pid)
+static int spawn_as(struct sh *sh, const struct rlt_action *a, const struct program *p, int child, int said, pid_t *out_pid)
 {
     struct ctl_hello hello;
     struct sh_user   user;
@@ -173,27 +180,34 @@ static int spawn_as(struct sh *sh, const struct rlt_action *a, const struct prog
     /* A path through our own descriptor: the very file that the driver runs, even if its name means another now. */
     snprintf(path, sizeof path, "/proc/self/fd/%d", a->fd);
     if (!sh->options.users.count)
-        return spawn(sh, path, p, p->argv, child, output, -1, out_pid);
+        return spawn(sh, path, p, p->argv, child, output, said, -1, out_pid);
     memcpy(&hello, a->payload, sizeof hello);
     if (!sh_user_of_job(sh, hello.job, a->pid, &user))
         return EUSERS;
     argv = argv_as(p, &user, texts);
-    program = fcntl(a->fd, F_DUPFD_CLOEXEC, SH_PROGRAM_FD + 1);
+    program = fcntl(a->fd, F_DUPFD_CLOEXEC, SH_STDERR_FD + 1);
     err = !argv         ? ENOMEM
           : program < 0 ? errno
-                        : spawn(sh, "/proc/self/exe", p, argv, child, output, program, out_pid);
+                        : spawn(sh, "/proc/self/exe", p, argv, child, output, said, program, out_pid);
     if (program >= 0)
         close(program);
     free(argv);
     return err;
 }
 
-static int spawn_in_group(struct sh *sh, const struct rlt_action *a, const struct program *p, int child, pid_t *out_pid,
-                          uint64_t *out_part)
+/* In a part of the group, and listened to until it has greeted. */
+static int spawn_in_group(struct sh *sh, const struct rlt_action *a, const struct program *p, struct sh_conn *c, int child,
+                          pid_t *out_pid)
 {
-    *out_part = sh_group_enter(sh);
-    int err = spawn_as(sh, a, p, child, out_pid);
-    sh_group_leave(sh, *out_part, err ? 0 : *out_pid);
+    int output = sh_job_output(sh, a->pid), end = -1, err;
+    c->said = sh_said_new(sh, output >= 0 ? output : STDERR_FILENO, &end);
+    c->part = sh_group_enter(sh);
+    err = spawn_as(sh, a, p, child, end, out_pid);
+    sh_group_leave(sh, c->part, err ? 0 : *out_pid);
+    if (end >= 0)
+        close(end);
+    if (err)
+        c->part = 0;
     return err;
 }
 
@@ -211,15 +225,12 @@ static void start(struct sh *sh, const struct rlt_action *a, struct sh_conn *c, 
 {
     struct program program;
     pid_t          pid = -1;
-    uint64_t       part = 0;
     mt_status      st = program_read(sh, a, &program);
-    int            err = st.code ? st.sys : spawn_in_group(sh, a, &program, take_child, &pid, &part);
+    int            err = st.code ? st.sys : spawn_in_group(sh, a, &program, c, take_child, &pid);
     close(take_child);
     program_fini(&program);
-    if (!err) {
-        c->part = part;
+    if (!err)
         sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, pid, 0), pid);
-    }
     spawned(sh, a->conn, pid, err);
 }
 

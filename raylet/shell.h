@@ -60,6 +60,7 @@ struct sh_conn {
     uint64_t          process; /* in the object store; 0: not (yet) */
     uint32_t          job;
     uint64_t          part; /* of a zygote: its part of the group; 0: none */
+    struct sh_said   *said; /* of a zygote; NULL: it is not listened to */
 };
 
 struct sh_lane {
@@ -86,6 +87,7 @@ struct sh_ring {
 };
 
 struct sh_switcher; /* the switch and its thread */
+struct sh_said;
 struct sh_store;    /* the object store's server half */
 struct sh_pulls;    /* objects between nodes */
 struct sh_spill;    /* objects on disk */
@@ -362,7 +364,8 @@ void sh_group_stop(struct sh *sh);
 
 /* rlt_spawn.c */
 /* rlt_users.c, with --job-users: the user of a job's processes. False: all of a range are taken. */
-enum { SH_CHILD_FD = 3, SH_PROGRAM_FD = 4 }; /* in the child: its socket, the program to become */
+/* In the child: its socket, the program to become, the standard error that it has once it has greeted. */
+enum { SH_CHILD_FD = 3, SH_PROGRAM_FD = 4, SH_STDERR_FD = 5 };
 MT_MUST_USE bool sh_user_new(struct sh *sh, struct sh_user *out);
 MT_MUST_USE bool sh_user_of_job(struct sh *sh, uint64_t job, pid_t driver, struct sh_user *out);
 /* In the child, before it is the program: UID GID ARGV..., UID GID SOCKET. They return only when it can't be, the exit status;

@@ -124,6 +124,7 @@ struct rlt_job {
     uint64_t         failed_at;
     int32_t          failure_code;           /* MT_EWORKER_DIED, MT_EENV, MT_ENOMEM */
     char             failure[CTL_TEXT_SIZE]; /* of the last start */
+    char             remark[88];             /* on how its program is run here; "": nothing special */
     struct rlt_timer timer;                  /* spare worker, idle ones */
     rlt_program_files files;                 /* driver here: the program first, without its descriptor, then its libraries */
     struct peer_program_file *list;          /* the same with sizes and sums; NULL: not known (yet) */

@@ -111,6 +111,17 @@ MT_NORETURN static void give_up(int fd, const manta_error *e)
     exit(1);
 }
 
+/* Until now the raylet has listened to what is said there: the loader's words, if this program could not be started. */
+static void stderr_back(void)
+{
+    const char *text = getenv("MANTA_STDERR");
+    int         fd = text ? (int)strtol(text, NULL, 10) : -1;
+    unsetenv("MANTA_STDERR");
+    if (fd <= STDERR_FILENO || dup2(fd, STDERR_FILENO) < 0)
+        return;
+    close(fd);
+}
+
 /* The driver's own search path, for what this job's tasks start: the raylet had added the folder of the program's libraries,
  * which are loaded by now. */
 static void search_path_back(void)
@@ -131,6 +142,7 @@ MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv)
     int           signals;
     manta_error   e;
 
+    stderr_back();
     search_path_back();
     if (lib_env_enter(&e))
         give_up(fd, &e);

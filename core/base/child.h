@@ -19,7 +19,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-enum { MT_CHILD_FDS_MAX = 5, MT_CHILD_NULL = -1 /* in the place of a descriptor: /dev/null */ };
+enum { MT_CHILD_FDS_MAX = 6, MT_CHILD_NULL = -1 /* in the place of a descriptor: /dev/null */ };
 
 enum mt_child_session {
     MT_CHILD_JOINS,   /* our process group: what a terminal sends to us it gets too */

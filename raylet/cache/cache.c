@@ -26,6 +26,8 @@
 
 enum { FOLDER_SIZE = 320 };
 
+static const char in_memory[] = "run from memory, without the libraries beside it: mounted noexec";
+
 struct program {
     uint8_t                   key[MT_SHA256_SIZE]; /* the SHA-256 of its list */
     char                      folder[FOLDER_SIZE];
@@ -52,7 +54,6 @@ struct sh_cache {
     struct io_worker *worker;
     char              base[256]; /* "": none yet */
     bool              is_in_memory;
-    char              remark[200]; /* said where a start fails; "": nothing to say */
     uint64_t          bytes;       /* of all programs, those being received included */
     uint64_t          folders, drops;
     mt_map            programs; /* first bytes of the key -> program */
@@ -123,8 +124,6 @@ static const char *base_make(struct sh_cache *cache)
     cache->is_in_memory = statvfs(cache->base, &fs) == 0 && (fs.f_flag & ST_NOEXEC);
     if (!cache->is_in_memory)
         return NULL;
-    snprintf(cache->remark, sizeof cache->remark,
-             "run from memory, without the libraries beside it, since %.100s is mounted noexec", cache->base);
     mt_log(MT_LOG_WARN, "programs_in_memory", "folder=%s why=\"mounted noexec: libraries beside a program are not found\"",
            cache->base);
     rlt_tree_remove(cache->base);
@@ -312,7 +311,7 @@ static void opened(struct sh *sh, uint64_t job, int fd, uint32_t missing, const 
     e.fd = fd;
     e.number = missing;
     e.refused = why != NULL;
-    e.text = why ? why : sh->cache && sh->cache->remark[0] ? sh->cache->remark : NULL;
+    e.text = why ? why : sh->cache && sh->cache->is_in_memory ? in_memory : NULL;
     sh_step(sh, &e);
 }
 

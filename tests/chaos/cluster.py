@@ -45,9 +45,10 @@ def pss_kib(pid):
 
 
 class Cluster:
-    def __init__(self, build, folder, cpus, *options):
-        """`options` are further ones of both raylets."""
+    def __init__(self, build, folder, cpus, *options, before=None):
+        """`options` are further ones of both raylets; `before` maps a daemon's name to the words that its command begins with."""
         self.build, self.folder, self.cpus, self.options = pathlib.Path(build), pathlib.Path(folder), cpus, options
+        self.before = before or {}
         self.daemons = {}
         self.fds = {}  # of each daemon when it was ready
         self.log = open(self.folder / "daemons.log", "ab", buffering=0)
@@ -67,7 +68,7 @@ class Cluster:
     def start(self, name, meanwhile=lambda: None):
         """Waits until it is ready; what must go on while it starts (a head that is stopped now) is `meanwhile`."""
         ours, theirs = os.pipe()
-        process = subprocess.Popen([*map(str, self.command(name)), "--ready-fd", str(theirs)], pass_fds=[theirs],
+        process = subprocess.Popen([*self.before.get(name, []), *map(str, self.command(name)), "--ready-fd", str(theirs)], pass_fds=[theirs],
                                    stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         os.close(theirs)
         until, said = time.monotonic() + START_S, b""

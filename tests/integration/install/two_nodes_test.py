@@ -8,6 +8,8 @@ libraries along.
 
 program        a task, an actor and a detached actor on the other node, with the user's own library
 changed        a file of the second node's cache is changed: that is seen before it is run, and it is fetched again
+broken         a library that is missing on the second node is named in the error, with the loader's line
+noexec         a second node whose folders are mounted noexec runs programs from memory, and says so
 users          the same program where jobs have users of their own, who may read and not write
 train          `manta train` with scaling.nodes: 2
 train_detached `manta train` whose driver is detached (run.detached)
@@ -30,7 +32,7 @@ CALL_S = 120  # longest life of one command
 class Installed:
     """A prefix, a user's folder, and two nodes of one CPU each, started from the prefix."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, noexec=False):
         self.folder = pathlib.Path(folder)
         self.prefix = self.folder / "prefix"
         self.run("cmake", "--install", BUILD, "--prefix", self.prefix)
@@ -38,7 +40,13 @@ class Installed:
                             if not name.startswith("MANTA_") and name not in ("LD_LIBRARY_PATH", "LD_RUN_PATH")}
         self.environment |= {"MANTA_ADDRESS": str(self.folder / "c/n0"), "MANTA_SWEEPS": str(self.folder / "sweeps")}
         (self.folder / "c").mkdir(mode=0o700)
-        self.nodes = cluster.Cluster(self.prefix, self.folder / "c", 1, *options)
+        before = {"raylet1": self.without_exec(self.folder / "c/n1")} if noexec else None
+        self.nodes = cluster.Cluster(self.prefix, self.folder / "c", 1, *options, before=before)
+
+    @staticmethod
+    def without_exec(folder):
+        """The words before a command whose runtime folder, and place for files of a while, is to be mounted noexec."""
+        return ["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o noexec,mode=0700 none {folder} && export TMPDIR={folder} && exec \"$@\"", "sh"]
 
     def run(self, *words, **options):
         done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -97,6 +105,27 @@ def changed(at):
         file.write(b"nothing")
     assert ask(at, path, "task") == library
     assert "program_changed" in at.logs() and library.read_bytes()[1:4] == b"ELF"
+
+
+def fails(at, path, way):
+    done = subprocess.run([path, way], env=at.environment, cwd=at.folder, capture_output=True, text=True, timeout=CALL_S)
+    assert done.returncode, done.stdout
+    return done.stderr
+
+
+def broken(at):
+    """The library is gone when the workers are to be started: nobody has it any more."""
+    path = at.build_program()
+    at.environment["TWO_NODES_HIDE"] = str(path.parent.parent / "lib/libanswer.so")
+    said = fails(at, path, "task")
+    assert "error while loading shared libraries: libanswer.so" in said, said
+
+
+def noexec(at):
+    path = at.build_program()
+    said = fails(at, path, "task")
+    assert "node 2" in said and "error while loading shared libraries" in said and "noexec" in said, said
+    assert "programs_in_memory" in at.logs()
 
 
 def users(at):
@@ -158,17 +187,18 @@ space:
 
 def main():
     options = []
+    mounts = CASE in ("noexec", "bad_node")
+    if (CASE == "users" and os.getuid()) or (mounts and subprocess.run(["unshare", "-m", "true"], check=False).returncode):
+        print("only root can give users, or mount a folder")
+        sys.exit(77)
     if CASE == "users":
-        if os.getuid():
-            print("only root has users to give")
-            sys.exit(77)
         options = ["--job-users", "60100-60199"]
         tempfile.tempdir = os.environ["TMPDIR"] = "/tmp"  # where they can get to
     with tempfile.TemporaryDirectory(prefix="mi-") as folder:
         os.chmod(folder, 0o755)
-        at = Installed(folder, *options)
+        at = Installed(folder, *options, noexec=mounts)
         try:
-            {"program": program, "changed": changed, "users": users, "train": train, "train_detached": train_detached, "sweep": sweep}[CASE](at)
+            globals()[CASE](at)
         finally:
             at.stop()
 
