@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * alone.c - leases on other nodes while the head is away: the nodes that this one has a link with are asked in turn.
+ * alone.c - leases on other nodes while the head is away: the nodes that this one reaches are asked in turn.
  *
  * Owns: nothing of its own. Thread: the logic loop only.
  * Always: nobody is asked while the head is there and answers, and each class asks one node at a time: a node may refuse (it is the
@@ -30,6 +30,7 @@ void rlt_alone_reported(struct rlt *r, uint64_t version)
     if (!r->head.unanswered)
         r->head.unanswered_at = r->now;
     r->head.unanswered = version; /* 0: nobody wants anything any more */
+    rlt_alone_arm(r); /* nothing else may happen here until the head counts as away */
 }
 
 void rlt_alone_answered(struct rlt *r, uint64_t version)
@@ -39,10 +40,10 @@ void rlt_alone_answered(struct rlt *r, uint64_t version)
     r->head.unanswered_at = r->now; /* it is there, and will come to the rest */
 }
 
-static bool has_link(const struct rlt *r, uint32_t node)
+static bool is_reached(const struct rlt *r, uint32_t node)
 {
     const struct rlt_peer *p = mt_map_ptr(&r->peers, mt_map_key(node));
-    return p && p->stream;
+    return p && p->stream && !p->is_given_up;
 }
 
 static bool may_serve(const struct rlt *r, const struct rlt_node *n, const struct rlt_class *c)
@@ -51,19 +52,26 @@ static bool may_serve(const struct rlt *r, const struct rlt_node *n, const struc
         return false;
     if (c->def.flags & CTL_CLASS_STRICT) /* may not run without the head's word */
         return false;
-    if (n->node == r->node || n->state != 1 || !has_link(r, n->node) || !rlt_node_could_ever(n, c))
+    if (n->node == r->node || !rlt_node_is_there(r, n) || !rlt_node_could_ever(n, c))
         return false;
-    return n->node == c->def.node || c->def.policy == CTL_HYBRID || c->def.policy == CTL_SPREAD;
+    if (n->node == c->def.node || c->def.policy == CTL_HYBRID || c->def.policy == CTL_SPREAD)
+        return true;
+    return c->def.policy == CTL_NODE_SOFT && !rlt_node_is_there(r, rlt_node_find(r, c->def.node));
 }
 
-/* The next node by number after the one that was asked last; 0: there is none. */
-static uint32_t next_node(const struct rlt *r, const struct rlt_class *c)
+/* The next node by number after the one that was asked last; 0: there is none. One that could serve and that this node has never
+ * spoken with is met: it can be asked as soon as it has answered that. */
+static uint32_t next_node(struct rlt *r, const struct rlt_class *c)
 {
     uint32_t after = 0, first = 0;
     MT_MAP_EACH(&r->nodes, entry) {
         const struct rlt_node *n = entry->value.ptr;
         if (!may_serve(r, n, c))
             continue;
+        if (!is_reached(r, n->node)) {
+            rlt_peer_meet(r, n->node);
+            continue;
+        }
         first = first == 0 || n->node < first ? n->node : first;
         if (n->node > c->asked_alone && (after == 0 || n->node < after))
             after = n->node;
@@ -76,7 +84,8 @@ static uint32_t next_node(const struct rlt *r, const struct rlt_class *c)
 static bool is_asked_again(const struct rlt *r, const struct rlt_class *c)
 {
     const struct rlt_node *n = mt_map_ptr(&r->nodes, mt_map_key(c->asked_alone));
-    return c->held == 0 && c->refused_alone > 0 && c->refused_alone % 2 == 0 && rlt_class_lacks(c) && n && may_serve(r, n, c);
+    return c->held == 0 && c->refused_alone > 0 && c->refused_alone % 2 == 0 && rlt_class_lacks(c) && n && is_reached(r, n->node) &&
+           may_serve(r, n, c);
 }
 
 void rlt_alone_arm(struct rlt *r)
@@ -103,6 +112,7 @@ static void alone_fire(struct rlt *r, struct rlt_timer *t)
         c->asked_alone = node;
         rlt_remote_request(r, c, node);
     }
+    r->is_dirty = true; /* what the head would say of this node it says itself */
     rlt_alone_arm(r);
 }
 

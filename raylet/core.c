@@ -414,6 +414,7 @@ static void handle(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_PEER_OPEN:
     case RLT_EV_PEER_CLOSED:
     case RLT_EV_PEER_FRAME:
+    case RLT_EV_PEER_DOUBT:
         rlt_peer_event(r, e);
         break;
     case RLT_EV_PROGRAM_SENT:

@@ -89,6 +89,7 @@ enum rlt_event_kind {
     RLT_EV_PEER_OPEN,    /* stream: a dial succeeded, or (below RLT_CONN_OURS) one was accepted */
     RLT_EV_PEER_CLOSED,  /* stream: it ended, or the dial failed; refused: nobody listens there any more */
     RLT_EV_PEER_FRAME,   /* stream, frame */
+    RLT_EV_PEER_DOUBT,   /* node: nobody answers at its data socket. Is it there? */
 
     /* programs of jobs, moved between nodes */
     RLT_EV_FILE_BYTES, /* answer to FILE_READ: file, node, number (offset), bytes; total (whole size) */
@@ -296,9 +297,12 @@ uint64_t rlt_deadline(const struct rlt *r);
 
 /* ---- looking in (status, tests, simulation) ------------------------------------------------------------------- */
 
-/* Whether the last link to a node was given up, and nothing has been heard from it since. */
+/* There is a head, and it is away, or silent. */
+bool rlt_is_alone(const struct rlt *r);
+/* Whether the last link to a node was given up, and nothing has been heard from it since: to this node it is dead. */
 bool rlt_node_is_given_up(const struct rlt *r, uint32_t node);
-/* Where the data socket of another node is, as the head last said. ENOENT: no such node (yet); ENODE_DIED. */
+/* Where the data socket of another node is, as the head last said. ENOENT: no such node (yet). ENODE_DIED: by the head's
+ * word, or it was given up here and is not heard by the head either. */
 MT_MUST_USE mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE]);
 
 struct rlt_proc_view {

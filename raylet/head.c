@@ -182,6 +182,7 @@ static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
         hash_in(&hash, c->def.class_id);
         hash_in(&hash, c->version << 20 | rlt_class_lacks(c));
         hash_in(&hash, c->held > 0);
+        hash_in(&hash, c->ended_elsewhere);
         ++*out_wants;
     }
     return hash;

@@ -406,6 +406,7 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
     struct rlt_proc  *worker = l->worker;
     bool              was_said = l->state != LEASE_STARTING, was_granted = was_said && l->has_lane;
     bool              is_owner_here = l->owner_node == r->node;
+    uint32_t          worker_node = l->worker_node;
 
     if (l->end)
         return; /* the switch is emptying its lane */
@@ -432,8 +433,10 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
         worker->lease = NULL;
         rlt_pool_offer(r, worker);
     }
-    if (c)
+    if (c) {
+        c->ended_elsewhere += worker_node != r->node;
         rlt_class_wait(r, c);
+    }
     r->is_dirty = true;
 }
 

@@ -15,6 +15,11 @@ struct rlt_node *rlt_node_find(const struct rlt *r, uint32_t node)
     return mt_map_ptr(&r->nodes, mt_map_key(node));
 }
 
+bool rlt_node_is_there(const struct rlt *r, const struct rlt_node *n)
+{
+    return n && n->state == 1 && !rlt_node_is_given_up(r, n->node);
+}
+
 static uint32_t take_resources(struct ctl_resource *out, Manta__V1__Resource **from, size_t count)
 {
     uint32_t n = 0;
@@ -56,10 +61,12 @@ void rlt_nodes_view(struct rlt *r, const Manta__V1__View *view)
 mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE])
 {
     const struct rlt_node *n = rlt_node_find(r, node);
-    if (!n || !n->data_address[0])
+    if (!n || !n->data_address[0] || rlt_peer_is_newer(r, n))
         return mt_error(MT_ENOENT, 0, "the node that has the value is not known here (yet)");
     if (n->state == 3)
         return mt_error(MT_ENODE_DIED, 0, "the node that has the value is dead");
+    if (n->state != 1 && rlt_node_is_given_up(r, node)) /* one that the head hears is asked: two nodes may be parted for a while */
+        return mt_error(MT_ENODE_DIED, 0, "the node that has the value can't be reached");
     *out_epoch = n->epoch;
     memcpy(out, n->data_address, RLT_ADDRESS_SIZE);
     return mt_ok();

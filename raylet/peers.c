@@ -7,7 +7,9 @@
  *
  * A node without a stream, or silent for MT_NODE_SUSPECT_MS, is suspect: both ends dial every MT_RLT_PEER_BEAT_MS. It is
  * dead when nobody listens at its address, when a later epoch of it is seen, when the head says so, or when it has been
- * silent for MT_NODE_DEAD_MS. Of two streams both ends use the one that the node with the lower number dialled.
+ * silent for MT_NODE_DEAD_MS. One that was given up here, while the head counts it as alive, is dialled every
+ * MT_NODE_SUSPECT_MS: it may only have been out of reach. Of two streams both ends use the one that the node with the
+ * lower number dialled.
  */
 #include "raylet/state.h"
 
@@ -49,7 +51,6 @@ static void link_begin(struct rlt *r, struct rlt_peer *p, uint64_t number)
         number = p->last_number + 1 + (mt_rng_next(&r->rng) & 0xffffff);
     link_init(&p->link, p->node, p->epoch, number);
     p->has_link = true;
-    p->is_given_up = false;
     p->heard_at = p->said_at = r->now;
     p->dialed_at = 0;
     rlt_timer_set(r, &p->timer, r->now + MT_RLT_PEER_TICK_MS * RLT_MS);
@@ -123,6 +124,13 @@ static struct rlt_peer *peer_for_sending(struct rlt *r, uint32_t node)
     p = peer_of(r, node, n->epoch);
     link_begin(r, p, 0);
     return p;
+}
+
+void rlt_peer_meet(struct rlt *r, uint32_t node)
+{
+    struct rlt_peer *p = peer_for_sending(r, node);
+    if (p && !p->stream)
+        peer_dial(r, p);
 }
 
 bool rlt_peer_send2(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *head, size_t head_size,
@@ -245,6 +253,7 @@ static void stream_closed(struct rlt *r, const struct rlt_event *e)
         return;
     if (p && p->dialing == s->stream)
         p->dialing = 0;
+    bool was_heard = s->heard_at;
     stream_forget(r, s);
     if (!p)
         return;
@@ -252,6 +261,8 @@ static void stream_closed(struct rlt *r, const struct rlt_event *e)
         rlt_peer_lost(r, p, "nobody listens at its address any more");
     } else if (p->stream == e->stream) {
         mt_log(MT_LOG_INFO, "peer_suspect", "node=%u why=\"its connection closed\"", p->node);
+        if (was_heard)
+            p->dialed_at = 0; /* that dial is not the one to wait after */
         peer_without_stream(r, p);
     }
 }
@@ -372,6 +383,7 @@ static void frame_heard(struct rlt *r, const struct rlt_event *e)
         return;
     }
     p->heard_at = s->heard_at = r->now;
+    p->is_given_up = false;
     if (verdict == LINK_NEW)
         frame_in(r, p, e->frame);
     if (p->has_link) {
@@ -386,6 +398,8 @@ void rlt_peer_event(struct rlt *r, const struct rlt_event *e)
         stream_opened(r, e->stream);
     else if (e->kind == RLT_EV_PEER_CLOSED)
         stream_closed(r, e);
+    else if (e->kind == RLT_EV_PEER_DOUBT)
+        rlt_peer_meet(r, e->node);
     else
         frame_heard(r, e);
 }
@@ -410,8 +424,10 @@ static void peer_timer_fire(struct rlt *r, struct rlt_timer *t)
 {
     struct rlt_peer *p = mt_container_of(t, struct rlt_peer, timer);
     uint64_t         silent = r->now - p->heard_at;
-    if (!p->has_link)
+    if (!p->has_link) {
+        rlt_peer_meet(r, p->node);
         return;
+    }
     if (silent >= MT_NODE_DEAD_MS * RLT_MS) {
         rlt_peer_lost(r, p, "it has been silent for 10 s");
         return;
@@ -446,13 +462,13 @@ void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
     struct rlt_link link = p->link;
     if (!p->has_link)
         return;
-    mt_log(MT_LOG_WARN, "peer_lost", "node=%u epoch=%u why=\"%s\"", p->node, p->epoch, why);
+    mt_log(p->is_given_up ? MT_LOG_DEBUG : MT_LOG_WARN, "peer_lost", "node=%u epoch=%u why=\"%s\"", p->node, p->epoch, why);
     p->has_link = false; /* first: what ends below says nothing more to that node */
     p->last_number = link.number;
     p->is_given_up = true;
     memset(&p->link, 0, sizeof p->link);
     p->stream = p->dialing = 0;
-    rlt_timer_clear(r, &p->timer);
+    rlt_timer_set(r, &p->timer, r->now + MT_NODE_SUSPECT_MS * RLT_MS);
     pause_set(r, p, false);
     MT_MAP_EACH(&r->streams, entry) {
         struct rlt_stream *s = entry->value.ptr;
@@ -473,6 +489,12 @@ bool rlt_node_is_given_up(const struct rlt *r, uint32_t node)
 {
     const struct rlt_peer *p = peer_find(r, node);
     return p && p->is_given_up;
+}
+
+bool rlt_peer_is_newer(const struct rlt *r, const struct rlt_node *n)
+{
+    const struct rlt_peer *p = peer_find(r, n->node);
+    return p && p->epoch > n->epoch;
 }
 
 void rlt_peers_view(struct rlt *r, const struct rlt_node *n)

@@ -237,6 +237,14 @@ void sh_peer_dial(struct sh *sh, const struct rlt_action *a)
     sh_step(sh, &e);
 }
 
+void sh_peer_doubt(struct sh *sh, uint32_t node)
+{
+    struct rlt_event e;
+    sh_event(&e, RLT_EV_PEER_DOUBT);
+    e.node = node;
+    sh_step(sh, &e);
+}
+
 void sh_peer_send(struct sh *sh, const struct rlt_action *a)
 {
     struct sh_stream *s = stream_find(sh, a->stream);

@@ -11,7 +11,8 @@
  *
  *   queued --its turn--> under way --whole--> a copy
  *      ^                     |
- *      '---- PULL_RETRY_MS --'  the source can't be reached: for MT_OBJECT_FETCH_MS, then it counts as dead; the value is
+ *      '---- PULL_RETRY_MS --'  the source can't be reached: its raylet is looked for, and what waits for a dead one fails
+ *                               (sh_pulls_node_lost), at the latest after MT_OBJECT_FETCH_MS; the value is
  *                               on its way from disk there; or something is on its way to disk here; or it came damaged
  *
  * When a source is silent, dead or out of reach, all that waits for it fails: no queue outlives its limit. A copy goes
@@ -36,8 +37,9 @@ enum {
     PULLS_MAX = 4096,          /* queued ones included */
     PULL_WAITERS_MAX = 4096,   /* of one object */
     PULL_RETRY_MS = 100,
+    PULL_DOUBT_MS = 2, /* before the first retry of a source that can't be reached; with it the source's raylet is looked for */
     SERVED_MAX = 65536,        /* objects remembered as fetched by others; beyond, every death is told */
-    PULL_UNKNOWN_MS = MT_NODE_SUSPECT_MS, /* a node that the head has not told us of yet */
+    PULL_UNKNOWN_MS = MT_NODE_SUSPECT_MS, /* a node that the head, which is there, has not told us of yet */
 };
 
 struct waiter {
@@ -52,6 +54,7 @@ struct source {
     struct rlt_list  queue; /* pull.in_source */
     struct rlt_list  under_way;
     struct io_timer  pause; /* started: nothing is begun */
+    bool             is_doubted; /* it could not be reached; the core is told when the pause is over */
 };
 
 struct pull {
@@ -273,17 +276,20 @@ static bool may_try_again(struct pull *pull, mt_status st)
         return false;
     if (!pull->failing_since || is_full)
         pull->failing_since = now;
-    return now - pull->failing_since < (st.code == MT_ENOENT ? (uint64_t)PULL_UNKNOWN_MS : (uint64_t)MT_OBJECT_FETCH_MS);
+    bool may_be_told = st.code == MT_ENOENT && !rlt_is_alone(pull->pulls->sh->core);
+    return now - pull->failing_since < (may_be_told ? (uint64_t)PULL_UNKNOWN_MS : (uint64_t)MT_OBJECT_FETCH_MS);
 }
 
 /* It could not begin, or broke off: later again, or never. */
 static void pull_failed(struct pull *pull, mt_status st, const char *text)
 {
     struct source *s = pull->source;
+    bool           is_first = !pull->failing_since;
     if (may_try_again(pull, st)) {
+        s->is_doubted |= st.code == MT_ECONN;
         pull_leaves_way(pull);
         rlt_list_prepend(&s->queue, &pull->in_source);
-        io_timer_start(pull->pulls->sh->loop, &s->pause, PULL_RETRY_MS);
+        io_timer_start(pull->pulls->sh->loop, &s->pause, s->is_doubted && is_first ? PULL_DOUBT_MS : PULL_RETRY_MS);
         return;
     }
     if (st.code == MT_ECORRUPT)
@@ -346,7 +352,14 @@ static void source_pump(struct source *s)
 
 static void pause_over(struct io_timer *timer)
 {
-    source_pump(mt_container_of(timer, struct source, pause));
+    struct source   *s = mt_container_of(timer, struct source, pause);
+    struct sh_pulls *p = s->pulls;
+    uint32_t         node = s->node;
+    bool             is_doubted = s->is_doubted;
+    s->is_doubted = false;
+    source_pump(s); /* s may be gone after */
+    if (is_doubted && !p->is_stopping)
+        sh_peer_doubt(p->sh, node);
 }
 
 /* ---- asking ---- */

@@ -20,7 +20,22 @@ static bool has_other_nodes(const struct rlt *r)
 {
     MT_MAP_EACH(&r->nodes, entry) {
         const struct rlt_node *n = entry->value.ptr;
-        if (n->node != r->node && n->state == 1)
+        if (n->node != r->node && rlt_node_is_there(r, n))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the head has to choose between this node, which is the class's `alternative`, and one of an earlier alternative. While it
+ * is away that one is asked; once it has refused, this node is as good. */
+static bool is_better_elsewhere(const struct rlt *r, const struct rlt_class *c, unsigned alternative)
+{
+    if (alternative < 2 || c->placed_here || (rlt_is_alone(r) && c->refused_alone))
+        return false;
+    MT_MAP_EACH(&r->nodes, entry) {
+        const struct rlt_node *n = entry->value.ptr;
+        unsigned               theirs = mt_selector_match(c->def.labels, n->labels);
+        if (n->node != r->node && theirs && theirs < alternative && rlt_node_is_there(r, n) && rlt_node_could_ever(n, c))
             return true;
     }
     return false;
@@ -49,14 +64,14 @@ static bool is_for_this_node(const struct rlt *r, const struct rlt_class *c)
     unsigned               alternative = c->def.labels[0] ? mt_selector_match(c->def.labels, r->config.labels) : 1;
     if (alternative == 0)
         return false;
-    if (alternative > 1 && !c->placed_here && has_other_nodes(r)) /* another may be a better one: the head knows */
+    if (is_better_elsewhere(r, c, alternative))
         return false;
     if (c->def.policy == CTL_NODE)
         return c->def.node == r->node;
     if (c->def.policy == CTL_NODE_SOFT) /* there if it lives and could ever, else anywhere */
-        return c->def.node == r->node || !wanted || wanted->state != 1 || !rlt_node_could_ever(wanted, c);
+        return c->def.node == r->node || !rlt_node_is_there(r, wanted) || !rlt_node_could_ever(wanted, c);
     if (c->def.policy == CTL_SPREAD) /* over all nodes: the head counts, where there is one */
-        return !r->head.is_registered || c->placed_here || !has_other_nodes(r);
+        return !r->head.is_registered || rlt_is_alone(r) || c->placed_here || !has_other_nodes(r);
     return true;
 }
 

@@ -264,6 +264,7 @@ MT_MUST_USE mt_status sh_listen_read(struct sh *sh);
 MT_MUST_USE mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
 void sh_peers_stop(struct sh *sh);
 void sh_peer_dial(struct sh *sh, const struct rlt_action *a);
+void sh_peer_doubt(struct sh *sh, uint32_t node); /* its data socket does not answer: steps the core */
 void sh_peer_send(struct sh *sh, const struct rlt_action *a);
 void sh_peer_close(struct sh *sh, const struct rlt_action *a);
 void sh_file_read(struct sh *sh, const struct rlt_action *a);

@@ -163,6 +163,7 @@ struct rlt_class {
     uint64_t          version;
     uint32_t          wanted;
     uint32_t          held; /* STARTING (asked of another node, too) and ACTIVE */
+    uint32_t          ended_elsewhere; /* leases on other nodes that are over: the head is told what is wanted anew */
     uint32_t          asked_alone; /* the node that was asked last while the head was away */
     uint32_t          refused_alone; /* how often it was refused while it held nothing, since its last lease from another node */
     uint32_t          placed_here; /* leases that the head has answered with this node */
@@ -538,7 +539,6 @@ void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l); /* its wor
 
 /* alone.c */
 void rlt_alone_init(struct rlt *r);
-bool rlt_is_alone(const struct rlt *r); /* there is a head, and it is away, or silent */
 void rlt_alone_reported(struct rlt *r, uint64_t version); /* has left with wants; 0: without any */
 void rlt_alone_answered(struct rlt *r, uint64_t version);
 void rlt_alone_arm(struct rlt *r); /* while the head is away and classes wait: other nodes are asked soon */
@@ -626,8 +626,10 @@ bool rlt_peer_send(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, 
 bool rlt_peer_send2(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *head, size_t head_size,
                     const void *tail, size_t tail_size);
 void rlt_peer_event(struct rlt *r, const struct rlt_event *e);
+void rlt_peer_meet(struct rlt *r, uint32_t node); /* begins a link where there is none: whether it lives shows by that */
 void rlt_peer_out(struct rlt *r, const struct rlt_event *e); /* records of the switch */
 void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why);
+bool rlt_peer_is_newer(const struct rlt *r, const struct rlt_node *n); /* it spoke under an epoch that the head has not told of */
 void rlt_peers_view(struct rlt *r, const struct rlt_node *n); /* the head's word on a node */
 void rlt_peers_lose_all(struct rlt *r, const char *why);
 void rlt_peers_tell(struct rlt *r, enum peer_kind kind, const void *payload, size_t size); /* all there is a link to */
@@ -636,6 +638,8 @@ void rlt_peers_fini(struct rlt *r);
 /* nodes.c */
 void rlt_nodes_view(struct rlt *r, const Manta__V1__View *view);
 struct rlt_node *rlt_node_find(const struct rlt *r, uint32_t node);
+/* Alive by the head's last word, and not given up here since; `n` may be NULL. */
+bool rlt_node_is_there(const struct rlt *r, const struct rlt_node *n);
 void rlt_nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t after);
 void rlt_nodes_fini(struct rlt *r);
 

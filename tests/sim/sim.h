@@ -79,7 +79,8 @@ struct sim_proc;
     X(value_freed_here) X(value_freed_pinned) X(value_pulled) X(value_lost) X(value_away) X(value_kept) X(value_kept_read) \
     X(value_found_again) X(value_again) X(call_found_again) X(item_stored) X(item_found_again) \
     X(value_argument) X(value_returned) X(value_lent) X(owner_died) X(pin_lost) X(space_back) X(segment_back) \
-    X(room_refused) X(pull_begun) X(pull_served) X(pull_refused) X(pull_cut) X(pull_broken) X(spilled) X(restored)
+    X(room_refused) X(pull_begun) X(pull_served) X(pull_refused) X(pull_cut) X(pull_broken) X(pull_doubted) \
+    X(spilled) X(restored)
 
 struct sim_counters {
 #define X(name) uint64_t name;

@@ -60,6 +60,20 @@ void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane)
         sim_node_switch_wake(n->s, n);
 }
 
+static void doubt_fired(struct sim *s, struct sim_event *e)
+{
+    struct sim_node *n = sim_node_of(s, e->target);
+    if (n)
+        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PEER_DOUBT, .node = (uint32_t)e->arg, .fd = -1});
+}
+
+void sh_peer_doubt(struct sh *sh, uint32_t node)
+{
+    struct sim_node *n = sh->loop->n;
+    n->s->counters.pull_doubted++;
+    sim_after(n->s, 0, "doubt", doubt_fired, n->serial)->arg = node; /* the store has the turn now */
+}
+
 /* ---- looking ------------------------------------------------------------------------------------------------------ */
 
 static void check(struct io_loop *loop)

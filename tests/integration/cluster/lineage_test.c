@@ -10,6 +10,7 @@
 #include "tests/integration/cluster/lost.h"
 
 #include <signal.h>
+#include <stdio.h>
 
 /* ---- what runs in the workers ---- */
 
@@ -184,6 +185,33 @@ static void lost_dependent(void)
     nodes_stop(&n);
 }
 
+/* The head is silent, so no verdict tells that the node is dead. A task that needs its value begins all the same: here, on a node
+ * that has never spoken with the dead one, and wherever. */
+static void lost_argument(void)
+{
+    struct nodes n;
+    manta_ref   *refs[3];
+    lost_begin(&n, 3);
+    for (int i = 0; i < 3; i++)
+        lost_wait_made(refs[i] = make(lost_victim(&n), 50 + i, i, 0));
+    CHECK_EQ(kill(n.head, SIGSTOP), 0);
+    nodes_kill(&n.raylets[1]);
+    for (int i = 0; i < 3; i++) {
+        int64_t         since = test_now_ms();
+        manta_task_opts opts = {0};
+        if (i < 2)
+            opts = (manta_task_opts){AT(i ? 2 : 0)};
+        CHECK_I64(manta_call("checked", &opts, MANTA_ARGS(manta_ref_arg(refs[i]), manta_i64(50 + i))), 50 + i);
+        CHECK_EQ(lost_board->words[i], 2);
+        if (getenv("TEST_TIMES"))
+            fprintf(stderr, "lost_argument %d: %lld ms\n", i, (long long)(test_now_ms() - since));
+    }
+    CHECK_EQ(kill(n.head, SIGCONT), 0);
+    for (int i = 0; i < 3; i++)
+        manta_free(refs[i]);
+    nodes_stop(&n);
+}
+
 /* Each result is the next one's argument; of the second chain only the last is held. */
 static void lost_chain(void)
 {
@@ -291,6 +319,7 @@ int main(int argc, char **argv)
         {"lost_get", lost_get, .no_init = true},
         {"lost_restart", lost_restart, .no_init = true},
         {"lost_dependent", lost_dependent, .no_init = true},
+        {"lost_argument", lost_argument, .no_init = true},
         {"lost_chain", lost_chain, .no_init = true},
         {"lost_several", lost_several, .no_init = true},
         {"lost_for_good", lost_for_good, .no_init = true},

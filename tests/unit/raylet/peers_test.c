@@ -3,6 +3,7 @@
  * peers_test.c - what a raylet makes of other nodes' words: whose it listens to, and when all that was bound
  * to a node is over. (tests/sim drives it through faults.)
  */
+#include "core/base/limits.h"
 #include "tests/unit/raylet/core_rig.h"
 
 enum { IS_ALIVE = 1, IS_DEAD = 3 };
@@ -167,12 +168,36 @@ static void a_later_epoch_ends_what_was_the_former_ones(void **state)
     assert_true(is_lost(3));
 }
 
+/* No link, and a fetch that nobody answers: the node is looked for, given up without the head's word, and
+ * looked for again. */
+static void a_node_whose_data_socket_is_gone_is_looked_for(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(6, 1);
+    node_is_seen(3, 1, IS_ALIVE);
+    step((struct rlt_event){.kind = RLT_EV_PEER_DOUBT, .node = 3});
+    assert_non_null(action(RLT_A_PEER_DIAL, 0));
+    uint64_t stream = action(RLT_A_PEER_DIAL, 0)->stream;
+    step((struct rlt_event){.kind = RLT_EV_PEER_CLOSED, .stream = stream, .refused = true});
+    assert_true(is_lost(3)); /* what waits for it fails */
+    now += MT_NODE_SUSPECT_MS * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_non_null(action(RLT_A_PEER_DIAL, 0));
+    stream = action(RLT_A_PEER_DIAL, 0)->stream;
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = stream});
+    assert_true(rlt_node_is_given_up(r, 3)); /* somebody listens; it may be another */
+    peer_says(stream, 1, UINT64_C(1) << 40, 0);
+    assert_false(rlt_node_is_given_up(r, 3));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_link_that_was_given_up_is_not_gone_on_with, end),
         cmocka_unit_test_teardown(an_older_epoch_is_not_listened_to, end),
         cmocka_unit_test_teardown(a_later_epoch_ends_what_was_the_former_ones, end),
+        cmocka_unit_test_teardown(a_node_whose_data_socket_is_gone_is_looked_for, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
