@@ -354,10 +354,10 @@ static void orders_give(struct sgd_fit *fit)
     fit->is_going = fit->has_death = fit->is_resize = false;
     fit->aborted_ns = 0;
     net_fill(fit);
+    pulses_read(fit, seen); /* before they have orders: they may make many steps until we look again */
     for (int rank = 0; rank < fit->workers; rank++)
         order_give(fit, rank);
     fit->recovering.placed_ns = mt_now_ns();
-    pulses_read(fit, seen);
     sgd_watch_begin(&fit->watch, fit->recovering.placed_ns, (uint32_t)fit->workers, seen);
     places_tell(fit);
     if (before && before != fit->workers) {

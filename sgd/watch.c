@@ -79,7 +79,7 @@ void sgd_watch_begin(struct sgd_watch *watch, int64_t now_ns, uint32_t members, 
  * where none is known: else who hangs behind them would have the time of a first step. */
 static void steps_note(struct sgd_watch *watch, const struct sgd_pulse_seen *first)
 {
-    bool has_stepped = first->steps != watch->of[0].seen.steps;
+    bool has_stepped = first->steps > watch->of[0].seen.steps; /* less: it begins behind steps that were lost */
     if (first->arrived == UINT64_MAX) /* it is back from this generation */
         return;
     if (first->steps > watch->hung_step)

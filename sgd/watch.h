@@ -63,7 +63,8 @@ struct sgd_watch {
     uint64_t window_work[MT_GROUP_MEMBERS_MAX], window_steps;
 };
 
-/* A generation begins; what is known of the steps' durations stays. Zeroed at first, but for hang_after_ns. */
+/* A generation begins, of members whose pulses were these before; what is known of the steps' durations stays. Zeroed at first,
+ * but for hang_after_ns. */
 void sgd_watch_begin(struct sgd_watch *watch, int64_t now_ns, uint32_t members, const struct sgd_pulse_seen *pulses);
 
 /* One look at all members' pulses: a bit for each that hangs. *out_straggler: a member that needed more than twice the time of

@@ -71,6 +71,18 @@ static void long_steps_are_given_time(void **state)
     assert_int_equal(work(2, 3, 300, 1000), 2);
 }
 
+/* Of a run that goes back to an older state the first step is not done yet. */
+static void going_back_is_no_step(void **state)
+{
+    (void)state;
+    begin(2);
+    assert_int_equal(work(2, 0, 2000, 50), 0);
+    sgd_watch_begin(&watch, now, 2, pulses);
+    pulses[0].steps -= 10;
+    assert_int_equal(work(2, 3, MT_TRAIN_FIRST_MS - 100, 50), 0);
+    assert_int_equal(work(2, 3, 300, 50), 3);
+}
+
 /* What the user has set holds from a generation's first step on, and for the stopped; negative: for ever. */
 static void the_users_limit_holds(void **state)
 {
@@ -299,6 +311,7 @@ int main(void)
         cmocka_unit_test(a_member_that_stands_still_hangs), cmocka_unit_test(long_steps_are_given_time),
         cmocka_unit_test(all_that_stand_still_hang),        cmocka_unit_test(before_the_first_step_there_is_more_time),
         cmocka_unit_test(steps_before_the_first_look_count),
+        cmocka_unit_test(going_back_is_no_step),
         cmocka_unit_test(the_users_limit_holds), cmocka_unit_test(who_is_stopped_is_found_at_once),
         cmocka_unit_test(a_step_that_hangs_again_gets_more_time), cmocka_unit_test(who_works_in_a_users_call_does_not_hang),
         cmocka_unit_test(our_own_pause_is_not_theirs),
