@@ -165,8 +165,11 @@ def left_over(cluster):
     while len(below := processes_of_ours()) and time.monotonic() < until:
         time.sleep(0.05)
     for pid in below:
-        left.append(f"process {pid}: {pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().decode(errors='replace')}")
-        os.kill(pid, signal.SIGKILL)
+        try:
+            left.append(f"process {pid}: {pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().decode(errors='replace')}")
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            left.append(f"process {pid}, which has ended meanwhile")
     kept = {"daemons.log", "ledger", "quiet", "head", "n0", "n1", "head/state", "head/token"}
     for path in sorted(cluster.folder.rglob("*")):
         name = path.relative_to(cluster.folder).as_posix()

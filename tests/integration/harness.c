@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -167,14 +168,15 @@ int test_find(int root, const char *name, int *pids, int max)
 
 bool test_gone(int pid)
 {
-    struct process p;
-    int64_t        limit = test_now_ms() + TEST_WAIT_MS;
-    while (process_read(pid, &p) && p.state != 'Z' && p.state != 'X') {
-        if (test_now_ms() > limit)
-            return false;
-        test_sleep_ms(1);
-    }
-    return true;
+    struct pollfd p = {(int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0};
+    int64_t       limit = test_now_ms() + TEST_WAIT_MS, left;
+    int           rc = 0;
+    if (p.fd < 0)
+        return errno == ESRCH;
+    while ((left = limit - test_now_ms()) > 0 && (rc = poll(&p, 1, (int)left)) < 0 && errno == EINTR)
+        ;
+    close(p.fd);
+    return rc == 1;
 }
 
 static bool holds(int pid, const char *file)
@@ -331,9 +333,10 @@ static int files_in(const char *folder, bool tell)
 /* Reaps; true when nothing is left below us. */
 static bool all_gone(void)
 {
-    while (waitpid(-1, NULL, WNOHANG) > 0) {
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
     }
-    return errno == ECHILD;
+    return pid < 0 && errno == ECHILD;
 }
 
 static bool left_nothing(const char *folder)

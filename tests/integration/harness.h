@@ -100,7 +100,7 @@ bool test_board_wait(_Atomic int64_t *word, int64_t wanted);
 /* ---- processes ---- */
 void    test_sleep_ms(int ms);
 int64_t test_now_ms(void);
-/* Waits until there is no such process (or only its zombie). */
+/* Waits, by pidfd, until there is no such process (or only its zombie). */
 bool test_gone(int pid);
 /* Pids below `root` whose program is `name`; how many, at most `max`. */
 int test_find(int root, const char *name, int *pids, int max);

@@ -17,6 +17,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
+from gone import has_gone  # noqa: E402
+
 BIN = pathlib.Path(sys.argv[1]).resolve()
 SLOWER = int(os.environ.get("TEST_SLOWER", 1))  # tests/sanitized.py
 WAIT_S = 20 * SLOWER  # longest wait for anything that must happen
@@ -98,16 +101,9 @@ def wait_until(condition, text):
         time.sleep(0.02)
 
 
-def gone(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
-
-
 def kill(pid):
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: gone(pid), f"process {pid} ends")
+    check(has_gone(pid, WAIT_S), f"process {pid} does not end")
 
 
 # ---- cases ----
@@ -332,7 +328,7 @@ def full_disk(p):
         env = dict(p.env, MANTA_ADDRESS=address, MANTA_TOKEN_FILE=str(p.folder / "token"))
         late = [subprocess.Popen([BIN / "manta", "submit", "--env", "A=" + "x" * 100000, "--", "true"], env=env, cwd=BIN,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
-        wait_until(lambda: gone(head), "the head has left")
+        check(has_gone(head, WAIT_S), "the head does not leave")
         has("disk is full", (p.folder / "head.log").read_text())
         filler.unlink()
         has("has gone on without its head", p.manta("start", "--head", "--state", state / "it"))
@@ -464,7 +460,7 @@ def two_nodes(p):
     p.manta("healthcheck")
     raylet = p.daemons(third)["raylet"]
     p.manta("stop")
-    wait_until(lambda: gone(raylet), "the other node ends with its head")
+    check(has_gone(raylet, WAIT_S), "the other node does not end with its head")
     has("ended already", p.manta("stop", "--dir", third))
 
 

@@ -25,6 +25,7 @@
 
 static const size_t KIB = 1024, MIB = 1024 * 1024;
 enum { BASE_MIB = 20, TRIM_WAIT_MS = 50 * 1000 }; /* 16 MiB stay warm; all else goes after two or three rounds of 10 s */
+enum { CROSSING = 256 * 1024 * 1024, BEGUN = 8 * 1024 * 1024, TRIES = 50 };
 
 /* ---- what runs in the workers ---- */
 static manta_status look(manta_ctx *c, int argc, const manta_arg *argv)
@@ -408,22 +409,42 @@ static void *get_there(void *arg)
     atomic_store(&g->is_done, 1);
     return NULL;
 }
-/* Begins to fetch 256 MiB from node 1, and stops that node's raylet in the middle. */
-static void stop_in_the_middle(struct nodes *n, struct get_there *g, pthread_t *thread)
+/* Stops the raylet of node 1 while a value of CROSSING bytes comes from there; `before` were here already. False: all of it has
+ * come (this process may have stood still for long), and that raylet goes on. */
+static bool stop_source(const struct nodes *n, size_t before)
 {
     int64_t limit = test_now_ms() + TEST_WAIT_MS;
-    nodes_start_store(n, 2, "2", 600);
-    memset(g, 0, sizeof *g);
-    g->ref = manta_call("make", &(manta_task_opts){AT(1), .max_retries = MANTA_NO_RETRY},
-                        MANTA_ARGS(manta_i64((int64_t)(256 * MIB)), manta_i64(4)));
-    wait_made(g->ref);
-    CHECK_EQ(pthread_create(thread, NULL, get_there, g), 0);
-    while (resident(n->raylets[0]) < 8 * MIB && test_now_ms() < limit)
-        test_sleep_ms(0);
+    while (resident(n->raylets[0]) < before + BEGUN)
+        if (test_now_ms() > limit)
+            test_fail(__FILE__, __LINE__, "nothing has come: %zu KiB are here", resident(n->raylets[0]) / KIB);
     CHECK_EQ(kill(n->raylets[1], SIGSTOP), 0);
-    test_sleep_ms(20);
-    CHECK(!atomic_load(&g->is_done));
-    CHECK(resident(n->raylets[0]) < 256 * MIB);
+    test_sleep_ms(20); /* what is on its way still comes */
+    if (resident(n->raylets[0]) < CROSSING)
+        return true;
+    CHECK_EQ(kill(n->raylets[1], SIGCONT), 0);
+    return false;
+}
+
+/* Begins to fetch a value from node 1, and stops that node's raylet in the middle. */
+static void stop_in_the_middle(struct nodes *n, struct get_there *g, pthread_t *thread)
+{
+    nodes_start_store(n, 2, "2", 600);
+    for (int tries = 0; tries < TRIES; tries++) {
+        size_t before = resident(n->raylets[0]);
+        memset(g, 0, sizeof *g);
+        g->ref = manta_call("make", &(manta_task_opts){AT(1), .max_retries = MANTA_NO_RETRY},
+                            MANTA_ARGS(manta_i64(CROSSING), manta_i64(4)));
+        wait_made(g->ref);
+        CHECK_EQ(pthread_create(thread, NULL, get_there, g), 0);
+        if (stop_source(n, before)) {
+            CHECK(!atomic_load(&g->is_done));
+            return;
+        }
+        CHECK_EQ(pthread_join(*thread, NULL), 0);
+        manta_free(g->ref);
+        wait_resident(n->raylets[0], BASE_MIB * MIB);
+    }
+    test_fail(__FILE__, __LINE__, "%d values have come before the node could be stopped", TRIES);
 }
 static void check_failed(struct nodes *n, struct get_there *g, pthread_t thread)
 {
@@ -471,29 +492,42 @@ static void pull_stranger(void)
     snprintf(address, sizeof address, "%s/manta/c/n0", getenv("XDG_RUNTIME_DIR"));
     manta_init_opts opts = {.address = address};
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
-    manta_ref *made = make_there(256 * MIB, 1);
+    manta_ref *made = make_there(CROSSING, 1);
     wait_made(made);
     CHECK_CODE(manta_get(made, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
     test_sleep_ms(TEST_WAIT_MS); /* it is killed before */
 }
-static void pull_driver_killed(void)
+static pid_t stranger_starts(void)
 {
     extern char **environ;
-    struct nodes  n;
-    pid_t         stranger;
     char         *argv[] = {"/proc/self/exe", "--run", "pull_stranger", NULL};
+    pid_t         stranger;
+    CHECK_EQ(posix_spawn(&stranger, argv[0], NULL, NULL, argv, environ), 0);
+    return stranger;
+}
+static void stranger_is_killed(const struct nodes *n, pid_t stranger)
+{
+    int status;
+    CHECK_EQ(kill(stranger, SIGKILL), 0);
+    CHECK_EQ(waitpid(stranger, &status, 0), stranger);
+    if (!WIFSIGNALED(status))
+        test_fail(__FILE__, __LINE__, "the stranger has ended before it was killed: exit %d", WEXITSTATUS(status));
+    wait_resident(n->raylets[0], BASE_MIB * MIB);
+}
+static void pull_driver_killed(void)
+{
+    struct nodes n;
     nodes_start_store(&n, 2, "2", 600);
     manta_ref *made = make_there(4 * MIB, 2);
     check_filled(made, 4 * MIB, 2);
-    CHECK_EQ(posix_spawn(&stranger, argv[0], NULL, NULL, argv, environ), 0);
-    int64_t limit = test_now_ms() + TEST_WAIT_MS;
-    while (resident(n.raylets[0]) < 16 * MIB && test_now_ms() < limit)
-        test_sleep_ms(0);
-    CHECK_EQ(kill(n.raylets[1], SIGSTOP), 0);
-    CHECK(resident(n.raylets[0]) < 256 * MIB);
-    CHECK_EQ(kill(stranger, SIGKILL), 0);
-    CHECK_EQ(waitpid(stranger, NULL, 0), stranger);
-    wait_resident(n.raylets[0], BASE_MIB * MIB);
+    bool is_stopped = false;
+    for (int tries = 0; !is_stopped; tries++) {
+        CHECK(tries < TRIES);
+        size_t before = resident(n.raylets[0]);
+        pid_t  stranger = stranger_starts();
+        is_stopped = stop_source(&n, before);
+        stranger_is_killed(&n, stranger);
+    }
     CHECK_EQ(kill(n.raylets[1], SIGCONT), 0);
     wait_resident(n.raylets[1], BASE_MIB * MIB);
     check_filled(made, 4 * MIB, 2);

@@ -58,8 +58,13 @@ def data_make(folder):
     set_write(folder, "t10k", 160, 2)
 
 
+RUNS = []  # what each run said: a case that fails tells it all
+
+
 def train(folder, *words):
+    RUNS.append(f"---- manta train {' '.join(map(str, words))}")
     run = subprocess.run([BIN / "manta", "train", *words], capture_output=True, text=True, timeout=CALL_S, cwd=folder)
+    RUNS.append(f"{run.stdout}{run.stderr}---- exit {run.returncode}")
     return run.returncode, run.stdout, run.stderr
 
 
@@ -302,14 +307,14 @@ def models(folder):
         (folder / "job.yaml").write_text(text)
         weights = set()
         for workers in (1, 2):
-            code, out, err = train(folder, "job.yaml", "--quiet", "--set", f"scaling.max_workers={workers}")
+            code, out, err = train(folder, "job.yaml", "--set", f"scaling.max_workers={workers}")
             assert code == 0, (name, err)
             weights.add(weights_of(out))
         assert len(weights) == 1, (name, weights)
         options = ("--set", "scaling.max_workers=2", "--set", "optimizer.zero=1")
-        code, out, err = train(folder, "job.yaml", "--quiet", *options)
+        code, out, err = train(folder, "job.yaml", *options)
         assert code == 0 and weights_of(out) in weights and "MB of optimizer state in a worker" in out, (name, out, err)
-        code, out, err = train(folder, "job.yaml", "--quiet", *options, "--set", "model.precision=bf16")
+        code, out, err = train(folder, "job.yaml", *options, "--set", "model.precision=bf16")
         assert code == 0 and weights_of(out) not in weights, (name, out, err)
     code, out, err = train(folder, SOURCE / "examples/train_fashion_mnist.yaml", "--check")
     assert code == 0, err
@@ -639,7 +644,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
         os.environ.pop("MANTA_ADDRESS", None)
-        case(pathlib.Path(folder))
+        try:
+            case(pathlib.Path(folder))
+        except BaseException:
+            print("\n".join(RUNS))
+            raise
 
 
 main()

@@ -18,6 +18,9 @@
 # instructions between that line and the note of it, commands that were killed before their slot had heard of their exit.
 import collections, json, os, random, shutil, signal, sqlite3, struct, subprocess, sys, tempfile, time
 
+sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))
+from gone import wait_gone  # noqa: E402
+
 CALL_S = 100 * int(os.environ.get("TEST_SLOWER", 1))  # longest life of one driver
 BIN, LOAD = sys.argv[1], sys.argv[2]
 ROUNDS = int(sys.argv[3]) if len(sys.argv) > 3 else 2
@@ -99,22 +102,11 @@ def await_return(driver, base, name):
         time.sleep(0.0001)
 
 
-def wait_gone(pids):
+def check_gone(pids):
     """What a killed driver leaves ends by itself; the next one must not meet it."""
-    limit = time.time() + 20
-    while time.time() < limit:
-        left = []
-        for pid in pids:
-            try:
-                with open(f"/proc/{pid}/stat") as f:
-                    if f.read().rpartition(")")[2].split()[0] != "Z":
-                        left.append(pid)
-            except OSError:
-                pass
-        if not left:
-            return
-        time.sleep(0.005)
-    raise SystemExit(f"processes {left} of a killed sweep are still there")
+    left = wait_gone(pids, 20)
+    if left:
+        raise SystemExit(f"processes {left} of a killed sweep are still there")
 
 
 def journal(base, name):
@@ -193,7 +185,7 @@ def round_run(base, number, reference, counts):
         except subprocess.TimeoutExpired:
             kill(driver.pid)
             fail(f"after the kill of {victim} the driver hangs")
-        wait_gone([pid for pid, _ in family])
+        check_gone([pid for pid, _ in family])
         for what, trial in ledger(base, name)[seen:]:
             if what == "begin" and trial in ended:
                 fail(f"trial {trial} began again though its end was known")

@@ -356,9 +356,7 @@ static void commands_stop(void)
     fclose(f);
     int pid = (int)strtol(child, NULL, 10);
     CHECK(pid > 1);
-    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; kill(pid, 0) == 0 && test_now_ms() < limit;)
-        test_sleep_ms(5);
-    CHECK(kill(pid, 0) != 0);
+    CHECK(test_gone(pid));
     storage_clear();
 }
 

@@ -17,6 +17,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
+from gone import has_gone  # noqa: E402
+
 HERE = pathlib.Path(__file__).resolve()
 SLOWER = int(os.environ.get("TEST_SLOWER", 1))  # tests/sanitized.py
 WAIT_S = 20 * SLOWER  # longest wait for anything that must happen
@@ -243,8 +246,7 @@ def head_returns(p):
     pid = next(int(line.split()[1]) for line in (p.machines[0].folder / "daemons").read_text().splitlines()
                if line.startswith("head "))
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not pathlib.Path(f"/proc/{pid}").exists() or "Z" in
-               pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1], "the head dies")
+    check(has_gone(pid, WAIT_S), "the head does not die")
     p.machines[0].manta("start", "--head", "--bind", ADDRESS[0])
     equal((p.machines[0].folder / "join").read_bytes(), before)
     wait_until(lambda: [n["state"] for n in p.nodes().values()] == ["ALIVE", "ALIVE"], "both nodes are back")

@@ -71,7 +71,7 @@ static void assert_no_children_of(pid_t session_leader_gone)
 {
     (void)session_leader_gone;
     /* This process is the subreaper: whatever the raylet left would be its child now. */
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < WAIT_MS; i++) {
         pid_t pid = waitpid(-1, NULL, WNOHANG);
         if (pid < 0 && errno == ECHILD)
             return;
