@@ -5,6 +5,7 @@
  * Owns: nothing that outlives main. Thread: main.
  */
 #include "clients/cli/cli.h"
+#include "core/base/text/near.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -178,42 +179,20 @@ static const struct verb *verb_find(int count, char *const *words, int *used)
 
 /* ---- words that are almost right ---- */
 
-enum { NEAR_MAX = 2, WORD_MAX = 24 };
-
-/* How many letters must be changed, added, left out, or swapped with the next one to make `b` of `a`; more than NEAR_MAX: at
- * least so many. (Optimal string alignment, R. A. Wagner and M. J. Fischer 1974, with transpositions.) */
-static int letters_apart(const char *a, const char *b)
-{
-    int    d[WORD_MAX + 1][WORD_MAX + 1];
-    size_t m = strlen(a), n = strlen(b);
-    if (m > WORD_MAX || n > WORD_MAX)
-        return NEAR_MAX + 1;
-    for (size_t i = 0; i <= m; i++)
-        for (size_t j = 0; j <= n; j++) {
-            int same = i && j && a[i - 1] == b[j - 1] ? 0 : 1;
-            d[i][j] = i == 0 ? (int)j : j == 0 ? (int)i : d[i - 1][j - 1] + same;
-            if (i && j && d[i - 1][j] + 1 < d[i][j])
-                d[i][j] = d[i - 1][j] + 1;
-            if (i && j && d[i][j - 1] + 1 < d[i][j])
-                d[i][j] = d[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < d[i][j])
-                d[i][j] = d[i - 2][j - 2] + 1;
-        }
-    return d[m][n];
-}
+enum { NEAR_MAX = 2 }; /* letters apart */
 
 /* Which of the words that there are may have been meant: the nearest, or one that begins so. */
 struct near {
     const char *word, *best;
-    int         apart;
+    size_t      apart;
 };
 
 static void near_look(struct near *n, const char *candidate)
 {
     size_t size = strlen(n->word);
     bool   begins_so = size >= 2 && strncmp(candidate, n->word, size) == 0;
-    int    apart = begins_so ? 1 : letters_apart(n->word, candidate);
-    if (apart > NEAR_MAX || (size_t)apart >= size || (n->best && apart >= n->apart))
+    size_t apart = begins_so ? 1 : mt_letters_apart(n->word, candidate);
+    if (apart > NEAR_MAX || apart >= size || (n->best && apart >= n->apart))
         return;
     n->apart = apart;
     n->best = candidate;

@@ -6,6 +6,8 @@
  */
 #include "clients/lib/lib.h"
 
+#include "core/base/text/near.h"
+
 enum { NEAR_MAX = 5, BUCKETS = 1024 };
 
 static manta_entry      *entries;
@@ -209,33 +211,11 @@ const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t ha
     return NULL;
 }
 
-/* ---- near names: the smallest number of single-letter changes (Wagner and Fischer, 1974) ---- */
-
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[65];
-    size_t m = strnlen(b, 64);
-    for (size_t j = 0; j <= m; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1] && i <= 64; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[m];
-}
+/* ---- near names ---- */
 
 static void add_near(const char *names[NEAR_MAX], size_t far[NEAR_MAX], const char *wanted, const char *name)
 {
-    size_t d = distance(wanted, name);
+    size_t d = mt_letters_apart(wanted, name);
     for (int i = 0; i < NEAR_MAX; i++) {
         if (names[i] && far[i] <= d)
             continue;
