@@ -429,11 +429,12 @@ static void progress(struct task *t, const struct sgd_result *result)
         memset(w->sums, 0, sizeof w->sums);
         w->steps = 0;
     }
-    if (w->run.folder[0] && !w->run.zero)
+    if (w->run.folder[0] && !w->run.zero && !sgd_trainer_is_open(&w->trainer))
         checkpoint_maybe(t, false);
 }
 
-/* An epoch has ended: all validate, and rank 0 tells it. */
+/* An epoch has ended: all validate, and rank 0 tells it. What is to be saved of its last step is saved now: who goes on from there
+ * need not validate it again. */
 static mt_status epoch_close(struct task *t)
 {
     struct worker *w = t->w;
@@ -442,14 +443,14 @@ static mt_status epoch_close(struct task *t)
     sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_VALIDATE, 0);
     MT_TRY(sgd_trainer_close(&w->trainer, &t->group, &result));
     sgd_trace_close(w->trace, SGD_TRACK_MAIN);
-    if (w->run.folder[0] && w->run.keep.best && w->run.zero)
-        shard_save_maybe(t, true);
+    if (w->run.folder[0] && w->run.zero)
+        shard_save_maybe(t, w->run.keep.best > 0);
     if (t->rank != 0)
         return mt_ok();
     memcpy(note.values, result.values, sizeof note.values);
     post(t, &note);
-    if (w->run.folder[0] && w->run.keep.best && !w->run.zero)
-        checkpoint_maybe(t, true);
+    if (w->run.folder[0] && !w->run.zero)
+        checkpoint_maybe(t, w->run.keep.best > 0);
     return mt_ok();
 }
 
@@ -493,7 +494,7 @@ static mt_status steps(struct task *t)
         is_first = false;
         if (t->rank == 0)
             progress(t, &result);
-        if (w->run.folder[0] && w->run.zero)
+        if (w->run.folder[0] && w->run.zero && !sgd_trainer_is_open(&w->trainer))
             shard_save_maybe(t, false);
         if (w->trainer.is_pause_asked && w->trainer.state->step < w->trainer.steps_total)
             break;

@@ -3,7 +3,7 @@
  * events.c - files of events as TensorBoard reads them.
  *
  *   record:  length (u64) | masked crc32c of the length (u32) | data | masked crc32c of the data (u32)     little-endian
- *   data:    a protobuf Event {1: wall time (double), 2: step (varint), 3: file version, 5: Summary}
+ *   data:    a protobuf Event {1: wall time (double), 2: step (varint), 3: file version, 5: Summary, 7: SessionLog}
  *
  * The first record says which version it is; each further one holds one scalar, or a message for a plug-in. Thread: the main one.
  */
@@ -94,6 +94,20 @@ FILE *train_events_open(const char *folder)
     memcpy(data + n, version, sizeof version - 1);
     record_write(file, data, n + sizeof version - 1);
     return file;
+}
+
+/* Event {2: step, 7: SessionLog {1: START}}: readers drop what they have of that step and later ones. */
+bool train_events_from(FILE *file, int64_t step)
+{
+    unsigned char data[EVENT_MAX];
+    size_t        n = put_wall_time(data, wall_now());
+    data[n++] = 0x10;
+    n += put_varint(data + n, (uint64_t)step);
+    data[n++] = 0x3a;
+    data[n++] = 2;
+    data[n++] = 0x08;
+    data[n++] = 1;
+    return record_write(file, data, n);
 }
 
 bool train_events_scalar(FILE *file, double wall_s, int64_t step, const char *tag, double value)

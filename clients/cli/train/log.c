@@ -23,13 +23,13 @@ bool train_log_open(struct train_log *log, const char *csv, const char *tensorbo
 {
     *log = (struct train_log){.is_quiet = is_quiet, .is_terminal = isatty(STDOUT_FILENO) == 1, .begun_step = -1};
     const char *which = csv;
-    if (csv)
-        log->csv = fopen(csv, "ae");
-    if (tensorboard && (!csv || log->csv)) {
+    bool        is_open = !csv || train_csv_open(&log->csv, csv);
+    if (tensorboard && is_open) {
         which = tensorboard;
         log->events = train_events_open(tensorboard);
+        is_open = log->events != NULL;
     }
-    if ((!csv || log->csv) && (!tensorboard || log->events))
+    if (is_open)
         return true;
     snprintf(error, size, "log: %s can't be written: %s", which, strerror(errno));
     return false;
@@ -40,8 +40,7 @@ void train_log_close(struct train_log *log)
     if (log->has_bar)
         putchar('\n');
     fflush(stdout);
-    if (log->csv)
-        fclose(log->csv);
+    train_csv_close(&log->csv);
     if (log->events)
         fclose(log->events);
     memset(log, 0, sizeof *log);
@@ -49,34 +48,14 @@ void train_log_close(struct train_log *log)
 
 /* ---- files ---- */
 
-static void csv_write(struct train_log *log, const manta_sgd_event *event)
-{
-    bool ok = true;
-    if (log->columns == 0 && ftell(log->csv) == 0) {
-        ok = fprintf(log->csv, "time,what,step,workers,samples_per_s,data_wait,recovery_s") > 0;
-        for (int i = 0; i < event->metrics && ok; i++)
-            ok = fprintf(log->csv, ",%s", event->names[i]) > 0;
-        ok = ok && fputc('\n', log->csv) != EOF;
-    }
-    log->columns = event->metrics ? event->metrics : log->columns;
-    const char *what = event->kind == MANTA_SGD_STEP ? "train" : event->kind == MANTA_SGD_VALIDATED ? "validate" : "recovered";
-    ok = ok && fprintf(log->csv, "%lld,%s,%lld,%d,%.1f,%.4f,%.6f", (long long)time(NULL), what, (long long)event->step,
-                       event->workers, event->samples_per_s, event->data_wait,
-                       event->recovery ? event->recovery->total_s : 0.0) > 0;
-    for (int i = 0; i < log->columns && ok; i++)
-        ok = event->metrics ? fprintf(log->csv, ",%.9g", event->values[i]) > 0 : fputc(',', log->csv) != EOF;
-    if (ok && fputc('\n', log->csv) != EOF && fflush(log->csv) == 0)
-        return;
-    fprintf(stderr, "manta train: the CSV log ends here: %s\n", strerror(errno));
-    fclose(log->csv);
-    log->csv = NULL;
-}
-
 static void events_write(struct train_log *log, const manta_sgd_event *event)
 {
     const char *prefix = event->kind == MANTA_SGD_STEP ? "train" : "validate";
     char        tag[160];
-    bool        ok = true;
+    bool        ok = true, is_begun = event->kind == MANTA_SGD_BEGUN;
+    if (is_begun || !log->has_events_begun) /* who follows a detached run late has missed its begin */
+        ok = train_events_from(log->events, is_begun ? event->step + 1 : event->step);
+    log->has_events_begun = true;
     for (int i = 0; i < event->metrics && ok; i++) {
         snprintf(tag, sizeof tag, "%s/%s", prefix, event->names[i]);
         ok = train_events_scalar(log->events, 0, event->step, tag, event->values[i]);
@@ -165,9 +144,9 @@ void train_log_event(struct train_log *log, const manta_sgd_event *event)
         log->begun_s = now_s();
         log->begun_step = event->step;
     }
-    if (is_measured && log->csv)
-        csv_write(log, event);
-    if (is_measured && log->events)
+    if (is_measured || event->kind == MANTA_SGD_BEGUN)
+        train_csv_event(&log->csv, event);
+    if (log->events && (is_measured || event->kind == MANTA_SGD_BEGUN))
         events_write(log, event);
     if (log->is_quiet)
         return;

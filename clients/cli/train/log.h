@@ -12,10 +12,18 @@
 
 #include <stdbool.h>
 
+struct train_csv {
+    FILE       *file; /* NULL: there is none, or it has failed */
+    const char *path; /* the caller's */
+    int         columns;   /* metrics of the head; 0: not known here yet */
+    bool        has_begun; /* what stands there of later steps is gone */
+};
+
 struct train_log {
-    FILE   *csv, *events;
+    struct train_csv csv;
+    FILE   *events;
+    bool    has_events_begun;               /* TensorBoard was told from where on we go */
     bool    is_terminal, is_quiet, has_bar; /* has_bar: the cursor stands behind one */
-    int     columns;                        /* metrics of the CSV's head; 0: not written yet */
     double  begun_s;
     int64_t begun_step;
     double  loss, samples_per_s;
@@ -26,8 +34,16 @@ bool train_log_open(struct train_log *log, const char *csv, const char *tensorbo
 void train_log_event(struct train_log *log, const manta_sgd_event *event);
 void train_log_close(struct train_log *log);
 
+/* csv.c: a file that is gone on with. False: errno says why. */
+bool train_csv_open(struct train_csv *csv, const char *path);
+/* Of a report, or of the run's begin. */
+void train_csv_event(struct train_csv *csv, const manta_sgd_event *event);
+void train_csv_close(struct train_csv *csv);
+
 /* events.c: TensorBoard's file. NULL: errno says why. */
 FILE *train_events_open(const char *folder);
+/* What any file of the folder says of this step and later ones counts no more. False: it could not be written. */
+bool train_events_from(FILE *file, int64_t step);
 /* One scalar. False: it could not be written. */
 bool train_events_scalar(FILE *file, double wall_s, int64_t step, const char *tag, double value);
 /* Bytes for one of TensorBoard's plug-ins. False: they could not be written, or are more than it takes (errno EMSGSIZE). */

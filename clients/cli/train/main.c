@@ -7,13 +7,15 @@
  * As the command of a sweep's trial (MANTA_TRIAL is set) it prints the metrics of each validation as such a trial should.
  *
  * It is a driver like any other program's: it uses the cluster that MANTA_ADDRESS names, else brings its own, and its workers
- * are processes of this same program. Exit status: 0 done, 1 failed, 2 wrong words or a wrong file.
+ * are processes of this same program. Exit status: 0 done, 1 failed, 2 wrong words or a wrong file, 143 paused by SIGTERM: the
+ * present step is saved, and the same command goes on. (A detached run goes on by itself.)
  *
  * Thread: the main one.
  */
 #include "clients/cli/train/job.h"
 #include "clients/cli/train/log.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +84,31 @@ static bool words_read(struct job *job, int argc, char **argv, struct words *wor
     return true;
 }
 
+static volatile int wants_pause;
+
+static void on_sigterm(int number)
+{
+    (void)number;
+    wants_pause = 1;
+}
+
+/* The first SIGTERM: who sends it gives us some time. A second one ends this process. */
+static void pause_by_signal(manta_sgd_opts *opts)
+{
+    struct sigaction action = {.sa_handler = on_sigterm, .sa_flags = SA_RESTART | SA_RESETHAND};
+    if (opts->run.detached)
+        return;
+    opts->pause = &wants_pause;
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static int paused(const struct job *job, long long step)
+{
+    const char *kept = job->opts.run.storage ? "the same command goes on from there" : "nothing is kept, run.storage is not set";
+    printf("paused at step=%lld by SIGTERM: %s\n", step, kept);
+    return 128 + SIGTERM;
+}
+
 static int train(struct job *job, const struct words *words)
 {
     struct train_log log;
@@ -95,12 +122,15 @@ static int train(struct job *job, const struct words *words)
     }
     job->opts.on_event = on_event;
     job->opts.user = &log;
+    pause_by_signal(&job->opts);
     manta_status code = manta_sgd_fit(job->name, &job->opts, &r, &e);
     train_log_close(&log);
     if (code != MANTA_OK) {
         fprintf(stderr, "manta train: %s%s\n", job_place(job, &e, text), e.message);
         return 1;
     }
+    if (r.stopped == MANTA_SGD_PAUSED)
+        return paused(job, (long long)r.steps);
     printf("loss=%.6g accuracy=%.4f steps=%lld%s weights=%016llx\n", r.loss, r.accuracy, (long long)r.steps,
            r.stopped ? " stopped early" : "", (unsigned long long)r.weights);
     printf("%.1f s, %d restarts, slowest recovery %.1f ms, %lld steps lost, %.2f MB of optimizer state in a worker\n", r.wall_s,

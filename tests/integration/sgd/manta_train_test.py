@@ -12,6 +12,7 @@ timeline       a Chrome trace of a run whose worker is killed: whole, nested, wi
 tracking       parameters, metrics and artifacts of a run whose driver is killed; of one that fails; of a detached one
 full_disk      a disk that is full before a checkpoint, or in the middle of one: the older one stays, and a later run goes on from it
 bad_files      unknown sections and keys, wrong types, and what the operator refuses: file, line and key are named
+interrupted    SIGTERM leaves a checkpoint; after it and after SIGKILL the same command goes on, and no step is logged twice
 emulated       a job that asks for a GPU, on the emulated one (tests/gpu/CMakeLists.txt names it in the environment)
 tensorboard    the event file, read back by the tensorboard package (run by tensorboard_test.sh, which has it)
 """
@@ -620,6 +621,57 @@ optimizer: {kind: adamw, lr: 0.03, clip_norm: 1}
     assert code != 0 and "no GPU: MANTA_CUDA_PLUGIN names" in err, err
 
 
+def steps_of(folder, what="train"):
+    return [int(r["step"]) for r in csv.DictReader((folder / "log.csv").open()) if r["what"] == what]
+
+
+def newest_checkpoint(folder):
+    return max((int(p.name[len("step-"):]) for p in (folder / "runs" / "train").glob("step-*")), default=0)
+
+
+def struck(folder, number, ready):
+    """A run of job.yaml that gets this signal when it is ready: its status and what it said; None where it was through before."""
+    with begin(folder, "job.yaml") as run:
+        lines = read_until(run, "samples/s=")
+        while run.poll() is None and not ready():
+            lines.append(run.stdout.readline())
+        run.send_signal(number)
+        lines += list(run.stdout)
+    return None if run.returncode == 0 else (run.returncode, "".join(lines))
+
+
+def interrupted_run(folder):
+    text = job_text(folder).replace("epochs: 4", f"epochs: 100\n  storage: {folder}/runs")
+    (folder / "job.yaml").write_text(text + "checkpoint: {every_steps: 300}\n")
+    code, out, err = train(folder, "job.yaml", "--quiet", "--set", "run.name=calm", "--set", "log.csv=calm.csv")
+    assert code == 0, err
+    wanted = weights_of(out)
+    # SIGTERM: the present step's checkpoint, and the same command goes on.
+    code, out = struck(folder, signal.SIGTERM, lambda: True)
+    step = newest_checkpoint(folder)
+    assert code == 128 + signal.SIGTERM and f"paused at step={step}" in out and 10 <= step < 1000, (code, out, step)
+    # SIGKILL: what was logged behind the last checkpoint is made, and logged, again. The next one is far away: what is reported
+    # while it is written may be lost with the driver.
+    code, out = struck(folder, signal.SIGKILL, lambda: newest_checkpoint(folder) > step and steps_of(folder)[-1] > newest_checkpoint(folder))
+    assert code == -signal.SIGKILL and f"resumed from a checkpoint at step={step}" in out, (code, out)
+    with (folder / "log.csv").open("a") as log:
+        log.write("1700000000,train,9")  # it died in the middle of a line
+    code, out, err = train(folder, "job.yaml")
+    assert code == 0 and weights_of(out) == wanted and "resumed from a checkpoint" in out, (out, err)
+    assert steps_of(folder) == list(range(5, 1001, 5)), steps_of(folder)
+    assert steps_of(folder, "validate") == list(range(10, 1001, 10)), steps_of(folder, "validate")
+    assert (folder / "log.csv").read_text().count("time,what") == 1
+
+
+def interrupted(folder):
+    data_make(folder)
+    interrupted_run(folder)
+    # Another run, with the same log: what was there is put aside.
+    before = (folder / "log.csv").read_text()
+    code, out, err = train(folder, "job.yaml", "--quiet", "--set", "run.name=other", "--set", "run.epochs=1")
+    assert code == 0 and (folder / "log.csv.old").read_text() == before and steps_of(folder) == [5, 10], err
+
+
 def tensorboard(folder):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -636,10 +688,14 @@ def tensorboard(folder):
             seen = [(e.step, e.value) for e in read.Scalars(f"{what}/{metric}")]
             assert len(told) == len(seen) > 0, (what, metric, told, seen)
             assert all(t[0] == s[0] and abs(t[1] - s[1]) < 1e-6 * max(1, abs(t[1])) for t, s in zip(told, seen)), (told, seen)
+    interrupted_run(folder)
+    read = EventAccumulator(str(folder / "board"), size_guidance={"scalars": 0})
+    read.Reload()
+    assert [e.step for e in read.Scalars("train/loss")] == steps_of(folder), read.Scalars("train/loss")
 
 
 def main():
-    cases = (files, models, shards, devices, tables, bad_tables, timeline, tracking, full_disk, bad_files, emulated, tensorboard)
+    cases = (files, models, shards, devices, tables, bad_tables, timeline, tracking, full_disk, bad_files, interrupted, emulated, tensorboard)
     case = {c.__name__: c for c in cases}[sys.argv[2]]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
