@@ -63,6 +63,8 @@ struct rlt_ledger *rlt_lease_ledger(struct rlt *r, const struct rlt_lease *l)
 
 bool rlt_class_could_now(const struct rlt *r, const struct ctl_class *def)
 {
+    if (rlt_pool_places(r) <= 0)
+        return false;
     if (!ctl_class_is_grouped(def))
         return rlt_ledger_could_now(&r->ledger, def->resources, def->resource_count, NULL);
     for (struct rlt_list *link = r->bundles.next; link != &r->bundles; link = link->next) {

@@ -76,6 +76,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
     rlt_list_init(&r->bundles);
     r->slice.fire = slice_fire;
     r->guest_over.fire = slice_fire;
+    r->full_over.fire = slice_fire;
     r->short_over.fire = slice_fire;
     rlt_head_init(r);
     rlt_alone_init(r);

@@ -161,7 +161,7 @@ enum rlt_action_kind {
                            then; if it has been stopped for want of that, it goes on */
 
     /* shared memory */
-    RLT_A_LANE_NEW,    /* lane: LANE_BYTES, zeroed, sealed */
+    RLT_A_LANE_NEW,    /* lane: LANE_BYTES, zeroed, sealed; its descriptor is there for RLT_A_SOCKETs of the same step only */
     RLT_A_LANE_RECALL, /* lane; conn, peer (0: none): set the recall word, ring both bells */
     RLT_A_LANE_FREE,   /* lane: unmap, close */
     RLT_A_CROWD,       /* flags (enum lane_crowd): into the park page of the switch, which every process sees */

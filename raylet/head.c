@@ -167,12 +167,19 @@ static void hash_in(uint64_t *hash, uint64_t value)
     *hash ^= *hash >> 29;
 }
 
+static uint32_t places_left(const struct rlt *r)
+{
+    int64_t places = rlt_pool_places(r);
+    return places < 0 ? 0 : places < MT_RLT_PLACES_SAID ? (uint32_t)places : MT_RLT_PLACES_SAID;
+}
+
 static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
 {
     uint64_t hash = 1;
     *out_wants = 0;
     for (uint32_t i = 0; i < r->ledger.count; i++)
         hash_in(&hash, (uint64_t)r->ledger.free[i]);
+    hash_in(&hash, places_left(r) << 1 | rlt_is_stuck(r));
     hash_in(&hash, rlt_strict_hash(r));
     hash_in(&hash, r->bundle_changes);
     hash_in(&hash, r->ledger.changes); /* taken and given back since: the head lets go of what it had reserved */
@@ -224,6 +231,9 @@ static void report_send(struct rlt *r, uint32_t want_count)
     report->wants = rlt_keep(r->out, NULL, (want_count + 1) * sizeof *report->wants);
     for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next)
         report->wants[report->n_wants++] = want_make(r, mt_container_of(link, struct rlt_class, in_waiting));
+    report->workers_max = r->config.workers_max;
+    report->places = places_left(r);
+    report->is_stuck = rlt_is_stuck(r);
     rlt_strict_report(r, report);
     rlt_bundles_report(r, report);
     rlt_alone_reported(r, report->n_wants ? report->version : 0);

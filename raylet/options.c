@@ -41,7 +41,7 @@ static const char usage[] =
     "  --resources K=V,...    resources of your own\n"
     "  --labels K=V,...       what tasks and actors may ask for by name\n"
     "  --idle-workers N       warm workers kept per job\n"
-    "  --max-workers N        processes forked at a time; default: 1024\n"
+    "  --max-workers N        processes of tasks and actors; default: 10240, or what the descriptors allow\n"
     "  --max-blocked-workers N  that wait inside a task while others are started in their place; then a task that waits\n"
     "                         for one of its own runs it itself; default: 128\n"
     "  --driver-fd N          a connected driver: the raylet of a private cluster, ends with it\n"

@@ -428,10 +428,20 @@ static bool has_needy(const struct rlt *r)
     return false;
 }
 
+int64_t rlt_pool_places(const struct rlt *r)
+{
+    int64_t taken = 0;
+    MT_MAP_EACH(&r->jobs, entry) {
+        const struct rlt_job *job = entry->value.ptr;
+        taken += (int64_t)job->worker_count - job->starting_count - job->idle_count + job->needy_count;
+    }
+    return (int64_t)r->config.workers_max - taken;
+}
+
 void rlt_pool_tell_crowd(struct rlt *r)
 {
     uint32_t crowd = r->ledger.lent_count >= r->config.blocked_max ? LANE_CROWD_BLOCKED : LANE_CROWD_NONE;
-    if (r->worker_count >= r->config.workers_max && r->ledger.lent_count && has_needy(r))
+    if (r->ledger.lent_count && rlt_pool_places(r) <= 0 && (has_needy(r) || !rlt_list_is_empty(&r->waiting)))
         crowd = LANE_CROWD_FULL;
     if (crowd == r->crowd)
         return;
@@ -482,4 +492,5 @@ void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
     }
     balance_all(r);
     arm_timer(r, job);
+    r->is_dirty = true; /* its place is free */
 }

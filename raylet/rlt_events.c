@@ -72,8 +72,7 @@ mt_status sh_ring_new(struct sh_conn *c, uint64_t process)
     mt_status       st;
     if (!ring)
         return mt_error(MT_ENOMEM, 0, "ring of events");
-    MT_TRY_GOTO(st, os_memory_create("manta-events", size, &ring->fd, NULL), err_free);
-    MT_TRY_GOTO(st, os_memory_map(ring->fd, size, true, &memory), err_close);
+    MT_TRY_GOTO(st, sh_memory_make("manta-events", size, &ring->fd, &memory), err_free);
     ring->events = memory;
     ring->events->capacity = ring->capacity = sh->event_capacity;
     ring->process = process;
@@ -84,7 +83,6 @@ mt_status sh_ring_new(struct sh_conn *c, uint64_t process)
     return mt_ok();
 err_unmap:
     os_memory_unmap(memory, size);
-err_close:
     close(ring->fd);
 err_free:
     free(ring);
@@ -114,7 +112,8 @@ void sh_ring_over(struct sh_conn *c)
     c->ring = NULL;
     ring->is_over = true;
     ring->over_ns = wall_ns();
-    close(ring->fd);
+    if (ring->fd >= 0)
+        close(ring->fd);
     ring->fd = -1;
     forget_oldest(c->sh);
 }

@@ -3,23 +3,26 @@
  * rlt_memory.c - lanes, park pages, pin tables and regions: sealed memfds, given away by descriptor only.
  *
  * Owns: struct sh_lane, struct sh_region, and the shared memory of each struct sh_conn. Thread: the loop only.
- * Always: the switch has forgotten a process or lane before its memory is unmapped (the core sees to the order).
+ * Always: the switch has forgotten a process or lane before its memory is unmapped (the core sees to the order). A descriptor is
+ * kept only while somebody may still be given it: that of a process's park page as long as it lives, others for one step.
  */
 #include "raylet/shell.h"
 
 #include "objectstore/os_layout.h"
 #include "objectstore/os_memory.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-static mt_status make(const char *name, uint64_t size, int *out_fd, void **out_memory)
+mt_status sh_memory_make(const char *name, uint64_t size, int *out_fd, void **out_memory)
 {
     MT_TRY(os_memory_create(name, size, out_fd, NULL));
-    mt_status st = os_memory_map(*out_fd, size, true, out_memory);
+    mt_status st = (uint32_t)*out_fd < io_fd_share() ? os_memory_map(*out_fd, size, true, out_memory)
+                                                     : mt_error(MT_EAGAIN, EMFILE, "descriptors of this node");
     if (st.code) {
         close(*out_fd);
         *out_fd = -1;
@@ -31,10 +34,10 @@ mt_status sh_memory_welcome(struct sh_conn *c)
 {
     mt_status st;
     void     *park = NULL;
-    MT_TRY_GOTO(st, make("manta-control", LANE_BYTES, &c->lane_fd, &c->lane), err);
-    MT_TRY_GOTO(st, make("manta-park", sizeof(struct lane_park), &c->park_fd, &park), err);
+    MT_TRY_GOTO(st, sh_memory_make("manta-control", LANE_BYTES, &c->lane_fd, &c->lane), err);
+    MT_TRY_GOTO(st, sh_memory_make("manta-park", sizeof(struct lane_park), &c->park_fd, &park), err);
     c->park = park;
-    MT_TRY_GOTO(st, make("manta-pins", OS_PINS_BYTES, &c->pins_fd, &c->pins), err);
+    MT_TRY_GOTO(st, sh_memory_make("manta-pins", OS_PINS_BYTES, &c->pins_fd, &c->pins), err);
     MT_TRY_GOTO(st, sh_switcher_add(c->sh, c->conn, c->lane, c->park), err);
     return mt_ok();
 err:
@@ -42,13 +45,26 @@ err:
     return st;
 }
 
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
 static void drop(int *fd, void *memory, uint64_t size)
 {
     if (memory)
         os_memory_unmap(memory, size);
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
+    close_fd(fd);
+}
+
+void sh_memory_given(struct sh_conn *c)
+{
+    close_fd(&c->lane_fd);
+    close_fd(&c->pins_fd);
+    if (c->ring)
+        close_fd(&c->ring->fd);
 }
 
 void sh_memory_forget(struct sh_conn *c)
@@ -73,7 +89,8 @@ mt_status sh_lane_new(struct sh *sh, uint64_t lane)
     if (!l)
         return mt_error(MT_ENOMEM, 0, "lane");
     l->lane = lane;
-    MT_TRY_GOTO(st, make("manta-lane", LANE_BYTES, &l->fd, &l->memory), err_free);
+    MT_TRY_GOTO(st, sh_memory_make("manta-lane", LANE_BYTES, &l->fd, &l->memory), err_free);
+    MT_TRY_GOTO(st, mt_vec_push(&sh->new_lanes, lane), err_drop);
     MT_TRY_GOTO(st, mt_map_put_ptr(&sh->lanes, mt_map_key(lane), l), err_drop);
     return mt_ok();
 err_drop:
@@ -81,6 +98,16 @@ err_drop:
 err_free:
     free(l);
     return st;
+}
+
+void sh_lanes_given(struct sh *sh)
+{
+    for (size_t i = 0; i < sh->new_lanes.count; i++) {
+        struct sh_lane *l = sh_lane_find(sh, sh->new_lanes.data[i]);
+        if (l)
+            close_fd(&l->fd);
+    }
+    sh->new_lanes.count = 0;
 }
 
 void sh_lane_free(struct sh *sh, uint64_t lane)
@@ -146,6 +173,7 @@ void sh_memory_fini(struct sh *sh)
     MT_MAP_EACH(&sh->regions, region)
         sh_region_free(sh, region->key.counter_index);
     mt_map_fini(&sh->lanes);
+    mt_vec_fini(&sh->new_lanes);
     mt_map_fini(&sh->regions);
 }
 

@@ -77,6 +77,7 @@ static void do_welcome(struct sh *sh, const struct rlt_action *a)
     if (c->conn >= RLT_CONN_OURS && sh->event_capacity && sh_ring_new(c, a->number).code == 0)
         fds[4] = c->ring->fd; /* without memory for it a worker works all the same */
     sh_conn_send(c, a, fds, fds[4] >= 0 ? 5 : 4);
+    sh_memory_given(c);
 }
 
 static void do_socket(struct sh *sh, const struct rlt_action *a)
@@ -248,6 +249,7 @@ static void step_one(struct sh *sh, struct rlt_event *event)
         sh_pulls_registered(sh); /* it may have been the head's welcome */
     for (size_t i = 0; i < sh->actions.count; i++)
         carry_out(sh, &sh->actions.data[i]);
+    sh_lanes_given(sh);
 }
 
 mt_status sh_random(struct sh *sh, uint64_t *out)
@@ -328,6 +330,17 @@ static void caught_int(struct io_signal *signal, int number)
     told_to_leave(mt_container_of(signal, struct sh, sigint), number);
 }
 
+/* As many as are asked for, and never more than there are descriptors for. */
+static uint32_t workers_max(const struct sh *sh)
+{
+    uint32_t wanted = sh->options.workers_max ? sh->options.workers_max : MT_RLT_WORKERS_MAX;
+    uint32_t could = (io_fd_share() - MT_RLT_OWN_FDS) / MT_RLT_WORKER_FDS;
+    static_assert(MT_FDS_MIN * MT_FDS_SHARE_PERCENT / 100 > MT_RLT_OWN_FDS + MT_RLT_WORKER_FDS, "one at least");
+    if (wanted > could && sh->options.workers_max)
+        mt_log(MT_LOG_WARN, "max_workers", "wanted=%u possible=%u why=\"its hard limit of descriptors\"", wanted, could);
+    return wanted < could ? wanted : could;
+}
+
 static mt_status core_make(struct sh *sh, const char *address, const char *data_address)
 {
     bool              has_head = sh->options.head || sh->options.head_file, is_private = sh->options.driver_fd >= 0;
@@ -346,7 +359,7 @@ static mt_status core_make(struct sh *sh, const char *address, const char *data_
     sh_cpus_read(&config.cpus);
     config.blocked_max = sh->options.blocked_max;
     config.jobs_apart = sh->options.users.count > 1;
-    config.workers_max = sh->options.workers_max;
+    config.workers_max = workers_max(sh);
     config.resource_count = sh->options.resource_count;
     memcpy(config.total, sh->options.resources, sizeof config.total);
     sh->core = rlt_new(&config);

@@ -155,11 +155,13 @@ static mt_status socket_pair(struct sh *sh, uint64_t conn, struct sh_conn **out_
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return mt_error(MT_ESYS, errno, "socketpair");
-    int child = fcntl(pair[1], F_DUPFD_CLOEXEC, SH_CHILD_FD + 1);
+    int child = fcntl(pair[1], F_DUPFD_CLOEXEC, SH_CHILD_FD + 1), err = child < 0 ? errno : EMFILE;
     close(pair[1]);
-    if (child < 0) {
+    if (child < 0 || (uint32_t)child >= io_fd_share()) {
         close(pair[0]);
-        return mt_error(MT_ESYS, errno, "dup");
+        if (child >= 0)
+            close(child);
+        return mt_error(MT_EAGAIN, err, "descriptors of this node");
     }
     mt_status st = sh_conn_open(sh, conn, pair[0], out_conn);
     if (st.code)

@@ -16,6 +16,8 @@
 
 #include <stdio.h>
 
+enum { PLACES = MT_RLT_RESOURCES_MAX }; /* beside the resources: places for processes, of which each lease takes one */
+
 static bool has_other_nodes(const struct rlt *r)
 {
     MT_MAP_EACH(&r->nodes, entry) {
@@ -83,7 +85,7 @@ static bool class_fits(const struct rlt *r, const struct rlt_class *c)
 /* Which resources of the node a class needs and there is not enough of. */
 static uint32_t lacking_mask(const struct rlt *r, const struct rlt_class *c)
 {
-    uint32_t mask = 0;
+    uint32_t mask = rlt_pool_places(r) <= 0 ? 1u << PLACES : 0;
     for (uint32_t i = 0; i < c->def.resource_count; i++) {
         int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
         if (at >= 0 && r->ledger.free[at] < c->def.resources[i].milli)
@@ -94,6 +96,8 @@ static uint32_t lacking_mask(const struct rlt *r, const struct rlt_class *c)
 
 static bool uses_any(const struct rlt *r, const struct rlt_class *c, uint32_t mask)
 {
+    if (mask & 1u << PLACES)
+        return true;
     for (uint32_t i = 0; i < c->def.resource_count; i++) {
         int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
         if (at >= 0 && (mask & 1u << at))
@@ -130,6 +134,18 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
     rlt_pool_balance(r, job);
 }
 
+/* Where this node is all there is: a class that holds nothing, and has waited while the node was full of actors, is told. */
+static bool is_told_of_full(struct rlt *r, const struct rlt_class *c)
+{
+    uint64_t since = c->waiting_since > r->full_since ? c->waiting_since : r->full_since;
+    uint64_t due = since + MT_RLT_FULL_MS * RLT_MS;
+    if (!r->full_since || c->held || (r->config.has_head && !r->config.is_private))
+        return false;
+    if (due > r->now && (!mt_heap_holds(&r->full_over.node) || r->full_over.node.key > due))
+        rlt_timer_set(r, &r->full_over, due);
+    return due <= r->now;
+}
+
 /* A request that no node can satisfy is answered, not kept. Without a head this node is the cluster. */
 static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
 {
@@ -143,6 +159,12 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
     }
     if (rlt_job_is_broken(r, c->job)) {
         rlt_class_unschedulable(r, c, c->job->failure_code, c->job->failure);
+        return true;
+    }
+    if (is_told_of_full(r, c)) {
+        snprintf(text, sizeof text, "\"%s\": actors hold all %u processes that node %u (%s) may run (--max-workers, its limit of "
+                 "descriptors)", c->def.name, r->config.workers_max, r->node, r->config.node_name);
+        rlt_class_unschedulable(r, c, MT_EAGAIN, text);
         return true;
     }
     if (r->config.has_head && (!r->config.is_private || ctl_class_is_grouped(&c->def)))
@@ -175,6 +197,26 @@ static int64_t comes_back(const struct rlt *r, const struct rlt_lease *l, uint32
     return is_lent || l->bundle ? 0 : l->hold.amount[i];
 }
 
+/* And the place of its process, which stays with it while it is blocked. */
+static bool gives_place(const struct rlt *r, const struct rlt_lease *l)
+{
+    return l->kind != LEASE_CALLER && l->worker_node == r->node;
+}
+
+static void add_coming(const struct rlt *r, const struct rlt_lease *l, int64_t *coming)
+{
+    for (uint32_t i = 0; i < r->ledger.count; i++)
+        coming[i] += comes_back(r, l, i);
+    coming[PLACES] += gives_place(r, l);
+}
+
+/* Whether one lease of it fits with what is free and what is coming. */
+static bool could_with(const struct rlt *r, const struct rlt_class *c, const int64_t *coming)
+{
+    return rlt_pool_places(r) + coming[PLACES] > 0 &&
+           rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, coming);
+}
+
 /* Whether `waiter` may have this lease recalled once its slice is over: it has none, or the other class has more. */
 static bool is_due_to(const struct rlt_lease *l, const struct rlt_class *waiter)
 {
@@ -186,13 +228,13 @@ static bool is_due_to(const struct rlt_lease *l, const struct rlt_class *waiter)
 /* Whether one lease of `c` will fit without anybody else's doing: free, on its way back, or to be recalled for it. */
 static bool class_can_count_on_room(const struct rlt *r, const struct rlt_class *c)
 {
-    int64_t coming[MT_RLT_RESOURCES_MAX] = {0};
-    for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
+    int64_t coming[PLACES + 1] = {0};
+    for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases && !r->full_since; link = link->next) {
         const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
-        for (uint32_t i = 0; i < r->ledger.count && (l->state >= LEASE_RECALLED || is_due_to(l, c)); i++)
-            coming[i] += comes_back(r, l, i);
+        if (l->state >= LEASE_RECALLED || is_due_to(l, c))
+            add_coming(r, l, coming);
     }
-    return rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, coming);
+    return could_with(r, c, coming);
 }
 
 /* The resources that the guest needs. */
@@ -246,7 +288,7 @@ bool rlt_guest_allows(const struct rlt *r, const struct ctl_class *def, uint32_t
 
 static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)
 {
-    bool overlaps = false;
+    bool overlaps = (lacks & 1u << PLACES) && gives_place(r, l);
     for (uint32_t i = 0; i < r->ledger.count; i++)
         overlaps |= (lacks & 1u << i) && comes_back(r, l, i) > 0;
     return overlaps && is_due_to(l, waiter) && r->now - l->granted_at >= MT_RLT_SLICE_MS * RLT_MS;
@@ -284,11 +326,10 @@ static uint64_t recall_for(struct rlt *r, struct rlt_class *c, int64_t *coming)
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
         uint64_t          end = l->granted_at;
-        if (rlt_ledger_could_now(&r->ledger, c->def.resources, c->def.resource_count, coming))
+        if (could_with(r, c, coming))
             break;
         if (may_be_recalled(r, l, c, lacks)) {
-            for (uint32_t i = 0; i < r->ledger.count; i++)
-                coming[i] += comes_back(r, l, i);
+            add_coming(r, l, coming);
             rlt_lease_recall(r, l, 0);
             end = r->now; /* after a slice it is late */
         } else if (l->kind != LEASE_TASK || l->state != LEASE_ACTIVE) {
@@ -304,6 +345,7 @@ static uint64_t recall_for(struct rlt *r, struct rlt_class *c, int64_t *coming)
         if (at >= 0)
             coming[at] -= c->def.resources[i].milli;
     }
+    coming[PLACES]--;
     return next;
 }
 
@@ -317,8 +359,7 @@ static uint64_t coming_soon(const struct rlt *r, int64_t *out)
         uint64_t                late = l->recalled_at + MT_RLT_SLICE_MS * RLT_MS;
         if (l->state < LEASE_RECALLED || (l->state == LEASE_RECALLED && late <= r->now))
             continue;
-        for (uint32_t i = 0; i < r->ledger.count; i++)
-            out[i] += comes_back(r, l, i);
+        add_coming(r, l, out);
         if (l->state == LEASE_RECALLED && late < next)
             next = late;
     }
@@ -327,7 +368,7 @@ static uint64_t coming_soon(const struct rlt *r, int64_t *out)
 
 static void recall_round(struct rlt *r)
 {
-    int64_t  coming[MT_RLT_RESOURCES_MAX] = {0};
+    int64_t  coming[PLACES + 1] = {0};
     uint64_t next = coming_soon(r, coming), end;
     if (has_guest(r)) {
         end = recall_for(r, &r->guest, coming);
@@ -351,14 +392,34 @@ static void recall_round(struct rlt *r)
         rlt_timer_set(r, &r->slice, next);
 }
 
+/* Since when every process is an actor's, so that none comes back by itself. */
+static void full_note(struct rlt *r)
+{
+    bool is_full = rlt_pool_places(r) <= 0;
+    for (struct rlt_list *link = r->all_leases.next; is_full && link != &r->all_leases; link = link->next) {
+        const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        is_full = !gives_place(r, l) || (l->kind == LEASE_ACTOR && l->state <= LEASE_ACTIVE);
+    }
+    if (is_full && !r->full_since)
+        rlt_timer_set(r, &r->full_over, r->now + MT_RLT_FULL_MS * RLT_MS);
+    r->full_since = !is_full ? 0 : r->full_since ? r->full_since : r->now;
+}
+
+bool rlt_is_stuck(const struct rlt *r)
+{
+    return r->full_since && r->now - r->full_since >= MT_RLT_FULL_MS * RLT_MS;
+}
+
 void rlt_schedule(struct rlt *r)
 {
     if (!r->is_dirty || r->is_stopping || mt_heap_holds(&r->short_over.node))
         return;
     r->is_dirty = false;
+    full_note(r);
     while (grant_round(r))
         ;
-    if (has_guest(r) || !rlt_list_is_empty(&r->waiting))
+    full_note(r);
+    if (!r->full_since && (has_guest(r) || !rlt_list_is_empty(&r->waiting))) /* else there is nobody to recall */
         recall_round(r);
     rlt_alone_arm(r);
     r->is_dirty = false;

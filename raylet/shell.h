@@ -134,6 +134,7 @@ struct sh {
     bool                has_listener;
     struct io_signal    sigchld, sigterm, sigint;
     mt_map              conns, lanes, regions;
+    MT_VEC(uint64_t)    new_lanes; /* made in this step: their descriptors are given away in it, and closed after it */
     uint64_t            next_conn;
     struct sh_switcher *switcher;
     struct sh_store    *store;
@@ -185,8 +186,12 @@ void sh_reap(struct sh *sh);
 
 /* rlt_memory.c */
 MT_MUST_USE mt_status sh_memory_welcome(struct sh_conn *c);
+void sh_memory_given(struct sh_conn *c); /* the process has its descriptors: most are not needed here any more */
 void sh_memory_forget(struct sh_conn *c);
+/* Sealed memory, mapped. EAGAIN: too few descriptors are left. */
+MT_MUST_USE mt_status sh_memory_make(const char *name, uint64_t size, int *out_fd, void **out_memory);
 MT_MUST_USE mt_status sh_lane_new(struct sh *sh, uint64_t lane);
+void sh_lanes_given(struct sh *sh); /* at the end of a step */
 struct sh_lane *sh_lane_find(const struct sh *sh, uint64_t lane);
 void sh_lane_free(struct sh *sh, uint64_t lane);
 MT_MUST_USE mt_status sh_region_new(struct sh *sh, uint64_t number, uint64_t size);

@@ -357,6 +357,8 @@ struct rlt {
     bool              is_dirty;  /* something may be granted now */
     struct rlt_timer  short_over; /* runs: memory is short, or was a moment ago, and nothing is granted */
     struct rlt_timer  slice;
+    uint64_t          full_since; /* all processes are actors'; 0: not so */
+    struct rlt_timer  full_over;  /* somebody is to be told of it then */
     struct rlt_class  guest;      /* what a class of another node waits for here, by the head's word: only its `def` ... */
     struct rlt_timer  alone;      /* the head is away, and classes wait */
     uint32_t          guest_presses; /* ... said without the head: how often it was refused; ... */
@@ -421,6 +423,8 @@ void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker); /* greeting 
 void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker); /* it has no lease: gets one, or waits warm */
 void rlt_pool_lacks(struct rlt_proc *p, const char *what); /* its end follows; NULL: it lacked nothing */
 bool rlt_job_is_broken(const struct rlt *r, struct rlt_job *job); /* nothing is started for it (now) */
+/* How many more leases would find a process: idle ones count, and those that leases wait for do not. */
+int64_t rlt_pool_places(const struct rlt *r);
 void rlt_pool_tell_crowd(struct rlt *r); /* how many wait inside tasks, where that has changed */
 bool rlt_pool_has_zygote(const struct rlt_proc *worker); /* the one that forked it lives */
 void rlt_pool_lost(struct rlt *r, struct rlt_proc *p);       /* a zygote or worker ended */
@@ -482,6 +486,7 @@ void rlt_guest_comes(struct rlt *r, const struct ctl_class *def, uint32_t presse
 /* Whether another node's request leaves the guest its room, or has been refused as often. */
 bool rlt_guest_allows(const struct rlt *r, const struct ctl_class *def, uint32_t presses);
 void rlt_schedule(struct rlt *r);
+bool rlt_is_stuck(const struct rlt *r); /* every process has been an actor's for MT_RLT_FULL_MS */
 bool rlt_node_could_ever(const struct rlt_node *n, const struct rlt_class *c);
 static inline uint32_t rlt_class_lacks(const struct rlt_class *c)
 {

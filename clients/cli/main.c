@@ -38,6 +38,7 @@ static const struct option_row options[CLI_OPTIONS] = {
     [CLI_OPT_RESOURCES] = {"resources", 0, "NAME=N,...", "resources of your own"},
     [CLI_OPT_LABELS] = {"labels", 0, "K=V,...", "what tasks and actors may ask for"},
     [CLI_OPT_MAX_BLOCKED] = {"max-blocked-workers", 0, "N", "workers that may wait inside a task; default: 128"},
+    [CLI_OPT_MAX_WORKERS] = {"max-workers", 0, "N", "processes of tasks and actors; default: 10240, or what the descriptors allow"},
     [CLI_OPT_STORE_MEMORY] = {"store-memory", 0, "BYTES", "limit of the object store; default: 30% of the memory"},
     [CLI_OPT_JOB_USERS] = {"job-users", 0, "NAME|A-B", "users that jobs run under (root only); a range: one for each job"},
     [CLI_OPT_JOB_MEMORY] = {"job-memory", 0, "BYTES", "of the object store for one job; default: all of it"},
@@ -69,7 +70,7 @@ static const struct option_row options[CLI_OPTIONS] = {
 #define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE) | BIT(TLS_FILE) | BIT(INSECURE))
 #define LOOK      (PLACE | BIT(OUTPUT) | BIT(FILTER) | BIT(LIMIT))
 #define NODE      (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY) | BIT(JOB_MEMORY) | \
-                   BIT(JOB_USERS) | BIT(MAX_BLOCKED) | BIT(LABELS) | BIT(JOB_PIDS) | BIT(CGROUP))
+                   BIT(JOB_USERS) | BIT(MAX_BLOCKED) | BIT(MAX_WORKERS) | BIT(LABELS) | BIT(JOB_PIDS) | BIT(CGROUP))
 
 enum verb_kind {
     PLAIN,

@@ -54,7 +54,8 @@ static bool check(const struct cli_args *args)
         return cli_usage(args, "%s", text), false;
     return cli_number(args, CLI_OPT_NUM_CPUS, 0, &number) && cli_number(args, CLI_OPT_NUM_GPUS, 0, &number) &&
            cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_PORT, 0, &number) &&
-           cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number) && cli_number(args, CLI_OPT_JOB_PIDS, MT_RLT_JOB_PIDS_MIN, &number);
+           cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number) && cli_number(args, CLI_OPT_MAX_WORKERS, 1, &number) &&
+           cli_number(args, CLI_OPT_JOB_PIDS, MT_RLT_JOB_PIDS_MIN, &number);
 }
 
 /* One `manta start` at a time; the lock goes with the process. */
@@ -143,6 +144,7 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f, cons
     add(&a, "--store-memory", args->values[CLI_OPT_STORE_MEMORY]);
     add(&a, "--labels", args->values[CLI_OPT_LABELS]);
     add(&a, "--max-blocked-workers", args->values[CLI_OPT_MAX_BLOCKED]);
+    add(&a, "--max-workers", args->values[CLI_OPT_MAX_WORKERS]);
     add(&a, "--job-users", args->values[CLI_OPT_JOB_USERS]);
     add(&a, "--job-memory", args->values[CLI_OPT_JOB_MEMORY]);
     add(&a, "--job-pids", args->values[CLI_OPT_JOB_PIDS]);

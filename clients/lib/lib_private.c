@@ -173,8 +173,20 @@ static mt_status folder_new(struct lib_private *p)
     return mt_folder_new(base, p->folder, sizeof p->folder, &p->hold);
 }
 
+/* The daemons inherit our hard limit of descriptors, and end with too few of them: then nobody would say why. */
+static mt_status limits_check(char text[256])
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_max >= MT_FDS_MIN)
+        return mt_ok();
+    snprintf(text, 256, "a private cluster needs %d descriptors, and the hard limit of this process is %llu: raise it (ulimit -Hn)",
+             MT_FDS_MIN, (unsigned long long)limit.rlim_max);
+    return mt_error(MT_EAGAIN, 0, "descriptors");
+}
+
 mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[256])
 {
+    MT_TRY(limits_check(text));
     struct lib_private *p = calloc(1, sizeof *p);
     mt_status           st;
     if (!p)

@@ -65,7 +65,8 @@ enum mt_limit {
     MT_LOOP_BATCH_MAX    = 1024,  /* messages run before descriptors and timers get their turn again */
     MT_JOBS_QUEUED_MAX   = 65536, /* largest bound of a disk thread's queue */
     MT_FDS_MAX           = 65536, /* descriptors that a daemon asks for at start */
-    MT_FDS_SHARE_PERCENT = 80,    /* of the descriptor limit; a connection whose number lies above is refused */
+    MT_FDS_MIN           = 128,   /* with fewer a daemon does not start: gRPC ends a process that it finds without one */
+    MT_FDS_SHARE_PERCENT = 80,    /* of the descriptor limit: for connections and memory of processes; what lies above is refused */
     MT_LISTEN_BACKLOG    = 511,   /* connections that the kernel keeps for us */
     MT_LISTEN_BATCH_MAX  = 32,    /* accepted before others on the loop get their turn */
     MT_LISTEN_RETRY_MS   = 50,    /* pause after an accept that failed for want of memory or descriptors */
@@ -254,10 +255,14 @@ enum mt_limit {
     MT_RLT_LEAVE_MS = 2000,          /* from CTL_SHUTDOWN to SIGKILL */
     MT_RLT_IDLE_MS = 10000,          /* a warm worker beyond the bound goes after this */
     MT_RLT_SPARE_MS = 50,            /* no warm worker for so long: fork one ahead of the next lease */
-    MT_RLT_WORKERS_MAX = 1024,       /* processes forked on this node, if the configuration does not say */
+    MT_RLT_WORKERS_MAX = 10240,      /* processes forked on this node, if it does not say; its descriptors may allow fewer */
+    MT_RLT_PLACES_SAID = 1024,       /* of those that may still be forked the head is told no more */
+    MT_RLT_WORKER_FDS = 3,           /* descriptors that a raylet keeps for a worker: its socket, its process, its park page */
+    MT_RLT_OWN_FDS = 64,             /* ... and for itself */
+    MT_RLT_FULL_MS = 10 * 1000,      /* every process is an actor's for so long: who waits for one is told */
     MT_RLT_BLOCKED_MAX = 128,        /* workers that wait inside a task and have lent their CPUs, if it does not say */
     MT_RLT_STARTING_MAX = 32,        /* workers of one job that start at a time: each has a share of the CPUs to greet */
-    MT_RLT_CLASSES_MAX = 4096,       /* per owner */
+    MT_RLT_CLASSES_MAX = 16384,      /* per owner: each actor has one */
     MT_RLT_WANTED_MAX = 65536,       /* leases one class may want */
     MT_RLT_MONITORS_MAX = 65536,     /* on one node */
     MT_RLT_DEATHS_KEPT = 32,         /* for monitors that come just too late */
@@ -266,7 +271,7 @@ enum mt_limit {
     MT_RLT_START_FAILURES_MAX = 3,   /* zygotes or workers of a job that die in a row before they greet */
     MT_RLT_LACKS_MAX = 8,            /* starts of workers of a job in a row for which the node had no memory or descriptors */
     MT_RLT_LACK_AGAIN_MS = 1000,     /* ... then who waits is told, and nobody tries again for so long */
-    MT_RLT_PROCS_MAX = 8192,
+    MT_RLT_PROCS_MAX = 16384,
     MT_RLT_PIDS_SHARE = 2,           /* of the machine's processes for all jobs of a node, as a divisor */
     MT_RLT_JOB_PIDS_SHARE = 4,       /* ... for what one zygote or driver starts, if --job-pids does not say */
     MT_RLT_JOB_PIDS_MIN = 16,        /* of --job-pids: a worker has threads too */

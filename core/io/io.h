@@ -129,9 +129,11 @@ MT_MUST_USE mt_status io_fill_standard_fds(void);
  * started it, and would stay open, and locked, as long as the daemon lives. Before anything of ours is
  * opened. */
 void io_close_inherited(const int *keep, size_t count);
-/* Raises the soft limit of descriptors to the hard one, at most MT_FDS_MAX, and gives what held before and
- * what holds now. ESYS. */
+/* Raises the soft limit of descriptors to the hard one, at most MT_FDS_MAX, and gives what held before and what
+ * holds now. EAGAIN: the hard limit is below MT_FDS_MIN; ESYS. */
 MT_MUST_USE mt_status io_raise_fd_limit(uint32_t *out_before, uint32_t *out_limit);
+/* Descriptors below this number may be used for others; the rest of the limit is for what must not fail. */
+uint32_t io_fd_share(void);
 /* A process that aborts says so on standard error: libraries do it without a word where they get no memory. */
 void io_say_aborts(void);
 

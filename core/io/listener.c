@@ -40,7 +40,6 @@ static void listener_retry(struct io_timer *timer);
 static bool accept_one(struct io_listener *listener);
 static void accept_failed(struct io_listener *listener, int err);
 static bool peer_is_ours(int fd, struct io_peer *peer);
-static uint32_t fd_share(void);
 
 mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listener, const char *host,
                                uint16_t port, uint32_t connections_max)
@@ -140,7 +139,7 @@ static mt_status listener_start(struct io_loop *loop, struct io_listener *listen
     listener->spare_fd = -1;
     listener->connections = 0;
     listener->connections_max = connections_max ? connections_max : MT_CONNS_MAX;
-    listener->fd_max = fd_share();
+    listener->fd_max = io_fd_share();
     listener->is_paused = false;
     listener->watch.ready = listener_ready;
     listener->retry.fire = listener_retry;
@@ -301,12 +300,4 @@ static bool peer_is_ours(int fd, struct io_peer *peer)
     peer->pid = cred.pid;
     peer->uid = cred.uid;
     return true;
-}
-
-static uint32_t fd_share(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > UINT32_MAX / 100)
-        return UINT32_MAX / 100 * MT_FDS_SHARE_PERCENT;
-    return (uint32_t)limit.rlim_cur * MT_FDS_SHARE_PERCENT / 100;
 }

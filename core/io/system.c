@@ -51,7 +51,19 @@ mt_status io_raise_fd_limit(uint32_t *out_before, uint32_t *out_limit)
             return mt_error(MT_ESYS, errno, "setrlimit");
     }
     *out_limit = clamped(limit.rlim_cur);
+    if (*out_limit < MT_FDS_MIN)
+        return mt_error(MT_EAGAIN, 0,
+                        "the hard limit of descriptors is below 128 (ulimit -Hn; LimitNOFILE= of systemd)");
     return mt_ok();
+}
+static_assert(MT_FDS_MIN == 128, "as the text says");
+
+uint32_t io_fd_share(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > UINT32_MAX / 100)
+        return UINT32_MAX / 100 * MT_FDS_SHARE_PERCENT;
+    return (uint32_t)limit.rlim_cur * MT_FDS_SHARE_PERCENT / 100;
 }
 
 static void say(const char *text)

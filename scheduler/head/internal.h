@@ -79,6 +79,8 @@ struct node {
     struct policy_node place; /* number, state, total, and free less what was promised */
     int64_t            reported[POLICY_RESOURCES_MAX];
     MT_VEC(struct promise) promises;
+    uint32_t               places_reported; /* processes that it may still start */
+    bool                   is_stuck;        /* none, and none comes back by itself */
     MT_VEC(struct want) wants;
     MT_VEC(uint64_t) voids; /* leases of strict actors there that were given up, in this epoch; oldest first */
     bool is_seen;           /* by this head: it has said which of its processes have ended */

@@ -41,7 +41,10 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     io_say_aborts();
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write, not the head's death */
-    if (io_raise_fd_limit(&fds_before, &fd_limit).code != 0)
-        mt_log(MT_LOG_WARN, "fd_limit", "could not be raised");
+    st = io_raise_fd_limit(&fds_before, &fd_limit);
+    if (st.code != 0) {
+        fprintf(stderr, "manta-head: %s\n", st.what);
+        return 1;
+    }
     return head_run(&options);
 }

@@ -74,6 +74,9 @@ static void node_refresh_free(struct node *n)
 {
     for (uint32_t i = 0; i < n->place.resource_count; i++)
         n->place.resources[i].free = n->reported[i];
+    n->place.places = n->places_reported;
+    for (size_t i = 0; i < n->promises.count; i++)
+        n->place.places -= n->promises.data[i].count;
     for (size_t i = 0; i < n->promises.count; i++)
         for (uint32_t k = 0; k < n->promises.data[i].count; k++)
             policy_take(&n->place, &n->promises.data[i].request);
@@ -460,6 +463,22 @@ static void take_register(struct head *h, struct stream *s, const Manta__V1__Reg
 
 /* ---- what a registered node says ---- */
 
+/* How many processes it may still start; where none, people are told why nothing new is placed there. */
+static void take_places(struct head *h, struct node *n, const Manta__V1__Report *report)
+{
+    bool was_full = n->place.state == POLICY_ALIVE && n->reason[0], is_full = report->workers_max && report->places == 0;
+    n->place.counts_places = report->workers_max > 0;
+    n->places_reported = report->places;
+    n->is_stuck = report->is_stuck;
+    if (n->place.state != POLICY_ALIVE || was_full == is_full)
+        return;
+    n->reason[0] = '\0';
+    if (is_full)
+        snprintf(n->reason, sizeof n->reason, "all %u processes that it may run for tasks and actors are in use (--max-workers)",
+                 report->workers_max);
+    h->is_members_changed = true;
+}
+
 static void take_report(struct head *h, struct stream *s, struct node *n, const Manta__V1__Report *report)
 {
     if (n->has_reported && report->version <= n->report_version)
@@ -474,6 +493,7 @@ static void take_report(struct head *h, struct stream *s, struct node *n, const 
                 n->reported[j] = free < 0 ? 0 : free > total ? total : free;
             }
     }
+    take_places(h, n, report);
     promises_expire(h, n, MT_HEAD_PROMISE_MS);
     node_refresh_free(n);
     h->is_capacity_changed = h->is_free_changed = true;

@@ -187,6 +187,20 @@ static void serve_grouped(struct head *h, struct node *n, struct want *w, uint32
         tell_refused(h, n, w, code, text);
 }
 
+/* It has waited, and each node that could hold it has had all its processes taken by actors for a while. */
+static bool is_stuck(struct head *h, const struct want *w, struct policy_node **living, uint32_t count)
+{
+    if (w->placed > 0 || w->held > 0 || w->is_refused || h->now_ms - w->since_ms < MT_RLT_FULL_MS)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        bool may = policy_fits_total(living[i], &w->request) &&
+                   (w->request.policy != POLICY_NODE || living[i]->id == w->request.node);
+        if (may && !nodes_find(h, living[i]->id)->is_stuck)
+            return false;
+    }
+    return true;
+}
+
 static void serve(struct head *h, struct node *n, struct want *w, struct policy_node **living, uint32_t count)
 {
     uint32_t nodes[MT_HEAD_PLACE_MAX];
@@ -207,7 +221,10 @@ static void serve(struct head *h, struct node *n, struct want *w, struct policy_
         promise(h, &w->request, nodes, placed);
         answer(h, n, w, nodes, placed);
     } else if (policy_is_feasible((const struct policy_node *const *)living, count, &w->request)) {
-        if (w->placed == 0)
+        if (is_stuck(h, w, living, count))
+            tell_refused(h, n, w, MT_EAGAIN, "every node that could run it has as many processes as it may (--max-workers of its "
+                                             "raylet, its limit of descriptors), and actors hold all of them");
+        else if (w->placed == 0)
             press(h, w, living, count);
     } else if (!w->is_refused && !wants_in_grace(h)) {
         explain(h, n, w, living, count);

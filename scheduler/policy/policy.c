@@ -86,12 +86,17 @@ static int64_t use_of(const struct policy_node *node)
     return most;
 }
 
+static bool has_place(const struct policy_node *node)
+{
+    return !node->counts_places || node->places > 0;
+}
+
 /* Hybrid: below the threshold the fullest node first (pack), then the emptiest (spread). The use is a percentage here,
  * so that nearly equal nodes count as equal and the asking node, or chance, decides. */
 static int64_t rank_of(const struct policy_node *node, const struct policy_request *request)
 {
     unsigned which = alternative(node, request);
-    if (node->state != POLICY_ALIVE || !which || !policy_fits_free(node, request))
+    if (node->state != POLICY_ALIVE || !which || !has_place(node) || !policy_fits_free(node, request))
         return RANK_NONE;
     int64_t use = use_of(node);
     int64_t rank = use / (USE_FULL / 100);
@@ -104,8 +109,10 @@ static uint32_t place_on(struct policy_node *node, const struct policy_request *
                          uint32_t *out_nodes)
 {
     uint32_t placed = 0;
-    while (placed < wanted && node->state == POLICY_ALIVE && alternative(node, request) && policy_fits_free(node, request)) {
+    while (placed < wanted && node->state == POLICY_ALIVE && alternative(node, request) && has_place(node) &&
+           policy_fits_free(node, request)) {
         policy_take(node, request);
+        node->places--;
         out_nodes[placed++] = node->id;
     }
     return placed;

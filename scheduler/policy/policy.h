@@ -31,6 +31,8 @@ struct policy_resource {
 struct policy_node {
     uint32_t               id;
     enum policy_state      state;
+    bool                   counts_places; /* a lease takes one of its places for processes, too */
+    int64_t                places;
     uint32_t               resource_count;
     struct policy_resource resources[POLICY_RESOURCES_MAX];
     char                   labels[MT_LABELS_BYTES_MAX]; /* core/base/labels.h */

@@ -49,8 +49,9 @@ static int daemon_start(char *const argv[], int limit_ms)
 
 int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_file)
 {
-    char dir[256], name[16], head_file[256], token[256], resources[32], labels[32];
+    char places[16], dir[256], name[16], head_file[256], token[256], resources[32], labels[32];
     snprintf(dir, sizeof dir, "%s/n%d", n->folder, number);
+    snprintf(places, sizeof places, "%d", n->places && number == 0 ? n->places : 1000);
     snprintf(name, sizeof name, "n%d", number);
     snprintf(head_file, sizeof head_file, "%s/head.addr", n->folder);
     snprintf(token, sizeof token, "%s/token", n->folder);
@@ -62,7 +63,7 @@ int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_f
                     "--num-gpus", n->gpus ? (char *)n->gpus : "0",
                     "--labels", labels, "--store-memory", n->store, "--ready-fd", "3",
                     n->job_users ? "--job-users" : "--store-memory", n->job_users ? (char *)n->job_users : n->store,
-                    n->is_spilling ? NULL : "--spill-dir", "none", NULL};
+                    "--max-workers", places, n->is_spilling ? NULL : "--spill-dir", "none", NULL};
     return daemon_start(argv, token_file ? 1000 : TEST_WAIT_MS);
 }
 
@@ -142,6 +143,11 @@ void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_m
 void nodes_start_spilling(struct nodes *n, int count, const char *cpus, int store_mib)
 {
     start(n, &(struct nodes){.count = count, .is_spilling = true}, cpus, store_mib);
+}
+
+void nodes_start_places(struct nodes *n, int count, const char *cpus, int places)
+{
+    start(n, &(struct nodes){.count = count, .places = places}, cpus, 256);
 }
 
 void nodes_start_users(struct nodes *n, int count, const char *cpus, const char *job_users)

@@ -20,6 +20,7 @@ struct nodes {
     uint32_t ids[NODES_MAX];           /* as manta_nodes tells them; [0] is ours */
     char     store[24];                /* bytes of each node's object store */
     const char *job_users, *gpus;      /* of each node; NULL: none */
+    int      places;                   /* processes that node 0 may run for tasks and actors; 0: the default */
     bool     is_spilling;              /* a full one writes to disk */
 };
 
@@ -32,6 +33,8 @@ void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_m
 void nodes_start_users(struct nodes *n, int count, const char *cpus, const char *job_users);
 /* ... with so many GPUs, which are only counted. */
 void nodes_start_gpus(struct nodes *n, int count, const char *cpus, const char *gpus);
+/* ... of which node 0 runs so many processes at most. */
+void nodes_start_places(struct nodes *n, int count, const char *cpus, int places);
 void nodes_start_spilling(struct nodes *n, int count, const char *cpus, int store_mib);
 /* manta_shutdown, then the end of the daemons by SIGTERM; all must end well. */
 void nodes_stop(struct nodes *n);

@@ -374,6 +374,52 @@ static void no_descriptors(void)
     close(last); /* AddressSanitizer needs one to look for leaks */
 }
 
+static void hard_limit(rlim_t fds)
+{
+    struct rlimit few = {fds, fds};
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+}
+
+/* Too few for the daemons: an error that says so, before anything is started. */
+static void few_descriptors(void)
+{
+    manta_error e;
+    hard_limit(64);
+    CHECK_EQ(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 2}, &e), MANTA_EAGAIN);
+    CHECK_SAYS(e.message, "128 descriptors");
+    CHECK_SAYS(e.message, "64");
+}
+
+/* Enough for the daemons and not for all that is asked of them: who gets nothing is told, and the rest goes on. */
+static void scarce_descriptors(void)
+{
+    enum { ACTORS = 200 };
+    manta_actor *actors[ACTORS];
+    manta_error  e;
+    int64_t      x;
+    int          made = 0;
+    if (!getenv("MANTA_ROLE"))
+        hard_limit(180);
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 2}, &e), MANTA_OK, &e);
+    for (int i = 0; i < ACTORS; i++)
+        actors[i] = manta_actor_new("nobody", NULL, MANTA_NO_ARGS);
+    for (int i = 0; i < ACTORS; i++) {
+        manta_ref   *ref = manta_actor_call(actors[i], "pid", MANTA_NO_ARGS);
+        manta_status code = manta_get_i64(ref, TEST_WAIT_MS, &x, &e);
+        CHECK(code == MANTA_OK || code == MANTA_EAGAIN);
+        made += code == MANTA_OK;
+        manta_free(ref);
+    }
+    CHECK(made > 10 && made < ACTORS);
+    CHECK_SAYS(e.message, "descriptors");
+    for (int i = 0; i < ACTORS; i++) {
+        manta_actor_kill(actors[i], false);
+        manta_actor_free(actors[i]);
+    }
+    CHECK_I64(add_remote(NULL, 1, 2), 3); /* there is room again */
+    CHECK_EQ(manta_shutdown(), 0);
+}
+
 #define TWO_CPUS {.num_cpus = 2}, false
 static const struct test_case cases[] = {
     {"shutdown_busy", shutdown_busy, TWO_CPUS, 0},
@@ -388,6 +434,8 @@ static const struct test_case cases[] = {
     {"nodes", nodes, {.num_cpus = 3}, false, 0},
     {"closed_streams", closed_streams, {0}, true, 0},
     {"own_descriptors", own_descriptors, {0}, true, 0},
+    {"few_descriptors", few_descriptors, {0}, true, 0},
+    {"scarce_descriptors", scarce_descriptors, {0}, true, 0},
     {"no_descriptors", no_descriptors, {0}, true, 0},
     {"ctrl_c", ctrl_c, {0}, true, SIGINT},
     {"ctrl_backslash", ctrl_backslash, {0}, true, SIGQUIT},
