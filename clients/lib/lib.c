@@ -80,6 +80,10 @@ manta_status lib_error_status(manta_error *e, mt_status st)
     return lib_error(e, st.code, "%s: %s", mt_code_text(st.code), st.what);
 }
 
+/* After the end of the raylet. */
+static const char what_to_do[] = ". Values that are in this process can still be read; nothing else can be done in it. When the "
+                                 "node is there again, start the program anew";
+
 manta_status lib_check(manta_error *e)
 {
     if (lib.broken)
@@ -91,12 +95,30 @@ manta_status lib_check(manta_error *e)
     return MANTA_OK;
 }
 
+manta_status lib_error_broken(manta_error *e)
+{
+    manta_status code = lib_check(e);
+    if (e)
+        e->outcome = MANTA_UNKNOWN;
+    return code;
+}
+
+void lib_refused_pause(void)
+{
+    const struct timespec pause = {.tv_nsec = MT_LIB_REFUSED_NAP_NS};
+    lib_lock();
+    bool is_many = lib.broken && ++lib.refused > MT_LIB_REFUSED_FREE;
+    lib_unlock();
+    if (is_many)
+        nanosleep(&pause, NULL);
+}
+
 void lib_break(int32_t code, const char *text)
 {
     if (lib.broken)
         return;
     lib.broken = code;
-    snprintf(lib.broken_text, sizeof lib.broken_text, "%s", text);
+    snprintf(lib.broken_text, sizeof lib.broken_text, "%s%s", text, code == MT_ECONN ? what_to_do : "");
     if (lib.role == LIB_WORKER) {
         if (lib.own.run.number == 0 && lib.own.completed == 0)
             lib_worker_unable(lib.socket, code, text);

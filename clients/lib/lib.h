@@ -86,6 +86,7 @@ struct lib {
     enum lib_role     role;
     int32_t           broken; /* not 0: every call fails with this code */
     char              broken_text[256];
+    uint32_t          refused; /* submits since then */
     int               socket, park_fd;
     void             *ctl, *pins;
     struct lane_event_writer events; /* worker: what it has run */
@@ -161,6 +162,13 @@ manta_status lib_error_failure(manta_error *e, const struct own_failure *f, mt_i
 manta_status lib_error_status(manta_error *e, mt_status st);
 /* ETIMEDOUT, ECONN...: whether the library can be used at all. */
 manta_status lib_check(manta_error *e);
+/* The library broke under what had been asked for already: it may have happened. */
+manta_status lib_error_broken(manta_error *e);
+/* The same of a value that has not come: whether its task had begun is told where that is sure. */
+manta_status lib_error_outcome_lost(const struct own_ref *ref, manta_error *e);
+/* What was submitted has failed, without the lock: once the raylet is gone each one beyond the first few waits a moment, so that a
+ * loop which submits again what failed does not fill a core. */
+void lib_refused_pause(void);
 
 /* ---- lib_wait.c: all under the lock, which is released while sleeping ---- */
 typedef bool (*lib_ready)(void *arg);

@@ -244,7 +244,10 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
     }
     if (!actor && lib.role != LIB_NONE)
         actor = (struct own_actor *)dead_actor(name ? name : "(null)", &f);
+    bool is_refused = lib.broken;
     lib_unlock();
+    if (is_refused)
+        lib_refused_pause();
     return (manta_actor *)actor;
 }
 
@@ -356,9 +359,12 @@ struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int
         call->retries = lib_tries(call->retries, actor->call_retries);
         ref = lib_submit(call, &f);
     }
+    bool is_refused = !ref;
     ref = ref ? ref : lib_failed_call(call, &f);
     lib_unlock();
     lib_spilled_drop(&spilled);
+    if (is_refused)
+        lib_refused_pause();
     return ref;
 }
 

@@ -338,6 +338,7 @@ static manta_ref *put(const void *data, size_t size, char type, bool with_sum)
     if (lib_check(&e) || (!data && size && lib_error(&e, MANTA_EINVAL, "manta_put of %zu bytes at NULL", size))) {
         manta_ref *f = failed(&e);
         lib_unlock();
+        lib_refused_pause();
         return f;
     }
     lib.calls++;

@@ -147,8 +147,8 @@ static manta_status await_items(struct own_stream *stream, int64_t timeout_ms, m
             return lib_error(e, MANTA_EDEADLK, "no item is there, and a callback may not wait for it");
         lib_pump();
         manta_status code = wait_for_item(stream, lib_deadline(timeout_ms), e);
-        if (lib.broken)
-            return lib_check(e);
+        if (lib.broken && !own_stream_take(stream) && !own_ref_is_ready(stream->end))
+            return lib_error_outcome_lost(stream->end, e);
         if (code)
             return code;
     }
@@ -173,6 +173,8 @@ static manta_status next_item(struct own_stream *stream, int64_t timeout_ms, str
     }
     lib_lock();
     code = stream == &no_stream ? ended(stream, e) : lib_check(e);
+    if (code && lib.broken && stream->end && !own_ref_is_ready(stream->end))
+        code = lib_error_outcome_lost(stream->end, e);
     if (code == MANTA_OK)
         code = await_items(stream, timeout_ms, e);
     lib_unlock();

@@ -403,9 +403,12 @@ struct own_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, i
                (call->cls = class_of(entry, opts, &f))) {
         ref = lib_submit(call, &f);
     }
+    bool is_refused = !ref;
     ref = ref ? ref : lib_failed_call(call, &f);
     lib_unlock();
     lib_spilled_drop(&spilled);
+    if (is_refused)
+        lib_refused_pause();
     return ref;
 }
 
@@ -474,6 +477,20 @@ static bool wait_for_ref(struct own_ref *ref, int64_t deadline_ns, manta_status 
     return own_ref_is_ready(ref) || wait.is_deadlocked;
 }
 
+manta_status lib_error_outcome_lost(const struct own_ref *ref, manta_error *e)
+{
+    const struct own_task *task = ref->task;
+    struct own_failure     f = {.code = lib.broken, .outcome = MANTA_UNKNOWN, .node = lib.own.node};
+    if (task) {
+        f.outcome = own_task_withdraw(task) ? MANTA_NOT_DONE : MANTA_UNKNOWN;
+        f.attempt = task->attempt;
+        own_task_name(task, f.function, sizeof f.function);
+    }
+    snprintf(f.message, sizeof f.message, "%s %s: %s", task ? f.function : "what makes this value",
+             f.outcome ? "may have run, and its outcome is lost" : "did not begin, and will not", lib.broken_text);
+    return lib_error_failure(e, &f, ref->id);
+}
+
 /* Inside the lock: waits for the value. Fills *e with its failure. */
 static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t timeout_ms, manta_error *e)
 {
@@ -484,13 +501,16 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
         manta_status code = MANTA_OK;
         if (!wait_for_ref(ref, lib_deadline_of_run(deadline_ns), &code, e)) {
             if (lib.broken)
-                return lib_check(e);
+                return lib_error_outcome_lost(ref, e);
             if (lib_run_is_over())
                 return lib_error_run_over(e);
             if (lib.inlined)
                 return lib_error(e, MANTA_EDEADLK, "MANTA_INLINE=1: what would make this value waits for the caller itself");
-            return lib_error(e, MANTA_ETIMEDOUT, "the value was not there within %lld ms%s%s", (long long)timeout_ms,
+            code = lib_error(e, MANTA_ETIMEDOUT, "the value was not there within %lld ms%s%s", (long long)timeout_ms,
                              ref->task ? ": waiting for " : "", ref->task ? ref->task->name : "");
+            if (e)
+                e->outcome = MANTA_UNKNOWN; /* it goes on */
+            return code;
         }
         if (code)
             return code;
@@ -693,7 +713,7 @@ int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeou
         }
     }
     if (lib.broken)
-        n = -lib_check(e);
+        n = -lib_error_broken(e);
     lib_unlock();
     return n;
 }

@@ -278,8 +278,8 @@ manta_status lib_call_await(struct lib_request *request, int64_t timeout_ms, man
     struct ctl_reply reply;
     lib_wait(request_is_done, request, lib_deadline(timeout_ms));
     lib_call_forget(request);
-    if (lib.broken)
-        return lib_check(e);
+    if (lib.broken && !request->is_done)
+        return lib_error_broken(e);
     if (!request->is_done)
         return lib_error(e, MANTA_ETIMEDOUT, "no answer from the raylet within %lld ms", (long long)timeout_ms);
     if (request->kind != CTL_REPLY)

@@ -80,7 +80,7 @@ typedef struct manta_init_opts {
  * in a header that both include is one); a signature that can't be. ECONN: no cluster there. EAUTH, EVERSION, ETIMEDOUT, ENOMEM,
  * ESYS. */
 MANTA_API manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e);
-/* Between manta_init and manta_shutdown, and in a worker. Any thread. */
+/* Between manta_init and manta_shutdown, and in a worker. Any thread. (When this node's raylet ends: ECONN, manta_error.h.) */
 MANTA_API bool manta_is_initialized(void);
 
 /* Ends the job: unfinished tasks and its actors are dropped, a private cluster ends. Blocks up to 5 s. Handles that

@@ -61,7 +61,11 @@ enum {
     MANTA_EUNSUPPORTED = 83
 };
 
-/* Whether what was asked for has happened. */
+/* Whether what was asked for has happened. NOT_DONE is a promise: it did not begin, and never will, so asking again does not do
+ * it twice. UNKNOWN: it may have happened, or may go on; a get that gave up waiting (ETIMEDOUT) says so, and one whose outcome
+ * was lost with the raylet of this node (ECONN). A driver's job ends with that raylet: every later call fails with ECONN, except
+ * that values which are in this process can still be read, and each submit after the first 64 waits 10 ms. manta_init can't be
+ * called again in this process: start the program anew. */
 enum { MANTA_NOT_DONE = 0, MANTA_DONE = 1, MANTA_UNKNOWN = 2 };
 
 /* Fixed size, no allocation, every string NUL-terminated. Unused fields are 0 or "". */

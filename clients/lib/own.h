@@ -542,6 +542,9 @@ uint8_t *own_blob_new(struct own *own, struct own_task *task, size_t size); /* N
 void own_blob_free(struct own *own, struct own_task *task);
 void own_task_finish(struct own *own, struct own_task *task); /* frees it and what it holds */
 void own_task_fail(struct own *own, struct own_task *task, const struct own_failure *why);
+/* The raylet is gone, and no answer comes any more. True: the task has not begun, and from now on it never will. False: it may
+ * have run. */
+bool own_task_withdraw(const struct own_task *task);
 /* For errors: "function", or "actor.method". */
 void own_task_name(const struct own_task *task, char *out, size_t room);
 void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why);

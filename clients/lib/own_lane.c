@@ -355,6 +355,17 @@ uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep)
     return taken;
 }
 
+bool own_task_withdraw(const struct own_task *task)
+{
+    if (task->attempt)
+        return false;
+    if (task->state != OWN_SENT)
+        return task->state == OWN_WAITING || task->state == OWN_QUEUED;
+    shm_u64 *slot = &task->lane->claims[task->sequence & (LANE_SLOTS - 1)];
+    return lane_claim_take(slot, task->sequence, 0, LANE_REVOKED) || lane_claim_has_not_run(slot, task->sequence, 0) ||
+           shm_load64_acquire(slot) == lane_claim_word(task->sequence, 0, LANE_REVOKED); /* we did, when it was last asked */
+}
+
 void own_lane_recall(struct own *own, struct own_lane *lane)
 {
     lane->is_recalled = true;

@@ -361,6 +361,8 @@ enum mt_limit {
     MT_LIB_PULL_MS = 10 * 60 * 1000,     /* a value of another node as an argument; the raylet's own limits come first */
     MT_LIB_CONNECT_MS = 30 * 1000,
     MT_LIB_SHUTDOWN_MS = 5 * 1000,
+    MT_LIB_REFUSED_FREE = 64,            /* submits that fail at once when the raylet is gone; each further one ... */
+    MT_LIB_REFUSED_NAP_NS = 10 * 1000 * 1000, /* ... waits so long first */
     MT_FOLDER_LEAVE_MS = 5 * 1000,       /* who ends with the driver waits so long for others to let its folder go */
     MT_FOLDER_MAKING_S = 60,             /* a runtime folder that has no name of its own after so long never gets one */
     MT_LIB_QUEUED_BYTES_MAX = 1 << 30,   /* submitted work that waits; more waits in submit */

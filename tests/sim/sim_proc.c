@@ -220,9 +220,26 @@ void sim_proc_socket(struct sim *s, uint64_t serial, const struct lane_record *r
         sim_wake(s, park);
 }
 
+/* A driver without its raylet asks what became of each call: "not done" must stay true. */
+static void withdraw_all(struct sim *s, struct sim_proc *p)
+{
+    for (size_t i = 0; i < p->own.lanes.count; i++)
+        for (int slot = 0; slot < LANE_SLOTS; slot++) {
+            const struct own_task *task = p->own.lanes.data[i]->tasks[slot];
+            struct sim_task       *known = task ? sim_oracle_task(s, task->id) : NULL;
+            if (!known || !own_task_withdraw(task))
+                continue;
+            SIM_REQUIRE(s, !known->executions, "I3: a task has run, and its owner, whose raylet is gone, is told that it has not");
+            known->must_not_run = true;
+            s->counters.task_withdrawn++;
+        }
+}
+
 void sim_proc_socket_closed(struct sim *s, uint64_t serial)
 {
     struct sim_proc *p = sim_proc_of(s, serial);
+    if (p && p->role == CTL_DRIVER)
+        withdraw_all(s, p);
     if (p) /* a worker without its raylet exits; a driver's calls all fail from here on */
         sim_proc_kill(s, p, SIGKILL);
 }

@@ -34,6 +34,16 @@ static manta_status sleeper(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(sleeper, "u>l");
 
+/* Notes in a word of its own that it has begun, and stays. */
+static manta_status begun(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc;
+    atomic_fetch_add(&test_board_map(argv[0].u)->words[argv[1].l], 1);
+    test_sleep_ms(TEST_WAIT_MS);
+    return manta_return_i64(c, 0);
+}
+MANTA_REGISTER(begun, "ul>l");
+
 static manta_status nobody_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
 {
     (void)c, (void)self, (void)argc, (void)argv;
@@ -44,7 +54,12 @@ static manta_status nobody_pid(manta_ctx *c, void *self, int argc, const manta_a
     (void)self, (void)argc, (void)argv;
     return manta_return_i64(c, getpid());
 }
-MANTA_ACTOR(nobody, "", nobody_new, NULL, {"pid", ">l", nobody_pid});
+static manta_status nobody_begun(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self;
+    return begun(c, argc, argv);
+}
+MANTA_ACTOR(nobody, "", nobody_new, NULL, {"pid", ">l", nobody_pid}, {"begun", "ul>l", nobody_begun});
 
 /* Tasks that run and wait, actors, objects: a bit of everything is under way. */
 static void be_busy(void)
@@ -124,6 +139,58 @@ static void raylet_killed(void)
     CHECK_FAILS(add_remote(NULL, 1, 2), MANTA_ECONN, &e);
     CHECK_CODE(manta_get_i64(done, 0, &x, &e), MANTA_OK, &e); /* what is here stays here */
     manta_free(done);
+}
+
+/* What had begun may have been done: nobody who submits again what is "not done" runs it twice. Tasks without retries in words 0
+ * to 29, calls in 30 to 34. */
+static void raylet_killed_outcomes(void)
+{
+    enum { TASKS = 30, ALL = 35 };
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_actor       *actor = manta_actor_new("nobody", NULL, MANTA_NO_ARGS);
+    manta_task_opts    once = {.max_retries = MANTA_NO_RETRY};
+    manta_ref         *refs[ALL];
+    int                not_done = 0;
+    for (int i = 0; i < ALL; i++)
+        refs[i] = i < TASKS ? manta_call("begun", &once, MANTA_ARGS(manta_u64(number), manta_i64(i)))
+                            : manta_actor_call(actor, "begun", MANTA_ARGS(manta_u64(number), manta_i64(i)));
+    CHECK(test_board_wait(&board->words[0], 1) && test_board_wait(&board->words[TASKS], 1));
+    CHECK_EQ(kill(part("manta-raylet"), SIGKILL), 0);
+    for (int round = 0; round < 2; round++) /* asked again, it says the same */
+        for (int i = 0; i < ALL; i++) {
+            manta_error e;
+            int64_t     x;
+            CHECK_CODE(manta_get_i64(refs[i], TEST_WAIT_MS, &x, &e), MANTA_ECONN, &e);
+            CHECK(e.outcome == MANTA_UNKNOWN || !board->words[i]);
+            CHECK_SAYS(e.message, e.outcome ? "may have run" : "did not begin");
+            not_done += e.outcome == MANTA_NOT_DONE;
+        }
+    CHECK(not_done > 0);
+    for (int i = 0; i < ALL; i++)
+        manta_free(refs[i]);
+    manta_actor_free(actor);
+}
+
+/* A loop that submits again at once what failed must not fill a core, or a log. */
+static void raylet_killed_refusals(void)
+{
+    manta_error e;
+    CHECK_I64(add_remote(NULL, 1, 2), 3);
+    CHECK_EQ(kill(part("manta-raylet"), SIGKILL), 0);
+    for (manta_status code = MANTA_OK; code != MANTA_ECONN;) { /* a worker that still lives may serve a few */
+        manta_ref *ref = add_remote(NULL, 1, 2);
+        int64_t    x;
+        code = manta_get_i64(ref, TEST_WAIT_MS, &x, &e);
+        manta_free(ref);
+    }
+    CHECK_FAILS(add_remote(NULL, 1, 2), MANTA_ECONN, &e);
+    CHECK_EQ(e.outcome, MANTA_NOT_DONE);
+    CHECK_SAYS(e.message, "start the program anew");
+    int64_t since = test_now_ms();
+    for (int i = 0; i < 200; i++)
+        CHECK_FAILS(add_remote(NULL, 1, 2), MANTA_ECONN, &e);
+    CHECK(test_now_ms() - since > 500); /* a floor, not a limit: without a pause it takes 2 ms */
 }
 
 /* Without the head, tasks and actors go on. */
@@ -429,6 +496,8 @@ static const struct test_case cases[] = {
     {"exits_without_shutdown", exits_without_shutdown, TWO_CPUS, 0},
     {"held_handles", held_handles, TWO_CPUS, 0},
     {"raylet_killed", raylet_killed, TWO_CPUS, 0},
+    {"raylet_killed_outcomes", raylet_killed_outcomes, TWO_CPUS, 0},
+    {"raylet_killed_refusals", raylet_killed_refusals, TWO_CPUS, 0},
     {"head_killed", head_killed, TWO_CPUS, 0},
     {"zygote_killed", zygote_killed, TWO_CPUS, 0},
     {"nodes", nodes, {.num_cpus = 3}, false, 0},
