@@ -98,19 +98,24 @@ static void the_kernel_is_as_likely_as_optunas(void **state)
     swp_space_free(space);
 }
 
-/* log of the expected improvement of values_of(k), and the gradient by the units. */
-static double log_improvement(struct swp_gp *m, int k, double *gradient)
+/* log of the expected improvement of a point, and the gradient by the units. */
+static double improvement_at(struct swp_gp *m, const struct swp_point *p, double *gradient)
 {
     double points[SWP_GP_LANES * DIMS], mean[SWP_GP_LANES], variance[SWP_GP_LANES], slopes[2 * DIMS], by_mean, by_variance;
-    struct swp_point p = values_of(k);
     for (int d = 0; d < DIMS; d++)
         for (int lane = 0; lane < SWP_GP_LANES; lane++)
-            points[d * SWP_GP_LANES + lane] = swp_axis_unit(&m->axes[d].a, p.values[d]);
+            points[d * SWP_GP_LANES + lane] = swp_axis_unit(&m->axes[d].a, p->values[d]);
     m->loops->predict(&m->data, m->l_inv, m->alpha, points, mean, variance, slopes);
     double score = swp_gp_log_improvement(mean[0], variance[0], m->best, &by_mean, &by_variance);
     for (int d = 0; d < DIMS; d++)
         gradient[d] = by_mean * slopes[d] + by_variance * slopes[DIMS + d];
     return score;
+}
+
+static double log_improvement(struct swp_gp *m, int k, double *gradient)
+{
+    struct swp_point p = values_of(k);
+    return improvement_at(m, &p, gradient);
 }
 
 static void expected_improvement_is_optunas(void **state)
@@ -140,6 +145,40 @@ static void expected_improvement_is_optunas(void **state)
             NEAR(gradient[d], slopes[with_running][d], 1e-9);
         swp_sampler_free(s);
     }
+    swp_space_free(space);
+}
+
+/* What is suggested is the best on each of its discrete axes: another category, or the value beside it, promises no more. */
+static void no_value_beside_a_suggestion_promises_more(void **state)
+{
+    (void)state;
+    struct swp_space *space = SPACE_OF({.name = "u", .kind = SWP_UNIFORM, .low = -1, .high = 2},
+                                       {.name = "l", .kind = SWP_LOG_UNIFORM, .low = 1e-4, .high = 1e-1},
+                                       {.name = "q", .kind = SWP_UNIFORM, .low = 0, .high = 1, .step = 0.001},
+                                       {.name = "i", .kind = SWP_INT, .low = 0, .high = 100000},
+                                       {.name = "j", .kind = SWP_INT, .low = -5000, .high = 5000, .step = 2},
+                                       {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), TEXT("c"))}, );
+    static const double step[DIMS] = {0, 0, 0.001, 1, 2, 1}, low[DIMS] = {0, 0, 0, 0, -5000, 0},
+                        high[DIMS] = {0, 0, 1, 1e5, 5000, 2};
+    struct swp_sampler *s = sampler_of((struct swp_sampler_opts){0}, space, 1);
+    double gradient[DIMS];
+    struct swp_point p;
+    for (uint64_t t = 0; t < 40; t++) {
+        assert_ok(swp_sampler_suggest(s, t, &p));
+        for (int d = 2; t >= 20 && d < DIMS; d++) {
+            double score = improvement_at(s->model, &p, gradient);
+            for (int by = d == DIMS - 1 ? -2 : -1; by <= (d == DIMS - 1 ? 2 : 1); by++) {
+                struct swp_point beside = p;
+                beside.values[d] += by * step[d];
+                if (beside.values[d] >= low[d] && beside.values[d] <= high[d])
+                    assert_true(improvement_at(s->model, &beside, gradient) <= score + 1e-9);
+            }
+        }
+        struct swp_outcome outcome = {.kind = SWP_COMPLETE, .value = fabs(p.values[2] - 0.3) + fabs(p.values[3] - 70000) / 1e5 +
+                                      fabs(p.values[4] - 1234) / 5e3 + p.values[0] * p.values[0] + (p.values[5] == 1 ? 0.5 : 0)};
+        assert_ok(swp_sampler_tell(s, t, &outcome));
+    }
+    swp_sampler_free(s);
     swp_space_free(space);
 }
 
@@ -427,6 +466,7 @@ int main(void)
         cmocka_unit_test(likelihood_and_priors_are_optunas),
         cmocka_unit_test(the_kernel_is_as_likely_as_optunas),
         cmocka_unit_test(expected_improvement_is_optunas),
+        cmocka_unit_test(no_value_beside_a_suggestion_promises_more),
         cmocka_unit_test(improvement_is_exact_far_from_the_best),
         cmocka_unit_test(all_builds_of_the_loops_have_the_same_bits),
         cmocka_unit_test(the_least_value_is_found_between_bounds),
