@@ -10,12 +10,26 @@
 #include <stdio.h>
 #include <string.h>
 
+static uint64_t steps_in(const struct sgd_fit *fit, uint32_t epochs)
+{
+    const struct sgd_run *run = &fit->setup.run;
+    uint64_t size = (uint64_t)run->vranks * run->micro_batch, samples = fit->setup.op->sources[0].set.count * epochs;
+    return (samples + size - 1) / size;
+}
+
 /* Of the whole run. */
 static int64_t steps_of(const struct sgd_fit *fit)
 {
-    const struct sgd_run *run = &fit->setup.run;
-    uint64_t size = (uint64_t)run->vranks * run->micro_batch, samples = fit->setup.op->sources[0].set.count * run->epochs;
-    return (int64_t)((samples + size - 1) / size);
+    return (int64_t)steps_in(fit, fit->setup.run.epochs);
+}
+
+/* By which a step was made. */
+static double rate_of(const struct sgd_fit *fit, uint64_t step)
+{
+    struct sgd_optimizer all = fit->setup.run.optimizer;
+    if (step == 0 || sgd_optimizer_resolve(&all).code != 0)
+        return 0;
+    return (double)sgd_optimizer_rate(&all, step - 1, steps_in(fit, fit->setup.run.epochs), steps_in(fit, 1));
 }
 
 static void log_failed_tell(struct sgd_fit *fit, const char *what, const char *why);
@@ -142,6 +156,7 @@ static void note_metrics(struct sgd_fit *fit, const struct sgd_note *note, manta
     event->accuracy = values[1];
     event->samples_per_s = is_step ? samples_rate(fit, note) : 0;
     event->data_wait = is_step ? (double)note->data_wait : 0;
+    event->lr = is_step ? rate_of(fit, note->step) : 0;
     event->names = names;
     event->values = values;
     event->metrics = (int)op->names_count;

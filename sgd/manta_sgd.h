@@ -221,6 +221,7 @@ typedef struct manta_sgd_event {
     int         metrics;
     const manta_sgd_recovery *recovery; /* of MANTA_SGD_RECOVERED, else NULL */
     const char *text;                   /* the event as one line for a log, without newline */
+    double      lr;                     /* of MANTA_SGD_STEP: the rate of that step */
 } manta_sgd_event;
 
 /* A tracking service, as a run's driver sees it. Called in the thread that follows the run, and may be slow only at the run's
@@ -230,9 +231,10 @@ typedef struct manta_sgd_tracker {
     /* The run goes on behind step `from`; 0: it begins. Again whenever it goes back to an older state, or its driver is another:
      * what was told of later steps counts no more, and comes again. */
     int (*begin)(void *user, const char *run, int64_t from);
-    /* After the first begin: the options, under their names in manta_sgd_opts, and "operator"; pairs of config as config.NAME. */
+    /* After the first begin: the options, with the defaults in place of what is 0, under their names in manta_sgd_opts, and
+     * "operator"; pairs of config as config.NAME. */
     int (*params)(void *user, int count, const char *const *names, const char *const *values);
-    /* Of training samples as train/NAME, of a validation as validate/NAME; train/samples_per_s, train/data_wait,
+    /* Of training samples as train/NAME, of a validation as validate/NAME; train/lr, train/samples_per_s, train/data_wait,
      * recovery/seconds. */
     int (*metrics)(void *user, int64_t step, int count, const char *const *names, const double *values);
     /* What the run has made, an absolute path: "checkpoint" with each one that is saved (the older ones go, by checkpoint.keep),
@@ -264,7 +266,8 @@ typedef struct manta_sgd_opts {
         const char *storage;   /* folder for checkpoints, in storage/name; made if its parent is there. NULL: none */
         int         epochs;    /* 0: 1 */
         int         batch;     /* samples of one step, a multiple of shards; 0: 64 */
-        int         shards;    /* into which each step is cut, for whatever number of workers; 0: 8 */
+        int         shards;    /* into which each step is cut, for whatever number of workers; 0: a power of two, 2 at least, that
+                                  is enough for all CPUs of max_workers. Small parts cost time; other ones give other bits */
         int         log_steps; /* between two MANTA_SGD_STEP; 0: 50 */
         int         validate_epochs; /* from one validation to the next; 0: 1; the end is validated in any case */
         int         patience;  /* stop after so many validations in a row without a better score; 0: never */
@@ -345,6 +348,10 @@ typedef struct manta_sgd_result {
     double   wall_s;
     manta_sgd_recovery last; /* all 0 where nobody died */
 } manta_sgd_result;
+
+/* Whether such a run could begin, as far as this machine can tell without a cluster: options, operator, its configuration and its
+ * data. Nothing is written. Blocks while data is read. Any thread; no manta_init. Errors as of manta_sgd_fit. */
+MANTA_API manta_status manta_sgd_check(const char *operator_name, const manta_sgd_opts *opts, manta_error *e);
 
 /* Trains the operator of this name. A run that has checkpoints under its name goes on from the newest valid one. Blocks until
  * the end; call it in a driver, after manta_init. The workers run on the driver's node unless scaling.nodes says more.

@@ -14,6 +14,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -148,12 +149,28 @@ const char *sgd_opts_differ(const char *a, size_t a_size, const char *b, size_t 
     return a_end - a != b_end - b || memcmp(a, b, (size_t)(a_end - a)) != 0 ? "config" : NULL;
 }
 
+/* As short as it can be read back from. */
+static void real_print(double value, char *out, size_t size)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(out, size, "%.*g", digits, value);
+        if (strtod(out, NULL) == value)
+            return;
+    }
+}
+
 static void value_print(const struct field *field, const void *at, char *out, size_t size)
 {
-    if (field->type == 'i')
+    static const char *const kinds[] = {[MANTA_MOMENTUM] = "momentum", [MANTA_ADAMW] = "adamw"};
+    static const char *const schedules[] = {[MANTA_COSINE] = "cosine", [MANTA_CONSTANT] = "constant", [MANTA_STEP] = "step"};
+    if (strcmp(field->name, "optimizer.kind") == 0)
+        snprintf(out, size, "%s", kinds[*(const int *)at == MANTA_ADAMW]);
+    else if (strcmp(field->name, "optimizer.schedule") == 0)
+        snprintf(out, size, "%s", schedules[*(const unsigned *)at % 3]);
+    else if (field->type == 'i')
         snprintf(out, size, "%d", *(const int *)at);
     else if (field->type == 'd')
-        snprintf(out, size, "%.17g", *(const double *)at);
+        real_print(*(const double *)at, out, size);
     else if (field->type == 'b')
         snprintf(out, size, "%s", *(const bool *)at ? "true" : "false");
     else if (field->type == 'l')
@@ -186,7 +203,7 @@ void sgd_opts_each(const char *op, const manta_sgd_opts *opts,
 struct head {
     int32_t kind, rank, pid, workers, metrics, has_recovery;
     int64_t step, steps;
-    double  loss, accuracy, samples_per_s, wait_share;
+    double  loss, accuracy, samples_per_s, wait_share, lr;
     uint32_t size; /* of all */
 };
 
@@ -207,7 +224,7 @@ size_t sgd_event_pack(const manta_sgd_event *event, char out[MT_TRAIN_EVENT_BYTE
     struct head head = {.kind = event->kind, .rank = event->rank, .pid = event->pid, .workers = event->workers,
                         .metrics = event->metrics, .has_recovery = event->recovery != NULL, .step = event->step,
                         .steps = event->steps, .loss = event->loss, .accuracy = event->accuracy,
-                        .samples_per_s = event->samples_per_s, .wait_share = event->data_wait};
+                        .samples_per_s = event->samples_per_s, .wait_share = event->data_wait, .lr = event->lr};
     size_t      used = sizeof head, text = event->text ? strlen(event->text) : 0;
 
     put(out, &used, event->values, event->metrics ? sizeof *event->values * (size_t)event->metrics : 0);
@@ -252,7 +269,7 @@ size_t sgd_event_unpack(const char *bytes, size_t size, struct sgd_event_room *r
     memcpy(room->bytes, bytes, head.size);
     *out_event = (manta_sgd_event){.kind = head.kind, .rank = head.rank, .pid = head.pid, .workers = head.workers,
                                    .step = head.step, .steps = head.steps, .loss = head.loss, .accuracy = head.accuracy,
-                                   .samples_per_s = head.samples_per_s, .data_wait = head.wait_share,
+                                   .samples_per_s = head.samples_per_s, .data_wait = head.wait_share, .lr = head.lr,
                                    .names = room->names, .values = room->values, .metrics = head.metrics,
                                    .recovery = head.has_recovery ? &room->recovery : NULL};
     return rest_take(&head, room, out_event) ? head.size : 0;

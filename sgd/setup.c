@@ -25,7 +25,8 @@
 #include <unistd.h>
 
 /* The defaults reach 0.885 on Fashion-MNIST in 5 epochs. */
-enum { SHARDS_DEFAULT = 8, BATCH_DEFAULT = 64, EPOCHS_MAX = 1000000, HANG_AFTER_MAX_S = 30 * 24 * 3600, BATCH_MAX = 1 << 20 };
+enum { SHARDS_LEAST = 2, BATCH_DEFAULT = 64, KEEP_DEFAULT = 2 };
+enum { EPOCHS_MAX = 1000000, HANG_AFTER_MAX_S = 30 * 24 * 3600, BATCH_MAX = 1 << 20 };
 #define RATE_DEFAULT 0.02
 
 manta_status sgd_fail(manta_error *e, manta_status code, const char *format, ...)
@@ -73,9 +74,52 @@ static uint32_t devices_of(const manta_sgd_opts *o, uint32_t shards)
     return cpus < 1 ? 1 : cpus < most ? cpus : most;
 }
 
+/* As few parts as all CPUs of all workers can share: small ones cost time. Two at least, so that a second worker changes no bit. */
+static int shards_default(const manta_sgd_opts *o)
+{
+    int    shards = 1, min, max;
+    double cpus = o->scaling.cpus >= 1 ? floor(o->scaling.cpus) : 1;
+    sgd_setup_workers(o, &min, &max);
+    while ((shards < SHARDS_LEAST || shards < max * cpus) && 2 * shards <= MT_VRANKS_MAX && o->run.batch % (2 * shards) == 0)
+        shards *= 2;
+    return shards;
+}
+
+static double real_or(double value, double otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+void sgd_opts_resolve(const manta_sgd_opts *opts, manta_sgd_opts *out)
+{
+    manta_sgd_opts *o = out;
+    *o = *opts;
+    sgd_setup_workers(opts, &o->scaling.min_workers, &o->scaling.max_workers);
+    o->scaling.nodes = sgd_setup_nodes(opts);
+    o->run.name = o->run.name ? o->run.name : "train";
+    o->run.epochs = or_default(o->run.epochs, 1);
+    o->run.batch = or_default(o->run.batch, BATCH_DEFAULT);
+    o->run.shards = or_default(o->run.shards, shards_default(o));
+    o->run.log_steps = or_default(o->run.log_steps, MT_TRAIN_LOG_STEPS);
+    o->run.validate_epochs = or_default(o->run.validate_epochs, 1);
+    o->failure.backoff_s = real_or(o->failure.backoff_s, MT_TRAIN_BACKOFF_MS * 1e-3);
+    if (o->checkpoint.every_steps == 0)
+        o->checkpoint.every_s = real_or(o->checkpoint.every_s, MT_TRAIN_CHECKPOINT_S);
+    o->checkpoint.keep = or_default(o->checkpoint.keep, KEEP_DEFAULT);
+    o->checkpoint.score = o->checkpoint.score ? o->checkpoint.score : "loss";
+    o->optimizer.lr = real_or(o->optimizer.lr, o->optimizer.kind == MANTA_ADAMW ? 1e-3 : RATE_DEFAULT);
+    o->optimizer.momentum = real_or(o->optimizer.momentum, 0.9);
+    o->optimizer.beta1 = real_or(o->optimizer.beta1, 0.9);
+    o->optimizer.beta2 = real_or(o->optimizer.beta2, 0.999);
+    o->optimizer.epsilon = real_or(o->optimizer.epsilon, 1e-8);
+    o->optimizer.weight_decay = real_or(o->optimizer.weight_decay, o->optimizer.kind == MANTA_ADAMW ? 0.01 : 0);
+    o->optimizer.step_gamma = real_or(o->optimizer.step_gamma, 0.1);
+    o->optimizer.step_epochs = or_default(o->optimizer.step_epochs, 1);
+}
+
 static manta_status scaling_check(const manta_sgd_opts *o, manta_error *e)
 {
-    int shards = or_default(o->run.shards, SHARDS_DEFAULT), batch = or_default(o->run.batch, BATCH_DEFAULT), min, max;
+    int shards = o->run.shards, batch = o->run.batch, min, max;
     sgd_setup_workers(o, &min, &max);
     if (shards < 1 || shards > MT_VRANKS_MAX || batch < shards || batch > BATCH_MAX || batch % shards)
         return sgd_fail(e, MANTA_EINVAL, "run.batch (%d) must be a multiple of run.shards (%d), which is 1 to %d", batch,
@@ -118,9 +162,7 @@ static manta_status numbers_check(const manta_sgd_opts *o, manta_error *e)
 
 static struct sgd_optimizer optimizer_of(const manta_sgd_opts *o, uint32_t batch)
 {
-    double lr = o->optimizer.lr != 0 || o->optimizer.kind == MANTA_ADAMW ? o->optimizer.lr : RATE_DEFAULT;
-    if (o->optimizer.lr_batch > 0)
-        lr = (lr != 0 ? lr : 1e-3) * batch / o->optimizer.lr_batch;
+    double lr = o->optimizer.lr_batch > 0 ? o->optimizer.lr * batch / o->optimizer.lr_batch : o->optimizer.lr;
     return (struct sgd_optimizer){.kind = (uint32_t)o->optimizer.kind,
                                   .schedule = (uint32_t)o->optimizer.schedule,
                                   .rate = (float)lr,
@@ -138,8 +180,7 @@ static struct sgd_optimizer optimizer_of(const manta_sgd_opts *o, uint32_t batch
 
 static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, manta_error *e)
 {
-    uint32_t shards = (uint32_t)or_default(o->run.shards, SHARDS_DEFAULT);
-    uint32_t batch = (uint32_t)or_default(o->run.batch, BATCH_DEFAULT);
+    uint32_t shards = (uint32_t)o->run.shards, batch = (uint32_t)o->run.batch;
     *run = (struct sgd_run){.seed = o->seed,
                             .every_steps = (uint64_t)o->checkpoint.every_steps,
                             .every_s = o->checkpoint.every_s,
@@ -148,9 +189,9 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
                             .vranks = shards,
                             .devices = devices_of(o, shards),
                             .micro_batch = batch / shards,
-                            .epochs = (uint32_t)or_default(o->run.epochs, 1),
-                            .log_steps = (uint32_t)or_default(o->run.log_steps, MT_TRAIN_LOG_STEPS),
-                            .validate_epochs = (uint32_t)or_default(o->run.validate_epochs, 1),
+                            .epochs = (uint32_t)o->run.epochs,
+                            .log_steps = (uint32_t)o->run.log_steps,
+                            .validate_epochs = (uint32_t)o->run.validate_epochs,
                             .patience = (uint32_t)o->run.patience,
                             .min_delta = o->run.min_delta,
                             .score_max = o->checkpoint.score_max,
@@ -158,14 +199,12 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
                             .other_data = o->checkpoint.other_data,
                             .zero = o->optimizer.zero == 1,
                             .zero_backup = o->optimizer.zero_backup};
-    if (run->every_s == 0 && run->every_steps == 0)
-        run->every_s = MT_TRAIN_CHECKPOINT_S;
     run->is_wide = sgd_setup_nodes(o) > 1;
     int min, max;
     sgd_setup_workers(o, &min, &max);
     run->workers_max = (uint32_t)max;
     run->trace.rows = o->run.timeline ? (uint32_t)(max + o->scaling.spares) : 0;
-    struct sgd_optimizer copy = run->optimizer; /* the workers put the defaults in */
+    struct sgd_optimizer copy = run->optimizer;
     mt_status            st = sgd_optimizer_resolve(&copy);
     if (o->optimizer.warmup_steps < 0 || o->optimizer.step_epochs < 0 || o->optimizer.lr_batch < 0)
         st = mt_error(MT_EINVAL, 0, "optimizer: warmup_steps, step_epochs and lr_batch can't be negative");
@@ -197,6 +236,11 @@ static bool name_is_valid(const char *name)
     size_t size = strlen(name);
     return size >= 1 && size < MT_NAME_BYTES_MAX && name[0] != '.' &&
            strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == size;
+}
+
+static manta_status name_refuse(manta_error *e)
+{
+    return sgd_fail(e, MANTA_EINVAL, "run.name has 1 to %d of A-Z a-z 0-9 . _ -, and begins with no dot", MT_NAME_BYTES_MAX - 1);
 }
 
 static manta_status folder_make(const char *path, manta_error *e)
@@ -236,12 +280,11 @@ static manta_status folder_lock(struct sgd_setup *setup, const char *name, manta
 
 static manta_status folder_take(struct sgd_setup *setup, const manta_sgd_opts *o, manta_error *e)
 {
-    const char *name = o->run.name ? o->run.name : "train";
+    const char *name = o->run.name;
     char        path[SGD_FOLDER_BYTES_MAX], *whole;
 
     if (!name_is_valid(name))
-        return sgd_fail(e, MANTA_EINVAL, "run.name has 1 to %d of A-Z a-z 0-9 . _ -, and begins with no dot",
-                        MT_NAME_BYTES_MAX - 1);
+        return name_refuse(e);
     if (!o->run.storage)
         return MANTA_OK;
     if ((size_t)snprintf(path, sizeof path, "%s/%s", o->run.storage, name) >= sizeof path)
@@ -308,11 +351,11 @@ static manta_status operator_learn(struct sgd_setup *setup, const char *name, co
     setup->gpus = o->scaling.gpus > 0 ? o->scaling.gpus : o->scaling.gpus < 0 ? 0 : setup->op->gpus;
     uint32_t tracks = SGD_TRACK_DEVICE + setup->run.devices - 1;
     setup->run.trace.tracks = tracks < SGD_TRACKS_MAX ? tracks : SGD_TRACKS_MAX;
-    int score = sgd_operator_metric(setup->op, o->checkpoint.score ? o->checkpoint.score : "loss");
+    int score = sgd_operator_metric(setup->op, o->checkpoint.score);
     if (score < 0)
         return sgd_fail(e, MANTA_EINVAL, "checkpoint.score: the operator has no metric \"%.100s\"", o->checkpoint.score);
     setup->run.score = (uint32_t)score;
-    return data_lend(setup, e);
+    return MANTA_OK;
 }
 
 static manta_status region_make(struct sgd_setup *setup, manta_error *e)
@@ -333,24 +376,48 @@ static manta_status region_make(struct sgd_setup *setup, manta_error *e)
 
 /* ---- all of it ---- */
 
+/* What can be said of a run before it has a folder, or a cluster. */
+static manta_status options_take(struct sgd_setup *setup, const manta_sgd_opts *o, manta_error *e)
+{
+    manta_status code = numbers_check(o, e);
+    if (code == MANTA_OK)
+        code = numbers_take(&setup->run, o, e);
+    return code == MANTA_OK ? config_take(setup, o, e) : code;
+}
+
 manta_status sgd_setup_init(struct sgd_setup *setup, const char *name, const manta_sgd_opts *opts, manta_error *e)
 {
+    manta_sgd_opts o;
     *setup = (struct sgd_setup){.lock_fd = -1};
-    manta_status code = numbers_check(opts, e);
+    sgd_opts_resolve(opts, &o);
+    manta_status code = options_take(setup, &o, e);
     if (code == MANTA_OK)
-        code = numbers_take(&setup->run, opts, e);
+        code = folder_take(setup, &o, e);
     if (code == MANTA_OK)
-        code = config_take(setup, opts, e);
+        code = operator_learn(setup, name, &o, e);
     if (code == MANTA_OK)
-        code = folder_take(setup, opts, e);
-    if (code == MANTA_OK)
-        code = operator_learn(setup, name, opts, e);
+        code = data_lend(setup, e);
     if (code == MANTA_OK)
         code = region_make(setup, e);
     if (code == MANTA_OK)
         sgd_operator_data_drop(setup->op);
     else
         sgd_setup_fini(setup);
+    return code;
+}
+
+manta_status manta_sgd_check(const char *operator_name, const manta_sgd_opts *opts, manta_error *e)
+{
+    struct sgd_setup setup = {.lock_fd = -1};
+    manta_sgd_opts   o;
+    sgd_opts_resolve(opts, &o);
+    manta_status code = options_take(&setup, &o, e);
+    if (code == MANTA_OK && !name_is_valid(o.run.name))
+        code = name_refuse(e);
+    if (code == MANTA_OK)
+        code = operator_learn(&setup, operator_name, &o, e);
+    sgd_operator_close(setup.op);
+    mt_buf_fini(&setup.config);
     return code;
 }
 

@@ -7,6 +7,7 @@
 #include "core/base/buf.h"
 #include "core/base/limits.h"
 #include "sgd/detach.h"
+#include "sgd/setup.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -45,7 +46,9 @@ static int params_tell(struct sgd_track *t)
     struct list  list = {.count = 0};
     const char **names = NULL;
     int          failed = 1;
-    sgd_opts_each(t->op, t->opts, list_add, &list);
+    manta_sgd_opts all;
+    sgd_opts_resolve(t->opts, &all);
+    sgd_opts_each(t->op, &all, list_add, &list);
     if (list.st.code == 0 && (names = calloc(2 * list.count, sizeof *names))) {
         const char *at = (const char *)list.text.data;
         for (size_t i = 0; i < list.count; i++) {
@@ -73,7 +76,7 @@ static int begin_tell(struct sgd_track *t, int64_t from)
 
 static int metrics_tell(struct sgd_track *t, const manta_sgd_event *event)
 {
-    enum { MORE = 2 };
+    enum { MORE = 4 };
     char        names[MANTA_SGD_METRICS_MAX + MORE][MT_NAME_BYTES_MAX + 16];
     const char *pointers[MANTA_SGD_METRICS_MAX + MORE];
     double      values[MANTA_SGD_METRICS_MAX + MORE];
@@ -82,6 +85,10 @@ static int metrics_tell(struct sgd_track *t, const manta_sgd_event *event)
     for (int i = 0; i < event->metrics && i < MANTA_SGD_METRICS_MAX; i++, count++) {
         snprintf(names[count], sizeof *names, "%s/%s", is_step ? "train" : "validate", event->names[i]);
         values[count] = event->values[i];
+    }
+    if (is_step) {
+        snprintf(names[count], sizeof *names, "train/lr");
+        values[count++] = event->lr;
     }
     if (is_step && event->samples_per_s > 0) {
         snprintf(names[count], sizeof *names, "train/samples_per_s");

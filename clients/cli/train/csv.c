@@ -90,7 +90,7 @@ static bool goes_on(struct train_csv *csv, int64_t from)
 
 static bool head_write(struct train_csv *csv, const manta_sgd_event *event)
 {
-    bool ok = fprintf(csv->file, "time,what,step,workers,samples_per_s,data_wait,recovery_s") > 0;
+    bool ok = fprintf(csv->file, "time,what,step,workers,samples_per_s,data_wait,lr,recovery_s") > 0;
     for (int i = 0; i < event->metrics && ok; i++)
         ok = fprintf(csv->file, ",%s", event->names[i]) > 0;
     return ok && fputc('\n', csv->file) != EOF;
@@ -103,8 +103,8 @@ static bool line_write(struct train_csv *csv, const manta_sgd_event *event)
     if (csv->columns == 0 && ftell(csv->file) == 0)
         ok = head_write(csv, event);
     csv->columns = event->metrics ? event->metrics : csv->columns;
-    ok = ok && fprintf(csv->file, "%lld,%s,%lld,%d,%.1f,%.4f,%.6f", (long long)time(NULL), what, (long long)event->step,
-                       event->workers, event->samples_per_s, event->data_wait,
+    ok = ok && fprintf(csv->file, "%lld,%s,%lld,%d,%.1f,%.4f,%.9g,%.6f", (long long)time(NULL), what, (long long)event->step,
+                       event->workers, event->samples_per_s, event->data_wait, event->lr,
                        event->recovery ? event->recovery->total_s : 0.0) > 0;
     for (int i = 0; i < csv->columns && ok; i++)
         ok = event->metrics ? fprintf(csv->file, ",%.9g", event->values[i]) > 0 : fputc(',', csv->file) != EOF;

@@ -43,7 +43,7 @@ static const struct key keys[] = {
     KEY(run, storage, TEXT, 0, "a folder for checkpoints, in storage/name; none. A run that has some there goes on"),
     KEY(run, epochs, INT, 1, "1"),
     KEY(run, batch, INT, 1, "samples of a step over all workers, a multiple of shards; 64"),
-    KEY(run, shards, INT, 1, "parts of a step, whatever the number of workers; 8"),
+    KEY(run, shards, INT, 1, "parts of a step, whatever the number of workers; a power of two for all their CPUs, 2 at least"),
     KEY(run, log_steps, INT, 1, "from one report to the next; 50"),
     KEY(run, validate_epochs, INT, 1, "from one validation to the next; 1"),
     KEY(run, patience, INT, 0, "validations without a better score until it stops; 0: it does not"),

@@ -60,6 +60,8 @@ static void events_write(struct train_log *log, const manta_sgd_event *event)
         snprintf(tag, sizeof tag, "%s/%s", prefix, event->names[i]);
         ok = train_events_scalar(log->events, 0, event->step, tag, event->values[i]);
     }
+    if (ok && event->kind == MANTA_SGD_STEP)
+        ok = train_events_scalar(log->events, 0, event->step, "train/lr", event->lr);
     if (ok && event->samples_per_s > 0)
         ok = train_events_scalar(log->events, 0, event->step, "train/samples_per_s", event->samples_per_s);
     if (ok && event->samples_per_s > 0)

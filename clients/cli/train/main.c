@@ -45,7 +45,7 @@ static int usage(FILE *to, int status)
                 "  train what a YAML file describes; \"-\": standard input\n\n"
                 "  --set     puts a value in the place of the file's\n"
                 "  --quiet   prints the result only\n"
-                "  --check   reads the file and trains nothing\n\n"
+                "  --check   says whether it could be trained: file, model, data; trains nothing\n\n"
                 "  model: {name: mlp, hidden: [256]}\n"
                 "  data: {path: FOLDER}\n"
                 "  run: {name: first, storage: FOLDER, epochs: 5, batch: 64, timeline: FILE, tracking: FOLDER}\n"
@@ -138,6 +138,16 @@ static int train(struct job *job, const struct words *words)
     return 0;
 }
 
+static int check(struct job *job)
+{
+    manta_error e;
+    char        text[JOB_ERROR_SIZE];
+    if (manta_sgd_check(job->name, &job->opts, &e) == MANTA_OK)
+        return 0;
+    fprintf(stderr, "manta train: %s%s\n", job_place(job, &e, text), e.message);
+    return 1;
+}
+
 /* 0: go on; else the exit status. Wrong words need no cluster; a process for workers gets none. */
 static int prepare(struct job *job, int argc, char **argv, struct words *words)
 {
@@ -164,7 +174,9 @@ int main(int argc, char **argv)
     manta_error       e;
     int               status = prepare(&job, argc, argv, &words);
 
-    if (status == 0 && !words.is_check) {
+    if (status == 0 && words.is_check) {
+        status = check(&job);
+    } else if (status == 0) {
         if (manta_init(&argc, &argv, NULL, &e))
             return manta_perror(&e), 1;
         status = train(&job, &words);

@@ -183,7 +183,7 @@ static int on_event(void *user, const manta_sgd_event *event)
 
 static manta_sgd_opts options(const char *const *config)
 {
-    return (manta_sgd_opts){.run = {.epochs = EPOCHS, .batch = BATCH, .log_steps = 20},
+    return (manta_sgd_opts){.run = {.epochs = EPOCHS, .batch = BATCH, .shards = 8, .log_steps = 20},
                             .failure = {.max_failures = -1, .backoff_s = 0.001},
                             .optimizer = {.kind = MANTA_ADAMW, .lr = 0.01},
                             .config = config,

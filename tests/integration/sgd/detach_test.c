@@ -151,7 +151,7 @@ static manta_sgd_opts options(struct seen *seen)
     snprintf(data_config, sizeof data_config, "data=%s/points", getenv("XDG_RUNTIME_DIR"));
     snprintf(hold_config, sizeof hold_config, "hold=%s/hold", getenv("XDG_RUNTIME_DIR"));
     snprintf(storage, sizeof storage, "%s/storage", getenv("XDG_RUNTIME_DIR"));
-    return (manta_sgd_opts){.scaling.max_workers = 2, .run = {.name = "mine", .batch = BATCH, .log_steps = 4},
+    return (manta_sgd_opts){.scaling.max_workers = 2, .run = {.name = "mine", .batch = BATCH, .shards = 8, .log_steps = 4},
                             .failure.max_failures = -1, .config = config, .seed = 3, .on_event = on_event, .user = seen};
 }
 

@@ -260,7 +260,7 @@ static manta_sgd_opts options(struct shape shape, const char **config)
     followed.pid = followed.lost = followed.kills = followed.hung = 0;
     config[0] = data_config;
     return (manta_sgd_opts){.scaling = {.max_workers = shape.workers, .cpus = shape.cpus},
-                            .run = {.epochs = 4, .batch = BATCH, .log_steps = 5},
+                            .run = {.epochs = 4, .batch = BATCH, .shards = 8, .log_steps = 5},
                             .failure.max_failures = -1,
                             .optimizer = {.lr = 0.01, .clip_norm = 3},
                             .config = config,

@@ -117,7 +117,7 @@ static manta_sgd_opts options(int workers, int epochs, const char **config)
 {
     memset(&followed, 0, sizeof followed);
     return (manta_sgd_opts){.scaling.max_workers = workers,
-                            .run = {.epochs = epochs, .batch = BATCH, .log_steps = 1},
+                            .run = {.epochs = epochs, .batch = BATCH, .shards = 8, .log_steps = 1},
                             .failure.max_failures = -1,
                             .optimizer = {.kind = MANTA_ADAMW, .lr = 0.03, .clip_norm = 1},
                             .config = config,

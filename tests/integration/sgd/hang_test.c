@@ -172,7 +172,7 @@ static manta_status run(const char *kind, double hang_after, int max_failures, m
 {
     const char    *config[] = {data_config, NULL};
     manta_sgd_opts opts = {.scaling.max_workers = 2,
-                           .run = {.epochs = EPOCHS, .batch = BATCH, .log_steps = 5},
+                           .run = {.epochs = EPOCHS, .batch = BATCH, .shards = 8, .log_steps = 5},
                            .failure = {.max_failures = max_failures, .hang_after = hang_after},
                            .optimizer.lr = 0.05,
                            .config = config,

@@ -276,7 +276,7 @@ static manta_sgd_opts options(int workers, int epochs)
 {
     followed = (struct follow){0};
     return (manta_sgd_opts){.scaling.max_workers = workers,
-                            .run = {.epochs = epochs, .batch = BATCH, .log_steps = 5},
+                            .run = {.epochs = epochs, .batch = BATCH, .shards = 8, .log_steps = 5},
                             .failure.max_failures = -1,
                             .optimizer = {.lr = 0.1},
                             .config = (const char *const *)config,

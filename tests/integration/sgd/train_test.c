@@ -195,7 +195,7 @@ static manta_sgd_opts options(int workers, int epochs)
     data_set(folder);
     hidden_set(64);
     return (manta_sgd_opts){.scaling.max_workers = workers,
-                            .run = {.epochs = epochs, .batch = BATCH, .log_steps = 10},
+                            .run = {.epochs = epochs, .batch = BATCH, .shards = 8, .log_steps = 10},
                             .failure.max_failures = -1,
                             .config = config,
                             .seed = 7,

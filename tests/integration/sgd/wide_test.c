@@ -148,6 +148,7 @@ static manta_status run_for(struct follow *f, manta_sgd_opts opts, int slow_us, 
     snprintf(data, sizeof data, "data=%s", f->data);
     opts.run.epochs = f->epochs ? f->epochs : EPOCHS;
     opts.run.batch = BATCH;
+    opts.run.shards = 8;
     opts.run.log_steps = f->many ? 2 : 10;
     opts.optimizer.lr = 0.01;
     opts.config = config;

@@ -185,6 +185,7 @@ static manta_sgd_result run(struct follow *f, manta_sgd_opts opts)
     snprintf(slow, sizeof slow, "slow_us=%d", f->slow_us);
     opts.run.epochs = f->epochs;
     opts.run.batch = BATCH;
+    opts.run.shards = 8;
     opts.run.log_steps = 2;
     opts.run.storage = f->is_kept ? f->storage : NULL;
     opts.failure.max_failures = -1;
