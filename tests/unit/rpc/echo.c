@@ -45,6 +45,7 @@ static void echo_never(struct rpc_service *service, struct rpc_call *call, mt_vi
     *never = (struct never){{never_gone}, echo_of(service), call};
     (void)request;
     rpc_call_on_gone(call, &never->gone);
+    atomic_fetch_add(&never->echo->came, 1);
 }
 
 static void echo_forget(struct rpc_service *service, struct rpc_call *call, mt_view request)

@@ -41,7 +41,7 @@ struct echo_server {
     struct rpc_server_stats stats;   /* as of the last echo_stats */
     struct io_token token;
     const struct io_tls *client_tls; /* of clients of a server with TLS */
-    atomic_uint gone;            /* clients of Never that have gone */
+    atomic_uint came, gone;      /* calls of Never that came, and whose clients have gone */
     atomic_uint streams_open;
     atomic_uint refused_messages; /* sends that got MT_EAGAIN */
     atomic_uint on_loop_errors;  /* callbacks on the wrong thread */
