@@ -211,6 +211,8 @@ static Manta__V1__Want *want_make(struct rlt *r, const struct rlt_class *c)
     w->node = c->def.node;
     w->labels = keep_text(r, c->def.labels);
     w->job = c->owner->job->job;
+    w->n_avoid = c->job ? c->job->shunned.count : 0;
+    w->avoid = w->n_avoid ? rlt_keep(r->out, c->job->shunned.data, w->n_avoid * sizeof *w->avoid) : NULL;
     w->n_resources = c->def.resource_count;
     w->resources = rlt_resources_make(r, c->def.resources, c->def.resource_count);
     return w;
@@ -459,7 +461,9 @@ static void placed(struct rlt *r, const Manta__V1__Place *place)
 static void unschedulable(struct rlt *r, const Manta__V1__Unschedulable *u)
 {
     struct rlt_class *c = class_of(r, u->owner, u->class_id, u->version);
-    if (c)
+    if (c && c->job && c->job->shunned.count)
+        rlt_class_unschedulable(r, c, c->job->shun_code, c->job->shun_text); /* what others lack says less than why it needs them */
+    else if (c)
         rlt_class_unschedulable(r, c, u->code ? u->code : MT_EUNSCHEDULABLE, u->text);
 }
 

@@ -13,6 +13,7 @@
 #include "raylet/state.h"
 
 #include "core/base/labels.h"
+#include "core/base/log.h"
 #include "core/base/plant.h"
 
 #include <stdio.h>
@@ -48,6 +49,61 @@ void rlt_class_unschedulable(struct rlt *r, struct rlt_class *c, int32_t code, c
     rlt_list_out(&c->in_waiting);
     snprintf(u.text, sizeof u.text, "%s", text);
     rlt_down(r->out, c->owner->conn, CTL_UNSCHEDULABLE, (mt_id){0, 0}, &u, sizeof u);
+}
+
+bool rlt_class_shuns(const struct rlt_class *c, uint32_t node)
+{
+    for (size_t i = 0; c->job && i < c->job->shunned.count; i++)
+        if (c->job->shunned.data[i] == node)
+            return true;
+    return false;
+}
+
+bool rlt_class_has_node_left(const struct rlt *r, const struct rlt_class *c)
+{
+    if (ctl_class_is_grouped(&c->def))
+        return true; /* where its bundles are; the head knows */
+    if (c->def.policy == CTL_NODE)
+        return !rlt_class_shuns(c, c->def.node);
+    if (!rlt_class_shuns(c, r->node) && mt_selector_match(c->def.labels, r->config.labels) &&
+        rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, NULL))
+        return true;
+    if (c->job->shunned.count >= MT_RLT_SHUNNED_MAX)
+        return false;
+    MT_MAP_EACH(&r->nodes, entry) {
+        const struct rlt_node *n = entry->value.ptr;
+        if (n->node != r->node && n->state == 1 && rlt_node_could_ever(n, c))
+            return true;
+    }
+    return false;
+}
+
+static void shun(struct rlt *r, struct rlt_job *job, uint32_t node, int32_t code, const char *text)
+{
+    if (mt_vec_push(&job->shunned, node).code)
+        rlt_out_of_memory();
+    job->shun_code = code;
+    snprintf(job->shun_text, sizeof job->shun_text, "%s", text);
+    mt_log(MT_LOG_WARN, "node_shunned", "node=%u job=%s why=\"%.300s\"", node, job->name, text);
+    r->is_dirty = true; /* the head is to look elsewhere */
+}
+
+void rlt_class_shun(struct rlt *r, struct rlt_class *c, uint32_t node, int32_t code, const char *text)
+{
+    if (!rlt_class_shuns(c, node) && c->job->shunned.count < MT_RLT_SHUNNED_MAX)
+        shun(r, c->job, node, code, text);
+    if (ctl_class_is_grouped(&c->def) || !rlt_class_has_node_left(r, c))
+        rlt_class_unschedulable(r, c, code, text);
+}
+
+void rlt_shunned_node_lost(struct rlt *r, uint32_t node)
+{
+    MT_MAP_EACH(&r->jobs, entry) {
+        struct rlt_job *job = entry->value.ptr;
+        for (size_t i = job->shunned.count; i-- > 0;)
+            if (job->shunned.data[i] == node)
+                mt_vec_remove_swap(&job->shunned, i);
+    }
 }
 
 /* An actor has a class of its own, and an owner may make any number of actors, one after the other; so with placement groups. */

@@ -480,6 +480,7 @@ void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
     rlt_remote_node_lost(r, p->node, why);
     rlt_monitors_node_lost(r, p->node, why);
     rlt_program_node_lost(r, p->node);
+    rlt_shunned_node_lost(r, p->node);
     rlt_env_node_lost(r, p->node);
     rlt_act(r->out, RLT_A_OWNERS_GONE)->node = p->node;
     r->is_dirty = true;

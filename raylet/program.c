@@ -374,6 +374,7 @@ void rlt_program_fini(struct rlt_job *job)
 {
     mt_vec_fini(&job->served);
     mt_vec_fini(&job->listed);
+    mt_vec_fini(&job->shunned);
     mt_vec_fini(&job->files);
     free(job->fetch.bytes);
     free(job->list);

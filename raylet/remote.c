@@ -135,7 +135,7 @@ static void lease_no(struct rlt *r, struct rlt_peer *p, struct peer_lease_no *no
     if (l->kind == LEASE_CALLER) {
         rlt_down_reply(r->out, l->owner->conn, l->request, no->code, no->text);
     } else if (l->class && (no->code == MT_EWORKER_DIED || no->code == MT_EENV)) {
-        rlt_class_unschedulable(r, l->class, no->code, no->text); /* its program cannot run there */
+        rlt_class_shun(r, l->class, p->node, no->code, no->text); /* its program cannot run there */
     } else if (l->class && no->code == MT_EAGAIN && l->class->held == 1) { /* this one */
         l->class->refused_alone++;
     }

@@ -45,7 +45,7 @@ static bool is_better_elsewhere(const struct rlt *r, const struct rlt_class *c, 
 
 bool rlt_node_could_ever(const struct rlt_node *n, const struct rlt_class *c)
 {
-    if (!mt_selector_match(c->def.labels, n->labels))
+    if (!mt_selector_match(c->def.labels, n->labels) || rlt_class_shuns(c, n->node))
         return false;
     for (uint32_t i = 0; i < c->def.resource_count; i++) {
         bool has = false;
@@ -158,7 +158,14 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
         return true;
     }
     if (rlt_job_is_broken(r, c->job)) {
-        rlt_class_unschedulable(r, c, c->job->failure_code, c->job->failure);
+        if (c->job->is_passing)
+            rlt_class_unschedulable(r, c, c->job->failure_code, c->job->failure);
+        else
+            rlt_class_shun(r, c, r->node, c->job->failure_code, c->job->failure);
+        return true;
+    }
+    if (c->job->shunned.count && !rlt_class_has_node_left(r, c)) {
+        rlt_class_unschedulable(r, c, c->job->shun_code, c->job->shun_text);
         return true;
     }
     if (is_told_of_full(r, c)) {

@@ -124,6 +124,9 @@ struct rlt_job {
     uint64_t         failed_at;
     int32_t          failure_code;           /* MT_EWORKER_DIED, MT_EENV, MT_ENOMEM */
     char             failure[CTL_TEXT_SIZE]; /* of the last start */
+    rlt_node_list    shunned;                /* of this node's owners: where no worker of it could be started */
+    int32_t          shun_code;              /* why not, on the last of them */
+    char             shun_text[CTL_TEXT_SIZE];
     char             remark[88];             /* on how its program is run here; "": nothing special */
     struct rlt_timer timer;                  /* spare worker, idle ones */
     rlt_program_files files;                 /* driver here: the program first, without its descriptor, then its libraries */
@@ -462,6 +465,11 @@ void rlt_env_file_ready(struct rlt *r, const struct rlt_event *e); /* takes e->f
 void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_record *record, const uint8_t *payload);
 void rlt_demand(struct rlt *r, struct rlt_proc *owner, const struct ctl_demand *demand);
 struct rlt_class *rlt_class_find(const struct rlt_proc *owner, uint32_t class_id);
+/* No worker of its job can be started on that node: it goes elsewhere, and where nothing is left its owner is told why. */
+void rlt_class_shun(struct rlt *r, struct rlt_class *c, uint32_t node, int32_t code, const char *text);
+bool rlt_class_shuns(const struct rlt_class *c, uint32_t node);
+bool rlt_class_has_node_left(const struct rlt *r, const struct rlt_class *c); /* that could ever serve it */
+void rlt_shunned_node_lost(struct rlt *r, uint32_t node); /* who returns under that number may be better */
 void rlt_class_unschedulable(struct rlt *r, struct rlt_class *c, int32_t code, const char *text);
 struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct rlt_job *job, uint64_t id); /* 0: draw */
 void rlt_lease_set_worker(struct rlt *r, struct rlt_lease *l, struct rlt_proc *worker);

@@ -268,6 +268,7 @@ enum mt_limit {
     MT_RLT_DEATHS_KEPT = 32,         /* for monitors that come just too late */
     MT_RLT_REGIONS_MAX = 4096,
     MT_RLT_CALLERS_MAX = 65536,      /* lanes to actors of others */
+    MT_RLT_SHUNNED_MAX = 4,          /* nodes on which no worker of a job could be started: then it is the job's fault */
     MT_RLT_START_FAILURES_MAX = 3,   /* zygotes or workers of a job that die in a row before they greet */
     MT_RLT_LACKS_MAX = 8,            /* starts of workers of a job in a row for which the node had no memory or descriptors */
     MT_RLT_LACK_AGAIN_MS = 1000,     /* ... then who waits is told, and nobody tries again for so long */

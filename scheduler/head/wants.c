@@ -53,6 +53,8 @@ static struct want read_want(struct head *h, struct node *n, const Manta__V1__Wa
     w.request.node = from->node;
     w.group = (mt_id){from->group_process, from->group_counter};
     w.bundle = from->bundle;
+    for (size_t i = 0; i < from->n_avoid && i < MT_RLT_SHUNNED_MAX; i++)
+        w.request.avoid[i] = from->avoid[i];
     w.request.prefer = n->place.id;
     snprintf(w.request.labels, sizeof w.request.labels, "%s", from->labels);
     if (old && old->version == from->version) {

@@ -25,9 +25,12 @@ static const struct policy_resource *find(const struct policy_node *node, uint32
     return NULL;
 }
 
-/* The alternative of the selector that the node satisfies, from 1; 0: none. */
+/* The alternative of the selector that the node satisfies, from 1; 0: none, or the node is to be avoided. */
 static unsigned alternative(const struct policy_node *node, const struct policy_request *request)
 {
+    for (uint32_t i = 0; i < MT_RLT_SHUNNED_MAX; i++)
+        if (request->avoid[i] && request->avoid[i] == node->id)
+            return 0;
     return request->labels[0] ? mt_selector_match(request->labels, node->labels) : 1;
 }
 

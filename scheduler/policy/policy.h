@@ -49,6 +49,7 @@ struct policy_request {
     enum policy_kind     policy;
     uint32_t             node;   /* of POLICY_NODE and POLICY_NODE_SOFT */
     uint32_t             prefer; /* first among equals: the node that asks; 0: none */
+    uint32_t             avoid[MT_RLT_SHUNNED_MAX]; /* nodes that can't hold it whatever they have; 0: none */
     uint32_t             amount_count;
     struct policy_amount amounts[POLICY_RESOURCES_MAX];
     char                 labels[MT_LABELS_BYTES_MAX]; /* selector: a node must satisfy one of its alternatives, and of those

@@ -10,6 +10,7 @@ program        a task, an actor and a detached actor on the other node, with the
 changed        a file of the second node's cache is changed: that is seen before it is run, and it is fetched again
 broken         a library that is missing on the second node is named in the error, with the loader's line
 noexec         a second node whose folders are mounted noexec runs programs from memory, and says so
+bad_node       such a node among good ones: a sweep runs where it can, and the log says what is left out
 users          the same program where jobs have users of their own, who may read and not write
 train          `manta train` with scaling.nodes: 2
 train_detached `manta train` whose driver is detached (run.detached)
@@ -128,6 +129,12 @@ def noexec(at):
     assert "programs_in_memory" in at.logs()
 
 
+def bad_node(at):
+    said = at.drive(at.prefix / "bin/manta", "sweep", sweep_write(at), "--quiet")
+    assert "6 completed" in said, said
+    assert "node_shunned node=2" in at.logs() and "noexec" in at.logs(), at.logs()
+
+
 def users(at):
     path = at.build_program()
     kept = ask(at, path, "task")
@@ -168,7 +175,7 @@ def train_detached(at):
     assert "loss" in said or "detached" in said, said
 
 
-def sweep(at):
+def sweep_write(at):
     """Two trials at a time and one CPU on each node: each trial writes which program has started it."""
     path = at.folder / "both.yaml"
     seen = at.folder / "seen"
@@ -180,7 +187,12 @@ trial: {{command: [sh, -c, "readlink /proc/$PPID/exe >>{seen}; sleep 0.5; echo l
 space:
   x: {{type: uniform, low: 0, high: 1}}
 """)
-    said = at.drive(at.prefix / "bin/manta", "sweep", path, "--quiet")
+    return path
+
+
+def sweep(at):
+    seen = at.folder / "seen"
+    said = at.drive(at.prefix / "bin/manta", "sweep", sweep_write(at), "--quiet")
     assert "6 completed" in said, said
     assert len(set(seen.read_text().split())) == 2, seen.read_text()
 

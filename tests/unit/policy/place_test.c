@@ -99,6 +99,25 @@ static void affinity_hard_and_soft(void **state)
     assert_int_equal(policy_place(nodes, 2, &hard, 1, &rng, got), 0);
 }
 
+static void nodes_to_avoid_get_nothing_whatever_they_have(void **state)
+{
+    (void)state;
+    for (enum policy_kind policy = POLICY_HYBRID; policy <= POLICY_NODE_SOFT; policy++) {
+        struct policy_node              a = node_of(1, 4, 4), b = node_of(2, 8, 8);
+        struct policy_node             *nodes[] = {&a, &b};
+        const struct policy_node *const seen[] = {&a, &b};
+        struct policy_request           one = cpus(policy, 1000);
+        mt_rng                          rng = {7};
+        uint32_t                        got[12];
+        one.node = one.avoid[1] = 2;
+        assert_int_equal(policy_place(nodes, 2, &one, 12, &rng, got), policy == POLICY_NODE ? 0 : 4);
+        assert_int_equal(b.resources[0].free, 8000);
+        assert_int_equal(policy_is_feasible(seen, 2, &one), policy != POLICY_NODE);
+        one.avoid[0] = 1;
+        assert_false(policy_is_feasible(seen, 2, &one));
+    }
+}
+
 static void suspect_and_dead_nodes_get_nothing(void **state)
 {
     (void)state;
@@ -224,6 +243,7 @@ int main(void)
         cmocka_unit_test(the_asking_node_is_first_among_equals),
         cmocka_unit_test(spread_takes_the_emptiest),
         cmocka_unit_test(affinity_hard_and_soft),
+        cmocka_unit_test(nodes_to_avoid_get_nothing_whatever_they_have),
         cmocka_unit_test(suspect_and_dead_nodes_get_nothing),
         cmocka_unit_test(the_reason_names_resource_amount_and_largest_node),
         cmocka_unit_test(random_clusters),
