@@ -124,10 +124,7 @@ static mt_status batch_gradient(struct sgd_trainer *trainer, struct sgd_model *m
     MT_TRY(sgd_resident_params(trainer, &params));
     if (trainer->resident)
         MT_TRY(sgd_resident_room(trainer, grads));
-    sgd_trainer_call(trainer, SGD_DOES_TRAIN);
-    mt_status st = model->ops->gradient(model, params, batch, 1.0f / (float)batch->count, *grads, metrics);
-    sgd_trainer_called(trainer);
-    return sgd_resident_note(trainer, st);
+    return sgd_resident_note(trainer, model->ops->gradient(model, params, batch, 1.0f / (float)batch->count, *grads, metrics));
 }
 
 static struct sgd_batch batch_take(struct sgd_trainer *trainer, uint32_t device, uint32_t v)
@@ -185,10 +182,12 @@ static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, ui
                                               sgd_slot_summed(trainer), &slot)
                              : mt_ok();
     grads = slot, metrics = slot + model->params.floats;
+    sgd_trainer_call(trainer, SGD_DOES_TRAIN);
     if (st.code == MT_OK)
         st = batch_gradient(trainer, model, &batch, &grads, metrics);
     if (st.code == MT_OK && trainer->resident)
         st = sgd_resident_take(trainer, v, slot);
+    sgd_trainer_called(trainer); /* a GPU may have been at the call's work until now */
     if (is_traced)
         sgd_trace_put_close(trainer->trace, track);
     MT_TRY(st);
