@@ -50,15 +50,27 @@ function(manta_public_library name)
   set_property(GLOBAL APPEND PROPERTY MANTA_PUBLIC_LIBRARIES ${name})
 endfunction()
 
-# The .pc file finds its prefix from its own place, so that a tree moved or installed with --prefix works.
+# The .pc file finds its prefix from its own place, so that a tree moved or installed with --prefix works. What is linked by it
+# has a run path to the library's folder: elsewhere than in /usr the loader would not find it, in /usr/local not before
+# somebody ran ldconfig. The prefix is known when it is installed, so the file is written then.
 function(manta_install_pkgconfig name description requires)
   file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   string(REGEX REPLACE "/$" "" PC_PREFIX "${PC_PREFIX}")
   set(PC_NAME ${name})
   set(PC_DESCRIPTION "${description}")
   string(JOIN " " PC_REQUIRES ${requires})
-  configure_file(${CMAKE_SOURCE_DIR}/cmake/library.pc.in ${CMAKE_BINARY_DIR}/pkgconfig/${name}.pc @ONLY)
-  install(FILES ${CMAKE_BINARY_DIR}/pkgconfig/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  set(PC_RUN_PATH "@PC_RUN_PATH@")
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/library.pc.in ${CMAKE_BINARY_DIR}/pkgconfig/${name}.pc.in @ONLY)
+  install(CODE "
+    set(PC_RUN_PATH \" -Wl,-rpath,\\\${libdir}\")
+    if(CMAKE_INSTALL_PREFIX MATCHES \"^/(usr)?/?$\")
+      set(PC_RUN_PATH \"\")
+    endif()
+    set(file \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig/${name}.pc\")
+    message(STATUS \"Installing: \$ENV{DESTDIR}\${file}\")
+    configure_file(\"${CMAKE_BINARY_DIR}/pkgconfig/${name}.pc.in\" \"\$ENV{DESTDIR}\${file}\" @ONLY
+      FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${file}\")")
 endfunction()
 
 function(manta_install_program)
