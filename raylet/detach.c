@@ -274,11 +274,15 @@ static void detach_asked(struct rlt *r, struct rlt_proc *p, mt_id id, const uint
     struct ctl_detached d;
     memcpy(&d, payload, sizeof d);
     d.name.space[CTL_NAME_SIZE - 1] = d.name.name[CTL_NAME_SIZE - 1] = d.name.type[CTL_NAME_SIZE - 1] = 0;
-    if (d.size <= size - sizeof d && (take_fd >= 0) == (d.values_size != 0)) {
+    mt_status st = rlt_name_place(r, p, d.name.flags & CTL_NAME_FOR_ALL, &d.name);
+    if (st.code) {
+        rlt_down_reply(r->out, p->conn, id, st.code, st.what);
+    } else if (d.size <= size - sizeof d && (take_fd >= 0) == (d.values_size != 0)) {
         detach_new(r, p, id, &d, payload + sizeof d, take_fd);
         return;
+    } else {
+        rlt_down_reply(r->out, p->conn, id, MT_EINVAL, "a detached actor's arguments run past their record");
     }
-    rlt_down_reply(r->out, p->conn, id, MT_EINVAL, "a detached actor's arguments run past their record");
     if (take_fd >= 0)
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = take_fd;
 }

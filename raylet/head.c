@@ -394,9 +394,15 @@ static void name_answered(struct rlt *r, const Manta__V1__NameReply *reply)
     struct rlt_asked *asked = mt_map_ptr(&r->head.asked, id);
     if (!asked || asked->group)
         return;
+    if (asked->op == CTL_OP_NAME_GET && reply->code == MT_ENOENT && rlt_name_is_apart(r, &asked->name)) {
+        rlt_name_unplace(r, &asked->name); /* its job has none of that name: perhaps another has one for all */
+        ask_send(r, asked);
+        return;
+    }
     bool is_place = asked->op == CTL_OP_NAME_GET || (asked->op == CTL_OP_ACTOR && asked->actor->verb == CTL_ACTOR_WHERE);
     if (rlt_proc_of_conn(r, asked->conn) && reply->code == MT_OK && is_place) {
         struct ctl_name name = asked->name;
+        rlt_name_unplace(r, &name);
         name.flags = reply->detached ? CTL_NAME_DETACHED : 0;
         name.actor = (mt_id){reply->actor_process, reply->actor_counter};
         name.owner = reply->owner;

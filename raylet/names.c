@@ -4,9 +4,13 @@
  *
  * Owns: the table of names of a cluster without a head. Thread: the logic loop only.
  * Always: a name belongs to a living process.
+ *
+ * Where jobs are apart a name is its job's: its name space is "SPACE of job JOB", which no process can say itself, unless its
+ * creator wants it found by all. So a job knows nothing of another's actors: their ids are drawn, and come by name or handle only.
  */
 #include "raylet/state.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -60,9 +64,51 @@ static int32_t name_put(struct rlt *r, struct rlt_proc *p, const struct ctl_name
     return MT_OK;
 }
 
+#define OF_JOB " of job "
+
+/* Where the name stands; `for_all`: what all jobs may find. EINVAL: no process may ask for that space. */
+mt_status rlt_name_place(const struct rlt *r, struct rlt_proc *p, bool for_all, struct ctl_name *n)
+{
+    size_t size = strlen(n->space);
+    if (!r->config.jobs_apart)
+        return mt_ok();
+    if (strstr(n->space, OF_JOB) || size + sizeof OF_JOB + 16 > sizeof n->space)
+        return mt_error(MT_EINVAL, 0, "with --job-users a name space has at most 103 bytes, and not \"" OF_JOB "\" in it");
+    if (!for_all)
+        snprintf(n->space + size, sizeof n->space - size, OF_JOB "%016" PRIx64, rlt_job_base(p->job)->job);
+    return mt_ok();
+}
+
+bool rlt_name_is_apart(const struct rlt *r, const struct ctl_name *n)
+{
+    return r->config.jobs_apart && strstr(n->space, OF_JOB);
+}
+
+void rlt_name_unplace(const struct rlt *r, struct ctl_name *n)
+{
+    char *end = r->config.jobs_apart ? strstr(n->space, OF_JOB) : NULL;
+    if (end)
+        memset(end, 0, sizeof n->space - (size_t)(end - n->space));
+}
+
+static struct ctl_name *name_find(const struct rlt *r, struct ctl_name *n)
+{
+    struct ctl_name *there = mt_map_ptr(&r->names, name_key(n));
+    if (!(there && same_name(there, n)) && rlt_name_is_apart(r, n)) {
+        rlt_name_unplace(r, n);
+        there = mt_map_ptr(&r->names, name_key(n));
+    }
+    return there && same_name(there, n) ? there : NULL;
+}
+
 static void name_request(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, struct ctl_name *n)
 {
     n->space[sizeof n->space - 1] = n->name[sizeof n->name - 1] = n->type[sizeof n->type - 1] = 0;
+    mt_status st = rlt_name_place(r, p, op != CTL_OP_NAME_GET && n->flags & CTL_NAME_FOR_ALL, n);
+    if (st.code) {
+        rlt_down_reply(r->out, p->conn, id, st.code, st.what);
+        return;
+    }
     if (r->config.has_head) {
         rlt_head_ask(r, p, id, op, n);
         return;
@@ -71,7 +117,7 @@ static void name_request(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t o
         rlt_down_reply(r->out, p->conn, id, name_put(r, p, n), NULL);
         return;
     }
-    struct ctl_name *there = mt_map_ptr(&r->names, name_key(n));
+    struct ctl_name *there = op == CTL_OP_NAME_GET ? name_find(r, n) : mt_map_ptr(&r->names, name_key(n));
     if (!there || !same_name(there, n)) {
         rlt_down_reply(r->out, p->conn, id, MT_ENOENT, NULL);
     } else if (op == CTL_OP_NAME_GET) {

@@ -560,6 +560,10 @@ void rlt_alone_arm(struct rlt *r); /* while the head is away and classes wait: o
 void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_names_process_gone(struct rlt *r, uint64_t process);
 void rlt_names_fini(struct rlt *r);
+/* Where jobs are apart: the name space in which a name of p's job stands, what it was called by p, and whether it is such. */
+MT_MUST_USE mt_status rlt_name_place(const struct rlt *r, struct rlt_proc *p, bool for_all, struct ctl_name *n);
+void rlt_name_unplace(const struct rlt *r, struct ctl_name *n);
+bool rlt_name_is_apart(const struct rlt *r, const struct ctl_name *n);
 
 void rlt_reply_bytes(struct rlt *r, uint64_t conn, mt_id id, const void *bytes, size_t size);
 

@@ -26,7 +26,8 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
 {
     memset(spec, 0, sizeof *spec);
     spec->name = name;
-    spec->flags = CTL_CLASS_ACTOR | (o && o->strict ? CTL_CLASS_STRICT : 0);
+    spec->flags = CTL_CLASS_ACTOR | (o && o->strict ? CTL_CLASS_STRICT : 0) |
+                  (o && o->for_all_jobs ? CTL_CLASS_FOR_ALL : 0);
     spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
     if (!o)
         return lib_class_group(spec, NULL, 0, false, f);

@@ -144,6 +144,7 @@ static void describe(struct detached *d, const struct own_class_spec *spec, cons
     d->name.actor = own_id_next(&lib.own);
     snprintf(d->name.space, sizeof d->name.space, "%s", o->name_space ? o->name_space : lib.name_space);
     snprintf(d->name.name, sizeof d->name.name, "%s", o->name);
+    d->name.flags = o->for_all_jobs ? CTL_NAME_FOR_ALL : 0;
     snprintf(d->name.type, sizeof d->name.type, "%s", spec->name);
 }
 

@@ -487,7 +487,7 @@ typedef struct manta_actor_opts {
                                                begins 5 s later than others, and only with the head's word */
     const manta_pg       *pg;               /* these three as in manta_task_opts; it ends with the group (EPG_REMOVED), whatever */
     int                   bundle;           /* its max_restarts */
-    bool                  pg_capture;
+    bool pg_capture, for_all_jobs; /* the latter with --job-users A-B: other jobs too find it by name, call it, may end it */
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator

@@ -293,6 +293,7 @@ struct own_actor { /* the public manta_actor */
     uint64_t          type;
     char              name[CTL_NAME_SIZE]; /* of the type */
     char              public_name[CTL_NAME_SIZE];
+    bool              is_for_all; /* whoever knows the name, of any job */
     char              space[CTL_NAME_SIZE];
     struct own_class *cls;    /* creator's */
     struct own_lane  *lane;

@@ -113,6 +113,7 @@ static void ask_name(struct own *own, const struct own_actor *actor, uint32_t op
         struct ctl_request request;
         struct ctl_name    name;
     } ask = {.request = {.op = op}, .name = {.actor = actor->id, .owner = own->process, .owner_node = own->node}};
+    ask.name.flags = actor->is_for_all ? CTL_NAME_FOR_ALL : 0;
     memcpy(ask.name.space, actor->space, sizeof ask.name.space);
     memcpy(ask.name.name, actor->public_name, sizeof ask.name.name);
     memcpy(ask.name.type, actor->name, sizeof ask.name.type);
@@ -174,6 +175,7 @@ struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *sp
     actor->is_mine = true;
     actor->is_detached = create->warden != NULL;
     actor->is_strict = spec->flags & CTL_CLASS_STRICT;
+    actor->is_for_all = spec->flags & CTL_CLASS_FOR_ALL;
     actor->incarnation = create->warden ? create->warden->restarts : 0;
     actor->owner = own->process;
     actor->owner_node = own->node;

@@ -155,6 +155,7 @@ struct ctl_resource {
 enum {
     CTL_CLASS_ACTOR = 1, /* one actor: the lease is not recalled, and ends with the actor */
     CTL_CLASS_STRICT = 2, /* ... that never runs twice at a time: its worker runs while its park page says so */
+    CTL_CLASS_FOR_ALL = 0x20, /* ... whose name all jobs may find: between an owner's parts only */
     CTL_CLASS_CAPTURE = 0x80, /* what its tasks submit belongs to its placement group as well */
     CTL_CLASS_PIN = 0x40, /* its threads are bound to CPUs of its own; it wants whole ones */
 };
@@ -301,9 +302,9 @@ struct ctl_name {
     mt_id    actor;
     uint64_t owner; /* the process that answers for the actor; 0: of a detached one, the head is starting it */
     uint32_t owner_node;
-    uint32_t flags; /* CTL_NAME_DETACHED, in answers */
+    uint32_t flags; /* CTL_NAME_DETACHED, in answers; CTL_NAME_FOR_ALL, of who puts or deletes it */
 };
-enum { CTL_NAME_DETACHED = 1 };
+enum { CTL_NAME_DETACHED = 1, CTL_NAME_FOR_ALL = 2 /* jobs that are apart find it too */ };
 
 /* In the folder of a detached actor's job: large values, and the archive of its runtime environment. */
 #define CTL_VALUES_FILE "manta-values"

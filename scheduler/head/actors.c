@@ -94,6 +94,15 @@ static void where(struct head *h, struct stream *s, const Manta__V1__ActorReques
     reply(h, s, r, MT_EACTOR_DIED, text, NULL);
 }
 
+const Manta__V1__DetachedActor *actors_of(const struct head *h, mt_id id)
+{
+    char              text[HEAD_JOB_ID_SIZE];
+    const struct job *job;
+    job_id(id.process, id.counter_index, text);
+    job = jobs_find(h, text);
+    return job ? job->spec->actor : NULL;
+}
+
 /* Restarts that its warden made count as those that the head makes. */
 static void restarted(struct head *h, struct job *job, uint32_t restarts)
 {

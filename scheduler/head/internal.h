@@ -365,6 +365,7 @@ const struct holder *names_holder(const struct head *h, const Manta__V1__Detache
 
 /* ---- actors.c: detached actors, each a job of its own ------------------------------------------------------------ */
 
+const Manta__V1__DetachedActor *actors_of(const struct head *h, mt_id id); /* NULL: none is of that id */
 void actors_request(struct head *h, struct stream *s, const Manta__V1__ActorRequest *request);
 
 /* ---- strict.c: leases of strict actors --------------------------------------------------------------------------- */

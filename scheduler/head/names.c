@@ -198,6 +198,13 @@ static void get(struct head *h, const char *key, struct outcome *o)
         o->code = MT_ENOENT;
 }
 
+/* A warden has a job of its own, and where jobs are apart another name space than the creator of its actor. */
+static const char *space_of(const struct head *h, const Manta__V1__NameRequest *r)
+{
+    const Manta__V1__DetachedActor *actor = actors_of(h, (mt_id){r->actor_process, r->actor_counter});
+    return actor && strcmp(actor->name, r->name) == 0 ? actor->space : r->space;
+}
+
 void names_request(struct head *h, struct stream *s, const Manta__V1__NameRequest *r)
 {
     struct outcome outcome = {.code = MT_OK};
@@ -215,7 +222,7 @@ void names_request(struct head *h, struct stream *s, const Manta__V1__NameReques
         reply(h, s, r, &outcome);
         return;
     }
-    make_key(r->space, r->name, key);
+    make_key(r->op == NAME_PUT ? space_of(h, r) : r->space, r->name, key);
     if (r->op == NAME_PUT)
         put(h, r, key, &outcome);
     else if (r->op == NAME_DELETE)

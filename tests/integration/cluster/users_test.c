@@ -139,6 +139,31 @@ static void check_group_apart(void)
     manta_pg_free(made), manta_pg_free(found);
 }
 
+static manta_actor *named_new(const char *name, bool for_all_jobs)
+{
+    return manta_actor_new("holder", &(manta_actor_opts){.name = name, .for_all_jobs = for_all_jobs}, MANTA_NO_ARGS);
+}
+
+/* What another job has named is not found, and the name is free, but for what it has named for all. */
+static void check_names_apart(void)
+{
+    manta_error e;
+    CHECK(!manta_actor_find("own", TEST_WAIT_MS, &e));
+    CHECK_EQ(e.code, MANTA_ENOENT);
+    CHECK(!manta_actor_find("h", TEST_WAIT_MS, &e)); /* detached, and as much its creator's */
+    CHECK_EQ(e.code, MANTA_ENOENT);
+    CHECK(!manta_actor_find_in("default of job 0123456789abcdef", "own", TEST_WAIT_MS, &e)); /* what it is called inside */
+    manta_actor *mine = named_new("own", false), *found = manta_actor_find("own", TEST_WAIT_MS, &e);
+    CHECK(mine && found);
+    CHECK_EQ(test_i64(manta_actor_call(found, "uid", MANTA_NO_ARGS), __FILE__, __LINE__), uid_here());
+    manta_actor *shared = manta_actor_find("shared", TEST_WAIT_MS, &e);
+    CHECK(shared);
+    CHECK_I64(manta_actor_call(shared, "uid", MANTA_NO_ARGS), strtoll(getenv("FIRST_JOB"), NULL, 10));
+    CHECK_FAILS(manta_actor_call(named_new("shared", true), "uid", MANTA_NO_ARGS), MANTA_EEXIST, &e);
+    manta_actor_kill(shared, false);
+    manta_actor_free(mine), manta_actor_free(found), manta_actor_free(shared);
+}
+
 static void other(void) /* another job, at the same time */
 {
     manta_error     e;
@@ -148,6 +173,7 @@ static void other(void) /* another job, at the same time */
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
     CHECK(uid_here() != strtoll(getenv("FIRST_JOB"), NULL, 10));
     check_group_apart();
+    check_names_apart();
     manta_shutdown();
 }
 
@@ -191,13 +217,22 @@ static void users_apart(void)
     setenv("FIRST_JOB", text, 1);
     manta_pg *group = group_new(false, &e);
     CHECK(group);
+    manta_actor *own = named_new("own", false), *shared = named_new("shared", true);
+    manta_actor *a = manta_actor_new("holder", &(manta_actor_opts){.detached = true, .name = "h"}, MANTA_NO_ARGS);
+    CHECK_I64(manta_actor_call(own, "uid", MANTA_NO_ARGS), uid);
+    CHECK_I64(manta_actor_call(shared, "uid", MANTA_NO_ARGS), uid);
+    CHECK(test_i64(manta_actor_call(a, "uid", MANTA_NO_ARGS), __FILE__, __LINE__) != uid);
     int status = test_program(argv, said, sizeof said);
     if (status != 0)
         test_fail(__FILE__, __LINE__, "the other job ends with %d: %s", status, said);
     CHECK_CODE(manta_pg_wait(group, TEST_WAIT_MS, &e), MANTA_OK, &e); /* nobody has removed it */
     manta_pg_free(group);
-    manta_actor *a = manta_actor_new("holder", &(manta_actor_opts){.detached = true, .name = "h"}, MANTA_NO_ARGS);
-    CHECK(test_i64(manta_actor_call(a, "uid", MANTA_NO_ARGS), __FILE__, __LINE__) != uid);
+    CHECK_I64(manta_actor_call(own, "uid", MANTA_NO_ARGS), uid);                      /* nobody has killed it */
+    CHECK_FAILS(manta_actor_call(shared, "uid", MANTA_NO_ARGS), MANTA_EACTOR_DIED, &e); /* that was allowed */
+    manta_actor_free(own), manta_actor_free(shared);
+    manta_actor *found = manta_actor_find("h", TEST_WAIT_MS, &e);
+    CHECK(found);
+    manta_actor_free(found);
     int64_t pid = test_i64(manta_actor_call(a, "pid", MANTA_NO_ARGS), __FILE__, __LINE__);
     CHECK_EQ(opened_memory(pid), EACCES);
     CHECK_I64(manta_actor_call(a, "size", MANTA_ARGS(manta_data((manta_bytes){"small", 5}))), 5);
