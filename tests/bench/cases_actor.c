@@ -8,7 +8,9 @@
 
 #include "core/base/status.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -18,6 +20,10 @@ enum {
     THREADS = 16,        /* as in Ray's case of concurrent calls */
     ASYNC_CALLS = 1000,  /* calls at a time of Ray's asynchronous actors; ours have threads */
     CROWD = 1000,        /* actors at a time */
+    MANY = 10 * 1000,    /* ... if a node's descriptors allow so many */
+    WORKER_FDS = 3,      /* that a raylet keeps for each (core/base/limits.h) ... */
+    FDS_PERCENT = 80,    /* ... of this share of its limit, but for what it needs itself */
+    OWN_FDS = 200,
 };
 
 struct actor_step {
@@ -264,6 +270,57 @@ static bool run_crowd_start(struct bench *b, struct bench_row *row)
     return bench_latency(&a.step, row, 0.5, BENCH_SAMPLES_MIN);
 }
 
+/* ---- as many as a node holds ---- */
+
+static int64_t available_kib(void)
+{
+    char    line[200];
+    int64_t kib = 0;
+    FILE   *f = fopen("/proc/meminfo", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %" SCNd64, &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kib;
+}
+
+static int many_possible(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    int64_t could = ((int64_t)(limit.rlim_max < 1 << 20 ? limit.rlim_max : 1 << 20) * FDS_PERCENT / 100 - OWN_FDS) / WORKER_FDS;
+    return could < MANY ? (int)could : MANY;
+}
+
+/* From the first manta_actor_new until each has answered once; what memory they take is the fall of what was available. */
+static bool run_many(struct bench *b, struct bench_row *row)
+{
+    static manta_actor *actors[MANY];
+    static manta_ref   *refs[MANY];
+    int                 count = many_possible();
+    int64_t             before = available_kib();
+    uint64_t            start = bench_now_ns();
+    bool                ok = count > 0;
+    (void)b;
+    for (int i = 0; i < count; i++)
+        actors[i] = manta_actor_new("bench_actor", NULL, MANTA_NO_ARGS);
+    for (int i = 0; i < count; i++)
+        refs[i] = manta_actor_call(actors[i], "mix", MANTA_ARGS(manta_i64(i)));
+    for (int i = 0; i < count; i++)
+        ok = bench_value(refs[i], bench_mix(i)) && ok;
+    row->value = (double)(bench_now_ns() - start) / 1e9;
+    row->n = (uint64_t)count;
+    fprintf(stderr, "actors_10k: %d actors%s, %" PRId64 " KiB each\n", count,
+            count < MANY ? " (the limit of descriptors allows no more: 3 each in the raylet)" : "",
+            (before - available_kib()) / (count ? count : 1));
+    for (int i = 0; i < count; i++)
+        manta_actor_free(actors[i]);
+    bench_sleep_us(10 * 1000 * 1000); /* they leave before the next case */
+    return ok;
+}
+
 static double step_fan_in(struct bench_step *step)
 {
     struct actor_step *a = mt_container_of(step, struct actor_step, step);
@@ -347,6 +404,7 @@ const struct bench_case bench_actor_cases[] = {
     {"n:n async-actor calls async", "1/s", FLOOR_RING_RATE, true, run_async_n_to_n},
     {"actors_nn", "1/s", FLOOR_RING_RATE, true, run_four_to_four},
     {"actors_1000", "s", FLOOR_FORK, true, run_crowd_start},
+    {"actors_10k", "s", FLOOR_FORK, true, run_many},
     {"fan_in", "ms", FLOOR_FUTEX_RTT, true, run_fan_in},
     {"actor_start", "ms", FLOOR_FORK, true, run_start},
     {.id = NULL},
