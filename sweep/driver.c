@@ -441,11 +441,11 @@ static int64_t in_flight(const struct swp_driver *d)
 }
 
 /* How many may be in flight: where a scheduler pauses and resumes, a place is a slot; else points are drawn ahead, so that no
- * trial waits for the disk. */
+ * trial waits for the disk. One at a time is what a user asks for whose every draw is to see all results. */
 static int64_t capacity(const struct swp_driver *d)
 {
     const struct swp_driver_config *c = &d->config;
-    if (swp_scheduler_needs_saves(c->scheduler))
+    if (swp_scheduler_needs_saves(c->scheduler) || (c->is_adaptive && c->slots == 1))
         return c->slots;
     return c->slots + (c->is_adaptive ? 1 + c->slots / 4 : MT_SWEEP_STOCK);
 }

@@ -195,7 +195,7 @@ manta_status swp_plan_make(struct swp_plan *plan, const char *trial, const manta
                                               .maximize = o->mode == MANTA_MAX,
                                               .is_ordered = o->ordered,
                                               .limit = o->trials ? (uint64_t)o->trials : UINT64_MAX,
-                                              .window = 2 * (o->concurrency ? o->concurrency : 8),
+                                              .window = o->concurrency == 1 ? 1 : 2 * (o->concurrency ? o->concurrency : 8),
                                               .retries = o->retries ? (o->retries < 0 ? 0 : o->retries) : MT_SWEEP_RETRIES,
                                               .time_s = o->time_s,
                                               .trial_s = o->trial_timeout_s,
@@ -322,7 +322,7 @@ manta_status swp_plan_check(const struct swp_plan *plan, const manta_sweep_opts 
     if (o->stop && o->stop[0])
         code = code ? code : agree(j, "stop", o->stop, e);
     if (o->ordered) {
-        snprintf(text, sizeof text, "%d", plan->config.window / 2);
+        snprintf(text, sizeof text, "%d", plan->config.window == 1 ? 1 : plan->config.window / 2);
         code = code ? code : agree(j, "concurrency of an ordered sweep", text, e);
     }
     return code ? code : points_agree(o, j, e);

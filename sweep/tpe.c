@@ -41,7 +41,7 @@ static mt_status tpe_init(struct swp_sampler *s, struct swp_problem *out_problem
             m->joint[m->joint_count++] = m->axis_count;
         m->axis_count++;
     }
-    m->good = calloc((size_t)(2 * m->joint_count + 3) * SWP_TPE_GOOD_ROOM, sizeof *m->good);
+    m->good = calloc((size_t)(4 * m->joint_count + 3) * SWP_TPE_GOOD_ROOM, sizeof *m->good);
     m->shares[0] = calloc(choices_max, sizeof(double));
     m->shares[1] = calloc(choices_max, sizeof(double));
     return m->good && m->shares[0] && m->shares[1] ? mt_ok() : mt_error(MT_ENOMEM, 0, "sweep: TPE");
@@ -52,7 +52,9 @@ static void tpe_fini(struct swp_sampler *s)
     struct swp_tpe *m = s->model;
     for (uint32_t i = 0; i < m->axis_count; i++) {
         free(m->axes[i].units);
-        free(m->axes[i].scaled);
+        free(m->axes[i].inv);
+        free(m->axes[i].linear);
+        free(m->axes[i].square);
         mt_vec_fini(&m->axes[i].sorted);
     }
     mt_vec_fini(&m->best);
@@ -61,6 +63,7 @@ static void tpe_fini(struct swp_sampler *s)
     free(m->inv);
     free(m->temp);
     free(m->units);
+    free(m->order);
     free(m->good);
     free(m->shares[0]);
     free(m->shares[1]);
@@ -80,21 +83,26 @@ static bool grow(void *pointer, size_t from, size_t to, size_t size)
     return true;
 }
 
+static bool joint_grow(struct swp_tpe_axis *axis, size_t from, size_t to)
+{
+    return axis->a.is_category || (grow(&axis->inv, from, to, sizeof(double)) && grow(&axis->linear, from, to, sizeof(double)) &&
+                                   grow(&axis->square, from, to, sizeof(double)));
+}
+
 static mt_status make_room(struct swp_tpe *m, size_t rows)
 {
     MT_TRY(mt_vec_reserve(&m->best, rows - m->best.count));
     for (uint32_t i = 0; i < m->axis_count; i++)
-        if (!m->axes[i].is_joint && !m->axes[i].a.is_category)
+        if (!m->axes[i].a.is_category)
             MT_TRY(mt_vec_reserve(&m->axes[i].sorted, 1));
     if (rows <= m->capacity)
         return mt_ok();
     size_t from = m->capacity, to = from ? 2 * from : SWP_TPE_GOOD_ROOM;
     bool done = grow(&m->is_good, from, to, 1) && grow(&m->weight, from, to, sizeof(double)) &&
                 grow(&m->inv, from, to, sizeof(double)) && grow(&m->temp, from, to, sizeof(double)) &&
-                grow(&m->units, from, to, sizeof(double));
+                grow(&m->units, from, to, sizeof(double)) && grow(&m->order, from, to, sizeof *m->order);
     for (uint32_t i = 0; done && i < m->axis_count; i++)
-        done = grow(&m->axes[i].units, from, to, sizeof(double)) &&
-               (!m->axes[i].is_joint || m->axes[i].a.is_category || grow(&m->axes[i].scaled, from, to, sizeof(double)));
+        done = grow(&m->axes[i].units, from, to, sizeof(double)) && (!m->axes[i].is_joint || joint_grow(&m->axes[i], from, to));
     if (!done)
         return mt_error(MT_ENOMEM, 0, "sweep: TPE");
     m->capacity = to;
@@ -128,7 +136,7 @@ static mt_status tpe_added(struct swp_sampler *s, uint32_t row, const struct swp
         struct swp_tpe_axis *axis = &m->axes[i];
         bool has = swp_point_has(point, axis->a.param);
         axis->units[row] = has ? swp_axis_unit(&axis->a, point->values[axis->a.param]) : NAN;
-        if (has && !axis->is_joint && !axis->a.is_category)
+        if (has && !axis->a.is_category)
             sort_in(axis, row);
     }
     return mt_ok();
@@ -210,7 +218,7 @@ static void draw_joint(const struct swp_sampler *s, const struct swp_tpe_set *go
         if (axis->a.is_category)
             *value = candidate[d] = draw_category(axis, at, a, rng);
         else
-            *value = draw_number(s, axis, at, kernel == SIZE_MAX ? 0 : good->inv[kernel], rng, &candidate[d]);
+            *value = draw_number(s, axis, at, kernel == SIZE_MAX ? 0 : good->inv[d][kernel], rng, &candidate[d]);
     }
 }
 
@@ -253,7 +261,7 @@ static double choose_one(struct swp_sampler *s, const struct swp_tpe_axis *axis,
         } else {
             size_t kernel = pick_kernel(s, &good, rng);
             bool is_prior = kernel == SIZE_MAX;
-            value = draw_number(s, axis, is_prior ? NAN : good.units[0][kernel], is_prior ? 0 : good.inv[kernel], rng, &unit);
+            value = draw_number(s, axis, is_prior ? NAN : good.units[0][kernel], is_prior ? 0 : good.inv[0][kernel], rng, &unit);
         }
         double score = log(swp_tpe_axis_density(s, axis, &good, unit)) - log(swp_tpe_axis_density(s, axis, &rest, unit));
         if (i == 0 || score > best)

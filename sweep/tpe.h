@@ -19,20 +19,18 @@ struct swp_tpe_axis {
     struct swp_axis a;
     bool     is_joint;
     double  *units;      /* by row: its value in units (a category: its index); NaN: not active */
-    double  *scaled;     /* scratch by row: units over sqrt(2) deviations */
-    MT_VEC(uint32_t) sorted; /* rows in which it is active, by value; only where it is numeric and not joint */
+    double  *inv, *linear, *square; /* scratch by row, of the joint model: 1 / deviation, and the parts of its exponent */
+    MT_VEC(uint32_t) sorted; /* rows in which it is active, by value; only where it is numeric */
 };
 
-/* Kernels of one set. The joint model's lie by row, with one deviation; those of one axis by value, each with its own. */
+/* Kernels of one set. The joint model's lie by row, those of one axis by value. */
 struct swp_tpe_set {
-    const double *units[MT_SWEEP_PARAMS_MAX];  /* by joint axis; one axis: only [0] */
-    double       *scaled[MT_SWEEP_PARAMS_MAX]; /* joint model only */
+    const double *units[MT_SWEEP_PARAMS_MAX]; /* by joint axis; one axis: only [0] */
+    double       *inv[MT_SWEEP_PARAMS_MAX];   /* the same: 1 / deviation */
+    double       *linear[MT_SWEEP_PARAMS_MAX], *square[MT_SWEEP_PARAMS_MAX], *rest; /* joint model only: loops->part */
     double       *weight; /* with all factors that don't depend on the candidate */
-    double       *inv;    /* 1 / deviation */
-    double       *squares; /* joint model only: sum of scaled^2 */
     double       *shares; /* one axis, a category: probability of each choice */
     double        prior;  /* weight of the prior's kernel */
-    double        scale;  /* factor of the sum over kernels */
     size_t        n;      /* padded */
     size_t        kernels; /* without the prior's */
 };
@@ -46,6 +44,7 @@ struct swp_tpe {
     MT_VEC(uint32_t) best; /* finished rows, the best first */
     uint8_t  *is_good;     /* by row; scratch, all 0 between calls */
     double   *weight, *inv, *temp, *units; /* scratch by row */
+    uint32_t *order;
     double   *good;        /* scratch: SWP_TPE_GOOD_ROOM doubles for each column of the good ones' set */
     double   *shares[2];   /* scratch by choice */
     size_t    capacity;    /* of what is by row; a multiple of the lanes */

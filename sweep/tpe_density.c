@@ -3,10 +3,10 @@
  * tpe_density.c - Parzen estimators: weights, widths and densities of the good and of the other rows.
  *
  * As Optuna defines them. Weights: the newest 25 rows of a set count fully, older ones in a ramp from 1/n; the prior has
- * prior_weight. Joint model: deviation 0.2 n^(-1/(d + 4)) of the range for all. One axis: the larger gap to a neighbour. Both
- * are kept between range / min(100, n + 2) and the range. Numeric kernels are cut at the bounds; discrete values have the
- * probability of the interval of a step around them. A category has 1 + a where it was seen and a elsewhere, a = prior_weight /
- * (n + 1), normalised.
+ * prior_weight. A kernel's deviation along an axis is the larger gap to a neighbour of its set there, in the joint model as well
+ * (Optuna 4.9 had 0.2 n^(-1/(d + 4)) of the range there, for all), kept between range / min(100, n + 2) and the range. Numeric
+ * kernels are cut at the bounds; discrete values have the probability of the interval of a step around them. A category has 1 + a
+ * where it was seen and a elsewhere, a = prior_weight / (n + 1), normalised.
  *
  * Owns: nothing; works in the model's scratch memory. Thread: one at a time.
  */
@@ -15,7 +15,6 @@
 
 #include <math.h>
 
-#define SQRT_HALF 0.70710678118654752440
 #define INV_SQRT_2PI 0.39894228040143267794
 #define PRIOR_MASS 0.38292492254802620728 /* P(-1/2 < X < 1/2): of the prior between the bounds */
 #define NORMAL_PRIOR_SD (1.0 / 6) /* six deviations of a normal parameter are its range */
@@ -105,70 +104,110 @@ static double least_width(size_t kernels)
     return 1 / fmin(100, (double)kernels + 2);
 }
 
+/* Widths of kernels at x, in rising order, by the gaps between neighbours; at the ends by the inner gap, where there is one. */
+static void fill_widths(const struct swp_tpe_axis *axis, const double *x, size_t n, double *inv)
+{
+    double ends[2] = {axis->a.is_bounded ? 0 : -INFINITY, axis->a.is_bounded ? 1 : INFINITY};
+    for (size_t i = 0; i < n; i++) {
+        double left = x[i] - (i ? x[i - 1] : ends[0]), right = (i + 1 < n ? x[i + 1] : ends[1]) - x[i];
+        double gap = n > 1 && i == 0 ? right : n > 1 && i == n - 1 ? left : fmax(left, right);
+        inv[i] = 1 / fmin(fmax(gap, least_width(n)), 1);
+    }
+}
+
 /* ---- the joint model ---- */
+
+/* Widths along an axis of the kernels order[0 .. n-1], which stand there by value. */
+static void joint_widths(struct swp_tpe *m, const struct swp_tpe_axis *axis, const double *units, const uint32_t *order, size_t n,
+                         double *inv, size_t all)
+{
+    double *gaps = m->inv, *sorted = m->temp;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = units[order[i]];
+    fill_widths(axis, sorted, n, gaps);
+    for (size_t i = 0; i < all; i++)
+        inv[i] = 1;
+    for (size_t i = 0; i < n; i++)
+        inv[order[i]] = gaps[i];
+}
 
 static void finish_joint(struct swp_tpe *m, struct swp_tpe_set *set)
 {
-    double n = (double)set->kernels, wide = 0.2 * pow(fmax(n, 1), -1.0 / (m->joint_count + 4));
-    double inv = 1 / fmin(fmax(wide, least_width(set->kernels)), 1);
-    const double *cut[MT_SWEEP_PARAMS_MAX];
-    uint32_t cuts = 0;
-    set->scale = 1;
-    for (size_t i = 0; i < set->n; i++) {
-        set->inv[i] = inv;
-        set->squares[i] = 0;
-    }
+    memset(set->rest, 0, set->n * sizeof *set->rest);
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
-        if (axis->a.is_category)
-            continue;
-        if (axis->a.is_bounded)
-            cut[cuts++] = set->units[d];
-        if (axis->a.step > 0)
-            continue;
-        set->scale *= inv * INV_SQRT_2PI;
-        m->loops->scale(set->units[d], inv * SQRT_HALF, set->scaled[d], set->squares, set->n);
+        if (!axis->a.is_category && axis->a.is_bounded)
+            m->loops->cut(set->units[d], set->inv[d], set->weight, set->n);
+        if (!axis->a.is_category && axis->a.step == 0)
+            m->loops->part(set->units[d], set->inv[d], set->linear[d], set->square[d], set->rest, set->weight, set->n);
     }
-    m->loops->cut_all(cut, cuts, inv, set->weight, set->n);
 }
 
-/* The columns of the good rows are copied together: they are few. */
+/* The good ones are few: they are sorted anew. */
+static void good_widths(struct swp_tpe *m, const struct swp_tpe_axis *axis, const double *units, double *inv, size_t n, size_t all)
+{
+    uint32_t order[SWP_TPE_GOOD_ROOM];
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = i;
+        for (; at > 0 && units[order[at - 1]] > units[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    joint_widths(m, axis, units, order, n, inv, all);
+}
+
+/* The columns of the good rows are copied together. */
 static void gather_good(struct swp_sampler *s, struct swp_tpe_set *good)
 {
     struct swp_tpe *m = s->model;
     double *room = m->good;
-    *good = (struct swp_tpe_set){.weight = room, .inv = room + SWP_TPE_GOOD_ROOM, .squares = room + 2 * SWP_TPE_GOOD_ROOM,
-                                 .kernels = m->good_count};
+    *good = (struct swp_tpe_set){.weight = room, .rest = room + SWP_TPE_GOOD_ROOM, .kernels = m->good_count};
     room += 3 * SWP_TPE_GOOD_ROOM;
     good->n = padded(m->good_count);
     double total = m->good_count ? m->good_count + s->opts.prior_weight : 1;
     good->prior = m->good_count ? s->opts.prior_weight / total : 1;
     for (size_t i = 0; i < good->n; i++)
         good->weight[i] = i < m->good_count ? 1 / total : 0;
-    for (uint32_t d = 0; d < m->joint_count; d++, room += 2 * SWP_TPE_GOOD_ROOM) {
+    for (uint32_t d = 0; d < m->joint_count; d++, room += 4 * SWP_TPE_GOOD_ROOM) {
+        const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
         for (size_t i = 0; i < good->n; i++)
-            room[i] = i < m->good_count ? m->axes[m->joint[d]].units[m->best.data[i]] : 0;
+            room[i] = i < m->good_count ? axis->units[m->best.data[i]] : 0;
         good->units[d] = room;
-        good->scaled[d] = room + SWP_TPE_GOOD_ROOM;
+        good->inv[d] = room + SWP_TPE_GOOD_ROOM;
+        good->linear[d] = room + 2 * SWP_TPE_GOOD_ROOM;
+        good->square[d] = room + 3 * SWP_TPE_GOOD_ROOM;
+        if (!axis->a.is_category)
+            good_widths(m, axis, room, good->inv[d], m->good_count, good->n);
+    }
+}
+
+static void gather_rest(struct swp_sampler *s, struct swp_tpe_set *rest)
+{
+    struct swp_tpe *m = s->model;
+    *rest = (struct swp_tpe_set){.weight = m->weight, .rest = m->units, .n = padded(s->rows.count)};
+    rest->kernels = weigh(s, NULL, false, m->weight, &rest->prior);
+    for (size_t i = s->rows.count; i < rest->n; i++)
+        m->weight[i] = 0;
+    for (uint32_t d = 0; d < m->joint_count; d++) {
+        const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
+        size_t n = 0;
+        rest->units[d] = axis->units;
+        if (axis->a.is_category)
+            continue;
+        rest->inv[d] = axis->inv, rest->linear[d] = axis->linear, rest->square[d] = axis->square;
+        for (size_t k = 0; k < axis->sorted.count; k++)
+            if (m->weight[axis->sorted.data[k]] > 0)
+                m->order[n++] = axis->sorted.data[k];
+        joint_widths(m, axis, axis->units, m->order, n, axis->inv, rest->n);
     }
 }
 
 void swp_tpe_joint_sets(struct swp_sampler *s, struct swp_tpe_set *out_good, struct swp_tpe_set *out_rest)
 {
-    struct swp_tpe *m = s->model;
-    struct swp_tpe_set *rest = out_rest;
-    *rest = (struct swp_tpe_set){.weight = m->weight, .inv = m->inv, .squares = m->units,
-                                 .n = padded(s->rows.count)};
-    rest->kernels = weigh(s, NULL, false, m->weight, &rest->prior);
-    for (size_t i = s->rows.count; i < rest->n; i++)
-        m->weight[i] = 0;
-    for (uint32_t d = 0; d < m->joint_count; d++) {
-        rest->units[d] = m->axes[m->joint[d]].units;
-        rest->scaled[d] = m->axes[m->joint[d]].scaled;
-    }
-    finish_joint(m, rest);
+    gather_rest(s, out_rest);
+    finish_joint(s->model, out_rest);
     gather_good(s, out_good);
-    finish_joint(m, out_good);
+    finish_joint(s->model, out_good);
 }
 
 /* Factors of the kernels that are no plain Gaussians: weights with them, in scratch memory, or the set's own without. */
@@ -189,7 +228,7 @@ static const double *special_weights(struct swp_sampler *s, const struct swp_tpe
                 m->temp[i] *= set->units[d][i] == candidate[d] ? hit : miss;
         } else {
             edges(axis, candidate[d], &low, &high);
-            m->loops->step(set->units[d], set->inv, low, high, m->temp, set->n);
+            m->loops->step(set->units[d], set->inv[d], low, high, m->temp, set->n);
         }
     }
     return weight;
@@ -198,10 +237,10 @@ static const double *special_weights(struct swp_sampler *s, const struct swp_tpe
 double swp_tpe_joint_density(struct swp_sampler *s, const struct swp_tpe_set *set, const double *candidate)
 {
     struct swp_tpe *m = s->model;
-    const double *columns[MT_SWEEP_PARAMS_MAX];
-    double at[MT_SWEEP_PARAMS_MAX], prior = set->prior;
+    const double *columns[2 * MT_SWEEP_PARAMS_MAX];
+    double at[2 * MT_SWEEP_PARAMS_MAX], prior = set->prior;
     double far = 0; /* of the plain axes from the middle: their priors are one Gaussian */
-    uint32_t plain = 0;
+    uint32_t count = 0;
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
         bool is_plain = !axis->a.is_category && axis->a.step == 0;
@@ -213,11 +252,11 @@ double swp_tpe_joint_density(struct swp_sampler *s, const struct swp_tpe_set *se
         }
         if (!is_plain)
             continue;
-        columns[plain] = set->scaled[d];
-        at[plain++] = candidate[d] * (set->n ? set->inv[0] * SQRT_HALF : 0);
+        columns[count] = set->linear[d], at[count++] = candidate[d];
+        columns[count] = set->square[d], at[count++] = -0.5 * candidate[d] * candidate[d];
     }
     const double *weight = special_weights(s, set, candidate);
-    return set->scale * m->loops->mix(columns, set->squares, at, plain, weight, set->n) + prior * exp(-0.5 * far);
+    return m->loops->mix(columns, set->rest, at, count, weight, set->n) + prior * exp(-0.5 * far);
 }
 
 /* ---- one axis ---- */
@@ -238,19 +277,6 @@ static void fill_shares(const struct swp_sampler *s, const struct swp_tpe_axis *
         shares[c] += sum * a / all + set->prior / axis->a.choices;
 }
 
-/* Widths by the gaps between neighbours; at the ends by the inner gap, where there is one. */
-static void fill_widths(const struct swp_tpe_axis *axis, const struct swp_tpe_set *set)
-{
-    const double *x = set->units[0];
-    size_t n = set->kernels;
-    double ends[2] = {axis->a.is_bounded ? 0 : -INFINITY, axis->a.is_bounded ? 1 : INFINITY};
-    for (size_t i = 0; i < n; i++) {
-        double left = x[i] - (i ? x[i - 1] : ends[0]), right = (i + 1 < n ? x[i + 1] : ends[1]) - x[i];
-        double gap = n > 1 && i == 0 ? right : n > 1 && i == n - 1 ? left : fmax(left, right);
-        set->inv[i] = 1 / fmin(fmax(gap, least_width(n)), 1);
-    }
-}
-
 static void fill_axis(struct swp_sampler *s, const struct swp_tpe_axis *axis, bool good, double *units, double *shares,
                       struct swp_tpe_set *set)
 {
@@ -259,7 +285,6 @@ static void fill_axis(struct swp_sampler *s, const struct swp_tpe_axis *axis, bo
     double *by_row = m->temp;
     set->kernels = weigh(s, axis, good, by_row, &set->prior);
     set->units[0] = units;
-    set->scale = 1;
     set->n = padded(set->kernels);
     if (axis->a.is_category) {
         fill_shares(s, axis, by_row, shares, set);
@@ -271,12 +296,12 @@ static void fill_axis(struct swp_sampler *s, const struct swp_tpe_axis *axis, bo
             units[n] = axis->units[row], set->weight[n++] = by_row[row];
     }
     for (; n < set->n; n++)
-        units[n] = set->weight[n] = 0, set->inv[n] = 1;
-    fill_widths(axis, set);
+        units[n] = set->weight[n] = 0, set->inv[0][n] = 1;
+    fill_widths(axis, units, set->kernels, set->inv[0]);
     if (axis->a.is_bounded)
-        m->loops->cut(units, set->inv, set->weight, set->n);
+        m->loops->cut(units, set->inv[0], set->weight, set->n);
     for (size_t i = 0; i < set->kernels && axis->a.step == 0; i++)
-        set->weight[i] *= set->inv[i] * INV_SQRT_2PI;
+        set->weight[i] *= set->inv[0][i] * INV_SQRT_2PI;
 }
 
 void swp_tpe_axis_sets(struct swp_sampler *s, const struct swp_tpe_axis *axis, struct swp_tpe_set *out_good,
@@ -284,8 +309,8 @@ void swp_tpe_axis_sets(struct swp_sampler *s, const struct swp_tpe_axis *axis, s
 {
     struct swp_tpe *m = s->model;
     double *room = m->good;
-    *out_good = (struct swp_tpe_set){.weight = room, .inv = room + SWP_TPE_GOOD_ROOM};
-    *out_rest = (struct swp_tpe_set){.weight = m->weight, .inv = m->inv};
+    *out_good = (struct swp_tpe_set){.weight = room, .inv = {room + SWP_TPE_GOOD_ROOM}};
+    *out_rest = (struct swp_tpe_set){.weight = m->weight, .inv = {m->inv}};
     fill_axis(s, axis, true, room + 2 * SWP_TPE_GOOD_ROOM, m->shares[0], out_good);
     fill_axis(s, axis, false, m->units, m->shares[1], out_rest);
 }
@@ -297,10 +322,10 @@ double swp_tpe_axis_density(struct swp_sampler *s, const struct swp_tpe_axis *ax
     if (axis->a.is_category)
         return set->shares[(uint32_t)unit];
     if (axis->a.step == 0)
-        return m->loops->mix_one(set->units[0], set->inv, unit, set->weight, set->n) + set->prior * prior_density(axis, unit);
+        return m->loops->mix_one(set->units[0], set->inv[0], unit, set->weight, set->n) + set->prior * prior_density(axis, unit);
     edges(axis, unit, &low, &high);
     memcpy(m->temp, set->weight, set->n * sizeof *m->temp);
-    m->loops->step(set->units[0], set->inv, low, high, m->temp, set->n);
+    m->loops->step(set->units[0], set->inv[0], low, high, m->temp, set->n);
     for (size_t i = 0; i < set->n; i++)
         sum += m->temp[i];
     return sum + set->prior * prior_density(axis, unit);

@@ -43,16 +43,6 @@ static void loop_cut(const double *x, const double *inv, double *weight, size_t 
         store(weight + i, load(weight + i) / inside(load(x + i), load(inv + i)));
 }
 
-static void loop_cut_all(const double *const *x, uint32_t dims, double inv, double *weight, size_t n)
-{
-    for (size_t i = 0; i < n; i += 8) {
-        v8 mass = EACH(1.0);
-        for (uint32_t d = 0; d < dims; d++)
-            mass *= inside(load(x[d] + i), EACH(inv));
-        store(weight + i, load(weight + i) / mass);
-    }
-}
-
 /* A difference of two probabilities loses digits where the interval is short; there the density and its curvature will do. */
 static void loop_step(const double *x, const double *inv, double low, double high, double *weight, size_t n)
 {
@@ -67,30 +57,27 @@ static void loop_step(const double *x, const double *inv, double low, double hig
     }
 }
 
-static void loop_scale(const double *x, double factor, double *scaled, double *squares, size_t n)
+static void loop_part(const double *x, const double *inv, double *linear, double *square, double *rest, double *weight, size_t n)
 {
     for (size_t i = 0; i < n; i += 8) {
-        v8 y = load(x + i) * EACH(factor);
-        store(scaled + i, y);
-        store(squares + i, load(squares + i) + y * y);
+        v8 k = load(inv + i), mu = load(x + i), half = EACH(0.5) * k * k, slope = half * mu;
+        store(square + i, half);
+        store(linear + i, slope);
+        store(rest + i, load(rest + i) + slope * mu);
+        store(weight + i, load(weight + i) * k * EACH(0.3989422804014327));
     }
 }
 
-/* weight exp(-|x - at|^2), of the product x at and both squares. */
-INLINE v8 weighed(v8 dot, const double *squares, double square, const double *weight)
+INLINE v8 weighed(v8 dot, const double *rest, const double *weight)
 {
-    v8 minus = dot + dot - load(squares) - EACH(square);
+    v8 minus = dot + dot - load(rest);
     return load(weight) * exp_below_0(choose(minus > EACH(0.0), EACH(0.0), minus));
 }
 
-/* The square of a difference is taken apart, which saves an operation for each dimension: the squares are there. */
-static double loop_mix(const double *const *x, const double *squares, const double *at, uint32_t dims, const double *weight,
-                       size_t n)
+/* The squares of differences are taken apart: what does not depend on the candidate is there. */
+static double loop_mix(const double *const *x, const double *rest, const double *at, uint32_t dims, const double *weight, size_t n)
 {
     v8 total = EACH(0.0);
-    double square = 0;
-    for (uint32_t d = 0; d < dims; d++)
-        square += at[d] * at[d];
     size_t i = 0;
     for (; i + 4 * 8 <= n; i += 4 * 8) { /* four at a time: a candidate's coordinate is fetched once for all */
         v8 dots[4] = {EACH(0.0), EACH(0.0), EACH(0.0), EACH(0.0)};
@@ -101,13 +88,13 @@ static double loop_mix(const double *const *x, const double *squares, const doub
                 dots[k] += load(column + 8 * k) * each;
         }
         for (size_t k = 0; k < 4; k++)
-            total += weighed(dots[k], squares + i + 8 * k, square, weight + i + 8 * k);
+            total += weighed(dots[k], rest + i + 8 * k, weight + i + 8 * k);
     }
     for (; i < n; i += 8) {
         v8 dot = EACH(0.0);
         for (uint32_t d = 0; d < dims; d++)
             dot += load(x[d] + i) * EACH(at[d]);
-        total += weighed(dot, squares + i, square, weight + i);
+        total += weighed(dot, rest + i, weight + i);
     }
     return sum(total);
 }
@@ -122,7 +109,7 @@ static double loop_mix_one(const double *x, const double *inv, double at, const 
     return sum(total);
 }
 
-const struct swp_tpe_loops SWP_TPE_LOOPS = {loop_cut, loop_cut_all, loop_step, loop_scale, loop_mix, loop_mix_one};
+const struct swp_tpe_loops SWP_TPE_LOOPS = {loop_cut, loop_step, loop_part, loop_mix, loop_mix_one};
 
 #if defined(SWP_TPE_CHOOSES)
 const struct swp_tpe_loops *swp_tpe_loops_best(void)

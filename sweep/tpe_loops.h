@@ -17,15 +17,13 @@ enum { SWP_TPE_LANES = 8 };
 struct swp_tpe_loops {
     /* weight[i] /= P(0 < X < 1), X normal around x[i] in [0, 1] with deviation 1 / inv[i]; the probability within 2e-7. */
     void (*cut)(const double *x, const double *inv, double *weight, size_t n);
-    /* The same for the product over `dims` columns, all of one deviation. */
-    void (*cut_all)(const double *const *x, uint32_t dims, double inv, double *weight, size_t n);
     /* weight[i] *= P(low < X < high), for a short interval: relative error 1e-5 where that matters. */
     void (*step)(const double *x, const double *inv, double low, double high, double *weight, size_t n);
-    /* scaled[i] = x[i] factor, and its square is added to squares[i]. */
-    void (*scale)(const double *x, double factor, double *scaled, double *squares, size_t n);
-    /* Sum of weight[i] exp(-sum over d of (x[d][i] - at[d])^2), squares[i] being the sum of x[d][i]^2; within 1e-10. */
-    double (*mix)(const double *const *x, const double *squares, const double *at, uint32_t dims, const double *weight,
-                  size_t n);
+    /* A Gaussian's exponent at y, (y - x[i])^2 inv[i]^2 / 2, taken apart: square[i] y^2 - 2 linear[i] y + what is added to
+     * rest[i]. weight[i] *= its factor, inv[i] / sqrt(2 pi). */
+    void (*part)(const double *x, const double *inv, double *linear, double *square, double *rest, double *weight, size_t n);
+    /* Sum of weight[i] exp(2 (sum over d of x[d][i] at[d]) - rest[i]), no exponent above 0; within 1e-10. */
+    double (*mix)(const double *const *x, const double *rest, const double *at, uint32_t dims, const double *weight, size_t n);
     /* Sum of weight[i] exp(-((x[i] - at) inv[i])^2 / 2); within 1e-10. */
     double (*mix_one)(const double *x, const double *inv, double at, const double *weight, size_t n);
 };

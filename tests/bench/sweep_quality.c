@@ -6,7 +6,7 @@
  *   sweep_quality --suggest                     microseconds of a suggestion, 8 parameters: TPE, trials 1000 to 1199; GP, ten after
  *                                               100 and after 500 results of random search
  *
- * For each sampler and function: the best of 100 trials with as many seeds as the reference has (at most 20), medians of both, the
+ * For each sampler and function: the best of 100 trials with as many seeds as the reference has (at most 30), medians of both, the
  * one-sided Mann-Whitney test that ours are worse, Holm-corrected over the functions of a sampler, Kolmogorov-Smirnov's test, and
  * the mean microseconds of a suggestion (Optuna's: sweep_reference.py --time).
  * Exit status 1 where a corrected p is below 0.05. Functions and bounds are those of sweep_reference.py. Thread: one.
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { TRIALS = 100, SEEDS_MAX = 20, DIMS_MAX = 10, SUGGEST_AFTER = 1000, SUGGEST_TRIALS = 200, SUGGEST_DIMS = 8 };
+enum { TRIALS = 100, SEEDS_MAX = 30, DIMS_MAX = 10, SUGGEST_AFTER = 1000, SUGGEST_TRIALS = 200, SUGGEST_DIMS = 8 };
 #define PI 3.14159265358979323846
 
 /* ---- functions ---- */

@@ -55,7 +55,9 @@ struct publish {
 struct world {
     mt_rng   rng;
     int64_t  now_ns;
-    bool     has_faults, is_ordered;
+    bool     has_faults, is_ordered, is_alone; /* alone: one slot */
+    uint64_t told;                             /* ends that the sampler has */
+    struct swp_source under;
     const char *sampler, *scheduler;
     struct swp_space     *space;
     struct swp_sampler   *source;
@@ -103,6 +105,25 @@ static void fold(struct world *w, const struct note *note, int slot)
     w->driver.orders.count = 0;
 }
 
+/* One trial at a time: each is drawn from the results of all before it. */
+static mt_status noting_suggest(void *self, uint64_t trial, struct swp_point *out_point)
+{
+    struct world *w = self;
+    assert_int_equal(w->told, trial);
+    return w->under.suggest(w->under.self, trial, out_point);
+}
+static mt_status noting_restore(void *self, uint64_t trial, const struct swp_point *point)
+{
+    struct world *w = self;
+    return w->under.restore(w->under.self, trial, point);
+}
+static mt_status noting_tell(void *self, uint64_t trial, const struct swp_outcome *outcome)
+{
+    struct world *w = self;
+    w->told++;
+    return w->under.tell(w->under.self, trial, outcome);
+}
+
 static void driver_make(struct world *w)
 {
     struct swp_param params[] = {{.name = "x", .kind = SWP_UNIFORM, .low = 0, .high = 1}, {.name = "n",
@@ -118,8 +139,12 @@ static void driver_make(struct world *w)
     assert_int_equal(swp_scheduler_new(&scheduler, w->space, 7, &w->sched, &problem).code, 0);
     struct swp_driver_config config = {.space = w->space, .source = swp_source_of(w->source), .scheduler = w->sched,
                                        .is_adaptive = swp_sampler_is_adaptive(w->source), .is_ordered = w->is_ordered,
-                                       .limit = TRIALS, .points = UINT64_MAX, .slots = SLOTS, .window = 2 * SLOTS,
-                                       .retries = 1000};
+                                       .limit = TRIALS, .points = UINT64_MAX, .slots = w->is_alone ? 1 : SLOTS,
+                                       .window = w->is_alone ? 1 : 2 * SLOTS, .retries = 1000};
+    w->under = config.source;
+    w->told = 0;
+    if (w->is_alone)
+        config.source = (struct swp_source){w, noting_suggest, noting_restore, noting_tell};
     assert_int_equal(swp_driver_init(&w->driver, &config).code, 0);
     for (size_t i = 0; i < w->disk.count; i++)
         if (swp_driver_replay(&w->driver, &w->disk.data[i]).code)
@@ -438,6 +463,19 @@ static void fewer_and_more(void **state)
     world_fini(&w);
 }
 
+/* With faults, too; and in order. */
+static void one_at_a_time_sees_all(void **state)
+{
+    static struct world w;
+    (void)state;
+    for (uint64_t seed = 1; seed < 20; seed++) {
+        w = (struct world){.sampler = "tpe,startup=5", .scheduler = "fifo", .is_alone = true, .has_faults = seed > 1,
+                           .is_ordered = seed % 2 == 0};
+        world_run(&w, seed);
+        world_fini(&w);
+    }
+}
+
 /* Time is up: what has no value waits, and is what the next driver, which has no limit of time, begins with. */
 static void time_is_up(void **state)
 {
@@ -514,7 +552,7 @@ int main(void)
         cmocka_unit_test(random_fifo), cmocka_unit_test(tpe_in_order), cmocka_unit_test(gp_in_order),
         cmocka_unit_test(tpe_fifo), cmocka_unit_test(median),
         cmocka_unit_test(asha),        cmocka_unit_test(asha_promote), cmocka_unit_test(hyperband), cmocka_unit_test(pbt),
-        cmocka_unit_test(fewer_and_more), cmocka_unit_test(time_is_up),
+        cmocka_unit_test(fewer_and_more), cmocka_unit_test(time_is_up), cmocka_unit_test(one_at_a_time_sees_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
