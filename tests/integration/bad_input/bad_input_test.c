@@ -230,8 +230,10 @@ static int connect_raylet(void)
     DIR *dir = opendir(base);
     CHECK(dir);
     for (struct dirent *entry; (entry = readdir(dir));) {
-        if (entry->d_name[0] == 'p')
-            snprintf(address.sun_path, sizeof address.sun_path, "%.60s/%.20s/raylet.sock", base, entry->d_name);
+        char path[sizeof address.sun_path];
+        snprintf(path, sizeof path, "%.60s/%.20s/raylet.sock", base, entry->d_name);
+        if (access(path, F_OK) == 0)
+            memcpy(address.sun_path, path, sizeof path);
     }
     closedir(dir);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

@@ -215,7 +215,7 @@ static void run(const char *verb, const char *const *rest, const char *folder, c
         test_fail(__FILE__, __LINE__, "manta %s: %s", verb, text);
 }
 
-static const char *const no_group[] = {"--head", "--num-cpus", "2", "--cgroup", "none", NULL}, *const nothing[] = {NULL},
+static const char *const no_group[] = {"--head", "--num-cpus", "2", "--cgroup", "none", NULL}, *const purge[] = {"--purge", NULL},
                   *const grouped[] = {"--head", "--num-cpus", "2", NULL};
 
 struct started {
@@ -265,7 +265,7 @@ static void ended_job(void)
     for (int i = 0; left.group[0] && i < 2; i++) /* (without a group it ends with the node) */
         CHECK(test_gone((int)left.board->words[i]));
     CHECK(kill(s.raylet, 0) == 0);
-    run("stop", nothing, s.folder, s.text, sizeof s.text);
+    run("stop", purge, s.folder, s.text, sizeof s.text);
     check_none(&left);
 }
 
@@ -279,7 +279,7 @@ static void killed_without_group(void)
     CHECK_EQ(kill(s.raylet, SIGKILL), 0);
     check_none(&left);
     CHECK_EQ(manta_shutdown(), 0);
-    run("stop", nothing, s.folder, s.text, sizeof s.text);
+    run("stop", purge, s.folder, s.text, sizeof s.text);
 }
 
 /* Raylet and reaper killed: the next one to look after the node ends what is left. */
@@ -301,7 +301,7 @@ static void next_raylet(const char *const *how)
     start(&s, how); /* the head has gone on */
     check_none(&left);
     CHECK_EQ(manta_shutdown(), 0);
-    run("stop", nothing, s.folder, s.text, sizeof s.text);
+    run("stop", purge, s.folder, s.text, sizeof s.text);
 }
 
 static void next_raylet_group(void)
@@ -320,7 +320,7 @@ static void stop_after_kill(void)
     struct left    left;
     begin(&s, grouped, &left);
     kill_both(&s);
-    run("stop", nothing, s.folder, s.text, sizeof s.text);
+    run("stop", purge, s.folder, s.text, sizeof s.text);
     CHECK_SAYS(s.text, "Nothing is left.");
     check_none(&left);
     CHECK_EQ(manta_shutdown(), 0);
