@@ -4,7 +4,8 @@
  *
  * Owns:    the outgoing connections; struct os_fetch is the caller's.
  * Thread:  the loop's.
- * Always:  a started fetch is in transfer->fetches, and ends by `done` or by os_fetch_cancel, once.
+ * Always:  a started fetch is in transfer->fetches, and ends by `done` or by os_fetch_cancel, once. A connection that carries
+ * nothing is in transfer->idle, with all that it was asked for answered.
  */
 #include "objectstore/os_transfer.h"
 
@@ -17,12 +18,132 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+struct os_idle {
+    struct os_idle *next, **link; /* link: what points here */
+    struct os_transfer *transfer;
+    struct io_watch watch;
+    struct io_timer timer;
+    struct io_tls_conn *tls;
+    int fd;
+    uint16_t port;
+    uint32_t node, epoch; /* as the greeting said */
+    uint32_t serial;      /* of the next request */
+};
+
 static void fetch_ready(struct io_watch *watch, unsigned events);
 static void fetch_tick(struct io_timer *timer);
+static void queue_requests(struct os_fetch *fetch);
+
+/* ---- connections that are kept ---- */
+
+/* Out of the table; the descriptor and TLS are the caller's. */
+static void idle_leave(struct os_idle *idle)
+{
+    io_watch_stop(&idle->watch);
+    io_timer_stop(&idle->timer);
+    *idle->link = idle->next;
+    if (idle->next)
+        idle->next->link = idle->link;
+    idle->transfer->idle_count--;
+}
+
+static void idle_close(struct os_idle *idle)
+{
+    idle_leave(idle);
+    io_tls_end(idle->tls);
+    close(idle->fd);
+    free(idle);
+}
+
+/* Nothing was asked for, so what comes is the connection's end. */
+static void idle_ready(struct io_watch *watch, unsigned events)
+{
+    (void)events;
+    idle_close(mt_container_of(watch, struct os_idle, watch));
+}
+
+static void idle_over(struct io_timer *timer)
+{
+    idle_close(mt_container_of(timer, struct os_idle, timer));
+}
+
+static bool is_to(const struct os_idle *idle, uint32_t node, uint32_t epoch, uint16_t port)
+{
+    return idle->node == node && idle->epoch == epoch && idle->port == port;
+}
+
+/* Keeps the connection of a fetch that has left it whole. False: it is to be closed. */
+static bool idle_add(struct os_fetch *fetch, struct os_transfer *transfer)
+{
+    uint32_t of_peer = 0;
+    for (const struct os_idle *i = transfer->idle; i; i = i->next)
+        of_peer += is_to(i, fetch->to_node, fetch->to_epoch, fetch->port);
+    bool is_whole = fetch->pull.done && fetch->out_sent == fetch->out_size && !(fetch->tls && io_tls_has_more(fetch->tls));
+    if (!is_whole || of_peer >= MT_OS_IDLE_PEER_MAX || transfer->idle_count >= MT_OS_IDLE_MAX)
+        return false;
+    struct os_idle *idle = calloc(1, sizeof *idle);
+    if (!idle)
+        return false;
+    idle->watch.ready = idle_ready;
+    idle->timer.fire = idle_over;
+    if (io_watch_start(transfer->loop, &idle->watch, fetch->fd, IO_READABLE | IO_HANGUP).code) {
+        free(idle);
+        return false;
+    }
+    io_timer_start(transfer->loop, &idle->timer, MT_OS_IDLE_MS);
+    idle->transfer = transfer;
+    idle->tls = fetch->tls;
+    idle->fd = fetch->fd;
+    idle->port = fetch->port;
+    idle->node = fetch->to_node;
+    idle->epoch = fetch->to_epoch;
+    idle->serial = fetch->pull.serial_asked;
+    idle->next = transfer->idle;
+    idle->link = &transfer->idle;
+    if (idle->next)
+        idle->next->link = &idle->next;
+    transfer->idle = idle;
+    transfer->idle_count++;
+    return true;
+}
+
+/* A connection that was kept carries this fetch. False: there is none. */
+static bool idle_take(struct os_transfer *transfer, struct os_fetch *fetch)
+{
+    struct os_idle *idle = transfer->idle;
+    while (idle && !is_to(idle, fetch->to_node, fetch->to_epoch, fetch->port))
+        idle = idle->next;
+    if (!idle)
+        return false;
+    idle_leave(idle);
+    fetch->fd = idle->fd;
+    fetch->tls = idle->tls;
+    uint32_t serial = idle->serial;
+    free(idle);
+    if (io_watch_start(transfer->loop, &fetch->watch, fetch->fd, IO_WRITABLE | IO_HANGUP).code) {
+        io_tls_end(fetch->tls);
+        close(fetch->fd);
+        return false;
+    }
+    os_pull_go_on(&fetch->pull, serial);
+    fetch->out_size = fetch->out_sent = 0;
+    queue_requests(fetch);
+    transfer->count.reused++;
+    return true;
+}
+
+void os_transfer_idle_close(struct os_transfer *transfer)
+{
+    while (transfer->idle)
+        idle_close(transfer->idle);
+}
+
+/* ---- fetches ---- */
 
 static mt_status dial(const char *host, uint16_t port, int *out_fd)
 {
@@ -61,14 +182,10 @@ static void queue_requests(struct os_fetch *fetch)
     }
 }
 
-mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host,
-                         uint16_t port, uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref,
-                         void *data)
+/* A new connection, which begins with the greeting. */
+static mt_status connect_anew(struct os_transfer *transfer, struct os_fetch *fetch)
 {
-    if (transfer->fetch_count == MT_OS_FETCHES_MAX)
-        return mt_error(MT_EAGAIN, 0, "fetch: 256 objects are on their way already");
-    MT_TRY(dial(host, port, &fetch->fd));
-    fetch->watch.ready = fetch_ready;
+    MT_TRY(dial(fetch->host, fetch->port, &fetch->fd));
     fetch->tls = NULL;
     mt_status st = transfer->tls ? io_tls_dial(transfer->tls, fetch->fd, IO_TLS_NODE, &fetch->tls) : mt_ok();
     if (st.code == MT_OK)
@@ -78,22 +195,40 @@ mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, c
         close(fetch->fd);
         return st;
     }
-    int64_t now_ms = (int64_t)io_now_ms();
-    fetch->transfer = transfer;
-    fetch->faulted = 0;
-    os_pull_start(&fetch->pull, ref, data, now_ms);
     struct os_wire_hello hello = {.magic = OS_WIRE_MAGIC,
                                   .version = OS_WIRE_VERSION,
                                   .from_node = transfer->node,
                                   .from_epoch = transfer->epoch,
-                                  .to_node = to_node,
-                                  .to_epoch = to_epoch};
+                                  .to_node = fetch->to_node,
+                                  .to_epoch = fetch->to_epoch};
     memcpy(hello.token, transfer->token.hex, sizeof hello.token);
     memcpy(fetch->out, &hello, sizeof hello);
     explicit_bzero(&hello, sizeof hello);
     fetch->out_size = sizeof hello;
     fetch->out_sent = 0;
     queue_requests(fetch);
+    return mt_ok();
+}
+
+mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host,
+                         uint16_t port, uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref,
+                         void *data)
+{
+    if (transfer->fetch_count == MT_OS_FETCHES_MAX)
+        return mt_error(MT_EAGAIN, 0, "fetch: 256 objects are on their way already");
+    if (strlen(host) >= sizeof fetch->host)
+        return mt_error(MT_EINVAL, 0, "fetch: no such address");
+    memcpy(fetch->host, host, strlen(host) + 1);
+    fetch->port = port;
+    fetch->to_node = to_node;
+    fetch->to_epoch = to_epoch;
+    fetch->watch.ready = fetch_ready;
+    fetch->faulted = 0;
+    os_pull_start(&fetch->pull, ref, data, (int64_t)io_now_ms());
+    fetch->is_reused = idle_take(transfer, fetch);
+    if (!fetch->is_reused)
+        MT_TRY(connect_anew(transfer, fetch));
+    fetch->transfer = transfer;
     fetch->timer.fire = fetch_tick;
     io_timer_start(transfer->loop, &fetch->timer, MT_OBJECT_FETCH_MS / 4);
     fetch->previous = NULL;
@@ -105,15 +240,17 @@ mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, c
     return mt_ok();
 }
 
-void os_fetch_cancel(struct os_fetch *fetch)
+/* Out of the table; `keep`: its connection, if that is whole, goes to those that are kept. */
+static void fetch_leave(struct os_fetch *fetch, bool keep)
 {
     struct os_transfer *transfer = fetch->transfer;
-    if (!transfer)
-        return;
     io_watch_stop(&fetch->watch);
     io_timer_stop(&fetch->timer);
-    io_tls_end(fetch->tls);
-    close(fetch->fd);
+    if (!keep || !idle_add(fetch, transfer)) {
+        io_tls_end(fetch->tls);
+        if (fetch->fd >= 0)
+            close(fetch->fd);
+    }
     explicit_bzero(fetch->out, sizeof fetch->out); /* the token was in it */
     *(fetch->previous ? &fetch->previous->next : &transfer->fetches) = fetch->next;
     if (fetch->next)
@@ -122,9 +259,37 @@ void os_fetch_cancel(struct os_fetch *fetch)
     fetch->transfer = NULL;
 }
 
+void os_fetch_cancel(struct os_fetch *fetch)
+{
+    if (fetch->transfer)
+        fetch_leave(fetch, false);
+}
+
+/* The source had closed the connection that was kept, before it heard of this fetch. True: it goes on over a new one. */
+static bool is_begun_anew(struct os_fetch *fetch, mt_status st)
+{
+    struct os_pull *pull = &fetch->pull;
+    if (st.code != MT_ECONN || !fetch->is_reused || pull->serial_got != pull->serial_first || pull->head_have || pull->in_body)
+        return false;
+    struct lane_ref ref = pull->ref;
+    io_watch_stop(&fetch->watch);
+    io_tls_end(fetch->tls);
+    close(fetch->fd);
+    fetch->tls = NULL;
+    fetch->is_reused = false;
+    os_pull_start(pull, &ref, pull->data, (int64_t)io_now_ms());
+    if (connect_anew(fetch->transfer, fetch).code == MT_OK)
+        return true;
+    fetch->fd = -1; /* closed already */
+    fetch->tls = NULL;
+    return false;
+}
+
 static void fetch_end(struct os_fetch *fetch, mt_status st)
 {
-    os_fetch_cancel(fetch);
+    if (is_begun_anew(fetch, st))
+        return;
+    fetch_leave(fetch, st.code == MT_OK);
     fetch->done(fetch, st); /* fetch may be gone after this line */
 }
 

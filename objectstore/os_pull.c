@@ -29,9 +29,14 @@ static uint64_t next_chunk(uint64_t size, uint64_t from)
     return size - from < MT_OBJECT_CHUNK_BYTES ? size : from + MT_OBJECT_CHUNK_BYTES;
 }
 
+void os_pull_go_on(struct os_pull *pull, uint32_t serial)
+{
+    pull->serial_first = pull->serial_asked = pull->serial_got = serial;
+}
+
 bool os_pull_request(struct os_pull *pull, struct os_wire_request *out)
 {
-    bool all = pull->asked == pull->ref.size && pull->serial_asked > 0; /* an empty value is asked for once */
+    bool all = pull->asked == pull->ref.size && pull->serial_asked != pull->serial_first; /* an empty value is asked for once */
     if (all || pull->serial_asked - pull->serial_got >= OS_PULL_AHEAD)
         return false;
     uint64_t end = next_chunk(pull->ref.size, pull->asked);

@@ -2,11 +2,12 @@
  *
  * os_pull.h - how an object's bytes go from one node to another: the format, and both ends as state machines.
  *
- * One TCP connection per object, in chunks, several asked for ahead; answers come in the order of the requests:
+ * One TCP connection per object at a time, in chunks, several asked for ahead; answers come in the order of the requests; then
+ * the next object may be asked for:
  *
  *   puller                                      source
  *   hello {magic, version, who, to whom, token}
- *   request {ref, offset, size} ...   ------->  pins the object while the connection lives
+ *   request {ref, offset, size} ...   ------->  pins the object until its last byte is sent
  *                                     <-------  reply {code, offset, size, sum}, then `size` bytes of the value
  *
  * All little-endian, no padding. Both ends say where the next bytes are to go (room) and are told how many came
@@ -38,7 +39,7 @@ struct os_wire_hello {
 };
 struct os_wire_request {
     uint32_t        magic;
-    uint32_t        serial; /* from 0, one more each */
+    uint32_t        serial; /* from 0, one more each, on a connection */
     struct lane_ref ref;
     uint64_t        offset; /* in the value */
     uint64_t        size;   /* at most MT_OBJECT_CHUNK_BYTES_MAX */
@@ -65,7 +66,7 @@ struct os_pull {
     uint64_t             asked;    /* bytes of the value */
     uint64_t             received; /* bytes of the value */
     uint64_t             chunk_end;
-    uint32_t             serial_asked, serial_got;
+    uint32_t             serial_first, serial_asked, serial_got;
     uint32_t             head_have; /* bytes of `head` that are there */
     bool                 in_body, done;
     int64_t              progress_ms;
@@ -74,6 +75,8 @@ struct os_pull {
 
 /* `data` has room for ref->size bytes. */
 void os_pull_start(struct os_pull *pull, const struct lane_ref *ref, void *data, int64_t now_ms);
+/* Right after start: the connection has carried requests before, the next one has this serial. */
+void os_pull_go_on(struct os_pull *pull, uint32_t serial);
 /* The next request to send; false while enough are under way, or all is asked for. */
 bool os_pull_request(struct os_pull *pull, struct os_wire_request *out);
 /* Where the next bytes of the connection go, and at most how many. Not after `done`. */

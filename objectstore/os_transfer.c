@@ -32,11 +32,13 @@ struct os_transfer_conn {
     int fd;
     struct io_tls_conn *tls; /* NULL: in clear */
     bool is_stranger;
+    uint64_t since_ms;
 };
 
 static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
 static void conn_ready(struct io_watch *watch, unsigned events);
 static void conn_timeout(struct io_timer *timer);
+static void strangers_sweep(struct io_timer *timer);
 
 mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host,
                            uint16_t port, const struct io_token *token)
@@ -44,6 +46,7 @@ mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, c
     transfer->loop = loop;
     transfer->token = *token;
     transfer->listener.accepted = conn_accepted;
+    transfer->sweep.fire = strangers_sweep;
     transfer->listener.may_leave_loopback = transfer->tls || transfer->is_insecure;
     MT_TRY(io_listener_open_tcp(loop, &transfer->listener, host, port, MT_OS_TRANSFER_CONNECTIONS_MAX));
     transfer->port = transfer->listener.port;
@@ -57,6 +60,13 @@ static void conn_unpin(struct os_transfer_conn *conn)
     conn->pinned = (struct lane_ref){0};
 }
 
+/* It has shown the token, or left: whoever waits in the backlog may come. */
+static void stranger_gone(struct os_transfer *transfer)
+{
+    if (transfer->strangers-- == MT_CONNS_STRANGER_MAX)
+        io_listener_resume(&transfer->listener);
+}
+
 static void conn_end(struct os_transfer_conn *conn)
 {
     struct os_transfer *transfer = conn->transfer;
@@ -65,7 +75,8 @@ static void conn_end(struct os_transfer_conn *conn)
     io_timer_stop(&conn->timer);
     io_tls_end(conn->tls);
     close(conn->fd);
-    transfer->strangers -= conn->is_stranger;
+    if (conn->is_stranger)
+        stranger_gone(transfer);
     *(conn->previous ? &conn->previous->next : &transfer->conns) = conn->next;
     if (conn->next)
         conn->next->previous = conn->previous;
@@ -77,6 +88,8 @@ void os_transfer_close(struct os_transfer *transfer)
 {
     while (transfer->conns)
         conn_end(transfer->conns);
+    io_timer_stop(&transfer->sweep);
+    os_transfer_idle_close(transfer);
     while (transfer->fetches) {
         struct os_fetch *fetch = transfer->fetches;
         os_fetch_cancel(fetch);
@@ -125,7 +138,11 @@ static void conn_accepted(struct io_listener *listener, int fd, const struct io_
     if (conn->next)
         conn->next->previous = conn;
     transfer->conns = conn;
-    transfer->strangers++;
+    conn->since_ms = io_now_ms();
+    if (++transfer->strangers == MT_CONNS_STRANGER_MAX)
+        io_listener_pause(listener); /* the others wait in the kernel, which costs nothing here */
+    if (transfer->strangers >= MT_CONNS_STRANGER_MAX / 2 && !io_timer_is_started(&transfer->sweep))
+        io_timer_start(transfer->loop, &transfer->sweep, MT_CONN_SWEEP_MS);
     transfer->count.accepted++;
     os_serve_start(&conn->serve);
     conn->timer.fire = conn_timeout;
@@ -137,6 +154,29 @@ static void conn_timeout(struct io_timer *timer)
     struct os_transfer_conn *conn = mt_container_of(timer, struct os_transfer_conn, timer);
     conn->transfer->count.dropped++;
     conn_end(conn);
+}
+
+/* It has sent something that is not read yet: this loop is late, not the peer. */
+static bool has_unread(const struct os_transfer_conn *conn)
+{
+    char byte;
+    return recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Places are short: a stranger has less time for its greeting than when nobody waits. */
+static void strangers_sweep(struct io_timer *timer)
+{
+    struct os_transfer *transfer = mt_container_of(timer, struct os_transfer, sweep);
+    uint64_t now = io_now_ms(), limit = transfer->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
+    for (struct os_transfer_conn *conn = transfer->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (!conn->is_stranger || now - conn->since_ms < limit || has_unread(conn))
+            continue;
+        transfer->count.dropped++;
+        conn_end(conn);
+    }
+    if (transfer->strangers >= MT_CONNS_STRANGER_MAX / 2)
+        io_timer_start(transfer->loop, timer, MT_CONN_SWEEP_MS);
 }
 
 /* A request is there: finds its object, which may be the one of the request before. */
@@ -184,11 +224,16 @@ static bool conn_read(struct os_transfer_conn *conn)
         }
         if (conn->is_stranger && conn->serve.state != OS_SERVE_HELLO) {
             conn->is_stranger = false;
-            transfer->strangers--;
+            stranger_gone(transfer);
         }
         if (conn->serve.state == OS_SERVE_ASKED)
             conn_answer(conn);
     }
+}
+
+static bool is_last(const struct os_wire_request *request)
+{
+    return request->offset + request->size == request->ref.size;
 }
 
 static ssize_t send_clear(struct os_transfer_conn *conn)
@@ -220,6 +265,8 @@ static bool conn_write(struct os_transfer_conn *conn)
         io_timer_start(conn->transfer->loop, &conn->timer, MT_OBJECT_FETCH_MS);
         if (!os_serve_sent(&conn->serve, (size_t)sent))
             return false;
+        if (conn->serve.state == OS_SERVE_REQUEST && is_last(&conn->serve.request))
+            conn_unpin(conn); /* what comes next is another value, or nothing for a while */
         /* In clear, one call has sent what there was room for. */
     } while (conn->tls && conn->serve.state == OS_SERVE_REPLY && turn < MT_OBJECT_CHUNK_BYTES);
     return true;

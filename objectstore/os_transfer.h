@@ -2,9 +2,10 @@
  *
  * os_transfer.h - objects over TCP: the shell of os_pull.h on core/io. One per raylet.
  *
- * Sends what other raylets ask for, straight from the segments, and fetches objects straight into them. Every
- * connection shows the cluster's token first; whoever sends anything else is dropped, and only that connection. With TLS, values
- * are encrypted from the segments and decrypted into them.
+ * Sends what other raylets ask for, straight from the segments, and fetches objects straight into them. A connection
+ * that has brought a value is kept for the next one from that node, for a while. Every connection shows the cluster's
+ * token first; whoever sends anything else is dropped, and only that connection. With TLS, values are encrypted from the
+ * segments and decrypted into them.
  * Thread: the loop's. Nothing blocks.
  */
 #ifndef OS_TRANSFER_H
@@ -15,6 +16,7 @@
 #include "core/io/tls.h"
 #include "objectstore/os_pull.h"
 
+enum { OS_HOST_SIZE = 64 };
 
 struct os_transfer {
     /* Set by the caller before open. pin: the value of an object here, unchanging until as many unpins of *out_held, which
@@ -31,6 +33,7 @@ struct os_transfer {
     struct {
         uint64_t accepted, refused_auth, refused_full, dropped; /* connections; auth: token or certificate */
         uint64_t bytes_sent, bytes_received;
+        uint64_t reused; /* fetches over a connection that had carried others before */
     } count;
 
     /* private */
@@ -39,6 +42,9 @@ struct os_transfer {
     struct io_token           token;
     struct os_transfer_conn  *conns;
     struct os_fetch          *fetches;
+    struct os_idle           *idle; /* connections to other nodes that carry nothing now */
+    struct io_timer           sweep; /* started: half of the places of strangers are taken */
+    uint32_t                  idle_count;
     uint32_t                  strangers; /* connections that have not shown the token yet */
     uint32_t                  fetch_count;
 };
@@ -48,6 +54,8 @@ MT_MUST_USE mt_status os_transfer_open(struct os_transfer *transfer, struct io_l
                                        uint16_t port, const struct io_token *token);
 /* Ends every connection; fetches are done with ECANCELLED. */
 void os_transfer_close(struct os_transfer *transfer);
+/* Ends the connections that carry nothing: the next fetches make new ones. */
+void os_transfer_idle_close(struct os_transfer *transfer);
 /* Ends the connections that an object of this job is being sent on: its segments are about to be closed. */
 void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job);
 
@@ -65,6 +73,10 @@ struct os_fetch {
     struct io_timer     timer;
     int                 fd;
     struct io_tls_conn *tls; /* NULL: in clear */
+    char                host[OS_HOST_SIZE];
+    uint16_t            port;
+    uint32_t            to_node, to_epoch;
+    bool                is_reused; /* the connection has carried others before: its end may be news */
     uint32_t            out_size, out_sent;
     uint8_t             out[sizeof(struct os_wire_hello) + OS_PULL_AHEAD * sizeof(struct os_wire_request)];
 };
