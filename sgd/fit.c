@@ -147,6 +147,8 @@ static void places_keep(struct sgd_fit *fit)
     uint64_t lost = sgd_places_look(&fit->places, note_take, fit);
     for (int i = 1; i < SGD_PLACES_MAX; i++) {
         struct sgd_place *place = &fit->places.of[i];
+        if (lost >> i & 1 && place->why[0])
+            sgd_fit_tell_node_failed(fit, place);
         for (struct sgd_hand *hand = fit->crew.hands; lost >> i & 1 && hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
             if (hand->place == i && (hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY))
                 sgd_crew_kill(hand, "its node does not answer any more");

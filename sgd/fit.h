@@ -56,6 +56,7 @@ struct sgd_fit {
     int                   failed_starts; /* that died before they had started, in a row */
     manta_error           last_death;
     int                   last_rank;
+    uint32_t              failed_node; /* the last that was told; 0: none */
     char                  last_words[SGD_TEXT_BYTES]; /* that the last one who died has printed */
     uint64_t              cursor; /* of the board */
     uint64_t              reported_step; /* of the last report of progress, and when */
@@ -76,6 +77,7 @@ void sgd_fit_tell_resized(struct sgd_fit *fit);
 void sgd_fit_tell_hung(struct sgd_fit *fit, const struct sgd_hand *hand, const char *why);
 void sgd_fit_tell_straggler(struct sgd_fit *fit, const struct sgd_hand *hand);
 void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand);
+void sgd_fit_tell_node_failed(struct sgd_fit *fit, const struct sgd_place *place); /* once for each node in a row */
 void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand);
 /* Reads the board and passes on what it says. */
 void sgd_fit_read_notes(struct sgd_fit *fit);

@@ -65,7 +65,20 @@ void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand)
         snprintf(text, sizeof text, "spare pid=%d", hand->info.pid);
     else
         snprintf(text, sizeof text, "worker rank=%d pid=%d", hand->rank, hand->info.pid);
+    if (fit->places.max > 1)
+        snprintf(text + strlen(text), sizeof text - strlen(text), " node=%u", fit->places.of[hand->place].node);
     hand->told_rank = hand->rank;
+    emit(fit, &event, text);
+}
+
+void sgd_fit_tell_node_failed(struct sgd_fit *fit, const struct sgd_place *place)
+{
+    char            text[SGD_PLACE_WHY_BYTES + 64];
+    manta_sgd_event event = {.kind = MANTA_SGD_NODE_FAILED, .rank = -1, .step = -1};
+    if (fit->failed_node == place->node)
+        return; /* it is tried again and again */
+    fit->failed_node = place->node;
+    snprintf(text, sizeof text, "node %u has no workers of this run: %s", place->node, place->why);
     emit(fit, &event, text);
 }
 

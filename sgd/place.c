@@ -327,8 +327,11 @@ static bool answer_take(struct sgd_place *place, int wait_ms, void (*tell)(void 
     manta_release(&view);
     manta_free(place->asked);
     place->asked = NULL;
-    if (!is_good)
+    if (!is_good) {
+        snprintf(place->why, sizeof place->why, "%s",
+                 code == MANTA_OK || place->state != SGD_PLACE_OPENING ? "" : e.message);
         return false;
+    }
     if (place->state == SGD_PLACE_OPENING)
         place->opened_ns = mt_now_ns();
     place->state = SGD_PLACE_OPEN;

@@ -20,7 +20,7 @@
 
 #define SGD_POST_TYPE "manta_sgd_post"
 
-enum { SGD_PLACES_MAX = MT_GROUP_MEMBERS_MAX, SGD_POST_NOTES = 2, SGD_POST_SPANS = 4096 };
+enum { SGD_PLACES_MAX = MT_GROUP_MEMBERS_MAX, SGD_POST_NOTES = 2, SGD_POST_SPANS = 4096, SGD_PLACE_WHY_BYTES = 512 };
 
 enum sgd_place_state {
     SGD_PLACE_FREE,
@@ -67,6 +67,7 @@ struct sgd_place {
     bool         is_behind; /* its last answer was full */
     int          room, most; /* workers for which it had CPUs and GPUs free when it was found, and has them at all */
     uint32_t     first, count; /* ranks of the present generation */
+    char         why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
     uint64_t     cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
     manta_ref   *spans_asked; /* for the timeline, where there is one */

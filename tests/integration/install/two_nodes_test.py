@@ -10,7 +10,7 @@ program        a task, an actor and a detached actor on the other node, with the
 changed        a file of the second node's cache is changed: that is seen before it is run, and it is fetched again
 broken         a library that is missing on the second node is named in the error, with the loader's line
 noexec         a second node whose folders are mounted noexec runs programs from memory, and says so
-bad_node       such a node among good ones: a sweep runs where it can, and the log says what is left out
+bad_node       such a node among good ones: a sweep and a training run where they can, and say what is left out
 users          the same program where jobs have users of their own, who may read and not write
 train          `manta train` with scaling.nodes: 2
 train_detached `manta train` whose driver is detached (run.detached)
@@ -133,6 +133,9 @@ def bad_node(at):
     said = at.drive(at.prefix / "bin/manta", "sweep", sweep_write(at), "--quiet")
     assert "6 completed" in said, said
     assert "node_shunned node=2" in at.logs() and "noexec" in at.logs(), at.logs()
+    said = at.drive(at.prefix / "bin/manta", "train", job(at, run="{epochs: 2, batch: 32}"))
+    assert "node 2 has no workers of this run" in said and "error while loading shared libraries" in said, said
+    assert "node=1" in said and "node=2" not in said, said
 
 
 def users(at):
@@ -166,7 +169,7 @@ seed: 1
 
 def train(at):
     said = at.drive(at.prefix / "bin/manta", "train", job(at, run="{epochs: 2, batch: 32}"))
-    assert "loss" in said, said
+    assert "loss" in said and {words.split()[0] for words in said.split("node=")[1:]} == {"1", "2"}, said
 
 
 def train_detached(at):
