@@ -111,6 +111,8 @@ static void who_may_say_dead(void **state)
     expect_code(os_store_dead(n.store, 1, &lie), MT_EINVAL);
     lie.segment = 500;
     expect_code(os_store_dead(n.store, 1, &lie), MT_EINVAL);
+    lie.segment = stats_of(&n).segments + 1; /* the next that will be */
+    expect_code(os_store_dead(n.store, 1, &lie), MT_EINVAL);
     lie = mine;
     lie.offset = 1 << 30;
     expect_code(os_store_dead(n.store, 1, &lie), MT_EINVAL);
