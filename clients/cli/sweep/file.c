@@ -20,15 +20,34 @@ struct key {
     const char *name;
     enum type   type;
     size_t      offset; /* in manta_sweep_opts */
+    const char *text;   /* what it says, for users */
 };
-#define KEY(name, type) {#name, type, offsetof(manta_sweep_opts, name)}
+#define KEY(name, type, text) {#name, type, offsetof(manta_sweep_opts, name), text}
 static const struct key keys[] = {
-    KEY(name, TEXT), KEY(storage, TEXT), KEY(metric, TEXT), KEY(mode, MODE), KEY(trials, INT64), KEY(time_s, REAL),
-    KEY(concurrency, INT), KEY(constraints, LIST), KEY(sampler, TEXT), KEY(sampler_opts, TEXT), KEY(scheduler, TEXT),
-    KEY(scheduler_opts, TEXT), KEY(stop, TEXT), KEY(points, LIST), KEY(replay, TEXT),
-    KEY(warm_start, LIST), KEY(cpus, REAL), KEY(gpus, REAL),
-    KEY(memory, INT64), KEY(retries, INT), KEY(trial_timeout_s, REAL), KEY(silent_timeout_s, REAL), KEY(seed, UINT64),
-    KEY(ordered, BOOL)};
+    KEY(name, TEXT, "under which it is found again; \"sweep\""),
+    KEY(storage, TEXT, "folder of the sweeps' folders; $MANTA_SWEEPS, else ~/.manta/sweeps"),
+    KEY(metric, TEXT, "which of the trials' metrics counts"),
+    KEY(mode, MODE, "min or max of it; min"),
+    KEY(trials, INT64, "how many; until time_s, or the grid's end"),
+    KEY(time_s, REAL, "seconds after which no trial is begun and those under way are stopped; none"),
+    KEY(concurrency, INT, "trials at a time; as many as there is room for. 1: each draw has seen all results"),
+    KEY(constraints, LIST, "each must hold: \"2*a + b <= 10\" (linear)"),
+    KEY(sampler, TEXT, "random, grid, sobol, tpe, cmaes, gp, or exec:PROGRAM ARGS; random"),
+    KEY(sampler_opts, TEXT, "\"startup=20,independent\""),
+    KEY(scheduler, TEXT, "fifo, median, asha, asha_promote, hyperband, pbt; fifo"),
+    KEY(scheduler_opts, TEXT, "\"max_t=27,eta=3\""),
+    KEY(stop, TEXT, "rules with ; between them: \"steps,limit=100; trial_plateau,window=6\"; none"),
+    KEY(points, LIST, "JSON objects that are tried first"),
+    KEY(replay, TEXT, "NAME or NAME:TRIAL of a PBT sweep: a trial that changes its parameters as that one did"),
+    KEY(warm_start, LIST, "names of sweeps whose results the sampler is told first"),
+    KEY(cpus, REAL, "of a trial; 1; -1: none"),
+    KEY(gpus, REAL, "of a trial, a part of one or whole ones; 0"),
+    KEY(memory, INT64, "of a trial, bytes; 0"),
+    KEY(retries, INT, "of a trial that failed; 2; -1: none"),
+    KEY(trial_timeout_s, REAL, "seconds of one attempt; none"),
+    KEY(silent_timeout_s, REAL, "seconds without a report; none"),
+    KEY(seed, UINT64, "of all draws; 0"),
+    KEY(ordered, BOOL, "results reach the sampler in the order of trials; false")};
 enum { KEYS = sizeof keys / sizeof *keys };
 
 static const struct {
@@ -37,6 +56,31 @@ static const struct {
 } kinds[] = {{"uniform", MANTA_PARAM_UNIFORM}, {"loguniform", MANTA_PARAM_LOG_UNIFORM}, {"normal", MANTA_PARAM_NORMAL},
              {"lognormal", MANTA_PARAM_LOG_NORMAL}, {"int", MANTA_PARAM_INT}, {"logint", MANTA_PARAM_LOG_INT},
              {"choice", MANTA_PARAM_CHOICE}, {"ordinal", MANTA_PARAM_ORDINAL}, {"grid", MANTA_PARAM_GRID}};
+
+void sweep_keys_print(FILE *to)
+{
+    static const char *const types[] = {[INT] = "whole number", [INT64] = "whole number", [UINT64] = "whole number",
+                                        [REAL] = "number", [BOOL] = "true, false", [TEXT] = "text", [MODE] = "min, max",
+                                        [LIST] = "list"};
+    static const char *const more[][3] = {
+        {"trial.command", "list", "program and arguments; {NAME} is a parameter, {args} all as --NAME=VALUE"},
+        {"trial.env", "mapping", "NAME: VALUE, of the program"},
+        {"trial.metrics", "text", "a file with a line for each report, in place of what the program prints"},
+        {"trial.code", "text", "a shared object, in place of a program"},
+        {"trial.function", "text", "the trial function in it"},
+        {"resources.NAME", "number", "of a trial, of nodes' own resources"},
+        {"space.NAME", "mapping", "type and: low, high, step, or mean, deviation, or values; when: \"OTHER == VALUE\". A list is a "
+                                  "choice, a plain value a constant"},
+    };
+    for (int k = 0; k < KEYS; k++)
+        fprintf(to, "%-20s %-14s %s\n", keys[k].name, types[keys[k].type], keys[k].text);
+    for (size_t k = 0; k < sizeof more / sizeof *more; k++)
+        fprintf(to, "%-20s %-14s %s\n", more[k][0], more[k][1], more[k][2]);
+    fprintf(to, "\nspace.NAME.type:");
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        fprintf(to, " %s", kinds[k].name);
+    fprintf(to, "\n");
+}
 
 struct at {
     struct sweep_file *f;

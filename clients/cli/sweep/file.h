@@ -23,6 +23,8 @@
 
 #include <manta_sweep.h>
 
+#include <stdio.h>
+
 enum { FILE_STRINGS_MAX = 4096, FILE_PARAMS_MAX = 128, FILE_LIST_MAX = 256, FILE_RESOURCES_MAX = 16, FILE_ERROR_SIZE = 512 };
 
 struct sweep_file {
@@ -41,5 +43,8 @@ struct sweep_file {
 /* Reads a file ("-": standard input). False: f->error says what is wrong, and where. End with sweep_file_fini in any case. */
 bool sweep_file_read(struct sweep_file *f, const char *path);
 void sweep_file_fini(struct sweep_file *f);
+
+/* All that a file may say, a line each: key, type, meaning and default. */
+void sweep_keys_print(FILE *to);
 
 #endif

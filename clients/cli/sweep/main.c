@@ -29,6 +29,7 @@ static volatile sig_atomic_t interrupted_by; /* a signal's number; 0: none came 
 static int usage(FILE *to, int status)
 {
     fprintf(to, "usage: manta sweep FILE [--quiet]       run what a YAML file describes; where it was begun, go on with it\n"
+                "       manta sweep --keys                 what the file may say, and the defaults\n"
                 "       manta sweep resume NAME [--quiet]\n"
                 "       manta sweep list                   all sweeps\n"
                 "       manta sweep show NAME              how it stands, and its best trials\n"
@@ -323,6 +324,10 @@ static int prepare(struct words *w, struct sweep_file *f, int argc, char **argv)
     static char path[PATH_SIZE + 32];
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return usage(stdout, 0);
+    if (argc == 2 && strcmp(argv[1], "--keys") == 0) {
+        sweep_keys_print(stdout);
+        return 0;
+    }
     if (!words_read(w, argc, argv))
         return usage(stderr, 2);
     if (strcmp(w->rest[0], "list") == 0)

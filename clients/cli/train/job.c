@@ -82,6 +82,31 @@ static const struct key keys[] = {
 enum { KEYS = sizeof keys / sizeof *keys };
 _Static_assert(KEYS <= sizeof((struct job *)0)->seen / sizeof(int), "each key has its mark");
 
+/* What the built-in operators ask for (sgd/builtin.c, builtin_data.c); one of a user's own has others. */
+static const struct {
+    const char *name, *of, *text;
+} operator_keys[] = {
+    {"model.hidden", "mlp", "widths of the hidden layers, as [256, 128]; 256"},
+    {"model.dense", "cnn", "width of the layer behind the convolutions; 128"},
+    {"model.dropout", "cnn", "share of its inputs that are left out in training; 0"},
+    {"model.layers", "gpt2", "6"},
+    {"model.width", "gpt2", "of each layer, a multiple of heads; 256"},
+    {"model.heads", "gpt2", "8"},
+    {"model.context", "gpt2", "tokens of a record; 256"},
+    {"model.vocabulary", "gpt2", "tokens are less; 256 of a text, 50257 of a token file"},
+    {"model.device", "mlp cnn gpt2", "cpu, cuda, cuda:NUMBER; cpu"},
+    {"model.precision", "mlp cnn gpt2", "float32, tf32 (on a GPU), bfloat16; float32"},
+    {"data.path", "mlp cnn gpt2", "MNIST's folder, a CSV file, an array of NumPy; gpt2: a text or a token file; Debian's data"},
+    {"data.format", "mlp cnn", "idx, csv, npy; by the path"},
+    {"data.label", "mlp cnn", "CSV: the label's column, its name or its number"},
+    {"data.labels", "mlp cnn", "NumPy: the array of the labels"},
+    {"data.classes", "mlp cnn", "labels are less; by the data"},
+    {"data.mean", "mlp cnn", "taken off each number; 0"},
+    {"data.deviation", "mlp cnn", "by which it is then divided; 1"},
+    {"data.validate", "mlp cnn", "the data to validate with, as path; none"},
+    {"data.validate_labels", "mlp cnn", "NumPy: its labels"},
+};
+
 void job_keys_print(FILE *to)
 {
     static const char *const types[] = {[INT] = "whole number", [INT64] = "whole number", [REAL] = "number", [BOOL] = "true, false",
@@ -91,6 +116,9 @@ void job_keys_print(FILE *to)
         snprintf(name, sizeof name, "%s%s%s", keys[k].section, keys[k].section[0] ? "." : "", keys[k].name);
         fprintf(to, "%-26s %-21s %s\n", name, keys[k].type == WORD ? keys[k].words : types[keys[k].type], keys[k].text);
     }
+    fprintf(to, "\nof the operators:\n");
+    for (size_t k = 0; k < sizeof operator_keys / sizeof *operator_keys; k++)
+        fprintf(to, "%-26s %-21s %s\n", operator_keys[k].name, operator_keys[k].of, operator_keys[k].text);
 }
 
 /* A value, and where it stands. */

@@ -93,7 +93,15 @@ def all_keys(folder):
     """Each key that --keys tells is one that a file may have, with a value of the type that it tells."""
     run = subprocess.run([BIN / "manta", "train", "--keys"], capture_output=True, text=True, timeout=CALL_S, check=True)
     values = {"whole number": "1", "number": "1", "true, false": "true", "text": "x"}
-    keys = {line.split()[0]: line[27:48].strip() for line in run.stdout.splitlines()}
+    options, operators = run.stdout.split("\nof the operators:\n")
+    keys = {line.split()[0]: line[27:48].strip() for line in options.splitlines()}
+    for name in ("mlp", "cnn", "gpt2"):  # each says what it asks for when it is given something else
+        told = {line.split()[0].split(".")[1] for line in operators.splitlines() if name in line[27:48].split()}
+        data = ("--set", f"data.path={SOURCE / 'LICENSE'}") if name == "gpt2" else ()
+        _, _, err = train(folder, "job.yaml", "--check", "--set", f"model.name={name}", "--set", "model.hidden=8",
+                          "--set", "model.nothing=1", *data)
+        asked = set(err.split("it asks for")[1].replace(",", " ").replace(":", " ").split())
+        assert {"data" if key == "path" else key for key in told} == asked & {*told, "data"} == asked, (name, told, err)
     assert {"seed", "model.name", "scaling.gpus", "run.epochs", "optimizer.kind", "log.csv"} <= keys.keys(), keys
     fitting = {"model.name": "mlp", "run.batch": "64", "run.shards": "2", "scaling.gpus": "-1", "checkpoint.score": "loss",
                "optimizer.zero": "1", "optimizer.momentum": "0.5", "optimizer.beta1": "0.5", "optimizer.beta2": "0.5"}

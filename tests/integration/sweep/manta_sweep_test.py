@@ -66,7 +66,17 @@ space:
 """
 
 
+def keys():
+    """--keys tells what the error about an unknown key tells."""
+    told = {line.split()[0].split(".")[0] for line in manta("--keys").split("\n\n")[0].splitlines()}
+    wrong = write("wrong.yaml", SMALL + "nothing: 1\n")
+    known = manta(wrong, status=2).split("has", 1)[1]
+    assert {"sampler", "space", "trial", "resources", "concurrency"} <= told, told
+    assert all(key in known.split() or key in known for key in told), (told, known)
+
+
 def files():
+    keys()
     path = write("small.yaml", SMALL)
     manta(path)
     assert re.search(r"small +done +6 +6 +0 +0", manta("list")) and "6 completed" in manta("show", "small")
