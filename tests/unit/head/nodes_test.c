@@ -177,6 +177,33 @@ static Manta__V1__Want want_of(Manta__V1__Resource *cpu, Manta__V1__Resource **l
     return w;
 }
 
+/* A node without a place for a process gets nothing, whatever else is free; nobody is told so before all are stuck. */
+static void full_nodes_get_nothing_and_stuck_ones_are_told_of(void **unused)
+{
+    (void)unused;
+    struct rig         *rig = rig_new();
+    struct rig_node     a = {.boot = 11, .cpus = 4000}, b = {.boot = 12, .cpus = 4000};
+    Manta__V1__Resource cpu, *list[1];
+    Manta__V1__Want     w = want_of(&cpu, list, 1, 1, 0), *wants[] = {&w};
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    rig_report_full(rig, &a, 4, true, wants, 1);
+    assert_int_equal(rig_last(rig, a.stream, KIND(PLACE))->place->nodes[0], b.node);
+    rig_forget(rig);
+    rig_report_full(rig, &b, 4, false, NULL, 0); /* full too, with work that ends */
+    for (int i = 0; i < 15; i++) {
+        rig_pass(rig, 1000);
+        w.version = 2;
+        rig_report_full(rig, &b, 4, false, NULL, 0);
+        rig_report_full(rig, &a, 4, true, wants, 1);
+    }
+    assert_int_equal(rig_count(rig, a.stream, KIND(PLACE)) + rig_count(rig, a.stream, KIND(UNSCHEDULABLE)), 0);
+    rig_report_full(rig, &b, 4, true, NULL, 0);
+    rig_report_full(rig, &a, 4, true, wants, 1);
+    assert_int_equal(rig_last(rig, a.stream, KIND(UNSCHEDULABLE))->unschedulable->code, MT_EAGAIN);
+    rig_free(rig);
+}
+
 static void wants_are_placed_once_and_again_when_they_still_stand(void **unused)
 {
     (void)unused;
@@ -334,6 +361,7 @@ int main(void)
         cmocka_unit_test(views_reach_every_node_with_growing_versions),
         cmocka_unit_test(wants_are_placed_once_and_again_when_they_still_stand),
         cmocka_unit_test(what_no_node_can_hold_is_said_after_the_grace),
+        cmocka_unit_test(full_nodes_get_nothing_and_stuck_ones_are_told_of),
         cmocka_unit_test(names_are_held_once_and_released),
         cmocka_unit_test(nothing_leaves_before_the_store_has_it),
         cmocka_unit_test(a_private_raylet_keeps_its_number),

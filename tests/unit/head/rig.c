@@ -333,9 +333,9 @@ void rig_register(struct rig *rig, struct rig_node *node)
     }
 }
 
-void rig_report(struct rig *rig, struct rig_node *node, int64_t free_milli, Manta__V1__Want **wants, size_t count)
+static void report(struct rig *rig, struct rig_node *node, int64_t free_milli, Manta__V1__Report r, Manta__V1__Want **wants,
+                   size_t count)
 {
-    Manta__V1__Report     r = MANTA__V1__REPORT__INIT;
     Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
     Manta__V1__Resource   cpu = MANTA__V1__RESOURCE__INIT, *free_list[] = {&cpu};
     cpu.name = "CPU";
@@ -348,6 +348,20 @@ void rig_report(struct rig *rig, struct rig_node *node, int64_t free_milli, Mant
     m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REPORT;
     m.report = &r;
     rig_say(rig, node->stream, &m);
+}
+
+void rig_report(struct rig *rig, struct rig_node *node, int64_t free_milli, Manta__V1__Want **wants, size_t count)
+{
+    report(rig, node, free_milli, (Manta__V1__Report)MANTA__V1__REPORT__INIT, wants, count);
+}
+
+void rig_report_full(struct rig *rig, struct rig_node *node, uint32_t workers_max, bool is_stuck, Manta__V1__Want **wants,
+                      size_t count)
+{
+    Manta__V1__Report r = MANTA__V1__REPORT__INIT;
+    r.workers_max = workers_max;
+    r.is_stuck = is_stuck;
+    report(rig, node, 4000, r, wants, count);
 }
 
 void rig_job_state(struct rig *rig, const struct rig_node *node, const char *id, uint32_t attempt, const char *state,

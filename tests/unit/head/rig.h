@@ -110,6 +110,9 @@ struct rig_node {
 };
 /* Opens a stream and registers; takes over number and epoch where the answer has come. */
 void rig_register(struct rig *rig, struct rig_node *node);
+/* `workers_max` of the node: 0, or it has no free place for a process. */
+void rig_report_full(struct rig *rig, struct rig_node *node, uint32_t workers_max, bool is_stuck, Manta__V1__Want **wants,
+                      size_t count);
 void rig_report(struct rig *rig, struct rig_node *node, int64_t free_milli, Manta__V1__Want **wants, size_t count);
 void rig_job_state(struct rig *rig, const struct rig_node *node, const char *id, uint32_t attempt, const char *state,
                    int exit_code, const char *reason);
