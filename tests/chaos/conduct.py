@@ -3,6 +3,8 @@
 #
 # conduct.py - a real cluster of two raylets under load, whose workers, raylets and head are killed and stopped.
 #
+# With --storm kills alone: a worker each second, a raylet every 20 s, the head every 45 s, for 150 s; judged in the same way.
+#
 # First a quiet run, then one with a schedule drawn from the seed: workers are killed twice a second, a raylet every 30 s,
 # the head every 60 s (each at least once), each started again at once; workers, raylets and the head are stopped for up to
 # 5 s. The ledger that the load writes is judged afterwards. Exit status 1 when anything was lost, duplicated, wrong or
@@ -33,6 +35,12 @@ def each(rng, seconds, period):
     """One moment in each period of the run, the first and last second spared."""
     count = max(1, round(seconds / period))
     return [min(seconds - 1, max(1, (i + rng.random()) * seconds / count)) for i in range(count)]
+
+
+def storm(rng, seconds):
+    """As schedule, with kills alone, at a steady pace."""
+    periods = (("worker", 1), ("raylet", 20), ("head", 45))
+    return sorted((at, what, 0, rng.random()) for what, period in periods for at in each(rng, seconds, period))
 
 
 def schedule(rng, seconds):
@@ -137,7 +145,7 @@ def run_faults(cluster, folder, args, said):
     path = folder / "ledger"
     process = load_start(cluster, folder, path, args.seconds, args.seed)
     begin = time.monotonic()
-    for at, what, length, draw in schedule(random.Random(args.seed), args.seconds):
+    for at, what, length, draw in (storm if args.storm else schedule)(random.Random(args.seed), args.seconds):
         while time.monotonic() - begin < at and process.poll() is None:
             faults.resume()
             time.sleep(min(0.02, max(0, at - (time.monotonic() - begin))))
@@ -194,6 +202,12 @@ def goodput(calls):
     return len(times) / max(1e-9, (max(times) - min(times)) / 1e9) if len(times) > 1 else 0
 
 
+def longest_gap(calls):
+    """Milliseconds in which no call was done, between two that were."""
+    times = sorted(c.outcome.time for c in calls.values() if c.outcome and c.outcome.code == 0)
+    return max((to - since for since, to in zip(times, times[1:])), default=0) / 1e6
+
+
 def report(args, quiet, calls, faults, left):
     judge = ledger.Judge(calls, [time for kind, time, _ in faults.kills for _ in range(1 if kind != "raylet" else 4)],
                          faults.outages)
@@ -206,7 +220,8 @@ def report(args, quiet, calls, faults, left):
     for kind, values in sorted(ledger.recoveries(calls, faults.kills).items()):
         print(f"recovery after {kind}: p50 {ledger.percentile(values, 0.5):.1f} ms, p99 "
               f"{ledger.percentile(values, 0.99):.1f} ms ({len(values)} interrupted)")
-    print(f"goodput {goodput(calls):.0f}/s, quiet {goodput(quiet):.0f}/s: {goodput(calls) / max(1, goodput(quiet)):.2f}")
+    print(f"goodput {goodput(calls):.0f}/s, quiet {goodput(quiet):.0f}/s: {goodput(calls) / max(1, goodput(quiet)):.2f}; "
+          f"longest gap {longest_gap(calls):.0f} ms, quiet {longest_gap(quiet):.0f} ms")
     if judge.errors:
         print("typed errors: " + ", ".join(f"{text} ({count})" for text, count in sorted(judge.errors.items())))
     for title, found in (("lost", judge.lost), ("duplicated", judge.duplicated), ("wrong", judge.wrong)):
@@ -219,13 +234,15 @@ def report(args, quiet, calls, faults, left):
 
 def main():
     parser = argparse.ArgumentParser(prog="chaos.sh")
-    parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("--seconds", type=int, help="300, with --storm 150")
+    parser.add_argument("--storm", action="store_true", help="kills alone: a worker each second, a raylet every 20 s, the head every 45 s")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--build", default=pathlib.Path(__file__).resolve().parents[2] / "build/release")
     parser.add_argument("--cpus", type=int, default=4, help="of each node")
     parser.add_argument("--verbose", action="store_true", help="tell each fault")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and ledger")
     args = parser.parse_args()
+    args.seconds = args.seconds or (150 if args.storm else 300)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mchaos."))
     os.environ.pop("MANTA_ADDRESS", None)

@@ -10,7 +10,7 @@ BEGIN, END, SUBMIT, OUTCOME, WRONG = 1, 2, 3, 4, 5
 KINDS = {1: "task", 2: "once", 3: "parent", 4: "child", 5: "call", 6: "call once", 7: "value", 8: "nap", 9: "named"}
 CHILD, NAMED, CALLS = 4, 9, (5, 6, 9)
 NOT_DONE, UNKNOWN = 0, 2
-ETASK, EUNSCHEDULABLE, EWORKER, EACTOR, EOBJ_LOST, ENODE, ETIMEDOUT = 8, 4, 20, 21, 23, 24, 40
+ETASK, EUNSCHEDULABLE, EWORKER, EACTOR, EOBJ_LOST, ENODE, ETIMEDOUT, ECONN = 8, 4, 20, 21, 23, 24, 40, 45
 DEATHS = (EWORKER, EACTOR, ENODE)
 
 Record = collections.namedtuple("Record", "key time what attempt pid node code outcome retries signal")
@@ -103,7 +103,7 @@ class Judge:
                 self.wrong.append((call, "a value, but it never ran"))
             return
         self.errors[f"{KINDS[call.kind]}: {code}"] += 1
-        if call.outcome.outcome == NOT_DONE and call.begins and code in DEATHS:
+        if call.outcome.outcome == NOT_DONE and call.begins and code in (*DEATHS, ECONN):
             self.wrong.append((call, f"error {code} says not done, but it ran"))
         if not self.allows(call, code, since, to):
             self.lost.append((call, f"error {code}"))
