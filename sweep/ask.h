@@ -2,7 +2,7 @@
  *
  * ask.h - another program as sampler: questions on its standard input, answers on its standard output, a line of JSON each.
  *
- *   driver: {"space":[...],"maximize":false,"seed":1}          once, first; the space as in the journal
+ *   driver: {"space":{...},"maximize":false,"seed":1}          once, first; the space as in the journal
  *   driver: {"suggest":N}                   program: {"params":{...}}  or {"end":true}
  *   driver: {"restore":N,"params":{...}}    a trial drawn before this program was started; no answer
  *   driver: {"tell":N,"state":"complete","value":0.5,"step":9}        no answer; state: complete, pruned, failed

@@ -178,11 +178,11 @@ typedef struct manta_sweep_opts {
     const manta_param *space;
     const char *const *constraints; /* each must hold: "2*width + depth <= 4096" (linear); ended by NULL; may be NULL */
     const char        *sampler;     /* random (default), grid, sobol, tpe, cmaes, gp; "exec:PROGRAM ARGS": ask and tell over
-                                       its standard input and output, docs/design/sweeps.md */
-    const char        *sampler_opts; /* "startup=20,independent": docs/design/sweeps.md */
+                                       its standard input and output, docs/sweeps.md */
+    const char        *sampler_opts; /* "startup=20,independent": docs/sweeps.md */
     const char        *scheduler;   /* fifo (default), median, asha, asha_promote, hyperband, pbt */
     const char        *scheduler_opts;
-    const char        *stop;        /* rules to stop by, "steps,limit=100; trial_plateau,window=6": docs/design/sweeps.md */
+    const char        *stop;        /* rules to stop by, "steps,limit=100; trial_plateau,window=6": docs/sweeps.md */
     const char *const *points;      /* JSON objects, tried first; ended by NULL; may be NULL */
     const char        *replay;      /* "NAME" or "NAME:TRIAL": a trial that changes its parameters when and as that trial (else the
                                        best) of an earlier PBT sweep did, from that one's first point on. Instead of a
