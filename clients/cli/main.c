@@ -62,6 +62,7 @@ static const struct option_row options[CLI_OPTIONS] = {
     [CLI_OPT_BIND] = {"bind", 0, "ADDR",
                       "this machine's address for others (turns TLS on); default: loopback, a fitting one with --join"},
     [CLI_OPT_JOIN] = {"join", 0, "FILE", "the cluster to join: a copy of the file that its head has written"},
+    [CLI_OPT_LOGS] = {"logs", 0, "DIR", "where the head keeps jobs' output; default: in the state folder"},
     [CLI_OPT_PURGE] = {"purge", 0, NULL, "remove the logs too, also those of clusters that were stopped before"},
     [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},
 };
@@ -93,7 +94,7 @@ static int run_program(const struct cli_args *args);
 
 static const struct verb verbs[] = {
     {"start", "", "start a cluster on this machine (--head), or add a node to one (--join, --address)", cli_start,
-     BIT(HEAD) | PLACE | BIT(JOIN) | BIT(BIND) | BIT(TLS_DIR) | BIT(DIR) | BIT(STATE) | BIT(PORT) | NODE, PLAIN},
+     BIT(HEAD) | PLACE | BIT(JOIN) | BIT(BIND) | BIT(TLS_DIR) | BIT(DIR) | BIT(STATE) | BIT(LOGS) | BIT(PORT) | NODE, PLAIN},
     {"stop", "", "end what `manta start` has started, and remove its files; the last logs are kept", cli_stop,
      BIT(DIR) | BIT(PURGE), PLAIN},
     {"status", "", "nodes, resources and what waits for them", cli_status, PLACE | BIT(OUTPUT), PLAIN},

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,6 +100,14 @@ static pid_t spawn(char *const argv[], const char *log_file, int ready_fd)
     return st.code ? -1 : pid;
 }
 
+/* A daemon on a full disk can't say so in a log that lies there too. */
+static void say_if_full(const char *log_file)
+{
+    struct statvfs fs;
+    if (statvfs(log_file, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < MT_CLI_LOG_ROOM_BYTES)
+        cli_fail("the disk of %s is full: make room there", log_file);
+}
+
 static void print_tail(const char *log_file)
 {
     char        text[TAIL_SIZE + 1];
@@ -155,6 +164,7 @@ bool cli_daemon_start(char *const argv[], const char *log_file, struct cli_proce
         waitpid(pid, NULL, 0);
         cli_fail(size < 0 ? "%s was not ready within %d s" : "%s has ended at once", argv[0], MT_CLI_START_MS / 1000);
         print_tail(log_file);
+        say_if_full(log_file);
     }
     return false;
 }

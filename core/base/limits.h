@@ -231,6 +231,13 @@ enum mt_limit {
     MT_HEAD_BLOB_SWEEP_MS  = 10 * 1000,
     MT_HEAD_BLOB_SWEEP_MAX = 256,     /* dropped at a time */
     MT_HEAD_COMMITS_MAX    = 16,      /* on the store's thread */
+    MT_HEAD_RESERVE_BYTES  = 8 * 1024 * 1024, /* of disk, set aside for changes of what the head has taken in ... */
+    MT_HEAD_RESERVE_SHARE  = 8,       /* ... at most this part of the disk */
+    MT_HEAD_RESERVE_COPIES = 4,       /* there must be room for so many of what is new: its changes, in log and database */
+    MT_HEAD_LOG_SPARE_BYTES = 64 * 1024 * 1024, /* jobs' output leaves so much of a disk free ... */
+    MT_HEAD_LOG_SPARE_SHARE = 8,      /* ... at most this part of it */
+    MT_HEAD_ROOM_MS        = 1000,    /* between two looks at the room on the disk */
+    MT_HEAD_FULL_MS        = 200,     /* the same, and between two tries to store, while it is full */
     MT_HEAD_FILE_JOBS_MAX  = 65536,   /* on the files' thread */
     MT_HEAD_PIECE_BYTES    = 128 * 1024, /* of a log or a blob: read and sent at a time */
     MT_HEAD_LOG_AHEAD_BYTES = 16 * 1024 * 1024, /* of log on the way to the disk: then raylets are not read from */
@@ -403,6 +410,7 @@ enum mt_limit {
     MT_CLI_STOP_MS = 10 * 1000,  /* for all to leave when the head has asked them to */
     MT_CLI_TERM_MS = 5 * 1000,   /* after SIGTERM */
     MT_CLI_KILL_MS = 5 * 1000,   /* after SIGKILL */
+    MT_CLI_LOG_ROOM_BYTES = 64 * 1024, /* with less room for its log a daemon that does not start may have said nothing */
     MT_CLI_LOGS_KEPT = 4,        /* of each daemon, after `manta stop` ... */
     MT_CLI_LOG_KEPT_BYTES = 1 << 20, /* ... of each so much, its end */
     MT_CLI_LIST_MAX = 256,       /* --file, --env: of each */

@@ -95,6 +95,32 @@ mt_status db_run(struct db *db, const char *sql, const char *step)
     return rc == SQLITE_OK ? mt_ok() : fail(db, rc, step);
 }
 
+mt_status db_restart_log(struct db *db)
+{
+    return db_run(db, "PRAGMA wal_checkpoint(RESTART)", "copy the log");
+}
+
+/* SQLite asks the file system for more than it needs where it grows in chunks, and cuts that off again after a checkpoint. */
+mt_status db_reserve(struct db *db, uint64_t bytes)
+{
+    enum { CHUNK_BYTES = 64 * 1024 };
+    struct db_query q = {0};
+    bool            has_row = false;
+    int             chunk = CHUNK_BYTES;
+    sqlite3_int64   size = 0;
+    mt_status       st = db_prepare(db, &q, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", "reserve");
+    if (st.code == 0)
+        st = db_next(&q, &has_row);
+    if (has_row)
+        size = db_int(&q, 0) + (sqlite3_int64)bytes;
+    db_finish(&q);
+    MT_TRY(st);
+    int rc = sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_CHUNK_SIZE, &chunk);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_SIZE_HINT, &size);
+    return rc == SQLITE_OK ? mt_ok() : mt_error(MT_EDISK_FULL, 0, "reserve");
+}
+
 mt_status db_begin(struct db *db)
 {
     return db_run(db, "BEGIN IMMEDIATE", "begin");

@@ -54,6 +54,12 @@ MT_MUST_USE mt_status db_check(struct db *db);
 /* Runs statements that give no rows. `step` says what they do, for `text`: a literal, here and below. */
 MT_MUST_USE mt_status db_run(struct db *db, const char *sql, const char *step);
 
+/* Copies the log into the file, as far as there is room: the next commit begins it anew. */
+MT_MUST_USE mt_status db_restart_log(struct db *db);
+/* Makes the file longer than it needs to be, until the log is copied the next time: so much of it can be copied though others have
+ * filled the disk meanwhile. EDISK_FULL. */
+MT_MUST_USE mt_status db_reserve(struct db *db, uint64_t bytes);
+
 /* All or nothing. The writer's lock is taken at the begin, so that no later statement finds it taken. After a failure between the
  * two, db_rollback. */
 MT_MUST_USE mt_status db_begin(struct db *db);

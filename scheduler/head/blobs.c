@@ -68,6 +68,8 @@ mt_status head_blob_admit(const struct head *h, const uint8_t sha256[HEAD_SHA_SI
         return mt_error(MT_EAGAIN, 0, "the head keeps too many blobs");
     if (h->config.blob_bytes_max > 0 && h->blob_bytes + size > h->config.blob_bytes_max)
         return mt_error(MT_EDISK_FULL, 0, "the head's space for uploaded files is full");
+    if (h->room != HEAD_ROOM_ENOUGH)
+        return mt_error(MT_EDISK_FULL, 0, HEAD_FULL_TEXT);
     return mt_ok();
 }
 

@@ -88,6 +88,10 @@ static int32_t submit_check(struct head *h, const job_spec *spec, char *text, si
         return MT_EINVAL;
     if (!can_ever_start(h, &request, text, text_size))
         return MT_EUNSCHEDULABLE;
+    if (!head_has_room(h, protobuf_c_message_get_packed_size(&spec->base))) {
+        snprintf(text, text_size, "%s", HEAD_FULL_TEXT);
+        return MT_EDISK_FULL;
+    }
     if ((missing = blobs_missing(h, spec))) {
         snprintf(text, text_size, "the content of file %.200s is not here: upload it, then submit again", missing->path);
         return MT_ENOENT;
@@ -133,6 +137,8 @@ static void submit_new(struct head *h, uint64_t call, const job_spec *spec)
         snprintf(text, sizeof text, "a job for an actor is made by manta_actor_new");
     if (code == MT_OK)
         reply_job(h, call, HEAD_SUBMIT, job);
+    else if (code == MT_EDISK_FULL)
+        out_refuse(h, call, mt_error(code, 0, HEAD_FULL_TEXT)); /* at once: replies wait for the disk */
     else
         reply_error(h, call, HEAD_SUBMIT, code, text);
 }
@@ -354,8 +360,19 @@ static void dispatch(struct head *h, uint64_t call, enum head_method method, con
     }
 }
 
+/* Its reply would wait for the disk. A repeated submission does, since it may have been taken in; so does who waits anyway. */
+static bool is_refused_for_room(const struct head *h, enum head_method method)
+{
+    return h->room == HEAD_ROOM_NONE && method != HEAD_SUBMIT && method != HEAD_WAIT_JOB;
+}
+
 void calls_take(struct head *h, const struct head_event *event)
 {
+    if (is_refused_for_room(h, event->method)) {
+        h->count.no_room++;
+        out_refuse(h, event->call, mt_error(MT_EDISK_FULL, 0, HEAD_FULL_TEXT));
+        return;
+    }
     const ProtobufCMessageDescriptor *type = request_type(event->method);
     ProtobufCMessage *request = type ? protobuf_c_message_unpack(type, NULL, event->bytes_size, event->bytes) : NULL;
     if (!request) {

@@ -14,6 +14,13 @@ void head_broken(struct head *h, mt_status st)
         h->broken = st;
 }
 
+bool head_has_room(struct head *h, size_t bytes)
+{
+    bool has = h->room == HEAD_ROOM_ENOUGH && bytes <= h->room_bytes;
+    h->count.no_room += !has;
+    return has;
+}
+
 char *head_strdup(struct head *h, const char *text)
 {
     char *copy = strdup(text);
@@ -28,6 +35,7 @@ mt_status head_new(const struct head_config *config, struct head **out_head)
     if (!h)
         return mt_error(MT_ENOMEM, 0, "make the head");
     h->config = *config;
+    h->room_bytes = UINT64_MAX;
     if (h->config.grace_ms == 0)
         h->config.grace_ms = MT_HEAD_GRACE_MS;
     h->rng.state = config->seed;
@@ -197,6 +205,10 @@ static void take_event(struct head *h, const struct head_event *event)
         break;
     case HEAD_EV_CALL_GONE:
         calls_gone(h, event->call);
+        break;
+    case HEAD_EV_ROOM:
+        h->room = event->room;
+        h->room_bytes = event->size;
         break;
     case HEAD_EV_STORED:
         break; /* taken first, see head_step */

@@ -52,9 +52,20 @@ enum head_event_kind {
     HEAD_EV_CALL,           /* call, method, bytes: a packed request; the number is the shell's, never used twice */
     HEAD_EV_CALL_GONE,      /* call: the caller has left; no reply is wanted any more */
     HEAD_EV_STORED,         /* token, status: the batch is durable, or the store has failed */
+    HEAD_EV_ROOM,           /* room, size: what the store can still take */
     HEAD_EV_LOG_WRITTEN,    /* job, size: the log file of the job has that many bytes now */
     HEAD_EV_BLOB_ADDED,     /* bytes: SHA-256; size: a verified blob is in its place */
 };
+
+/* While there is little room nothing new is taken in (jobs, names, groups: EDISK_FULL), and what is there goes on. While there is
+ * none, batches wait in the shell, and with them all that depends on them; who asks is refused at once rather than kept waiting. */
+enum head_room {
+    HEAD_ROOM_ENOUGH = 0, /* for one change of `size` bytes */
+    HEAD_ROOM_SHORT,
+    HEAD_ROOM_NONE,
+};
+
+#define HEAD_FULL_TEXT "the head's disk is full: make room where its state folder is; nothing new is taken in until then"
 
 struct head_event {
     enum head_event_kind kind;
@@ -65,6 +76,7 @@ struct head_event {
     enum head_method     method;
     uint64_t             token;
     mt_status            status;
+    enum head_room       room;
     uint64_t             size;
     const char          *job;
     const uint8_t       *bytes; /* borrowed for the step */
@@ -171,7 +183,7 @@ struct head_job_view {
 };
 /* ENOENT. */
 MT_MUST_USE mt_status head_job_find(const struct head *head, const char *id, struct head_job_view *out);
-/* Whether a blob of that size may be added: EEXIST (it is here), EDISK_FULL (the bound), EAGAIN (too many). */
+/* Whether a blob of that size may be added: EEXIST (it is here), EDISK_FULL (the bound, or no room), EAGAIN (too many). */
 MT_MUST_USE mt_status head_blob_admit(const struct head *head, const uint8_t sha256[HEAD_SHA_SIZE], uint64_t size);
 uint64_t head_epoch(const struct head *head);
 const char *head_cluster(const struct head *head);
@@ -184,7 +196,7 @@ const char *head_cluster(const struct head *head);
     X(job_submitted) X(job_repeat) X(job_started) X(job_resent) X(job_retried) X(job_ended) X(job_deleted)            \
     X(job_fenced) X(group_made) X(group_placed) X(group_refused) X(group_lost) X(group_removed) X(group_pressed)      \
     X(bundle_stale)                                                                                                    \
-    X(log_repeat) X(log_gap) X(log_limit) X(blob_dropped) X(malformed)
+    X(no_room) X(log_repeat) X(log_gap) X(log_limit) X(blob_dropped) X(malformed)
 struct head_counters {
 #define X(name) uint64_t name;
     HEAD_COUNTERS(X)

@@ -225,6 +225,19 @@ static uint64_t apart_of(const Manta__V1__GroupRequest *r)
     return r->apart ? r->job : 0;
 }
 
+/* What is refused stays so, also for a repeat that comes late: who asked has been told. */
+static bool is_full(struct head *h, const Manta__V1__GroupRequest *r)
+{
+    mt_id          id = {r->group_process, r->group_counter};
+    const int32_t *before = mt_recent_find(&h->groups_over, id);
+    if (before)
+        return *before == MT_EDISK_FULL;
+    if (head_has_room(h, sizeof(struct group) + r->n_bundles * sizeof(struct bundle)))
+        return false;
+    mt_recent_put(&h->groups_over, id, MT_EDISK_FULL);
+    return true;
+}
+
 static int32_t check_new(struct head *h, const Manta__V1__GroupRequest *r, char *text, size_t text_size)
 {
     const struct node *n = nodes_find(h, r->job_node);
@@ -235,6 +248,10 @@ static int32_t check_new(struct head *h, const Manta__V1__GroupRequest *r, char 
     if (r->strategy > POLICY_GROUP_STRICT_SPREAD || !names_text_is_fine(r->space, true) || !names_text_is_fine(r->name, true)) {
         snprintf(text, text_size, "strategy %u, name %.64s: no such strategy, or a name that can't be", r->strategy, r->name);
         return MT_EINVAL;
+    }
+    if (is_full(h, r)) {
+        snprintf(text, text_size, "%s", HEAD_FULL_TEXT);
+        return MT_EDISK_FULL;
     }
     if (is_over(h, (mt_id){r->group_process, r->group_counter}) ||
         (!r->detached && names_is_gone(h, r->job)) ||

@@ -202,6 +202,8 @@ struct head {
     uint64_t             start_ms, now_ms, wall_ms;
     bool                 is_started;
     bool                 is_ending; /* the store failed, or shutdown was asked for: nothing more is accepted */
+    enum head_room       room;
+    uint64_t             room_bytes; /* of one change, while there is enough room */
     mt_status            broken;    /* the first failure of the head itself in this step */
 
     mt_map streams; /* number -> struct stream */
@@ -294,6 +296,8 @@ void head_broken(struct head *h, mt_status st);
         if (head_try_st_.code != 0)       \
             head_broken((h), head_try_st_); \
     } while (0)
+/* Whether something new of that size may come in; what is there may always change. */
+bool  head_has_room(struct head *h, size_t bytes);
 char *head_strdup(struct head *h, const char *text);
 
 /* ---- resources.c: names of resources to small numbers ----------------------------------------------------------- */

@@ -166,6 +166,10 @@ static void put(struct head *h, const Manta__V1__NameRequest *r, const char *key
         o->code = MT_EAGAIN;
         return;
     }
+    if (!head_has_room(h, sizeof *n)) {
+        o->code = MT_EDISK_FULL;
+        return;
+    }
     mt_status st = add(h, key, &holder, &n);
     if (st.code != 0) {
         head_broken(h, st);

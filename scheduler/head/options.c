@@ -15,6 +15,7 @@ static const char usage[] =
     "usage: manta-head --dir DIR [options]\n"
     "  --dir DIR            runtime folder (mode 0700, made if missing); head.addr is written there\n"
     "  --state DIR          what must survive: database, uploaded files, logs; default: DIR/state\n"
+    "  --logs DIR           jobs' output, on a disk of its own; default: STATE/logs\n"
     "  --listen HOST:PORT   default 127.0.0.1:0 (a free port); an address that is not loopback turns TLS on\n"
     "  --tls-dir DIR        turns TLS on; certificates there are used (head.pem, node.pem), missing ones made; default: DIR/tls\n"
     "  --insecure           no TLS beyond loopback: the token and all data travel in clear\n"
@@ -25,7 +26,7 @@ static const char usage[] =
     "  --watch-fd N         a private cluster: when this descriptor's other end closes, the head ends and removes its files\n";
 
 enum option_number { OPT_DIR = 1, OPT_STATE, OPT_LISTEN, OPT_TOKEN, OPT_CLUSTER, OPT_BLOB_BYTES, OPT_READY, OPT_WATCH, OPT_TLS_DIR,
-                     OPT_INSECURE, OPT_HELP };
+                     OPT_INSECURE, OPT_LOGS, OPT_HELP };
 
 static const struct option option_table[] = {
     {"dir", 1, NULL, OPT_DIR},          {"state", 1, NULL, OPT_STATE},
@@ -33,6 +34,7 @@ static const struct option option_table[] = {
     {"cluster", 1, NULL, OPT_CLUSTER},  {"blob-bytes", 1, NULL, OPT_BLOB_BYTES},
     {"ready-fd", 1, NULL, OPT_READY},   {"watch-fd", 1, NULL, OPT_WATCH},
     {"tls-dir", 1, NULL, OPT_TLS_DIR},  {"insecure", 0, NULL, OPT_INSECURE},
+    {"logs", 1, NULL, OPT_LOGS},
     {"help", 0, NULL, OPT_HELP},        {NULL, 0, NULL, 0},
 };
 
@@ -61,6 +63,7 @@ static bool take(struct head_options *o, int option, const char *value)
     switch (option) {
     case OPT_DIR: o->dir = value; return true;
     case OPT_STATE: o->state = value; return true;
+    case OPT_LOGS: o->logs = value; return true;
     case OPT_TOKEN: o->token_file = value; return true;
     case OPT_TLS_DIR: o->tls_dir = value; return true;
     case OPT_INSECURE: return o->is_insecure = true;

@@ -12,6 +12,7 @@
 struct head_options {
     const char *dir;        /* runtime folder: head.addr and, by default, the token */
     const char *state;      /* state folder; NULL: <dir>/state */
+    const char *logs;       /* of jobs; NULL: <state>/logs */
     const char *token_file; /* NULL: <dir>/token */
     const char *tls_dir;    /* certificates, and so TLS; NULL: <dir>/tls, and TLS where `host` is not loopback */
     const char *cluster;    /* refuse a store of another cluster; NULL: take what is there */

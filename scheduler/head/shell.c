@@ -31,7 +31,9 @@ static uint64_t wall_ms(void)
 
 void shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE])
 {
-    int size = snprintf(out, SHELL_PATH_SIZE, "%s/%s%s%s", sh->state, folder, folder[0] ? "/" : "", name);
+    bool is_apart = sh->options.logs && strcmp(folder, "logs") == 0;
+    int  size = is_apart ? snprintf(out, SHELL_PATH_SIZE, "%s/%s", sh->options.logs, name)
+                         : snprintf(out, SHELL_PATH_SIZE, "%s/%s%s%s", sh->state, folder, folder[0] ? "/" : "", name);
     MT_ASSERT(size > 0 && size < SHELL_PATH_SIZE); /* run_paths has left room for names */
 }
 
@@ -225,7 +227,8 @@ static mt_status make_paths(struct shell *sh)
         return shell_complain(st, "folder", o->dir);
     if (!realpath(o->dir, dir))
         return shell_complain(mt_error(MT_ESYS, errno, "find it"), "folder", o->dir);
-    bool fits = path_fits(snprintf(sh->address_file, sizeof sh->address_file, "%s/head.addr", dir)) &&
+    bool fits = path_fits(o->logs ? (int)strlen(o->logs) : 1) &&
+                path_fits(snprintf(sh->address_file, sizeof sh->address_file, "%s/head.addr", dir)) &&
                 path_fits(o->state ? snprintf(sh->state, sizeof sh->state, "%s", o->state)
                                    : snprintf(sh->state, sizeof sh->state, "%s/state", dir)) &&
                 path_fits(o->tls_dir ? snprintf(sh->tls_dir, sizeof sh->tls_dir, "%s", o->tls_dir)

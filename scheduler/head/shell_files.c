@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 struct log_job {
@@ -56,6 +57,17 @@ static int write_at(int fd, const uint8_t *data, size_t size, uint64_t offset)
     return 0;
 }
 
+/* Output never takes the last room on a disk: the store is there too, or others' things. */
+static bool has_room_for_output(int fd)
+{
+    struct statvfs fs;
+    if (fstatvfs(fd, &fs) != 0)
+        return true;
+    uint64_t share = (uint64_t)fs.f_blocks * fs.f_frsize / MT_HEAD_LOG_SPARE_SHARE;
+    uint64_t spare = share < MT_HEAD_LOG_SPARE_BYTES ? share : MT_HEAD_LOG_SPARE_BYTES;
+    return (uint64_t)fs.f_bavail * fs.f_frsize > spare;
+}
+
 static void log_work(struct io_job *job)
 {
     struct log_job *l = mt_container_of(job, struct log_job, job);
@@ -66,7 +78,7 @@ static void log_work(struct io_job *job)
         l->sys = errno;
         return;
     }
-    l->sys = write_at(fd, l->action.bytes->data, l->action.bytes->size, l->action.offset);
+    l->sys = !has_room_for_output(fd) ? ENOSPC : write_at(fd, l->action.bytes->data, l->action.bytes->size, l->action.offset);
     close(fd);
 }
 

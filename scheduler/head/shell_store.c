@@ -5,6 +5,8 @@
  * Owns:    the batches from the core's action until the store has them.
  * Thread:  the loop's; commit_work on the store's.
  * Always:  at most one commit is under way; batches are confirmed in order.
+ *
+ * A commit that finds the disk full is tried again until it succeeds; what comes meanwhile waits behind it, and the core is told.
  */
 #include "core/base/log.h"
 #include "core/io/listener.h" /* io_is_loopback */
@@ -20,12 +22,82 @@ struct commit {
     uint64_t                *tokens;
     size_t                   count;
     mt_status                status;
+    bool                     is_waiting; /* for room */
+    struct shell_room        seen;       /* after it */
 };
+
+/* ---- room on the disk ---- */
+
+static void look_work(struct io_job *job)
+{
+    struct shell *sh = mt_container_of(job, struct shell, look);
+    sh->seen.has_reserve = sh->store->ops->reserve(sh->store, &sh->seen.bytes);
+}
+
+static void room_set(struct shell *sh, enum head_room room, uint64_t bytes)
+{
+    static const char *const words[] = {"enough", "short", "none"};
+    struct head_event        event = {.kind = HEAD_EV_ROOM, .room = room, .size = bytes};
+    if (room != sh->room)
+        mt_log(room == HEAD_ROOM_ENOUGH ? MT_LOG_INFO : MT_LOG_WARN, "disk", "room=%s folder=%s", words[room], sh->state);
+    sh->room = room;
+    sh->is_tight = room != HEAD_ROOM_ENOUGH || bytes < MT_HEAD_RESERVE_BYTES;
+    shell_step(sh, &event);
+}
+
+static void room_seen(struct shell *sh, const struct shell_room *seen)
+{
+    room_set(sh, seen->has_reserve ? HEAD_ROOM_ENOUGH : HEAD_ROOM_SHORT, seen->bytes);
+}
+
+static void commit_submit(struct shell *sh);
+static bool commit_is_waiting(const struct shell *sh);
+
+static void room_later(struct shell *sh)
+{
+    if (!sh->is_ending)
+        io_timer_start(sh->loop, &sh->room_timer, sh->is_tight ? MT_HEAD_FULL_MS : MT_HEAD_ROOM_MS);
+}
+
+static void look_done(struct io_job *job)
+{
+    struct shell *sh = mt_container_of(job, struct shell, look);
+    sh->is_looking = false;
+    if (sh->room != HEAD_ROOM_NONE) /* then only a commit that succeeds says that there is room again */
+        room_seen(sh, &sh->seen);
+    room_later(sh);
+}
+
+static void look(struct shell *sh)
+{
+    sh->look = (struct io_job){.work = look_work, .done = look_done};
+    sh->is_looking = !sh->is_looking && io_worker_submit(sh->store_worker, &sh->look).code == 0;
+    if (!sh->is_looking)
+        room_later(sh);
+}
+
+static void room_due(struct io_timer *timer)
+{
+    struct shell *sh = mt_container_of(timer, struct shell, room_timer);
+    if (commit_is_waiting(sh))
+        commit_submit(sh);
+    else
+        look(sh);
+}
+
+/* ---- commits ---- */
 
 static void commit_work(struct io_job *job)
 {
     struct commit *c = mt_container_of(job, struct commit, job);
-    c->status = c->sh->store->ops->apply(c->sh->store, c->batches, c->count);
+    struct shell  *sh = c->sh;
+    c->status = sh->store->ops->apply(sh->store, c->batches, c->count);
+    c->seen.has_reserve = c->status.code == 0 && sh->store->ops->reserve(sh->store, &c->seen.bytes);
+}
+
+static bool commit_is_waiting(const struct shell *sh)
+{
+    return sh->commit && sh->commit->is_waiting;
 }
 
 static void commit_free(struct commit *c)
@@ -39,10 +111,24 @@ static void commit_free(struct commit *c)
 
 static void commit_begin(struct shell *sh);
 
+/* The head has promised nothing of it. Before it serves it does not wait: who starts it is told. */
+static void commit_waits(struct shell *sh)
+{
+    if (sh->room != HEAD_ROOM_NONE)
+        mt_log(MT_LOG_WARN, "store", "%s", sh->store->text);
+    sh->commit->is_waiting = true;
+    room_set(sh, HEAD_ROOM_NONE, 0);
+    room_later(sh);
+}
+
 static void commit_done(struct io_job *job)
 {
     struct commit *c = mt_container_of(job, struct commit, job);
     struct shell  *sh = c->sh;
+    if (c->status.code == MT_EDISK_FULL && sh->is_ready) {
+        commit_waits(sh);
+        return;
+    }
     sh->commit = NULL;
     if (c->status.code != 0)
         mt_log(MT_LOG_ERROR, "store", "%s", sh->store->text);
@@ -50,8 +136,19 @@ static void commit_done(struct io_job *job)
         struct head_event event = {.kind = HEAD_EV_STORED, .token = c->tokens[i], .status = c->status};
         shell_step(sh, &event);
     }
+    if (c->status.code == 0)
+        room_seen(sh, &c->seen);
+    room_later(sh);
     commit_free(c);
     commit_begin(sh);
+}
+
+static void commit_submit(struct shell *sh)
+{
+    sh->commit->is_waiting = false;
+    mt_status st = io_worker_submit(sh->store_worker, &sh->commit->job);
+    if (st.code != 0)
+        shell_end(sh, st);
 }
 
 static void commit_begin(struct shell *sh)
@@ -78,13 +175,8 @@ static void commit_begin(struct shell *sh)
         c->tokens[i] = sh->batches.data[i].token;
     }
     sh->batches.count = 0;
-    mt_status st = io_worker_submit(sh->store_worker, &c->job);
-    if (st.code != 0) {
-        commit_free(c);
-        shell_end(sh, st);
-        return;
-    }
     sh->commit = c;
+    commit_submit(sh);
 }
 
 void shell_store_batch(struct shell *sh, struct head_action *action)
@@ -147,6 +239,9 @@ mt_status shell_store_open(struct shell *sh)
         snprintf(text, sizeof text, "%s", sh->store->text[0] ? sh->store->text : st.what);
     if (st.code == 0)
         st = io_worker_new(sh->loop, MT_HEAD_COMMITS_MAX, &sh->store_worker);
+    sh->room_timer.fire = room_due;
+    if (st.code == 0)
+        room_later(sh);
     if (st.code != 0)
         fprintf(stderr, "manta-head: %s\n", text[0] ? text : st.what);
     return st;
@@ -154,6 +249,7 @@ mt_status shell_store_open(struct shell *sh)
 
 void shell_store_finish(struct shell *sh)
 {
+    io_timer_stop(&sh->room_timer);
     if (sh->store_worker)
         io_worker_free(sh->store_worker);
     sh->store_worker = NULL;
@@ -161,6 +257,8 @@ void shell_store_finish(struct shell *sh)
 
 void shell_store_close(struct shell *sh)
 {
+    if (sh->commit)
+        commit_free(sh->commit); /* there was no room for it to the end */
     for (size_t i = 0; i < sh->batches.count; i++)
         head_records_free(sh->batches.data[i].records, sh->batches.data[i].record_count);
     mt_vec_fini(&sh->batches);

@@ -31,9 +31,13 @@ struct head_store_reader {
 struct head_store_ops {
     /* Gives every record once. ECORRUPT where one has changed since it was written. */
     mt_status (*load)(struct head_store *store, struct head_store_reader *reader);
-    /* Makes all batches durable, in order, in one commit: all or nothing. After a failure (EDISK_FULL, ESYS, ECORRUPT)
-     * every later call fails too, since nobody knows what the disk has kept: the head must end. */
+    /* Makes all batches durable, in order, in one commit: all or nothing. EDISK_FULL: nothing; the same may be tried again later.
+     * After any other failure (ESYS, ECORRUPT) every later call fails too, since nobody knows what the disk has kept: the
+     * head must end. */
     mt_status (*apply)(struct head_store *store, const struct head_store_batch *batches, size_t count);
+    /* Sets space aside for changes of what is there, so that they can be applied when others have filled the disk. True: all of
+     * it is there; *out_bytes: what there is room for besides. */
+    bool (*reserve)(struct head_store *store, uint64_t *out_bytes);
     /* Frees it. */
     void (*close)(struct head_store *store);
 };

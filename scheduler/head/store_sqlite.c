@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { SCHEMA = 1, VALUE_VERSION = 1, PATH_SIZE = 4096, CHECKPOINT_PAGES = 1000 };
@@ -28,14 +29,16 @@ struct sqlite_store {
     struct head_store store;
     struct db         db;
     struct db_query   put, drop;
+    uint64_t          log_end; /* with what is set aside behind it */
     mt_status         broken; /* the failure after which nothing is applied */
     char              path[PATH_SIZE];
 };
 
 static mt_status sqlite_load(struct head_store *store, struct head_store_reader *reader);
 static mt_status sqlite_apply(struct head_store *store, const struct head_store_batch *batches, size_t count);
+static bool sqlite_reserve(struct head_store *store, uint64_t *out_bytes);
 static void sqlite_close(struct head_store *store);
-static const struct head_store_ops sqlite_ops = {sqlite_load, sqlite_apply, sqlite_close};
+static const struct head_store_ops sqlite_ops = {sqlite_load, sqlite_apply, sqlite_reserve, sqlite_close};
 
 /* ---- failures ---- */
 
@@ -43,7 +46,7 @@ static const char *advice(int32_t code)
 {
     switch (code) {
     case MT_EDISK_FULL:
-        return "the disk is full: make room and start the head again; what it has acknowledged is kept";
+        return "the disk is full: make room; what the head has acknowledged is kept";
     case MT_ECORRUPT:
         return "the file is damaged: restore it from a copy, or move it away to begin with an empty cluster";
     case MT_EEXIST:
@@ -284,10 +287,75 @@ static mt_status apply(struct sqlite_store *s, const struct head_store_batch *ba
     return db_commit(&s->db);
 }
 
+/* A log that has grown long is copied into the database and begins anew: that may be all the room that is missing. */
+static mt_status apply_or_roll_back(struct sqlite_store *s, const struct head_store_batch *batches, size_t count)
+{
+    char      text[DB_TEXT_SIZE];
+    mt_status st = apply(s, batches, count);
+    if (st.code != MT_EDISK_FULL)
+        return st;
+    db_rollback(&s->db);
+    memcpy(text, s->db.text, sizeof text);
+    if (db_restart_log(&s->db).code == 0)
+        st = apply(s, batches, count);
+    else
+        memcpy(s->db.text, text, sizeof text);
+    if (st.code == MT_EDISK_FULL)
+        db_rollback(&s->db);
+    return st;
+}
+
 static mt_status sqlite_apply(struct head_store *store, const struct head_store_batch *batches, size_t count)
 {
     struct sqlite_store *s = mt_container_of(store, struct sqlite_store, store);
-    if (s->broken.code == 0)
-        s->broken = told(s, apply(s, batches, count));
-    return s->broken;
+    if (s->broken.code != 0)
+        return s->broken;
+    mt_status st = told(s, apply_or_roll_back(s, batches, count));
+    if (st.code != MT_EDISK_FULL)
+        s->broken = st;
+    return st;
+}
+
+/* ---- space set aside ----
+ *
+ * Changes go to the write-ahead log, and from there into the database when it has grown long. For both the file system is asked for
+ * blocks behind their ends, which others can't have then. */
+
+static uint64_t reserve_bytes(const struct statvfs *fs)
+{
+    uint64_t share = (uint64_t)fs->f_blocks * fs->f_frsize / MT_HEAD_RESERVE_SHARE;
+    return share < MT_HEAD_RESERVE_BYTES ? share : MT_HEAD_RESERVE_BYTES;
+}
+
+/* SQLite does not see what lies behind the end of its log. Asked for in large steps: there is a commit each time. */
+static bool reserve_log(struct sqlite_store *s, int fd, uint64_t bytes)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || (uint64_t)st.st_size + bytes <= s->log_end)
+        return true;
+    if (fallocate(fd, FALLOC_FL_KEEP_SIZE, st.st_size, (off_t)(2 * bytes)) == 0)
+        s->log_end = (uint64_t)st.st_size + 2 * bytes;
+    else if (fallocate(fd, FALLOC_FL_KEEP_SIZE, st.st_size, (off_t)bytes) != 0)
+        return errno != ENOSPC && errno != EDQUOT && errno != EFBIG; /* else it can't be done here: what is tried shows */
+    return true;
+}
+
+static bool sqlite_reserve(struct head_store *store, uint64_t *out_bytes)
+{
+    struct sqlite_store *s = mt_container_of(store, struct sqlite_store, store);
+    char                 log[PATH_SIZE + 8];
+    struct statvfs       fs;
+    bool                 has_all = true;
+    *out_bytes = UINT64_MAX;
+    snprintf(log, sizeof log, "%s-wal", s->path);
+    int fd = open(log, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && fstatvfs(fd, &fs) == 0) {
+        has_all = reserve_log(s, fd, reserve_bytes(&fs)) && db_reserve(&s->db, reserve_bytes(&fs)).code == 0;
+        *out_bytes = (uint64_t)fs.f_bavail * fs.f_frsize / MT_HEAD_RESERVE_COPIES;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (!has_all) /* so that the log does not grow */
+        (void)db_restart_log(&s->db).code;
+    return has_all;
 }

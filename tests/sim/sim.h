@@ -54,7 +54,8 @@ struct sim_proc;
     /* faults */ \
     X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_asked_driver) X(kill_lender) X(kill_zygote) \
     X(kill_keeper) X(kill_again) X(kill_raylet) X(pause_worker) X(pause_raylet) X(pause_raylet_long) \
-    X(kill_head) X(kill_head_writing) X(pause_head) X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) \
+    X(kill_head) X(kill_head_writing) X(pause_head) X(head_short) X(head_full) \
+    X(cut_head) X(cut_peer) X(cut_one_way) X(reset_stream) X(slow_path) \
     X(late_restart) X(long_absence) X(fork_failed) X(lane_failed) X(fault_total) \
     /* owners and workers */ \
     X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) \
@@ -69,7 +70,7 @@ struct sim_proc;
     X(remote_lease) X(lease_alone) X(value_orphaned) \
     X(remote_run) X(remote_call) X(program_fetched) X(env_fetched) X(env_run) X(frame_replayed) X(message_lost) \
     /* head */ \
-    X(head_restarted) X(head_lost_writes) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch) \
+    X(head_restarted) X(head_lost_writes) X(head_no_room) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch) \
     X(group_made) X(group_ready) X(group_waits) X(group_task) X(group_run) X(group_removed) X(group_ended) \
     X(group_lost) X(bundle_stale) \
     X(head_noticed_pause) X(name_outcome_repeated) X(job_accepted) X(job_attempt) X(job_succeeded) X(job_failed) \
@@ -120,6 +121,7 @@ struct sim_config {
     uint32_t drivers_at_a_time;
     uint32_t ops;          /* per driver */
     bool     is_short;     /* the stores are small: values go to disk */
+    bool     fills_head;   /* others fill the head's disk at times */
 };
 
 struct sim {

@@ -237,6 +237,17 @@ static void pause_head(struct sim *s)
     sim_head_pause(s, sim_chance(s, 150000) ? sim_between(s, SIM_S, 12 * SIM_S) : sim_between(s, SIM_MS, 900 * SIM_MS));
 }
 
+static void fill_head_disk(struct sim *s)
+{
+    bool has_reserve = sim_chance(s, 500000);
+    if (!sim_head_is_up(s))
+        return;
+    s->counters.head_short += has_reserve;
+    s->counters.head_full += !has_reserve;
+    s->counters.fault_total++;
+    sim_head_fill(s, sim_between(s, 20 * SIM_MS, 3 * SIM_S), has_reserve);
+}
+
 /* A path goes dark, in one direction or both: mostly for a moment, sometimes long enough to be declared dead. */
 static void cut_path(struct sim *s)
 {
@@ -348,11 +359,13 @@ static void next_fault(struct sim *s, struct sim_event *e)
         return;
     }
     if (s->config.has_head && sim_chance(s, 350000)) {
-        uint64_t kind = sim_random(s, 10);
+        uint64_t kind = sim_random(s, s->config.fills_head ? 11 : 10);
         if (kind == 0)
             kill_head(s);
         else if (kind == 1)
             pause_head(s);
+        else if (kind == 10)
+            fill_head_disk(s);
         else
             net_fault(s);
         sim_after(s, sim_between(s, SIM_MS, 2 * SIM_FAULT_MEAN_MS * SIM_MS), "fault", next_fault, 0);

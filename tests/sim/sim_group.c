@@ -108,7 +108,10 @@ static void answered(struct sim_proc *p, int32_t code)
         return;
     switch (g->verb) {
     case CTL_GROUP_NEW:
-        SIM_REQUIRE(s, code == MT_OK || is_late, "I8: a placement group is refused: %s", mt_code_name(code));
+        SIM_REQUIRE(s, code == MT_OK || is_late || code == MT_EDISK_FULL, "I8: a placement group is refused: %s",
+                    mt_code_name(code));
+        if (code == MT_EDISK_FULL)
+            g->id = (mt_id){0, 0}; /* it never was */
         g->is_there = code == MT_OK;
         g->is_over = is_late; /* nobody knows whether it is there: it goes with its job */
         s->counters.group_made += code == MT_OK;

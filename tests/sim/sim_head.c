@@ -37,6 +37,7 @@ struct sim_head {
     uint64_t            next_stream;
     uint64_t            tick_at;
     uint64_t            newest_epoch; /* of the head */
+    uint64_t            full_until; /* its disk takes nothing; 0: it does */
     uint64_t            synced_at; /* of the batch that was put on its way last */
     uint32_t            crash_in;  /* actions until it crashes between two of them */
     bool                is_restarting;
@@ -104,7 +105,7 @@ static void synced(struct sim *s, struct sim_event *e)
 
 static void crash_while_writing(struct sim *s, struct sim_event *e)
 {
-    if (e->target != s->head->serial)
+    if (e->target != s->head->serial || s->is_healed) /* on a full disk the writing takes long */
         return;
     s->counters.kill_head_writing++;
     s->counters.fault_total++;
@@ -121,6 +122,8 @@ static void store(struct sim *s, struct head_action *a)
     a->record_count = 0;
     if (mt_vec_push(&h->under_way, b).code)
         abort();
+    if (at <= h->full_until)
+        at = h->full_until + 1; /* it is tried again until it succeeds */
     if (at <= h->synced_at)
         at = h->synced_at + 1;
     h->synced_at = at;
@@ -160,7 +163,10 @@ static void act(struct sim *s, struct head_action *a)
     case HEAD_ACT_STORE: store(s, a); break;
     case HEAD_ACT_EXIT: SIM_REQUIRE(s, false, "the head ends: %s", a->status.what ? a->status.what : ""); break;
     case HEAD_ACT_REPLY: sim_job_reply(s, a); break;
-    case HEAD_ACT_REFUSE: SIM_REQUIRE(s, false, "the head refuses a call: %s", a->status.what); break;
+    case HEAD_ACT_REFUSE:
+        SIM_REQUIRE(s, a->status.code == MT_EDISK_FULL, "the head refuses a call: %s", a->status.what);
+        sim_job_refused(s, a->call);
+        break;
     case HEAD_ACT_LOG_APPEND: sim_job_log_append(s, a); break;
     case HEAD_ACT_LOG_DROP: sim_job_log_drop(s, a->job); break;
     default: break; /* followers, blobs: there are none here */
@@ -272,6 +278,33 @@ void sim_head_stream_closed(struct sim *s, uint64_t number)
     feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_CLOSED, .stream = number});
 }
 
+bool sim_head_knows_job(const struct sim *s, const char *id)
+{
+    struct head_job_view view;
+    return head_job_find(s->head->core, id, &view).code == MT_OK;
+}
+
+/* ---- a full disk ---- */
+
+static void relieved(struct sim *s, struct sim_event *e)
+{
+    if (s->head->serial != e->target)
+        return;
+    s->head->full_until = 0;
+    feed(s, &(struct head_event){.kind = HEAD_EV_ROOM, .room = HEAD_ROOM_ENOUGH, .size = UINT64_MAX});
+}
+
+/* Others fill its disk: what was set aside is enough for the time, or it is not. */
+void sim_head_fill(struct sim *s, uint64_t for_ns, bool has_reserve)
+{
+    struct sim_head *h = s->head;
+    if (!h->serial || h->full_until)
+        return;
+    h->full_until = has_reserve ? 1 : s->now + for_ns;
+    sim_after(s, for_ns, "relief", relieved, h->serial);
+    feed(s, &(struct head_event){.kind = HEAD_EV_ROOM, .room = has_reserve ? HEAD_ROOM_SHORT : HEAD_ROOM_NONE});
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void load_log(struct sim *s, const char *id, uint64_t size)
@@ -303,7 +336,7 @@ void sim_head_start(struct sim *s)
     h->serial = sim_serial(s);
     h->starts++;
     h->next_stream = h->starts * 1000000;
-    h->paused_until = h->tick_at = h->synced_at = h->crash_in = 0;
+    h->paused_until = h->tick_at = h->synced_at = h->full_until = h->crash_in = 0; /* it starts where there is room */
     h->is_restarting = false;
     s->counters.head_restarted += h->starts > 1;
     if (head_new(&config, &h->core).code)
@@ -327,6 +360,7 @@ static void count(struct sim *s)
     s->counters.job_fenced += c->job_fenced;
     s->counters.group_lost += c->group_lost;
     s->counters.bundle_stale += c->bundle_stale;
+    s->counters.head_no_room += c->no_room;
 }
 
 void sim_head_count(struct sim *s)

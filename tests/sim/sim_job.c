@@ -197,14 +197,32 @@ static void deleted(struct sim *s, struct job *j)
         client_again(s, j, sim_between(s, JOB_POLL_MS, 10 * JOB_POLL_MS) * SIM_MS);
 }
 
-void sim_job_reply(struct sim *s, const struct head_action *a)
+/* NULL: it has asked again since. */
+static struct job *job_of_call(struct sim *s, uint64_t call)
 {
     struct job *j = NULL;
     for (size_t i = 0; i < s->jobs->jobs.count; i++)
-        if (s->jobs->jobs.data[i]->call == a->call)
+        if (s->jobs->jobs.data[i]->call == call)
             j = s->jobs->jobs.data[i];
+    return j;
+}
+
+void sim_job_refused(struct sim *s, uint64_t call)
+{
+    struct job *j = job_of_call(s, call);
     if (!j)
-        return; /* it has asked again since */
+        return;
+    sim_note(s, "job refused", j->number, 0);
+    SIM_REQUIRE(s, j->method != HEAD_SUBMIT || !sim_head_knows_job(s, j->id), "I8: job %s is refused, and taken in", j->id);
+    j->call = 0;
+    client_again(s, j, sim_between(s, JOB_POLL_MS / 4, JOB_POLL_MS) * SIM_MS);
+}
+
+void sim_job_reply(struct sim *s, const struct head_action *a)
+{
+    struct job *j = job_of_call(s, a->call);
+    if (!j)
+        return;
     Manta__V1__JobReply *reply = manta__v1__job_reply__unpack(NULL, a->bytes->size, a->bytes->data);
     SIM_REQUIRE(s, reply, "the head's reply cannot be read");
     sim_note(s, "job reply", j->number, (uint64_t)reply->code);

@@ -18,6 +18,7 @@ void sim_jobs_of_node_die(struct sim *s, uint64_t node_serial);
 
 /* ---- the head's shell ---- */
 void sim_job_reply(struct sim *s, const struct head_action *a);
+void sim_job_refused(struct sim *s, uint64_t call); /* its disk is full */
 void sim_job_log_append(struct sim *s, const struct head_action *a);
 void sim_job_log_drop(struct sim *s, const char *id);
 /* The head has died: what it appended and was not told of may be gone. */

@@ -129,7 +129,8 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
         struct sim_config config = {.seed = seed, .nodes = o->nodes, .has_head = o->has_head, .trace = o->trace,
                                     .faults_until = (uint64_t)o->seconds * SIM_S,
                                     .limit = (uint64_t)(o->seconds + 90) * SIM_S, .drivers_at_a_time = 2, .ops = 60,
-                                    .is_short = seed % SIM_SHORT_EACH == 0};
+                                    .is_short = seed % SIM_SHORT_EACH == 0,
+                                    .fills_head = seed % SIM_SHORT_EACH == SIM_SHORT_EACH - 1};
         bool ok = sim_run(&s, &config);
         if (!ok)
             printf("seed %llu, event %llu, %.6f s: %s\n", (unsigned long long)seed, (unsigned long long)s.event_count,

@@ -69,5 +69,7 @@ void     sim_head_plan_crash(struct sim *s, uint32_t actions);
 /* Whether it is down and nobody has planned its restart; now somebody has. */
 bool     sim_head_wants_restart(struct sim *s);
 void     sim_head_pause(struct sim *s, uint64_t for_ns);
+bool     sim_head_knows_job(const struct sim *s, const char *id);
+void     sim_head_fill(struct sim *s, uint64_t for_ns, bool has_reserve);
 
 #endif

@@ -33,10 +33,6 @@ void daemon_init(struct daemon *d)
 
 static void child(const struct daemon *d, char *const *argv, int ready)
 {
-    if (d->file_size_max > 0) {
-        struct rlimit limit = {d->file_size_max, d->file_size_max};
-        setrlimit(RLIMIT_FSIZE, &limit);
-    }
     if (d->preload) {
         const char *options = getenv("ASAN_OPTIONS");
         char more[512];

@@ -24,7 +24,6 @@ struct daemon {
     pid_t  pid;
     char   address[64];
     int    out; /* its standard error goes there; -1: to ours */
-    rlim_t file_size_max; /* of its files; 0: none */
     const char *preload;  /* a library that it is started with; NULL: none */
 };
 

@@ -89,7 +89,8 @@ static void keep_reply(struct rig *rig, const struct head_action *action)
     assert_true(rig->reply_count < RIG_REPLIES);
     struct rig_reply *reply = &rig->replies[rig->reply_count++];
     *reply = (struct rig_reply){.call = action->call, .method = action->method,
-                                .is_refused = action->kind == HEAD_ACT_REFUSE};
+                                .is_refused = action->kind == HEAD_ACT_REFUSE,
+                                .refused = action->status.code};
     if (action->bytes) {
         reply->bytes = malloc(action->bytes->size + 1);
         reply->size = action->bytes->size;

@@ -36,6 +36,7 @@ struct rig_reply {
     uint8_t         *bytes;
     size_t           size;
     bool             is_refused;
+    int32_t          refused; /* the code */
 };
 
 enum rig_crash { RIG_NO_CRASH, RIG_BEFORE_WRITE, RIG_AFTER_WRITE };
