@@ -370,6 +370,7 @@ void sh_file_drop(struct sh *sh, const struct rlt_action *a)
 
 static const struct rpc_method methods[] = {
     {.name = "/manta.v1.Peer/Link", .stream = link_accept},
+    RPC_HEALTH,
 };
 
 mt_status sh_listen_read(struct sh *sh)

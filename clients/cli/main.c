@@ -392,6 +392,20 @@ static int option_of(int got)
     return got - 256;
 }
 
+/* Words behind the command are the command's own, silently; where one of them looks like an option of ours, it is said. */
+static void warn_of_options(const struct verb *verb, int count, char *const *words)
+{
+    for (int at = 1; at < count; at++) {
+        const char *word = words[at];
+        size_t      size = strcspn(word, "=");
+        for (int i = 0; i < CLI_OPTIONS; i++)
+            if (strncmp(word, "--", 2) == 0 && (verb->options & UINT64_C(1) << i) && strlen(options[i].name) == size - 2 &&
+                strncmp(word + 2, options[i].name, size - 2) == 0)
+                fprintf(stderr, "manta: %.*s stands behind the command and goes to it; for `manta %s` it belongs before\n",
+                        (int)size, word, verb->name);
+    }
+}
+
 /* `argv[0]` is the verb's last word. */
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
@@ -419,6 +433,8 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
     bool wants_rest = verb->rest[0] && verb->rest[0] != '[', wants_command = verb->kind == COMMAND;
     if ((wants_rest || wants_command) && args.rest_count == 0)
         return cli_usage(&args, "%s is missing", wants_command ? "the command" : verb->rest);
+    if (wants_command)
+        warn_of_options(verb, args.rest_count, args.rest);
     if (verb->kind == PLAIN && args.rest_count > (verb->rest[0] == 0 ? 0 : wants_rest ? 1 : 2))
         return cli_usage(&args, "unexpected word \"%s\"", args.rest[args.rest_count - 1]);
     return cli_output_check(&args) ? verb->run(&args) : CLI_USAGE;

@@ -109,6 +109,13 @@ struct rpc_gone {
 };
 void rpc_call_on_gone(struct rpc_call *call, struct rpc_gone *gone);
 
+/* The line of manta.v1.Health in a service's table, the same in every daemon: says without a token that the process answers. */
+void rpc_health_check(struct rpc_service *service, struct rpc_call *call, mt_view request);
+#define RPC_HEALTH                                                                                            \
+    {                                                                                                         \
+        .name = "/manta.v1.Health/Check", .flags = RPC_METHOD_OPEN, .unary = rpc_health_check                 \
+    }
+
 /* ---- client ---- */
 
 struct rpc_channel;

@@ -188,6 +188,14 @@ void rpc_server_close(struct rpc_server *server)
     free(server);
 }
 
+void rpc_health_check(struct rpc_service *service, struct rpc_call *call, mt_view request)
+{
+    static const uint8_t serving[] = {0x08, 0x01}; /* HealthReply.serving = true */
+    (void)service;
+    (void)request;
+    rpc_call_reply(call, (mt_view){serving, sizeof serving});
+}
+
 uint16_t rpc_server_port(const struct rpc_server *server)
 {
     return server->conns.listener.port;

@@ -182,14 +182,6 @@ void shell_resume_streams(struct shell *sh)
 UNARY(X)
 #undef X
 
-static void health_check(struct rpc_service *service, struct rpc_call *call, mt_view request)
-{
-    static const uint8_t serving[] = {0x08, 0x01}; /* HealthReply.serving = true */
-    (void)service;
-    (void)request;
-    rpc_call_reply(call, (mt_view){serving, sizeof serving});
-}
-
 static const struct rpc_method methods[] = {
 #define X(name, method) {"/manta.v1.Head/" #name, 0, unary_##name, NULL},
     UNARY(X)
@@ -198,7 +190,7 @@ static const struct rpc_method methods[] = {
     {"/manta.v1.Head/PutBlob", 0, NULL, shell_put_blob},
     {"/manta.v1.Head/GetBlob", 0, NULL, shell_get_blob},
     {"/manta.v1.Head/Attach", 0, NULL, take_attach},
-    {"/manta.v1.Health/Check", RPC_METHOD_OPEN, health_check, NULL},
+    RPC_HEALTH,
 };
 
 void shell_rpc_init(struct shell *sh)

@@ -262,6 +262,10 @@ def output_of_jobs(p):
     p.manta("job", "wait", long, "--timeout-s", "0.2", want=1)
     has("STOPPED", p.manta("job", "stop", long))
     equal(p.json("job", "status", long)["state"], "STOPPED")
+    equal(p.manta("submit", "-f", "--", "echo", "--retries", "2", "--name=x", "--other"), "--retries 2 --name=x --other\n")
+    for option in "--retries", "--name":
+        has(f"{option} stands behind the command", p.errors)
+    check("--other stands" not in p.errors, "a warning of the command's own option")
     folder = p.root / "files"
     (folder / "sub").mkdir(parents=True)
     (folder / "sub" / "text").write_text("text\n")

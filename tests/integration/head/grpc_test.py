@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import grpc
@@ -117,6 +118,25 @@ class HeadTest(unittest.TestCase):
                 with self.subTest(method=path):
                     self.assertNotIn(code_of(path, takes, gives, self.good),
                                      (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED))
+
+    def test_a_raylet_says_its_health_and_nothing_else_without_a_token(self):
+        folder = os.path.join(os.path.dirname(head.run), "node")
+        raylet = subprocess.Popen([pathlib.Path(sys.argv[1]).with_name("manta-raylet"), "--dir", folder, "--head-file",
+                                   os.path.join(head.run, "head.addr"), "--num-cpus", "1"], stderr=subprocess.DEVNULL)
+        try:
+            end, nodes = time.monotonic() + SECONDS, []
+            while not nodes and time.monotonic() < end:
+                time.sleep(0.05)
+                nodes = self.stub.ListNodes(pb.ListNodesRequest(), metadata=self.good, timeout=SECONDS).nodes
+            with grpc.insecure_channel(nodes[0].address, options=[("grpc.enable_http_proxy", 0)]) as channel:
+                reply = grpc_stubs.HealthStub(channel).Check(pb.HealthRequest(), timeout=SECONDS)
+                self.assertTrue(reply.serving)
+                with self.assertRaises(grpc.RpcError) as refused:
+                    list(grpc_stubs.PeerStub(channel).Link(iter([pb.Frame()]), timeout=SECONDS))
+                self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAUTHENTICATED)
+        finally:
+            raylet.send_signal(signal.SIGTERM)
+            raylet.wait(SECONDS)
 
     def test_garbage_changes_nothing(self):
         rng, before = random.Random(5), self.state()
