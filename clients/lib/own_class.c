@@ -231,7 +231,8 @@ static bool lane_is_stuck(const struct own *own, const struct own_lane *lane)
     return lane->inflight && own->now_ns - lane->progress_ns >= STUCK_NS;
 }
 
-static uint32_t class_wanted(const struct own *own, const struct own_class *cls)
+/* How many leases the work that there is justifies. */
+static uint32_t class_need(const struct own *own, const struct own_class *cls)
 {
     uint64_t need = (cls->outstanding * cls->task_ns + WORK_PER_LEASE_NS - 1) / WORK_PER_LEASE_NS;
     uint32_t closed = 0;
@@ -245,9 +246,13 @@ static uint32_t class_wanted(const struct own *own, const struct own_class *cls)
     if (need > cls->outstanding)
         need = cls->outstanding;
     need += closed;
-    if (need < cls->wanted)
-        need = cls->wanted; /* falls only when idle */
     return need > LEASES_MAX ? LEASES_MAX : (uint32_t)need;
+}
+
+static uint32_t class_wanted(const struct own *own, const struct own_class *cls)
+{
+    uint32_t need = class_need(own, cls);
+    return need < cls->wanted ? cls->wanted : need; /* falls only when idle */
 }
 
 /* What CTL_UNSCHEDULABLE said holds for every task of the class until the cluster changes. */
@@ -310,13 +315,14 @@ static bool has_waiting(const struct own_class *cls)
     return own_class_has_queued(cls);
 }
 
-/* Leases that have had nothing to do for a while, beside others that work, are another's to use. */
+/* Leases that have had nothing to do for a while, beside others that work, are another's to use; but not while the work calls
+ * for them: a task that stands behind a long one on another node is on its way back to an idle lane. */
 static void give_up_surplus(struct own *own, struct own_class *cls)
 {
     uint32_t idle = 0;
     for (uint32_t i = 0; i < cls->lane_count; i++)
         idle += lane_is_open(cls->lanes[i]) && cls->lanes[i]->inflight == 0;
-    if (!idle || own_class_has_queued(cls) || cls->wanted <= idle) {
+    if (!idle || own_class_has_queued(cls) || cls->wanted <= idle || cls->wanted - idle < class_need(own, cls)) {
         cls->surplus_since_ns = own->now_ns;
     } else if (own->now_ns - cls->surplus_since_ns >= SURPLUS_NS) {
         cls->surplus_since_ns = own->now_ns;

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * class_test.c - how many leases an owner wants: as many as its work calls for, and no idle one beside that.
+ */
+#include "clients/lib/own.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+enum { PROCESS = 7, WORKER = 9, MS = 1000 * 1000 };
+
+struct world {
+    struct own        own;
+    struct own_class *cls;
+    void             *lanes[2];
+    struct lane_park  parks[2];
+};
+
+static struct world *begin(void)
+{
+    struct world         *w = calloc(1, sizeof *w);
+    struct own_class_spec spec = {.name = "f", .resource_count = 1, .resources = {{"CPU", 1000}}};
+    own_init(&w->own, PROCESS, 1, 1, 1);
+    w->own.now_ns = 1000ull * MS;
+    w->cls = own_class_get(&w->own, &spec, (mt_id){0, 0});
+    assert_non_null(w->cls);
+    return w;
+}
+
+static void end(struct world *w)
+{
+    own_fini(&w->own);
+    free(w->lanes[0]);
+    free(w->lanes[1]);
+    free(w);
+}
+
+/* A lease on another node: who wants a task back asks there. */
+static void granted(struct world *w, uint32_t which)
+{
+    struct ctl_grant   grant = {.lease = which + 1, .class_id = 1, .peer = WORKER + which, .peer_node = 2 + which,
+                                .flags = CTL_GRANT_REMOTE};
+    struct lane_record record = {.length = LANE_RECORD_SIZE + sizeof grant, .kind = CTL_GRANT};
+    w->lanes[which] = calloc(1, LANE_BYTES);
+    assert_int_equal(own_control(&w->own, &record, (const uint8_t *)&grant, w->lanes[which], &w->parks[which]).code, MT_OK);
+}
+
+/* This node's switch has sent on what stands in the lane: its claims are decided on the other node from now on. */
+static void sent_on(struct own_lane *lane)
+{
+    for (uint32_t slot = 0; slot < LANE_SLOTS; slot++)
+        if (lane->tasks[slot])
+            shm_store64(&lane->claims[slot], lane_claim_word(lane->tasks[slot]->sequence, lane->tasks[slot]->attempt, LANE_RUNNING));
+}
+
+static struct own_ref *submit(struct world *w)
+{
+    struct own_call call = {.name = "f", .function = 1, .kind = LANE_TASK, .cls = w->cls};
+    return own_submit(&w->own, &call);
+}
+
+static void tick(struct world *w, int ms)
+{
+    for (int i = 0; i < ms; i++) {
+        w->own.now_ns += MS;
+        own_class_tick(&w->own, w->cls);
+    }
+}
+
+/* Two long tasks went to the first lease. The second one is kept for as long as it takes until one of them is back: given up, it
+ * would be asked for again at once, and never be there when the task comes. */
+static void a_lease_that_a_task_is_on_its_way_to_is_kept(void **state)
+{
+    struct world   *w = begin();
+    struct own_ref *first = submit(w), *second = submit(w);
+    (void)state;
+    granted(w, 0);
+    own_class_pump(&w->own, w->cls);
+    assert_int_equal(w->cls->lanes[0]->inflight, 2);
+    sent_on(w->cls->lanes[0]);
+    tick(w, 3);
+    assert_int_equal(w->cls->wanted, 2);
+    granted(w, 1);
+    tick(w, 1); /* asks for one of the two */
+    assert_true(w->cls->lanes[0]->tasks[2]->is_asked_back); /* sequences begin with 1 */
+    uint64_t version = w->cls->version;
+    tick(w, 100);
+    assert_int_equal(w->cls->wanted, 2);
+    assert_int_equal(w->cls->version, version); /* nobody was told anything else in between */
+    own_ref_drop(&w->own, first);
+    own_ref_drop(&w->own, second);
+    end(w);
+}
+
+/* One long task needs one of two leases. */
+static void a_lease_with_nothing_to_do_is_given_up(void **state)
+{
+    struct world   *w = begin();
+    struct own_ref *ref = submit(w);
+    (void)state;
+    granted(w, 0);
+    own_class_pump(&w->own, w->cls);
+    own_class_demand(&w->own, w->cls, 2);
+    granted(w, 1);
+    tick(w, 5);
+    assert_int_equal(w->cls->wanted, 1);
+    own_ref_drop(&w->own, ref);
+    end(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lease_that_a_task_is_on_its_way_to_is_kept),
+        cmocka_unit_test(a_lease_with_nothing_to_do_is_given_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
