@@ -51,7 +51,8 @@ static void sent_on(struct own_lane *lane)
 {
     for (uint32_t slot = 0; slot < LANE_SLOTS; slot++)
         if (lane->tasks[slot])
-            shm_store64(&lane->claims[slot], lane_claim_word(lane->tasks[slot]->sequence, lane->tasks[slot]->attempt, LANE_RUNNING));
+            shm_store64(&lane->claims[slot],
+                        lane_claim_word(lane->tasks[slot]->sequence, lane->tasks[slot]->attempt, LANE_RUNNING));
 }
 
 static struct own_ref *submit(struct world *w)
