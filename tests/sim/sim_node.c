@@ -345,7 +345,9 @@ void sim_node_start(struct sim *s, struct sim_node *n)
 {
     struct rlt_config config = {.resource_count = 3, .has_head = s->config.has_head};
 #ifndef MANTA_PLANTS /* a planted bug is looked for by its seed */
-    config.workers_max = s->config.seed % 4 ? 0 : 6; /* so few that leases wait for a process */
+    /* So few that leases wait for a process. Not where one node is all there is: parents that wait would hold all of them, and what
+     * helps then, that they run their children themselves, is not in this world. */
+    config.workers_max = s->config.seed % 4 || !s->config.has_head ? 0 : 6;
 #endif
     if (n->serial || s->is_over)
         return;
