@@ -93,10 +93,38 @@ static void places_in_turns(void)
     nodes_stop(&n);
 }
 
+/* Parents that wait hold all places: they run their children themselves. */
+static manta_status tree(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    manta_ref  *children[2];
+    manta_error e;
+    int64_t     sum = 1, one;
+    (void)argc;
+    for (int i = 0; argv[0].l && i < 2; i++)
+        children[i] = manta_call("tree", NULL, MANTA_ARGS(manta_i64(argv[0].l - 1)));
+    for (int i = 0; argv[0].l && i < 2; i++) {
+        if (manta_get_i64(children[i], MANTA_FOREVER, &one, &e))
+            return manta_fail(c, 0, "%s", e.message);
+        sum += one;
+        manta_free(children[i]);
+    }
+    return manta_return_i64(c, sum);
+}
+MANTA_REGISTER(tree, "l>l");
+
+static void places_nested(void)
+{
+    struct nodes n;
+    nodes_start_places(&n, 1, "2", PLACES);
+    CHECK_I64(manta_call("tree", NULL, MANTA_ARGS(manta_i64(7))), 255);
+    nodes_stop(&n);
+}
+
 static const struct test_case cases[] = {
     {"places_elsewhere", places_elsewhere, {0}, true, 0},
     {"places_full", places_full, {0}, true, 0},
     {"places_in_turns", places_in_turns, {0}, true, 0},
+    {"places_nested", places_nested, {0}, true, 0},
     {NULL, NULL, {0}, false, 0},
 };
 
