@@ -45,22 +45,24 @@ static void pass_on(const struct sh_said *s, const char *bytes, size_t size)
         (void)!write(s->to, bytes, size);
 }
 
-/* False: nothing is there now, or (is_over) never again. */
-static bool read_some(struct sh_said *s)
+/* Bytes that were there; 0: the other end is closed, < 0: nothing is there now. */
+static ssize_t read_some(struct sh_said *s)
 {
     char    bytes[PIPE_BUF];
     ssize_t n = read(s->fd, bytes, sizeof bytes);
     if (n <= 0)
-        return false;
+        return n;
     keep(s, bytes, (size_t)n);
     pass_on(s, bytes, (size_t)n);
-    return true;
+    return n;
 }
 
+/* A closed pipe is readable for ever, and not always told as a hang-up: its end is what read says. */
 static void ready(struct io_watch *watch, unsigned events)
 {
     struct sh_said *s = mt_container_of(watch, struct sh_said, watch);
-    if (!read_some(s) && (events & IO_HANGUP))
+    ssize_t         n = read_some(s);
+    if (n == 0 || (n < 0 && (events & IO_HANGUP)))
         io_watch_stop(&s->watch); /* what was said is kept until the process has ended */
 }
 
@@ -90,7 +92,7 @@ struct sh_said *sh_said_new(struct sh *sh, int to, int *out_end)
 void sh_said_last(struct sh_said *s, char out[SH_SAID_SIZE])
 {
     const char *loader;
-    for (int i = 0; i < 16 && read_some(s); i++)
+    for (int i = 0; i < 16 && read_some(s) > 0; i++)
         ;
     memcpy(out, s->line, s->size);
     out[s->size] = 0;

@@ -193,6 +193,30 @@ static void raylet_killed_refusals(void)
     CHECK(test_now_ms() - since > 500); /* a floor, not a limit: without a pause it takes 2 ms */
 }
 
+/* Processor time of a process, in ticks of 10 ms. */
+static long ticks_of(int pid)
+{
+    char          path[64], line[1024] = "";
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    CHECK(file && fgets(line, sizeof line, file));
+    fclose(file);
+    CHECK_EQ(sscanf(strrchr(line, ')'), ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
+    return (long)(user + system);
+}
+
+/* A raylet and a head that have nothing to do sleep: in two seconds they take less than a quarter of one. */
+static void idle_sleeps(void)
+{
+    CHECK_I64(add_remote(NULL, 1, 1), 2);
+    test_sleep_ms(500);
+    long raylet = ticks_of(part("manta-raylet")), head = ticks_of(part("manta-head"));
+    test_sleep_ms(2000);
+    CHECK(ticks_of(part("manta-raylet")) - raylet < 25);
+    CHECK(ticks_of(part("manta-head")) - head < 25);
+}
+
 /* Without the head, tasks and actors go on. */
 static void head_killed(void)
 {
@@ -498,6 +522,7 @@ static const struct test_case cases[] = {
     {"raylet_killed", raylet_killed, TWO_CPUS, 0},
     {"raylet_killed_outcomes", raylet_killed_outcomes, TWO_CPUS, 0},
     {"raylet_killed_refusals", raylet_killed_refusals, TWO_CPUS, 0},
+    {"idle_sleeps", idle_sleeps, TWO_CPUS, 0},
     {"head_killed", head_killed, TWO_CPUS, 0},
     {"zygote_killed", zygote_killed, TWO_CPUS, 0},
     {"nodes", nodes, {.num_cpus = 3}, false, 0},
