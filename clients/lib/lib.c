@@ -7,6 +7,7 @@
 #include "clients/lib/lib.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -25,15 +26,57 @@ uint64_t lib_now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+__thread struct lib_inside lib_inside __attribute__((tls_model("initial-exec")));
+
 void lib_lock(void)
 {
+    lib_inside.is_locked = true; /* first: a handler that comes in between finds it so */
+    atomic_signal_fence(memory_order_seq_cst);
     pthread_mutex_lock(&lib.lock);
 }
 
 void lib_unlock(void)
 {
     pthread_mutex_unlock(&lib.lock);
+    atomic_signal_fence(memory_order_seq_cst);
+    lib_inside.is_locked = false;
 }
+
+manta_status lib_enter(manta_error *e)
+{
+    manta_status code;
+    if (MT_UNLIKELY(lib_inside.is_locked | lib_inside.is_waiting))
+        return lib_error(e, MANTA_EDEADLK, "%s", LIB_INTERRUPTED_TEXT);
+    lib_lock();
+    if (MT_LIKELY(lib.role == LIB_DRIVER || lib.role == LIB_WORKER))
+        return MANTA_OK;
+    code = lib_check(e);
+    lib_unlock();
+    return code;
+}
+
+/* ---- fork ---- */
+
+/* In the child: another thread of the parent may have held the lock, and what is mapped is the parent's. The descriptors are
+ * copies, and would keep the parent's end from being seen. */
+static void in_child(void)
+{
+    if (lib.role != LIB_DRIVER && lib.role != LIB_WORKER)
+        return;
+    pthread_mutex_init(&lib.lock, NULL);
+    lib_inside = (struct lib_inside){false, false};
+    lib.role = LIB_FORKED;
+    lib_disconnect();
+    lib_private_forget();
+}
+
+void lib_fork_watch(void)
+{
+    static bool is_watched;
+    if (!is_watched)
+        is_watched = pthread_atfork(NULL, NULL, in_child) == 0;
+}
+
 
 /* ---- errors ---- */
 
@@ -86,6 +129,8 @@ static const char what_to_do[] = ". Values that are in this process can still be
 
 manta_status lib_check(manta_error *e)
 {
+    if (lib.role == LIB_FORKED)
+        return lib_error(e, MANTA_EFORKED, "%s", LIB_FORKED_TEXT);
     if (lib.broken)
         return lib_error(e, lib.broken, "%s", lib.broken_text);
     if (lib.role == LIB_NONE)

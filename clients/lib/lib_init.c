@@ -127,6 +127,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     if (!o->name_space || strlen(o->name_space) < sizeof lib.name_space) /* workers are in the driver's */
         snprintf(lib.name_space, sizeof lib.name_space, "%s", o->name_space ? o->name_space : "default");
     serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
+    if (lib.role == LIB_FORKED)
+        return lib_check(e);
     if (lib.role != LIB_NONE)
         return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process");
     if ((code = lib_registry_check(e)) != MANTA_OK)
@@ -164,6 +166,7 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     }
     lib.main_thread = pthread_self();
     lib.role = LIB_DRIVER;
+    lib_fork_watch();
     if (warden)
         lib_warden_serve(warden);
     if (o->runtime_env && (code = lib_env_make(o->runtime_env, &env, e)) != MANTA_OK) {
@@ -192,7 +195,9 @@ static void linger(void)
 int manta_shutdown(void)
 {
     struct ctl_reply bye = {0};
-    lib_lock();
+    manta_status     code = lib_enter(NULL);
+    if (code)
+        return code == MANTA_EFORKED || code == MANTA_EDEADLK ? code : 0; /* done before, or nothing to do */
     if (lib.role != LIB_DRIVER) {
         lib_unlock();
         return 0;

@@ -222,6 +222,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
     bool        is_ready;
     if (MT_UNLIKELY(lib.inlined != NULL))
         return lib_inline_wait(ready, arg, deadline_ns);
+    lib_inside.is_waiting = true;
     lib.calls++;
     own_flush(&lib.own);
     lib_act();
@@ -242,6 +243,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         lead_end();
     }
     task_goes_on();
+    lib_inside.is_waiting = false;
     return is_ready;
 }
 
@@ -377,6 +379,7 @@ void lib_run_news(void)
             in_callback = true;
             tell(&news, watch.fn, watch.user);
             in_callback = false;
+            lib_fork_check();
             lib_lock();
             lib.telling = 0;
         }

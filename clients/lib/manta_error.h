@@ -32,6 +32,8 @@ enum {
     MANTA_ECANCELLED = 9,
     MANTA_EDEADLK = 10,
     MANTA_EEND = 11, /* a generator has no further item */
+    MANTA_EHANDLE = 12, /* a handle that was freed before, or is none: the message names the call */
+    MANTA_EFORKED = 13, /* this process was forked from one that uses Manta, and only its parent may call it */
     MANTA_EENV = 14, /* a step of the runtime environment failed; the message names the step and the node */
     /* somebody died */
     MANTA_EWORKER_DIED = 20,

@@ -86,14 +86,15 @@ struct own_waiter { /* who wants to know when a ref is ready */
 struct own_ref { /* the public manta_ref */
     mt_id              id;
     uint32_t           holds;     /* handles and uses in this process */
-    uint32_t           borrowers; /* entries in own->borrows for it */
     uint8_t            state;     /* enum own_ref_state */
     uint8_t            type;      /* letter of the value */
     uint8_t            flags;
     uint8_t            again : 3;      /* enum own_ref_again */
     uint8_t            is_counted : 1; /* its bytes are in own->kept_bytes */
     uint8_t            why_not : 4;    /* enum own_why_not */
-    uint32_t           size; /* of an inline value */
+    uint64_t           size : 16;      /* of an inline value */
+    uint64_t           borrowers : 24; /* entries in own->borrows for it */
+    uint64_t           handles : 24;   /* of the holds, the user's: OWN_HANDLES_MAX of them are never counted down again */
     uint32_t           owner_node;
     uint32_t           kept_by; /* kept tasks (OWN_KEPT) that have it as an argument */
     struct own_waiter *waiters;
@@ -107,10 +108,21 @@ struct own_ref { /* the public manta_ref */
     } value;
 };
 
-/* False: the one that stands for an error which found no memory, or no manta_init, for a ref of its own. */
-static inline bool own_ref_is_made(const struct own_ref *ref)
+enum { OWN_HANDLES_MAX = (1 << 24) - 1 };
+
+/* The slab of a ref is found by its address: refs have no room for more. */
+enum { OWN_REFS_PER_CHUNK = 292, OWN_REF_CHUNK_BYTES = 32768 /* and aligned */, OWN_REF_SLAB = 16, OWN_REF_SLOT_BITS = 9 };
+struct own_ref_chunk {
+    uint32_t       number; /* in own->ref_chunks */
+    uint32_t       spare[3];
+    struct own_ref refs[OWN_REFS_PER_CHUNK];
+};
+static_assert(sizeof(struct own_ref_chunk) <= OWN_REF_CHUNK_BYTES, "one behind the other");
+
+/* No other ref that is ever in the same place has the same mark: ids are not used again. */
+static inline uint32_t own_ref_mark(const struct own_ref *ref)
 {
-    return ref->id.process != 0;
+    return (uint32_t)(ref->id.counter_index >> 16) ^ (uint32_t)ref->id.counter_index << 16 ^ (uint32_t)ref->id.process;
 }
 static inline bool own_ref_is_ready(const struct own_ref *ref)
 {
@@ -426,9 +438,30 @@ struct own {
     void            *free_blobs; /* of OWN_BLOB_MEDIUM bytes, linked by their first word */
     MT_VEC(void *) chunks; /* of blobs, kept until the end */
     MT_VEC(struct own_task *) task_chunks; /* of tasks, likewise */
-    MT_VEC(struct own_ref *) ref_chunks; /* of refs, likewise */
+    MT_VEC(struct own_ref_chunk *) ref_chunks; /* of refs, likewise; their memory is in `chunks` */
+    uint8_t *ref_slab; uint32_t ref_slab_left; /* where the next of them is, and how many are left there */
     void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
 };
+
+/* The number that a user's handle is: place and mark. Never one whose lower half is 0. */
+static inline uint64_t own_ref_number(const struct own_ref *ref)
+{
+    const struct own_ref_chunk *chunk = (const struct own_ref_chunk *)((uintptr_t)ref & ~(uintptr_t)(OWN_REF_CHUNK_BYTES - 1));
+    return (uint64_t)own_ref_mark(ref) << 32 | (uint64_t)((chunk->number + 1) << OWN_REF_SLOT_BITS | (uint32_t)(ref - chunk->refs));
+}
+static inline struct own_ref *own_ref_in(struct own_ref_chunk *const *chunks, size_t count, uint64_t number)
+{
+    uint32_t chunk = ((uint32_t)number >> OWN_REF_SLOT_BITS) - 1, slot = (uint32_t)number & ((1u << OWN_REF_SLOT_BITS) - 1);
+    if (chunk >= count || slot >= OWN_REFS_PER_CHUNK)
+        return NULL;
+    struct own_ref *ref = &chunks[chunk]->refs[slot];
+    return ref->handles && own_ref_mark(ref) == number >> 32 ? ref : NULL;
+}
+/* The ref of that number that the user has a handle on; NULL: none. */
+static inline struct own_ref *own_ref_find(const struct own *own, uint64_t number)
+{
+    return own_ref_in(own->ref_chunks.data, own->ref_chunks.count, number);
+}
 
 /* Sets memory aside for what may not fail: before each control record and at each tick. ENOMEM: as far as it went. */
 mt_status own_prepare(struct own *own);
@@ -587,25 +620,6 @@ void own_cancel_done(struct own *own, struct own_task *task);
 struct own_task *own_here_find(const struct own *own, const struct own_ref *ref, int64_t cpu_milli);
 /* Takes that one out of its queue or its lane. False: it has begun meanwhile. */
 bool own_here_take(struct own_task *task);
-
-/* ---- what comes back: own_result.c; own_stream.h ---- */
-/* Room for several values or a stream. False: no memory. */
-bool      own_results_new(struct own *own, struct own_task *task, const struct own_call *call);
-void      own_results_drop(struct own *own, struct own_task *task);
-void      own_results_again(struct own *own, struct own_task *task); /* another attempt: forgets what it declared */
-uint32_t  own_results_word(const struct own_task *task); /* lane_call_head.results, where there are such */
-/* Every value of the task fails, or its generator ends so. */
-void      own_task_set_failed(struct own *own, struct own_task *task, const struct own_failure *why);
-/* The payload of LANE_DONE: values, then ids of refs that the worker holds. */
-mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own_task *task, const uint8_t *payload,
-                              size_t size);
-/* The same payload, of a task whose result nobody will have: what lies in the store is given back. */
-void      own_task_drop_values(struct own *own, const struct own_lane *lane, const struct own_task *task, const uint8_t *payload,
-                               size_t size);
-/* Ids of refs that the worker of that lane still holds after a run, however that ended: behind values and failures. */
-void      own_note_held(struct own *own, const struct own_lane *lane, const uint8_t *ids, size_t size);
-/* The payload of LANE_REFS. */
-mt_status own_task_declares(struct own *own, struct own_task *task, const uint8_t *payload, size_t size);
 
 /* ---- what only few refs have: own_extra.c ---- */
 struct own_extra *own_extra_of(struct own *own, const struct own_ref *ref); /* NULL: nothing */

@@ -14,8 +14,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { REFS_PER_CHUNK = 256 };
-
 void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...)
 {
     va_list args;
@@ -54,16 +52,34 @@ mt_id own_id_next(struct own *own)
     return mt_id_make(own->process, ++own->counter, 0);
 }
 
+/* Room for the next chunk; many at a time, as each alone would leave holes as large beside it. */
+static struct own_ref_chunk *chunk_new(struct own *own)
+{
+    void *slab = NULL;
+    if (!own->ref_slab_left) {
+        if (posix_memalign(&slab, OWN_REF_CHUNK_BYTES, (size_t)OWN_REF_SLAB * OWN_REF_CHUNK_BYTES) ||
+            mt_vec_push(&own->chunks, slab).code) {
+            free(slab);
+            return NULL;
+        }
+        own->ref_slab = slab;
+        own->ref_slab_left = OWN_REF_SLAB;
+    }
+    return (struct own_ref_chunk *)(void *)own->ref_slab;
+}
+
 static bool refs_refill(struct own *own)
 {
-    struct own_ref *chunk = calloc(REFS_PER_CHUNK, sizeof *chunk);
-    if (!chunk || mt_vec_push(&own->ref_chunks, chunk).code) {
-        free(chunk);
+    struct own_ref_chunk *chunk = chunk_new(own);
+    if (!chunk || mt_vec_push(&own->ref_chunks, chunk).code)
         return false;
-    }
-    for (int i = 0; i < REFS_PER_CHUNK; i++) {
-        chunk[i].value.next_free = own->free_refs;
-        own->free_refs = &chunk[i];
+    own->ref_slab += OWN_REF_CHUNK_BYTES;
+    own->ref_slab_left--;
+    memset(chunk, 0, sizeof *chunk);
+    chunk->number = (uint32_t)own->ref_chunks.count - 1;
+    for (int i = 0; i < OWN_REFS_PER_CHUNK; i++) {
+        chunk->refs[i].value.next_free = own->free_refs;
+        own->free_refs = &chunk->refs[i];
     }
     return true;
 }
@@ -80,6 +96,7 @@ struct own_ref *own_ref_new(struct own *own, mt_id id)
     ref->id = id;
     ref->holds = 1;
     ref->borrowers = 0;
+    ref->handles = 0;
     ref->state = OWN_REF_PENDING;
     ref->type = 'v';
     ref->flags = 0;
@@ -155,16 +172,15 @@ static void waiters_free(struct own_ref *ref)
 void own_refs_fini(struct own *own)
 {
     for (size_t i = 0; i < own->ref_chunks.count; i++) {
-        struct own_ref *chunk = own->ref_chunks.data[i];
-        for (int k = 0; k < REFS_PER_CHUNK; k++) {
-            struct own_ref *ref = &chunk[k];
+        struct own_ref_chunk *chunk = own->ref_chunks.data[i];
+        for (int k = 0; k < OWN_REFS_PER_CHUNK; k++) {
+            struct own_ref *ref = &chunk->refs[k];
             if (ref->holds == 0 && ref->borrowers == 0 && ref->kept_by == 0 && !ref->task)
                 continue;
             if (ref->state != OWN_REF_PLACE) /* the store goes with the job */
                 own_ref_value_free(own, ref);
             waiters_free(ref);
         }
-        free(chunk);
     }
     mt_vec_fini(&own->ref_chunks);
 }
@@ -183,6 +199,7 @@ static void ref_free(struct own *own, struct own_ref *ref)
     if (MT_UNLIKELY(ref->flags & OWN_REF_EXTRA))
         own_extra_drop(own, ref);
     waiters_free(ref);
+    ref->handles = 0;
     ref->value.next_free = own->free_refs;
     own->free_refs = ref;
 }
@@ -284,6 +301,7 @@ void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, cons
     uint8_t *to = ref->value.small;
     if (own_ref_is_ready(ref))
         return; /* published once: the first outcome stands */
+    MT_ASSERT(size <= UINT16_MAX); /* a record's value, at most */
     if (size > OWN_SMALL) {
         to = malloc(size);
         if (!to) {
@@ -298,7 +316,7 @@ void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, cons
     if (size)
         memcpy(to, data, size);
     ref->type = type;
-    ref->size = size;
+    ref->size = (uint16_t)size;
     ref->state = OWN_REF_INLINE;
     own_ref_wake(own, ref);
 }
