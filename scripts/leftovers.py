@@ -51,13 +51,19 @@ def our_shared_memory():
     return {f"{path}": f"shared memory {path}" for path in SHM.glob("*manta*")} if SHM.is_dir() else {}
 
 
+def paths_below(folder):
+    """What goes while it is looked at is not left over: os.walk passes over folders that are gone, pathlib's walk raises."""
+    for root, folders, files in os.walk(folder):
+        yield from (pathlib.Path(root, name) for name in folders + files)
+
+
 def is_runtime_folder(path, folder):
     """The folder that all clusters of a user share stays, as /run/user does; what is in it must go."""
-    return path.parent == pathlib.Path(folder) and path.name == "manta" and path.is_dir() and not any(path.iterdir())
+    return path.parent == pathlib.Path(folder) and path.name == "manta" and path.is_dir() and not any(paths_below(path))
 
 
 def our_files(folders):
-    return {f"{path}": f"file {path}" for folder in folders for path in pathlib.Path(folder).rglob("*")
+    return {f"{path}": f"file {path}" for folder in folders for path in paths_below(folder)
             if not is_runtime_folder(path, folder)}
 
 
