@@ -664,9 +664,9 @@ def struck(folder, number, ready):
 
 
 def interrupted_for(folder, epochs):
-    """False: one of the runs was through before its signal, on a machine that has little time for us."""
+    """False: a run was through, or had its next checkpoint, before its signal, on a machine that has little time for us."""
     text = job_text(folder).replace("epochs: 4", f"epochs: {epochs}\n  name: run-{epochs}\n  storage: {folder}/runs")
-    (folder / "job.yaml").write_text(text + "checkpoint: {every_steps: 300}\n")
+    (folder / "job.yaml").write_text(text + f"checkpoint: {{every_steps: {3 * epochs}}}\n")
     code, out, err = train(folder, "job.yaml", "--quiet", "--set", f"run.name=calm-{epochs}", "--set", "log.csv=calm.csv")
     assert code == 0, err
     wanted, saved = weights_of(out), folder / "runs" / f"run-{epochs}"
@@ -678,8 +678,10 @@ def interrupted_for(folder, epochs):
     assert code == 128 + signal.SIGTERM and f"paused at step={step} " in out and 10 <= step < 10 * epochs, (code, out, step)
     # SIGKILL: what was logged behind the last checkpoint is made, and logged, again. The next one is far away: what is reported
     # while it is written may be lost with the driver.
-    code, out = struck(folder, signal.SIGKILL, lambda: newest_checkpoint(saved) > step and steps_of(folder)[-1] > newest_checkpoint(saved))
-    if code == 0:
+    seen = []
+    code, out = struck(folder, signal.SIGKILL, lambda: seen.append(newest_checkpoint(saved)) or
+                       (seen[-1] > step and steps_of(folder)[-1] > seen[-1]))
+    if code == 0 or newest_checkpoint(saved) != seen[-1]:
         return False
     assert code == -signal.SIGKILL and f"resumed from a checkpoint at step={step}\n" in out, (code, out)
     with (folder / "log.csv").open("a") as log:

@@ -387,10 +387,11 @@ static void driver_start_and_kill(const char *storage)
 
 static void driver_killed(void)
 {
+    char storage[PATH_SIZE + 16];
     data_make();
-    uint64_t       wanted = calm(LONG_EPOCHS);
-    char           storage[PATH_SIZE + 16];
-    manta_sgd_opts opts = options(2, LONG_EPOCHS);
+    manta_sgd_opts undisturbed = options(1, LONG_EPOCHS), opts = options(2, LONG_EPOCHS);
+    undisturbed.run.shards = opts.run.shards = 0; /* as the example has it */
+    uint64_t wanted = fit(&undisturbed).weights;
     storage_of(&opts, storage);
     driver_start_and_kill(storage);
     manta_sgd_result r = fit(&opts);
