@@ -43,6 +43,7 @@ static void an_epoch_of_fashion_mnist_is_learned(void **state)
     config.model->ops->free(config.model);
     sgd_dataset_fini(&train);
     sgd_dataset_fini(&test);
+    sgd_group_leave(&group);
     crew_fini(&crew);
 }
 

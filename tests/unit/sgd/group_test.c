@@ -332,7 +332,9 @@ static void earlier_generations_are_fenced(void **state)
     assert_int_equal(sgd_group_barrier(&old).code, MT_OK);
     assert_int_equal(sgd_group_join(&new, &three).code, MT_OK);
     assert_int_equal(sgd_group_barrier(&old).code, MT_EFENCED);
+    sgd_group_leave(&old);
     assert_int_equal(sgd_group_join(&old, &two).code, MT_EFENCED);
+    sgd_group_leave(&old);
     sgd_group_abort(crew.region, 2, MT_EWORKER_DIED, 0); /* late news of the past changes nothing */
     assert_int_equal(sgd_group_barrier(&new).code, MT_OK);
     sgd_group_abort(crew.region, 3, MT_ECANCELLED, 0);
@@ -340,7 +342,9 @@ static void earlier_generations_are_fenced(void **state)
     assert_int_equal(sgd_group_barrier(&new).code, MT_ECANCELLED);
     sgd_group_abort(crew.region, 4, MT_EWORKER_DIED, 0); /* before anyone has joined */
     struct sgd_group_config four = alone(&crew, 4);
+    sgd_group_leave(&new);
     assert_int_equal(sgd_group_join(&new, &four).code, MT_EWORKER_DIED);
+    sgd_group_leave(&new);
     crew_fini(&crew);
 }
 
@@ -363,6 +367,7 @@ static void bad_arguments_are_refused(void **state)
     bad = good, bad.region = (char *)bad.region + 4;
     assert_int_equal(sgd_group_join(&group, &bad).code, MT_EINVAL);
     assert_int_equal(sgd_group_join(&group, &good).code, MT_OK);
+    sgd_group_leave(&group);
     bad = good, bad.generation = 2, bad.plan.slot_floats = 17; /* the region is cut for another plan */
     assert_int_equal(sgd_group_join(&group, &bad).code, MT_EINVAL);
 

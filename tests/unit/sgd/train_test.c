@@ -208,6 +208,7 @@ static void reference_run(float out[FLOATS], struct sgd_result *out_last)
     memcpy(out, trainer.params, FLOATS * sizeof *out);
     assert_int_equal(trainer.state->samples, (STEPS + 1) * VRANKS * MICRO);
     trainer_unmake(&trainer);
+    sgd_group_leave(&group);
     crew_fini(&crew);
 }
 
@@ -444,6 +445,7 @@ static void a_loss_that_is_not_finite_stops_before_the_update(void **state)
     assert_true(trainer.params[100] == before);
     assert_int_equal(trainer.state->step, 0);
     trainer_unmake(&trainer);
+    sgd_group_leave(&group);
     crew_fini(&crew);
 }
 
