@@ -63,6 +63,20 @@ static mt_status member_round(struct member *member, struct sgd_group *group)
     return mt_ok();
 }
 
+static mt_status rounds_in(struct member *member, struct sgd_group *group)
+{
+    struct sgd_agreement agreement;
+    uint64_t rounds = member->rounds;
+    MT_TRY(sgd_group_agree(group, true, member->rounds, &agreement));
+    MT_TRY(sgd_group_broadcast(group, agreement.root, &rounds, sizeof rounds));
+    if (rounds != agreement.step_max)
+        return mt_error(MT_EINTERNAL, 0, "the broadcast differs");
+    member->rounds = rounds;
+    for (uint64_t end = rounds + ROUNDS; member->rounds < end;)
+        MT_TRY(member_round(member, group));
+    return mt_ok();
+}
+
 static mt_status member_work(struct member *member)
 {
     struct world *world = member->world;
@@ -72,20 +86,12 @@ static mt_status member_work(struct member *member)
                                       .generation = member->generation,
                                       .rank = member->rank,
                                       .members = MEMBERS};
-    struct sgd_agreement agreement;
     struct sgd_group group;
-    uint64_t rounds;
-
-    MT_TRY(sgd_group_join(&group, &config));
-    MT_TRY(sgd_group_agree(&group, true, member->rounds, &agreement));
-    rounds = member->rounds;
-    MT_TRY(sgd_group_broadcast(&group, agreement.root, &rounds, sizeof rounds));
-    if (rounds != agreement.step_max)
-        return mt_error(MT_EINTERNAL, 0, "the broadcast differs");
-    member->rounds = rounds;
-    for (uint64_t end = rounds + ROUNDS; member->rounds < end;)
-        MT_TRY(member_round(member, &group));
-    return mt_ok();
+    mt_status st = sgd_group_join(&group, &config);
+    if (st.code == 0)
+        st = rounds_in(member, &group);
+    sgd_group_leave(&group);
+    return st;
 }
 
 static void *member_main(void *argument)
