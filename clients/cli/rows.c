@@ -74,12 +74,19 @@ static json_t *cell_value(enum cell_kind kind, const char *text)
     return value ? value : json_string("(no text)"); /* a name that is no UTF-8 */
 }
 
+/* column_count: there is none of that name. */
+static size_t column_of(const manta_rows *rows, const char *name)
+{
+    size_t i = 0;
+    while (i < rows->column_count && strcmp(rows->columns[i], name) != 0)
+        i++;
+    return i;
+}
+
 const char *cli_cell(const manta_rows *rows, size_t row, const char *column)
 {
-    for (size_t i = 0; i < rows->column_count; i++)
-        if (strcmp(rows->columns[i], column) == 0)
-            return rows->cells[row * rows->column_count + i];
-    return "";
+    size_t i = column_of(rows, column);
+    return i < rows->column_count ? rows->cells[row * rows->column_count + i] : "";
 }
 
 /* How long a task ran, or runs, in ns. False: it has not begun, or clocks disagree. */
@@ -195,14 +202,6 @@ static void out_seconds(struct out *out, const char *started, const char *ended)
         snprintf(text, sizeof text, "%" PRIu64 ".%09" PRIu64, ns / 1000000000u, ns % 1000000000u);
     out_text(out, ",\n    \"seconds\": ");
     out_text(out, text);
-}
-
-static size_t column_of(const manta_rows *rows, const char *name)
-{
-    size_t i = 0;
-    while (i < rows->column_count && strcmp(rows->columns[i], name) != 0)
-        i++;
-    return i;
 }
 
 static void print_json(const manta_rows *rows)
