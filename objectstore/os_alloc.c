@@ -329,6 +329,26 @@ mt_status os_client_verify(const void *data, uint64_t size)
     return mt_error(MT_ECORRUPT, 0, "the value is not what was put: its bytes in shared memory have changed since");
 }
 
+void os_client_frozen(struct os_client *client, struct os_place place)
+{
+    struct os_mapped *mapped = os_find_mapped(client, place.segment);
+    MT_ASSERT(mapped && mapped->own && mapped->own->chunk[place.offset / OS_CHUNK].run && client->thaw);
+    mapped->own->chunk[place.offset / OS_CHUNK].is_frozen = true;
+    client->frozen++;
+}
+
+static bool run_thaw(struct os_client *client, struct os_own *own, uint64_t offset)
+{
+    struct os_chunk *chunk = &own->chunk[offset / OS_CHUNK];
+    if (!chunk->is_frozen)
+        return true;
+    if (!client->thaw(object_at(own, offset)))
+        return false;
+    chunk->is_frozen = false;
+    client->frozen--;
+    return true;
+}
+
 mt_status os_place_free(struct os_client *client, struct os_own *own, uint64_t offset, bool by_raylet)
 {
     if (offset >= own->mapped.size || offset % OS_UNIT != 0)
@@ -339,6 +359,8 @@ mt_status os_place_free(struct os_client *client, struct os_own *own, uint64_t o
         return slab_free_place(client, chunk->slab, offset, by_raylet);
     if (chunk->run == 0 || offset % OS_CHUNK != 0)
         return mt_error(MT_EINVAL, 0, "object store: free of a place that is not in use");
+    if (!run_thaw(client, own, offset))
+        return mt_ok();
     if (!by_raylet && !state_clear(object_at(own, offset)))
         return taken();
     shm_store32_release(&object_at(own, offset)->state, OS_EMPTY);
@@ -403,7 +425,7 @@ static mt_status own_new(uint64_t size, struct os_own **out_own)
 }
 
 mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data,
-                            const void *generations)
+                            const void *view, const void *generations)
 {
     struct os_mapped *mapped = os_find_mapped(client, segment);
     if (segment == 0 || segment > OS_SEGMENT_MAX || size % OS_CHUNK != 0 || size / OS_CHUNK > 0xffffff ||
@@ -417,6 +439,7 @@ mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t
     own->mapped = (struct os_mapped){.number = segment,
                                      .size = size,
                                      .data = data,
+                                     .view = view,
                                      .generations = (shm_u32 *)(uintptr_t)generations,
                                      .own = own,
                                      .next = client->mapped[segment % OS_BUCKETS]};
@@ -437,6 +460,7 @@ void os_own_delete(struct os_client *client, struct os_own *own)
 {
     for (uint32_t i = own->head_chunks; i < own->chunks;) {
         struct os_slab *slab = own->chunk[i].slab;
+        client->frozen -= own->chunk[i].is_frozen;
         i += slab ? OS_SLAB_CHUNKS : 1;
         if (slab && slab->free_count)
             partial_remove(client, slab);
@@ -513,7 +537,7 @@ void os_client_trim(struct os_client *client, uint64_t keep_bytes, struct os_tri
         if (!own_is_idle(own) || (kept && own->mapped.size <= keep_bytes))
             continue;
         *out = (struct os_trim){OS_TRIM_SEGMENT, own->mapped.number, own->mapped.size, own->mapped.data,
-                                own->mapped.generations};
+                                own->mapped.view, own->mapped.generations};
         mt_status dropped = os_client_drop(client, own->mapped.number);
         MT_ASSERT(dropped.code == MT_OK);
         return;
@@ -544,7 +568,8 @@ mt_status os_client_surrender(struct os_client *client, uint32_t segment, struct
     os_slabs_trim(client);
     if (!is_all_taken(mapped->own))
         return mt_error(MT_EAGAIN, 0, "object store: the segment is in use");
-    *out = (struct os_trim){OS_TRIM_SEGMENT, segment, mapped->size, mapped->data, mapped->generations};
+    *out = (struct os_trim){OS_TRIM_SEGMENT, segment, mapped->size, mapped->data, mapped->view,
+                            mapped->generations};
     return os_client_drop(client, segment);
 }
 

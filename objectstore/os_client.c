@@ -72,6 +72,7 @@ mt_status os_client_add_reader(struct os_client *client, uint32_t segment, uint6
     *mapped = (struct os_mapped){.number = segment,
                                  .size = size,
                                  .data = (uint8_t *)(uintptr_t)data,
+                                 .view = data,
                                  .generations = (shm_u32 *)(uintptr_t)generations,
                                  .next = client->mapped[segment % OS_BUCKETS]};
     client->mapped[segment % OS_BUCKETS] = mapped;
@@ -234,7 +235,7 @@ mt_status os_client_pin(struct os_client *client, const struct lane_ref *ref, co
         held->count++; /* the slot holds the place: no fence, no second look */
     else
         return lost();
-    *out_data = mapped->data + ref->offset + OS_HEADER_SIZE;
+    *out_data = mapped->view + ref->offset + OS_HEADER_SIZE;
     return mt_ok();
 }
 

@@ -2,7 +2,7 @@
  *
  * os_client.h - a process's side of the object store: allocate, publish, pin. Memory operations only.
  *
- * No call here blocks, makes a system call or sends a message; the caller maps segments and talks to the raylet:
+ * No call here blocks, makes a system call (thaw aside) or sends a message; the caller maps segments and talks to the raylet:
  *
  *   alloc says EAGAIN        -> ask CTL_SEGMENT_WANT with the size it names, map the answer, add_own, alloc again
  *   pin says ENOENT          -> ask CTL_SEGMENT_MAP, map the answer read-only, add_reader, pin again
@@ -57,6 +57,8 @@ struct os_client {
     uint64_t          used_bytes;         /* of own segments, in places given out and slabs */
     uint64_t          own_bytes;          /* size of own segments */
     uint8_t           class_of[OS_CLASS_MAX / OS_UNIT + 1];
+    uint32_t          frozen;     /* places: os_client_frozen */
+    bool            (*thaw)(void *header); /* set by whoever freezes; false: it can't be done now */
     bool              is_summing; /* set by the caller: values are published with their sum (objectstore/os_sum.h) */
 };
 
@@ -68,12 +70,13 @@ void os_client_fini(struct os_client *client);
 
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
-/* A segment granted to this process, mapped writable; generations read-only. Both stay mapped until drop. The
- * segment may have been another process's: what it held is forgotten. Where it is mapped here for reading already, this
- * mapping takes the other's place (drop it first to unmap it). EINVAL: size or number impossible, or already own;
- * EAGAIN: something in it is pinned here; ENOMEM. */
+/* A segment granted to this process, mapped writable, and a second time read-only: pins point into `view`, so whoever was given
+ * a value can't write it, its writer included (`view` is `data` itself where that is nobody's worry). Generations are
+ * read-only. All stay mapped until drop. The segment may have been another process's: what it held is forgotten. Where it is
+ * mapped here for reading already, this mapping takes the other's place (drop it first to unmap it). EINVAL: size or number
+ * impossible, or already own; EAGAIN: something in it is pinned here; ENOMEM. */
 MT_MUST_USE mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data,
-                                        const void *generations);
+                                        const void *view, const void *generations);
 
 /* A place for a value of `size` bytes, 64-aligned, in state WRITING. Where much of it is cold, one
  * madvise(MADV_POPULATE_WRITE) of its pages before writing is three times as fast as faulting in the copy. EAGAIN: no
@@ -85,6 +88,11 @@ MT_MUST_USE mt_status os_client_alloc(struct os_client *client, uint64_t size, s
  * here on the value does not change. The place came from alloc and was not published before. */
 void os_client_publish(const struct os_client *client, struct os_place place, void *data, mt_id id,
                        uint32_t owner_node, uint64_t size, uint8_t type, struct lane_ref *out_ref);
+
+/* The caller has mapped the first pages of a published value that takes chunks of its own (more than OS_CLASS_MAX), header
+ * included, read-only where it had written it. client->thaw is called before this process writes the header again; where that
+ * fails, the place is lost until its segment goes. */
+void os_client_frozen(struct os_client *client, struct os_place place);
 
 /* Whether a pinned value has a sum: its header, which the pin has just read, says so. */
 static inline bool os_client_is_summed(const void *data)
@@ -124,13 +132,14 @@ MT_MUST_USE mt_status os_client_unpin(struct os_client *client, const struct lan
 enum os_trim_kind {
     OS_TRIM_NOTHING = 0,
     OS_TRIM_PAGES = 1,   /* madvise(data, size, MADV_REMOVE) */
-    OS_TRIM_SEGMENT = 2, /* unmap data and generations, send CTL_SEGMENT_BACK: the client has forgotten the segment */
+    OS_TRIM_SEGMENT = 2, /* unmap data, view and generations, send CTL_SEGMENT_BACK: the client has forgotten the segment */
 };
 struct os_trim {
     enum os_trim_kind kind;
     uint32_t          segment;
     uint64_t          size;
     void             *data;
+    const void       *view; /* of a segment, as generations */
     const void       *generations;
 };
 /* The next memory that has been free for a whole round, beyond `keep_bytes` of warm free memory; a segment that is

@@ -14,6 +14,7 @@ struct os_mapped {
     uint32_t          pinned; /* places in it that are pinned here */
     uint64_t          size;
     uint8_t          *data;        /* read-only memory unless `own` */
+    const uint8_t    *view;        /* the same memory, read-only: what pins hand out */
     shm_u32          *generations; /* read-only memory */
     struct os_own    *own;         /* NULL: another process writes it */
 };
@@ -32,6 +33,7 @@ struct os_slab {
 struct os_chunk {
     struct os_slab *slab; /* of each chunk of a slab */
     uint32_t        run;  /* chunks of the run that begins here */
+    bool            is_frozen; /* the run's header can't be written before client->thaw */
 };
 
 /* A segment that this process writes. */

@@ -98,7 +98,8 @@ static mt_status own_segment(struct os_local *local, struct os_grant grant)
     map->size = view.size;
     map->next = local->maps;
     local->maps = map;
-    return os_client_add_own(&local->client, segment, view.size, map->data, view.backing.generations);
+    return os_client_add_own(&local->client, segment, view.size, map->data, map->data,
+                             view.backing.generations);
 
 err: /* a segment that was granted and not used goes back with us */
     free(map);

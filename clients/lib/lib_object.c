@@ -7,6 +7,7 @@
 #include "clients/lib/lib.h"
 #include "objectstore/os_sum.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,9 +19,9 @@ enum {
 
 /* ---- segments ---- */
 
-static bool note(void *data, size_t size)
+static bool note(const void *data, size_t size)
 {
-    return mt_vec_push(&lib.segments, (struct lib_segment){data, size}).code == 0;
+    return mt_vec_push(&lib.segments, (struct lib_segment){(void *)(uintptr_t)data, size}).code == 0;
 }
 
 /* And forgets the note, if there is one. */
@@ -37,22 +38,69 @@ static void unmap(const void *data, size_t size)
     munmap((void *)(uintptr_t)data, size);
 }
 
-/* It could not be taken over: one that was granted goes back to the raylet. */
-static void segment_refuse(const struct ctl_segment *segment, const void *data, const void *generations, bool is_own)
+/* The mappings of one segment. What this process writes is mapped twice, and views point into the read-only one. The second
+ * costs one mmap per segment, address space, and page tables for what is read through it. */
+struct segment_memory {
+    void       *data;
+    const void *view; /* data itself where another process writes */
+    const void *generations;
+};
+
+static void segment_unmap(const struct segment_memory *m, uint64_t size)
 {
-    unmap(data, segment->size);
-    unmap(generations, os_generations_bytes(segment->size));
+    unmap(m->data, size);
+    if (m->view != m->data)
+        unmap(m->view, size);
+    unmap(m->generations, os_generations_bytes(size));
+}
+
+/* Takes both descriptors. False: nothing is mapped. */
+static bool segment_map_both(const int fds[2], uint64_t size, bool is_own, struct segment_memory *out)
+{
+    uint64_t generations = os_generations_bytes(size);
+    int      again = is_own ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : -1;
+    *out = (struct segment_memory){.data = lib_map(fds[0], size, is_own)};
+    out->view = is_own ? (again < 0 ? NULL : lib_map(again, size, false)) : out->data;
+    out->generations = lib_map(fds[1], generations, false);
+    if (out->data && out->view && out->generations && note(out->data, size) && (!is_own || note(out->view, size)) &&
+        note(out->generations, generations))
+        return true;
+    segment_unmap(out, size);
+    return false;
+}
+
+/* It could not be taken over: one that was granted goes back to the raylet. */
+static void segment_refuse(const struct ctl_segment *segment, bool is_own)
+{
     if (is_own)
         own_send(&lib.own, CTL_SEGMENT_BACK, own_id_next(&lib.own), segment, sizeof *segment);
+}
+
+/* What a sealed buffer's pointer would still write is mapped read-only as far as that costs little: 64 KiB are 3 us, a GiB is
+ * 20 ms, twice. */
+static bool thaw(void *header)
+{
+    return mprotect(header, MT_LIB_FREEZE_BYTES, PROT_READ | PROT_WRITE) == 0;
+}
+
+static void freeze(struct os_place place, void *data, size_t size)
+{
+    void *header = (uint8_t *)data - OS_HEADER_SIZE; /* of a run of chunks: whole pages */
+    if (size < MT_LIB_FREEZE_FROM || lib.store.frozen >= MT_LIB_FROZEN_MAX)
+        return;
+    lib.store.thaw = thaw;
+    if (mprotect(header, MT_LIB_FREEZE_BYTES, PROT_READ) == 0)
+        os_client_frozen(&lib.store, place);
 }
 
 static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, bool is_own, manta_error *e)
 {
     struct ctl_segment  ask = {.segment = number, .size = size}, got;
     struct lib_request *request = malloc(sizeof *request);
-    void               *data, *generations;
+    struct segment_memory memory;
     manta_status        code;
     mt_status           st;
+    bool                is_mapped;
 
     if (!request)
         return lib_error(e, MANTA_ENOMEM, "no memory for a request");
@@ -64,18 +112,18 @@ static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, b
         return code;
     }
     memcpy(&got, request->payload, sizeof got);
-    data = lib_map(request->fds[0], got.size, is_own);
-    generations = lib_map(request->fds[1], os_generations_bytes(got.size), false);
+    is_mapped = segment_map_both(request->fds, got.size, is_own, &memory);
     free(request);
-    if (!data || !generations || !note(data, got.size) || !note(generations, os_generations_bytes(got.size))) {
-        segment_refuse(&got, data, generations, is_own);
+    if (!is_mapped) {
+        segment_refuse(&got, is_own);
         return lib_error(e, MANTA_ENOMEM, "segment %u of %llu bytes could not be mapped", got.segment,
                          (unsigned long long)got.size);
     }
-    st = is_own ? os_client_add_own(&lib.store, got.segment, got.size, data, generations)
-                : os_client_add_reader(&lib.store, got.segment, got.size, data, generations);
+    st = is_own ? os_client_add_own(&lib.store, got.segment, got.size, memory.data, memory.view, memory.generations)
+                : os_client_add_reader(&lib.store, got.segment, got.size, memory.view, memory.generations);
     if (st.code) {
-        segment_refuse(&got, data, generations, is_own);
+        segment_unmap(&memory, got.size);
+        segment_refuse(&got, is_own);
     } else if (is_own && lib.role == LIB_DRIVER) {
         lib_helper_start(); /* it gives back what is free again */
     }
@@ -109,8 +157,8 @@ void lib_store_warm(const struct os_place *place, void *data)
 static void segment_give_back(const struct os_trim *trim)
 {
     struct ctl_segment back = {.segment = trim->segment, .size = trim->size};
-    unmap(trim->data, trim->size);
-    unmap(trim->generations, os_generations_bytes(trim->size));
+    struct segment_memory memory = {trim->data, trim->view, trim->generations};
+    segment_unmap(&memory, trim->size);
     own_send(&lib.own, CTL_SEGMENT_BACK, own_id_next(&lib.own), &back, sizeof back);
 }
 
@@ -412,8 +460,10 @@ manta_ref *manta_seal(manta_buffer *buffer)
     lib_lock();
     if (!u)
         lib_error(&e, MANTA_EINVAL, "manta_seal of a buffer that was sealed or dropped before");
-    else if (lib_check(&e) == MANTA_OK && (ref = new_value(&e)))
+    else if (lib_check(&e) == MANTA_OK && (ref = new_value(&e))) {
         publish(ref, u->place, buffer->data, buffer->size, 'y');
+        freeze(u->place, buffer->data, buffer->size);
+    }
     if (!ref)
         ref = (struct own_ref *)failed(&e);
     lib_unlock();

@@ -165,7 +165,9 @@ static inline manta_arg manta_actor_arg(manta_actor *x)
     return a;
 }
 
-/* A value in place: read-only, valid until it is released. */
+/* A value in place, valid until it is released. Not to be written: one in the object store (more than MANTA_INLINE_MAX bytes) is
+ * mapped read-only, in the process that made it too, and writing it is SIGSEGV. A smaller one is a copy in this process's own
+ * memory, so a write is not caught, and changes what this process reads of it and hands on, nobody else's copy. */
 typedef struct manta_view {
     const void *data;
     size_t      size;
@@ -316,7 +318,9 @@ typedef struct manta_put_opts {
                       as manta_init_opts.checksum does for all values of a job: ECORRUPT where they have changed */
 } manta_put_opts;
 MANTA_API manta_ref *manta_put_with(const void *data, size_t size, const manta_put_opts *opts);
-/* Writes in place: room in shared memory (waits and fails as manta_put), then seal makes it a value, or drop gives it back. */
+/* Writes in place: room in shared memory (waits and fails as manta_put), then seal makes it a value, or drop gives it back. From
+ * then on buffer->data must not be used, nor what was kept of it: writing there may change the value for everybody. Of a sealed
+ * buffer of 1 MiB or more the first 65,472 bytes are SIGSEGV then; the rest is seen where values have sums (ECORRUPT). */
 typedef struct manta_buffer {
     void  *data;
     size_t size;
@@ -361,8 +365,7 @@ MANTA_API manta_status manta_return_at(manta_ctx *c, int index, manta_arg value)
  * A worker that dies is replaced as opts say: items that have arrived stay, and the new attempt's are taken from the next
  * one on, so a generator must yield the same items again. So does it run again, from the start, when items of the store are
  * lost with a node. One thread at a time; not passed to other processes. */
-MANTA_API manta_generator *manta_call_stream(const char *name, const manta_task_opts *opts, int argc,
-                                             const manta_arg *argv);
+MANTA_API manta_generator *manta_call_stream(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv);
 /* The same for a method. `backpressure` as in manta_task_opts. Later calls of the actor wait until the generator ends. */
 MANTA_API manta_generator *manta_actor_call_stream(manta_actor *actor, const char *method, int backpressure, int argc,
                                                    const manta_arg *argv);
@@ -397,8 +400,7 @@ MANTA_API manta_status manta_map(const char *name, const manta_task_opts *opts, 
  * declared refs do. As manta_put; the refs stay the caller's. EINVAL: one is NULL. */
 MANTA_API manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs, size_t count);
 /* The same as a task's or method's only result; at most once. */
-MANTA_API manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, manta_ref *const *refs,
-                                         size_t count);
+MANTA_API manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, manta_ref *const *refs, size_t count);
 /* Fills up to `max` handles of the refs that the value behind a view of manta_get declares; each is freed with manta_free.
  * Returns how many it declares, or -code. Blocks for one round trip where another process owns the value (the first
  * time): EOWNER_DIED, ETIMEDOUT, ENOMEM; EDEADLK in a callback. */
@@ -549,8 +551,7 @@ typedef struct manta_death {
 typedef void (*manta_death_fn)(void *user, const manta_death *death);
 MANTA_API manta_status manta_actor_watch(manta_actor *actor, manta_death_fn fn, void *user, uint64_t *out_watch,
                                          manta_error *e);
-MANTA_API manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch,
-                                        manta_error *e);
+MANTA_API manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch, manta_error *e);
 /* After it the function runs no more: it waits for one that runs just now, but not inside that one itself. */
 MANTA_API void         manta_unwatch(uint64_t watch);
 
@@ -790,8 +791,7 @@ MANTA_API void         manta_region_close(manta_region *region);
 #define MANTA_EACH_INDEX_5(m, a, b, c, d, e) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e)
 #define MANTA_EACH_INDEX_6(m, a, b, c, d, e, f) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e), m(5, f)
 #define MANTA_EACH_INDEX_7(m, a, b, c, d, e, f, g) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e), m(5, f), m(6, g)
-#define MANTA_EACH_INDEX_8(m, a, b, c, d, e, f, g, h) \
-    m(0, a), m(1, b), m(2, c), m(3, d), m(4, e), m(5, f), m(6, g), m(7, h)
+#define MANTA_EACH_INDEX_8(m, a, b, c, d, e, f, g, h) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e), m(5, f), m(6, g), m(7, h)
 #endif
 
 #ifdef __cplusplus

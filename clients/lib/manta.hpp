@@ -126,7 +126,7 @@ public:
 
 /* ---- values ------------------------------------------------------------------------------------------------------- */
 
-/* A value in place: read-only, released at the end of its life. */
+/* A value in place: read-only as a manta_view is, released at the end of its life. */
 class view {
 public:
     explicit view(const manta_view &take) noexcept : view_(take) {}

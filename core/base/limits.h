@@ -404,6 +404,9 @@ enum mt_limit {
     MT_LIB_CALLBACKS_MAX = 1 << 20,      /* that are due or waited for */
     MT_LIB_COLD_BYTES = 64 * 1024,       /* from here on the pages of a place are made before it is written */
     MT_LIB_WARM_BYTES = 1 << 20,         /* free memory that a process keeps warm */
+    MT_LIB_FREEZE_FROM = 1 << 20,        /* of a sealed buffer from this size on ... */
+    MT_LIB_FREEZE_BYTES = 64 * 1024,     /* ... so much is read-only to its writer's old pointer, ... */
+    MT_LIB_FROZEN_MAX = 1024,            /* ... of so many buffers at a time: each may cost two mappings */
 
     /* Command line. */
     MT_CLI_START_MS = 30 * 1000, /* for one daemon to be ready */

@@ -119,7 +119,7 @@ static void grow(struct bench *b, uint64_t size)
     must(os_backing_make(grant.create_size, &backing), "memory");
     must(os_store_add_segment(b->store, 1, grant.create_size, &backing, &segment), "segment");
     must(os_memory_map(backing.data_rw, grant.create_size, true, &data), "map");
-    must(os_client_add_own(&b->writer, segment, grant.create_size, data, backing.generations), "add");
+    must(os_client_add_own(&b->writer, segment, grant.create_size, data, data, backing.generations), "add");
 }
 
 static void put(struct bench *b, const void *value, uint64_t size, struct lane_ref *ref)

@@ -179,6 +179,20 @@ bool test_gone(int pid)
     return rc == 1;
 }
 
+bool test_write_faults(const void *at)
+{
+    int   status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        signal(SIGSEGV, SIG_DFL); /* a worker's own, or a sanitizer's, tells of it */
+        *(volatile uint8_t *)(uintptr_t)at ^= 1;
+        _exit(0);
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return pid > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+}
+
 static bool holds(int pid, const char *file)
 {
     char path[64], target[4096];

@@ -108,6 +108,9 @@ int test_find(int root, const char *name, int *pids, int max);
 int test_holders(const char *path);
 /* Runs a program, waits, and gives its output (both streams, cut at `size`). Returns its exit status, or 128 + signal. */
 int test_program(char *const argv[], char *output, size_t size);
+/* Whether a write of this byte ends its process by SIGSEGV, tried in a forked child. What is shared with others is changed by a
+ * write that does go through. */
+bool test_write_faults(const void *at);
 /* Folder of the programs under test. */
 const char *test_bin(void);
 

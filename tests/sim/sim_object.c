@@ -76,7 +76,7 @@ static void segment_came(struct sim_proc *p, struct sim_ask *a, const uint8_t *p
     memcpy(&got, payload, sizeof got);
     SIM_REQUIRE(p->s, mem[0] && mem[1] && mem[0]->size == got.size, "I6: a segment comes without its memory");
     if (a->here.size) { /* it was wanted for writing; a size stands for that */
-        st = os_client_add_own(&p->objects.client, got.segment, got.size, mem[0]->base, mem[1]->base);
+        st = os_client_add_own(&p->objects.client, got.segment, got.size, mem[0]->base, mem[0]->base, mem[1]->base);
         SIM_REQUIRE(p->s, st.code == MT_OK || st.code == MT_EAGAIN, "a segment that was granted is refused: %s", st.what);
     } else {
         st = os_client_add_reader(&p->objects.client, got.segment, got.size, mem[0]->base, mem[1]->base);

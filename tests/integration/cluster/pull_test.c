@@ -180,6 +180,32 @@ static void pull_sizes(void)
     nodes_stop(&n);
 }
 
+/* A copy of another node's value can't be written either, by a driver or in a task's argument. */
+static manta_status writable(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc;
+    return manta_return_i64(c, !test_write_faults(argv[0].y.data));
+}
+MANTA_REGISTER(writable, "y>l");
+
+static void pull_read_only(void)
+{
+    struct nodes n;
+    nodes_start(&n, 2, "2");
+    manta_error e;
+    manta_view  view;
+    manta_ref  *made = make_there(MIB, 4), *put = put_filled(MIB, 5);
+    CHECK_CODE(manta_get(made, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK(test_write_faults(view.data) && test_write_faults((const char *)view.data + MIB - 1));
+    manta_release(&view);
+    check_filled(made, MIB, 4);
+    CHECK_I64(look_at(made, 4, 1), (int64_t)MIB);
+    CHECK_I64(manta_call("writable", THERE, MANTA_ARGS(manta_ref_arg(put))), 0);
+    CHECK_I64(look_at(put, 5, 1), (int64_t)MIB);
+    manta_free(made), manta_free(put);
+    nodes_stop(&n);
+}
+
 /* Many small and middling ones at once, in both directions: more than a source serves at a time. */
 static void pull_results(void)
 {
@@ -729,6 +755,7 @@ static void pull_damaged(void)
 static const struct test_case cases[] = {
     {"pull_sizes", pull_sizes, OWN_INIT},
     {"pull_results", pull_results, OWN_INIT},
+    {"pull_read_only", pull_read_only, OWN_INIT},
     {"pull_shared", pull_shared, OWN_INIT},
     {"pull_again", pull_again, OWN_INIT},
     {"pull_freed", pull_freed, OWN_INIT},

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static const size_t KIB = 1024, MIB = 1024 * 1024;
@@ -467,12 +468,17 @@ static manta_status ones(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(ones, "l>y");
 
+/* Memory is damaged: by force, since views can't be written. */
 static void flip(manta_ref *r, size_t at)
 {
     manta_view  view;
     manta_error e;
     CHECK_CODE(manta_get(r, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
-    ((char *)(uintptr_t)view.data)[at] ^= 1; /* where it was put it may be written */
+    char *byte = (char *)(uintptr_t)view.data + at;
+    void *page = byte - (uintptr_t)byte % 4096;
+    CHECK_EQ(mprotect(page, 4096, PROT_READ | PROT_WRITE), 0);
+    *byte ^= 1;
+    CHECK_EQ(mprotect(page, 4096, PROT_READ), 0);
     manta_release(&view);
 }
 

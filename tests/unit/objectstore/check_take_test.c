@@ -84,7 +84,7 @@ static void reset(struct check_case *c)
     must(os_store_add_process(m->store, WRITER, 1, m->pins));
     must(os_store_add_segment(m->store, WRITER, SEGMENT, &backing, &segment));
     must(os_client_init(&m->writer, WRITER, 1, 1, m->pins));
-    must(os_client_add_own(&m->writer, segment, SEGMENT, m->data, m->generations));
+    must(os_client_add_own(&m->writer, segment, SEGMENT, m->data, m->data, m->generations));
     put(m, 0);
     check_require(os_store_victims(m->store, VALUE_SIZE, &victim, 1, &m->actions) == 1, "the value is no victim");
 }

@@ -89,7 +89,7 @@ static void reset(struct check_case *c)
     must(os_store_add_segment(m->store, WRITER, SEGMENT, &backing, &segment));
     must(os_client_init(&m->reader, READER, 1, 1, m->pins[0]));
     must(os_client_init(&m->writer, WRITER, 1, 1, m->pins[1]));
-    must(os_client_add_own(&m->writer, segment, SEGMENT, m->data, m->generations));
+    must(os_client_add_own(&m->writer, segment, SEGMENT, m->data, m->data, m->generations));
     must(os_client_add_reader(&m->reader, segment, SEGMENT, m->data, m->generations));
     must(os_client_alloc(&m->writer, VALUE_SIZE, &place, &value, &want));
     value_write(value, OLD);

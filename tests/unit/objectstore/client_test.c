@@ -294,12 +294,13 @@ static void reader_becomes_writer(void **state)
     struct os_client client;
     enum { SEGMENT = 1 << 20 };
     void *data = aligned_alloc(64, SEGMENT), *generations = calloc(1, os_generations_bytes(SEGMENT));
+    void *view = aligned_alloc(64, SEGMENT); /* where a second mapping would be */
     void *pins = calloc(1, OS_PINS_BYTES), *value;
     const void *read;
     struct os_place place;
     struct lane_ref ref;
     uint64_t want;
-    assert_true(data && generations && pins);
+    assert_true(data && view && generations && pins);
     memset(data, 0, SEGMENT);
     expect_ok(os_client_init(&client, 1, 1, 1, pins));
     expect_code(os_client_add_reader(&client, 0, SEGMENT, data, generations), MT_EINVAL);
@@ -309,17 +310,19 @@ static void reader_becomes_writer(void **state)
     expect_code(os_client_free(&client, 5, 65536, 0), MT_EINVAL);
     expect_code(os_client_alloc(&client, 10, &place, &value, &want), MT_EAGAIN);
     assert_int_equal(want, SEGMENT);
-    expect_ok(os_client_add_own(&client, 5, SEGMENT, data, generations));
-    expect_code(os_client_add_own(&client, 5, SEGMENT, data, generations), MT_EINVAL);
+    expect_ok(os_client_add_own(&client, 5, SEGMENT, data, view, generations));
+    expect_code(os_client_add_own(&client, 5, SEGMENT, data, view, generations), MT_EINVAL);
     expect_ok(os_client_alloc(&client, 10, &place, &value, &want));
     os_client_publish(&client, place, value, mt_id_make(1, 1, 1), 1, 10, 'b', &ref);
     expect_ok(os_client_pin(&client, &ref, &read));
+    assert_ptr_equal(read, (uint8_t *)view + place.offset + OS_HEADER_SIZE); /* a reader never gets the writable mapping */
     expect_code(os_client_drop(&client, 5), MT_EAGAIN);
     expect_ok(os_client_unpin(&client, &ref));
     expect_ok(os_client_drop(&client, 5));
     expect_code(os_client_drop(&client, 5), MT_ENOENT);
     os_client_fini(&client);
     free(data);
+    free(view);
     free(generations);
     free(pins);
 }

@@ -62,7 +62,7 @@ static void map_for(struct node *node, struct node_client *c, const struct os_se
     expect_ok(os_memory_map(view->backing.generations_ro, generations, false, &mapping->generations));
     if (own)
         expect_ok(
-            os_client_add_own(&c->client, view->segment, view->size, mapping->data, mapping->generations));
+            os_client_add_own(&c->client, view->segment, view->size, mapping->data, mapping->data, mapping->generations));
     else
         expect_ok(
             os_client_add_reader(&c->client, view->segment, view->size, mapping->data, mapping->generations));

@@ -73,7 +73,7 @@ static void *writer(void *arg)
     struct test *t = arg;
     struct os_client client;
     if (os_client_init(&client, 1, 1, 1, t->pins[READERS]).code != MT_OK ||
-        os_client_add_own(&client, t->segment, SEGMENT, t->data, t->generations).code != MT_OK)
+        os_client_add_own(&client, t->segment, SEGMENT, t->data, t->data, t->generations).code != MT_OK)
         abort();
     for (uint64_t i = 0; i < PUTS; i++) {
         struct os_place place;
