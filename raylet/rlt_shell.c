@@ -8,6 +8,7 @@
 #include "raylet/cache/cache.h"
 #include "raylet/shell.h"
 
+#include "core/base/child.h"
 #include "core/base/folder.h"
 #include "core/base/log.h"
 #include "core/base/rng.h"
@@ -416,20 +417,6 @@ static void say_ready(struct sh *sh)
     sh->options.ready_fd = -1;
 }
 
-/* SIGKILL to every child: this process is the subreaper of all it started, so what its workers left running is among them,
- * at the latest when those are dead. */
-static void kill_children(void)
-{
-    char  path[64], line[32];
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
-    FILE *children = fopen(path, "re"); /* of the main thread, to which orphans go */
-    for (int pid; children && fscanf(children, "%31s", line) == 1;)
-        if ((pid = (int)strtol(line, NULL, 10)) > 1)
-            kill(pid, SIGKILL); /* nobody else reaps: the number is its own */
-    if (children)
-        fclose(children);
-}
-
 /* Kills every process that the raylet started, and waits for them: nothing of ours is left behind. */
 static void end_processes(struct sh *sh)
 {
@@ -446,7 +433,7 @@ static void end_processes(struct sh *sh)
             ;
         if (pid < 0)
             return; /* no children are left */
-        kill_children();
+        mt_children_kill(NULL); /* of what the workers left running too: this process is the subreaper */
         usleep(1000);
     }
 }

@@ -2,9 +2,9 @@
  *
  * folder.c - the runtime folder of a node: which it is, who runs there, and its end.
  *
- * Its file `daemons` says who was started: lines of name, pid, start time.
+ * Its folder `daemons` says who was started: a record of each daemon, which its keeper writes.
  *
- * Owns: that file. Thread: main.
+ * Owns: nothing. Thread: main.
  */
 #include "clients/cli/cli.h"
 
@@ -19,9 +19,9 @@
 const char *const cli_daemon_names[CLI_DAEMONS] = {[CLI_DAEMON_HEAD] = "head", [CLI_DAEMON_RAYLET] = "raylet"};
 
 /* All that Manta makes in a runtime folder. (Folders of private clusters may lie beside: they end with their drivers.) */
-static const char *const our_files[] = {"daemons", "daemons.new", "head.addr", "head.addr.new", "token", "raylet.sock",
+static const char *const our_files[] = {"head.addr", "head.addr.new", "token", "raylet.sock",
                                         "head.log", "raylet.log", "group", "join", "tls.pem"};
-static const char *const our_folders[] = {"state", "jobs", "env", "tls"};
+static const char *const our_folders[] = {"daemons", "state", "jobs", "env", "tls"};
 
 void cli_folder_file(const struct cli_folder *folder, const char *name, char out[CLI_PATH_SIZE])
 {
@@ -62,21 +62,23 @@ static bool make(struct cli_folder *f)
     return !err || (cli_fail("cannot make the runtime folder %s: %s", f->path, strerror(err)), false);
 }
 
-static void read_daemons(struct cli_folder *f)
+void cli_folder_record(const struct cli_folder *f, enum cli_daemon daemon, char out[CLI_PATH_SIZE])
 {
-    char path[CLI_PATH_SIZE], line[256], name[32];
-    cli_folder_file(f, "daemons", path);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        struct cli_process process = {0};
-        if (sscanf(line, "%31s %d %lu", name, &process.pid, &process.start) != 3)
-            continue;
-        for (int i = 0; i < CLI_DAEMONS; i++)
-            if (strcmp(name, cli_daemon_names[i]) == 0)
-                f->daemons[i] = process;
+    snprintf(out, CLI_PATH_SIZE, "%s/daemons/%s", f->path, cli_daemon_names[daemon]);
+}
+
+void cli_folder_refresh(struct cli_folder *f)
+{
+    char path[CLI_PATH_SIZE];
+    for (int i = 0; i < CLI_DAEMONS; i++) {
+        cli_folder_record(f, i, path);
+        (void)cli_record_read(path, &f->daemons[i]);
     }
-    if (file)
-        fclose(file);
+}
+
+bool cli_daemon_is_there(const struct cli_record *daemon)
+{
+    return cli_process_is_alive(&daemon->daemon) || cli_process_is_alive(&daemon->keeper);
 }
 
 bool cli_folder_open(const struct cli_args *args, bool wants_make, struct cli_folder *out)
@@ -95,27 +97,8 @@ bool cli_folder_open(const struct cli_args *args, bool wants_make, struct cli_fo
     if (stat(out->path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
         return cli_fail("the runtime folder %s must be a folder of yours that nobody else may write to (chmod 0700)",
                         out->path), false;
-    read_daemons(out);
+    cli_folder_refresh(out);
     return true;
-}
-
-bool cli_folder_save(const struct cli_folder *f)
-{
-    char path[CLI_PATH_SIZE], next[CLI_PATH_SIZE], text[256];
-    int  size = 0;
-    cli_folder_file(f, "daemons", path);
-    cli_folder_file(f, "daemons.new", next);
-    for (int i = 0; i < CLI_DAEMONS; i++)
-        if (f->daemons[i].pid > 0)
-            size += snprintf(text + size, sizeof text - (size_t)size, "%s %d %lu\n", cli_daemon_names[i], f->daemons[i].pid,
-                             f->daemons[i].start);
-    int  fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool is_written = fd >= 0 && write(fd, text, (size_t)size) == size;
-    if (fd >= 0)
-        is_written = close(fd) == 0 && is_written;
-    if (is_written && rename(next, path) == 0)
-        return true;
-    return cli_fail("cannot write %s: %s", path, strerror(errno)), false;
 }
 
 /* ---- the last logs ---- */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * process.c - see cli.h. A number alone names no process, since numbers come back: number and start time do.
+ * process.c - see cli.h: which process is meant, and how a daemon is started.
  *
  * Owns: nothing. Thread: main.
  */
 #include "clients/cli/cli.h"
 #include "core/base/child.h"
-#include "core/base/file.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,28 +22,7 @@
 
 extern char **environ;
 
-enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 64 };
-
-/* mt_file_read of /proc. */
-static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    return mt_file_read(path, out, size);
-}
-
-uint64_t cli_process_start(pid_t pid)
-{
-    char     text[1024], state = 0;
-    uint64_t start = 0;
-    if (pid <= 0 || read_proc(pid, "stat", text, sizeof text) <= 0)
-        return 0;
-    const char *end = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!end || sscanf(end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu", &state,
-                       &start) != 2)
-        return 0;
-    return state == 'Z' || state == 'X' ? 0 : start;
-}
+enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 68 };
 
 bool cli_process_is_alive(const struct cli_process *process)
 {
@@ -78,14 +57,11 @@ bool cli_program_find(const char *name, char out[CLI_PATH_SIZE])
 
 static pid_t spawn(char *const argv[], const char *log_file, int ready_fd)
 {
-    char path[CLI_PATH_SIZE];
     pid_t pid = -1;
-    if (!cli_program_find(argv[0], path))
-        return cli_fail("the program %s is not beside this one", argv[0]), -1;
     int log = open(log_file, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (log < 0)
         return cli_fail("cannot write %s: %s", log_file, strerror(errno)), -1;
-    struct mt_child_opts o = {.program = path,
+    struct mt_child_opts o = {.program = argv[0],
                               .argv = argv,
                               .env = environ,
                               .session = MT_CHILD_SESSION,
@@ -96,7 +72,7 @@ static pid_t spawn(char *const argv[], const char *log_file, int ready_fd)
     mt_status st = mt_child_start(&o, &pid);
     close(log);
     if (st.code)
-        cli_fail("cannot start %s (log: %s): %s", path, log_file, strerror(st.sys));
+        cli_fail("cannot start %s (log: %s): %s", argv[0], log_file, strerror(st.sys));
     return st.code ? -1 : pid;
 }
 
@@ -136,33 +112,56 @@ static ssize_t wait_ready(int fd, char *line, size_t size)
     }
 }
 
-bool cli_daemon_start(char *const argv[], const char *log_file, struct cli_process *out, char *line, size_t line_size)
+/* What did not get ready goes. The keeper is our own child, not reaped yet; the daemon is its. */
+static void give_up(pid_t keeper, const char *record)
 {
-    char  text[512];
-    char *all[ARGUMENTS_MAX + 1] = {0};
-    int   ends[2], n = 0;
-    while (argv[n] && n < ARGUMENTS_MAX - 2)
-        all[n] = argv[n], n++;
+    struct cli_record r;
+    int64_t           end = mt_now_ms() + MT_CLI_UNDO_MS;
+    kill(keeper, SIGTERM);
+    while (waitpid(keeper, NULL, WNOHANG) == 0) {
+        if (mt_now_ms() < end) {
+            mt_sleep_ms(1);
+            continue;
+        }
+        kill(keeper, SIGKILL);
+        waitpid(keeper, NULL, 0);
+        break;
+    }
+    int fd = cli_record_read(record, &r) ? cli_process_open(&r.daemon) : -1;
+    if (fd >= 0) {
+        syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+        close(fd);
+    }
+    unlink(record);
+}
+
+bool cli_daemon_start(char *const argv[], const char *log_file, const char *record, struct cli_record *out)
+{
+    char    text[512], keeper[CLI_PATH_SIZE], program[CLI_PATH_SIZE];
+    char   *all[ARGUMENTS_MAX + 1] = {keeper, (char *)(uintptr_t)record, program};
+    ssize_t size = 0;
+    int     ends[2], n = 3;
+    if (!cli_program_find("manta-keeper", keeper) || !cli_program_find(argv[0], program))
+        return cli_fail("the program %s, or manta-keeper, is not beside this one", argv[0]), false;
+    for (int i = 1; argv[i] && n < ARGUMENTS_MAX - 2; i++)
+        all[n++] = argv[i];
     all[n++] = (char[]){"--ready-fd"};
     all[n] = (char[]){"3"};
     if (pipe2(ends, O_CLOEXEC) != 0)
         return cli_fail("pipe: %s", strerror(errno)), false;
     pid_t pid = spawn(all, log_file, ends[1]);
     close(ends[1]);
-    ssize_t size = pid > 0 ? wait_ready(ends[0], text, sizeof text - 1) : 0;
+    if (pid > 0)
+        size = wait_ready(ends[0], text, sizeof text);
     close(ends[0]);
-    if (size > 0) {
-        text[size] = '\0';
-        text[strcspn(text, "\n")] = '\0';
-        *out = (struct cli_process){pid, cli_process_start(pid)};
-        if (line)
-            snprintf(line, line_size, "%s", text);
+    if (size > 0 && cli_record_read(record, out))
         return true;
-    }
     if (pid > 0) {
-        kill(pid, SIGKILL); /* our own child, not reaped yet */
-        waitpid(pid, NULL, 0);
-        cli_fail(size < 0 ? "%s was not ready within %d s" : "%s has ended at once", argv[0], MT_CLI_START_MS / 1000);
+        give_up(pid, record);
+        cli_fail(size > 0   ? "%s: its record can't be read"
+                 : size < 0 ? "%s was not ready within %d s"
+                            : "%s has ended at once",
+                 argv[0], MT_CLI_START_MS / 1000);
         print_tail(log_file);
         say_if_full(log_file);
     }

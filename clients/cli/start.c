@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ARGUMENTS_MAX = 60 };
@@ -71,11 +72,11 @@ static bool refuse_second(const struct cli_args *args, const struct cli_folder *
 {
     for (int i = 0; i < CLI_DAEMONS; i++) {
         bool is_needed = i == CLI_DAEMON_RAYLET || args->values[CLI_OPT_HEAD];
-        if (is_needed && !cli_process_is_alive(&f->daemons[i]))
+        if (is_needed && !cli_daemon_is_there(&f->daemons[i]))
             return false;
     }
     cli_fail("a %s runs in %s already (raylet: pid %d): end it by `manta stop%s%s`, or name another folder by --dir",
-             args->values[CLI_OPT_HEAD] ? "cluster" : "node", f->path, f->daemons[CLI_DAEMON_RAYLET].pid,
+             args->values[CLI_OPT_HEAD] ? "cluster" : "node", f->path, f->daemons[CLI_DAEMON_RAYLET].daemon.pid,
              f->is_default ? "" : " --dir ", f->is_default ? "" : f->path);
     return true;
 }
@@ -101,7 +102,7 @@ static const char *listen_text(const char *host, const char *port, char *out, si
 static bool start_head(const struct cli_args *args, struct cli_folder *f)
 {
     char             listen[160], log_file[CLI_PATH_SIZE], file[CLI_PATH_SIZE], state[CLI_PATH_SIZE], tls[CLI_PATH_SIZE];
-    char             logs[CLI_PATH_SIZE];
+    char             logs[CLI_PATH_SIZE], record[CLI_PATH_SIZE];
     const char      *host = args->values[CLI_OPT_BIND], *port = args->values[CLI_OPT_PORT];
     struct arguments a = {{0}, 0};
     cli_folder_file(f, "head.log", log_file);
@@ -114,7 +115,8 @@ static bool start_head(const struct cli_args *args, struct cli_folder *f)
     add(&a, "--state", absolute(args->values[CLI_OPT_STATE], state));
     add(&a, "--logs", absolute(args->values[CLI_OPT_LOGS], logs));
     unlink(file); /* of one that was killed */
-    return cli_daemon_start(a.list, log_file, &f->daemons[CLI_DAEMON_HEAD], NULL, 0);
+    cli_folder_record(f, CLI_DAEMON_HEAD, record);
+    return cli_daemon_start(a.list, log_file, record, &f->daemons[CLI_DAEMON_HEAD]);
 }
 
 /* `host`: of this machine, for others; "": loopback. */
@@ -122,7 +124,7 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f, cons
 {
     const char      *place = args->values[CLI_OPT_ADDRESS];
     char             log_file[CLI_PATH_SIZE], file[CLI_PATH_SIZE], token[CLI_PATH_SIZE], folder[CLI_PATH_SIZE];
-    char             tls[CLI_PATH_SIZE], listen[160];
+    char             tls[CLI_PATH_SIZE], listen[160], record[CLI_PATH_SIZE];
     struct arguments a = {{0}, 0};
     bool             is_folder = place && strchr(place, '/');
     cli_folder_file(f, "raylet.log", log_file);
@@ -151,7 +153,8 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f, cons
     add(&a, "--job-memory", args->values[CLI_OPT_JOB_MEMORY]);
     add(&a, "--job-pids", args->values[CLI_OPT_JOB_PIDS]);
     add(&a, "--cgroup", args->values[CLI_OPT_CGROUP]);
-    return cli_daemon_start(a.list, log_file, &f->daemons[CLI_DAEMON_RAYLET], NULL, 0);
+    cli_folder_record(f, CLI_DAEMON_RAYLET, record);
+    return cli_daemon_start(a.list, log_file, record, &f->daemons[CLI_DAEMON_RAYLET]);
 }
 
 /* Refuses a wrong address, token or certificate in one sentence, before a raylet tries for ever; and finds by which address
@@ -168,30 +171,41 @@ static bool can_join(const struct cli_args *args, char host[CTL_ADDRESS_SIZE])
     return is_fine;
 }
 
-/* What this run has started goes again: a cluster is there as a whole or not at all. */
+/* What this run has started goes again: a cluster is there as a whole or not at all. A keeper ends its daemon. */
 static void undo(struct cli_folder *f, const struct cli_folder *before)
 {
+    char path[CLI_PATH_SIZE];
     for (int i = 0; i < CLI_DAEMONS; i++) {
-        int fd = f->daemons[i].pid != before->daemons[i].pid ? cli_process_open(&f->daemons[i]) : -1;
+        struct cli_process *keeper = &f->daemons[i].keeper;
+        int                 fd = keeper->pid != before->daemons[i].keeper.pid ? cli_process_open(keeper) : -1;
         if (fd < 0)
             continue;
         close(fd);
-        kill(f->daemons[i].pid, SIGTERM); /* our own child, not reaped: the number is its own */
+        kill(keeper->pid, SIGTERM); /* our own child, not reaped: the number is its own */
+        cli_folder_record(f, i, path);
+        unlink(path);
     }
     *f = *before;
-    (void)cli_folder_save(f);
+}
+
+/* Where the records go. */
+static bool make_records(const struct cli_folder *f)
+{
+    char path[CLI_PATH_SIZE];
+    cli_folder_file(f, "daemons", path);
+    return mkdir(path, 0700) == 0 || errno == EEXIST || (cli_fail("cannot make %s: %s", path, strerror(errno)), false);
 }
 
 static bool start_all(const struct cli_args *args, struct cli_folder *f, const char *host)
 {
-    bool needs_head = args->values[CLI_OPT_HEAD] && !cli_process_is_alive(&f->daemons[CLI_DAEMON_HEAD]);
-    if (needs_head && (!start_head(args, f) || !cli_folder_save(f)))
+    bool needs_head = args->values[CLI_OPT_HEAD] && !cli_daemon_is_there(&f->daemons[CLI_DAEMON_HEAD]);
+    if (!make_records(f) || (needs_head && !start_head(args, f)))
         return false;
-    if (cli_process_is_alive(&f->daemons[CLI_DAEMON_RAYLET])) {
-        printf("The raylet (pid %d) has gone on without its head, and stays as it is.\n", f->daemons[CLI_DAEMON_RAYLET].pid);
+    if (cli_daemon_is_there(&f->daemons[CLI_DAEMON_RAYLET])) {
+        printf("The raylet (pid %d) has gone on without its head, and stays as it is.\n", f->daemons[CLI_DAEMON_RAYLET].daemon.pid);
         return true;
     }
-    return start_raylet(args, f, host) && cli_folder_save(f);
+    return start_raylet(args, f, host);
 }
 
 /* `host`: of this machine, for others; "": loopback. */
@@ -206,8 +220,8 @@ static void print_started(const struct cli_args *args, const struct cli_folder *
         fclose(file);
     printf(args->values[CLI_OPT_HEAD] ? "A Manta cluster runs on this machine.\n" : "This machine has joined the cluster.\n");
     if (address[0])
-        printf("  head     %s (pid %d)\n", address, f->daemons[CLI_DAEMON_HEAD].pid);
-    printf("  raylet   pid %d\n  folder   %s (logs: head.log, raylet.log)\n", f->daemons[CLI_DAEMON_RAYLET].pid, f->path);
+        printf("  head     %s (pid %d)\n", address, f->daemons[CLI_DAEMON_HEAD].daemon.pid);
+    printf("  raylet   pid %d\n  folder   %s (logs: head.log, raylet.log)\n", f->daemons[CLI_DAEMON_RAYLET].daemon.pid, f->path);
     cli_folder_file(f, "join", path);
     if (args->values[CLI_OPT_HEAD] && access(path, F_OK) == 0)
         printf("  TLS      other machines join by `manta start --join FILE` with a copy of\n           %s (keep it secret)\n",
@@ -224,7 +238,7 @@ static int join(const struct cli_args *args, struct cli_folder *f)
     struct cli_args   with_place = *args;
     struct cli_folder before = *f;
     char              host[CTL_ADDRESS_SIZE];
-    if (f->daemons[CLI_DAEMON_HEAD].pid > 0)
+    if (f->daemons[CLI_DAEMON_HEAD].keeper.pid > 0)
         return cli_fail("%s is a head's folder: end it by `manta stop`, or name another folder by --dir", f->path);
     with_place.values[CLI_OPT_ADDRESS] = f->path;
     if (cli_join_prepare(args->values[CLI_OPT_JOIN], f) && can_join(&with_place, host) && start_all(&with_place, f, host)) {

@@ -161,7 +161,7 @@ static void print_demands(const struct overview *o)
         printf(" (no resource demands)\n");
 }
 
-static void print_overview(const struct overview *o)
+static void print_overview(const struct cli_args *args, const struct overview *o)
 {
     char      text[32];
     time_t    now = time(NULL);
@@ -174,7 +174,9 @@ static void print_overview(const struct overview *o)
     printf("\nResources\n" RULE);
     print_usage(o);
     print_demands(o);
-    printf("\nHead %s (epoch %llu)%s.\n", o->cluster.address, (unsigned long long)o->cluster.head_epoch,
+    printf("\n");
+    cli_daemons_print(args, stdout);
+    printf("Head %s (epoch %llu)%s.\n", o->cluster.address, (unsigned long long)o->cluster.head_epoch,
            o->cluster.has_tls ? ", TLS" : "");
     if (o->cluster.is_insecure)
         printf("WARNING: this cluster is reached over the network without TLS (--insecure): its token and all data travel in "
@@ -206,7 +208,7 @@ static json_t *node_json(const manta_cluster_node *node)
     return o;
 }
 
-static json_t *overview_json(const struct overview *o)
+static json_t *overview_json(const struct cli_args *args, const struct overview *o)
 {
     json_t *all = json_object(), *nodes = json_array(), *demands = json_array();
     for (size_t i = 0; i < o->node_count; i++)
@@ -228,6 +230,7 @@ static json_t *overview_json(const struct overview *o)
         json_decref(rows);
     }
     json_object_set_new(all, "demands", demands);
+    json_object_set_new(all, "daemons", cli_daemons_json(args));
     json_object_set_new(all, "stores", o->stores ? cli_rows_json(o->stores) : json_array());
     return all;
 }
@@ -238,9 +241,9 @@ static int status(const struct cli_args *args, manta_client *client)
     if (!overview_read(&o, client))
         return CLI_FAILED;
     if (cli_output_is_json(args))
-        cli_print_json(overview_json(&o));
+        cli_print_json(overview_json(args, &o));
     else
-        print_overview(&o);
+        print_overview(args, &o);
     overview_free(&o);
     return CLI_OK;
 }
@@ -305,6 +308,15 @@ static int healthcheck(const struct cli_args *args, manta_client *client)
     return alive ? CLI_OK : CLI_FAILED;
 }
 
-int cli_status(const struct cli_args *args) { return cli_with_client(args, status); }
+int cli_status(const struct cli_args *args)
+{
+    manta_client *client = cli_connect(args);
+    int           result = client ? status(args, client) : CLI_FAILED;
+    if (result != CLI_OK)
+        cli_daemons_print(args, stderr); /* the head may be on its way back */
+    manta_client_close(client);
+    return result;
+}
+
 int cli_list_nodes(const struct cli_args *args) { return cli_with_client(args, list_nodes); }
 int cli_healthcheck(const struct cli_args *args) { return cli_with_client(args, healthcheck); }

@@ -16,10 +16,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PROCESSES_MAX = CLI_DAEMONS, ASK_MS = 3000 };
+enum { PROCESSES_MAX = 4 * CLI_DAEMONS, ROUNDS_MAX = 3, ASK_MS = 3000 };
 
 struct target {
-    const char        *name;
+    const char        *name, *what; /* of the daemon; which process of it */
     struct cli_process process;
     int                fd; /* -1: it has gone */
 };
@@ -29,11 +29,27 @@ struct targets {
     size_t        count;
 };
 
-static void add(struct targets *t, const char *name, const struct cli_process *process)
+/* True: it runs, and was not among them. */
+static bool add(struct targets *t, const char *name, const char *what, const struct cli_process *process)
 {
+    for (size_t i = 0; i < t->count; i++)
+        if (t->list[i].process.pid == process->pid && t->list[i].process.start == process->start)
+            return false;
     int fd = t->count < PROCESSES_MAX ? cli_process_open(process) : -1;
     if (fd >= 0)
-        t->list[t->count++] = (struct target){name, *process, fd};
+        t->list[t->count++] = (struct target){name, what, *process, fd};
+    return fd >= 0;
+}
+
+/* Keepers first: one that is told to end starts nothing any more. */
+static size_t add_all(struct targets *t, const struct cli_folder *f)
+{
+    size_t count = 0;
+    for (int i = 0; i < CLI_DAEMONS; i++)
+        count += add(t, cli_daemon_names[i], " keeper", &f->daemons[i].keeper);
+    for (int i = 0; i < CLI_DAEMONS; i++)
+        count += add(t, cli_daemon_names[i], "", &f->daemons[i].daemon);
+    return count;
 }
 
 /* Waits until all have ended, at most so long; how many have not. */
@@ -65,24 +81,42 @@ static bool ask_head(const struct cli_folder *f)
 {
     manta_client_opts opts = {.address = f->path, .timeout_ms = ASK_MS};
     manta_error       e;
-    manta_client     *client = cli_process_is_alive(&f->daemons[CLI_DAEMON_HEAD]) ? manta_client_open(&opts, &e) : NULL;
+    manta_client     *client = cli_process_is_alive(&f->daemons[CLI_DAEMON_HEAD].daemon) ? manta_client_open(&opts, &e) : NULL;
     bool              is_asked = client && manta_cluster_stop(client, "manta stop", &e) == MANTA_OK;
     manta_client_close(client);
     return is_asked;
 }
 
-/* Ends the daemons of this folder. Returns how many are left. */
-static size_t end_daemons(const struct cli_folder *f, struct targets *t)
+/* Ends the daemons of this folder, and their keepers. */
+static void end_daemons(struct cli_folder *f, struct targets *t)
 {
-    for (int i = 0; i < CLI_DAEMONS; i++)
-        add(t, cli_daemon_names[i], &f->daemons[i]);
-    if (t->count && ask_head(f) && wait_gone(t, MT_CLI_STOP_MS) == 0)
-        return 0;
-    send_all(t, SIGTERM); /* a node of another machine's head; or a head that does not answer */
-    if (wait_gone(t, MT_CLI_TERM_MS) == 0)
-        return 0;
-    send_all(t, SIGKILL);
-    return wait_gone(t, MT_CLI_KILL_MS);
+    bool is_asked = add_all(t, f) && ask_head(f);
+    if (is_asked && wait_gone(t, MT_CLI_STOP_MS) == 0)
+        return;
+    /* A keeper that was killed may just have started its daemon again: who that is stands in its record. */
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        send_all(t, SIGTERM); /* a node of another machine's head; or a head that does not answer */
+        if (wait_gone(t, MT_CLI_TERM_MS)) {
+            send_all(t, SIGKILL);
+            (void)wait_gone(t, MT_CLI_KILL_MS);
+        }
+        cli_folder_refresh(f);
+        if (add_all(t, f) == 0)
+            return;
+    }
+}
+
+/* How many daemons there were. */
+static size_t daemons_of(const struct targets *t)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        bool is_first = true;
+        for (size_t k = 0; k < i; k++)
+            is_first = is_first && t->list[k].name != t->list[i].name;
+        count += is_first;
+    }
+    return count;
 }
 
 static size_t report(const struct targets *t)
@@ -92,7 +126,7 @@ static size_t report(const struct targets *t)
         if (t->list[i].fd < 0)
             continue;
         left++;
-        fprintf(stderr, "manta: left over: process %d (%s)\n", t->list[i].process.pid, t->list[i].name);
+        fprintf(stderr, "manta: left over: process %d (%s%s)\n", t->list[i].process.pid, t->list[i].name, t->list[i].what);
         close(t->list[i].fd);
     }
     return left;
@@ -105,14 +139,15 @@ int cli_stop(const struct cli_args *args)
     struct cli_folder     folder;
     if (!cli_folder_open(args, false, &folder))
         return CLI_FAILED;
-    bool is_known = folder.daemons[CLI_DAEMON_HEAD].pid > 0 || folder.daemons[CLI_DAEMON_RAYLET].pid > 0;
+    bool is_known = folder.daemons[CLI_DAEMON_HEAD].keeper.pid > 0 || folder.daemons[CLI_DAEMON_RAYLET].keeper.pid > 0;
     if (args->values[CLI_OPT_PURGE])
         cli_logs_purge(&folder);
     if (!folder.exists || !is_known) {
         printf("Nothing to stop: `manta start` has started nothing in %s.\n", folder.path);
         return CLI_OK;
     }
-    (void)end_daemons(&folder, &daemons);
+    end_daemons(&folder, &daemons);
+    size_t count = daemons_of(&daemons);
     cli_folder_file(&folder, "group", group);
     size_t of_jobs = mt_group_end_saved(group, MT_CLI_KILL_MS); /* which the raylet and its reaper could not end */
     size_t processes = report(&daemons) + of_jobs;
@@ -122,9 +157,9 @@ int cli_stop(const struct cli_args *args)
     int  files = processes ? 0 : cli_folder_clean(&folder); /* while something runs there, its files say how it is found */
     if (processes || files)
         return cli_fail("%zu processes and %d files are left in %s", processes, files, folder.path);
-    printf(daemons.count ? "Stopped: %zu daemon%s of %s. Nothing is left.\n"
+    printf(count ? "Stopped: %zu daemon%s of %s. Nothing is left.\n"
                          : "What ran here had ended already (%zu daemon%s alive in %s). Nothing is left.\n",
-           daemons.count, daemons.count == 1 ? "" : "s", folder.path);
+           count, count == 1 ? "" : "s", folder.path);
     if (has_logs)
         printf("The last logs are kept in %s (manta stop --purge removes them).\n", logs);
     return CLI_OK;

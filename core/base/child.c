@@ -4,11 +4,15 @@
  */
 #include "core/base/child.h"
 
+#include "core/base/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -136,4 +140,26 @@ mt_status mt_child_start(const struct mt_child_opts *opts, pid_t *out_pid)
         return mt_error(sys == ENOENT ? MT_ENOENT : MT_ESYS, sys, "start a program");
     *out_pid = pid;
     return mt_ok();
+}
+
+static bool is_called(pid_t pid, const char *name)
+{
+    char path[64], text[32];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    ssize_t size = mt_file_read(path, text, sizeof text);
+    return size > 0 && (size_t)size == strlen(name) + 1 && strncmp(text, name, strlen(name)) == 0;
+}
+
+void mt_children_kill(const char *spared)
+{
+    char path[64], word[32];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+    FILE *children = fopen(path, "re");
+    while (children && fscanf(children, "%31s", word) == 1) {
+        pid_t pid = (pid_t)strtol(word, NULL, 10);
+        if (pid > 1 && !(spared && is_called(pid, spared)))
+            kill(pid, SIGKILL); /* nobody else reaps: the number is its own */
+    }
+    if (children)
+        fclose(children);
 }

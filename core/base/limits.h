@@ -413,6 +413,11 @@ enum mt_limit {
     MT_CLI_STOP_MS = 10 * 1000,  /* for all to leave when the head has asked them to */
     MT_CLI_TERM_MS = 5 * 1000,   /* after SIGTERM */
     MT_CLI_KILL_MS = 5 * 1000,   /* after SIGKILL */
+    MT_CLI_UNDO_MS = 2 * 1000,   /* for a daemon that did not get ready, before SIGKILL */
+    MT_CLI_KEEPER_PAUSE_MS_MIN = 100, /* before a daemon that died is started again, doubled up to ... */
+    MT_CLI_KEEPER_PAUSE_MS_MAX = 10 * 1000,
+    MT_CLI_KEEPER_CALM_MS = 60 * 1000, /* one that lived for so long has no pauses behind it */
+    MT_CLI_KEEPER_SWEEP_MS = 10 * 1000, /* for a dead raylet's reaper to finish (2 * MT_RLT_GROUP_END_MS), before SIGKILL */
     MT_CLI_LOG_ROOM_BYTES = 64 * 1024, /* with less room for its log a daemon that does not start may have said nothing */
     MT_CLI_LOGS_KEPT = 4,        /* of each daemon, after `manta stop` ... */
     MT_CLI_LOG_KEPT_BYTES = 1 << 20, /* ... of each so much, its end */

@@ -63,10 +63,15 @@ class Place:
     def json(self, *words):
         return json.loads(self.manta(*words, "-o", "json"))
 
-    def daemons(self, folder=None):
-        """Name -> pid, as `manta start` has written it down."""
-        lines = ((folder or self.folder) / "daemons").read_text().splitlines()
-        return {line.split()[0]: int(line.split()[1]) for line in lines}
+    def daemons(self, folder=None, which="daemon"):
+        """Name -> pid, as it stands in the records; which="keeper": of their keepers."""
+        return {path.name: int(dict(line.split(" ", 1) for line in path.read_text().splitlines())[which].split()[0])
+                for path in ((folder or self.folder) / "daemons").iterdir() if path.suffix != ".new"}
+
+    def kill(self, name):
+        """With its keeper: nobody starts it again."""
+        for which in ("keeper", "daemon"):
+            kill(self.daemons(which=which)[name])
 
     def processes(self):
         """Pids of all that runs with this runtime folder."""
@@ -197,7 +202,7 @@ def kept_logs(p):
     p.manta("start", "--head", "--num-cpus", "1")
     with open(p.folder / "raylet.log", "ab") as log:
         log.write(b"x" * (5 << 20) + b"the end\n")
-    kill(p.daemons()["raylet"])  # this is what somebody will want to read about
+    p.kill("raylet")  # this is what somebody will want to read about
     p.manta("stop")
     large = (logs / "raylet.1.log").read_bytes()
     check(len(large) <= 1 << 20, f"{len(large)} bytes of log are kept")
@@ -228,7 +233,7 @@ def two_at_once(p):
     codes = [(start.communicate(timeout=CALL_S), start.returncode)[1] for start in starts]
     equal(sorted(codes), [0, 1, 1, 1])
     equal(len(p.json("list", "nodes")), 1)
-    equal(len(p.processes()), 2)
+    equal(len(p.processes()), 4)  # two daemons, and their keepers
     p.manta("stop")
 
 
@@ -520,9 +525,9 @@ def killed_raylet(p):
     p.manta("start", "--head", "--num-cpus", "1")
     job = p.manta("submit", "--", "sh", "-c", "setsid sleep 1000 & sleep 1000 & echo begun; wait").strip()
     wait_until(lambda: p.manta("job", "logs", job) == "begun\n", "the job runs")
-    kill(p.daemons()["raylet"])
-    head = p.daemons()["head"]
-    wait_until(lambda: p.processes() == [head], "what the job has started ends with its node, which was killed")
+    p.kill("raylet")
+    head = {p.daemons()["head"], p.daemons(which="keeper")["head"]}
+    wait_until(lambda: set(p.processes()) == head, "what the job has started ends with its node, which was killed")
     has("Nothing is left", p.manta("stop"))
     equal(p.left(), [])
 
@@ -532,7 +537,7 @@ def killed_head(p):
     p.manta("start", "--head", "--num-cpus", "1", "--state", state)
     p.manta("submit", "-f", "--", "true")
     before = p.daemons()
-    kill(before["head"])
+    p.kill("head")
     has("has gone on without its head", p.manta("start", "--head", "--state", state))
     equal(p.daemons()["raylet"], before["raylet"])
     equal([j["state"] for j in p.json("job", "list")], ["SUCCEEDED"])
@@ -547,22 +552,23 @@ def killed_head(p):
 
 def all_killed(p):
     p.manta("start", "--head", "--num-cpus", "1")
-    for pid in p.daemons().values():
-        kill(pid)
+    for name in p.daemons():
+        p.kill(name)
     p.manta("status", want=1)
     p.manta("start", "--head", "--num-cpus", "1")  # over what they left
     p.manta("healthcheck")
-    for pid in p.daemons().values():
-        kill(pid)
+    for name in p.daemons():
+        p.kill(name)
     has("ended already", p.manta("stop"))
 
 
 def stranger(p):
     """A process that got the number of a daemon is left alone."""
-    p.folder.mkdir(mode=0o700)
+    (p.folder / "daemons").mkdir(mode=0o700, parents=True)
     sleeper = subprocess.Popen(["sleep", "1000"])
     try:
-        (p.folder / "daemons").write_text(f"head {sleeper.pid} 12345\nraylet {sleeper.pid} 12345\n")
+        for name in ("head", "raylet"):
+            (p.folder / "daemons" / name).write_text(f"daemon {sleeper.pid} 12345\nkeeper {sleeper.pid} 12345\n")
         has("ended already", p.manta("stop"))
         check(sleeper.poll() is None, "a stranger was killed")
     finally:
@@ -589,7 +595,8 @@ def failed_start(p):
     p.manta("start", "--head", "--resources", "gold", want=1)
     has("manta-raylet", p.errors)  # the end of its log says what is wrong
     wait_until(lambda: not p.processes(), "the head ends, since its raylet did not start")
-    has("ended already", p.manta("stop")) if (p.folder / "daemons").read_text() else shutil.rmtree(p.folder)
+    equal(p.daemons(), {})
+    shutil.rmtree(p.folder)
 
 
 def programs(p):
@@ -601,10 +608,10 @@ def programs(p):
         check(p.manta("bench", "--help"), "manta bench --help says nothing")
 
 
-def run_case(name):
+def run_case(name, cases):
     place, begun = Place(), time.monotonic()
     try:
-        globals()[name](place)
+        cases[name](place)
         wait_until(lambda: not place.processes(), "all processes end")
         equal(place.left(), [])
         print(f"ok   {name} ({time.monotonic() - begun:.1f} s)")
@@ -619,5 +626,5 @@ def run_case(name):
 
 
 if __name__ == "__main__":
-    results = [run_case(name) for name in sys.argv[2:]]
+    results = [run_case(name, globals()) for name in sys.argv[2:]]
     sys.exit(0 if all(results) else 1)

@@ -238,16 +238,20 @@ def in_clear(p):
     p.stop()
 
 
+def daemon_of(machine, name):
+    """Its pid; 0: it is about to be started again."""
+    return int((machine.folder / "daemons" / name).read_text().split()[1])
+
+
 def head_returns(p):
     """The head is killed and comes back: its certificates and its address are the same, the other machine finds it again."""
     p.start_head()
     p.join()
     before = (p.machines[0].folder / "join").read_bytes()
-    pid = next(int(line.split()[1]) for line in (p.machines[0].folder / "daemons").read_text().splitlines()
-               if line.startswith("head "))
+    pid = daemon_of(p.machines[0], "head")
     os.kill(pid, signal.SIGKILL)
     check(has_gone(pid, WAIT_S), "the head does not die")
-    p.machines[0].manta("start", "--head", "--bind", ADDRESS[0])
+    wait_until(lambda: daemon_of(p.machines[0], "head") not in (0, pid), "its keeper starts it again")
     equal((p.machines[0].folder / "join").read_bytes(), before)
     wait_until(lambda: [n["state"] for n in p.nodes().values()] == ["ALIVE", "ALIVE"], "both nodes are back")
     p.work(0)
@@ -345,8 +349,7 @@ def strangers(p):
     ours = (p.machines[0].folder / "join").read_text()
     rogue = rogue_certificate(p)
     pem = private_file(p.root / "rogue.pem", rogue[rogue.index("-----BEGIN"):])
-    pids = {line.split()[0]: int(line.split()[1]) for line in (p.machines[0].folder / "daemons").read_text().splitlines()}
-    head, raylet = ports_of(pids["head"]), ports_of(pids["raylet"])
+    head, raylet = (ports_of(daemon_of(p.machines[0], name)) for name in ("head", "raylet"))
     equal((len(head), len(raylet)), (1, 2), "listeners")
     for port in head | raylet:
         dialled(p, port, GARBAGE + IS_ENDED)
