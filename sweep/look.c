@@ -157,6 +157,9 @@ static mt_status look_read(struct swp_look *look, struct swp_journal *j, const c
     MT_TRY(setting(look, j, "seed", &look->view.seed));
     MT_TRY(setting(look, j, "trial", &look->view.trial));
     MT_TRY(setting(look, j, "space", &look->view.space));
+    MT_TRY(setting(look, j, "importance", &look->view.importance));
+    if (!look->view.importance[0])
+        look->view.importance = "fanova";
     MT_TRY(swp_journal_read(j, on_record, look));
     look->view.trials = look->trials.data;
     look->view.count = (int64_t)look->trials.count;

@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 
+enum { PAIRS_MAX = 5 }; /* of parameters, whose interplay is shown */
+
 /* page.html, made part of the program by CMake. */
 extern const unsigned char swp_page_html[];
 extern const size_t        swp_page_html_size;
@@ -20,19 +22,46 @@ static mt_status member_put(mt_buf *out, const char *name, const char *text)
     return mt_buf_append(out, ",", 1);
 }
 
-static mt_status importance_put(const manta_sweep_view *view, mt_buf *out)
+/* ["name", its weight, its part of the variance], of a pair ["name", "name", their part]; or why there are none. */
+static mt_status weights_put(const manta_sweep_weight *weights, int count, mt_buf *out)
 {
-    manta_sweep_weight weights[MT_SWEEP_PARAMS_MAX];
-    int                count = manta_sweep_importance(view, weights, MT_SWEEP_PARAMS_MAX);
-    MT_TRY(mt_buf_printf(out, "\"importance\":["));
-    for (int i = 0; i < count; i++) {
+    int pairs = 0;
+    MT_TRY(mt_buf_printf(out, "\"weights\":["));
+    for (int i = 0; i < count && pairs < PAIRS_MAX; i++) {
+        const manta_sweep_weight *w = &weights[i];
         MT_TRY(mt_buf_append(out, ",[", i ? 2 : 0));
-        if (i == 0)
-            MT_TRY(mt_buf_append(out, "[", 1));
-        MT_TRY(mt_json_put_text(out, weights[i].name));
-        MT_TRY(mt_buf_printf(out, ",%.6f]", weights[i].weight));
+        MT_TRY(mt_buf_append(out, "[", i == 0));
+        MT_TRY(mt_json_put_text(out, w->name));
+        if (w->other[0]) {
+            MT_TRY(mt_buf_append(out, ",", 1));
+            MT_TRY(mt_json_put_text(out, w->other));
+            pairs++;
+        } else {
+            MT_TRY(mt_buf_printf(out, ",%.6f", w->weight));
+        }
+        MT_TRY(mt_buf_printf(out, ",%.6f]", w->variance));
     }
     return mt_buf_append(out, "],", 2);
+}
+
+static mt_status importance_put(const manta_sweep_view *view, mt_buf *out)
+{
+    manta_sweep_importance_opts opts = {.pairs = true};
+    enum { WEIGHTS_MAX = MT_SWEEP_PARAMS_MAX * (MT_SWEEP_PARAMS_MAX + 1) / 2 };
+    manta_sweep_weight *weights = calloc(WEIGHTS_MAX, sizeof *weights);
+    manta_error         e;
+    if (!weights)
+        return mt_error(MT_ENOMEM, 0, "weigh parameters");
+    int       count = manta_sweep_importance(view, &opts, weights, WEIGHTS_MAX, &e);
+    mt_status st = count < 0 && e.code == MANTA_ENOMEM ? mt_error(MT_ENOMEM, 0, "weigh parameters") : mt_ok();
+    if (st.code == 0)
+        st = member_put(out, "weighed_by", view->importance);
+    if (st.code == 0)
+        st = member_put(out, "not_weighed", count < 0 ? e.message : "");
+    if (st.code == 0)
+        st = weights_put(weights, count, out);
+    free(weights);
+    return st;
 }
 
 static mt_status data_put(const manta_sweep_view *view, mt_buf *out)

@@ -6,6 +6,7 @@
  */
 #include "sweep/plan.h"
 
+#include "sweep/importance/importance.h"
 #include "sweep/replay.h"
 
 #include <inttypes.h>
@@ -73,6 +74,9 @@ static manta_status numbers_check(const manta_sweep_opts *o, manta_error *e)
         return swp_fail(e, MANTA_EINVAL, "time_s, trial_timeout_s and silent_timeout_s are seconds, not negative");
     if (!(o->cpus >= 0 || o->cpus == -1) || !(o->gpus >= 0) || o->memory < 0)
         return swp_fail(e, MANTA_EINVAL, "cpus, gpus and memory of a trial can't be negative");
+    enum swp_importance_kind ignored;
+    if (o->importance && !swp_importance_parse(o->importance, &ignored))
+        return swp_fail(e, MANTA_EINVAL, "importance: there is no \"%.60s\"; there are fanova, ped_anova", o->importance);
     return MANTA_OK;
 }
 
@@ -325,5 +329,7 @@ manta_status swp_plan_check(const struct swp_plan *plan, const manta_sweep_opts 
         snprintf(text, sizeof text, "%d", plan->config.window == 1 ? 1 : plan->config.window / 2);
         code = code ? code : agree(j, "concurrency of an ordered sweep", text, e);
     }
-    return code ? code : points_agree(o, j, e);
+    code = code ? code : points_agree(o, j, e);
+    mt_status st = code == MANTA_OK && o->importance ? swp_journal_set(j, "importance", o->importance) : mt_ok();
+    return st.code ? journal_fail(j, st, e) : code;
 }

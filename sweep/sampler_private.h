@@ -49,9 +49,6 @@ struct swp_sampler {
 SWP_SAMPLERS(X)
 #undef X
 
-/* What a draw's random numbers are for: streams of one trial that may not be alike. */
-enum swp_purpose { SWP_FOR_RANDOM = 1, SWP_FOR_METHOD, SWP_FOR_SCHEDULER };
-
 /* The whole point as RANDOM draws it, keyed by the trial. */
 mt_status swp_sampler_draw_random(struct swp_sampler *s, uint64_t trial, struct swp_point *point);
 

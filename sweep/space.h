@@ -187,6 +187,8 @@ void swp_space_grid_at(const struct swp_space *space, uint64_t index, struct swp
 /* Uniform in [0, 1) with 53 bits; a standard normal number. */
 double swp_rng_real(mt_rng *rng);
 double swp_rng_normal(mt_rng *rng);
+/* What a draw's random numbers are for: streams of one trial (of importance: of one tree) that may not be alike. */
+enum swp_purpose { SWP_FOR_RANDOM = 1, SWP_FOR_METHOD, SWP_FOR_SCHEDULER, SWP_FOR_IMPORTANCE };
 /* The random stream of one draw: a function of the seed, the trial and the purpose only. */
 mt_rng swp_rng_of(uint64_t seed, uint64_t trial, uint64_t purpose);
 

@@ -196,6 +196,10 @@ enum mt_limit {
     MT_SWEEP_ASK_MS          = 60 * 1000,   /* for the answer of a sampler that is another program */
     MT_SWEEP_ASK_LEAVE_MS    = 2000,        /* from the end of its input to SIGKILL */
     MT_SWEEP_JSON_BYTES_MAX  = 4 * 1024 * 1024, /* of a space */
+    MT_SWEEP_TREES           = 64,          /* of the forest that weighs parameters */
+    MT_SWEEP_WEIGHED_MAX     = 10 * 1000,   /* results that it looks at; of more as many are drawn */
+    MT_SWEEP_WEIGHED_MIN     = 10,          /* with fewer nothing is said */
+    MT_SWEEP_WEIGHED_BEST_MIN = 20,         /* the same where the best tenth is compared with all: two of them */
 
     /* Head: what it decides, and what it keeps. */
     MT_HEAD_PAUSE_MS       = 1000,    /* a longer gap between two steps is the head's own pause: not the nodes' silence */

@@ -38,6 +38,7 @@ static const struct key keys[] = {
     KEY(scheduler_opts, TEXT, "\"max_t=27,eta=3\""),
     KEY(stop, TEXT, "rules with ; between them: \"steps,limit=100; trial_plateau,window=6\"; none"),
     KEY(points, LIST, "JSON objects that are tried first"),
+    KEY(importance, TEXT, "how parameters are weighed: fanova, ped_anova; fanova"),
     KEY(replay, TEXT, "NAME or NAME:TRIAL of a PBT sweep: a trial that changes its parameters as that one did"),
     KEY(warm_start, LIST, "names of sweeps whose results the sampler is told first"),
     KEY(cpus, REAL, "of a trial; 1; -1: none"),

@@ -13,7 +13,7 @@
  *   sampler: tpe     sampler_opts: "startup=20"         scheduler: asha     scheduler_opts: "max_t=27,eta=3"
  *   stop: "steps,limit=100"     constraints: ["2*a + b <= 10"]     points: ['{"lr": 0.1}']     warm_start: [NAME]
  *   retries: 2      trial_timeout_s: 60     silent_timeout_s: 60     cpus: 1     gpus: 0     memory: 0     storage: FOLDER
- *   resources: {NAME: 0.5}     replay: NAME:TRIAL
+ *   resources: {NAME: 0.5}     replay: NAME:TRIAL       importance: ped_anova
  *
  * Nothing is taken on trust: an unknown key, a value of another type or a key that comes twice is an error that names file, line
  * and key. Thread: the main one.

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4096, BEST_SHOWN = 10 };
+enum { PATH_SIZE = 4096, BEST_SHOWN = 10, PAIRS_SHOWN = 10, WEIGHTS_MAX = FILE_PARAMS_MAX * (FILE_PARAMS_MAX + 1) / 2 };
 
 static volatile sig_atomic_t interrupted_by; /* a signal's number; 0: none came */
 
@@ -34,7 +34,8 @@ static int usage(FILE *to, int status)
                 "       manta sweep list                   all sweeps\n"
                 "       manta sweep show NAME              how it stands, and its best trials\n"
                 "       manta sweep best NAME              the best trial's parameters, as JSON\n"
-                "       manta sweep importance NAME        how much each parameter matters\n"
+                "       manta sweep importance NAME [fanova|ped_anova] [--pairs]\n"
+                "                                          how much each parameter matters, and two together\n"
                 "       manta sweep export NAME csv|jsonl|policy|html [FILE], or tensorboard FOLDER\n"
                 "       manta sweep stop NAME [TRIAL]      the sweep, which can be resumed, or one trial, for good\n"
                 "       manta sweep pause|go NAME\n"
@@ -51,7 +52,7 @@ static int usage(FILE *to, int status)
 struct words {
     const char *storage, *rest[4];
     int         count;
-    bool        is_quiet;
+    bool        is_quiet, has_pairs;
 };
 
 static bool words_read(struct words *w, int argc, char **argv)
@@ -59,6 +60,8 @@ static bool words_read(struct words *w, int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--quiet") == 0)
             w->is_quiet = true;
+        else if (strcmp(argv[i], "--pairs") == 0)
+            w->has_pairs = true;
         else if (strcmp(argv[i], "--storage") == 0 && i + 1 < argc)
             w->storage = argv[++i];
         else if ((argv[i][0] == '-' && argv[i][1]) || w->count == 4)
@@ -237,15 +240,38 @@ static int best(const manta_sweep_view *v)
     return 0;
 }
 
-static int importance(const manta_sweep_view *v)
+/* What one parameter explains by itself comes first; of pairs what they explain beyond that. */
+static void weights_print(const manta_sweep_view *v, const manta_sweep_weight *weights, int count, bool is_fanova, bool has_pairs)
 {
-    manta_sweep_weight weights[FILE_PARAMS_MAX];
-    int                count = manta_sweep_importance(v, weights, FILE_PARAMS_MAX);
-    if (count == 0)
-        return failed("there are too few results");
-    for (int i = 0; i < count; i++)
+    double explained = 0;
+    int    pairs = 0;
+    for (int i = 0; i < count && !weights[i].other[0]; i++) {
         printf("%-24s %5.1f %%\n", weights[i].name, 100 * weights[i].weight);
-    return 0;
+        explained += weights[i].variance;
+    }
+    if (v->completed > MANTA_SWEEP_WEIGHED_MAX)
+        printf("by %d completed trials, drawn from %" PRId64, MANTA_SWEEP_WEIGHED_MAX, v->completed);
+    else
+        printf("by %" PRId64 " completed trials", v->completed);
+    if (is_fanova)
+        printf("; single parameters explain %.1f %% of the variance%s", 100 * explained,
+               explained < 0.9 && !has_pairs ? ", for pairs of them see --pairs" : "");
+    printf("\n");
+    for (int i = 0; i < count && pairs < PAIRS_SHOWN; i++)
+        if (weights[i].other[0] && ++pairs)
+            printf("%s * %s  %.1f %%\n", weights[i].name, weights[i].other, 100 * weights[i].variance);
+}
+
+static int importance(const struct words *w, const manta_sweep_view *v)
+{
+    manta_sweep_importance_opts opts = {.method = w->count > 2 ? w->rest[2] : v->importance, .pairs = w->has_pairs};
+    manta_sweep_weight         *weights = calloc(WEIGHTS_MAX, sizeof *weights);
+    manta_error                 e;
+    int                         count = weights ? manta_sweep_importance(v, &opts, weights, WEIGHTS_MAX, &e) : -1;
+    if (count >= 0)
+        weights_print(v, weights, count, strcmp(opts.method, "fanova") == 0, w->has_pairs);
+    free(weights);
+    return count >= 0 ? 0 : failed(weights ? e.message : "no memory");
 }
 
 static int tensorboard(const manta_sweep_view *v, const char *folder)
@@ -285,7 +311,7 @@ static int look(const struct words *w)
     else if (strcmp(verb, "best") == 0)
         status = best(v);
     else if (strcmp(verb, "importance") == 0)
-        status = importance(v);
+        status = importance(w, v);
     else
         status = w->count == 4 && strcmp(w->rest[2], "tensorboard") == 0 ? tensorboard(v, w->rest[3]) :
                  w->count > 2 ? export(v, w->rest[2], w->rest[3]) : usage(stderr, 2);

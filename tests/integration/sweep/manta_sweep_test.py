@@ -33,7 +33,8 @@ def demo():
     first = run(BIN / "sweep_demo", 40)
     assert "best 0." in first and "stopped early, 0 had ended before" in first, first
     assert "40 had ended before" in run(BIN / "sweep_demo", 40)
-    assert re.search(r"lr +\d+\.\d %", manta("importance", "demo"))
+    text = manta("importance", "demo", status=1)  # ASHA has completed a few
+    assert re.search(r"too few results: there are \d, and it takes 10 .* \(\d+ that were stopped early don't count\)", text), text
 
 
 def pbt():
@@ -50,6 +51,9 @@ def command():
     text = manta(EXAMPLES / "sweep_command.yaml", "--quiet", folder=EXAMPLES)
     assert "24 trials" in text and re.search(r"[1-9]\d* completed, [1-9]\d* stopped early, 0 failed", text), text  # at max_t, and before
     assert re.search(r"best 0\.\d{1,12}: trial", text), text
+    completed = int(re.search(r"(\d+) completed", text)[1])  # what was stopped early says nothing about its parameters
+    told = manta("importance", "command", status=int(completed < 10))
+    assert (f"there are {completed}, " if completed < 10 else f"by {completed} completed trials") in told, (completed, told)
     rows = list(csv.DictReader(io.StringIO(manta("export", "command", "csv"))))
     assert len(rows) == 24 and all((row["momentum"] == "") == (row["layers"] == "1") for row in rows), rows
 
@@ -96,6 +100,50 @@ def files():
     text = manta("resume", "small", "--quiet")
     assert "9 trials" in text, text
     manta("stop", "nobody", status=1)
+
+
+PRODUCT = """name: product
+metric: loss
+trials: 101
+concurrency: 2
+seed: 1
+retries: -1
+trial: {command: [sh, -c, "[ $MANTA_TRIAL -ne 7 ] || exit 3; awk 'BEGIN {print \\"loss=\\" 10 * {x0} * {x1} + {x2}}'"]}
+space:
+  x0: {type: uniform, low: 0, high: 1}
+  x1: {type: uniform, low: 0, high: 1}
+  x2: {type: uniform, low: 0, high: 1}
+  x3: {type: uniform, low: 0, high: 1}
+  fixed: 3
+"""
+
+
+def weights(text):
+    return {name: float(share) for name, share in re.findall(r"^(\S+) +([\d.]+) %$", text, re.M)}
+
+
+def importance():
+    """Two factors, a weak third parameter and a useless one, by 100 trials (the 101st fails)."""
+    path = write("product.yaml", PRODUCT)
+    assert "100 completed" in manta(path, "--quiet")
+    text = manta("importance", "product")
+    found = weights(text)
+    assert set(found) == {"x0", "x1", "x2", "x3"} and abs(sum(found.values()) - 100) < 0.3, text
+    assert found["x0"] > 35 and found["x1"] > 35 and found["x2"] < 5 and found["x3"] < 3, text
+    assert list(found.values()) == sorted(found.values(), reverse=True) and text == manta("importance", "product")
+    assert 60 < float(re.search(r"by 100 completed trials.* explain ([\d.]+) % of the variance", text)[1]) < 100 and "--pairs" in text, text
+    pairs = manta("importance", "product", "--pairs")
+    assert weights(pairs) == found and pairs.count(" * ") == 6 and re.search(r"of the variance\nx0 \* x1  \d", pairs), pairs
+    other = manta("importance", "product", "ped_anova")
+    assert weights(other) != found and "explain" not in other, other
+    manta("trials", "product", 102)
+    manta(write("product.yaml", PRODUCT + "importance: ped_anova\n"), "--quiet")  # a resume may change it
+    assert weights(manta("importance", "product")) == weights(manta("importance", "product", "ped_anova"))
+    assert weights(manta("importance", "product", "fanova")) != weights(manta("importance", "product"))
+    assert "there is no \"magic\"" in manta("importance", "product", "magic", status=1)
+    assert "there is no \"magic\"" in manta(write("magic.yaml", SMALL + "importance: magic\n"), status=1)
+    manta(write("small.yaml", SMALL), "--quiet")
+    assert "too few results: there are 6, and it takes 10" in manta("importance", "small", status=1)
 
 
 def begin_six(flag):
@@ -351,6 +399,6 @@ def bad_files():
 
 os.makedirs(BASE + "/run", mode=0o700)
 try:
-    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "stopped": stopped, "interrupted": interrupted, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "bad_files": bad_files}[CASE]()
+    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "stopped": stopped, "interrupted": interrupted, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "importance": importance, "bad_files": bad_files}[CASE]()
 finally:
     shutil.rmtree(BASE, ignore_errors=True)
