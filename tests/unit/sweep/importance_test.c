@@ -340,6 +340,28 @@ static void kinds(void **state)
     swp_space_free(space);
 }
 
+static double noise(const double *x)
+{
+    mt_rng rng = {(uint64_t)(x[0] * 0x1p52)};
+    return swp_rng_real(&rng);
+}
+
+/* Where nothing has an effect, few rows are cut equally well in every dimension: none may be preferred. */
+static void even_chances(void **state)
+{
+    (void)state;
+    struct swp_space *space = cube(4, 0, 1);
+    double            share[4] = {0};
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct answer a = weigh(ask_of(trials_of(space, 12, seed, noise), SWP_FANOVA, seed));
+        for (int i = 0; i < 4; i++)
+            share[i] += a.share[i] / 60;
+    }
+    for (int i = 0; i < 4; i++)
+        about(share[i], 0.25, 0.04);
+    swp_space_free(space);
+}
+
 static struct swp_space *branches(void)
 {
     return SPACE_OF({.name = "kind", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"))},
@@ -499,8 +521,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tree_of_numbers), cmocka_unit_test(tree_of_choices), cmocka_unit_test(any_tree),
         cmocka_unit_test(shares_of_a_sum), cmocka_unit_test(factors),         cmocka_unit_test(interplay),
-        cmocka_unit_test(kinds),           cmocka_unit_test(conditional),     cmocka_unit_test(ped_anova),
-        cmocka_unit_test(same_bits),       cmocka_unit_test(sizes),           cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(kinds),           cmocka_unit_test(even_chances),    cmocka_unit_test(conditional),
+        cmocka_unit_test(ped_anova),       cmocka_unit_test(same_bits),       cmocka_unit_test(sizes),
+        cmocka_unit_test(what_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
