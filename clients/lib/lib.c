@@ -81,8 +81,8 @@ manta_status lib_error_status(manta_error *e, mt_status st)
 }
 
 /* After the end of the raylet. */
-static const char what_to_do[] = ". Values that are in this process can still be read; nothing else can be done in it. When the "
-                                 "node is there again, start the program anew";
+static const char what_to_do[] = ". Values that are in this process can still be read. To go on, call manta_shutdown, then "
+                                 "manta_init, which fails until the node is there again";
 
 manta_status lib_check(manta_error *e)
 {
@@ -91,7 +91,7 @@ manta_status lib_check(manta_error *e)
     if (lib.role == LIB_NONE)
         return lib_error(e, MANTA_EINVAL, "manta_init has not been called in this process");
     if (lib.role == LIB_OVER)
-        return lib_error(e, MANTA_ECONN, "manta_shutdown has been called");
+        return lib_error(e, MANTA_ECONN, "manta_shutdown has been called; manta_init joins a cluster again");
     return MANTA_OK;
 }
 
@@ -107,7 +107,7 @@ void lib_refused_pause(void)
 {
     const struct timespec pause = {.tv_nsec = MT_LIB_REFUSED_NAP_NS};
     lib_lock();
-    bool is_many = lib.broken && ++lib.refused > MT_LIB_REFUSED_FREE;
+    bool is_many = (lib.broken || lib.role == LIB_OVER) && ++lib.refused > MT_LIB_REFUSED_FREE;
     lib_unlock();
     if (is_many)
         nanosleep(&pause, NULL);

@@ -102,6 +102,8 @@ struct lib {
     struct os_client store;
     MT_VEC(struct lib_mapping) mappings;
     MT_VEC(struct lib_segment) segments;
+    MT_VEC(void *) regions;      /* mapped in this session: data of each */
+    uint32_t         session;    /* jobs that this process has been in before */
     uint64_t         trim_at_ns; /* when free memory is looked at again */
     MT_VEC(struct lib_request *) requests;
     MT_VEC(struct lib_watch) watches;
@@ -132,6 +134,7 @@ struct lib {
     uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
     char             code[4096]; /* path of the .so that it loads; "": none */
     pthread_t        main_thread;
+    bool             has_set_checksum, has_set_lineage; /* manta_init: the environment variables of these options */
     bool             is_warden; /* driver: of a detached actor */
     bool             is_retiring; /* worker: a function has run max_calls times here; it takes nothing more */
 };
@@ -211,7 +214,7 @@ mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, 
 /* Waits for CTL_WELCOME and maps what it brings; lib is ready afterwards. The text of a refusal in `text`. */
 mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[256]);
 void      lib_disconnect(void);
-/* The last step of a shutdown: nothing may look at shared memory afterwards. */
+/* A late step of a shutdown: nothing may look at shared memory afterwards. */
 void      lib_unmap_shared(void);
 /* Messages on the unix socket. MT_EAGAIN where there is none. */
 mt_status lib_socket_receive(int fd, void *bytes, size_t room, size_t *out_size, int *fds, int *out_fd_count);

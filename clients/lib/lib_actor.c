@@ -492,9 +492,11 @@ void manta_actor_free(manta_actor *actor)
     if (!actor)
         return;
     lib_lock();
-    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
+    if (lib.role != LIB_NONE) {
         own_actor_drop(&lib.own, (struct own_actor *)actor);
         own_actor_tick(&lib.own);
+    }
+    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
         if (lib.inlined)
             lib_inline_run();
         lib_act();

@@ -122,9 +122,12 @@ void lib_callbacks_end(void)
     while (lib.callbacks) {
         struct own_waiter *callback = lib.callbacks;
         lib.callbacks = callback->next;
+        if (callback->ref)
+            own_ref_drop(&lib.own, callback->ref);
         free(callback);
     }
     lib.callback_count = 0;
+    lib.is_rung = false;
     if (lib.event_fd >= 0)
         close(lib.event_fd);
     lib.event_fd = -1;

@@ -252,7 +252,9 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     text[0] = 0;
     MT_TRY(welcome_map(fds, fd_count));
     lib.socket = fd;
-    own_init(&lib.own, process, lib.welcome.node, lib.welcome.epoch, lib.welcome.job);
+    lib_lock(); /* other threads may free what an earlier job has left */
+    own_reopen(&lib.own, process, lib.welcome.node, lib.welcome.epoch, lib.welcome.job);
+    lib_unlock();
     lib.own.pid = (int32_t)getpid();
     lib.own.cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 0;
     lib.own.now_ns = lib_now_ns();
@@ -292,6 +294,7 @@ void lib_unmap_shared(void)
         unmap(lib.segments.data[i].data, lib.segments.data[i].size);
     mt_vec_fini(&lib.segments);
     mt_vec_fini(&lib.mappings);
+    mt_vec_fini(&lib.regions); /* they stay mapped until the user closes them */
     unmap(lib.ctl, LANE_BYTES);
     unmap(lib.park, sizeof *lib.park);
     unmap(lib.pins, OS_PINS_BYTES);

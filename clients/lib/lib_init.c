@@ -114,21 +114,53 @@ bool manta_is_initialized(void)
     return lib.role == LIB_DRIVER || lib.role == LIB_WORKER;
 }
 
+/* What was of the job goes; handles that the user holds stay, as own_close leaves them. Under the lock. */
+static void session_end(const char *why)
+{
+    for (size_t i = 0; i < lib.watches.count; i++)
+        if (lib.watches.data[i].actor)
+            own_actor_drop(&lib.own, lib.watches.data[i].actor);
+    mt_vec_fini(&lib.watches);
+    mt_vec_fini(&lib.news);
+    mt_vec_fini(&lib.requests);
+    lib_callbacks_end();
+    os_client_fini(&lib.store);
+    wrk_fini(&lib.wrk);
+    memset(&lib.wrk, 0, sizeof lib.wrk);
+    own_close(&lib.own, MT_ECONN, why);
+    lib_unmap_shared();
+    lib_entries_forget_classes();
+    if (lib.has_set_checksum)
+        unsetenv("MANTA_CHECKSUM");
+    if (lib.has_set_lineage)
+        unsetenv("MANTA_LINEAGE_BYTES");
+    lib.has_set_checksum = lib.has_set_lineage = false;
+    lib.session++;
+    lib.broken = 0;
+    lib.refused = lib.socket_seen = lib.cpu = 0;
+    lib.ticked_ns = lib.checked_ns = lib.trim_at_ns = lib.event_seen = lib.env = 0;
+    lib.code[0] = 0;
+}
+
 manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e)
 {
     static const manta_init_opts defaults;
     const manta_init_opts *o = opts ? opts : &defaults;
+    const char  *space = o->name_space ? o->name_space : "default";
     char         text[256] = "", *warden;
     uint64_t     env = 0;
     char         lineage[24];
     manta_status code;
     mt_status    st;
 
-    if (!o->name_space || strlen(o->name_space) < sizeof lib.name_space) /* workers are in the driver's */
-        snprintf(lib.name_space, sizeof lib.name_space, "%s", o->name_space ? o->name_space : "default");
+    if (lib.role == LIB_NONE && strlen(space) < sizeof lib.name_space) /* workers are in the driver's */
+        snprintf(lib.name_space, sizeof lib.name_space, "%s", space);
     serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
-    if (lib.role != LIB_NONE)
-        return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process");
+    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER)
+        return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process: call manta_shutdown first");
+    if (lib.role == LIB_OVER && strcmp(space, lib.name_space) != 0)
+        return lib_error(e, MANTA_EINVAL, "manta_init: name_space was \"%s\" before, and workers, which run this program from its "
+                         "beginning, are in that: it stays", lib.name_space);
     if ((code = lib_registry_check(e)) != MANTA_OK)
         return code;
     if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0 || o->max_blocked_workers < 0 ||
@@ -147,17 +179,20 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
         return lib_error(e, MANTA_EINVAL, "manta_init: name_space has at most %d letters", CTL_NAME_SIZE - 1);
     if (!lib_output_choose(o->log_to_driver))
         return lib_error(e, MANTA_EINVAL, "manta_init: log_to_driver is 1, 0 or -1, MANTA_LOG_TO_DRIVER 1 or 0");
+    snprintf(lineage, sizeof lineage, "%lld", (long long)o->lineage_bytes);
     mt_assert_set_hook(on_assert);
     warden = lib_warden_text();
-    if (o->checksum && setenv("MANTA_CHECKSUM", "1", 1))
+    if ((o->checksum && setenv("MANTA_CHECKSUM", "1", 1)) || (o->lineage_bytes && setenv("MANTA_LINEAGE_BYTES", lineage, 1)))
         return lib_error(e, MANTA_ENOMEM, "manta_init: no memory for an environment variable");
-    snprintf(lineage, sizeof lineage, "%lld", (long long)o->lineage_bytes);
-    if (o->lineage_bytes && setenv("MANTA_LINEAGE_BYTES", lineage, 1))
-        return lib_error(e, MANTA_ENOMEM, "manta_init: no memory for an environment variable");
+    lib.has_set_checksum = o->checksum;
+    lib.has_set_lineage = o->lineage_bytes != 0;
     st = lib_inline_wanted() ? lib_inline_start() : be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
     if (st.code) {
         lib_disconnect();
         lib_private_stop();
+        lib_lock();
+        session_end("manta_init failed");
+        lib_unlock();
         if (text[0])
             return lib_error(e, st.code, "%s", text);
         return lib_error_status(e, st);
@@ -189,15 +224,39 @@ static void linger(void)
         lib_wait(never, NULL, lib_deadline(MT_LIB_OUTPUT_LINGER_MS));
 }
 
+/* Other threads that wait in a call hear that there is nothing to wait for, and leave; one that does not within the limit is in
+ * a function of the user's. */
+static void others_leave(void)
+{
+    const struct timespec ms = {.tv_nsec = 1000000};
+    uint64_t limit = lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u;
+    if (lib.inlined)
+        return;
+    if (!lib.broken) {
+        lib.broken = MT_ECONN;
+        snprintf(lib.broken_text, sizeof lib.broken_text, "manta_shutdown was called");
+    }
+    while ((lib.is_led || lib.follower_count) && lib_now_ns() < limit) {
+        shm_add32(&lib.park->bell, 1);
+        shm_futex_wake(&lib.park->bell, INT32_MAX);
+        pthread_cond_broadcast(&lib.followers);
+        lib_unlock();
+        nanosleep(&ms, NULL);
+        lib_lock();
+    }
+}
+
 int manta_shutdown(void)
 {
     struct ctl_reply bye = {0};
+    char             why[sizeof lib.broken_text];
     lib_lock();
     if (lib.role != LIB_DRIVER) {
         lib_unlock();
         return 0;
     }
     linger();
+    others_leave();
     lib_helper_stop();
     lib_output_print(true);
     if (lib.inlined)
@@ -210,14 +269,8 @@ int manta_shutdown(void)
     lib_unlock();
     lib_private_stop();
     lib_lock();
-    mt_vec_fini(&lib.watches);
-    mt_vec_fini(&lib.news);
-    mt_vec_fini(&lib.requests);
-    lib_callbacks_end();
-    os_client_fini(&lib.store);
-    wrk_fini(&lib.wrk);
-    own_fini(&lib.own);
-    lib_unmap_shared();
+    snprintf(why, sizeof why, "%s", lib.broken ? lib.broken_text : "manta_shutdown was called");
+    session_end(why);
     lib_unlock();
     return 0;
 }

@@ -65,7 +65,7 @@ mt_status lib_inline_start(void)
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&in->turn, &attr);
     pthread_mutexattr_destroy(&attr);
-    own_init(&lib.own, process, 1, 1, 1);
+    own_reopen(&lib.own, process, 1, 1, 1);
     lib.own.now_ns = lib_now_ns();
     lib.own.free_place = lib_free_place;
     wrk_init(&lib.wrk, 1);

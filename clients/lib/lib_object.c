@@ -415,6 +415,7 @@ static manta_ref *put(const void *data, size_t size, char type, bool with_sum)
 
 struct unsealed {
     struct os_place place;
+    uint32_t        session; /* its memory went with that */
     bool            with_sum;
 };
 
@@ -443,6 +444,7 @@ manta_status manta_create_with(size_t size, const manta_put_opts *opts, manta_bu
         out->data = NULL;
         return code;
     }
+    u->session = lib.session;
     u->with_sum = opts && opts->checksum;
     lib_store_warm(&u->place, out->data);
     out->size = size;
@@ -455,11 +457,13 @@ manta_ref *manta_seal(manta_buffer *buffer)
     struct unsealed *u = buffer->hold;
     manta_error      e;
     struct own_ref  *ref = NULL;
-    if (u && u->with_sum)
+    if (u && u->with_sum && u->session == lib.session)
         place_sum(&u->place, buffer->data, buffer->size);
     lib_lock();
     if (!u)
         lib_error(&e, MANTA_EINVAL, "manta_seal of a buffer that was sealed or dropped before");
+    else if (u->session != lib.session)
+        lib_error(&e, MANTA_EINVAL, "manta_seal of a buffer from before manta_shutdown: its memory is gone");
     else if (lib_check(&e) == MANTA_OK && (ref = new_value(&e))) {
         publish(ref, u->place, buffer->data, buffer->size, 'y');
         freeze(u->place, buffer->data, buffer->size);
@@ -478,7 +482,7 @@ void manta_drop(manta_buffer *buffer)
     if (!u)
         return;
     lib_lock();
-    if (lib.role != LIB_OVER)
+    if (lib.role != LIB_OVER && u->session == lib.session)
         (void)os_client_free(&lib.store, u->place.segment, u->place.offset, u->place.generation).code;
     lib_unlock();
     free(u);
@@ -517,6 +521,25 @@ static void region_refuse(const struct ctl_segment *region)
     lib_unlock();
 }
 
+static bool region_note(void *data)
+{
+    lib_lock();
+    bool is_noted = mt_vec_push(&lib.regions, data).code == MT_OK;
+    lib_unlock();
+    return is_noted;
+}
+
+/* Under the lock. False: it is of an earlier job, and its number may be another one's by now. */
+static bool region_forget(const void *data)
+{
+    for (size_t i = 0; i < lib.regions.count; i++)
+        if (lib.regions.data[i] == data) {
+            mt_vec_remove_swap(&lib.regions, i);
+            return true;
+        }
+    return false;
+}
+
 manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, manta_error *e)
 {
     struct ctl_segment  ask = {.segment = (uint32_t)number, .size = size}, got;
@@ -541,7 +564,10 @@ manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, 
         out->data = lib_map(request->fds[0], got.size, true);
         out->size = got.size;
         out->number = got.segment;
-        if (!out->data) {
+        if (!out->data || !region_note(out->data)) {
+            if (out->data)
+                munmap(out->data, out->size);
+            out->data = NULL;
             region_refuse(&got);
             code = lib_error(e, MANTA_ENOMEM, "a region of %llu bytes could not be mapped",
                              (unsigned long long)got.size);
@@ -556,9 +582,12 @@ void manta_region_close(manta_region *region)
     struct ctl_segment drop = {.segment = (uint32_t)region->number};
     if (!region->data)
         return;
+    lib_lock();
+    bool is_current = region_forget(region->data);
+    lib_unlock();
     munmap(region->data, region->size);
     lib_lock();
-    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
+    if (is_current && (lib.role == LIB_DRIVER || lib.role == LIB_WORKER)) {
         own_send(&lib.own, CTL_REGION_DROP, own_id_next(&lib.own), &drop, sizeof drop);
         lib_act();
     }

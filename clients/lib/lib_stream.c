@@ -83,10 +83,9 @@ void manta_generator_free(manta_generator *g)
     if (!stream || stream == &no_stream)
         return;
     lib_lock();
-    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
-        own_stream_free(stream);
+    own_stream_free(stream);
+    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER)
         lib_act();
-    }
     lib_unlock();
 }
 

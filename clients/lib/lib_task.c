@@ -623,12 +623,11 @@ void manta_release(manta_view *view)
     if (!ref)
         return;
     lib_lock();
-    if (lib.role != LIB_OVER) {
-        if (ref->state == OWN_REF_PLACE)
-            lib_store_unpin(copy ? &copy->here : &ref->value.place);
-        own_ref_drop(&lib.own, ref);
+    if (ref->state == OWN_REF_PLACE) /* not where the store has gone under it */
+        lib_store_unpin(copy ? &copy->here : &ref->value.place);
+    own_ref_drop(&lib.own, ref);
+    if (lib.role != LIB_OVER)
         lib_act();
-    }
     lib_unlock();
     free(copy);
     memset(view, 0, sizeof *view);
@@ -703,7 +702,8 @@ int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeou
         }
         own_ref_ask(&lib.own, (struct own_ref *)refs[i]);
     }
-    if (lib_check(e) == MANTA_OK) {
+    n = -lib_check(e);
+    if (n == 0) {
         lib_wait(enough_ready, &w, lib_deadline_of_run(lib_deadline(timeout_ms)));
         for (size_t i = 0; i < count; i++) {
             bool is_ready = own_ref_is_ready((struct own_ref *)refs[i]);
@@ -733,9 +733,9 @@ void manta_free(manta_ref *ref)
     if (!ref)
         return;
     lib_lock();
-    if (lib.role != LIB_OVER && lib.role != LIB_NONE) {
+    if (lib.role != LIB_NONE) {
         own_ref_drop(&lib.own, (struct own_ref *)ref);
-        if (lib.own.out.up.size)
+        if (lib.own.out.up.size && lib.role != LIB_OVER)
             lib_act();
     }
     lib_unlock();

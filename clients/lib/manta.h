@@ -70,21 +70,23 @@ typedef struct manta_init_opts {
     const struct manta_runtime_env *runtime_env; /* of all tasks and actors of the job; NULL: the driver's surroundings */
 } manta_init_opts;
 
-/* Connects this process to a cluster and becomes a driver; blocks up to opts->timeout_ms. Call it once, first thing in
- * main: Manta starts the same executable again as its workers, and in those this call never returns.
+/* Connects this process to a cluster and becomes a driver; blocks up to opts->timeout_ms. Call it first thing in main: Manta starts
+ * the same executable again as its workers, and in those this call never returns. Once more only after manta_shutdown.
  * MANTA_INLINE=1 in the environment: no cluster and no process; this one runs every task and actor's method by itself,
  * inside the call that submits it, one at a time: for gdb and sanitizers. Same results and errors; resources and
  * placement are not looked at, a timeout only asks, a kill loses the state, generators and runtime
  * environments fail with EUNSUPPORTED.
- * EINVAL: called twice; a bad option; two functions or actor types of one name, in two files (both places are named; a definition
- * in a header that both include is one); a signature that can't be. ECONN: no cluster there. EAUTH, EVERSION, ETIMEDOUT, ENOMEM,
- * ESYS. */
+ * EINVAL: called twice; a bad option, or another name_space than before; two functions or actor types of one name, in two files
+ * (both places are named; a definition in a header that both include is one); a signature that can't be. ECONN: no cluster there.
+ * EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
 MANTA_API manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e);
 /* Between manta_init and manta_shutdown, and in a worker. Any thread. (When this node's raylet ends: ECONN, manta_error.h.) */
 MANTA_API bool manta_is_initialized(void);
 
-/* Ends the job: unfinished tasks and its actors are dropped, a private cluster ends. Blocks up to 5 s. Handles that
- * are still held may be freed afterwards and nothing else. Returns 0, so that main can end with it. */
+/* Ends the job: unfinished tasks and its actors are dropped, a private cluster ends. Other threads that wait in a call get ECONN;
+ * none may be using a buffer, a region, or a view of the store. Blocks up to 5 s. Returns 0, so that main can end with it.
+ * Handles that are held may still be freed, and values and errors that are in this process be read (manta_get), then and after
+ * another manta_init, which makes a new job: manta_error.h has what of the old one is left in it. */
 MANTA_API int manta_shutdown(void);
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
@@ -253,8 +255,7 @@ MANTA_API manta_status manta_return_bool(manta_ctx *c, bool x);
 MANTA_API manta_status manta_return_str(manta_ctx *c, const char *s);
 MANTA_API manta_status manta_return_bytes(manta_ctx *c, const void *data, size_t size);
 /* Reports an error of the user's own: `user_code` and the text reach whoever gets the result. Returns MANTA_ETASK. */
-MANTA_API manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+MANTA_API manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* From 0: how often this task was started before, or this actor. After 65,535 a task counts from 1 again. */
 MANTA_API int manta_attempt(const manta_ctx *c);
 /* What the running task or method is, and where: for logs, and for finding it by `manta list tasks`. Fills *out; does not
@@ -549,8 +550,7 @@ typedef struct manta_death {
 /* Called once for each death of the actor (any process may watch; at once, if it is dead already), on the library's
  * helper thread or inside manta_progress: do not block there. The watch ends with manta_unwatch or the actor's end. */
 typedef void (*manta_death_fn)(void *user, const manta_death *death);
-MANTA_API manta_status manta_actor_watch(manta_actor *actor, manta_death_fn fn, void *user, uint64_t *out_watch,
-                                         manta_error *e);
+MANTA_API manta_status manta_actor_watch(manta_actor *actor, manta_death_fn fn, void *user, uint64_t *out_watch, manta_error *e);
 MANTA_API manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch, manta_error *e);
 /* After it the function runs no more: it waits for one that runs just now, but not inside that one itself. */
 MANTA_API void         manta_unwatch(uint64_t watch);
@@ -596,8 +596,7 @@ MANTA_API int          manta_group_size(const manta_group *group);
 /* Borrowed; NULL where there is no such member. */
 MANTA_API manta_actor *manta_group_actor(const manta_group *group, int index);
 /* The same call to every member; out[0 .. size-1] become refs, to be freed. Does not block. EINVAL. */
-MANTA_API manta_status manta_group_call(manta_group *group, const char *method, int argc, const manta_arg *argv,
-                                        manta_ref **out);
+MANTA_API manta_status manta_group_call(manta_group *group, const char *method, int argc, const manta_arg *argv, manta_ref **out);
 /* The same, and waits for every reply, at most timeout_ms in all: out[0 .. size-1] become views, to be released. On failure
  * none is left, *e is the first one's and *out_failed (may be NULL) its member. Blocks. */
 MANTA_API manta_status manta_group_gather(manta_group *group, const char *method, int argc, const manta_arg *argv,

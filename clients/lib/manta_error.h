@@ -63,9 +63,19 @@ enum {
 
 /* Whether what was asked for has happened. NOT_DONE is a promise: it did not begin, and never will, so asking again does not do
  * it twice. UNKNOWN: it may have happened, or may go on; a get that gave up waiting (ETIMEDOUT) says so, and one whose outcome
- * was lost with the raylet of this node (ECONN). A driver's job ends with that raylet: every later call fails with ECONN, except
- * that values which are in this process can still be read, and each submit after the first 64 waits 10 ms. manta_init can't be
- * called again in this process: start the program anew. */
+ * was lost with the raylet of this node (ECONN).
+ *
+ * A driver's job ends with that raylet: every later call fails with ECONN, except that values which are in this process can still
+ * be read. Each submit after the first 64 waits 10 ms before it fails, so a loop that tries again does not fill a core. To go on,
+ * call manta_shutdown, then manta_init until it succeeds: the process joins with a new job. What is left of the old one then:
+ *   refs with values of at most MANTA_INLINE_MAX bytes that were there, and refs that had failed: as they were; they can be read,
+ *     and be arguments in the new job (refs that such a value declares are not found in it any more);
+ *   refs with larger values: EOBJ_LOST. They stood in the object store, and are not made again;
+ *   refs whose value had not come: ECONN, e->outcome as above; generators: the same, or EOBJ_LOST where items were not taken;
+ *   handles of actors: EACTOR_DIED. Detached actors live on, and are found by name;
+ *   placement groups (they go when the head hears of the old job's end), runtime environments, regions, buffers that were not
+ *     sealed: not to be used any more, only freed;
+ *   callbacks, watches, the event descriptor: over, nothing is called any more. */
 enum { MANTA_NOT_DONE = 0, MANTA_DONE = 1, MANTA_UNKNOWN = 2 };
 
 /* Fixed size, no allocation, every string NUL-terminated. Unused fields are 0 or "". */

@@ -20,6 +20,8 @@ void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, 
     own->no_memory.outcome = 2;
 }
 
+/* ---- the end ---- */
+
 static void map_free(mt_map *map)
 {
     MT_MAP_EACH(map, entry)
@@ -27,86 +29,151 @@ static void map_free(mt_map *map)
     mt_map_fini(map);
 }
 
-static void task_memory_free(struct own *own, struct own_task *task)
+/* Holds that are not the user's go with who had them; what is left of a ref's count are handles and views. */
+static void unhold(struct own_ref *const *refs, uint32_t count)
 {
-    own_blob_free(own, task);
-    for (uint16_t i = 0; i < task->arg_count; i++)
+    for (uint32_t i = 0; i < count; i++)
+        if (refs[i])
+            refs[i]->holds--;
+}
+
+/* Whatever place it is in. A kept one holds nothing (own_lineage.c). */
+static void task_end(struct own *own, struct own_task *task)
+{
+    struct own_results *r = task->results;
+    bool                has_holds = task->state != OWN_KEPT;
+    for (uint16_t i = 0; i < task->arg_count; i++) {
         if (!task->args[i].ref)
             free((void *)(uintptr_t)task->args[i].data);
+        else if (has_holds)
+            unhold(&task->args[i].ref, 1);
+    }
     free(task->args);
-    if (task->results)
-        free(task->results->declared);
-    free(task->results);
+    if (has_holds)
+        unhold(&task->ref, 1);
+    if (r && has_holds)
+        unhold(r->more, r->count - 1);
+    if (r) {
+        unhold(r->declared, r->declared_count);
+        free(r->declared);
+    }
+    free(r);
+    own_blob_free(own, task);
 }
 
-static void queue_free(struct own *own, struct own_queue *q)
+static void tasks_end(struct own *own)
 {
-    for (struct own_task *task; (task = own_queue_pop(q));)
-        task_memory_free(own, task);
+    for (size_t i = 0; i < own->task_chunks.count; i++) {
+        struct own_task *chunk = own->task_chunks.data[i];
+        for (int k = 0; k < OWN_TASKS_PER_CHUNK; k++)
+            if (chunk[k].state != OWN_NO_TASK)
+                task_end(own, &chunk[k]);
+        free(chunk);
+    }
+    mt_vec_fini(&own->task_chunks);
 }
 
-static void waiters_free(struct own_waiter *list)
+static void lanes_end(struct own *own)
+{
+    for (size_t i = 0; i < own->lanes.count; i++)
+        free(own->lanes.data[i]);
+    for (size_t i = 0; i < own->class_list.count; i++) {
+        struct own_class *cls = own->class_list.data[i];
+        free(cls->levels);
+        free(cls->lanes);
+        free(cls);
+    }
+    mt_vec_fini(&own->lanes);
+    mt_vec_fini(&own->class_list);
+    mt_map_fini(&own->classes);
+}
+
+/* Callbacks that never ran go, with their holds. */
+static void waiters_end(struct own_waiter *list)
 {
     while (list) {
         struct own_waiter *next = list->next;
+        if (list->fn)
+            unhold(&list->ref, 1);
         free(list);
         list = next;
     }
 }
 
-static void extras_free(struct own *own)
+static void extras_end(struct own *own)
 {
     MT_MAP_EACH(&own->extras, entry)
     {
         struct own_extra *extra = entry->value.ptr;
+        unhold(extra->declared, extra->declared_count);
         free(extra->declared);
         own_failure_free(own, extra->lost);
-        waiters_free(extra->on_free);
+        waiters_end(extra->on_free);
     }
     map_free(&own->extras);
-    waiters_free(own->out.callbacks);
+    waiters_end(own->out.callbacks);
+}
+
+/* A generator that the user holds has only its end left: a failure, where items were still to be taken. */
+static void streams_end(struct own *own)
+{
+    struct own_failure lost;
+    own_failure_set(&lost, MT_EOBJ_LOST, "items of this generator that had not been taken went with its job");
     for (struct own_stream *s = own->streams, *next; s; s = next) {
         next = s->next;
+        for (size_t i = 0; i < s->items.count; i++)
+            if (!s->items.data[i].is_taken)
+                unhold(&s->items.data[i].ref, 1);
+        if (s->arrived > s->used && s->end->state == OWN_REF_INLINE) {
+            own_ref_value_free(own, s->end);
+            s->end->flags = 0;
+            s->end->state = OWN_REF_FAILED;
+            s->end->value.failure = own_failure_new(own, &lost);
+        }
         mt_buf_fini(&s->in);
         mt_buf_fini(&s->out);
         mt_vec_fini(&s->items);
+        s->out_at = 0;
+        s->item_count = 0;
+        s->task = NULL;
+        if (!s->is_free)
+            continue;
+        unhold(&s->end, 1);
+        *s->link = s->next;
+        if (s->next)
+            s->next->link = s->link;
         free(s);
     }
 }
 
-/* The user's handles go with what they name; the process is about to end. */
-void own_fini(struct own *own)
+/* A handle that the user holds is one of a dead actor. */
+static void actors_end(struct own *own, struct own_failure *why)
 {
-    for (size_t i = 0; i < own->lanes.count; i++) {
-        struct own_lane *lane = own->lanes.data[i];
-        for (int slot = 0; slot < LANE_SLOTS; slot++)
-            if (lane->tasks[slot])
-                task_memory_free(own, lane->tasks[slot]);
-        free(lane);
-    }
-    for (size_t i = 0; i < own->class_list.count; i++) {
-        struct own_class *cls = own->class_list.data[i];
-        queue_free(own, &cls->queue);
-        for (uint32_t j = 0; j < cls->level_count; j++)
-            queue_free(own, &cls->levels[j].queue);
-        free(cls->levels);
-        free(cls->lanes);
-        free(cls);
-    }
     MT_MAP_EACH(&own->actors, entry)
     {
-        struct own_actor *actor = entry->value.ptr;
-        queue_free(own, &actor->queue);
-        for (int i = 0; actor->groups && i < OWN_GROUPS; i++)
-            queue_free(own, &actor->groups[i]);
-        free(actor->groups);
-        if (actor->create)
-            task_memory_free(own, actor->create);
+        struct own_actor *actor = entry->value.ptr, was = *actor;
+        free(was.groups);
+        unhold(&was.snapshot, 1);
+        waiters_end(was.askers);
+        if (was.holds == 0 || !was.failure) {
+            own_failure_free(own, was.failure);
+            was.failure = NULL;
+        }
+        *actor = (struct own_actor){.id = was.id, .holds = was.holds, .state = OWN_ACTOR_DEAD, .type = was.type, .own = own,
+                                    .incarnation = was.incarnation, .owner = was.owner, .owner_node = was.owner_node,
+                                    .failure = was.failure ? was.failure : own_failure_new(own, why)};
+        memcpy(actor->name, was.name, sizeof actor->name);
+        if (was.holds)
+            continue;
         own_failure_free(own, actor->failure);
+        mt_map_remove(&own->actors, actor->id);
+        free(actor);
     }
-    queue_free(own, &own->kept);
-    extras_free(own);
-    map_free(&own->actors);
+}
+
+static void rest_end(struct own *own)
+{
+    struct own kept = {.no_memory = own->no_memory, .actors = own->actors, .streams = own->streams};
     map_free(&own->borrows);
     map_free(&own->monitors);
     map_free(&own->requests);
@@ -114,21 +181,69 @@ void own_fini(struct own *own)
     mt_map_fini(&own->unwanted);
     mt_map_fini(&own->lost_nodes);
     mt_map_fini(&own->refs);
-    mt_map_fini(&own->classes);
     mt_map_fini(&own->peers);
-    mt_vec_fini(&own->class_list);
-    mt_vec_fini(&own->lanes);
     mt_vec_fini(&own->out.unmap);
     mt_vec_fini(&own->out.deaths);
     mt_buf_fini(&own->out.up);
-    own_refs_fini(own);
     for (size_t i = 0; i < own->chunks.count; i++)
         free(own->chunks.data[i]);
-    for (size_t i = 0; i < own->task_chunks.count; i++)
-        free(own->task_chunks.data[i]);
     mt_vec_fini(&own->chunks);
-    mt_vec_fini(&own->task_chunks);
     mt_stash_fini(&own->stash);
+    kept.ref_chunks.data = own->ref_chunks.data;
+    kept.ref_chunks.count = own->ref_chunks.count;
+    kept.ref_chunks.capacity = own->ref_chunks.capacity;
+    kept.free_refs = own->free_refs;
+    *own = kept;
+    if (own->streams)
+        own->streams->link = &own->streams;
+}
+
+void own_close(struct own *own, int32_t code, const char *text)
+{
+    struct own_failure f, *why;
+    own_failure_set(&f, MT_EACTOR_DIED, "the actor has ended with the job of its handle: %s", text);
+    why = own_failure_new(own, &f);
+    own_refs_settle(own, code, text);
+    tasks_end(own);
+    lanes_end(own);
+    extras_end(own);
+    streams_end(own);
+    actors_end(own, why);
+    own_failure_free(own, why);
+    own_refs_pack(own);
+    rest_end(own);
+}
+
+void own_reopen(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job)
+{
+    struct own kept = *own;
+    own_init(own, process, node, epoch, job);
+    own->actors = kept.actors;
+    own->ref_chunks.data = kept.ref_chunks.data;
+    own->ref_chunks.count = kept.ref_chunks.count;
+    own->ref_chunks.capacity = kept.ref_chunks.capacity;
+    own->free_refs = kept.free_refs;
+    own->streams = kept.streams;
+    if (own->streams)
+        own->streams->link = &own->streams;
+    own_refs_adopt(own);
+}
+
+void own_fini(struct own *own)
+{
+    own_close(own, 0, "");
+    MT_MAP_EACH(&own->actors, entry)
+    {
+        struct own_actor *actor = entry->value.ptr;
+        own_failure_free(own, actor->failure);
+    }
+    map_free(&own->actors);
+    for (struct own_stream *s = own->streams, *next; s; s = next) {
+        next = s->next;
+        free(s);
+    }
+    own->streams = NULL;
+    own_refs_fini(own);
 }
 
 /* Each is tried, whatever the others say. */

@@ -433,6 +433,11 @@ struct own {
 /* Sets memory aside for what may not fail: before each control record and at each tick. ENOMEM: as far as it went. */
 mt_status own_prepare(struct own *own);
 void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job);
+/* The job is over: refs that the user holds are left with their inline values or failures, handles of actors and generators as dead
+ * ones; all else is freed. What has not come fails with `code` and `text` (0: nobody will ask; the lanes may be unmapped). */
+void own_close(struct own *own, int32_t code, const char *text);
+/* own_init after own_close, or of zeroed memory: what was left is this process's own, under new ids. */
+void own_reopen(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job);
 /* Frees everything; handles of the user must not be used afterwards. */
 void own_fini(struct own *own);
 
@@ -504,6 +509,9 @@ struct own_ref *own_submit(struct own *own, const struct own_call *call);
 struct own_ref *own_ref_new(struct own *own, mt_id id);
 struct own_ref *own_ref_failed(struct own *own, const struct own_failure *failure);
 mt_id           own_id_next(struct own *own);
+void            own_refs_settle(struct own *own, int32_t code, const char *text); /* of own_close: before all tasks go, ... */
+void            own_refs_pack(struct own *own);  /* ... and after; of own_reopen; of own_fini */
+void            own_refs_adopt(struct own *own);
 void            own_refs_fini(struct own *own);
 void            own_ref_hold(struct own_ref *ref);
 void            own_ref_drop(struct own *own, struct own_ref *ref);

@@ -151,22 +151,135 @@ static void waiters_free(struct own_ref *ref)
     }
 }
 
-/* What is left at the process's end, with the memory of all refs. */
+/* ---- the end ---- */
+
+static bool is_in_use(const struct own_ref *ref)
+{
+    return ref->holds || ref->borrowers || ref->kept_by || ref->task;
+}
+
+/* One failure stands for all refs that have ended alike: a copy for each of a million would be 2 GB. */
+struct settling {
+    struct own_failure *not_done, *unknown, *lost;
+};
+
+static void ending(struct own *own, int32_t code, int32_t outcome, const char *what, const char *text, struct own_failure **out)
+{
+    struct own_failure f;
+    own_failure_set(&f, code, "%s: %s", what, text);
+    f.outcome = outcome;
+    *out = own_failure_new(own, &f);
+}
+
+static void settle(struct own *own, struct own_ref *ref, const struct settling *with, bool may_ask)
+{
+    struct own_failure *why = with->lost;
+    uint8_t             stay = OWN_REF_HEAP | OWN_REF_FREED;
+    for (struct own_waiter *w = ref->waiters, *next; w; w = next) {
+        next = w->next;
+        if (w->fn)
+            ref->holds--; /* a callback that never runs */
+        free(w);
+    }
+    if (ref->state == OWN_REF_PENDING)
+        why = may_ask && ref->task && own_task_withdraw(ref->task) ? with->not_done : with->unknown;
+    if (ref->state == OWN_REF_PENDING || ref->state == OWN_REF_PLACE) {
+        ref->state = OWN_REF_FAILED;
+        ref->value.failure = own_failure_new(own, why);
+        stay = 0;
+    }
+    ref->flags &= stay;
+    ref->waiters = NULL;
+    ref->task = NULL;
+    ref->borrowers = ref->kept_by = 0;
+    ref->again = OWN_AGAIN_NOT;
+    ref->is_counted = 0;
+}
+
+void own_refs_settle(struct own *own, int32_t code, const char *text)
+{
+    struct settling with;
+    ending(own, code, 0, "what makes this value did not begin, and will not", text, &with.not_done);
+    ending(own, code, 2, "what makes this value may have run, and its outcome is lost", text, &with.unknown);
+    ending(own, MT_EOBJ_LOST, 1, "the value stood in the object store, which this process has left", text, &with.lost);
+    for (size_t i = 0; i < own->ref_chunks.count; i++)
+        for (int k = 0; k < REFS_PER_CHUNK; k++) {
+            struct own_ref *ref = &own->ref_chunks.data[i][k];
+            if (is_in_use(ref))
+                settle(own, ref, &with, code != 0);
+            else
+                ref->state = OWN_REF_PENDING; /* which no other is any more */
+        }
+    own_failure_free(own, with.not_done);
+    own_failure_free(own, with.unknown);
+    own_failure_free(own, with.lost);
+}
+
+static void value_free(struct own *own, struct own_ref *ref)
+{
+    if (ref->state == OWN_REF_INLINE && ref->flags & OWN_REF_HEAP)
+        free(ref->value.heap);
+    else if (ref->state == OWN_REF_FAILED)
+        own_failure_free(own, ref->value.failure);
+    ref->state = OWN_REF_PENDING;
+    ref->flags = 0;
+}
+
+/* Those that the user holds are left. False: there are none. */
+static bool chunk_pack(struct own *own, struct own_ref *chunk)
+{
+    struct own_ref *free_refs = own->free_refs;
+    bool            any = false;
+    for (int k = 0; k < REFS_PER_CHUNK; k++) {
+        if (chunk[k].holds) {
+            any = true;
+            continue;
+        }
+        value_free(own, &chunk[k]);
+        chunk[k].value.next_free = own->free_refs;
+        own->free_refs = &chunk[k];
+    }
+    if (!any)
+        own->free_refs = free_refs;
+    return any;
+}
+
+void own_refs_pack(struct own *own)
+{
+    own->free_refs = NULL;
+    for (size_t i = own->ref_chunks.count; i > 0; i--) {
+        struct own_ref *chunk = own->ref_chunks.data[i - 1];
+        if (chunk_pack(own, chunk))
+            continue;
+        mt_vec_remove_swap(&own->ref_chunks, i - 1);
+        free(chunk);
+    }
+    if (own->ref_chunks.count == 0)
+        mt_vec_fini(&own->ref_chunks);
+}
+
+void own_refs_adopt(struct own *own)
+{
+    for (size_t i = 0; i < own->ref_chunks.count; i++)
+        for (int k = 0; k < REFS_PER_CHUNK; k++) {
+            struct own_ref *ref = &own->ref_chunks.data[i][k];
+            if (!ref->holds)
+                continue;
+            ref->id = mt_id_with_index(own_id_next(own), 1);
+            ref->owner_node = own->node;
+        }
+}
+
+/* And what the user held: the process is about to end. */
 void own_refs_fini(struct own *own)
 {
     for (size_t i = 0; i < own->ref_chunks.count; i++) {
-        struct own_ref *chunk = own->ref_chunks.data[i];
-        for (int k = 0; k < REFS_PER_CHUNK; k++) {
-            struct own_ref *ref = &chunk[k];
-            if (ref->holds == 0 && ref->borrowers == 0 && ref->kept_by == 0 && !ref->task)
-                continue;
-            if (ref->state != OWN_REF_PLACE) /* the store goes with the job */
-                own_ref_value_free(own, ref);
-            waiters_free(ref);
-        }
-        free(chunk);
+        for (int k = 0; k < REFS_PER_CHUNK; k++)
+            value_free(own, &own->ref_chunks.data[i][k]);
+        free(own->ref_chunks.data[i]);
     }
     mt_vec_fini(&own->ref_chunks);
+    own->free_refs = NULL;
 }
 
 static void ref_free(struct own *own, struct own_ref *ref)

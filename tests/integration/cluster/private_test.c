@@ -186,7 +186,7 @@ static void raylet_killed_refusals(void)
     }
     CHECK_FAILS(add_remote(NULL, 1, 2), MANTA_ECONN, &e);
     CHECK_EQ(e.outcome, MANTA_NOT_DONE);
-    CHECK_SAYS(e.message, "start the program anew");
+    CHECK_SAYS(e.message, "call manta_shutdown, then manta_init");
     int64_t since = test_now_ms();
     for (int i = 0; i < 200; i++)
         CHECK_FAILS(add_remote(NULL, 1, 2), MANTA_ECONN, &e);
