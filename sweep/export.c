@@ -7,6 +7,7 @@
 #include "sweep/export.h"
 
 #include "core/base/json.h"
+#include "sweep/page/page.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -194,15 +195,10 @@ static mt_status jsonl_write(const manta_sweep_view *view, FILE *to)
     return st;
 }
 
-mt_status swp_export_trials(const manta_sweep_view *view, mt_buf *out)
+mt_status swp_export_trial(const manta_sweep_trial *t, mt_buf *out)
 {
-    MT_TRY(mt_buf_append(out, "[", 1));
-    for (int64_t i = 0; i < view->count; i++) {
-        MT_TRY(mt_buf_append(out, ",", i > 0));
-        MT_TRY(trial_head_put(&view->trials[i], out));
-        MT_TRY(mt_buf_append(out, "}", 1));
-    }
-    return mt_buf_append(out, "]", 1);
+    MT_TRY(trial_head_put(t, out));
+    return mt_buf_append(out, "}", 1);
 }
 
 static mt_status policy_write(const manta_sweep_view *view, FILE *to)
@@ -227,7 +223,7 @@ manta_status manta_sweep_export(const manta_sweep_view *view, const char *format
     } else if (strcmp(format, "policy") == 0) {
         st = policy_write(view, to);
     } else if (strcmp(format, "html") == 0) {
-        st = swp_export_page(view, to);
+        st = swp_page_write(view, to);
     } else {
         *e = (manta_error){.code = MANTA_EINVAL};
         snprintf(e->message, sizeof e->message, "format: there is no \"%.40s\"; there are csv, jsonl, policy, html", format);

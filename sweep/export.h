@@ -9,9 +9,7 @@
 #include "core/base/vec.h"
 #include "sweep/manta_sweep.h"
 
-/* Appends all trials as a JSON array. ENOMEM. */
-MT_MUST_USE mt_status swp_export_trials(const manta_sweep_view *view, mt_buf *out);
-/* page.c: the report, one self-contained HTML file. ENOMEM. */
-MT_MUST_USE mt_status swp_export_page(const manta_sweep_view *view, FILE *to);
+/* Appends a trial, without its reports, as a JSON object. ENOMEM. */
+MT_MUST_USE mt_status swp_export_trial(const manta_sweep_trial *t, mt_buf *out);
 
 #endif

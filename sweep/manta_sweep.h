@@ -294,7 +294,8 @@ MANTA_API void              manta_sweep_view_free(manta_sweep_view *view);
 /* Calls `fn` with the name of each sweep there is, in alphabetical order, until it returns nonzero. Returns how many. */
 MANTA_API int manta_sweep_names(const char *storage, int (*fn)(void *user, const char *name), void *user);
 /* Writes it: "csv" (a line a trial, a column a parameter), "jsonl" (a line a trial, with its reports), "policy" (a JSON line
- * for each copy that PBT has made), "html" (a page in one file: parallel coordinates, history, slices).
+ * for each copy that PBT has made), "html" (a page in one file: history, learning curves, parallel coordinates, slices,
+ * importance; bounded, and it says what it leaves out).
  * EINVAL: another format; EDISK_FULL, ESYS. */
 MANTA_API manta_status manta_sweep_export(const manta_sweep_view *view, const char *format, FILE *to, manta_error *e);
 

@@ -277,11 +277,23 @@ metric: loss
 trials: 40
 concurrency: 2
 retries: -1
-trial: {command: [sh, -c, "[ $MANTA_TRIAL -ne 7 ] || exit 3; echo \\"loss=$1\\"", sh, "{lr}"]}
+trial: {command: [sh, TRIAL, "{y}"]}
+stop: "threshold,value=5,worse"
 space:
   lr: {type: loguniform, low: 1e-5, high: 1e-1}
+  y: {type: uniform, low: 1, high: 2}
   kind: [a, "</script>&<b>"]
   depth: {type: int, low: 1, high: 4, when: kind == a}
+"""
+
+
+# The 7th fails, the 5th is stopped at its second step, the 6th reports more often than a page has points; all others thrice.
+PAGE_TRIAL = """case $MANTA_TRIAL in
+7) exit 3 ;;
+5) echo step=1 loss=3; echo step=2 loss=9; sleep 60 ;;
+6) i=2; while [ $i -lt 500 ]; do echo step=$i loss=2.2; i=$((i + 1)); done; echo step=500 loss=$1 ;;
+*) echo step=1 loss=3; echo step=2 loss=2.5; echo step=3 loss=$1 ;;
+esac
 """
 
 
@@ -299,17 +311,42 @@ def page():
     if not shutil.which("chromium") and not shutil.which("google-chrome"):
         print("no chromium here")
         sys.exit(77)
-    manta(write("page.yaml", PAGE), "--quiet")
+    manta(write("page.yaml", PAGE.replace("TRIAL", str(write("trial.sh", PAGE_TRIAL)))), "--quiet")
     manta("export", "page", "html", path)
     dom, said = browser(path)
     assert not said, said
     marks = {name: len(re.findall(pattern, dom)) for name, pattern in
              (("dots", "<circle"), ("lines", '<path [^>]*class="line'), ("best", '<path [^>]*class="bestline'), ("slices", 'class="card"><svg'),
-              ("rows", "<td>completed</td>"), ("whys", 'class="why">[^<]*status 3'))}
+              ("rows", "<td>completed</td>"), ("whys", 'class="why">[^<]*status 3'), ("curves", '<path [^>]*class="curve (completed|first)'),
+              ("first", '<path [^>]*class="curve first'), ("stopped", '<path [^>]*class="curve stopped'), ("crosses", 'class="cross"'))}
     assert marks["dots"] >= 39 * 3 and marks["lines"] == 39 and marks["best"] == 1 and marks["slices"] >= 3, marks
     assert marks["rows"] == 20 and marks["whys"] == 1, marks
+    assert (marks["curves"], marks["first"], marks["stopped"], marks["crosses"]) == (38, 1, 1, 1), marks
+    said_there = {name: re.search(f'id="{name}"[^>]*>([^<]*)<', dom)[1] for name in ("carried", "drawn", "curved", "sliced", "first", "weighed")}
+    assert "manta sweep export page csv" in said_there["carried"] and "carries" not in said_there["carried"], said_there
+    assert "1 of them worse than" in said_there["drawn"] and "1 of them worse than" in said_there["sliced"], said_there
+    assert re.fullmatch(r"\(39 curves; without those of failed trials; long ones \(1\) by the least and the greatest .*; 1 points worse .*\)",
+                        said_there["curved"]), said_there
+    assert said_there["first"] == "20 of 39" and "by the 38 completed trials, fANOVA" in said_there["weighed"], said_there
+    points = re.search(r'd="([^"]*)"[^>]*><title>trial 6 ', dom)[1]
+    assert 100 < points.count("L") <= 201, points
+    large_page()
     dom, said = browser(write("broken.html", path.read_text().replace("heading();", "headline();")))
     assert any("headline" in line for line in said), said  # an error would have been seen
+
+
+def large_page():
+    """Ten thousand trials, a million reports and one curve of 20,000: drawn in part, and said so; the spike in the long curve is drawn."""
+    path = pathlib.Path(BASE, "large.html")
+    run(BIN.parent / "tests/unit/sweep/unit_sweep_page", path)
+    dom, said = browser(path)
+    assert not said, said
+    carried = re.search('id="carried"[^>]*>([^<]*)<', dom)[1]
+    assert "carries 3000 of 9900 results: the best 500" in carried and "manta sweep export large csv" in carried, carried
+    assert dom.count('class="curve ') == 200 and "200 of 9900 curves" in dom and "(2500 of 9900 are drawn)" in dom
+    assert "the first 20 of 100" in dom and len(re.findall('class="why"', dom)) == 20
+    heights = [float(y) for y in re.findall(r"[\d.]+ ([\d.]+)", re.search(r'd="([^"]*)"[^>]*><title>trial 4321 ', dom)[1])]
+    assert min(heights) < 40 and sorted(heights)[1] > 200, sorted(heights)[:3]
 
 
 def tensorboard():

@@ -2,12 +2,16 @@
  *
  * page.c - the report of a sweep: page.html, and the data as JSON in the place that it has marked for them.
  */
-#include "sweep/export.h"
+#include "sweep/page/page.h"
 
 #include "core/base/json.h"
 #include "core/base/limits.h"
+#include "sweep/export.h"
+#include "sweep/page/chosen.h"
 
-#include <stdio.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 enum { PAIRS_MAX = 5 }; /* of parameters, whose interplay is shown */
 
@@ -64,8 +68,57 @@ static mt_status importance_put(const manta_sweep_view *view, mt_buf *out)
     return st;
 }
 
+static mt_status real_put(mt_buf *out, double value)
+{
+    return isfinite(value) ? mt_buf_printf(out, "%.6g", value) : mt_buf_append(out, "null", 4);
+}
+
+/* {"trial":N,"state":"...","reports":N,"steps":[...],"values":[...]} */
+static mt_status curve_put(const manta_sweep_view *view, const struct swp_curve *curve, mt_buf *out)
+{
+    MT_TRY(mt_buf_printf(out, "{\"trial\":%" PRId64 ",\"state\":\"%s\",\"reports\":%" PRId64 ",\"steps\":[", curve->trial,
+                         view->trials[curve->trial].state, curve->reports));
+    for (size_t i = 0; i < curve->points.count; i++)
+        MT_TRY(mt_buf_printf(out, "%s%" PRId64, i ? "," : "", curve->points.data[i].step));
+    MT_TRY(mt_buf_printf(out, "],\"values\":["));
+    for (size_t i = 0; i < curve->points.count; i++) {
+        MT_TRY(mt_buf_append(out, ",", i > 0));
+        MT_TRY(real_put(out, curve->points.data[i].value));
+    }
+    return mt_buf_printf(out, "]}");
+}
+
+static mt_status chosen_put(const manta_sweep_view *view, const struct swp_chosen *chosen, mt_buf *out)
+{
+    MT_TRY(mt_buf_printf(out, "\"drawn\":%" PRId64 ",\"valued\":%" PRId64 ",\"curved\":%" PRId64 ",\"said\":%" PRId64
+                         ",\"best_carried\":%d,\"stretches\":%d,", view->count, chosen->valued, chosen->curved, chosen->failed,
+                         SWP_PAGE_TRIALS_BEST, SWP_PAGE_STRETCHES));
+    MT_TRY(mt_buf_printf(out, "\"trials\":["));
+    for (size_t i = 0; i < chosen->trials.count; i++) {
+        MT_TRY(mt_buf_append(out, ",", i > 0));
+        MT_TRY(swp_export_trial(&view->trials[chosen->trials.data[i]], out));
+    }
+    MT_TRY(mt_buf_printf(out, "],\"records\":["));
+    for (size_t i = 0; i < chosen->records.count; i++)
+        MT_TRY(mt_buf_printf(out, "%s[%" PRId64 ",%.17g]", i ? "," : "", chosen->records.data[i],
+                             view->trials[chosen->records.data[i]].value));
+    MT_TRY(mt_buf_printf(out, "],\"failures\":["));
+    for (size_t i = 0; i < chosen->failures.count; i++) {
+        MT_TRY(mt_buf_printf(out, "%s[%" PRId64 ",", i ? "," : "", chosen->failures.data[i]));
+        MT_TRY(mt_json_put_text(out, view->trials[chosen->failures.data[i]].why));
+        MT_TRY(mt_buf_append(out, "]", 1));
+    }
+    MT_TRY(mt_buf_printf(out, "],\"curves\":["));
+    for (size_t i = 0; i < chosen->curves.count; i++) {
+        MT_TRY(mt_buf_append(out, ",", i > 0));
+        MT_TRY(curve_put(view, &chosen->curves.data[i], out));
+    }
+    return mt_buf_append(out, "]", 1);
+}
+
 static mt_status data_put(const manta_sweep_view *view, mt_buf *out)
 {
+    struct swp_chosen chosen;
     MT_TRY(mt_buf_append(out, "{", 1));
     MT_TRY(member_put(out, "name", view->name));
     MT_TRY(member_put(out, "metric", view->metric));
@@ -76,12 +129,15 @@ static mt_status data_put(const manta_sweep_view *view, mt_buf *out)
     MT_TRY(mt_buf_printf(out, "\"completed\":%lld,\"stopped\":%lld,\"failed\":%lld,\"seconds\":%.3f,", (long long)view->completed,
                          (long long)view->stopped, (long long)view->failed, view->seconds));
     MT_TRY(importance_put(view, out));
-    MT_TRY(mt_buf_printf(out, "\"space\":%s,\"trials\":", view->space));
-    MT_TRY(swp_export_trials(view, out));
-    return mt_buf_append(out, "}", 1);
+    MT_TRY(mt_buf_printf(out, "\"space\":%s,", view->space));
+    mt_status st = swp_chosen_make(&chosen, view);
+    if (st.code == 0)
+        st = chosen_put(view, &chosen, out);
+    swp_chosen_fini(&chosen);
+    return st.code ? st : mt_buf_append(out, "}", 1);
 }
 
-mt_status swp_export_page(const manta_sweep_view *view, FILE *to)
+mt_status swp_page_write(const manta_sweep_view *view, FILE *to)
 {
     static const char    mark[] = "@DATA@";
     const unsigned char *place = memmem(swp_page_html, swp_page_html_size, mark, sizeof mark - 1);
