@@ -55,20 +55,29 @@ static const struct swp_value *value_named(const manta_trial *t, const char *nam
     return NULL;
 }
 
-/* A file with the parameters, for {file}. */
-static mt_status file_make(struct command *c)
+static mt_status file_write(struct command *c)
 {
     const char *dir = manta_trial_dir(c->t);
-    if (c->file[0])
-        return mt_ok();
     if (!dir)
         return mt_error(MT_ESYS, errno, "make the trial's folder");
     snprintf(c->file, sizeof c->file, "%.4000s/params.json", dir);
     FILE *f = fopen(c->file, "we");
     if (!f)
         return mt_error(MT_ESYS, errno, "write the parameters");
-    fprintf(f, "%s\n", c->t->params);
-    return fclose(f) == 0 ? mt_ok() : mt_error(MT_ESYS, errno, "write the parameters");
+    bool is_written = fprintf(f, "%s\n", c->t->params) > 0;
+    return fclose(f) == 0 && is_written ? mt_ok() : mt_error(MT_ESYS, errno, "write the parameters");
+}
+
+/* A file with the parameters, for {file}. A full disk is no fault of the trial's: it waits for room, as the sweep does, until
+ * it is told to stop. */
+static mt_status file_make(struct command *c)
+{
+    mt_status st = c->file[0] ? mt_ok() : file_write(c);
+    while ((st.sys == ENOSPC || st.sys == EDQUOT) && !swp_slot_is_stopped(c->t->slot)) {
+        mt_sleep_ms(MT_SWEEP_ROOM_MS);
+        st = file_write(c);
+    }
+    return st;
 }
 
 /* What stands for {NAME}. */
@@ -454,7 +463,7 @@ manta_status swp_command_run(manta_trial *t)
 void swp_command_tidy(manta_trial *t)
 {
     char done[sizeof t->dir + 8];
-    if (!t->dir[0] || t->slot->ends.fd < 0 || rmdir(t->dir) == 0)
+    if (!t->dir[0] || !t->slot->ends.is_noted || rmdir(t->dir) == 0)
         return; /* where its end could not be noted, that file is the note */
     snprintf(done, sizeof done, "%s/done", t->dir);
     unlink(done);

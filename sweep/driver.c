@@ -424,6 +424,9 @@ static mt_status on_event(struct swp_driver *d, const struct swp_event *ev)
         return on_cloned(d, ev);
     case SWP_EV_CONTROL:
         return on_control(d, ev);
+    case SWP_EV_ROOM:
+        d->is_full = ev->code == 0;
+        return mt_ok();
     case SWP_EV_BROKEN:
         give_up(d, mt_error(ev->code, 0, "write the journal"), ev->text);
         leave(d);
@@ -648,7 +651,7 @@ static mt_status go_on(struct swp_driver *d)
         MT_TRY(schedule_one(d, &more));
     if (!d->is_over)
         MT_TRY(hire(d));
-    if (!d->is_paused && !d->is_over) {
+    if (!d->is_paused && !d->is_over && !d->is_full) { /* on a full disk a trial would most likely fail */
         MT_TRY(dispatch(d));
         if (d->ready_head == d->ready.count)
             MT_TRY(balance(d));

@@ -77,6 +77,7 @@ enum swp_event_kind {
     SWP_EV_DURABLE,   /* seq: all records up to it */
     SWP_EV_CLONED,    /* code: whether the state could be copied */
     SWP_EV_CONTROL,   /* code, step */
+    SWP_EV_ROOM,      /* code 0: the journal's disk is full, no trial is begun; 1: it has room again */
     SWP_EV_BROKEN,    /* the journal takes nothing any more; code, text */
 };
 struct swp_event {
@@ -208,7 +209,7 @@ struct swp_driver {
     uint64_t running, paused, completed, pruned, failed, dropped, retried, reports;
     int64_t  best_trial, best_step; /* -1: none */
     double   best;
-    bool     is_open, is_paused, wants_over, is_over, is_time_up, is_leaving, is_done;
+    bool     is_open, is_paused, is_full, wants_over, is_over, is_time_up, is_leaving, is_done;
     double   asked_time_s;  /* by this driver; 0: no limit */
     int      live, up;      /* slots that are not NONE; that are UP */
     mt_status error;        /* why it ends before it is done */

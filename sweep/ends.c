@@ -35,6 +35,8 @@ void swp_ends_open(struct swp_ends *ends, const char *path)
 {
     *ends = (struct swp_ends){.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC)};
     if (ends->fd >= 0)
+        ends->whole = lseek(ends->fd, 0, SEEK_END);
+    if (ends->fd >= 0)
         (void)!flock(ends->fd, LOCK_EX | LOCK_NB); /* the next driver waits for it; nobody else does */
     int map_fd = open(path, O_RDWR | O_CLOEXEC);
     void *tail = map_fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *ends->tail, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd, 0);
@@ -65,17 +67,34 @@ static bool chunk_write(struct swp_ends *ends, bool is_last)
     return is_whole;
 }
 
+/* Notes with a gap would tell of another trial than the one that ran: none of this attempt's may stay. */
+static void take_back(struct swp_ends *ends)
+{
+    ends->chunk.size = 0;
+    ends->is_skipping = true;
+    if (ftruncate(ends->fd, ends->whole) != 0)
+        swp_ends_close(ends);
+}
+
 void swp_ends_note(struct swp_ends *ends, const struct swp_wire *m)
 {
     static const struct head empty;
     bool is_last = m->kind == SWP_WIRE_FINISHED;
+    ends->is_noted = false;
     if (ends->fd < 0)
         return;
-    mt_status st = ends->chunk.size ? mt_ok() : mt_buf_append(&ends->chunk, &empty, sizeof empty);
-    if (st.code == 0)
-        st = swp_wire_put(&ends->chunk, m);
-    if (st.code || ((is_last || ends->chunk.size >= CHUNK_BYTES) && !chunk_write(ends, is_last)))
-        swp_ends_close(ends); /* notes with a gap would tell of another trial than the one that ran */
+    if (!ends->is_skipping) {
+        mt_status st = ends->chunk.size ? mt_ok() : mt_buf_append(&ends->chunk, &empty, sizeof empty);
+        if (st.code == 0)
+            st = swp_wire_put(&ends->chunk, m);
+        if (st.code || ((is_last || ends->chunk.size >= CHUNK_BYTES) && !chunk_write(ends, is_last)))
+            take_back(ends);
+    }
+    if (!is_last || ends->fd < 0)
+        return;
+    ends->is_noted = !ends->is_skipping;
+    ends->is_skipping = false;
+    ends->whole = lseek(ends->fd, 0, SEEK_END);
 }
 
 /* ---- the driver's side ---- */

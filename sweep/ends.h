@@ -25,18 +25,24 @@
 #include "sweep/driver.h"
 #include "sweep/wire.h"
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 /* ---- the slot's side ---- */
 
 struct swp_ends {
     int    fd;    /* -1: nothing is noted */
     mt_buf chunk; /* its messages so far */
+    off_t  whole; /* the file up to here is its head, and attempts that are noted as a whole */
+    bool   is_skipping; /* the attempt that runs has lost a part of its notes */
+    bool   is_noted;    /* the newest end is in the kernel's hands */
     struct mt_tail *tail; /* in the file, for the life of this process; NULL: there is none */
 };
 /* Takes the file, which its driver has made, and holds its lock as long as this process lives. */
 void swp_ends_open(struct swp_ends *ends, const char *path);
 void swp_ends_close(struct swp_ends *ends);
 /* A REPORT or FINISHED; with the latter the attempt's notes are complete, and in the kernel's hands when this returns. Where the
- * disk refuses, no more is noted. */
+ * disk refuses, this attempt is not noted, and what there is of it is taken back; the next one is noted if there is room. */
 void swp_ends_note(struct swp_ends *ends, const struct swp_wire *m);
 
 /* ---- the driver's side ---- */

@@ -43,7 +43,7 @@ struct swp_journal {
     pthread_cond_t  cond, idle;
     job_vec         queue;       /* under mutex, as all below */
     struct swp_news news;
-    bool            is_ending, is_busy;
+    bool            is_ending, is_busy, gives_up;
     int64_t         word_last;   /* the newest that was told */
     char            text[MT_ERROR_BYTES_MAX];
 };
@@ -354,6 +354,33 @@ static bool jobs_take(struct swp_journal *j, job_vec *jobs)
     return !is_over;
 }
 
+/* The disk is full: waits a while. False: nobody waits for it any more. */
+static bool room_wait(struct swp_journal *j)
+{
+    struct timespec until;
+    deadline_in(&until, MT_SWEEP_ROOM_MS);
+    pthread_mutex_lock(&j->mutex);
+    j->news.is_full = true;
+    pthread_cond_signal(&j->idle); /* who flushes does not wait for room */
+    while (!j->is_ending && !j->gives_up && pthread_cond_timedwait(&j->cond, &j->mutex, &until) == 0)
+        ;
+    bool goes_on = !j->is_ending && !j->gives_up;
+    pthread_mutex_unlock(&j->mutex);
+    return goes_on;
+}
+
+/* Files and rows, as often as it takes: what finds no room leaves nothing behind. */
+static mt_status jobs_write(struct swp_journal *j, const job_vec *jobs, uint64_t *out_seq)
+{
+    for (;;) {
+        mt_status st = files_write(j, jobs);
+        if (st.code == 0)
+            st = rows_write(j, jobs, out_seq);
+        if (st.code != MT_EDISK_FULL || !room_wait(j))
+            return st;
+    }
+}
+
 static void *thread_run(void *user)
 {
     struct swp_journal *j = user;
@@ -362,9 +389,7 @@ static void *thread_run(void *user)
     while (jobs_take(j, &jobs)) {
         uint64_t seq = 0;
         if (st.code == 0)
-            st = files_write(j, &jobs);
-        if (st.code == 0)
-            st = rows_write(j, &jobs, &seq);
+            st = jobs_write(j, &jobs, &seq);
         if (st.code == 0)
             st = files_publish(j, &jobs);
         if (st.code == 0)
@@ -373,7 +398,7 @@ static void *thread_run(void *user)
         if (st.code == 0 && seq)
             j->news.durable = seq;
         j->news.failed = st;
-        j->is_busy = false;
+        j->news.is_full = j->is_busy = false;
         pthread_cond_signal(&j->idle);
         pthread_mutex_unlock(&j->mutex);
         jobs_free(&jobs);
@@ -448,11 +473,24 @@ mt_status swp_journal_heeded(struct swp_journal *j, int64_t id)
 mt_status swp_journal_flush(struct swp_journal *j)
 {
     pthread_mutex_lock(&j->mutex);
-    while (j->queue.count > 0 || j->is_busy)
+    while (j->queue.count > 0 || j->is_busy) {
+        if (j->news.is_full) {
+            j->gives_up = true;
+            pthread_cond_signal(&j->cond);
+        }
         pthread_cond_wait(&j->idle, &j->mutex);
+    }
     mt_status st = j->news.failed;
     pthread_mutex_unlock(&j->mutex);
     return st;
+}
+
+void swp_journal_give_up(struct swp_journal *j)
+{
+    pthread_mutex_lock(&j->mutex);
+    j->gives_up = true;
+    pthread_cond_signal(&j->cond);
+    pthread_mutex_unlock(&j->mutex);
 }
 
 void swp_journal_news(struct swp_journal *j, struct swp_news *news)

@@ -13,6 +13,9 @@
  * goes into one transaction and one fsync, so that nobody waits for the disk who does not want to. Files of states are written
  * by the same thread, in the order of the calls: written aside first, then the records, then published.
  *
+ * A disk that becomes full is waited for: the thread tries the same transaction again (what failed has left nothing behind) until
+ * there is room, or until it is told to give up. What is pushed meanwhile waits in memory.
+ *
  * Thread: all calls from one thread, but swp_journal_tell.
  */
 #ifndef SWP_JOURNAL_H
@@ -55,8 +58,10 @@ MT_MUST_USE mt_status swp_journal_clone(struct swp_journal *j, int64_t trial, in
 /* What the trial has saved is wanted no more. */
 MT_MUST_USE mt_status swp_journal_drop(struct swp_journal *j, int64_t trial, uint32_t run);
 
-/* Blocks until all that was pushed is on the disk, or writing has failed. */
+/* Blocks until all that was pushed is on the disk, or writing has failed; a full disk is not waited for here. */
 MT_MUST_USE mt_status swp_journal_flush(struct swp_journal *j);
+/* A full disk is waited for no longer: it is a failure, EDISK_FULL. So is one that is found later. */
+void swp_journal_give_up(struct swp_journal *j);
 
 struct swp_word {
     int64_t id, value;
@@ -69,6 +74,7 @@ struct swp_copied {
 struct swp_news {
     uint64_t  durable;
     mt_status failed; /* the first failure; nothing is written after it, and swp_journal_text says why */
+    bool      is_full; /* the disk is: all waits for room */
     MT_VEC(struct swp_copied) copies;
     MT_VEC(struct swp_word) words;
 };

@@ -228,8 +228,10 @@ typedef struct manta_sweep_result {
 /* Runs the sweep, or goes on with it; blocks until it is done. `trial` is a name given to MANTA_TRIAL.
  * EINVAL: an option, the space, a changed space (which says the difference); ENOFUNC: no such trial; EEXIST: another driver
  * runs this sweep; EUNSCHEDULABLE: no node can ever run such a trial; ETASK: trials fail one after the other (the message is
- * the first one's); EUNSUPPORTED: with MANTA_INLINE=1; EDISK_FULL, ECORRUPT, ESYS: the journal. What was finished stays so in any
- * case. */
+ * the first one's); EUNSUPPORTED: with MANTA_INLINE=1; ECORRUPT, ESYS: the journal; EDISK_FULL: there was no room for it at
+ * the start, or the sweep was stopped while it waited for room. What was finished stays so in any case.
+ * A disk that becomes full meanwhile is waited for: trials that run go on, none is begun, and `progress` hears of it (message),
+ * as of the room that there is again. */
 MANTA_API manta_status manta_sweep_run(const char *trial, const manta_sweep_opts *opts, manta_sweep_result *out,
                                        manta_error *e);
 

@@ -29,6 +29,7 @@ struct run {
     bool     has_states; /* some trial may have one on the disk */
     bool     is_done, is_broken;
     int64_t  began_ns, ticked_ns, shown_ns;
+    int64_t  stop_ns; /* when it was told to stop; 0: it was not */
     uint64_t ended_before;
 };
 
@@ -168,6 +169,19 @@ static mt_status words_look(struct run *r)
     return mt_ok();
 }
 
+/* A sweep waits for room as long as it may; who stops it does not want to wait for that. */
+static mt_status room_look(struct run *r, int64_t now_ns)
+{
+    if (r->news.is_full && r->stop_ns && now_ns - r->stop_ns > MT_SWEEP_ROOM_LEAVE_MS * 1000000ll)
+        swp_journal_give_up(r->journal);
+    if (r->news.is_full == r->driver.is_full)
+        return mt_ok();
+    snprintf(r->driver.message, sizeof r->driver.message, "%.300s: %s", r->plan.folder,
+             r->news.is_full ? "the disk is full: make room; until then nothing is begun, and what is reported waits"
+                             : "there is room again, and all of it is written");
+    return step(r, &(struct swp_event){.kind = SWP_EV_ROOM, .now_ns = now_ns, .trial = -1, .code = !r->news.is_full});
+}
+
 static mt_status news_look(struct run *r)
 {
     struct swp_event ev = {.now_ns = mt_now_ns(), .trial = -1};
@@ -184,6 +198,7 @@ static mt_status news_look(struct run *r)
         MT_TRY(step(r, &ev));
     }
     MT_TRY(words_look(r));
+    MT_TRY(room_look(r, ev.now_ns));
     if (r->news.failed.code == 0 || r->is_broken)
         return mt_ok();
     r->is_broken = true;
@@ -245,7 +260,10 @@ static void progress_show(struct run *r, int64_t now_ns, bool is_last)
     if (p.has_best)
         p.best_params = d->trials.data[d->best_trial].params;
     r->shown_ns = now_ns;
-    if (r->opts->progress(r->opts->user, &p) && !d->is_leaving)
+    bool stops = r->opts->progress(r->opts->user, &p);
+    if (stops && !r->stop_ns)
+        r->stop_ns = now_ns;
+    if (stops && !d->is_leaving)
         (void)!step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = now_ns, .code = SWP_CONTROL_STOP}).code;
     r->driver.message[0] = 0;
 }

@@ -187,6 +187,8 @@ enum mt_limit {
     MT_SWEEP_DISK_LOOK_MS    = 1,           /* the driver looks so often whether records are durable, while it waits for that */
     MT_SWEEP_TICK_MS         = 100,
     MT_SWEEP_SHOW_MS         = 250,         /* between two calls of progress */
+    MT_SWEEP_ROOM_MS         = 100,         /* a journal whose disk is full tries so often */
+    MT_SWEEP_ROOM_LEAVE_MS   = 5 * 1000,    /* ... and so long after the sweep was told to stop */
     MT_SWEEP_LEAVE_MS        = 10 * 1000,   /* for slots to be gone at the end */
     MT_SWEEP_ENDS_WAIT_MS    = 5000,        /* for the processes of a killed driver to be gone, before its sweep goes on */
     MT_SWEEP_TAIL_BYTES      = 2048,        /* of what a failed command printed last */
