@@ -86,6 +86,8 @@ manta_status sgd_timeline_open(struct sgd_timeline *t, const char *path, const c
         st = file_begin(t, run);
     if (st.code == 0 && !sgd_timeline_flush(t))
         st = sgd_file_error(errno, "write");
+    if (st.code == 0 && t->text.out.size) /* which is waited for only later */
+        st = sgd_file_error(ENOSPC, "write");
     if (st.code == 0)
         return MANTA_OK;
     sgd_timeline_close(t);
@@ -106,6 +108,9 @@ bool sgd_timeline_flush(struct sgd_timeline *t)
             int why = errno;
             if (ftruncate(t->fd, t->end) == 0) /* what was there stays whole, if there is room for its end */
                 (void)!pwrite(t->fd, MT_TRACE_END, sizeof MT_TRACE_END - 1, t->end);
+            t->text.out.size = size;
+            if (why == ENOSPC || why == EDQUOT)
+                return true; /* it waits for room; its events are bounded */
             t->text.out.size = 0;
             sgd_timeline_close(t);
             errno = why;

@@ -40,7 +40,8 @@ int64_t sgd_timeline_row(struct sgd_timeline *t, const struct sgd_trace_row *row
 /* `sign_ns`: when who died was last seen to do something; 0: not known. */
 void sgd_timeline_recovery(struct sgd_timeline *t, const manta_sgd_recovery *r, int64_t sign_ns);
 
-/* Writes what there is. False: it failed, errno says why, and the timeline has ended. */
+/* Writes what there is; on a full disk that waits for room, until the timeline is closed. False: it failed, errno says why, and the
+ * timeline has ended. */
 bool sgd_timeline_flush(struct sgd_timeline *t);
 void sgd_timeline_close(struct sgd_timeline *t);
 

@@ -2,6 +2,7 @@
  *
  * track_files.c - a run's tracking as files (track.h). Owns: the folder's lock and the file of metrics. Thread: the driver's.
  */
+#include "core/base/append.h"
 #include "core/base/json.h"
 #include "sgd/file.h"
 #include "sgd/setup.h"
@@ -20,7 +21,7 @@
 
 struct sgd_track_files {
     int     folder_fd, lock_fd;
-    FILE   *metrics;
+    struct mt_append metrics; /* on a full disk they wait for room */
     char   *run;
     double  begun_s;
     int64_t validated; /* the step of the last validation that is in the file; -1: none */
@@ -59,10 +60,8 @@ static mt_status run_open(struct sgd_track_files *f, const char *folder, const c
         return sgd_file_error(errno, "open the lock");
     if (flock(f->lock_fd, LOCK_EX | LOCK_NB) != 0)
         return mt_error(MT_EEXIST, 0, "another driver tracks a run of this name");
-    int fd = openat(f->folder_fd, "metrics.jsonl", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (fd >= 0 && !(f->metrics = fdopen(fd, "a+")))
-        close(fd);
-    return f->metrics ? mt_ok() : sgd_file_error(errno, "open metrics.jsonl");
+    f->metrics.fd = openat(f->folder_fd, "metrics.jsonl", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    return f->metrics.fd >= 0 ? mt_ok() : sgd_file_error(errno, "open metrics.jsonl");
 }
 
 manta_status sgd_track_files_open(const char *folder, const char *run, struct sgd_track_files **out, manta_error *e)
@@ -72,7 +71,8 @@ manta_status sgd_track_files_open(const char *folder, const char *run, struct sg
     mt_status               st = mt_error(MT_ENOMEM, 0, "no memory");
     *out = NULL;
     if (f) {
-        *f = (struct sgd_track_files){.folder_fd = -1, .lock_fd = -1, .begun_s = unix_s(), .validated = -1, .run = strdup(run)};
+        *f = (struct sgd_track_files){.folder_fd = -1, .lock_fd = -1, .metrics.fd = -1, .begun_s = unix_s(), .validated = -1,
+                                      .run = strdup(run)};
         st = f->run ? run_open(f, folder, run) : st;
     }
     if (st.code == 0) {
@@ -87,8 +87,11 @@ void sgd_track_files_close(struct sgd_track_files *f)
 {
     if (!f)
         return;
-    if (f->metrics)
-        fclose(f->metrics);
+    if (f->metrics.fd >= 0) {
+        (void)mt_append(&f->metrics, NULL, 0); /* at the end nobody waits any more */
+        close(f->metrics.fd);
+    }
+    mt_buf_fini(&f->metrics.waiting);
     if (f->lock_fd >= 0)
         close(f->lock_fd);
     if (f->folder_fd >= 0)
@@ -99,15 +102,31 @@ void sgd_track_files_close(struct sgd_track_files *f)
 
 /* ---- small files, whole or as before ---- */
 
+static bool is_full(int err)
+{
+    return err == ENOSPC || err == EDQUOT;
+}
+
+/* -1: errno says why. */
 static int file_replace(const struct sgd_track_files *f, const char *name, const mt_buf *text)
 {
     char temporary[64];
     snprintf(temporary, sizeof temporary, ".%s.tmp", name);
-    int  fd = openat(f->folder_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    bool ok = fd >= 0 && write(fd, text->data, text->size) == (ssize_t)text->size;
-    if (fd >= 0)
-        ok = close(fd) == 0 && ok;
-    return ok && renameat(f->folder_fd, temporary, f->folder_fd, name) == 0 ? 0 : -1;
+    int fd = openat(f->folder_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return -1;
+    errno = ENOSPC; /* of a short write */
+    bool ok = write(fd, text->data, text->size) == (ssize_t)text->size;
+    int  err = errno;
+    if (close(fd) != 0 && ok) {
+        ok = false;
+        err = errno;
+    }
+    if (ok)
+        return renameat(f->folder_fd, temporary, f->folder_fd, name);
+    unlinkat(f->folder_fd, temporary, 0);
+    errno = err;
+    return -1;
 }
 
 static mt_status member(mt_buf *out, const char *name, const char *value)
@@ -138,15 +157,13 @@ static int status_write(const struct sgd_track_files *f, const char *status, int
 
 /* ---- metrics ---- */
 
-/* Where the lines of steps up to `from` end; what is behind was torn by a kill, or is told again. */
-static long metrics_keep(struct sgd_track_files *f, int64_t from)
+/* Where the lines of steps up to `from` end; what is behind was torn by a kill, or is told again. NULL: there are none. */
+static long lines_keep(struct sgd_track_files *f, FILE *take_file, int64_t from)
 {
     char  *line = NULL;
     size_t room = 0;
     long   end = 0;
-    f->validated = -1;
-    rewind(f->metrics);
-    for (ssize_t n; (n = getline(&line, &room, f->metrics)) > 0; end = ftell(f->metrics)) {
+    for (ssize_t n; take_file && (n = getline(&line, &room, take_file)) > 0; end += n) {
         long long step;
         if (line[n - 1] != '\n' || sscanf(line, "{\"step\": %lld", &step) != 1 || step > from || step <= 0)
             break;
@@ -154,17 +171,38 @@ static long metrics_keep(struct sgd_track_files *f, int64_t from)
             f->validated = step;
     }
     free(line);
+    if (take_file)
+        fclose(take_file);
     return end;
+}
+
+/* In the file and in what waits. */
+static bool metrics_keep(struct sgd_track_files *f, int64_t from)
+{
+    struct mt_append *m = &f->metrics;
+    int               fd = openat(f->folder_fd, "metrics.jsonl", O_RDONLY | O_CLOEXEC);
+    FILE             *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!file)
+        return false;
+    f->validated = -1;
+    off_t end = lines_keep(f, file, from);
+    if (end < m->end) /* what waits comes behind */
+        m->waiting.size = 0;
+    if (m->waiting.size)
+        m->waiting.size = (size_t)lines_keep(f, fmemopen(m->waiting.data, m->waiting.size, "r"), from);
+    m->end = end;
+    return ftruncate(m->fd, end) == 0;
 }
 
 static int files_begin(void *user, const char *run, int64_t from)
 {
     struct sgd_track_files *f = user;
     (void)run;
-    long end = metrics_keep(f, from);
-    if (end < 0 || fflush(f->metrics) != 0 || ftruncate(fileno(f->metrics), end) != 0 || fseek(f->metrics, 0, SEEK_END) != 0)
+    bool is_first = f->metrics.end == 0;
+    if (!metrics_keep(f, from))
         return -1;
-    return status_write(f, "running", from, NULL);
+    int failed = status_write(f, "running", from, NULL);
+    return failed && !is_first && is_full(errno) ? 0 : failed; /* it says so still */
 }
 
 static int files_params(void *user, int count, const char *const *names, const char *const *values)
@@ -199,13 +237,14 @@ static int files_metrics(void *user, int64_t step, int count, const char *const 
     struct sgd_track_files *f = user;
     mt_buf out = {0};
     bool   is_validation = count > 0 && strncmp(names[0], "validate/", 9) == 0;
-    int    failed = 0;
+    int    failed = 0, err = 0;
     if (is_validation && step == f->validated) /* a checkpoint was between a step and its validation */
         return 0;
     f->validated = is_validation ? step : f->validated;
     if (metrics_text(&out, step, count, names, values).code != 0 ||
-        fwrite(out.data, 1, out.size, f->metrics) != out.size || fflush(f->metrics) != 0)
+        ((err = mt_append(&f->metrics, out.data, out.size)) != 0 && err != EAGAIN))
         failed = -1;
+    errno = err ? err : errno;
     mt_buf_fini(&out);
     return failed;
 }
@@ -219,7 +258,7 @@ static int files_artifact(void *user, const char *name, const char *path)
     snprintf(link, sizeof link, "artifacts/%.100s", name);
     snprintf(temporary, sizeof temporary, "artifacts/.%.100s.tmp", name);
     if (symlinkat(path, f->folder_fd, temporary) != 0 && errno != EEXIST)
-        return -1;
+        return is_full(errno) ? 0 : -1; /* the next one is told again */
     return renameat(f->folder_fd, temporary, f->folder_fd, link);
 }
 

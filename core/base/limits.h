@@ -414,6 +414,8 @@ enum mt_limit {
     MT_LIB_FREEZE_BYTES = 64 * 1024,     /* ... so much is read-only to its writer's old pointer, ... */
     MT_LIB_FROZEN_MAX = 1024,            /* ... of so many buffers at a time: each may cost two mappings */
 
+    MT_APPEND_WAIT_BYTES = 16 << 20, /* of a log whose disk is full; what is more is lost, and ends it */
+
     /* Command line. */
     MT_CLI_START_MS = 30 * 1000, /* for one daemon to be ready */
     MT_CLI_STOP_MS = 10 * 1000,  /* for all to leave when the head has asked them to */

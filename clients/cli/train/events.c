@@ -92,8 +92,12 @@ FILE *train_events_open(const char *folder)
     data[n++] = 0x1a;
     data[n++] = sizeof version - 1;
     memcpy(data + n, version, sizeof version - 1);
-    record_write(file, data, n + sizeof version - 1);
-    return file;
+    if (record_write(file, data, n + sizeof version - 1))
+        return file;
+    int err = errno;
+    fclose(file);
+    errno = err;
+    return NULL;
 }
 
 /* Event {2: step, 7: SessionLog {1: START}}: readers drop what they have of that step and later ones. */

@@ -5,6 +5,8 @@
 #include "clients/cli/train/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -19,15 +21,62 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* ---- a file ---- */
+
+static const char of_events[] = "TensorBoard's log";
+
+void train_file_fail(struct train_file *file, const char *what, int err)
+{
+    fprintf(stderr, "manta train: %s ends here: %s\n", what, strerror(err));
+    close(file->out.fd);
+    file->out.fd = -1;
+    mt_buf_fini(&file->out.waiting);
+}
+
+void train_file_put(struct train_file *file, const char *what, const void *data, size_t size)
+{
+    int err = mt_append(&file->out, data, size);
+    if (err && err != EAGAIN) {
+        train_file_fail(file, what, err);
+        return;
+    }
+    if (file->is_full != (err == EAGAIN))
+        fprintf(stderr, "manta train: %s: %s\n", what,
+                err ? "the disk is full: what is told waits for room" : "there is room again, and all of it is written");
+    file->is_full = err == EAGAIN;
+}
+
+void train_file_close(struct train_file *file, const char *what)
+{
+    if (file->out.fd >= 0 && file->out.waiting.size)
+        train_file_put(file, what, NULL, 0);
+    if (file->out.fd >= 0 && file->out.waiting.size)
+        train_file_fail(file, what, ENOSPC);
+    if (file->out.fd >= 0)
+        close(file->out.fd);
+    file->out.fd = -1;
+    mt_buf_fini(&file->out.waiting);
+}
+
+static bool events_open(struct train_file *file, const char *folder)
+{
+    FILE *stream = train_events_open(folder);
+    int   fd = stream ? fcntl(fileno(stream), F_DUPFD_CLOEXEC, 0) : -1;
+    if (stream)
+        fclose(stream);
+    *file = (struct train_file){.out = {.fd = fd, .end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END)}};
+    return fd >= 0;
+}
+
 bool train_log_open(struct train_log *log, const char *csv, const char *tensorboard, bool is_quiet, char *error, size_t size)
 {
-    *log = (struct train_log){.is_quiet = is_quiet, .is_terminal = isatty(STDOUT_FILENO) == 1, .begun_step = -1};
+    *log = (struct train_log){.is_quiet = is_quiet, .is_terminal = isatty(STDOUT_FILENO) == 1, .begun_step = -1,
+                             .csv.file.out.fd = -1, .events.out.fd = -1};
     const char *which = csv;
     bool        is_open = !csv || train_csv_open(&log->csv, csv);
     if (tensorboard && is_open) {
         which = tensorboard;
-        log->events = train_events_open(tensorboard);
-        is_open = log->events != NULL;
+        is_open = events_open(&log->events, tensorboard);
     }
     if (is_open)
         return true;
@@ -41,38 +90,47 @@ void train_log_close(struct train_log *log)
         putchar('\n');
     fflush(stdout);
     train_csv_close(&log->csv);
-    if (log->events)
-        fclose(log->events);
-    memset(log, 0, sizeof *log);
+    train_file_close(&log->events, of_events);
+    *log = (struct train_log){.csv.file.out.fd = -1, .events.out.fd = -1};
 }
 
 /* ---- files ---- */
 
-static void events_write(struct train_log *log, const manta_sgd_event *event)
+static bool events_make(struct train_log *log, FILE *to, const manta_sgd_event *event)
 {
     const char *prefix = event->kind == MANTA_SGD_STEP ? "train" : "validate";
     char        tag[160];
     bool        ok = true, is_begun = event->kind == MANTA_SGD_BEGUN;
     if (is_begun || !log->has_events_begun) /* who follows a detached run late has missed its begin */
-        ok = train_events_from(log->events, is_begun ? event->step + 1 : event->step);
+        ok = train_events_from(to, is_begun ? event->step + 1 : event->step);
     log->has_events_begun = true;
     for (int i = 0; i < event->metrics && ok; i++) {
         snprintf(tag, sizeof tag, "%s/%s", prefix, event->names[i]);
-        ok = train_events_scalar(log->events, 0, event->step, tag, event->values[i]);
+        ok = train_events_scalar(to, 0, event->step, tag, event->values[i]);
     }
     if (ok && event->kind == MANTA_SGD_STEP)
-        ok = train_events_scalar(log->events, 0, event->step, "train/lr", event->lr);
+        ok = train_events_scalar(to, 0, event->step, "train/lr", event->lr);
     if (ok && event->samples_per_s > 0)
-        ok = train_events_scalar(log->events, 0, event->step, "train/samples_per_s", event->samples_per_s);
+        ok = train_events_scalar(to, 0, event->step, "train/samples_per_s", event->samples_per_s);
     if (ok && event->samples_per_s > 0)
-        ok = train_events_scalar(log->events, 0, event->step, "train/data_wait", event->data_wait);
+        ok = train_events_scalar(to, 0, event->step, "train/data_wait", event->data_wait);
     if (ok && event->recovery)
-        ok = train_events_scalar(log->events, 0, event->step, "recovery/seconds", event->recovery->total_s);
+        ok = train_events_scalar(to, 0, event->step, "recovery/seconds", event->recovery->total_s);
+    return ok;
+}
+
+static void events_write(struct train_log *log, const manta_sgd_event *event)
+{
+    char  *bytes = NULL;
+    size_t size = 0;
+    FILE  *to = open_memstream(&bytes, &size);
+    bool   ok = to && events_make(log, to, event);
+    ok = to && fclose(to) == 0 && ok;
     if (ok)
-        return;
-    fprintf(stderr, "manta train: TensorBoard's log ends here: %s\n", strerror(errno));
-    fclose(log->events);
-    log->events = NULL;
+        train_file_put(&log->events, of_events, bytes, size);
+    else
+        train_file_fail(&log->events, of_events, errno);
+    free(bytes);
 }
 
 /* ---- the terminal ---- */
@@ -148,7 +206,7 @@ void train_log_event(struct train_log *log, const manta_sgd_event *event)
     }
     if (is_measured || event->kind == MANTA_SGD_BEGUN)
         train_csv_event(&log->csv, event);
-    if (log->events && (is_measured || event->kind == MANTA_SGD_BEGUN))
+    if (log->events.out.fd >= 0 && (is_measured || event->kind == MANTA_SGD_BEGUN))
         events_write(log, event);
     if (log->is_quiet)
         return;

@@ -97,6 +97,16 @@ def rows_make(path):
     path.write_text("a,b,c,d,e,f,class\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
 
 
+def records(path):
+    """Of a file of events; it holds whole ones only."""
+    data = path.read_bytes()
+    while data:
+        size = int.from_bytes(data[:8], "little")
+        check(len(data) >= size + 16, "a record is torn")
+        yield data[12:12 + size]
+        data = data[size + 16:]
+
+
 def checkpoints(p):
     """A training whose checkpoints, logs, timeline and tracking are on the disk that is full for a while."""
     with Disk(p, 24) as disk:
@@ -116,15 +126,17 @@ def checkpoints(p):
             time.sleep(0.5)
             run.process.send_signal(signal.SIGTERM)
             equal(run.end(), 143, run.text()[-2000:])
-        last = int(run.text().split("checkpoint saved")[-1].split("step=")[1].split()[0]) if "step=" in run.text() else 0
-        print(run.text()[-500:])
+        last = int(run.text().split("paused at step=")[1].split()[0])
         logged = [int(row["step"]) for row in csv.DictReader((disk.path / "log.csv").open()) if row["what"] == "train"]
         equal(logged, list(range(1, len(logged) + 1)), "steps in the CSV log")
-        check(len(logged) >= last, f"{len(logged)} steps are logged, and {last} made")
+        equal(len(logged), last, "steps in the CSV log")
         tracked = [json.loads(line)["step"] for line in (disk.path / "track/one/metrics.jsonl").read_text().splitlines()]
         equal(sorted(set(tracked)), logged, "steps that are tracked")
         json.loads((disk.path / "timeline.json").read_text())
-        equal(json.loads((disk.path / "track/one/status.json").read_text())["status"], "paused")
+        equal(json.loads((disk.path / "track/one/status.json").read_text())["status"], "stopped")
+        equal(sum(b"train/lr" in record for record in records(next((disk.path / "board").iterdir()))), last, "in TensorBoard's log")
+        for log in ("the CSV log", "TensorBoard's log"):
+            equal((run.count(f"{log}: the disk is full"), run.count(f"{log}: there is room again")), (1, 1), log)
 
 
 def sweep_text(trials, command):
