@@ -13,8 +13,6 @@
 #include "objectstore/os_layout.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,7 +31,10 @@ struct os_transfer_conn {
     struct io_tls_conn *tls; /* NULL: in clear */
     bool is_stranger;
     uint64_t since_ms;
+    struct io_origin from;
 };
+
+enum { TLS_BYTES = 6 }; /* a record's head, and the kind of its message */
 
 static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
 static void conn_ready(struct io_watch *watch, unsigned events);
@@ -47,6 +48,10 @@ mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, c
     transfer->token = *token;
     transfer->listener.accepted = conn_accepted;
     transfer->sweep.fire = strangers_sweep;
+    /* In clear it may come when all that shows who it is has come; TLS begins with the head of a record, and goes to and fro. */
+    transfer->listener.greeting_bytes = transfer->tls ? TLS_BYTES : sizeof(struct os_wire_hello);
+    transfer->listener.greeting_short_ms = transfer->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
+    transfer->listener.bound = transfer->bound;
     transfer->listener.may_leave_loopback = transfer->tls || transfer->is_insecure;
     MT_TRY(io_listener_open_tcp(loop, &transfer->listener, host, port, MT_OS_TRANSFER_CONNECTIONS_MAX));
     transfer->port = transfer->listener.port;
@@ -110,7 +115,6 @@ void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
 
 static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
 {
-    (void)peer;
     struct os_transfer *transfer = mt_container_of(listener, struct os_transfer, listener);
     struct os_transfer_conn *conn =
         transfer->strangers < MT_CONNS_STRANGER_MAX ? calloc(1, sizeof *conn) : NULL;
@@ -129,16 +133,15 @@ static void conn_accepted(struct io_listener *listener, int fd, const struct io_
         io_listener_release(listener);
         return;
     }
-    int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     conn->fd = fd;
+    conn->from = peer->from;
     conn->transfer = transfer;
     conn->is_stranger = true;
     conn->next = transfer->conns;
     if (conn->next)
         conn->next->previous = conn;
     transfer->conns = conn;
-    conn->since_ms = io_now_ms();
+    conn->since_ms = io_now_ms(); /* not since accept: it may have waited for a place here */
     if (++transfer->strangers == MT_CONNS_STRANGER_MAX)
         io_listener_pause(listener); /* the others wait in the kernel, which costs nothing here */
     if (transfer->strangers >= MT_CONNS_STRANGER_MAX / 2 && !io_timer_is_started(&transfer->sweep))
@@ -224,6 +227,7 @@ static bool conn_read(struct os_transfer_conn *conn)
         }
         if (conn->is_stranger && conn->serve.state != OS_SERVE_HELLO) {
             conn->is_stranger = false;
+            io_listener_know(&transfer->listener, &conn->from);
             stranger_gone(transfer);
         }
         if (conn->serve.state == OS_SERVE_ASKED)

@@ -26,6 +26,7 @@ struct os_transfer {
     void (*unpin)(struct os_transfer *transfer, const struct lane_ref *ref);
     const struct io_tls *tls; /* borrowed until close; NULL: in clear, ... */
     bool is_insecure;         /* ... and even then beyond loopback */
+    struct io_bound *bound;   /* borrowed until close: as io_listener's */
     /* Set by the caller, may change: 0 until the head has registered this node. */
     uint32_t node, epoch;
 
@@ -45,7 +46,7 @@ struct os_transfer {
     struct os_idle           *idle; /* connections to other nodes that carry nothing now */
     struct io_timer           sweep; /* started: half of the places of strangers are taken */
     uint32_t                  idle_count;
-    uint32_t                  strangers; /* connections that have not shown the token yet */
+    uint32_t                  strangers; /* connections that have sent a greeting and not shown the token */
     uint32_t                  fetch_count;
 };
 

@@ -402,6 +402,8 @@ mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
     config.host = sh->listen_host;
     config.port = (uint16_t)strtoul(strrchr(sh->options.listen, ':') + 1, NULL, 10);
     MT_TRY(sh_head_rpc_start(sh));
+    MT_TRY(io_bound_new(&sh->bound));
+    config.bound = sh->bound;
     MT_TRY(rpc_server_open(sh_head_rpc(sh), &peers->service, &config, &peers->server));
     snprintf(address, RLT_ADDRESS_SIZE, "%.50s:%u", sh->listen_shown, rpc_server_port(peers->server));
     return mt_ok();

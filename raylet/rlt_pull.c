@@ -567,6 +567,7 @@ mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
     p->transfer.unpin = unpin;
     p->transfer.tls = sh->tls;
     p->transfer.is_insecure = sh->options.is_insecure;
+    p->transfer.bound = sh->bound;
     st = os_transfer_open(&p->transfer, sh->loop, sh->listen_host, 0, token);
     if (st.code) {
         free(p);

@@ -445,6 +445,14 @@ static void folders_stop(struct sh *sh)
     sh_envs_stop(sh);
 }
 
+static void ports_stop(struct sh *sh)
+{
+    sh_peers_stop(sh);
+    sh_head_stop(sh);
+    sh_pulls_stop(sh);
+    io_bound_free(sh->bound);
+}
+
 mt_status sh_run(struct sh *sh)
 {
     char             address[RLT_ADDRESS_SIZE] = "", data_address[RLT_ADDRESS_SIZE] = "";
@@ -486,9 +494,7 @@ out:
     sh->is_exiting = true;
     sh_jobs_stop(sh);
     sh_uploads_stop(sh);
-    sh_peers_stop(sh);
-    sh_head_stop(sh);
-    sh_pulls_stop(sh);
+    ports_stop(sh);
     sh_group_stop(sh);
     end_processes(sh);
     sh_looks_stop(sh);

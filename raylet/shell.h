@@ -143,6 +143,7 @@ struct sh {
     struct sh_head     *head; /* NULL: no head, no token */
     struct io_tls      *tls;  /* NULL: in clear */
     char                listen_host[RLT_ADDRESS_SIZE], listen_shown[RLT_ADDRESS_SIZE]; /* as bound; as told (IPv6: in brackets) */
+    struct io_bound    *bound; /* of both TCP ports: who shows the token at one is known at the other; NULL: alone */
     struct sh_peers    *peers; /* NULL: this node is alone */
     uint32_t            event_capacity; /* of a worker's ring; 0: no events are kept */
     uint64_t            next_ring;

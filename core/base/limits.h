@@ -49,7 +49,7 @@ enum mt_limit {
     MT_DIAL_MS                = 5 * 1000,  /* from connect to a connection */
     MT_HANDSHAKE_MS           = 5 * 1000,  /* from accept to an authenticated peer, and to its first request */
     MT_CONN_IDLE_MS           = 10 * 60 * 1000, /* a control connection without a call is closed */
-    MT_CONNS_STRANGER_MAX     = 32,        /* connections that have not shown the token yet, all together */
+    MT_CONNS_STRANGER_MAX     = 32,        /* connections that have sent a greeting and not shown the token, all together */
     MT_CONN_STREAMS_MAX       = 128,       /* calls at a time on one connection */
     MT_CALL_MS                = 10 * 1000, /* a control call that does not say otherwise */
     MT_CONTROL_BYTES_MAX      = 4 * 1024 * 1024, /* a larger control message is refused unread */
@@ -70,10 +70,20 @@ enum mt_limit {
     MT_FDS_MAX           = 65536, /* descriptors that a daemon asks for at start */
     MT_FDS_MIN           = 128,   /* with fewer a daemon does not start: gRPC ends a process that it finds without one */
     MT_FDS_SHARE_PERCENT = 80,    /* of the descriptor limit: for connections and memory of processes; what lies above is refused */
-    MT_LISTEN_BACKLOG    = 511,   /* connections that the kernel keeps for us */
+    MT_LISTEN_BACKLOG    = 4096,  /* connections that the kernel keeps for us: beyond it even a node's own dial waits a second */
     MT_LISTEN_BATCH_MAX  = 32,    /* accepted before others on the loop get their turn */
+    MT_LISTEN_REST_MS    = 10,    /* when strangers crowd, accept is called so often, and not for each of them: ... */
+    MT_LISTEN_CROWD_MIN  = 8,     /* ... if so many came meanwhile, ... */
+    MT_LISTEN_CROWD_MAX  = 256,   /* ... for so many at a time */
     MT_LISTEN_RETRY_MS   = 50,    /* pause after an accept that failed for want of memory or descriptors */
+    MT_LISTEN_TELL_MS    = 10 * 1000, /* between two lines of the log about refused connections */
     MT_CONNS_MAX         = 8192,  /* of one listener */
+    MT_SILENT_MAX        = 128,   /* connections of one listener that have not sent their greeting */
+    MT_GREETING_BYTES_MAX = 128,  /* what has to be there of it before anybody is bothered */
+    MT_BOUND_BURST       = 64,    /* connections without the token that an address may open at a time, ... */
+    MT_BOUND_PER_S       = 16,    /* ... and so many a second */
+    MT_BOUND_KNOWN_MS    = 24 * 3600 * 1000, /* an address from which one has shown the token has no bound for so long */
+    MT_BOUND_ADDRESSES   = 8192,  /* that are told apart; more than nodes */
 
     /* Calls and streams. */
     MT_CONN_STRANGER_MS_MIN  = 100,       /* what a stranger's connection has, even when others wait for its place */
@@ -476,6 +486,7 @@ static_assert(MT_STRICT_LEASE_MS < MT_NODE_DEAD_MS && MT_STRICT_LEASE_MS >= 3 * 
 static_assert(MT_STRICT_WAIT_MS > MT_STRICT_LEASE_MS + 20 * MT_HEAD_VIEW_MS, "strict: the news are there, the lease is over");
 static_assert(MT_RLT_SLICE_MS < MT_RLT_BEAT_MS, "a class is served in turns between two reports");
 static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's time is measured, roughly");
+static_assert(MT_BOUND_ADDRESSES >= 2 * MT_NODES_MAX, "each node has a place of its own");
 static_assert(MT_LIB_ROOM_MS > MT_ROOM_MS_MAX, "the raylet answers before its asker gives up");
 static_assert(MT_SERVER_GRACE_MS < MT_CLOSE_MS_MAX, "the grace is a part of closing");
 

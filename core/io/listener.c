@@ -4,10 +4,13 @@
  *
  * Owns:    the listening descriptor and the spare one. Thread: the loop's.
  * Always:  accepting iff !is_paused; is_paused implies that the retry timer runs, the cap is reached, or the
- * owner asked for it.
+ * owner asked for it. A connection over TCP ends by a reset until it is handed over: an orderly end would leave the kernel with
+ * a socket in FIN_WAIT2 for each that a flood keeps open. While strangers crowd, accept runs every MT_LISTEN_REST_MS and takes
+ * many at a time: a wake-up for each of them costs more than they do.
  */
 #include "core/io/listener.h"
 
+#include "core/base/log.h"
 #include "core/io/private.h"
 
 #include <arpa/inet.h>
@@ -32,12 +35,19 @@ union address {
 
 static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd,
                                 uint32_t connections_max);
+static mt_status door_open(struct io_loop *loop, struct io_listener *listener, int fd);
+static void door_close(struct io_listener *listener);
 static mt_status parse_address(const char *host, uint16_t port, union address *out, socklen_t *out_size);
 static bool is_loopback(const union address *at);
 static mt_status bind_unix(int fd, const char *path);
 static void listener_ready(struct io_watch *watch, unsigned events);
+static void rest_over(struct io_timer *timer);
 static void listener_retry(struct io_timer *timer);
 static bool accept_one(struct io_listener *listener);
+static void accept_tcp(struct io_listener *listener, int fd, const struct sockaddr *from);
+static void silent_spoke(struct io_silent *silent, int fd, const struct io_peer *peer);
+static void hand_over(struct io_listener *listener, int fd, const struct io_peer *peer);
+static void tell_refused(struct io_listener *listener);
 static void accept_failed(struct io_listener *listener, int err);
 static bool peer_is_ours(int fd, struct io_peer *peer);
 
@@ -61,8 +71,51 @@ mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listene
     }
     getsockname(fd, &at.any, &size);
     listener->port = ntohs(at.any.sa_family == AF_INET ? at.in4.sin_port : at.in6.sin6_port);
+    listener->own = io_origin_of(&at.any);
     listener->path[0] = '\0';
-    return listener_start(loop, listener, fd, connections_max);
+    mt_status st = door_open(loop, listener, fd);
+    if (st.code) {
+        close(fd);
+        return st;
+    }
+    st = listener_start(loop, listener, fd, connections_max);
+    if (st.code)
+        door_close(listener);
+    return st;
+}
+
+/* What stands between accept and the owner. */
+static mt_status door_open(struct io_loop *loop, struct io_listener *listener, int fd)
+{
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    int on = 1, wanted = (int)(listener->greeting_bytes ? listener->greeting_bytes : 1);
+    /* Linux's sockets have these from the one that listens: no system call for each stranger. */
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted) < 0)
+        return mt_error(MT_ESYS, errno, "options of a TCP port");
+    listener->silent.spoke = silent_spoke;
+    listener->silent.greeting_bytes = (uint32_t)wanted;
+    listener->silent.long_ms = listener->greeting_ms ? listener->greeting_ms : MT_HANDSHAKE_MS;
+    listener->silent.short_ms = listener->greeting_short_ms ? listener->greeting_short_ms : MT_CONN_STRANGER_MS_MIN;
+    uint32_t share = io_fd_share() / 8; /* strangers get few of the descriptors, however few there are */
+    listener->silent.places_max = share == 0 ? 1 : share < MT_SILENT_MAX ? share : MT_SILENT_MAX;
+    listener->owns_bound = !listener->bound;
+    if (listener->owns_bound)
+        MT_TRY(io_bound_new(&listener->bound));
+    mt_status st = io_silent_open(loop, &listener->silent);
+    if (st.code)
+        door_close(listener);
+    return st;
+}
+
+static void door_close(struct io_listener *listener)
+{
+    io_silent_close(&listener->silent);
+    if (listener->owns_bound)
+        io_bound_free(listener->bound);
+    listener->bound = NULL;
+    listener->owns_bound = false;
 }
 
 mt_status io_listener_open_unix(struct io_loop *loop, struct io_listener *listener, const char *path,
@@ -97,7 +150,9 @@ void io_listener_close(struct io_listener *listener)
         return;
     IO_ON_LOOP(listener->loop);
     io_timer_stop(&listener->retry);
+    io_timer_stop(&listener->rest);
     io_watch_stop(&listener->watch);
+    door_close(listener);
     if (listener->path[0])
         unlink(listener->path);
     close(listener->fd);
@@ -120,6 +175,8 @@ void io_listener_pause(struct io_listener *listener)
     listener->is_paused = true;
     listener->count.pauses++;
     io_watch_set(&listener->watch, 0);
+    if (listener->silent.loop)
+        io_silent_rest(&listener->silent);
 }
 
 void io_listener_resume(struct io_listener *listener)
@@ -127,7 +184,16 @@ void io_listener_resume(struct io_listener *listener)
     if (!listener->is_paused || !listener->loop || listener->connections >= listener->connections_max)
         return;
     listener->is_paused = false;
-    io_watch_set(&listener->watch, IO_READABLE);
+    if (!io_timer_is_started(&listener->rest))
+        io_watch_set(&listener->watch, IO_READABLE);
+    if (listener->silent.loop)
+        io_silent_go_on(&listener->silent);
+}
+
+void io_listener_know(struct io_listener *listener, const struct io_origin *from)
+{
+    if (listener->bound)
+        io_bound_know(listener->bound, from, io_now_ms());
 }
 
 /* Takes the descriptor, also when it fails. */
@@ -143,6 +209,8 @@ static mt_status listener_start(struct io_loop *loop, struct io_listener *listen
     listener->is_paused = false;
     listener->watch.ready = listener_ready;
     listener->retry.fire = listener_retry;
+    listener->rest.fire = rest_over;
+    listener->crowd = 0;
     if (listen(fd, MT_LISTEN_BACKLOG) < 0)
         st = mt_error(MT_ESYS, errno, "listen");
     if (!st.code) {
@@ -224,16 +292,38 @@ static void listener_ready(struct io_watch *watch, unsigned events)
 {
     struct io_listener *listener = mt_container_of(watch, struct io_listener, watch);
     (void)events;
-    for (int i = 0; i < MT_LISTEN_BATCH_MAX && listener->loop && !listener->is_paused; i++)
+    uint64_t now = io_now_ms();
+    int most = listener->crowd >= MT_LISTEN_CROWD_MIN ? MT_LISTEN_CROWD_MAX : MT_LISTEN_BATCH_MAX;
+    if (now - listener->crowd_ms >= MT_LISTEN_REST_MS) {
+        listener->crowd_ms = now;
+        listener->crowd = 0;
+    }
+    for (int i = 0; i < most && listener->loop && !listener->is_paused; i++)
         if (!accept_one(listener))
-            return;
+            break;
+    if (!listener->loop)
+        return;
+    if (listener->crowd >= MT_LISTEN_CROWD_MIN) {
+        io_timer_start(listener->loop, &listener->rest, MT_LISTEN_REST_MS);
+        io_watch_set(&listener->watch, 0);
+    }
+    tell_refused(listener);
+}
+
+static void rest_over(struct io_timer *timer)
+{
+    struct io_listener *listener = mt_container_of(timer, struct io_listener, rest);
+    if (!listener->is_paused)
+        io_watch_set(&listener->watch, IO_READABLE);
 }
 
 /* False when there is nothing more to accept now. The callback may pause or close the listener. */
 static bool accept_one(struct io_listener *listener)
 {
     struct io_peer peer = {0};
-    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), on = 1;
+    union address from = {.any = {.sa_family = AF_UNSPEC}};
+    socklen_t size = sizeof from;
+    int fd = accept4(listener->fd, &from.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno == EINTR || errno == ECONNABORTED)
             return true;
@@ -245,22 +335,70 @@ static bool accept_one(struct io_listener *listener)
         listener->fd_max) { /* numbers are given lowest first, so the number tells how many are open */
         listener->count.refused_fds++;
         close(fd);
-        return true;
-    }
-    if (listener->path[0]) {
-        if (!peer_is_ours(fd, &peer)) {
-            listener->count.refused_peer++;
-            close(fd);
-            return true;
-        }
+    } else if (!listener->path[0]) {
+        accept_tcp(listener, fd, &from.any);
+    } else if (peer_is_ours(fd, &peer)) {
+        hand_over(listener, fd, &peer);
     } else {
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        listener->count.refused_peer++;
+        close(fd);
+    }
+    return true;
+}
+
+/* A greeting that is there already spares the table; most are, since it comes right behind the connection. */
+static void accept_tcp(struct io_listener *listener, int fd, const struct sockaddr *from)
+{
+    struct io_peer peer = {.from = io_origin_of(from), .since_ms = io_now_ms()};
+    enum io_greeting greeting = io_silent_look(&listener->silent, fd);
+    if (greeting == IO_GREETING_NEVER) {
+        close(fd);
+        return;
+    }
+    listener->crowd += greeting != IO_GREETING_WHOLE;
+    bool is_own = memcmp(&peer.from, &listener->own, sizeof peer.from) == 0;
+    if (!is_own && !io_bound_take(listener->bound, &peer.from, greeting == IO_GREETING_WHOLE, peer.since_ms)) {
+        listener->count.refused_bound++;
+        close(fd);
+    } else if (greeting == IO_GREETING_WHOLE) {
+        hand_over(listener, fd, &peer);
+    } else {
+        io_silent_add(&listener->silent, fd, &peer);
+    }
+}
+
+static void silent_spoke(struct io_silent *silent, int fd, const struct io_peer *peer)
+{
+    hand_over(mt_container_of(silent, struct io_listener, silent), fd, peer);
+}
+
+static void hand_over(struct io_listener *listener, int fd, const struct io_peer *peer)
+{
+    if (!listener->path[0]) { /* from here on it is like any other */
+        struct linger orderly = {0};
+        int one = 1;
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &orderly, sizeof orderly);
+        setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
     }
     listener->count.accepted++;
     if (++listener->connections >= listener->connections_max)
         io_listener_pause(listener);
-    listener->accepted(listener, fd, &peer);
-    return true;
+    listener->accepted(listener, fd, peer);
+}
+
+/* At most one line in MT_LISTEN_TELL_MS: strangers do not fill the log. */
+static void tell_refused(struct io_listener *listener)
+{
+    uint64_t refused = listener->count.refused_bound + listener->silent.dropped;
+    if (refused == listener->told)
+        return;
+    uint64_t now = io_now_ms();
+    if (listener->told_ms && now - listener->told_ms < MT_LISTEN_TELL_MS)
+        return;
+    listener->told = refused;
+    listener->told_ms = now;
+    mt_log(MT_LOG_WARN, "strangers", "port=%u refused=%llu silent=%llu why=\"connections without the token, so far\"",
+           listener->port, (unsigned long long)listener->count.refused_bound, (unsigned long long)listener->silent.dropped);
 }
 
 /* No descriptor left: the spare one makes room to accept and close one connection, so that the peer is told

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * conn.c - the connections of a server: accepted here, handed to gRPC by descriptor, counted, and dropped
- * when no call with the token comes. With TLS the gate (core/io/gate.h) stands in front: what gRPC gets, and what is
- * watched here, is its plain end.
+ * conn.c - the connections of a server: accepted here once they have sent the preface of HTTP/2, handed to gRPC by descriptor,
+ * counted, and dropped when no call with the token comes. With TLS the gate (core/io/gate.h) stands in front: what gRPC gets, and
+ * what is watched here, is its plain end.
  *
  * gRPC owns the descriptor that it is given and says nothing about its end. So each connection keeps a
  * duplicate: its hang-up tells the end (gRPC shuts a connection down before it closes it), and shutting it
@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,8 +28,13 @@ struct rpc_conn {
     struct io_watch watch;
     int twin_fd, grpc_fd;
     uint64_t since_ms;
-    bool is_trusted;
+    struct io_origin from;
+    bool is_trusted, is_told; /* is_told: the listener knows its address */
 };
+
+/* What every client of HTTP/2 says first; gRPC's own answer to anything else costs it a whole connection. */
+static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+enum { PREFACE_BYTES = sizeof preface - 1, TLS_BYTES = 6 }; /* TLS_BYTES: a record's head, and the kind of its message */
 
 static void conns_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
 static void conns_sweep(struct io_timer *timer);
@@ -50,6 +56,10 @@ mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *
     conns->held_up_ms = config->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
     conns->listener.accepted = conns_accepted;
     conns->listener.may_leave_loopback = config->tls || config->is_insecure;
+    conns->listener.greeting_bytes = config->tls ? TLS_BYTES : PREFACE_BYTES;
+    conns->listener.greeting_ms = conns->first_call_ms;
+    conns->listener.greeting_short_ms = conns->held_up_ms;
+    conns->listener.bound = config->bound;
     conns->sweep.fire = conns_sweep;
     conns->resume.run = conns_resume;
     if (config->tls)
@@ -79,6 +89,7 @@ void rpc_conns_close(struct rpc_conns *conns)
     while (conns->trusted)
         conn_free(conns->trusted);
     io_gate_free(conns->gate);
+    io_loop_drain(conns->rpc->loop); /* a last `resume` */
     grpc_server_credentials_release(conns->plain);
     pthread_mutex_destroy(&conns->lock);
 }
@@ -86,7 +97,13 @@ void rpc_conns_close(struct rpc_conns *conns)
 static void conns_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
 {
     struct rpc_conns *conns = mt_container_of(listener, struct rpc_conns, listener);
-    (void)peer;
+    char first[PREFACE_BYTES];
+    if (!conns->gate && (recv(fd, first, sizeof first, MSG_PEEK) != PREFACE_BYTES || memcmp(first, preface, PREFACE_BYTES) != 0)) {
+        conns->dropped++;
+        close(fd);
+        io_listener_release(listener);
+        return;
+    }
     if (conns->gate && io_gate_take(conns->gate, fd, &fd).code) {
         listener->count.refused_fds++;
         io_listener_release(listener);
@@ -112,7 +129,8 @@ static void conns_accepted(struct io_listener *listener, int fd, const struct io
     conn->conns = conns;
     conn->twin_fd = twin_fd;
     conn->grpc_fd = fd;
-    conn->since_ms = io_now_ms();
+    conn->since_ms = io_now_ms(); /* not since accept: it may have waited for a place here */
+    conn->from = peer->from;
     pthread_mutex_lock(&conns->lock);
     conn_link(&conns->fresh, conn);
     conns->is_held_up = atomic_fetch_add(&conns->unauthenticated, 1) + 1 >= conns->unauthenticated_max;
@@ -162,7 +180,7 @@ void rpc_conns_trust(struct rpc_conns *conns, grpc_call *call)
         fd = -1;
     gpr_free(peer);
 
-    bool is_place_free = false;
+    bool is_news = false;
     pthread_mutex_lock(&conns->lock);
     for (struct rpc_conn *conn = conns->fresh; conn; conn = conn->next) {
         if (conn->grpc_fd != fd)
@@ -171,12 +189,12 @@ void rpc_conns_trust(struct rpc_conns *conns, grpc_call *call)
         conn->is_trusted = true;
         conn_link(&conns->trusted, conn);
         atomic_fetch_add(&conns->trusted_count, 1);
-        is_place_free = conns->is_held_up && !conns->is_resume_posted;
-        conns->is_resume_posted |= is_place_free;
+        is_news = !conns->is_resume_posted;
+        conns->is_resume_posted = true;
         break;
     }
     pthread_mutex_unlock(&conns->lock);
-    if (is_place_free)
+    if (is_news)
         io_loop_post(conns->rpc->loop, &conns->resume);
 }
 
@@ -185,6 +203,10 @@ static void conns_resume(struct io_msg *msg)
     struct rpc_conns *conns = mt_container_of(msg, struct rpc_conns, resume);
     pthread_mutex_lock(&conns->lock);
     conns->is_resume_posted = false;
+    for (struct rpc_conn *conn = conns->trusted; conn && !conn->is_told; conn = conn->next) {
+        conn->is_told = true; /* the newest are in front */
+        io_listener_know(&conns->listener, &conn->from);
+    }
     pthread_mutex_unlock(&conns->lock);
     conns_use_room(conns);
 }

@@ -76,6 +76,7 @@ struct rpc_server_config {
     const struct io_token *token;
     const struct io_tls *tls; /* borrowed until the server is closed; NULL: in clear, ... */
     bool is_insecure;         /* ... and even then beyond loopback */
+    struct io_bound *bound;   /* borrowed until the server is closed: as io_listener's; NULL: one of its own */
     /* 0 takes the default, of core/base/limits.h */
     uint32_t connections_max, unauthenticated_max, first_call_ms, calls_max;
 };
@@ -91,7 +92,10 @@ struct rpc_server_stats {
     uint32_t connections, unauthenticated; /* now */
     uint64_t calls;                        /* that passed the check */
     uint64_t refused_token, refused_unknown, refused_busy;
+    uint32_t silent;                  /* connections now that have sent nothing yet, and are not among the above */
     uint64_t dropped_unauthenticated; /* connections */
+    uint64_t dropped_silent;          /* connections that sent nothing in their time, or made room for newer ones */
+    uint64_t refused_bound;           /* connections, of an address that had opened too many without the token */
     uint64_t refused_fds;             /* connections, for want of descriptors */
     uint64_t refused_tls;             /* connections whose peer did not show that it is a node of this cluster */
 };

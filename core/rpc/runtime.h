@@ -116,7 +116,7 @@ struct rpc_conns {
     pthread_mutex_t lock;                 /* of the rest */
     struct rpc_conn *fresh, *trusted;     /* without and with a call that had the token */
     atomic_uint unauthenticated, trusted_count;
-    bool is_held_up, is_resume_posted;    /* accept waits for a place; a message says that there is one */
+    bool is_held_up, is_resume_posted;    /* accept waits for a place; a message says that some have shown the token */
     struct io_msg resume;
 };
 mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *server,

@@ -177,7 +177,6 @@ void rpc_server_close(struct rpc_server *server)
 
     grpc_server_destroy(server->grpc);
     rpc_conns_close(&server->conns);
-    io_loop_drain(server->rpc->loop); /* a last `resume` of the connections */
     for (size_t i = 0; i < server->arrivals_count; i++) {
         grpc_metadata_array_destroy(&server->arrivals[i].headers);
         grpc_call_details_destroy(&server->arrivals[i].details);
@@ -211,6 +210,9 @@ void rpc_server_stats(struct rpc_server *server, struct rpc_server_stats *out)
     out->refused_unknown = atomic_load(&server->count_unknown);
     out->refused_busy = atomic_load(&server->count_busy);
     out->dropped_unauthenticated = server->conns.dropped;
+    out->silent = server->conns.listener.silent.count;
+    out->dropped_silent = server->conns.listener.silent.dropped;
+    out->refused_bound = server->conns.listener.count.refused_bound;
     out->refused_fds = server->conns.listener.count.refused_fds;
     out->refused_tls = server->conns.gate ? io_gate_refused(server->conns.gate) : 0;
 }

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -71,14 +72,37 @@ static int teardown(void **state)
     return 0;
 }
 
-static int dial_tcp(uint16_t port)
+/* From 127.0.0.`host`. */
+static int dial_from(int host, uint16_t port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr = {htonl((127u << 24) + (uint32_t)host)}};
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     return fd;
+}
+
+static void say(int fd, const char *what)
+{
+    assert_int_equal(send(fd, what, strlen(what), MSG_NOSIGNAL), strlen(what));
+}
+
+/* From this node's own address, with a greeting. */
+static int dial_tcp(uint16_t port)
+{
+    int fd = dial_from(1, port);
+    say(fd, "hello");
+    return fd;
+}
+
+/* The connection is gone: an end, or a reset. */
+static bool is_gone(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET;
 }
 
 static int dial_unix(const char *path)
@@ -139,7 +163,6 @@ static struct rlimit leave_descriptors(int left)
 static void no_descriptor_left_refuses_and_recovers(void **state)
 {
     int clients[20];
-    char byte;
     (void)state;
     assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 0));
     for (int i = 0; i < 20; i++)
@@ -148,7 +171,7 @@ static void no_descriptor_left_refuses_and_recovers(void **state)
     int before = run_until(20, 200);
     assert_int_equal(before, 8);
     assert_true(f.listener.count.refused_fds > 0);
-    assert_int_equal(read(clients[19], &byte, 1), 0); /* the last ones were told at once */
+    assert_true(is_gone(clients[19])); /* the last ones were told at once */
 
     for (int i = 0; i < 20; i++)
         close(clients[i]);
@@ -180,6 +203,160 @@ static void a_fifth_of_the_descriptors_is_kept_back(void **state)
     for (int i = 0; i < 20; i++)
         close(clients[i]);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
+/* ---- strangers ---- */
+
+static int option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t size = sizeof value;
+    assert_int_equal(getsockopt(fd, level, name, &value, &size), 0);
+    return value;
+}
+
+static void who_says_nothing_is_not_heard_of(void **state)
+{
+    (void)state;
+    f.listener.greeting_bytes = 5;
+    assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 0));
+    int silent = dial_from(1, f.listener.port), short_one = dial_from(1, f.listener.port), gone = dial_from(1, f.listener.port);
+    say(short_one, "hell");
+    say(gone, "hel");
+    int greeted = dial_tcp(f.listener.port);
+    assert_int_equal(run_until(2, 200), 1);
+    assert_int_equal(f.listener.silent.count, 3);
+    say(short_one, "o");
+    assert_int_equal(run_until(2, 5000), 2);
+    say(silent, "hello, and more");
+    close(gone);
+    assert_int_equal(run_until(3, 5000), 3);
+    assert_int_equal(run_until(4, 200), 3);
+    assert_int_equal(f.listener.silent.count, 0);
+    for (int i = 0; i < 3; i++) { /* and then it is a connection like any other */
+        char bytes[8];
+        struct linger linger = {0};
+        socklen_t size = sizeof linger;
+        assert_int_equal(getsockopt(f.fds[i], SOL_SOCKET, SO_LINGER, &linger, &size), 0);
+        assert_int_equal(linger.l_onoff, 0);
+        assert_int_equal(option(f.fds[i], SOL_SOCKET, SO_RCVLOWAT), 1);
+        assert_int_equal(option(f.fds[i], IPPROTO_TCP, TCP_NODELAY), 1);
+        assert_true(fcntl(f.fds[i], F_GETFL) & O_NONBLOCK);
+        assert_int_equal(recv(f.fds[i], bytes, 5, 0), 5);
+        assert_memory_equal(bytes, "hello", 5);
+    }
+    close(silent);
+    close(short_one);
+    close(greeted);
+}
+
+static void silent_ones_have_their_time(void **state)
+{
+    (void)state;
+    f.listener.greeting_ms = 200;
+    assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 0));
+    int silent = dial_from(1, f.listener.port);
+    assert_int_equal(run_until(1, 20), 0);
+    assert_int_equal(f.listener.silent.count, 1);
+    while (f.listener.silent.count)
+        assert_int_equal(run_until(1, 50), 0);
+    assert_true(is_gone(silent));
+    assert_int_equal(f.listener.silent.dropped, 1);
+    close(silent);
+}
+
+/* Half of the places are taken: each has the short time, not that of an hour. */
+static void silent_ones_have_less_where_places_are_short(void **state)
+{
+    enum { HALF = MT_SILENT_MAX / 2 };
+    int fds[HALF];
+    (void)state;
+    f.listener.greeting_ms = 3600 * 1000;
+    assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 0));
+    for (int i = 0; i < HALF - 1; i++)
+        fds[i] = dial_from(1, f.listener.port);
+    assert_int_equal(run_until(1, 300), 0);
+    assert_int_equal(f.listener.silent.count, HALF - 1);
+    fds[HALF - 1] = dial_from(1, f.listener.port);
+    while (f.listener.silent.count >= HALF - 1)
+        assert_int_equal(run_until(1, 50), 0);
+    assert_true(is_gone(fds[0]));
+    for (int i = 0; i < HALF; i++)
+        close(fds[i]);
+}
+
+static void the_oldest_silent_one_makes_room(void **state)
+{
+    enum { MANY = MT_SILENT_MAX + 40 };
+    int fds[MANY];
+    (void)state;
+    f.listener.greeting_ms = f.listener.greeting_short_ms = 3600 * 1000;
+    assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 0));
+    for (int i = 0; i < MANY; i++)
+        fds[i] = dial_from(1, f.listener.port);
+    int greeted = dial_tcp(f.listener.port);
+    assert_int_equal(run_until(1, 5000), 1); /* behind all of them */
+    assert_int_equal(f.listener.silent.count, MT_SILENT_MAX);
+    assert_int_equal(f.listener.silent.dropped, MANY - MT_SILENT_MAX);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(is_gone(fds[i]), i < MANY - MT_SILENT_MAX);
+    say(fds[MANY - 1], "late");
+    assert_int_equal(run_until(2, 5000), 2);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    close(greeted);
+}
+
+static void a_flood_of_one_address_keeps_no_other_out(void **state)
+{
+    enum { MANY = MT_BOUND_BURST + 50 };
+    int fds[MANY];
+    (void)state;
+    assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 0));
+    for (int i = 0; i < MANY; i++)
+        fds[i] = dial_from(2, f.listener.port);
+    int own = dial_tcp(f.listener.port), other = dial_from(3, f.listener.port);
+    say(other, "hello");
+    assert_int_equal(run_until(2, 5000), 2);
+    assert_true(f.listener.count.refused_bound > 0);
+    assert_true(is_gone(fds[MANY - 1]));
+    int greeted = dial_from(2, f.listener.port); /* behind that address, but it says something */
+    say(greeted, "hello");
+    assert_int_equal(run_until(3, 5000), 3);
+
+    uint64_t refused = f.listener.count.refused_bound;
+    io_listener_know(&f.listener, &f.last.from); /* it has shown the token */
+    for (int i = 0; i < MANY; i++) {
+        close(fds[i]);
+        fds[i] = dial_from(2, f.listener.port);
+    }
+    assert_int_equal(run_until(4, 200), 3);
+    assert_int_equal(f.listener.count.refused_bound, refused);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    close(own);
+    close(other);
+    close(greeted);
+}
+
+/* While accept is held up nobody is handed over, and who has spoken is not dropped for it. */
+static void who_has_spoken_waits_for_the_cap(void **state)
+{
+    (void)state;
+    f.listener.greeting_ms = 100;
+    assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 1));
+    int late = dial_from(1, f.listener.port);
+    assert_int_equal(run_until(1, 20), 0);
+    assert_int_equal(f.listener.silent.count, 1);
+    int first = dial_tcp(f.listener.port);
+    assert_int_equal(run_until(1, 5000), 1);
+    say(late, "hello");
+    assert_int_equal(run_until(2, 400), 1);
+    assert_int_equal(f.listener.silent.count, 1);
+    io_listener_release(&f.listener);
+    assert_int_equal(run_until(2, 5000), 2);
+    close(late);
+    close(first);
 }
 
 static void unix_socket_is_private_and_tells_the_peer(void **state)
@@ -235,6 +412,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_cap_holds_until_a_connection_is_released, setup, teardown),
         cmocka_unit_test_setup_teardown(no_descriptor_left_refuses_and_recovers, setup, teardown),
         cmocka_unit_test_setup_teardown(a_fifth_of_the_descriptors_is_kept_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_says_nothing_is_not_heard_of, setup, teardown),
+        cmocka_unit_test_setup_teardown(silent_ones_have_their_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(silent_ones_have_less_where_places_are_short, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_oldest_silent_one_makes_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_flood_of_one_address_keeps_no_other_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_has_spoken_waits_for_the_cap, setup, teardown),
         cmocka_unit_test_setup_teardown(unix_socket_is_private_and_tells_the_peer, setup, teardown),
         cmocka_unit_test_setup_teardown(stale_unix_socket_is_replaced, setup, teardown),
     };

@@ -146,10 +146,32 @@ static void idle_connections_do_not_keep_clients_out(void **state)
     assert_served();
     echo_stats(&echo);
     assert_true(echo.stats.unauthenticated <= MT_CONNS_STRANGER_MAX);
-    assert_true(echo.stats.dropped_unauthenticated > 0);
+    assert_true(echo.stats.silent <= MT_SILENT_MAX);
+    assert_true(echo.stats.dropped_silent > 0);
     for (int i = 0; i < IDLE; i++)
         close(fds[i]);
     assert_served();
+}
+
+/* From one address, more than it may open: they are reset at once, and other addresses do not notice. */
+static void one_address_opens_so_many(void **state)
+{
+    enum { MANY = 2 * MT_BOUND_BURST };
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK + 1)}};
+    int fds[MANY];
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = make_socket();
+        assert_int_equal(bind(fds[i], (struct sockaddr *)&from, sizeof from), 0);
+        dial(fds[i]);
+    }
+    assert_served();
+    echo_stats(&echo);
+    assert_true(echo.stats.refused_bound > 0);
+    assert_int_equal(echo.stats.unauthenticated, 0);
+    assert_true(is_dropped(fds[MANY - 1]));
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
 }
 
 /* A call on a connection that the server may be dropping right now: tries again as long as it is lost. */
@@ -179,7 +201,8 @@ static void a_connection_without_the_token_has_its_time(void **state)
     do {
         usleep(5000);
         echo_stats(&echo);
-    } while (echo.stats.dropped_unauthenticated < 2);
+    } while (echo.stats.dropped_unauthenticated < 1);
+    assert_int_equal(echo.stats.dropped_silent, 1);
     assert_int_equal(call_until_connected(bare, "/test.Echo/Open"), MT_OK); /* on a new one */
     rpc_channel_close(bare);
 
@@ -340,6 +363,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(garbage_ends_its_own_connection_only, setup, teardown),
         cmocka_unit_test_setup_teardown(http_1_is_turned_away, setup, teardown),
         cmocka_unit_test_setup_teardown(idle_connections_do_not_keep_clients_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_address_opens_so_many, setup, teardown),
         cmocka_unit_test_setup_teardown(a_connection_without_the_token_has_its_time, setup_impatient,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_end_of_a_connection_is_noticed, setup, teardown),
