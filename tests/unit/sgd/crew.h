@@ -3,11 +3,14 @@
  * crew.h - for tests: real worker processes over one shared region, and the coordinator's side of their life.
  *
  * The parent plays whoever learns of deaths: it forks workers, sends each the generation to join, waits for
- * reports, aborts a generation when a worker has died, and starts a replacement.
+ * reports, aborts a generation when a worker has died, and starts a replacement. Also what members of such groups sum, and what
+ * comes out.
  */
 #ifndef TEST_SGD_CREW_H
 #define TEST_SGD_CREW_H
 
+#include "core/base/rng.h"
+#include "sgd/collective.h"
 #include "sgd/group.h"
 
 #include <setjmp.h>
@@ -155,6 +158,48 @@ static inline void crew_dismiss(struct crew *crew, uint32_t rank)
     close(crew->orders[rank]);
     close(crew->reports[rank]);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static inline const struct k_ops *crew_kernels(void)
+{
+    const struct k_ops *ops = NULL;
+    assert_int_equal(k_ops_choose(&(struct k_config){.kind = K_CPU}, &ops).code, MT_OK);
+    return ops;
+}
+
+/* What virtual rank v contributes in a round: the same wherever it runs. */
+static inline void crew_contribution(float *out, size_t floats, uint32_t round, uint32_t v)
+{
+    mt_rng rng = {round * 1000u + v};
+    for (size_t i = 0; i < floats; i++)
+        out[i] = (float)((double)mt_rng_below(&rng, 2000001) / 1e6 - 1.0);
+}
+
+/* What this member's virtual ranks give. */
+static inline mt_status crew_contribute(struct sgd_group *group, uint32_t round)
+{
+    const struct sgd_lane *lane = sgd_group_lane(group, 0);
+    size_t floats = group->plan.slot_floats;
+    float *room;
+    for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
+        MT_TRY(sgd_group_room(group, crew_kernels(), 0, done, (struct sgd_range){0, floats}, &room));
+        crew_contribution(room, floats, round, sgd_lane_vrank(lane, done));
+    }
+    return mt_ok();
+}
+
+/* The sum of a round, as one process computes it alone. */
+static inline void crew_sum(float *out, size_t floats, uint32_t round, uint32_t vranks)
+{
+    float       *slots = calloc((size_t)vranks * floats, sizeof *slots);
+    const float *in[MT_VRANKS_MAX];
+    assert_non_null(slots);
+    for (uint32_t v = 0; v < vranks; v++) {
+        crew_contribution(slots + v * floats, floats, round, v);
+        in[v] = slots + v * floats;
+    }
+    assert_int_equal(crew_kernels()->tree_sum(NULL, in, vranks, floats, out).code, MT_OK);
+    free(slots);
 }
 
 /* The whole life of a crew whose workers all finish in generation 1. */

@@ -5,62 +5,20 @@
  */
 #include "tests/unit/sgd/crew.h"
 
-#include "core/base/rng.h"
-#include "sgd/collective.h"
-
 #include <time.h>
 
 enum { VRANKS = 8, FLOATS = 1003, ROUNDS = 50 };
 
 static const struct sgd_group_plan plan = {.vranks = VRANKS, .slot_floats = FLOATS, .fingerprint = 42};
 
-static const struct k_ops *kernels(void)
-{
-    const struct k_ops *ops = NULL;
-    struct k_config config = {.kind = K_CPU};
-    assert_int_equal(k_ops_choose(&config, &ops).code, MT_OK);
-    return ops;
-}
-
-/* What virtual rank v contributes in a round: the same wherever it runs. */
-static void contribution(float *out, uint32_t round, uint32_t v)
-{
-    mt_rng rng = {round * 1000u + v};
-    for (size_t i = 0; i < FLOATS; i++)
-        out[i] = (float)((double)mt_rng_below(&rng, 2000001) / 1e6 - 1.0);
-}
-
-static void expected_sum(float *out, uint32_t round)
-{
-    static float slots[VRANKS][FLOATS];
-    const float *in[VRANKS];
-    for (uint32_t v = 0; v < VRANKS; v++) {
-        contribution(slots[v], round, v);
-        in[v] = slots[v];
-    }
-    (void)kernels()->tree_sum(NULL, in, VRANKS, FLOATS, out);
-}
-
-/* What this member's virtual ranks give. */
-static mt_status contribute(struct sgd_group *group, uint32_t round)
-{
-    const struct sgd_lane *lane = sgd_group_lane(group, 0);
-    float *room;
-    for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
-        MT_TRY(sgd_group_room(group, kernels(), 0, done, (struct sgd_range){0, FLOATS}, &room));
-        contribution(room, round, sgd_lane_vrank(lane, done));
-    }
-    return mt_ok();
-}
-
 /* One reduction, compared bit by bit with the sum that one process computes alone. */
 static mt_status reduce_round(struct sgd_group *group, uint32_t round)
 {
     static float want[FLOATS];
     const float *sum;
-    MT_TRY(contribute(group, round));
-    MT_TRY(sgd_group_reduce(group, kernels(), &sum));
-    expected_sum(want, round);
+    MT_TRY(crew_contribute(group, round));
+    MT_TRY(sgd_group_reduce(group, crew_kernels(), &sum));
+    crew_sum(want, FLOATS, round, VRANKS);
     return memcmp(want, sum, sizeof want) == 0 ? mt_ok() : mt_error(MT_EINTERNAL, 0, "the sum differs");
 }
 

@@ -3,34 +3,14 @@
  * group_wide_test.c - a group over several nodes, each a region of its own with processes as members: the sum has the bits of one
  * process whatever the members and nodes are; broadcast and agreement cross; a death on one node releases all.
  */
+#include "tests/unit/sgd/crew.h"
+
 #include "sgd/shard.h"
 
-#include "core/base/rng.h"
-
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 enum { NODES_MAX = 4, MEMBERS_MAX = 8, FLOATS = 6003, ROUNDS = 12, WAIT_MS = 30000 };
-
-static const struct k_ops *kernels(void)
-{
-    const struct k_ops *ops = NULL;
-    struct k_config config = {.kind = K_CPU};
-    assert_int_equal(k_ops_choose(&config, &ops).code, MT_OK);
-    return ops;
-}
 
 /* A group as a test lays it out, in shared memory. */
 struct world {
@@ -148,52 +128,24 @@ static void run_all(uint32_t vranks, uint32_t nodes, const uint8_t *first, life_
 
 /* ---- sums ---- */
 
-static void contribution(float *out, uint32_t round, uint32_t v)
-{
-    mt_rng rng = {round * 1000u + v};
-    for (size_t i = 0; i < FLOATS; i++)
-        out[i] = (float)((double)mt_rng_below(&rng, 2000001) / 1e6 - 1.0);
-}
-
 /* What one process computes alone. */
 static void expected(float *out, uint32_t round, uint32_t vranks)
 {
-    float      **slots = calloc(vranks, sizeof *slots);
-    const float *in[MT_VRANKS_MAX];
-    for (uint32_t v = 0; v < vranks; v++) {
-        in[v] = slots[v] = malloc(FLOATS * sizeof(float));
-        contribution(slots[v], round, v);
-    }
-    assert_int_equal(kernels()->tree_sum(NULL, in, vranks, FLOATS, out).code, MT_OK);
+    crew_sum(out, FLOATS, round, vranks);
     for (size_t i = 0; i < FLOATS - 3; i++)
         out[i] *= 1.0f / (float)vranks;
-    for (uint32_t v = 0; v < vranks; v++)
-        free(slots[v]);
-    free(slots);
-}
-
-/* What this member's virtual ranks give. */
-static mt_status contribute(struct sgd_group *group, uint32_t round)
-{
-    const struct sgd_lane *lane = sgd_group_lane(group, 0);
-    float *room;
-    for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
-        MT_TRY(sgd_group_room(group, kernels(), 0, done, (struct sgd_range){0, FLOATS}, &room));
-        contribution(room, round, sgd_lane_vrank(lane, done));
-    }
-    return mt_ok();
 }
 
 static mt_status reduce_round(struct sgd_group *group, uint32_t round)
 {
     static float want[FLOATS];
     const float *sum;
-    MT_TRY(contribute(group, round));
+    MT_TRY(crew_contribute(group, round));
     if (round % 2) {
-        MT_TRY(sgd_group_reduce(group, kernels(), &sum));
+        MT_TRY(sgd_group_reduce(group, crew_kernels(), &sum));
     } else { /* in parts, from the back */
-        MT_TRY(sgd_group_reduce_ranges(group, kernels(), (struct sgd_range[]){{800, FLOATS}, {3, 4}, {17, 799}}, 3));
-        MT_TRY(sgd_group_reduce_ranges(group, kernels(), (struct sgd_range[]){{799, 800}, {4, 17}, {0, 3}}, 3));
+        MT_TRY(sgd_group_reduce_ranges(group, crew_kernels(), (struct sgd_range[]){{800, FLOATS}, {3, 4}, {17, 799}}, 3));
+        MT_TRY(sgd_group_reduce_ranges(group, crew_kernels(), (struct sgd_range[]){{799, 800}, {4, 17}, {0, 3}}, 3));
         sum = group->sum;
     }
     expected(want, round, group->plan.vranks);
@@ -255,12 +207,12 @@ static mt_status life_shards(struct world *w, struct sgd_group *group)
     struct sgd_range own = sgd_shard_of(mean, group->rank, group->members);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         const float *sum = group->sum;
-        MT_TRY(contribute(group, round));
+        MT_TRY(crew_contribute(group, round));
         if (round % 2) {
-            MT_TRY(sgd_group_reduce(group, kernels(), &sum));
+            MT_TRY(sgd_group_reduce(group, crew_kernels(), &sum));
         } else {
-            MT_TRY(sgd_group_reduce_ranges(group, kernels(), (struct sgd_range[]){{3, 4}, {17, 1799}, {1800, 5999}}, 3));
-            MT_TRY(sgd_group_reduce_ranges(group, kernels(),
+            MT_TRY(sgd_group_reduce_ranges(group, crew_kernels(), (struct sgd_range[]){{3, 4}, {17, 1799}, {1800, 5999}}, 3));
+            MT_TRY(sgd_group_reduce_ranges(group, crew_kernels(),
                                            (struct sgd_range[]){{0, 3}, {4, 17}, {1799, 1800}, {5999, FLOATS}}, 4));
         }
         expected(want, round, group->plan.vranks);
@@ -389,7 +341,7 @@ static void an_abort_on_one_node_ends_all(void **state)
 static mt_status life_other_ranges(struct world *w, struct sgd_group *group)
 {
     bool is_other = group->rank == w->other;
-    return sgd_group_reduce_ranges(group, kernels(), (struct sgd_range[]){{0, is_other ? 32 : 48}}, 1);
+    return sgd_group_reduce_ranges(group, crew_kernels(), (struct sgd_range[]){{0, is_other ? 32 : 48}}, 1);
 }
 
 static void other_ranges_are_an_error(void **state)

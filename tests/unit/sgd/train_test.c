@@ -58,14 +58,6 @@ static void data_make(void)
     assert_int_equal(sgd_dataset_borrow(data_records, data_labels, RECORDS, RECORD, &data).code, MT_OK);
 }
 
-static const struct k_ops *kernels(void)
-{
-    const struct k_ops *ops = NULL;
-    struct k_config config = {.kind = K_CPU};
-    assert_int_equal(k_ops_choose(&config, &ops).code, MT_OK);
-    return ops;
-}
-
 static void die_if(uint32_t where)
 {
     if (lethal.is_armed && lethal.where == where)
@@ -93,7 +85,7 @@ static mt_status lethal_update(struct k_stream *stream, const struct k_sgd *sgd)
 static const struct k_ops *lethal_kernels(void)
 {
     static struct k_ops ops;
-    lethal.real = kernels();
+    lethal.real = crew_kernels();
     ops = *lethal.real;
     ops.bias_grad = lethal_bias_grad;
     ops.tree_sum = lethal_tree_sum;
@@ -180,7 +172,7 @@ static mt_status train_work(struct crew *crew, uint32_t rank, struct crew_order 
 static struct board *board_make(struct crew *crew)
 {
     struct sgd_trainer trainer;
-    trainer_make(&trainer, kernels());
+    trainer_make(&trainer, crew_kernels());
     crew_init(crew, sgd_trainer_plan(&trainer), train_work);
     trainer_unmake(&trainer);
     struct board *board = crew->shared = shared_memory(sizeof *board);
@@ -199,7 +191,7 @@ static void reference_run(float out[FLOATS], struct sgd_result *out_last)
     struct sgd_trainer trainer;
     struct sgd_group group;
     struct crew crew;
-    trainer_make(&trainer, kernels());
+    trainer_make(&trainer, crew_kernels());
     crew_init(&crew, sgd_trainer_plan(&trainer), NULL);
     assert_int_equal(crew_join(&crew, &group, 0, (struct crew_order){1, 1}).code, MT_OK);
     assert_int_equal(sgd_trainer_begin(&trainer).code, MT_OK);
@@ -392,7 +384,7 @@ static void a_run_resumed_from_disk_gives_the_same_weights(void **state)
     board->stop_at = 0;
     crew_fini(&crew);
     struct sgd_trainer trainer;
-    trainer_make(&trainer, kernels());
+    trainer_make(&trainer, crew_kernels());
     crew_init(&crew, sgd_trainer_plan(&trainer), train_work);
     crew.shared = board;
     trainer_unmake(&trainer);
@@ -407,7 +399,7 @@ static void a_checkpoint_of_another_run_is_refused(void **state)
     struct sgd_trainer trainer, other;
     char folder[TEMP_PATH];
     temp_path(state, "checkpoints", folder);
-    trainer_make(&trainer, kernels());
+    trainer_make(&trainer, crew_kernels());
     assert_int_equal(sgd_trainer_begin(&trainer).code, MT_OK);
     assert_int_equal(sgd_trainer_save(&trainer, folder, &(struct sgd_keep){0}, 1).code, MT_OK);
 
@@ -435,7 +427,7 @@ static void a_loss_that_is_not_finite_stops_before_the_update(void **state)
     struct sgd_result result;
     struct crew crew;
     (void)state;
-    trainer_make(&trainer, kernels());
+    trainer_make(&trainer, crew_kernels());
     crew_init(&crew, sgd_trainer_plan(&trainer), NULL);
     assert_int_equal(crew_join(&crew, &group, 0, (struct crew_order){1, 1}).code, MT_OK);
     assert_int_equal(sgd_trainer_begin(&trainer).code, MT_OK);
@@ -453,7 +445,7 @@ static void bad_configurations_are_refused(void **state)
 {
     struct sgd_trainer trainer, other;
     (void)state;
-    trainer_make(&trainer, kernels());
+    trainer_make(&trainer, crew_kernels());
     struct sgd_trainer_config good = trainer.config, bad;
     bad = good, bad.vranks = MT_VRANKS_MAX + 1;
     assert_int_equal(sgd_trainer_init(&other, &bad).code, MT_EINVAL);
