@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers_torch.py [--workers N] [--batch N] [--seconds S] [CASE...] - how fast torch trains the models of `manta bench --models`.
+# peers_torch.py [--workers N] [--threads N] [--batch N] [--seconds S] [CASE...] - how fast torch trains the models of `manta bench --models`.
 #
 #   mlp   784-256-10 on Fashion-MNIST                          samples/s
 #   cnn   conv 32, conv 64, max 2x2, dense 128, 10 on the same samples/s
 #   gpt   GPT-2, 6 layers, 256 wide, 8 heads, 256 positions, 256 bytes of vocabulary  tokens/s
 #
-# DistributedDataParallel over gloo, each worker one process of one thread, as torch's documentation has it: the whole
-# data set in memory as tensors, a shuffled permutation, SGD with momentum 0.9, the rate falling as half a cosine. One
+# DistributedDataParallel over gloo (one worker alone: without), each worker a process of one thread, as torch's documentation
+# has it: the whole data set in memory as tensors, a shuffled permutation, SGD with momentum 0.9, the rate falling as half a cosine. One
 # epoch of mlp and cnn, then their accuracy; some seconds of gpt. The steps of ours: same samples a step, same optimizer,
 # float32. Prints one JSON object per case: {"id", "value", "unit", "accuracy" or "loss"}. Needs torch and numpy
 # (scripts/peers.sh makes an environment for them); reads the data of Debian's dataset-fashion-mnist.
@@ -136,7 +136,7 @@ def measure(case, args, rank):
     is_gpt = case == "gpt"
     inputs, labels = (text(args.text), None) if is_gpt else fashion("train")
     model, batch = (gpt(), GPT_BATCH) if is_gpt else ((mlp if case == "mlp" else cnn)(), args.batch)
-    parallel = DistributedDataParallel(model)
+    parallel = DistributedDataParallel(model) if args.workers > 1 else model
     optimizer = torch.optim.SGD(parallel.parameters(), lr=0.05 if is_gpt else 0.02, momentum=0.9)
     total = len(inputs) // args.workers // batch
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5 + 0.5 * math.cos(math.pi * step / total))
@@ -167,7 +167,7 @@ def worker(rank, args, port):
     import torch
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
-    torch.set_num_threads(1)
+    torch.set_num_threads(args.threads)
     torch.distributed.init_process_group("gloo", rank=rank, world_size=args.workers)
     for case in args.cases:
         row = measure(case, args, rank)
@@ -179,6 +179,7 @@ def worker(rank, args, port):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1, help="of each worker")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=8, help="of gpt")
     parser.add_argument("--text", help="of gpt; any file of some megabytes of text")
@@ -187,7 +188,7 @@ def main():
     args.cases = args.cases or ["mlp", "cnn"] + (["gpt"] if args.text else [])
     if set(args.cases) - {"mlp", "cnn", "gpt"} or ("gpt" in args.cases and not args.text):
         parser.error("a case is mlp, cnn or gpt, and gpt wants --text")
-    os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded, here and in the workers
+    os.environ["OMP_NUM_THREADS"] = str(args.threads)  # before torch is loaded, here and in the workers
     try:
         import torch
     except ImportError as error:

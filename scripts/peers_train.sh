@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers_train.sh [--quick] - all-reduce of Manta beside Open MPI's and torch's gloo, its models beside torch's, and its recovery beside
-# torchrun's, on this machine, in one run; `peers.sh --train` calls it.
+# peers_train.sh [--quick] - all-reduce of Manta beside Open MPI's and torch's gloo, its models beside torch's, `manta train` as it comes
+# beside torch in one process, and its recovery beside torchrun's, on this machine, in one run; `peers.sh --train` calls it.
 #
 # Open MPI comes from Debian (openmpi-bin, libopenmpi-dev; installed here where we are root), torch from PyPI (with 4 GB of
 # CUDA), in build/peers/train; PEERS_PYTHON names a python that has torch and numpy already. A peer that can't be had is named
@@ -10,10 +10,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-models=() seconds=10 peer_seconds=8 kills=30 peer_kills=6
+models=() seconds=10 peer_seconds=8 kills=30 peer_kills=6 rounds=3
 case ${1:-} in
     '') ;;
-    --quick) models=(mlp gpt) seconds=2 peer_seconds=2 kills=4 peer_kills=2 ;;
+    --quick) models=(mlp gpt) seconds=2 peer_seconds=2 kills=4 peer_kills=2 rounds=1 ;;
     *) echo "usage: peers.sh --train [--quick]" >&2 && exit 2 ;;
 esac
 
@@ -63,6 +63,9 @@ find . -path ./build -prune -o -name '*.[ch]' -print | sort | xargs cat >"$run_d
 build/release/bin/manta-bench-models -o json -s "$seconds" -t "$run_dir/text" "${models[@]}"
 if have_torch >&2; then
     "$python" scripts/peers_torch.py --seconds "$peer_seconds" --text "$run_dir/text" "${models[@]}" || missing "torch's models (their run failed)"
+    echo "mlp_default: manta train with its defaults, torch with one process of two threads, in turn"
+    scripts/build.sh release manta-train >&2
+    "$python" scripts/peers_default.py build/release/bin/manta --rounds "$rounds" || missing "mlp_default (a run failed)"
     echo "vs_torchrun: from the SIGKILL of one of two workers until the next step"
     {
         "$python" scripts/peers_elastic.py --kills "$peer_kills" || missing "torchrun (its run failed)"
