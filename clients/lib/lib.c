@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct lib lib = {.lock = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .park_fd = -1, .event_fd = -1};
+struct lib lib = {.socket = -1, .park_fd = -1, .event_fd = -1};
 
 #define X(name, number, text) static_assert((int)MANTA_##name == (int)MT_##name, "one number for one error");
 MT_CODES(X)
@@ -25,14 +25,54 @@ uint64_t lib_now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-void lib_lock(void)
+/* ---- fork ---- */
+
+/* In the child: another thread of the parent may have held the lock, and what is mapped is the parent's. The descriptors are
+ * copies, and would keep the parent's end from being seen. */
+static void in_child(void)
 {
-    pthread_mutex_lock(&lib.lock);
+    if (lib.role != LIB_DRIVER && lib.role != LIB_WORKER)
+        return;
+    lib_door_forked();
+    lib.role = LIB_FORKED;
+    lib_disconnect();
+    lib_private_forget();
 }
 
-void lib_unlock(void)
+static void fork_watch(void)
 {
-    pthread_mutex_unlock(&lib.lock);
+    static bool is_watched;
+    if (!is_watched)
+        is_watched = pthread_atfork(NULL, NULL, in_child) == 0;
+    lib_door_watch_forks();
+}
+
+/* ---- in and out ---- */
+
+manta_status lib_enter_slowly(bool is_held, manta_error *e)
+{
+    manta_status code;
+    if (lib_is_inside())
+        return lib_error(e, MANTA_EDEADLK, "%s", LIB_INTERRUPTED_TEXT);
+    lib_lock();
+    if (lib_door_is_open() || (is_held && lib.role == LIB_OVER))
+        return MANTA_OK;
+    code = lib_check(e);
+    lib_unlock();
+    return code;
+}
+
+void lib_open(enum lib_role role)
+{
+    lib.role = role;
+    shm_store32_release(&lib_door.is_open, 1);
+    fork_watch();
+}
+
+void lib_close(void)
+{
+    lib.role = LIB_OVER;
+    shm_store32_release(&lib_door.is_open, 0);
 }
 
 /* ---- errors ---- */
@@ -86,12 +126,14 @@ static const char what_to_do[] = ". Values that are in this process can still be
 
 manta_status lib_check(manta_error *e)
 {
+    if (lib_is_forked())
+        return lib_error(e, MANTA_EFORKED, "%s", LIB_FORKED_TEXT);
     if (lib.broken)
         return lib_error(e, lib.broken, "%s", lib.broken_text);
     if (lib.role == LIB_NONE)
         return lib_error(e, MANTA_EINVAL, "manta_init has not been called in this process");
     if (lib.role == LIB_OVER)
-        return lib_error(e, MANTA_ECONN, "manta_shutdown has been called; manta_init joins a cluster again");
+        return lib_error(e, MANTA_ECONN, "%s", LIB_OVER_TEXT);
     return MANTA_OK;
 }
 
@@ -124,7 +166,7 @@ void lib_break(int32_t code, const char *text)
             lib_worker_unable(lib.socket, code, text);
         _exit(1); /* a worker without its raylet has no reason to live */
     }
-    pthread_cond_broadcast(&lib.followers);
+    lib_wake_all(&lib.followers);
 }
 
 /* ---- what the halves want done ---- */
@@ -308,6 +350,6 @@ bool lib_pump(void)
     own_flush(&lib.own);
     lib_act();
     if (lib.follower_count && (completed != lib.own.completed || any))
-        pthread_cond_broadcast(&lib.followers);
+        lib_wake_all(&lib.followers);
     return any;
 }

@@ -12,6 +12,8 @@
 #ifndef LIB_LIB_H
 #define LIB_LIB_H
 
+#include "clients/lib/handles/handles.h"
+#include "clients/lib/lock/lock.h"
 #include "clients/lib/manta.h"
 #include "clients/lib/own_lineage.h"
 #include "clients/lib/wrk.h"
@@ -21,9 +23,21 @@
 #include "objectstore/os_client.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 
-enum lib_role { LIB_NONE = 0, LIB_DRIVER = 1, LIB_WORKER = 2, LIB_OVER = 3 };
+enum lib_role {
+    LIB_NONE = 0,
+    LIB_DRIVER = 1,
+    LIB_WORKER = 2,
+    LIB_OVER = 3,
+    LIB_FORKED = 4, /* a child of such a process, by fork: nothing here is its own; see lib_is_forked */
+};
+#define LIB_FORKED_TEXT "this process was forked from one that uses Manta: only its parent may call it. Start a program of its " \
+                        "own (exec), or fork before manta_init"
+#define LIB_OVER_TEXT   "manta_shutdown has been called; manta_init joins a cluster again"
+#define LIB_INTERRUPTED_TEXT "a signal handler called Manta, and has interrupted a call of Manta's on its thread: no call is " \
+                             "async-signal-safe. Let it set a flag, or write to a pipe"
 
 /* A request of the library itself that a thread waits for. On that thread's stack, in lib.requests meanwhile. */
 struct lib_request {
@@ -71,8 +85,7 @@ struct lib_output { /* lib_output.c: what workers print, on its way to standard 
 };
 
 struct lib {
-    pthread_mutex_t lock;
-    pthread_cond_t  followers;
+    struct lib_sleepers followers;
     uint32_t        follower_count;
     pthread_t       leader;
     bool            is_led;
@@ -141,13 +154,21 @@ struct lib {
 
 extern struct lib lib;
 /* Worker: the task or call that this thread runs; NULL outside of user code. */
-extern __thread manta_ctx *lib_running;
-
+extern LIB_THREAD_LOCAL manta_ctx *lib_running;
 /* ---- lib.c ---- */
 uint64_t lib_now_ns(void);
 uint64_t lib_wall_ns(void); /* what makes wall clock of lib_now_ns */
-void     lib_lock(void);
-void     lib_unlock(void);
+/* How every public call begins: the lock. Or the call can't be made, and there is no lock to give back: EINVAL (no manta_init),
+ * ECONN (after manta_shutdown), EFORKED, EDEADLK (from a signal handler in the midst of another call). */
+static inline manta_status lib_enter(manta_error *e);
+/* The same of calls that give back or read what the user holds: after manta_shutdown too. */
+static inline manta_status lib_enter_held(manta_error *e);
+manta_status lib_enter_slowly(bool is_held, manta_error *e);
+/* Calls can be made from now on, or no more. Closing is done under the lock. */
+void     lib_open(enum lib_role role);
+void     lib_close(void);
+/* Where user code has come back that we had called: a child that it has forked, and that came back as well, ends here. */
+static inline void lib_fork_check(void);
 /* Carries out what the halves want done: records up, wake-ups, unmapping. */
 void lib_act(void);
 /* A death whose callbacks are due. */
@@ -229,6 +250,7 @@ void      lib_unmap_lane(void *lane);
 mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[256]);
 void      lib_private_up(void); /* the raylet serves: the folder is held by it from now on */
 void      lib_private_stop(void);
+void      lib_private_forget(void); /* a forked child: it is the parent's */
 mt_status lib_runtime_folder(char *out, size_t size);
 
 /* ---- lib_zygote.c, lib_worker.c: neither returns; lib_crash.c ---- */
@@ -317,22 +339,24 @@ bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft,
                      struct own_failure *f);
 /* Its placement group, that of the options or the running task's; after all others of these. EINVAL into *f. */
 bool lib_class_group(struct own_class_spec *spec, const manta_pg *pg, int bundle, bool captures, struct own_failure *f);
+/* Its environment: the one given, or the job's. EHANDLE into *f. */
+bool lib_env_key(struct own_class_spec *spec, const manta_env *env, struct own_failure *f);
 /* It is bound to CPUs of its own. EINVAL into *f. */
 bool lib_class_pin(struct own_class_spec *spec, double cpus, struct own_failure *f);
 /* A ready value as the user sees it; the ref is held until manta_release. Under the lock. */
 manta_status lib_view(struct own_ref *ref, manta_view *out, int64_t deadline_ns, manta_error *e);
 /* The ref behind a view of a value in the store; NULL: inline, or an item. *out_place: what is pinned. */
 struct own_ref *lib_view_ref(const manta_view *view, struct lane_ref *out_place);
-/* Submits a task or a method; `call` says how many values are wanted (count, more), or brings the stream. Never NULL: all
- * that comes back may have failed. Takes the lock. */
-struct own_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv,
-                              struct own_call *call);
-struct own_ref *lib_call_name(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv,
-                              struct own_call *call);
-struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int argc, const manta_arg *argv,
-                                struct own_call *call);
-/* Under the lock: all that the call would give, failed. */
-struct own_ref *lib_failed_call(const struct own_call *call, const struct own_failure *f);
+/* Submits a task or a method; `call` says how many values are wanted (count, more), or brings the stream. All that comes back
+ * may have failed. Takes the lock. */
+manta_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv, struct own_call *call);
+manta_ref *lib_call_name(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv, struct own_call *call);
+manta_ref *lib_call_method(manta_actor *actor, const char *method, int argc, const manta_arg *argv, struct own_call *call);
+/* Under the lock: what was submitted (`ref`, and call->more) becomes the user's; NULL: all of it fails with *f. NULL of a
+ * generator, whose stream has its end. */
+manta_ref *lib_called(const struct own_call *call, struct own_ref *ref, const struct own_failure *f);
+/* Without the lock: the call can't be made. */
+manta_ref *lib_refused_call(const struct own_call *call, manta_status code);
 /* How many values the caller wants against how many the signature gives; ETYPE into *f. */
 bool lib_results_fit(const char *name, const char *signature, const struct own_call *call, const char *file, int line,
                      struct own_failure *f);
@@ -346,6 +370,7 @@ struct lib_spilled {
     manta_ref *puts[MANTA_ARGS_MAX];
     int        count;
 };
+bool             lib_may_spill(int argc, const manta_arg *argv); /* whatever the signature says */
 const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int argc, const manta_arg *argv);
 void             lib_spilled_drop(struct lib_spilled *s);
 
@@ -508,5 +533,35 @@ struct manta_ctx {
     uint32_t        size;
     uint8_t         bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + MANTA_ARGS_MAX * sizeof(mt_id)]; /* and refs that stay */
 };
+
+/* A child of a process that uses Manta, whatever system call made it. */
+static inline bool lib_is_forked(void)
+{
+    if (lib_door_is_open())
+        return false;
+    return lib.role == LIB_FORKED || lib.role == LIB_DRIVER || lib.role == LIB_WORKER; /* lib_close says so before */
+}
+static inline void lib_fork_check(void)
+{
+    if (MT_UNLIKELY(lib_is_forked()))
+        _exit(MANTA_EFORKED);
+}
+static inline bool lib_enter_try(void)
+{
+    if (MT_UNLIKELY(lib_thread.is_waiting) || MT_UNLIKELY(!lib_lock_try()))
+        return false;
+    if (MT_LIKELY(lib_door_is_open()))
+        return true;
+    lib_unlock();
+    return false;
+}
+static inline manta_status lib_enter(manta_error *e)
+{
+    return MT_LIKELY(lib_enter_try()) ? MANTA_OK : lib_enter_slowly(false, e);
+}
+static inline manta_status lib_enter_held(manta_error *e)
+{
+    return MT_LIKELY(lib_enter_try()) ? MANTA_OK : lib_enter_slowly(true, e);
+}
 
 #endif

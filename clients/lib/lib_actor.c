@@ -8,7 +8,16 @@
 
 #include <stdlib.h>
 
-/* A handle that is dead from the start, so that its calls tell the error. Without memory: NULL, and calls on NULL do. */
+/* Under the lock: a handle with the caller's hold of the actor. Without memory one that stands for the error. */
+static manta_actor *handle_of(struct own_actor *actor)
+{
+    manta_actor *handle = actor ? lib_handle_new(LIB_OF_ACTOR, actor) : NULL;
+    if (actor && !handle)
+        own_actor_drop(&lib.own, actor);
+    return handle ? handle : lib_handle_error(MANTA_ENOMEM);
+}
+
+/* A handle that is dead from the start, so that its calls tell the error. */
 static manta_actor *dead_actor(const char *name, const struct own_failure *why)
 {
     struct own_actor_wire wire = {.id = own_id_next(&lib.own), .owner = lib.own.process, .owner_node = lib.own.node};
@@ -19,7 +28,7 @@ static manta_actor *dead_actor(const char *name, const struct own_failure *why)
         own_failure_free(&lib.own, actor->failure);
         actor->failure = own_failure_new(&lib.own, why);
     }
-    return (manta_actor *)actor;
+    return handle_of(actor);
 }
 
 static bool actor_spec(struct own_class_spec *spec, const char *name, const manta_actor_opts *o, struct own_failure *f)
@@ -28,7 +37,8 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
     spec->name = name;
     spec->flags = CTL_CLASS_ACTOR | (o && o->strict ? CTL_CLASS_STRICT : 0) |
                   (o && o->for_all_jobs ? CTL_CLASS_FOR_ALL : 0);
-    spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
+    if (!lib_env_key(spec, o ? o->env : NULL, f))
+        return false;
     if (!o)
         return lib_class_group(spec, NULL, 0, false, f);
     if (!lib_class_place(spec, o->node, o->node_soft, o->spread, o->labels, f))
@@ -132,19 +142,19 @@ static manta_actor *get_or_make(const char *name, const manta_actor_opts *opts, 
     for (;;) {
         manta_error       e;
         struct own_actor *actor;
-        manta_actor      *found = manta_actor_find_in(opts->name_space, opts->name, MT_LIB_REQUEST_MS, &e);
+        manta_actor      *made, *found = manta_actor_find_in(opts->name_space, opts->name, MT_LIB_REQUEST_MS, &e);
         if (found)
             return found;
-        actor = (struct own_actor *)actor_new(name, opts, argc, argv, views);
-        if (!actor || e.code != MANTA_ENOENT)
-            return (manta_actor *)actor;
-        lib_lock();
+        made = actor_new(name, opts, argc, argv, views);
+        actor = lib_handle_of(made, LIB_OF_ACTOR);
+        if (!actor || e.code != MANTA_ENOENT || lib_enter(NULL))
+            return made;
         lib_wait(name_is_settled, actor, deadline);
         bool is_late = actor->failure && actor->failure->code == MT_EEXIST && (int64_t)lib_now_ns() < deadline;
         lib_unlock();
         if (!is_late)
-            return (manta_actor *)actor;
-        manta_actor_free((manta_actor *)actor);
+            return made;
+        (void)manta_actor_free(made);
     }
 }
 
@@ -167,10 +177,11 @@ static manta_actor *detached_new(const manta_actor_type *type, const manta_actor
     if (args || !argc) {
         actor = new_or_found(type->name, opts, argc, args, carried.views);
     } else {
+        manta_status code = lib_enter(NULL);
         own_failure_set(&f, e.code, "actor %s: %s", type->name, e.message);
-        lib_lock();
-        actor = dead_actor(type->name, &f);
-        lib_unlock();
+        actor = code ? lib_handle_error(code) : dead_actor(type->name, &f);
+        if (code == MANTA_OK)
+            lib_unlock();
     }
     lib_carried_drop(&carried);
     return actor;
@@ -202,9 +213,12 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
     struct own_failure    f;
     struct own_call       call = {.argc = argc, .args = args};
     struct own_actor     *actor = NULL;
+    manta_actor          *handle;
     manta_error           e;
+    manta_status          code = lib_enter(NULL);
 
-    lib_lock();
+    if (code)
+        return lib_handle_error(code);
     if (lib_check(&e)) {
         own_failure_set(&f, e.code, "%s", e.message);
     } else if (!type) {
@@ -243,13 +257,12 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
             lib_inline_run();
         lib_act();
     }
-    if (!actor && lib.role != LIB_NONE)
-        actor = (struct own_actor *)dead_actor(name ? name : "(null)", &f);
+    handle = actor ? handle_of(actor) : dead_actor(name ? name : "(null)", &f);
     bool is_refused = lib.broken;
     lib_unlock();
     if (is_refused)
         lib_refused_pause();
-    return (manta_actor *)actor;
+    return handle;
 }
 
 /* The call's group, and whether it may be made now; EINVAL, EAGAIN into *f. */
@@ -319,33 +332,62 @@ static const manta_method *foreign_method(const char *name, struct own_failure *
     return &one->method;
 }
 
-struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int argc, const manta_arg *argv,
-                                struct own_call *call)
+/* Under the lock: why nothing can be called on this handle. */
+static void no_actor(const manta_actor *handle, struct own_failure *f)
 {
+    manta_error e;
+    lib_handle_wrong(handle, LIB_OF_ACTOR, "a call of an actor", &e);
+    own_failure_set(f, e.code, "%s", e.message);
+}
+
+/* The signature of that method, as far as it is known here; NULL: there is no such method, or no such actor. */
+static const char *signature_of(const manta_actor *handle, const char *method)
+{
+    const struct own_actor *actor;
+    const manta_method     *m = NULL;
+    const manta_actor_type *type;
+    if (lib_enter(NULL))
+        return NULL;
+    actor = lib_handle_of(handle, LIB_OF_ACTOR);
+    type = actor ? lib_actor_type_of_hash(actor->type) : NULL;
+    if (type && method)
+        m = lib_method_find(type, method);
+    lib_unlock();
+    return m ? m->signature : actor && !type ? any_signature : NULL;
+}
+
+manta_ref *lib_call_method(manta_actor *handle, const char *method, int argc, const manta_arg *argv, struct own_call *call)
+{
+    struct own_actor     *actor;
     struct own_arg        args[MANTA_ARGS_MAX];
     struct own_actor_wire wires[MANTA_ARGS_MAX];
     struct own_failure    f;
     const manta_actor_type *type;
     const manta_method     *m;
     struct own_ref         *ref = NULL;
+    manta_ref              *result;
     struct lib_spilled      spilled = {.count = 0};
     manta_error             e;
+    manta_status            code;
 
-    call->actor = actor;
     call->argc = argc;
     call->args = args;
     call->kind = LANE_CALL;
-    type = actor && lib.role != LIB_NONE ? lib_actor_type_of_hash(actor->type) : NULL;
-    m = type && method ? lib_method_find(type, method) : NULL;
-    if (m || (actor && lib.role != LIB_NONE && !type))
-        argv = lib_spill(&spilled, m ? m->signature : any_signature, argc, argv);
-    lib_lock();
+    if (MT_UNLIKELY(lib_may_spill(argc, argv))) {
+        const char *signature = signature_of(handle, method);
+        argv = signature ? lib_spill(&spilled, signature, argc, argv) : argv;
+    }
+    if (MT_UNLIKELY((code = lib_enter(NULL)) != MANTA_OK)) {
+        lib_spilled_drop(&spilled);
+        return lib_refused_call(call, code);
+    }
+    call->actor = actor = lib_handle_of(handle, LIB_OF_ACTOR);
     type = actor ? lib_actor_type_of_hash(actor->type) : NULL;
     m = type && method ? lib_method_find(type, method) : NULL;
     if (lib_check(&e)) {
         own_failure_set(&f, e.code, "%s", e.message);
     } else if (!actor) {
-        own_failure_set(&f, MT_EINVAL, "a call on an actor handle that is NULL");
+        no_actor(handle, &f);
     } else if (actor->state == OWN_ACTOR_DEAD && actor->failure) {
         own_actor_failure(actor, method, &f);
     } else if (!method) {
@@ -360,19 +402,18 @@ struct own_ref *lib_call_method(struct own_actor *actor, const char *method, int
         call->retries = lib_tries(call->retries, actor->call_retries);
         ref = lib_submit(call, &f);
     }
-    bool is_refused = !ref;
-    ref = ref ? ref : lib_failed_call(call, &f);
+    result = lib_called(call, ref, &f);
     lib_unlock();
     lib_spilled_drop(&spilled);
-    if (is_refused)
+    if (!ref)
         lib_refused_pause();
-    return ref;
+    return result;
 }
 
 manta_ref *manta_actor_call(manta_actor *actor, const char *method, int argc, const manta_arg *argv)
 {
     struct own_call call = {.count = 1};
-    return (manta_ref *)lib_call_method((struct own_actor *)actor, method, argc, argv, &call);
+    return lib_call_method(actor, method, argc, argv, &call);
 }
 
 manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts, int argc,
@@ -384,29 +425,32 @@ manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const m
         call.retries = opts->max_retries;
         call.retry_on_error = opts->retry_on_error;
     }
-    return (manta_ref *)lib_call_method((struct own_actor *)actor, method, argc, argv, &call);
+    return lib_call_method(actor, method, argc, argv, &call);
 }
 
 manta_ref *manta_actor_end(manta_actor *handle)
 {
-    struct own_actor  *actor = (struct own_actor *)handle;
+    struct own_actor  *actor;
     struct own_failure f;
-    struct own_call    call = {.actor = actor, .kind = LANE_CALL, .name = LIB_END, .function = lib_hash(LIB_END)};
+    struct own_call    call = {.kind = LANE_CALL, .count = 1, .name = LIB_END, .function = lib_hash(LIB_END)};
     struct own_ref    *ref = NULL;
+    manta_ref         *result;
     manta_error        e;
-    lib_lock();
+    manta_status       code = lib_enter(NULL);
+    if (code)
+        return lib_handle_error(code);
+    call.actor = actor = lib_handle_of(handle, LIB_OF_ACTOR);
     if (lib_check(&e))
         own_failure_set(&f, e.code, "%s", e.message);
     else if (!actor)
-        own_failure_set(&f, MT_EINVAL, "the end of an actor handle that is NULL");
+        no_actor(handle, &f);
     else if (actor->state == OWN_ACTOR_DEAD && actor->failure)
         f = *actor->failure;
     else
         ref = lib_submit(&call, &f);
-    if (!ref)
-        ref = (struct own_ref *)lib_failed_ref(&f);
+    result = lib_called(&call, ref, &f);
     lib_unlock();
-    return (manta_ref *)ref;
+    return result;
 }
 
 manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error *e)
@@ -422,6 +466,7 @@ manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64
     struct own_actor_wire wire;
     struct lib_request   *request = malloc(sizeof *request);
     struct own_actor     *actor = NULL;
+    manta_actor          *handle = NULL;
     manta_status          code;
 
     if (!request || !name || strlen(name) >= sizeof found.name ||
@@ -430,7 +475,10 @@ manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64
         lib_error(e, request ? MANTA_EINVAL : MANTA_ENOMEM, "a name of 1 to %d letters is needed", CTL_NAME_SIZE - 1);
         return NULL;
     }
-    lib_lock();
+    if (lib_enter(e)) {
+        free(request);
+        return NULL;
+    }
     snprintf(found.space, sizeof found.space, "%s", name_space ? name_space : lib.name_space);
     snprintf(found.name, sizeof found.name, "%s", name);
     memcpy(bytes, &ask, sizeof ask);
@@ -453,55 +501,72 @@ manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64
         wire.type = lib_hash(wire.name);
         lib_helper_start();
         actor = own_actor_borrow(&lib.own, &wire);
-        if (!actor)
+        handle = actor ? lib_handle_new(LIB_OF_ACTOR, actor) : NULL;
+        if (!handle)
             lib_error(e, MANTA_ENOMEM, "no memory for an actor handle");
+        if (actor && !handle)
+            own_actor_drop(&lib.own, actor);
         lib_act();
     }
     lib_unlock();
     free(request);
-    return (manta_actor *)actor;
+    return handle;
 }
 
-void manta_actor_kill(manta_actor *actor, bool restart)
+manta_status manta_actor_kill(manta_actor *handle, bool restart)
 {
-    if (!actor)
-        return;
-    lib_lock();
-    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
-        if (lib.inlined)
-            lib_inline_kill((struct own_actor *)actor, restart);
-        else
-            own_actor_kill(&lib.own, (struct own_actor *)actor, restart);
-        lib_act();
-    }
+    struct own_actor *actor;
+    manta_status      code = handle ? lib_enter(NULL) : MANTA_OK;
+    if (!handle || code)
+        return code;
+    actor = lib_handle_of(handle, LIB_OF_ACTOR);
+    if (actor && lib.inlined)
+        lib_inline_kill(actor, restart);
+    else if (actor)
+        own_actor_kill(&lib.own, actor, restart);
+    else
+        code = lib_handle_wrong(handle, LIB_OF_ACTOR, "manta_actor_kill", NULL);
+    lib_act();
     lib_unlock();
+    return code;
 }
 
-manta_actor *manta_actor_dup(manta_actor *actor)
+manta_actor *manta_actor_dup(manta_actor *handle)
 {
+    struct own_actor *actor;
+    manta_status      code;
+    if (!handle || lib_handle_code(handle))
+        return handle;
+    if ((code = lib_enter_held(NULL)) != MANTA_OK)
+        return lib_handle_error(code);
+    actor = lib_handle_of(handle, LIB_OF_ACTOR);
+    if (actor)
+        actor->holds++;
+    handle = actor ? handle_of(actor) : lib_handle_error(MANTA_EHANDLE);
+    lib_unlock();
+    return handle;
+}
+
+manta_status manta_actor_free(manta_actor *handle)
+{
+    struct own_actor *actor;
+    manta_status      code;
+    if (!handle || lib_handle_code(handle))
+        return MANTA_OK;
+    if ((code = lib_enter_held(NULL)) != MANTA_OK)
+        return code;
+    actor = lib_handle_end(handle, LIB_OF_ACTOR);
     if (actor) {
-        lib_lock();
-        ((struct own_actor *)actor)->holds++;
-        lib_unlock();
-    }
-    return actor;
-}
-
-void manta_actor_free(manta_actor *actor)
-{
-    if (!actor)
-        return;
-    lib_lock();
-    if (lib.role != LIB_NONE) {
-        own_actor_drop(&lib.own, (struct own_actor *)actor);
+        own_actor_drop(&lib.own, actor);
         own_actor_tick(&lib.own);
     }
-    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
+    if (actor && lib_door_is_open()) {
         if (lib.inlined)
             lib_inline_run();
         lib_act();
     }
     lib_unlock();
+    return actor ? MANTA_OK : MANTA_EHANDLE;
 }
 
 /* ---- watches ---- */
@@ -535,12 +600,16 @@ static void tell_at_once(struct own_actor *actor)
 
 manta_status manta_actor_watch(manta_actor *handle, manta_death_fn fn, void *user, uint64_t *out_watch, manta_error *e)
 {
-    struct own_actor *actor = (struct own_actor *)handle;
+    struct own_actor *actor;
     manta_status      code;
-    if (!actor || !fn)
+    if (!handle || !fn)
         return lib_error(e, MANTA_EINVAL, "a watch needs an actor and a function");
-    lib_lock();
+    if ((code = lib_enter(e)) != MANTA_OK)
+        return code;
     code = lib_check(e);
+    actor = lib_handle_of(handle, LIB_OF_ACTOR);
+    if (code == MANTA_OK && !actor)
+        code = lib_handle_wrong(handle, LIB_OF_ACTOR, "manta_actor_watch", e);
     if (code == MANTA_OK)
         code = watch_add(actor->id, actor, fn, user, out_watch, e);
     if (code == MANTA_OK) {
@@ -562,7 +631,8 @@ manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint
     manta_status code;
     if (!node || !fn)
         return lib_error(e, MANTA_EINVAL, "a watch needs a node and a function");
-    lib_lock();
+    if ((code = lib_enter(e)) != MANTA_OK)
+        return code;
     code = lib_check(e);
     if (code == MANTA_OK) {
         lib_helper_start();
@@ -577,14 +647,13 @@ manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint
 
 void manta_unwatch(uint64_t number)
 {
-    lib_lock();
+    if (lib_enter(NULL))
+        return;
     for (size_t i = 0; i < lib.watches.count; i++) {
         struct lib_watch watch = lib.watches.data[i];
         if (watch.number != number)
             continue;
         mt_vec_remove(&lib.watches, i);
-        if (lib.role != LIB_DRIVER && lib.role != LIB_WORKER)
-            break;
         if (watch.actor) {
             own_actor_watch(&lib.own, watch.actor, false);
             own_actor_drop(&lib.own, watch.actor);
@@ -641,7 +710,10 @@ int manta_nodes(manta_node_info *out, int max, manta_error *e)
     }
     if (!request)
         return -lib_error(e, MANTA_ENOMEM, "no memory for a request");
-    lib_lock();
+    if ((code = lib_enter(e)) != MANTA_OK) {
+        free(request);
+        return -code;
+    }
     code = lib_check(e);
     for (int before = -MT_RLT_NODES_REPLY_MAX; code == MANTA_OK && n - before >= MT_RLT_NODES_REPLY_MAX;) {
         before = n;
@@ -667,5 +739,5 @@ int manta_nodes(manta_node_info *out, int max, manta_error *e)
 
 uint32_t manta_node(void)
 {
-    return lib.own.node;
+    return lib_is_forked() ? 0 : lib.own.node;
 }

@@ -12,13 +12,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static manta_status callback_check(const struct own_ref *ref, bool has_fn, manta_error *e)
+static manta_status callback_check(manta_ref *handle, const char *call, bool has_fn, struct own_ref **out, manta_error *e)
 {
     manta_status code = lib_check(e);
-    if (code == MANTA_OK && (!ref || !has_fn))
+    if (code == MANTA_OK && (!handle || !has_fn))
         code = lib_error(e, MANTA_EINVAL, "a callback needs a reference and a function");
-    if (code == MANTA_OK && !own_ref_is_made(ref))
+    if (code == MANTA_OK && lib_handle_code(handle))
         code = lib_error(e, MANTA_EINVAL, "the reference holds an error from before manta_init, or of a lack of memory");
+    if (code == MANTA_OK)
+        code = lib_ref(handle, call, out, e);
     if (code == MANTA_OK && lib.callback_count >= MT_LIB_CALLBACKS_MAX)
         code = lib_error(e, MANTA_EAGAIN, "%d callbacks are due or waited for", MT_LIB_CALLBACKS_MAX);
     return code;
@@ -38,10 +40,11 @@ static manta_status callback_add(struct own_ref *ref, bool on_free, void (*fn)(v
 
 manta_status manta_on_ready(manta_ref *handle, manta_ready_fn fn, void *user, manta_error *e)
 {
-    struct own_ref *ref = (struct own_ref *)handle;
-    manta_status    code;
-    lib_lock();
-    code = callback_check(ref, fn != NULL, e);
+    struct own_ref *ref;
+    manta_status    code = lib_enter(e);
+    if (code)
+        return code;
+    code = callback_check(handle, "manta_on_ready", fn != NULL, &ref, e);
     if (code == MANTA_OK)
         code = callback_add(ref, false, (void (*)(void))fn, user, e);
     lib_unlock();
@@ -50,10 +53,11 @@ manta_status manta_on_ready(manta_ref *handle, manta_ready_fn fn, void *user, ma
 
 manta_status manta_on_free(manta_ref *handle, manta_free_fn fn, void *user, manta_error *e)
 {
-    struct own_ref *ref = (struct own_ref *)handle;
-    manta_status    code;
-    lib_lock();
-    code = callback_check(ref, fn != NULL, e);
+    struct own_ref *ref;
+    manta_status    code = lib_enter(e);
+    if (code)
+        return code;
+    code = callback_check(handle, "manta_on_free", fn != NULL, &ref, e);
     if (code == MANTA_OK && ref->flags & OWN_REF_BORROWED)
         code = lib_error(e, MANTA_EUNSUPPORTED, "another process owns the value: only that one knows when it is gone");
     if (code == MANTA_OK)
@@ -76,19 +80,23 @@ static void make_readable(struct own_ref *ref)
 static void run(struct own_waiter *callback)
 {
     struct own_ref *ref = callback->ref;
+    manta_ref      *handle = NULL;
     bool            before;
-    if (ref)
+    if (ref) {
         make_readable(ref);
+        handle = lib_handle_ref(&lib.own, ref); /* of the callback's own hold */
+    }
     lib_unlock();
     before = lib_callback_enter(true);
     if (ref)
-        ((manta_ready_fn)callback->fn)(callback->user, (manta_ref *)ref);
+        ((manta_ready_fn)callback->fn)(callback->user, handle);
     else
         ((manta_free_fn)callback->fn)(callback->user);
     lib_callback_enter(before);
+    lib_fork_check();
     lib_lock();
     if (ref && lib.role != LIB_OVER)
-        own_ref_drop(&lib.own, ref);
+        (void)lib_ref_end(&lib.own, handle); /* what the function has freed is none of its business, and gone */
     lib.callback_count--;
     free(callback);
 }
@@ -137,8 +145,10 @@ void lib_callbacks_end(void)
 
 int manta_event_fd(manta_error *e)
 {
-    int fd;
-    lib_lock();
+    int          fd;
+    manta_status code = lib_enter(e);
+    if (code)
+        return -code;
     if (lib_check(e) == MANTA_OK && lib.event_fd < 0) {
         lib.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (lib.event_fd < 0)
@@ -146,8 +156,7 @@ int manta_event_fd(manta_error *e)
         lib.event_seen = lib.own.completed;
         lib_helper_start();
     }
-    fd = lib.event_fd >= 0 ? lib.event_fd : lib.role == LIB_NONE ? -MANTA_EINVAL : lib.role == LIB_OVER ? -MANTA_ECONN
-                                                                                                     : -MANTA_ESYS;
+    fd = lib.event_fd >= 0 ? lib.event_fd : -MANTA_ESYS;
     lib_unlock();
     return fd;
 }

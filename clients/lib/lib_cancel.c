@@ -80,17 +80,18 @@ static manta_status told(enum own_cancelled how, const char *name, manta_error *
 
 manta_status manta_cancel(manta_ref *handle, const manta_cancel_opts *opts, manta_error *e)
 {
-    struct own_ref *ref = (struct own_ref *)handle;
+    struct own_ref *ref;
     uint32_t        flags = 0;
     manta_status    code;
     char            name[CTL_NAME_SIZE] = "the task";
 
-    if (!ref)
-        return lib_error(e, MANTA_EINVAL, "manta_cancel of NULL");
     if (opts)
         flags = (opts->force ? OWN_CANCEL_FORCE : 0u) | (opts->recursive ? OWN_CANCEL_RECURSIVE : 0u);
-    lib_lock();
+    if ((code = lib_enter(e)) != MANTA_OK)
+        return code;
     code = lib_check(e);
+    if (code == MANTA_OK)
+        code = lib_ref(handle, "manta_cancel", &ref, e);
     if (code == MANTA_OK && ref->task) {
         snprintf(name, sizeof name, "%s", ref->task->name);
         if (ref->task->actor && flags & OWN_CANCEL_FORCE)

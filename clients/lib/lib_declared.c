@@ -42,9 +42,14 @@ static manta_status refs_check(manta_ref *const *refs, size_t count, manta_error
         return lib_error(e, MANTA_EINVAL, "%zu declared references at %s: at most %d are possible", count,
                          refs ? "an address" : "NULL", MT_LIB_DECLARED_MAX);
     for (size_t i = 0; i < count; i++) {
-        const struct own_ref *ref = (const struct own_ref *)refs[i];
-        if (!ref || !own_ref_is_made(ref))
-            return lib_error(e, MANTA_EINVAL, "declared reference %zu is %s", i, ref ? "an error without a value" : "NULL");
+        struct own_ref *ref;
+        char            what[48];
+        if (!refs[i])
+            return lib_error(e, MANTA_EINVAL, "declared reference %zu is NULL", i);
+        snprintf(what, sizeof what, "declared reference %zu", i);
+        manta_status code = lib_ref(refs[i], what, &ref, e);
+        if (code)
+            return code;
     }
     return MANTA_OK;
 }
@@ -56,7 +61,7 @@ static void refs_write(void *to, size_t data_size, manta_ref *const *refs, size_
     struct lane_declared end = {.data_size = data_size, .count = (uint32_t)count};
     for (size_t i = 0; i < count; i++, at += sizeof(struct lane_ref)) {
         struct lane_ref wire;
-        own_ref_wire(&lib.own, (struct own_ref *)refs[i], &wire);
+        own_ref_wire(&lib.own, lib_ref_in(&lib.own, refs[i]), &wire);
         memcpy(at, &wire, sizeof wire);
     }
     memcpy(at, &end, sizeof end);
@@ -69,7 +74,8 @@ manta_status lib_declared_store(const void *data, size_t size, manta_ref *const 
     *out_size = refs_offset(size) + count * sizeof(struct lane_ref) + sizeof(struct lane_declared);
     if (!data && size)
         return lib_error(e, MANTA_EINVAL, "a value of %zu bytes at NULL", size);
-    lib_lock();
+    if ((code = lib_enter(e)) != MANTA_OK)
+        return code;
     code = lib_check(e);
     if (code == MANTA_OK)
         code = refs_check(refs, count, e);
@@ -82,9 +88,13 @@ manta_status lib_declared_store(const void *data, size_t size, manta_ref *const 
     if (size)
         os_copy(*out, data, size);
     lib_lock();
-    refs_write(*out, size, refs, count);
+    code = refs_check(refs, count, e); /* another thread may have freed one meanwhile */
+    if (code == MANTA_OK)
+        refs_write(*out, size, refs, count);
+    else
+        (void)os_client_free(&lib.store, place->segment, place->offset, place->generation).code;
     lib_unlock();
-    return MANTA_OK;
+    return code;
 }
 
 /* Under the lock: an array with a hold on each. */
@@ -92,7 +102,7 @@ static struct own_ref **refs_hold(manta_ref *const *refs, size_t count)
 {
     struct own_ref **copy = malloc((count ? count : 1) * sizeof *copy);
     for (size_t i = 0; copy && i < count; i++) {
-        copy[i] = (struct own_ref *)refs[i];
+        copy[i] = lib_ref_in(&lib.own, refs[i]);
         own_ref_hold(copy[i]);
     }
     return copy;
@@ -102,7 +112,9 @@ static manta_ref *put_failed(const manta_error *e)
 {
     struct own_failure f;
     manta_ref         *ref;
-    lib_lock();
+    manta_status       code = lib_enter(NULL);
+    if (code)
+        return lib_handle_error(code);
     own_failure_set(&f, e->code, "%s", e->message);
     ref = lib_failed_ref(&f);
     lib_unlock();
@@ -124,7 +136,7 @@ manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs,
     lib_lock();
     lib.calls++;
     ref = own_ref_new(&lib.own, mt_id_with_index(own_id_next(&lib.own), 1));
-    held = ref ? refs_hold(refs, count) : NULL;
+    held = ref && refs_check(refs, count, &e) == MANTA_OK ? refs_hold(refs, count) : NULL;
     if (held && own_ref_declare(&lib.own, ref, held, (uint32_t)count).code == 0) {
         os_client_publish(&lib.store, place, to, ref->id, lib.own.node, all, 'y', &wire);
         wire.flags |= LANE_REF_DECLARES;
@@ -136,8 +148,9 @@ manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs,
         ref = NULL;
         lib_error(&e, MANTA_ENOMEM, "no memory for a value that declares %zu references", count);
     }
+    manta_ref *handle = ref ? lib_handle_ref(&lib.own, ref) : NULL;
     lib_unlock();
-    return ref ? (manta_ref *)ref : put_failed(&e);
+    return handle ? handle : put_failed(&e);
 }
 
 /* Under the lock: the caller of the running task holds them from now on, as their owners are told before it hears of the
@@ -148,8 +161,8 @@ static manta_status refs_send(manta_ctx *c, const uint8_t *wires, manta_ref *con
     if (c->here) /* the caller is this process */
         return own_task_declares(&lib.own, c->here, wires, count * sizeof(struct lane_ref)).code;
     for (size_t i = 0; i < count; i++)
-        if (((struct own_ref *)refs[i])->id.process != lane->owner)
-            own_ref_tell(&lib.own, (struct own_ref *)refs[i], lane->owner, lane->owner_node);
+        if (lib_ref_in(&lib.own, refs[i])->id.process != lane->owner)
+            own_ref_tell(&lib.own, lib_ref_in(&lib.own, refs[i]), lane->owner, lane->owner_node);
     lib_act();
     for (size_t i = 0; i < count;) {
         size_t n = count - i < REFS_PER_RECORD ? count - i : REFS_PER_RECORD;
@@ -170,7 +183,7 @@ manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, mant
     void           *to;
     size_t          all;
     manta_status    code;
-    if (count == 0)
+    if (count == 0 || !c)
         return manta_return_bytes(c, data, size);
     if (c->into || c->ahead || c->results > 1 || c->has_value)
         return manta_fail(c, 0, "%s: manta_return_refs gives the only result, once, and not of a generator or in manta_map",
@@ -181,6 +194,12 @@ manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, mant
     if (code)
         return manta_fail(c, 0, "%s", e.message), code;
     lib_lock();
+    code = refs_check(refs, count, &e);
+    if (code) {
+        (void)os_client_free(&lib.store, place.segment, place.offset, place.generation).code;
+        lib_unlock();
+        return manta_fail(c, 0, "%s", e.message), code;
+    }
     code = refs_send(c, (uint8_t *)to + refs_offset(size), refs, count);
     lib_unlock();
     os_client_publish(&lib.store, place, to, mt_id_with_index(c->run->record.id, 1), c->run->lane->owner_node, all, 'y',
@@ -243,8 +262,11 @@ int64_t manta_view_refs(const manta_view *view, manta_ref **out, size_t max, man
     int64_t           count = 0;
     if (!view || (max && !out))
         return -lib_error(e, MANTA_EINVAL, "manta_view_refs without a view, or without a place for %zu references", max);
-    lib_lock();
+    if ((code = lib_enter(e)) != MANTA_OK)
+        return -code;
     code = lib_check(e);
+    if (code == MANTA_OK && view->hold && !lib_handle_of(view->hold, LIB_OF_VIEW))
+        code = lib_handle_wrong(view->hold, LIB_OF_VIEW, "manta_view_refs", e);
     ref = code ? NULL : lib_view_ref(view, &place);
     extra = ref ? own_extra_of(&lib.own, ref) : NULL;
     if (ref && own_ref_place(&lib.own, ref)->flags & LANE_REF_DECLARES && (!extra || !extra->declared))
@@ -253,8 +275,8 @@ int64_t manta_view_refs(const manta_view *view, manta_ref **out, size_t max, man
     if (code == MANTA_OK && extra)
         count = extra->declared_count;
     for (size_t i = 0; i < max && i < (size_t)count; i++) {
-        out[i] = (manta_ref *)extra->declared[i];
         own_ref_hold(extra->declared[i]);
+        out[i] = lib_handle_ref(&lib.own, extra->declared[i]);
     }
     lib_unlock();
     return code ? -code : count;

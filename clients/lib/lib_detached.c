@@ -18,16 +18,18 @@
 #include <unistd.h>
 
 /* A reference among the arguments: its value goes along, since it dies with its owner. */
-static manta_status carry(struct own_ref *ref, manta_view *out, int number, manta_error *e)
+static manta_status carry(manta_ref *handle, manta_view *out, int number, manta_error *e)
 {
+    struct own_ref         *ref;
     const struct own_extra *extra;
     struct lane_ref         place = {.flags = 0};
-    manta_status            code = manta_get((manta_ref *)ref, MT_LIB_DETACH_MS, out, e);
+    manta_status            code = manta_get(handle, MT_LIB_DETACH_MS, out, e);
     if (code)
         return code;
     lib_lock();
     (void)lib_view_ref(out, &place);
-    extra = own_extra_of(&lib.own, ref);
+    ref = lib_ref_in(&lib.own, handle);
+    extra = ref ? own_extra_of(&lib.own, ref) : NULL;
     if (place.flags & LANE_REF_DECLARES || (extra && extra->declared_count))
         code = lib_error(e, MANTA_EINVAL, "argument %d declares references, which die with their owners, and a detached actor "
                          "outlives them", number);
@@ -60,7 +62,7 @@ const manta_arg *lib_carry(struct lib_carried *c, const char *signature, int arg
         c->args[i] = argv[i];
         if (argv[i].type != 'r' || !argv[i].r)
             continue;
-        if (carry((struct own_ref *)argv[i].r, &c->views[i], i + 1, e))
+        if (carry(argv[i].r, &c->views[i], i + 1, e))
             return NULL;
         if (wanted != 'r' && !is_any)
             c->args[i] = arg_of(&c->views[i]);

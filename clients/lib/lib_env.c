@@ -160,12 +160,13 @@ manta_status lib_env_make(const manta_runtime_env *env, uint64_t *out_key, manta
         code = lib_code_load(env->code, e);
     if (!code && (code = files_pack(env, &def, &packed, e)) == MANTA_OK) {
         def.key = key_of(&def, strings);
-        lib_lock();
-        code = lib_check(e);
-        if (!code)
+        code = lib_enter(e);
+        bool is_in = code == MANTA_OK;
+        if (is_in && (code = lib_check(e)) == MANTA_OK)
             code = lib_call_socket(&request, CTL_ENV, &def, sizeof def, strings, def.strings_size, packed.fd,
                                    MT_LIB_REQUEST_MS, e);
-        lib_unlock();
+        if (is_in)
+            lib_unlock();
         if (packed.fd >= 0)
             close(packed.fd);
     }
@@ -176,27 +177,49 @@ manta_status lib_env_make(const manta_runtime_env *env, uint64_t *out_key, manta
 
 manta_env *manta_env_new(const manta_runtime_env *env, manta_error *e)
 {
-    manta_env *made;
+    struct manta_env *made = NULL;
+    manta_env        *handle = NULL;
     if (!env) {
         lib_error(e, MANTA_EINVAL, "manta_env_new of NULL");
         return NULL;
     }
-    lib_lock();
+    if (lib_enter(e))
+        return NULL;
     manta_status code = lib_check(e);
     lib_unlock();
     made = code ? NULL : calloc(1, sizeof *made);
     if (!code && !made)
         lib_error(e, MANTA_ENOMEM, "no memory for a runtime environment");
-    if (made && lib_env_make(env, &made->key, e)) {
-        free(made);
-        made = NULL;
+    if (made && lib_env_make(env, &made->key, e) == MANTA_OK && lib_enter(e) == MANTA_OK) {
+        handle = lib_handle_new(LIB_OF_ENV, made);
+        if (!handle)
+            lib_error(e, MANTA_ENOMEM, "no memory for a runtime environment");
+        lib_unlock();
     }
-    return made;
+    if (!handle)
+        free(made);
+    return handle;
 }
 
-void manta_env_free(manta_env *env)
+manta_status manta_env_free(manta_env *env)
 {
-    free(env);
+    manta_status code = env ? lib_enter_held(NULL) : MANTA_OK;
+    if (!env || code)
+        return code;
+    void *made = lib_handle_end(env, LIB_OF_ENV);
+    lib_unlock();
+    free(made);
+    return made ? MANTA_OK : MANTA_EHANDLE;
+}
+
+bool lib_env_key(struct own_class_spec *spec, const manta_env *env, struct own_failure *f)
+{
+    const struct manta_env *made = lib_handle_of(env, LIB_OF_ENV);
+    spec->env = made ? made->key : lib.role == LIB_DRIVER ? lib.env : 0;
+    if (made || !env)
+        return true;
+    own_failure_set(f, MT_EHANDLE, "%s: its runtime environment's handle was freed before, or is none", spec->name);
+    return false;
 }
 
 /* ---- inside one ---- */

@@ -111,7 +111,7 @@ static mt_status be_driver(const manta_init_opts *o, int argc, char **argv, char
 
 bool manta_is_initialized(void)
 {
-    return lib.role == LIB_DRIVER || lib.role == LIB_WORKER;
+    return lib_door_is_open();
 }
 
 /* What was of the job goes; handles that the user holds stay, as own_close leaves them. Under the lock. */
@@ -156,6 +156,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
     if (lib.role == LIB_NONE && strlen(space) < sizeof lib.name_space) /* workers are in the driver's */
         snprintf(lib.name_space, sizeof lib.name_space, "%s", space);
     serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
+    if (lib_is_forked())
+        return lib_check(e);
     if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER)
         return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process: call manta_shutdown first");
     if (lib.role == LIB_OVER && strcmp(space, lib.name_space) != 0)
@@ -198,7 +200,7 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
         return lib_error_status(e, st);
     }
     lib.main_thread = pthread_self();
-    lib.role = LIB_DRIVER;
+    lib_open(LIB_DRIVER);
     if (warden)
         lib_warden_serve(warden);
     if (o->runtime_env && (code = lib_env_make(o->runtime_env, &env, e)) != MANTA_OK) {
@@ -239,7 +241,7 @@ static void others_leave(void)
     while ((lib.is_led || lib.follower_count) && lib_now_ns() < limit) {
         shm_add32(&lib.park->bell, 1);
         shm_futex_wake(&lib.park->bell, INT32_MAX);
-        pthread_cond_broadcast(&lib.followers);
+        lib_wake_all(&lib.followers);
         lib_unlock();
         nanosleep(&ms, NULL);
         lib_lock();
@@ -250,7 +252,9 @@ int manta_shutdown(void)
 {
     struct ctl_reply bye = {0};
     char             why[sizeof lib.broken_text];
-    lib_lock();
+    manta_status     code = lib_enter(NULL);
+    if (code)
+        return code == MANTA_EFORKED || code == MANTA_EDEADLK ? code : 0; /* done before, or nothing to do */
     if (lib.role != LIB_DRIVER) {
         lib_unlock();
         return 0;
@@ -264,7 +268,7 @@ int manta_shutdown(void)
     own_send(&lib.own, CTL_SHUTDOWN, own_id_next(&lib.own), &bye, sizeof bye);
     if (lib.socket >= 0)
         lib_act();
-    lib.role = LIB_OVER;
+    lib_close();
     lib_disconnect();
     lib_unlock();
     lib_private_stop();

@@ -339,11 +339,18 @@ static struct own_ref *new_value(manta_error *e)
     return ref;
 }
 
-static manta_ref *failed(const manta_error *e)
+/* Not inlined: the failure alone takes a page of stack. */
+__attribute__((noinline)) static manta_ref *failed(const manta_error *e)
 {
     struct own_failure f;
     own_failure_set(&f, e->code, "%s", e->message);
     return lib_failed_ref(&f);
+}
+
+/* Under the lock: what is given to the user, which has failed where there is no `ref`. */
+static inline manta_ref *given(struct own_ref *ref, const manta_error *e)
+{
+    return MT_LIKELY(ref != NULL) ? lib_handle_ref(&lib.own, ref) : failed(e);
 }
 
 static void publish(struct own_ref *ref, struct os_place place, void *data, size_t size, char type)
@@ -381,13 +388,17 @@ static manta_ref *put(const void *data, size_t size, char type, bool with_sum)
     struct own_ref *ref = NULL;
     struct os_place place;
     void           *to = NULL;
+    manta_ref      *handle;
+    manta_status    code = lib_enter(NULL);
 
-    lib_lock();
-    if (lib_check(&e) || (!data && size && lib_error(&e, MANTA_EINVAL, "manta_put of %zu bytes at NULL", size))) {
-        manta_ref *f = failed(&e);
+    if (MT_UNLIKELY(code != MANTA_OK))
+        return lib_refused_call(&(struct own_call){.count = 1}, code);
+    if (MT_UNLIKELY(lib.broken || (!data && size)) &&
+        (lib_check(&e) || lib_error(&e, MANTA_EINVAL, "manta_put of %zu bytes at NULL", size))) {
+        handle = given(NULL, &e);
         lib_unlock();
         lib_refused_pause();
-        return f;
+        return handle;
     }
     lib.calls++;
     if (size <= SMALL_PUT) {
@@ -407,15 +418,16 @@ static manta_ref *put(const void *data, size_t size, char type, bool with_sum)
         else
             (void)os_client_free(&lib.store, place.segment, place.offset, place.generation).code;
     }
-    if (!ref)
-        ref = (struct own_ref *)failed(&e);
+    handle = given(ref, &e);
     lib_unlock();
-    return (manta_ref *)ref;
+    return handle;
 }
 
-struct unsealed {
+struct unsealed { /* a manta_buffer's, whatever the user has made of his */
     struct os_place place;
     uint32_t        session; /* its memory went with that */
+    void           *data;
+    size_t          size;
     bool            with_sum;
 };
 
@@ -434,10 +446,17 @@ manta_status manta_create_with(size_t size, const manta_put_opts *opts, manta_bu
     u = calloc(1, sizeof *u);
     if (!u)
         return lib_error(e, MANTA_ENOMEM, "no memory for a buffer");
-    lib_lock();
+    if ((code = lib_enter(e)) != MANTA_OK) {
+        free(u);
+        return code;
+    }
     code = lib_check(e);
     if (code == MANTA_OK)
         code = lib_store_alloc(size, &u->place, &out->data, e);
+    if (code == MANTA_OK && !(out->hold = lib_handle_new(LIB_OF_BUFFER, u))) {
+        (void)os_client_free(&lib.store, u->place.segment, u->place.offset, u->place.generation).code;
+        code = lib_error(e, MANTA_ENOMEM, "no memory for a buffer");
+    }
     lib_unlock();
     if (code) {
         free(u);
@@ -446,47 +465,86 @@ manta_status manta_create_with(size_t size, const manta_put_opts *opts, manta_bu
     }
     u->session = lib.session;
     u->with_sum = opts && opts->checksum;
+    u->data = out->data;
+    u->size = size;
     lib_store_warm(&u->place, out->data);
     out->size = size;
-    out->hold = u;
     return MANTA_OK;
+}
+
+/* Nobody else may seal or drop it from now on. NULL: *code says why not. */
+static struct unsealed *unsealed_take(const manta_buffer *buffer, const char *call, manta_status *code, manta_error *e)
+{
+    struct unsealed *u;
+    if (!buffer || !buffer->hold) {
+        *code = lib_error(e, MANTA_EINVAL, "%s of %s", call, buffer ? "a buffer that was sealed or dropped before" : "NULL");
+        return NULL;
+    }
+    if ((*code = lib_enter_held(e)) != MANTA_OK)
+        return NULL;
+    u = lib_handle_end(buffer->hold, LIB_OF_BUFFER);
+    if (!u)
+        *code = lib_handle_wrong(buffer->hold, LIB_OF_BUFFER, call, e);
+    lib_unlock();
+    return u;
 }
 
 manta_ref *manta_seal(manta_buffer *buffer)
 {
-    struct unsealed *u = buffer->hold;
     manta_error      e;
+    manta_status     code;
+    struct unsealed *u = unsealed_take(buffer, "manta_seal", &code, &e);
     struct own_ref  *ref = NULL;
+    manta_ref       *handle;
     if (u && u->with_sum && u->session == lib.session)
-        place_sum(&u->place, buffer->data, buffer->size);
-    lib_lock();
-    if (!u)
-        lib_error(&e, MANTA_EINVAL, "manta_seal of a buffer that was sealed or dropped before");
-    else if (u->session != lib.session)
-        lib_error(&e, MANTA_EINVAL, "manta_seal of a buffer from before manta_shutdown: its memory is gone");
-    else if (lib_check(&e) == MANTA_OK && (ref = new_value(&e))) {
-        publish(ref, u->place, buffer->data, buffer->size, 'y');
-        freeze(u->place, buffer->data, buffer->size);
+        place_sum(&u->place, u->data, u->size);
+    if ((code = lib_enter(NULL)) == MANTA_OK) {
+        if (u && u->session != lib.session)
+            lib_error(&e, MANTA_EINVAL, "manta_seal of a buffer from before manta_shutdown: its memory is gone");
+        else if (u && lib_check(&e) == MANTA_OK && (ref = new_value(&e))) {
+            publish(ref, u->place, u->data, u->size, 'y');
+            freeze(u->place, u->data, u->size);
+        }
+        handle = given(ref, &e);
+        lib_unlock();
+    } else {
+        handle = lib_handle_error(code);
     }
-    if (!ref)
-        ref = (struct own_ref *)failed(&e);
-    lib_unlock();
     free(u);
-    memset(buffer, 0, sizeof *buffer);
-    return (manta_ref *)ref;
+    if (buffer)
+        memset(buffer, 0, sizeof *buffer);
+    return handle;
 }
 
-void manta_drop(manta_buffer *buffer)
+manta_status manta_drop(manta_buffer *buffer)
 {
-    struct unsealed *u = buffer->hold;
-    if (!u)
-        return;
-    lib_lock();
-    if (lib.role != LIB_OVER && u->session == lib.session)
-        (void)os_client_free(&lib.store, u->place.segment, u->place.offset, u->place.generation).code;
-    lib_unlock();
-    free(u);
+    manta_status     code;
+    struct unsealed *u = buffer && buffer->hold ? unsealed_take(buffer, "manta_drop", &code, NULL) : NULL;
+    if (!buffer || !buffer->hold)
+        return MANTA_OK;
     memset(buffer, 0, sizeof *buffer);
+    if (!u)
+        return code;
+    if (u->session == lib.session && lib_enter(NULL) == MANTA_OK) {
+        (void)os_client_free(&lib.store, u->place.segment, u->place.offset, u->place.generation).code;
+        lib_unlock();
+    }
+    free(u);
+    return MANTA_OK;
+}
+
+/* Under the lock: all of them, before the value of one goes. */
+static manta_status free_now_check(manta_ref *const *refs, size_t count, manta_error *e)
+{
+    struct own_ref *ref;
+    char            call[48];
+    for (size_t i = 0; i < count; i++) {
+        snprintf(call, sizeof call, "manta_free_now, reference %zu", i);
+        manta_status code = lib_ref(refs[i], call, &ref, e);
+        if (code)
+            return code;
+    }
+    return lib_check(e);
 }
 
 manta_status manta_free_now(manta_ref *const *refs, size_t count, manta_error *e)
@@ -495,13 +553,11 @@ manta_status manta_free_now(manta_ref *const *refs, size_t count, manta_error *e
     manta_status code;
     if (count && !refs)
         return lib_error(e, MANTA_EINVAL, "manta_free_now of %zu references at NULL", count);
-    for (size_t i = 0; i < count; i++)
-        if (!refs[i])
-            return lib_error(e, MANTA_EINVAL, "manta_free_now: reference %zu is NULL", i);
-    lib_lock();
-    code = lib_check(e);
+    if ((code = lib_enter(e)) != MANTA_OK)
+        return code;
+    code = free_now_check(refs, count, e);
     for (size_t i = 0; i < count && code == MANTA_OK; i++)
-        early += !own_ref_free_now(&lib.own, (struct own_ref *)refs[i]);
+        early += !own_ref_free_now(&lib.own, lib_ref_in(&lib.own, refs[i]));
     if (code == MANTA_OK)
         lib_act();
     lib_unlock();
@@ -546,13 +602,18 @@ manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, 
     struct lib_request *request;
     manta_status        code;
 
+    if (!out)
+        return lib_error(e, MANTA_EINVAL, "manta_region_open without a place for the region");
     memset(out, 0, sizeof *out);
     if ((size == 0) == (number == 0) || number > UINT32_MAX)
         return lib_error(e, MANTA_EINVAL, "a region needs a size, or the number of one that exists");
     request = malloc(sizeof *request);
     if (!request)
         return lib_error(e, MANTA_ENOMEM, "no memory for a request");
-    lib_lock();
+    if ((code = lib_enter(e)) != MANTA_OK) {
+        free(request);
+        return code;
+    }
     code = lib_check(e);
     if (code == MANTA_OK)
         code = lib_call(request, CTL_REGION_WANT, &ask, sizeof ask, MT_LIB_REQUEST_MS, e);
@@ -579,18 +640,17 @@ manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, 
 
 void manta_region_close(manta_region *region)
 {
-    struct ctl_segment drop = {.segment = (uint32_t)region->number};
-    if (!region->data)
+    struct ctl_segment drop = {.segment = region ? (uint32_t)region->number : 0};
+    if (!region || !region->data)
         return;
     lib_lock();
     bool is_current = region_forget(region->data);
     lib_unlock();
     munmap(region->data, region->size);
-    lib_lock();
-    if (is_current && (lib.role == LIB_DRIVER || lib.role == LIB_WORKER)) {
+    if (is_current && lib_enter(NULL) == MANTA_OK) {
         own_send(&lib.own, CTL_REGION_DROP, own_id_next(&lib.own), &drop, sizeof drop);
         lib_act();
+        lib_unlock();
     }
-    lib_unlock();
     memset(region, 0, sizeof *region);
 }

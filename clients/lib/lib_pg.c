@@ -53,8 +53,10 @@ static bool name_is_fine(const char *name, const char *name_space, manta_error *
 /* Takes the lock. */
 static manta_status ask(struct lib_pg_asking *a, int64_t timeout_ms, manta_error *e)
 {
-    lib_lock();
-    manta_status code = lib_check(e);
+    manta_status code = lib_enter(e);
+    if (code)
+        return code;
+    code = lib_check(e);
     if (code == MANTA_OK && lib.inlined)
         code = a->ask.group.verb == CTL_GROUP_FIND ? lib_error(e, MANTA_ENOENT, "no placement group has that name") : MANTA_OK;
     else if (code == MANTA_OK)
@@ -66,8 +68,10 @@ static manta_status ask(struct lib_pg_asking *a, int64_t timeout_ms, manta_error
 /* The same, and nobody waits for the answer: the raylet keeps the request until the head has it, in order with later ones. */
 static manta_status tell(struct lib_pg_asking *a, manta_error *e)
 {
-    lib_lock();
-    manta_status code = lib_check(e);
+    manta_status code = lib_enter(e);
+    if (code)
+        return code;
+    code = lib_check(e);
     if (code == MANTA_OK && !lib.inlined) {
         own_send(&lib.own, CTL_REQUEST, own_id_next(&lib.own), &a->ask, a->size);
         if (a->ask.group.verb == CTL_GROUP_REMOVE)
@@ -163,7 +167,10 @@ static void wait_early(struct manta_pg *pg)
     if (!a)
         return;
     a->ask.group.wait_ms = MT_LIB_GROUP_ASK_MS;
-    lib_lock();
+    if (lib_enter(NULL)) {
+        free(a);
+        return;
+    }
     if (!lib.inlined && lib.requests.count < EARLY_MAX &&
         lib_call_send(&a->request, CTL_REQUEST, &a->ask, a->size, NULL) == MANTA_OK) {
         lib_act();
@@ -193,6 +200,40 @@ static bool pg_send(struct manta_pg *pg, const manta_pg_opts *o, manta_error *e)
     return code == MANTA_OK;
 }
 
+static void pg_free(struct manta_pg *pg)
+{
+    if (pg->early) {
+        lib_lock();
+        lib_call_forget(&pg->early->request);
+        lib_unlock();
+        free(pg->early);
+    }
+    free(pg);
+}
+
+static manta_pg *handle_of(struct manta_pg *pg, manta_error *e)
+{
+    manta_pg *handle = NULL;
+    if (lib_enter(e) == MANTA_OK) {
+        handle = lib_handle_new(LIB_OF_PG, pg);
+        lib_unlock();
+        if (!handle)
+            lib_error(e, MANTA_ENOMEM, "no memory for a placement group");
+    }
+    if (!handle)
+        pg_free(pg);
+    return handle;
+}
+
+/* NULL: *e says why. */
+static struct manta_pg *pg_of(const manta_pg *handle, const char *call, manta_error *e)
+{
+    struct manta_pg *pg = lib_handle_of(handle, LIB_OF_PG);
+    if (!pg)
+        lib_handle_wrong(handle, LIB_OF_PG, call, e);
+    return pg;
+}
+
 manta_pg *manta_pg_new(const manta_bundle *bundles, int count, const manta_pg_opts *opts, manta_error *e)
 {
     static const manta_pg_opts defaults;
@@ -207,33 +248,36 @@ manta_pg *manta_pg_new(const manta_bundle *bundles, int count, const manta_pg_op
     }
     for (int i = 0; i < count && is_fine; i++)
         is_fine = bundle_add(pg, &bundles[i], e);
-    if (is_fine) {
-        lib_lock();
+    if (is_fine && (is_fine = lib_enter(e) == MANTA_OK)) {
         is_fine = lib_check(e) == MANTA_OK;
         if (is_fine)
             pg->id = own_id_next(&lib.own);
         lib_unlock();
     }
     if (is_fine && pg_send(pg, o, e))
-        return pg;
+        return handle_of(pg, e);
     free(pg);
     return NULL;
 }
 
-void manta_pg_free(manta_pg *pg)
+manta_status manta_pg_free(manta_pg *handle)
 {
-    if (pg && pg->early) {
-        lib_lock();
-        lib_call_forget(&pg->early->request);
-        lib_unlock();
-        free(pg->early);
-    }
-    free(pg);
+    manta_status     code = handle ? lib_enter_held(NULL) : MANTA_OK;
+    struct manta_pg *pg;
+    if (!handle || code)
+        return code;
+    pg = lib_handle_end(handle, LIB_OF_PG);
+    lib_unlock();
+    if (!pg)
+        return MANTA_EHANDLE;
+    pg_free(pg);
+    return MANTA_OK;
 }
 
-int manta_pg_count(const manta_pg *pg)
+int manta_pg_count(const manta_pg *handle)
 {
-    return pg->bundle_count;
+    const struct manta_pg *pg = pg_of(handle, "manta_pg_count", NULL);
+    return pg ? pg->bundle_count : 0;
 }
 
 /* ---- finding, looking ---- */
@@ -288,7 +332,7 @@ static manta_pg *found(struct lib_pg_asking *a, manta_error *e)
         pg = NULL;
     }
     free(a);
-    return pg;
+    return pg ? handle_of(pg, e) : NULL;
 }
 
 manta_pg *manta_pg_find(const char *name_space, const char *name, manta_error *e)
@@ -315,14 +359,17 @@ manta_pg *manta_pg_current(manta_error *e)
     return (a = asking_new(CTL_GROUP_FIND, lib.group, e)) ? found(a, e) : NULL;
 }
 
-int manta_pg_nodes(const manta_pg *pg, uint32_t *out, int max, manta_error *e)
+int manta_pg_nodes(const manta_pg *handle, uint32_t *out, int max, manta_error *e)
 {
+    const struct manta_pg *pg;
     uint32_t         nodes[MT_GROUP_BUNDLES_MAX] = {0};
     struct manta_pg *now;
     struct lib_pg_asking   *a;
     manta_status     code = MANTA_OK;
-    if (!pg || max < 0 || (max && !out))
+    if (!handle || max < 0 || (max && !out))
         return -lib_error(e, MANTA_EINVAL, "manta_pg_nodes without a group, or without a place for %d nodes", max);
+    if (!(pg = pg_of(handle, "manta_pg_nodes", e)))
+        return -MANTA_EHANDLE;
     if (pg->is_removed)
         return -removed(e);
     for (int i = 0; i < pg->bundle_count && lib.inlined; i++)
@@ -381,7 +428,9 @@ static int64_t left_ms(int64_t deadline_ns)
 static manta_status again(manta_status code, manta_error *e)
 {
     struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
-    lib_lock();
+    manta_status entered = lib_enter(e);
+    if (entered)
+        return entered;
     manta_status over = lib_run_is_over() ? lib_error_run_over(e) : MANTA_OK;
     lib_unlock();
     if (over == MANTA_OK && code == MANTA_EAGAIN)
@@ -390,11 +439,13 @@ static manta_status again(manta_status code, manta_error *e)
 }
 
 /* The answer to the wait that was asked for when the group was made. Not 0: another one is to be asked for. */
-static manta_status take_early(manta_pg *pg, int64_t limit_ms, manta_error *e)
+static manta_status take_early(struct manta_pg *pg, int64_t limit_ms, manta_error *e)
 {
-    lib_lock();
+    manta_status code = lib_enter(e);
+    if (code)
+        return code;
     struct lib_pg_asking *a = pg->early;
-    manta_status          code = lib_check(e);
+    code = lib_check(e);
     pg->early = NULL;
     if (a && code == MANTA_OK)
         code = lib_call_await(&a->request, limit_ms, e);
@@ -405,14 +456,17 @@ static manta_status take_early(manta_pg *pg, int64_t limit_ms, manta_error *e)
     return a || code ? code : MANTA_ETIMEDOUT;
 }
 
-manta_status manta_pg_wait(manta_pg *pg, int64_t timeout_ms, manta_error *e)
+manta_status manta_pg_wait(manta_pg *handle, int64_t timeout_ms, manta_error *e)
 {
+    struct manta_pg *pg;
     int64_t        deadline = lib_deadline(timeout_ms);
     struct lib_pg_asking *a;
     manta_status   code;
     bool           is_late = false;
-    if (!pg || timeout_ms < MANTA_FOREVER)
+    if (!handle || timeout_ms < MANTA_FOREVER)
         return lib_error(e, MANTA_EINVAL, "manta_pg_wait without a group, or with a timeout_ms of %lld", (long long)timeout_ms);
+    if (!(pg = pg_of(handle, "manta_pg_wait", e)))
+        return MANTA_EHANDLE;
     if (pg->is_removed)
         return removed(e);
     if (pg->early && timeout_ms && take_early(pg, left_ms(deadline), e) == MANTA_OK)
@@ -439,11 +493,12 @@ manta_status manta_pg_wait(manta_pg *pg, int64_t timeout_ms, manta_error *e)
     return code;
 }
 
-manta_status manta_pg_remove(manta_pg *pg, manta_error *e)
+manta_status manta_pg_remove(manta_pg *handle, manta_error *e)
 {
     struct lib_pg_asking *a;
+    struct manta_pg      *pg = pg_of(handle, "manta_pg_remove", e);
     if (!pg)
-        return lib_error(e, MANTA_EINVAL, "manta_pg_remove without a group");
+        return handle ? MANTA_EHANDLE : MANTA_EINVAL;
     if (!(a = asking_new(CTL_GROUP_REMOVE, pg->id, e)))
         return MANTA_ENOMEM;
     manta_status code = tell(a, e);

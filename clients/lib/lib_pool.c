@@ -20,7 +20,7 @@
 enum { QUICK_METHODS = 32 };
 
 static struct {
-    pthread_cond_t   idle; /* threads without a call sleep here */
+    struct lib_sleepers idle; /* threads without a call sleep here */
     uint32_t         threads, threads_max, sleeping;
     const manta_ctx *server; /* of the thread that serves; NULL: none */
     bool             is_watched;
@@ -54,7 +54,7 @@ static void rouse(void)
     pthread_attr_t attr;
     pthread_t      thread;
     if (pool.sleeping) {
-        pthread_cond_signal(&pool.idle);
+        lib_wake_one(&pool.idle);
         return;
     }
     if (pool.threads == pool.threads_max)
@@ -126,12 +126,9 @@ static void serve(uint64_t *now)
 /* The quick call that ran a millisecond ago runs still: serve in its stead. */
 static void watch(manta_ctx *c)
 {
-    struct timespec until;
-    uint64_t        seen = pool.quick_count, end = lib_now_ns() + MT_LIB_WATCH_NS;
-    until.tv_sec = (time_t)(end / 1000000000u);
-    until.tv_nsec = (long)(end % 1000000000u);
+    uint64_t seen = pool.quick_count;
     pool.is_watched = true;
-    pthread_cond_timedwait(&pool.idle, &lib.lock, &until);
+    lib_sleep(&pool.idle, (int64_t)lib_now_ns() + MT_LIB_WATCH_NS);
     pool.is_watched = false;
     if (!pool.is_in_quick || pool.quick_count != seen)
         return;
@@ -147,7 +144,7 @@ static void rest(manta_ctx *c)
     if (!pool.is_watched && (pool.is_in_quick || lib_now_ns() - pool.quick_ns < MT_LIB_POOL_ACTIVE_NS))
         watch(c);
     else
-        pthread_cond_wait(&pool.idle, &lib.lock);
+        lib_sleep(&pool.idle, INT64_MAX);
     pool.sleeping--;
 }
 
@@ -203,12 +200,7 @@ static void *thread_main(void *arg)
 
 MT_NORETURN void lib_pool_serve(manta_ctx *c, const uint32_t *limits, uint32_t count)
 {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&pool.idle, &attr);
-    pthread_condattr_destroy(&attr);
-    lib_helper_start(); /* makes `followers`: several threads may wait in the library */
+    lib_helper_start();
     pool.threads = 1;
     pool.threads_max = 1;
     for (uint32_t i = 0; i < count; i++)

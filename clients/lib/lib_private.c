@@ -217,6 +217,17 @@ void lib_private_up(void)
 
 /* ---- ending ---- */
 
+void lib_private_forget(void)
+{
+    struct lib_private *p = lib.private_cluster;
+    if (p && p->watch >= 0)
+        close(p->watch);
+    if (p && p->hold >= 0)
+        close(p->hold);
+    free(p);
+    lib.private_cluster = NULL;
+}
+
 static void wait_for(pid_t pid, uint64_t deadline_ns)
 {
     struct timespec pause = {0, 1000000};

@@ -27,9 +27,11 @@ static manta_status call_check(manta_ref **out, int n, struct own_failure *f)
 /* Every handle there is room for fails with the same error. */
 static manta_status all_failed(manta_ref **out, int n, const struct own_failure *f)
 {
-    lib_lock();
+    manta_status code = lib_enter(NULL);
     for (int i = 0; out && i < n; i++)
-        out[i] = lib_failed_ref(f);
+        out[i] = code ? lib_handle_error(code) : lib_failed_ref(f);
+    if (code)
+        return code;
     lib_unlock();
     return f->code;
 }
@@ -41,7 +43,7 @@ manta_status manta_call_n(const char *name, const manta_task_opts *opts, int arg
     struct own_call    call = {.count = (uint32_t)n, .more = (struct own_ref **)(void *)(out + 1)};
     if (call_check(out, n, &f))
         return all_failed(out, n > MANTA_RETURNS_MAX ? 0 : n, &f);
-    out[0] = (manta_ref *)lib_call_name(name, opts, argc, argv, &call);
+    out[0] = lib_call_name(name, opts, argc, argv, &call);
     return MANTA_OK;
 }
 
@@ -52,7 +54,7 @@ manta_status manta_actor_call_n(manta_actor *actor, const char *method, int argc
     struct own_call    call = {.count = (uint32_t)n, .more = (struct own_ref **)(void *)(out + 1)};
     if (call_check(out, n, &f))
         return all_failed(out, n > MANTA_RETURNS_MAX ? 0 : n, &f);
-    out[0] = (manta_ref *)lib_call_method((struct own_actor *)actor, method, argc, argv, &call);
+    out[0] = lib_call_method(actor, method, argc, argv, &call);
     return MANTA_OK;
 }
 
@@ -212,6 +214,8 @@ manta_status lib_return(manta_ctx *c, uint32_t index, char type, const void *dat
 
 manta_status manta_return_at(manta_ctx *c, int index, manta_arg value)
 {
+    if (!c)
+        return MANTA_EINVAL;
     uint32_t count = c->ahead ? 0 : c->results;
     char     wanted = lib_result_letter(c->signature, (uint32_t)(index < 0 ? 0 : index));
     if (index < 0 || (uint32_t)index >= count)
@@ -226,6 +230,8 @@ manta_status manta_return_at(manta_ctx *c, int index, manta_arg value)
 
 static manta_status returned_long(manta_ctx *c, char type, const void *data, size_t size)
 {
+    if (!c)
+        return MANTA_EINVAL;
     bool is_checked = c->into || c->ahead; /* further on: what is wrong with it is something else there */
     if (!is_checked && c->wanted != type && c->wanted != '*')
         return lib_result_mistyped(c, type);
@@ -235,6 +241,8 @@ static manta_status returned_long(manta_ctx *c, char type, const void *data, siz
 /* One small value stands in the context; everything else is rarer. */
 static manta_status keep(manta_ctx *c, char type, const void *data, size_t size)
 {
+    if (MT_UNLIKELY(!c))
+        return MANTA_EINVAL;
     if (MT_UNLIKELY(c->results > 1 || c->into || size > MANTA_INLINE_MAX))
         return returned_long(c, type, data, size);
     if (MT_UNLIKELY(c->wanted != type && c->wanted != '*'))

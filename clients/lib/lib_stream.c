@@ -8,85 +8,85 @@
 
 #include <sched.h>
 
-static struct own_stream no_stream; /* where there is no memory for one, or no library: it fails like a ref */
-
 /* ---- calling ---- */
 
-static struct own_stream *stream_new(int backpressure, struct own_failure *f)
+/* The stream of a call, or why there can be none. */
+static manta_status begin(int backpressure, struct own_call *call, struct own_failure *f)
 {
-    struct own_stream *stream = NULL;
+    manta_error  e;
+    manta_status code = lib_enter(&e);
+    if (code) {
+        own_failure_set(f, code, "%s", e.message);
+        return code;
+    }
+    call->stream = own_stream_new(&lib.own, (uint32_t)(backpressure > 0 ? backpressure : MT_LIB_STREAM_AHEAD));
     f->code = MANTA_OK;
     if (backpressure < 0 || backpressure > LANE_AHEAD_MAX)
         own_failure_set(f, MT_EINVAL, "backpressure %d: 0 (the default, %d) to %d are possible", backpressure,
                         MT_LIB_STREAM_AHEAD, LANE_AHEAD_MAX);
-    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER)
-        stream = own_stream_new(&lib.own, (uint32_t)(backpressure > 0 ? backpressure : MT_LIB_STREAM_AHEAD));
-    return stream ? stream : &no_stream;
-}
-
-static manta_generator *stream_failed(struct own_stream *stream, const struct own_failure *f)
-{
-    stream->end = (struct own_ref *)lib_failed_ref(f);
-    return (manta_generator *)stream;
-}
-
-static bool begin(int backpressure, struct own_call *call, manta_generator **out)
-{
-    struct own_failure f;
-    manta_error        e;
-    lib_lock();
-    call->stream = stream_new(backpressure, &f);
-    if (f.code == MANTA_OK && lib_check(&e))
-        own_failure_set(&f, e.code, "%s", e.message);
-    else if (f.code == MANTA_OK && call->stream == &no_stream)
-        own_failure_set(&f, MT_ENOMEM, "no memory for a generator");
-    if (f.code)
-        *out = stream_failed(call->stream, &f);
+    else if (lib_check(&e))
+        own_failure_set(f, e.code, "%s", e.message);
+    if (call->stream && f->code)
+        lib_called(call, NULL, f);
     lib_unlock();
-    return f.code == MANTA_OK;
+    return call->stream ? MANTA_OK : (f->code = MANTA_ENOMEM);
 }
 
-/* The call's own ref is the stream's `end`. */
-static manta_generator *began(struct own_call *call, struct own_ref *ref)
+static void end(struct own_stream *stream)
 {
-    lib_lock();
-    if (ref != call->stream->end)
-        call->stream->end = ref; /* it has not been submitted */
-    else if (ref->holds > 1)
-        own_ref_drop(&lib.own, ref); /* the stream has a hold of its own */
+    own_stream_free(stream);
+    lib_act();
+}
+
+/* The handle of a stream that has its end: the call was submitted, or has failed. */
+static manta_generator *began(struct own_call *call)
+{
+    manta_status code = lib_enter(NULL);
+    if (code)
+        return lib_handle_error(code);
+    manta_generator *handle = call->stream->end ? lib_handle_new(LIB_OF_GENERATOR, call->stream) : NULL;
+    if (!handle)
+        end(call->stream);
     lib_unlock();
-    return (manta_generator *)call->stream;
+    return handle ? handle : lib_handle_error(MANTA_ENOMEM);
 }
 
 manta_generator *manta_call_stream(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv)
 {
-    struct own_call  call = {.count = 1};
-    manta_generator *g;
-    if (!begin(opts ? opts->backpressure : 0, &call, &g))
-        return g;
-    return began(&call, lib_call_name(name, opts, argc, argv, &call));
+    struct own_call    call = {.count = 1};
+    struct own_failure f;
+    if (begin(opts ? opts->backpressure : 0, &call, &f))
+        return lib_handle_error(f.code);
+    if (f.code == MANTA_OK)
+        lib_call_name(name, opts, argc, argv, &call);
+    return began(&call);
 }
 
 manta_generator *manta_actor_call_stream(manta_actor *actor, const char *method, int backpressure, int argc,
                                          const manta_arg *argv)
 {
-    struct own_call  call = {.count = 1};
-    manta_generator *g;
-    if (!begin(backpressure, &call, &g))
-        return g;
-    return began(&call, lib_call_method((struct own_actor *)actor, method, argc, argv, &call));
+    struct own_call    call = {.count = 1};
+    struct own_failure f;
+    if (begin(backpressure, &call, &f))
+        return lib_handle_error(f.code);
+    if (f.code == MANTA_OK)
+        lib_call_method(actor, method, argc, argv, &call);
+    return began(&call);
 }
 
-void manta_generator_free(manta_generator *g)
+manta_status manta_generator_free(manta_generator *g)
 {
-    struct own_stream *stream = (struct own_stream *)g;
-    if (!stream || stream == &no_stream)
-        return;
-    lib_lock();
-    own_stream_free(stream);
-    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER)
-        lib_act();
+    struct own_stream *stream;
+    manta_status       code;
+    if (!g || lib_handle_code(g))
+        return MANTA_OK;
+    if ((code = lib_enter_held(NULL)) != MANTA_OK)
+        return code;
+    stream = lib_handle_end(g, LIB_OF_GENERATOR);
+    if (stream)
+        end(stream);
     lib_unlock();
+    return stream ? MANTA_OK : MANTA_EHANDLE;
 }
 
 /* ---- taking ---- */
@@ -170,8 +170,9 @@ static manta_status next_item(struct own_stream *stream, int64_t timeout_ms, str
         }
         return MANTA_OK;
     }
-    lib_lock();
-    code = stream == &no_stream ? ended(stream, e) : lib_check(e);
+    if ((code = lib_enter(e)) != MANTA_OK)
+        return code;
+    code = lib_check(e);
     if (code && lib.broken && stream->end && !own_ref_is_ready(stream->end))
         code = lib_error_outcome_lost(stream->end, e);
     if (code == MANTA_OK)
@@ -194,6 +195,15 @@ static struct own_ref *item_ref(struct own_stream *stream, const struct own_item
     return ref;
 }
 
+/* Without the lock: one thread at a time has a generator, and its items are its own. */
+static manta_status stream_of(manta_generator *g, const char *call, struct own_stream **out, manta_error *e)
+{
+    if (MT_UNLIKELY(!lib_door_is_open() && lib.role != LIB_OVER))
+        return lib_check(e);
+    *out = lib_handle_of(g, LIB_OF_GENERATOR);
+    return MT_LIKELY(*out != NULL) ? MANTA_OK : lib_handle_wrong(g, LIB_OF_GENERATOR, call, e);
+}
+
 static manta_status view_place(struct own_stream *stream, const struct own_item *item, manta_view *out, manta_error *e)
 {
     struct own_ref *ref;
@@ -210,13 +220,15 @@ static manta_status view_place(struct own_stream *stream, const struct own_item 
 
 manta_status manta_next(manta_generator *g, int64_t timeout_ms, manta_view *out, manta_error *e)
 {
-    struct own_stream *stream = (struct own_stream *)g;
+    struct own_stream *stream;
     struct own_item    item;
     manta_status       code;
-    if (!stream || !out)
+    if (!g || !out)
         return lib_error(e, MANTA_EINVAL, "manta_next of NULL, or without a place for the item");
     memset(out, 0, sizeof *out);
-    code = next_item(stream, timeout_ms, &item, e);
+    code = stream_of(g, "manta_next", &stream, e);
+    if (code == MANTA_OK)
+        code = next_item(stream, timeout_ms, &item, e);
     if (code)
         return code;
     if (item.value.flags & LANE_VALUE_SHARED)
@@ -229,17 +241,20 @@ manta_status manta_next(manta_generator *g, int64_t timeout_ms, manta_view *out,
 
 manta_status manta_next_ref(manta_generator *g, int64_t timeout_ms, manta_ref **out, manta_error *e)
 {
-    struct own_stream *stream = (struct own_stream *)g;
+    struct own_stream *stream;
     struct own_item    item;
     manta_status       code;
-    if (!stream || !out)
+    if (!g || !out)
         return lib_error(e, MANTA_EINVAL, "manta_next_ref of NULL, or without a place for the reference");
     *out = NULL;
-    code = next_item(stream, timeout_ms, &item, e);
+    code = stream_of(g, "manta_next_ref", &stream, e);
+    if (code == MANTA_OK)
+        code = next_item(stream, timeout_ms, &item, e);
     if (code)
         return code;
     lib_lock();
-    *out = (manta_ref *)item_ref(stream, &item);
+    struct own_ref *ref = item_ref(stream, &item);
+    *out = ref ? lib_handle_ref(&lib.own, ref) : NULL;
     lib_unlock();
     return *out ? MANTA_OK : lib_error(e, MANTA_ENOMEM, "no memory for a reference");
 }
@@ -290,8 +305,10 @@ manta_status manta_yield(manta_ctx *c, manta_arg item)
 {
     struct lane_value head;
     uint64_t          bytes[(MANTA_INLINE_MAX + 8) / 8];
-    char              wanted = lib_result_letter(c->signature, 0);
+    char              wanted = c ? lib_result_letter(c->signature, 0) : 0;
     manta_status      code;
+    if (!c)
+        return MANTA_EINVAL;
     if (!c->ahead)
         return manta_fail(c, 0, "%s was called as a plain function, not by manta_call_stream: it may not yield", c->name),
                MANTA_EINVAL;

@@ -18,7 +18,7 @@ static bool argument(const manta_arg *from, char wanted, struct own_arg *to, str
     to->type = wanted;
     to->ref = NULL;
     if (from->type == 'r') {
-        to->ref = (struct own_ref *)from->r;
+        to->ref = lib_ref_in(&lib.own, from->r); /* arg_handle has looked */
         return from->r != NULL;
     }
     if (from->type != wanted)
@@ -43,13 +43,34 @@ static bool argument(const manta_arg *from, char wanted, struct own_arg *to, str
     case 'A':
         if (!from->A)
             return false;
-        own_actor_wire((struct own_actor *)from->A, wire);
+        own_actor_wire(lib_handle_of(from->A, LIB_OF_ACTOR), wire);
         to->data = wire;
         to->size = sizeof *wire;
         return true;
     default:
         return false;
     }
+}
+
+/* A reference or an actor among the arguments is one that the user holds; NULL is refused later on. */
+static bool arg_handle(const char *name, int number, const manta_arg *from, struct own_failure *f)
+{
+    bool         is_ref = from->type == 'r', is_there;
+    const void  *handle = is_ref ? (const void *)from->r : (const void *)from->A;
+    manta_status code;
+    if ((!is_ref && from->type != 'A') || !handle)
+        return true;
+    is_there = is_ref ? lib_ref_in(&lib.own, handle) != NULL : lib_handle_of(handle, LIB_OF_ACTOR) != NULL;
+    if (is_there)
+        return true;
+    code = lib_handle_code(handle);
+    if (code)
+        own_failure_set(f, code, "%s: argument %d holds an error: %s", name, number, lib_handle_text(code));
+    else
+        own_failure_set(f, MT_EHANDLE, "%s: argument %d is %s that was freed before, or none", name, number,
+                        is_ref ? "a reference" : "an actor");
+    snprintf(f->function, sizeof f->function, "%s", name);
+    return false;
 }
 
 bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct own_arg *out,
@@ -73,6 +94,8 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
     }
     for (int i = 0; i < argc; i++) {
         char wanted = i < fixed ? signature[i] : argv[i].type == 'r' ? '*' : argv[i].type; /* a reference: as its value */
+        if (!arg_handle(name, i + 1, &argv[i], f))
+            return false;
         if (argument(&argv[i], wanted, &out[i], &wires[i]))
             continue;
         own_failure_set(f, MT_ETYPE, "%s: argument %d is '%c'%s, want '%c' (\"%s\"); defined at %s:%d", name, i + 1,
@@ -103,6 +126,12 @@ static int choose_large(const char *signature, int argc, const manta_arg *argv, 
         count += is_large[i];
     }
     return count;
+}
+
+bool lib_may_spill(int argc, const manta_arg *argv)
+{
+    bool is_large[MANTA_ARGS_MAX];
+    return argv && argc > 0 && argc <= MANTA_ARGS_MAX && choose_large("*", argc, argv, is_large) > 0;
 }
 
 const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int argc, const manta_arg *argv)
@@ -206,10 +235,15 @@ bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft,
     return false;
 }
 
-bool lib_class_group(struct own_class_spec *spec, const manta_pg *pg, int bundle, bool captures, struct own_failure *f)
+bool lib_class_group(struct own_class_spec *spec, const manta_pg *handle, int bundle, bool captures, struct own_failure *f)
 {
-    char text[256];
+    char                   text[256];
+    const struct manta_pg *pg = lib_handle_of(handle, LIB_OF_PG);
     bool is_placed = spec->policy != CTL_HYBRID || (spec->labels && spec->labels[0]);
+    if (handle && !pg) {
+        own_failure_set(f, MT_EHANDLE, "%s: its placement group's handle was freed before, or is none", spec->name);
+        return false;
+    }
     if (!pg && (bundle || captures)) {
         own_failure_set(f, MT_EINVAL, "%s: %s without a placement group", spec->name, bundle ? "a bundle" : "pg_capture");
         return false;
@@ -243,7 +277,8 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
 {
     memset(spec, 0, sizeof *spec);
     spec->name = name;
-    spec->env = o && o->env ? o->env->key : lib.role == LIB_DRIVER ? lib.env : 0;
+    if (!lib_env_key(spec, o ? o->env : NULL, f))
+        return false;
     if (!o)
         return add_resource(spec, "CPU", 1, 1000, f) && lib_class_group(spec, NULL, 0, false, f);
     if (!lib_class_place(spec, o->node, o->node_soft, o->spread, o->labels, f))
@@ -286,28 +321,32 @@ static bool call_options(struct own_call *call, const manta_task_opts *o, struct
 
 manta_ref *lib_failed_ref(const struct own_failure *f)
 {
-    static struct own_ref no_memory = {.holds = UINT32_MAX / 2, .state = OWN_REF_FAILED};
-    static struct own_failure no_memory_failure = {.code = MT_ENOMEM, .message = "out of memory"};
-    struct own_ref *ref = lib.role == LIB_NONE ? NULL : own_ref_failed(&lib.own, f);
-    if (ref)
-        return (manta_ref *)ref;
-    no_memory.value.failure = &no_memory_failure;
-    if (lib.role == LIB_NONE) {
-        no_memory_failure.code = MT_EINVAL;
-        snprintf(no_memory_failure.message, sizeof no_memory_failure.message, "%s",
-                 "manta_init has not been called in this process");
-    }
-    return (manta_ref *)&no_memory;
+    struct own_ref *ref = own_ref_failed(&lib.own, f);
+    return ref ? lib_handle_ref(&lib.own, ref) : lib_handle_error(MANTA_ENOMEM);
 }
 
-struct own_ref *lib_failed_call(const struct own_call *call, const struct own_failure *f)
+manta_ref *lib_refused_call(const struct own_call *call, manta_status code)
 {
-    struct own_ref *ref = (struct own_ref *)lib_failed_ref(f);
+    if (code == MANTA_ECONN)
+        lib_refused_pause();
     for (uint32_t i = 0; i + 1 < call->count; i++)
-        call->more[i] = (struct own_ref *)lib_failed_ref(f);
-    if (call->stream)
-        call->stream->end = ref;
-    return ref;
+        ((manta_ref **)call->more)[i] = lib_handle_error(code);
+    return lib_handle_error(code);
+}
+
+manta_ref *lib_called(const struct own_call *call, struct own_ref *ref, const struct own_failure *f)
+{
+    manta_ref **more = (manta_ref **)call->more;
+    if (call->stream) {
+        if (!ref)
+            call->stream->end = own_ref_failed(&lib.own, f);
+        else if (ref->holds > 1)
+            own_ref_drop(&lib.own, ref); /* it is the stream's end, which has a hold of its own */
+        return NULL;
+    }
+    for (uint32_t i = 0; i + 1 < call->count; i++)
+        more[i] = ref ? lib_handle_ref(&lib.own, call->more[i]) : lib_failed_ref(f);
+    return ref ? lib_handle_ref(&lib.own, ref) : lib_failed_ref(f);
 }
 
 /* Submitted work is bounded: more waits here until some is done, except where waiting would be for ourselves. */
@@ -377,14 +416,15 @@ bool lib_results_fit(const char *name, const char *signature, const struct own_c
     return false;
 }
 
-struct own_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv,
-                              struct own_call *call)
+manta_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv, struct own_call *call)
 {
     struct own_arg        args[MANTA_ARGS_MAX];
     struct own_actor_wire wires[MANTA_ARGS_MAX];
     struct own_failure    f;
     struct own_ref       *ref = NULL;
+    manta_ref            *handle;
     struct lib_spilled    spilled;
+    manta_status          code;
     argv = lib_spill(&spilled, entry->signature, argc, argv);
     call->function = entry->hash;
     call->name = entry->name;
@@ -392,8 +432,11 @@ struct own_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, i
     call->args = args;
     call->kind = LANE_TASK;
     call->retries = 3;
-    lib_lock();
-    if (lib.role == LIB_NONE || lib.broken || lib.role == LIB_OVER) {
+    if (MT_UNLIKELY((code = lib_enter(NULL)) != MANTA_OK)) {
+        lib_spilled_drop(&spilled);
+        return lib_refused_call(call, code);
+    }
+    if (lib.broken) {
         manta_error e;
         own_failure_set(&f, lib_check(&e), "%s", e.message);
     } else if ((!opts || call_options(call, opts, &f)) &&
@@ -403,43 +446,59 @@ struct own_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, i
                (call->cls = class_of(entry, opts, &f))) {
         ref = lib_submit(call, &f);
     }
-    bool is_refused = !ref;
-    ref = ref ? ref : lib_failed_call(call, &f);
+    handle = lib_called(call, ref, &f);
     lib_unlock();
     lib_spilled_drop(&spilled);
-    if (is_refused)
+    if (!ref)
         lib_refused_pause();
-    return ref;
+    return handle;
 }
 
 manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv)
 {
     struct own_call call = {.count = 1};
-    return (manta_ref *)lib_call_task(entry, opts, argc, argv, &call);
+    if (MT_UNLIKELY(!entry || !entry->hash)) /* not registered */
+        return lib_call_name(entry ? entry->name : NULL, opts, argc, argv, &call);
+    return lib_call_task(entry, opts, argc, argv, &call);
 }
 
-struct own_ref *lib_call_name(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv,
-                              struct own_call *call)
+manta_ref *lib_call_name(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv, struct own_call *call)
 {
     manta_entry       *entry = name ? lib_entry_find(name) : NULL;
     struct own_failure f;
-    struct own_ref    *ref;
+    manta_ref         *handle;
+    manta_status       code;
     if (entry)
         return lib_call_task(entry, opts, argc, argv, call);
+    if ((code = lib_enter(NULL)) != MANTA_OK)
+        return lib_refused_call(call, code);
     lib_unknown_function(&f, "remote function", name ? name : "(null)");
-    lib_lock();
-    ref = lib_failed_call(call, &f);
+    handle = lib_called(call, NULL, &f);
     lib_unlock();
-    return ref;
+    return handle;
 }
 
 manta_ref *manta_call(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv)
 {
     struct own_call call = {.count = 1};
-    return (manta_ref *)lib_call_name(name, opts, argc, argv, &call);
+    return lib_call_name(name, opts, argc, argv, &call);
 }
 
 /* ---- results ---- */
+
+/* Takes the lock, where there is such a reference; after manta_shutdown too. */
+static manta_status enter_with(manta_ref *handle, const char *call, struct own_ref **out, manta_error *e)
+{
+    manta_status code = lib_enter_held(e);
+    if (MT_UNLIKELY(code != MANTA_OK))
+        return code;
+    *out = lib_ref_in(&lib.own, handle);
+    if (MT_LIKELY(*out != NULL))
+        return MANTA_OK;
+    code = lib_handle_wrong(handle, LIB_OF_REF, call, e);
+    lib_unlock();
+    return code;
+}
 
 static bool ref_is_ready(void *arg)
 {
@@ -525,122 +584,42 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
     return MANTA_OK;
 }
 
-/* What a view of a copy holds, of a value of another node or on disk: the ref goes on naming the value itself, for the
- * copy may go before the ref does. Told from a plain ref by the lowest bit of manta_view.hold. */
-struct copy_view {
-    struct own_ref *ref;
-    struct lane_ref here;
-};
-
-static struct copy_view *copy_view_of(const manta_view *view)
-{
-    return (uintptr_t)view->hold & 1 ? (struct copy_view *)((uintptr_t)view->hold - 1) : NULL;
-}
-
-/* The value was made; that it cannot be had does not undo that. */
-static void value_is_out_of_reach(const struct own_ref *ref, manta_error *e)
-{
-    if (!e)
-        return;
-    e->outcome = MANTA_DONE;
-    snprintf(e->node, sizeof e->node, "%u", own_ref_place(&lib.own, ref)->node);
-    mt_id_text(ref->id, e->task);
-}
-
-/* Pins the value; *out gets data, size and hold. */
-static manta_status view_pin(struct own_ref *ref, manta_view *out, int64_t deadline, manta_error *e)
-{
-    struct lane_ref   here = *own_ref_place(&lib.own, ref);
-    struct copy_view *copy = NULL;
-    manta_status      code;
-    code = lib_store_pin(ref, &here, &out->data, deadline, e);
-    if (code) {
-        value_is_out_of_reach(ref, e);
-        return code;
-    }
-    if (memcmp(&here, &ref->value.place, sizeof here) != 0 && !(copy = malloc(sizeof *copy))) {
-        lib_store_unpin(&here);
-        return lib_error(e, MANTA_ENOMEM, "no memory for a view");
-    }
-    out->hold = ref;
-    out->size = here.size - (ref->type == 's');
-    if (own_ref_place(&lib.own, ref)->flags & LANE_REF_DECLARES)
-        out->size = lib_declared_size(&here, out->data);
-    if (copy) {
-        *copy = (struct copy_view){ref, here};
-        out->hold = (void *)((uintptr_t)copy | 1);
-    }
-    return MANTA_OK;
-}
-
-manta_status lib_view(struct own_ref *ref, manta_view *out, int64_t deadline_ns, manta_error *e)
-{
-    manta_status code = MANTA_OK;
-    if (ref->state == OWN_REF_INLINE) {
-        out->data = own_ref_bytes(ref);
-        out->size = ref->type == 's' && ref->size ? ref->size - 1 : ref->size;
-        out->hold = ref;
-    } else {
-        code = view_pin(ref, out, deadline_ns, e);
-    }
-    out->type = (char)ref->type;
-    if (code == MANTA_OK)
-        own_ref_hold(ref);
-    return code;
-}
-
-struct own_ref *lib_view_ref(const manta_view *view, struct lane_ref *out_place)
-{
-    struct copy_view *copy = copy_view_of(view);
-    struct own_ref   *ref = copy ? copy->ref : view->hold;
-    if (!ref || ref->state != OWN_REF_PLACE)
-        return NULL;
-    *out_place = copy ? copy->here : ref->value.place;
-    return ref;
-}
-
 manta_status manta_get(manta_ref *handle, int64_t timeout_ms, manta_view *out, manta_error *e)
 {
-    struct own_ref *ref = (struct own_ref *)handle;
+    struct own_ref *ref;
     int64_t         deadline = lib_deadline(timeout_ms);
     manta_status    code;
 
-    if (!ref || !out)
+    if (!handle || !out)
         return lib_error(e, MANTA_EINVAL, "manta_get of NULL, or without a place for the value");
     memset(out, 0, sizeof *out);
-    lib_lock();
+    if ((code = enter_with(handle, "manta_get", &ref, e)) != MANTA_OK)
+        return code;
+    ref->holds++; /* another thread may free the handle while we wait */
     code = await(ref, deadline, timeout_ms, e);
     if (code == MANTA_OK)
         code = lib_view(ref, out, deadline, e);
+    if (MT_UNLIKELY(--ref->holds == 0))
+        own_ref_unheld(&lib.own, ref);
     lib_unlock();
     return code;
-}
-
-void manta_release(manta_view *view)
-{
-    struct copy_view *copy = view ? copy_view_of(view) : NULL;
-    struct own_ref   *ref = copy ? copy->ref : view ? view->hold : NULL;
-    if (!ref)
-        return;
-    lib_lock();
-    if (ref->state == OWN_REF_PLACE) /* not where the store has gone under it */
-        lib_store_unpin(copy ? &copy->here : &ref->value.place);
-    own_ref_drop(&lib.own, ref);
-    if (lib.role != LIB_OVER)
-        lib_act();
-    lib_unlock();
-    free(copy);
-    memset(view, 0, sizeof *view);
 }
 
 static manta_status get_scalar(manta_ref *handle, char type, size_t size, int64_t timeout_ms, void *out,
                                manta_error *e)
 {
-    struct own_ref *ref = (struct own_ref *)handle;
+    struct own_ref *ref;
     manta_status    code;
-    if (!ref || !out)
+    if (!handle || !out)
         return lib_error(e, MANTA_EINVAL, "manta_get of NULL, or without a place for the value");
-    lib_lock();
+    if ((code = enter_with(handle, "manta_get", &ref, e)) != MANTA_OK)
+        return code;
+    if (MT_LIKELY(ref->state == OWN_REF_INLINE && ref->type == type && ref->size == size && !(ref->flags & OWN_REF_FREED))) {
+        memcpy(out, own_ref_bytes(ref), size); /* it is there */
+        lib_unlock();
+        return MANTA_OK;
+    }
+    ref->holds++; /* another thread may free the handle while we wait */
     code = await(ref, lib_deadline(timeout_ms), timeout_ms, e);
     if (code == MANTA_OK) {
         if (ref->type == type && ref->state == OWN_REF_INLINE && ref->size == size)
@@ -648,6 +627,8 @@ static manta_status get_scalar(manta_ref *handle, char type, size_t size, int64_
         else
             code = lib_error(e, MANTA_ETYPE, "the value is '%c', not '%c'", ref->type, type);
     }
+    if (MT_UNLIKELY(--ref->holds == 0))
+        own_ref_unheld(&lib.own, ref);
     lib_unlock();
     return code;
 }
@@ -670,86 +651,124 @@ manta_status manta_get_bool(manta_ref *ref, int64_t timeout_ms, bool *out, manta
 }
 
 struct wait_many {
-    manta_ref *const *refs;
-    size_t            count, want, first_pending;
+    struct own_ref **refs; /* NULL: a handle that stands for an error, which is ready */
+    size_t           count, want, first_pending;
 };
+
+/* Slabs stay, so one that another thread has freed meanwhile may be read; who does that gets no promise. */
+static inline bool is_ready_or_error(const struct own_ref *ref)
+{
+    return !ref || own_ref_is_ready(ref);
+}
 
 static bool enough_ready(void *arg)
 {
     struct wait_many *w = arg;
     size_t            ready = w->first_pending;
     for (size_t i = w->first_pending; i < w->count && ready < w->want; i++)
-        ready += own_ref_is_ready((struct own_ref *)w->refs[i]);
-    while (w->first_pending < w->count && own_ref_is_ready((struct own_ref *)w->refs[w->first_pending]))
+        ready += is_ready_or_error(w->refs[i]);
+    while (w->first_pending < w->count && is_ready_or_error(w->refs[w->first_pending]))
         w->first_pending++; /* a prefix that is ready stays ready: it is counted once */
     return ready >= w->want || lib_run_is_over();
+}
+
+/* Under the lock: what the handles name. */
+static manta_status wait_for_these(manta_ref *const *handles, struct wait_many *w, manta_error *e)
+{
+    char call[48];
+    for (size_t i = 0; i < w->count; i++) {
+        struct own_ref *ref = w->refs[i] = lib_ref_in(&lib.own, handles[i]);
+        if (MT_UNLIKELY(!ref && !lib_handle_code(handles[i]))) {
+            snprintf(call, sizeof call, "manta_wait, reference %zu", i);
+            return lib_handle_wrong(handles[i], LIB_OF_REF, call, e);
+        }
+        if (MT_UNLIKELY(ref && ref->flags & OWN_REF_BORROWED))
+            own_ref_ask(&lib.own, ref);
+    }
+    return lib_check(e);
+}
+
+/* Under the lock. How many are ready, or -code. */
+static int wait_many(struct wait_many *w, int64_t timeout_ms, unsigned char *ready, manta_error *e)
+{
+    int n = 0;
+    lib_wait(enough_ready, w, lib_deadline_of_run(lib_deadline(timeout_ms)));
+    for (size_t i = 0; i < w->count; i++) {
+        bool is_ready = is_ready_or_error(w->refs[i]);
+        if (ready)
+            ready[i] = is_ready;
+        n += is_ready;
+    }
+    return lib.broken ? -lib_error_broken(e) : n;
 }
 
 int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready,
                manta_error *e)
 {
-    struct wait_many w = {refs, count, want, 0};
-    int              n = 0;
+    struct own_ref  *few[64];
+    struct wait_many w = {few, count, want, 0};
+    manta_status     code;
+    int              n;
     if (count && !refs)
         return -lib_error(e, MANTA_EINVAL, "manta_wait for %zu references at NULL", count);
     if (want > count)
         return -lib_error(e, MANTA_EINVAL, "manta_wait for %zu of %zu references", want, count);
-    lib_lock();
-    for (size_t i = 0; i < count; i++) {
-        if (!refs[i]) {
-            lib_unlock();
-            return -lib_error(e, MANTA_EINVAL, "reference %zu is NULL", i);
-        }
-        own_ref_ask(&lib.own, (struct own_ref *)refs[i]);
+    if (count > sizeof few / sizeof few[0] && !(w.refs = count < SIZE_MAX / sizeof few[0] ? malloc(count * sizeof few[0]) : NULL))
+        return -lib_error(e, MANTA_ENOMEM, "no memory to wait for %zu references", count);
+    code = lib_enter(e);
+    n = -code;
+    if (code == MANTA_OK) {
+        code = wait_for_these(refs, &w, e);
+        n = code ? -code : wait_many(&w, timeout_ms, ready, e);
+        lib_unlock();
     }
-    n = -lib_check(e);
-    if (n == 0) {
-        lib_wait(enough_ready, &w, lib_deadline_of_run(lib_deadline(timeout_ms)));
-        for (size_t i = 0; i < count; i++) {
-            bool is_ready = own_ref_is_ready((struct own_ref *)refs[i]);
-            if (ready)
-                ready[i] = is_ready;
-            n += is_ready;
-        }
-    }
-    if (lib.broken)
-        n = -lib_error_broken(e);
-    lib_unlock();
+    if (w.refs != few)
+        free(w.refs);
     return n;
 }
 
-manta_ref *manta_dup(manta_ref *ref)
+manta_ref *manta_dup(manta_ref *handle)
 {
+    struct own_ref *ref;
+    manta_status    code;
+    if (!handle || lib_handle_code(handle))
+        return handle;
+    if ((code = lib_enter_held(NULL)) != MANTA_OK)
+        return lib_handle_error(code);
+    ref = lib_ref_in(&lib.own, handle);
     if (ref) {
-        lib_lock();
-        own_ref_hold((struct own_ref *)ref);
-        lib_unlock();
-    }
-    return ref;
-}
-
-void manta_free(manta_ref *ref)
-{
-    if (!ref)
-        return;
-    lib_lock();
-    if (lib.role != LIB_NONE) {
-        own_ref_drop(&lib.own, (struct own_ref *)ref);
-        if (lib.own.out.up.size && lib.role != LIB_OVER)
-            lib_act();
+        own_ref_hold(ref);
+        handle = lib_handle_ref(&lib.own, ref);
+    } else {
+        handle = lib_handle_error(MANTA_EHANDLE);
     }
     lib_unlock();
+    return handle;
+}
+
+manta_status manta_free(manta_ref *handle)
+{
+    manta_status code;
+    if (!handle || lib_handle_code(handle))
+        return MANTA_OK;
+    code = lib_enter_held(NULL);
+    if (MT_UNLIKELY(code != MANTA_OK))
+        return code;
+    code = lib_ref_end(&lib.own, handle) ? MANTA_OK : MANTA_EHANDLE;
+    if (lib.own.out.up.size && lib_door_is_open())
+        lib_act();
+    lib_unlock();
+    return code;
 }
 
 void manta_progress(void)
 {
-    lib_lock();
-    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER) {
-        lib.calls++;
-        lib_pump();
-        lib_run_news();
-        lib_run_callbacks();
-        lib_events_seen();
-    }
+    if (lib_enter(NULL))
+        return;
+    lib.calls++;
+    lib_pump();
+    lib_run_news();
+    lib_run_callbacks();
+    lib_events_seen();
     lib_unlock();
 }

@@ -13,17 +13,15 @@
 #include <sys/socket.h>
 #include <time.h>
 
-static __thread bool in_callback; /* of a watch: it runs on the thread that serves everyone, which may not wait */
-
 bool lib_may_wait(void)
 {
-    return !in_callback;
+    return !lib_thread.in_callback;
 }
 
 bool lib_callback_enter(bool on)
 {
-    bool before = in_callback;
-    in_callback = on;
+    bool before = lib_thread.in_callback;
+    lib_thread.in_callback = on;
     return before;
 }
 
@@ -89,14 +87,9 @@ static void park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
 
 static void follow(int64_t deadline_ns)
 {
-    struct timespec until;
-    int64_t         limit = (int64_t)lib_now_ns() + MT_LIB_SLEEP_NS;
-    if (deadline_ns < limit)
-        limit = deadline_ns;
-    until.tv_sec = limit / 1000000000;
-    until.tv_nsec = limit % 1000000000;
+    int64_t limit = (int64_t)lib_now_ns() + MT_LIB_SLEEP_NS;
     lib.follower_count++;
-    pthread_cond_timedwait(&lib.followers, &lib.lock, &until);
+    lib_sleep(&lib.followers, deadline_ns < limit ? deadline_ns : limit);
     lib.follower_count--;
 }
 
@@ -127,7 +120,7 @@ static void lead_end(void)
 {
     lib.is_led = false;
     if (lib.follower_count)
-        pthread_cond_broadcast(&lib.followers);
+        lib_wake_all(&lib.followers);
 }
 
 struct spin {
@@ -222,10 +215,11 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
     bool        is_ready;
     if (MT_UNLIKELY(lib.inlined != NULL))
         return lib_inline_wait(ready, arg, deadline_ns);
+    lib_thread.is_waiting = true;
     lib.calls++;
     own_flush(&lib.own);
     lib_act();
-    while (!(is_ready = ready(arg)) && !lib.broken && !in_callback) {
+    while (!(is_ready = ready(arg)) && !lib.broken && !lib_thread.in_callback) {
         if (deadline_ns != INT64_MAX && (int64_t)lib_now_ns() >= deadline_ns)
             break;
         if (lib.is_led && !pthread_equal(lib.leader, pthread_self())) {
@@ -242,6 +236,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         lead_end();
     }
     task_goes_on();
+    lib_thread.is_waiting = false;
     return is_ready;
 }
 
@@ -254,7 +249,7 @@ static bool request_is_done(void *arg)
 
 static manta_status call_begin(struct lib_request *request, manta_error *e)
 {
-    if (in_callback)
+    if (lib_thread.in_callback)
         return lib_error(e, MANTA_EDEADLK, "this call waits for the raylet, which a callback may not do");
     if (lib.inlined)
         return lib_error(e, MANTA_EUNSUPPORTED, "MANTA_INLINE=1: there is no raylet to make a runtime environment");
@@ -359,7 +354,7 @@ static void tell(const struct own_death *news, manta_death_fn fn, void *user)
 
 void lib_wait_told(uint64_t watch)
 {
-    while (lib.telling == watch && !in_callback)
+    while (lib.telling == watch && !lib_thread.in_callback)
         nap(MT_LIB_TOLD_NAP_NS);
 }
 
@@ -374,9 +369,10 @@ void lib_run_news(void)
                 continue;
             lib.telling = watch.number; /* manta_unwatch waits for it */
             lib_unlock();
-            in_callback = true;
+            lib_thread.in_callback = true;
             tell(&news, watch.fn, watch.user);
-            in_callback = false;
+            lib_thread.in_callback = false;
+            lib_fork_check();
             lib_lock();
             lib.telling = 0;
         }
@@ -440,13 +436,8 @@ static void *helper_main(void *arg)
 
 void lib_helper_start(void)
 {
-    pthread_condattr_t attr;
     if (lib.has_helper || lib.inlined)
         return;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&lib.followers, &attr);
-    pthread_condattr_destroy(&attr);
     lib.stop_helper = false;
     lib.has_helper = pthread_create(&lib.helper, NULL, helper_main, NULL) == 0;
 }

@@ -90,7 +90,7 @@ static bool values_get(struct made_of *m, mt_reader *in)
             continue;
         total -= value.size;
         m->refs[i] = lib_put(bytes.data, value.size, (char)(value.type == 'r' ? value.flags : value.type));
-        m->args[i] = (struct own_arg){.type = (char)value.type, .ref = (struct own_ref *)m->refs[i]};
+        m->args[i] = (struct own_arg){.type = (char)value.type, .ref = lib_ref_in(&lib.own, m->refs[i])};
     }
     return true;
 }

@@ -23,13 +23,15 @@ static struct {
     uint32_t          concurrency; /* of the default group, as its creator asked */
 } actor = {.save_lock = PTHREAD_MUTEX_INITIALIZER};
 
-__thread manta_ctx *lib_running;
+LIB_THREAD_LOCAL manta_ctx *lib_running;
 
 /* ---- what the running function says and asks ---- */
 
 manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...)
 {
     va_list args;
+    if (!c || !format)
+        return MANTA_ETASK;
     c->has_failed = true;
     memset(&c->failure, 0, sizeof c->failure);
     c->failure.code = MANTA_ETASK;
@@ -42,12 +44,16 @@ manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...)
 
 int manta_attempt(const manta_ctx *c)
 {
-    return (int)c->run->record.attempt;
+    return c ? (int)c->run->record.attempt : 0;
 }
 
 void manta_runtime_of(const manta_ctx *c, manta_runtime *out)
 {
+    if (!out)
+        return;
     memset(out, 0, sizeof *out);
+    if (!c)
+        return;
     mt_id_text(c->run->record.id, out->task);
     snprintf(out->function, sizeof out->function, "%s", c->name ? c->name : "");
     snprintf(out->actor, sizeof out->actor, "%s", actor.type ? actor.type->name : "");
@@ -67,9 +73,9 @@ struct arguments {
     struct lane_ref pinned[MANTA_ARGS_MAX];
     int             pinned_count;
     mt_id           held[MANTA_ARGS_MAX]; /* refs that came as refs */
-    struct own_ref *refs[MANTA_ARGS_MAX];
+    manta_ref      *refs[MANTA_ARGS_MAX]; /* handles that are the function's while it runs */
     int             ref_count;
-    struct own_actor *actors[MANTA_ARGS_MAX];
+    manta_actor    *actors[MANTA_ARGS_MAX];
     int             actor_count;
     size_t          end; /* of the arguments in the payload */
     char            wanted; /* manta_ctx.wanted */
@@ -114,11 +120,11 @@ static bool take_handle(struct arguments *a, manta_arg *to, char type, const uin
         memcpy(&wire, bytes, sizeof wire);
         lib_lock();
         ref = own_ref_borrow(&lib.own, &wire);
+        to->r = ref ? lib_handle_ref(&lib.own, ref) : NULL;
         lib_helper_start();
         lib_unlock();
         a->held[a->ref_count] = wire.id;
-        a->refs[a->ref_count++] = ref;
-        to->r = (manta_ref *)ref;
+        a->refs[a->ref_count++] = to->r;
         return ref != NULL;
     }
     struct own_actor_wire wire;
@@ -128,11 +134,13 @@ static bool take_handle(struct arguments *a, manta_arg *to, char type, const uin
     memcpy(&wire, bytes, sizeof wire);
     lib_lock();
     found = own_actor_borrow(&lib.own, &wire);
+    to->A = found ? lib_handle_new(LIB_OF_ACTOR, found) : NULL;
+    if (found && !to->A)
+        own_actor_drop(&lib.own, found);
     lib_helper_start();
     lib_unlock();
-    a->actors[a->actor_count++] = found;
-    to->A = (manta_actor *)found;
-    return found != NULL;
+    a->actors[a->actor_count++] = to->A;
+    return to->A != NULL;
 }
 
 static bool take_argument(struct arguments *a, char wanted, const struct lane_value *value, const uint8_t *bytes,
@@ -223,19 +231,21 @@ static size_t give_back_arguments(struct arguments *a, uint8_t *held)
     size_t size = 0;
     for (int i = 0; i < a->pinned_count; i++)
         lib_store_unpin(&a->pinned[i]);
-    for (int i = 0; i < a->actor_count; i++)
-        if (a->actors[i])
-            own_actor_drop(&lib.own, a->actors[i]);
+    for (int i = 0; i < a->actor_count; i++) {
+        struct own_actor *found = lib_handle_end(a->actors[i], LIB_OF_ACTOR);
+        if (found)
+            own_actor_drop(&lib.own, found);
+    }
     for (int i = 0; i < a->ref_count; i++) {
-        struct own_ref *ref = a->refs[i];
+        struct own_ref *ref = lib_ref_in(&lib.own, a->refs[i]);
         if (!ref)
-            continue;
-        if (held && ref->holds > 1 && ref->flags & OWN_REF_BORROWED && !(ref->flags & OWN_REF_TOLD)) {
+            continue; /* the function has freed what was not its own */
+        if (held && (ref->holds > 1 || ref->handles > 1) && ref->flags & OWN_REF_BORROWED && !(ref->flags & OWN_REF_TOLD)) {
             ref->flags |= OWN_REF_TOLD; /* our submitter tells the owner before it lets go of its own hold */
             memcpy(held + size, &a->held[i], sizeof(mt_id));
             size += sizeof(mt_id);
         }
-        own_ref_drop(&lib.own, ref);
+        (void)lib_ref_end(&lib.own, a->refs[i]);
     }
     return size;
 }
@@ -448,6 +458,7 @@ static manta_status run_user(manta_ctx *c, struct arguments *a, struct wrk_run *
         code = run_method(c, a, run);
     else
         code = run_create(c, a, run);
+    lib_fork_check();
     lib_running = NULL;
     return MT_LIKELY(code == MANTA_OK) ? lib_result_check(c) : code;
 }
@@ -590,6 +601,7 @@ void lib_run_here(struct wrk_run *run, struct own_task *task, manta_actor_type *
                 : run->record.kind == LANE_TASK ? run_task(c, &a, run)
                 : run->record.kind == LANE_CALL ? run_method(c, &a, run)
                                                 : run_create(c, &a, run);
+    lib_fork_check();
     if (out->code == MANTA_OK)
         out->code = lib_result_check(c);
     if (c->deadline_ns && (int64_t)lib_now_ns() >= c->deadline_ns) {
@@ -663,12 +675,14 @@ void lib_actor_exit(void)
 
 void manta_actor_exit(manta_ctx *c)
 {
-    c->wants_exit = true;
+    if (c)
+        c->wants_exit = true;
 }
 
 void manta_actor_save(manta_ctx *c)
 {
-    c->wants_save = true;
+    if (c)
+        c->wants_save = true;
 }
 
 MT_NORETURN void lib_leave(int code)
@@ -754,7 +768,7 @@ MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)
         lib_worker_unable(fd, st.code, st.what);
     if (st.code)
         _exit(1);
-    lib.role = LIB_WORKER;
+    lib_open(LIB_WORKER);
     lib.main_thread = pthread_self();
     lib_here_stack();
     worker_loop();

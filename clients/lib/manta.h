@@ -9,6 +9,8 @@
  *   submitting never fails in the caller's face: the manta_ref that comes back may already hold an error, and
  *   manta_get reports it once;
  *   every call may be made from any thread; those that may block say so, and each of them has a limit;
+ *   a handle that was freed before, or never was one, is EHANDLE and touches nothing (also from what frees it; NULL is OK);
+ *   no call is async-signal-safe (EDEADLK where one has interrupted another), none is a forked child's (EFORKED): manta_error.h;
  *   the library prints nothing, installs no signal handler in a driver, and never ends the process.
  */
 #ifndef MANTA_H
@@ -76,17 +78,16 @@ typedef struct manta_init_opts {
  * inside the call that submits it, one at a time: for gdb and sanitizers. Same results and errors; resources and
  * placement are not looked at, a timeout only asks, a kill loses the state, generators and runtime
  * environments fail with EUNSUPPORTED.
- * EINVAL: called twice; a bad option, or another name_space than before; two functions or actor types of one name, in two files
- * (both places are named; a definition in a header that both include is one); a signature that can't be. ECONN: no cluster there.
- * EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
+ * EINVAL: called twice; a bad option, or another name_space than before; two functions or actor types of one name (a definition
+ * that two files include is one); a signature that can't be. ECONN (no cluster), EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
 MANTA_API manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e);
 /* Between manta_init and manta_shutdown, and in a worker. Any thread. (When this node's raylet ends: ECONN, manta_error.h.) */
 MANTA_API bool manta_is_initialized(void);
 
 /* Ends the job: unfinished tasks and its actors are dropped, a private cluster ends. Other threads that wait in a call get ECONN;
- * none may be using a buffer, a region, or a view of the store. Blocks up to 5 s. Returns 0, so that main can end with it.
- * Handles that are held may still be freed, and values and errors that are in this process be read (manta_get), then and after
- * another manta_init, which makes a new job: manta_error.h has what of the old one is left in it. */
+ * none may be using a buffer, a region, or a view of the store. Blocks up to 5 s. Returns 0, so that main can end with it; EFORKED,
+ * EDEADLK: nothing was done. Handles that are held may still be freed, and values and errors that are in this process be read
+ * (manta_get), then and after another manta_init, which makes a new job: manta_error.h has what of the old one is left in it. */
 MANTA_API int manta_shutdown(void);
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
@@ -246,8 +247,7 @@ MANTA_API manta_ref *manta_call(const char *name, const manta_task_opts *opts, i
 /* The same for a registered entry: what the typed stubs call. */
 MANTA_API manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv);
 
-/* Inside a task or method. Each copies; the last one before return counts. ENOMEM, ESTORE_FULL; ETYPE: the signature names another
- * type, or no result. Whoever gets the result is told that too, and where a result is missing, whatever the function returns. */
+/* Inside a task or method. Each copies; the last one counts. ENOMEM, ESTORE_FULL, ETYPE (not what the signature says). */
 MANTA_API manta_status manta_return_i64(manta_ctx *c, int64_t x);
 MANTA_API manta_status manta_return_u64(manta_ctx *c, uint64_t x);
 MANTA_API manta_status manta_return_f64(manta_ctx *c, double x);
@@ -297,7 +297,7 @@ MANTA_API bool manta_is_cancelled(const manta_ctx *c);
  * for a copy of a value that is elsewhere), EUNSCHEDULABLE... A task's result that was lost with its node is made again while the
  * task has retries left, and the get takes as long; EOBJ_LOST says why one can't be. */
 MANTA_API manta_status manta_get(manta_ref *ref, int64_t timeout_ms, manta_view *out, manta_error *e);
-MANTA_API void         manta_release(manta_view *view);
+MANTA_API manta_status manta_release(manta_view *view);
 /* The same for scalars; ETYPE where the value is of another type. */
 MANTA_API manta_status manta_get_i64(manta_ref *ref, int64_t timeout_ms, int64_t *out, manta_error *e);
 MANTA_API manta_status manta_get_u64(manta_ref *ref, int64_t timeout_ms, uint64_t *out, manta_error *e);
@@ -330,12 +330,12 @@ typedef struct manta_buffer {
 MANTA_API manta_status manta_create(size_t size, manta_buffer *out, manta_error *e);
 MANTA_API manta_status manta_create_with(size_t size, const manta_put_opts *opts, manta_buffer *out, manta_error *e);
 MANTA_API manta_ref   *manta_seal(manta_buffer *buffer);
-MANTA_API void         manta_drop(manta_buffer *buffer);
+MANTA_API manta_status manta_drop(manta_buffer *buffer);
 
 /* One more handle on the same value; freed on its own. */
 MANTA_API manta_ref *manta_dup(manta_ref *ref);
 /* Gives the handle up; NULL is allowed. The value goes when no process holds it. */
-MANTA_API void manta_free(manta_ref *ref);
+MANTA_API manta_status manta_free(manta_ref *ref);
 /* The values go now, whoever else holds refs on them; the handles stay the caller's to free. Views that are held stay valid.
  * Later gets, here and elsewhere, and calls with such a ref give EOBJ_LOST, which says so. Of a ref that is another
  * process's, its owner is told, and this call does not wait for that. EINVAL: one is NULL; EAGAIN: one has no value yet (the
@@ -378,7 +378,7 @@ MANTA_API manta_status manta_next(manta_generator *g, int64_t timeout_ms, manta_
 /* The next item as a ref, which the caller frees: it can be passed on, and outlives the generator. */
 MANTA_API manta_status manta_next_ref(manta_generator *g, int64_t timeout_ms, manta_ref **out, manta_error *e);
 /* Lets go: items that were not taken are dropped, the producer's next manta_yield returns ECANCELLED. NULL is allowed. */
-MANTA_API void manta_generator_free(manta_generator *g);
+MANTA_API manta_status manta_generator_free(manta_generator *g);
 /* Inside a generator: hands out one item (copied). Blocks while the consumer is `backpressure` items behind, the CPU is
  * given back meanwhile. ECANCELLED: nobody wants more (the consumer let go or is dead): return. EINVAL (called as no
  * generator), ETYPE, ENOMEM, ESTORE_FULL. */
@@ -532,9 +532,9 @@ MANTA_API void manta_actor_exit(manta_ctx *c);
 /* Inside a method: a snapshot is taken after this call, before its answer leaves. */
 MANTA_API void manta_actor_save(manta_ctx *c);
 /* SIGKILL. With `restart` the actor's restarts apply, else it stays dead. Does not wait. */
-MANTA_API void         manta_actor_kill(manta_actor *actor, bool restart);
+MANTA_API manta_status manta_actor_kill(manta_actor *actor, bool restart);
 MANTA_API manta_actor *manta_actor_dup(manta_actor *actor);
-MANTA_API void         manta_actor_free(manta_actor *actor);
+MANTA_API manta_status manta_actor_free(manta_actor *actor);
 
 /* Why and where something died. */
 typedef struct manta_death {
@@ -579,7 +579,7 @@ typedef struct manta_env manta_env;
  * of a worker comes out of manta_get of its tasks: EENV, with step and node. Freed with manta_env_free, also before
  * the tasks that were submitted with it have run. A .so should be loaded before other threads make calls. */
 MANTA_API manta_env *manta_env_new(const manta_runtime_env *env, manta_error *e);
-MANTA_API void       manta_env_free(manta_env *env);
+MANTA_API manta_status manta_env_free(manta_env *env);
 
 /* ---- groups of actors ------------------------------------------------------------------------------------------- */
 
@@ -591,7 +591,7 @@ MANTA_API manta_group *manta_group_new(const char *type, const manta_actor_opts 
                                        const manta_arg *argv, manta_error *e);
 /* A group of actors that are there; their handles stay the caller's. */
 MANTA_API manta_group *manta_group_of(manta_actor *const *actors, int count, manta_error *e);
-MANTA_API void         manta_group_free(manta_group *group);
+MANTA_API manta_status manta_group_free(manta_group *group);
 MANTA_API int          manta_group_size(const manta_group *group);
 /* Borrowed; NULL where there is no such member. */
 MANTA_API manta_actor *manta_group_actor(const manta_group *group, int index);
@@ -654,7 +654,7 @@ MANTA_API int manta_pg_nodes(const manta_pg *pg, uint32_t *out, int max, manta_e
 /* Gives everything back: tasks and actors of the group end with EPG_REMOVED, without retry or restart, and so does what is
  * submitted to it afterwards. Done again, nothing happens. Does not wait: without the head it is done when that is back. */
 MANTA_API manta_status manta_pg_remove(manta_pg *pg, manta_error *e);
-MANTA_API void         manta_pg_free(manta_pg *pg);
+MANTA_API manta_status manta_pg_free(manta_pg *pg);
 
 /* ---- the cluster ----------------------------------------------------------------------------------------------- */
 

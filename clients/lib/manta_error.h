@@ -16,6 +16,16 @@ extern "C" {
 
 enum { MANTA_FOREVER = -1 }; /* a timeout_ms: no limit of the caller's own (deaths still end the wait) */
 
+/* What the calls check of their caller:
+ *   Handles (manta_ref, manta_actor, ..., and what views and buffers hold) are numbers, no addresses. One that was freed,
+ *   copied and freed twice, is of another kind, of another process, or none at all is MANTA_EHANDLE, and nothing is touched. A
+ *   number is given out again when its place has been used for 2^32 further handles: minutes, where a program makes and frees
+ *   millions of values a second and nothing else; a freed handle that is kept so long is then taken for right with a chance of
+ *   one in 2^32.
+ *   After fork (or clone) each call of the child is MANTA_EFORKED, and nothing of the parent's is touched; exec is free.
+ *   No call is async-signal-safe. One that a handler makes while its thread is inside another one is MANTA_EDEADLK; one that has
+ *   interrupted malloc is not told. Let handlers set a flag, or write to a pipe. */
+
 /* 0 is success. The groups say what the caller does next. */
 typedef int manta_status;
 enum {
@@ -32,6 +42,8 @@ enum {
     MANTA_ECANCELLED = 9,
     MANTA_EDEADLK = 10,
     MANTA_EEND = 11, /* a generator has no further item */
+    MANTA_EHANDLE = 12, /* a handle that was freed before, or is none: the message names the call */
+    MANTA_EFORKED = 13, /* this process was forked from one that uses Manta, and only its parent may call it */
     MANTA_EENV = 14, /* a step of the runtime environment failed; the message names the step and the node */
     /* somebody died */
     MANTA_EWORKER_DIED = 20,

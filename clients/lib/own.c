@@ -189,9 +189,8 @@ static void rest_end(struct own *own)
         free(own->chunks.data[i]);
     mt_vec_fini(&own->chunks);
     mt_stash_fini(&own->stash);
-    kept.ref_chunks.data = own->ref_chunks.data;
-    kept.ref_chunks.count = own->ref_chunks.count;
-    kept.ref_chunks.capacity = own->ref_chunks.capacity;
+    kept.ref_memory = own->ref_memory;
+    kept.ref_count = own->ref_count;
     kept.free_refs = own->free_refs;
     *own = kept;
     if (own->streams)
@@ -219,9 +218,8 @@ void own_reopen(struct own *own, uint64_t process, uint32_t node, uint32_t epoch
     struct own kept = *own;
     own_init(own, process, node, epoch, job);
     own->actors = kept.actors;
-    own->ref_chunks.data = kept.ref_chunks.data;
-    own->ref_chunks.count = kept.ref_chunks.count;
-    own->ref_chunks.capacity = kept.ref_chunks.capacity;
+    own->ref_memory = kept.ref_memory;
+    own->ref_count = kept.ref_count;
     own->free_refs = kept.free_refs;
     own->streams = kept.streams;
     if (own->streams)

@@ -20,6 +20,7 @@
 #include "clients/lib/message.h"
 #include "core/base/buf.h"
 #include "core/base/map.h"
+#include "core/base/range.h"
 #include "core/base/stash.h"
 #include "core/base/vec.h"
 #include "core/lane/lane.h"
@@ -83,35 +84,34 @@ struct own_waiter { /* who wants to know when a ref is ready */
     struct own_ref    *ref; /* the callback's hold; NULL: of a ref that is gone */
 };
 
-struct own_ref { /* the public manta_ref */
+struct own_ref { /* what a manta_ref names */
     mt_id              id;
-    uint32_t           holds;     /* handles and uses in this process */
-    uint32_t           borrowers; /* entries in own->borrows for it */
-    uint8_t            state;     /* enum own_ref_state */
-    uint8_t            type;      /* letter of the value */
-    uint8_t            flags;
+    uint32_t           holds;      /* uses in this process; the user's handles, all together, are one of them */
+    uint32_t           generation; /* the upper half of the user's handles: another one when the last of them is freed */
+    uint32_t           type : 8;     /* letter of the value */
+    uint32_t           handles : 24; /* the user's: OWN_HANDLES_MAX of them are never counted down again */
+    uint32_t           flags : 8;
+    uint32_t           borrowers : 24; /* entries in own->borrows for it */
+    uint8_t            state;          /* enum own_ref_state */
     uint8_t            again : 3;      /* enum own_ref_again */
     uint8_t            is_counted : 1; /* its bytes are in own->kept_bytes */
     uint8_t            why_not : 4;    /* enum own_why_not */
-    uint32_t           size; /* of an inline value */
-    uint32_t           owner_node;
+    uint16_t           size;           /* of an inline value */
     uint32_t           kept_by; /* kept tasks (OWN_KEPT) that have it as an argument */
     struct own_waiter *waiters;
     struct own_task   *task; /* makes it, or may make it again (OWN_KEPT); NULL: none */
     union {
         uint8_t             small[OWN_SMALL];
         uint8_t            *heap;
-        struct lane_ref     place;
+        struct lane_ref     place; /* of a borrowed one `owner_node`, whatever else there is: own_ref_owner_node */
         struct own_failure *failure;
         struct own_ref     *next_free;
     } value;
 };
+enum { OWN_HANDLES_MAX = (1 << 24) - 1, OWN_REF_BITS = 28, OWN_REFS_MAX = 1 << OWN_REF_BITS };
+enum { OWN_SMALL_BORROWED = offsetof(struct lane_ref, owner_node) }; /* larger inline values of others are in value.heap */
+static_assert(sizeof(struct own_ref) == 112, "a queued task has one");
 
-/* False: the one that stands for an error which found no memory, or no manta_init, for a ref of its own. */
-static inline bool own_ref_is_made(const struct own_ref *ref)
-{
-    return ref->id.process != 0;
-}
 static inline bool own_ref_is_ready(const struct own_ref *ref)
 {
     return ref->state != OWN_REF_PENDING;
@@ -426,9 +426,25 @@ struct own {
     void            *free_blobs; /* of OWN_BLOB_MEDIUM bytes, linked by their first word */
     MT_VEC(void *) chunks; /* of blobs, kept until the end */
     MT_VEC(struct own_task *) task_chunks; /* of tasks, likewise */
-    MT_VEC(struct own_ref *) ref_chunks; /* of refs, likewise */
+    mt_range         ref_memory; /* of refs, likewise: ref_count of them */
+    uint32_t         ref_count;
     void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
 };
+
+/* The ref of that number and generation; NULL: the user has no handle on it. */
+static inline struct own_ref *own_ref_find(const struct own *own, uint32_t number, uint32_t generation)
+{
+    struct own_ref *ref = (struct own_ref *)own->ref_memory.base + number;
+    return MT_LIKELY(number < own->ref_count) && MT_LIKELY(ref->generation == generation) ? ref : NULL;
+}
+static inline uint32_t own_ref_number(const struct own *own, const struct own_ref *ref)
+{
+    return (uint32_t)(ref - (const struct own_ref *)own->ref_memory.base);
+}
+static inline uint32_t own_ref_owner_node(const struct own *own, const struct own_ref *ref)
+{
+    return ref->flags & OWN_REF_BORROWED ? ref->value.place.owner_node : own->node;
+}
 
 /* Sets memory aside for what may not fail: before each control record and at each tick. ENOMEM: as far as it went. */
 mt_status own_prepare(struct own *own);
@@ -595,25 +611,6 @@ void own_cancel_done(struct own *own, struct own_task *task);
 struct own_task *own_here_find(const struct own *own, const struct own_ref *ref, int64_t cpu_milli);
 /* Takes that one out of its queue or its lane. False: it has begun meanwhile. */
 bool own_here_take(struct own_task *task);
-
-/* ---- what comes back: own_result.c; own_stream.h ---- */
-/* Room for several values or a stream. False: no memory. */
-bool      own_results_new(struct own *own, struct own_task *task, const struct own_call *call);
-void      own_results_drop(struct own *own, struct own_task *task);
-void      own_results_again(struct own *own, struct own_task *task); /* another attempt: forgets what it declared */
-uint32_t  own_results_word(const struct own_task *task); /* lane_call_head.results, where there are such */
-/* Every value of the task fails, or its generator ends so. */
-void      own_task_set_failed(struct own *own, struct own_task *task, const struct own_failure *why);
-/* The payload of LANE_DONE: values, then ids of refs that the worker holds. */
-mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own_task *task, const uint8_t *payload,
-                              size_t size);
-/* The same payload, of a task whose result nobody will have: what lies in the store is given back. */
-void      own_task_drop_values(struct own *own, const struct own_lane *lane, const struct own_task *task, const uint8_t *payload,
-                               size_t size);
-/* Ids of refs that the worker of that lane still holds after a run, however that ended: behind values and failures. */
-void      own_note_held(struct own *own, const struct own_lane *lane, const uint8_t *ids, size_t size);
-/* The payload of LANE_REFS. */
-mt_status own_task_declares(struct own *own, struct own_task *task, const uint8_t *payload, size_t size);
 
 /* ---- what only few refs have: own_extra.c ---- */
 struct own_extra *own_extra_of(struct own *own, const struct own_ref *ref); /* NULL: nothing */

@@ -164,7 +164,7 @@ enum own_cancelled own_cancel(struct own *own, struct own_ref *ref, uint32_t fla
     if (own_ref_is_ready(ref))
         return OWN_CANCELLED_NOT;
     if (ref->flags & OWN_REF_BORROWED) {
-        own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_CANCEL, &m, sizeof m, NULL, 0);
+        own_send_message(own, ref->id.process, own_ref_owner_node(own, ref), OWN_MSG_CANCEL, &m, sizeof m, NULL, 0);
         return OWN_CANCELLED_TOLD;
     }
     return ref->task ? cancel_task(own, ref->task, flags) : OWN_CANCELLED_NOT;

@@ -9,7 +9,7 @@
  * a thousand tasks of 50 ns need no second worker, four tasks that have shown no completion for a millisecond need
  * four. It falls when the class has been idle for a while.
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_stream.h"
 
 enum {
     WORK_PER_LEASE_NS = 200 * 1000, /* queued work that justifies one more lease: a few round trips of a wake-up */

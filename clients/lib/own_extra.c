@@ -94,7 +94,7 @@ struct own_ref **own_refs_of_wire(struct own *own, const uint8_t *wire, uint32_t
         }
         if (refs[i]->flags & OWN_REF_BORROWED) {
             refs[i]->flags |= OWN_REF_TOLD;
-            own_watch_peer(own, refs[i]->id.process, refs[i]->owner_node);
+            own_watch_peer(own, refs[i]->id.process, own_ref_owner_node(own, refs[i]));
         }
     }
     return refs;
@@ -107,8 +107,8 @@ void own_declared_ask(struct own *own, struct own_ref *ref)
     if (extra->is_taken || extra->is_asking)
         return;
     extra->is_asking = true;
-    own_watch_peer(own, ref->id.process, ref->owner_node);
-    own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_TAKE, &message, sizeof message, NULL, 0);
+    own_watch_peer(own, ref->id.process, own_ref_owner_node(own, ref));
+    own_send_message(own, ref->id.process, own_ref_owner_node(own, ref), OWN_MSG_TAKE, &message, sizeof message, NULL, 0);
 }
 
 /* Another process has read a value of ours and takes the refs in it: their owners hear it from us, who hold them. */

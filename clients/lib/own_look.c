@@ -36,7 +36,7 @@ static void why_argument(const struct own *own, const struct own_task *task, cha
             snprintf(why, WHY_SIZE, "waits for argument %d: %s of task %s", i + 1, id, ref->task->name);
         else if (ref->flags & OWN_REF_BORROWED)
             snprintf(why, WHY_SIZE, "waits for argument %d: %s of owner %016" PRIx64 " on node %u", i + 1, id,
-                     ref->id.process, ref->owner_node);
+                     ref->id.process, own_ref_owner_node(own, ref));
         else
             snprintf(why, WHY_SIZE, "waits for argument %d: %s of this process (%016" PRIx64 ")", i + 1, id, own->process);
         return;

@@ -99,7 +99,7 @@ static void to_owner(struct chase *c, const struct own_ref *ref)
 {
     c->probe.about = ref->id;
     c->probe.to_owner = true;
-    own_send_message(c->own, ref->id.process, ref->owner_node, OWN_MSG_PROBE, &c->probe, sizeof c->probe, NULL, 0);
+    own_send_message(c->own, ref->id.process, own_ref_owner_node(c->own, ref), OWN_MSG_PROBE, &c->probe, sizeof c->probe, NULL, 0);
 }
 
 /* The call of that lane that is to run next, or runs: all others wait for it. NULL: none is under way. */

@@ -14,7 +14,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { REFS_PER_CHUNK = 256 };
+enum { REFS_AT_ONCE = 256 };
 
 void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...)
 {
@@ -54,16 +54,23 @@ mt_id own_id_next(struct own *own)
     return mt_id_make(own->process, ++own->counter, 0);
 }
 
+/* The range grows by a quarter each time, as each time is a system call. */
 static bool refs_refill(struct own *own)
 {
-    struct own_ref *chunk = calloc(REFS_PER_CHUNK, sizeof *chunk);
-    if (!chunk || mt_vec_push(&own->ref_chunks, chunk).code) {
-        free(chunk);
+    const size_t    more = REFS_AT_ONCE * sizeof(struct own_ref), has = own->ref_count * sizeof(struct own_ref);
+    struct own_ref *refs;
+    if (own->ref_count + REFS_AT_ONCE > OWN_REFS_MAX)
         return false;
-    }
-    for (int i = 0; i < REFS_PER_CHUNK; i++) {
-        chunk[i].value.next_free = own->free_refs;
-        own->free_refs = &chunk[i];
+    if (has + more > own->ref_memory.size &&
+        mt_range_grow(&own->ref_memory, has / 4 > more ? has / 4 : more, OWN_REFS_MAX * sizeof *refs).code &&
+        mt_range_grow(&own->ref_memory, more, OWN_REFS_MAX * sizeof *refs).code)
+        return false;
+    refs = (struct own_ref *)own->ref_memory.base + own->ref_count;
+    own->ref_count += REFS_AT_ONCE;
+    for (int i = REFS_AT_ONCE; i-- > 0;) {
+        refs[i].generation = (uint32_t)own->process; /* another process's handle is none here */
+        refs[i].value.next_free = own->free_refs;
+        own->free_refs = &refs[i];
     }
     return true;
 }
@@ -80,6 +87,7 @@ struct own_ref *own_ref_new(struct own *own, mt_id id)
     ref->id = id;
     ref->holds = 1;
     ref->borrowers = 0;
+    ref->handles = 0;
     ref->state = OWN_REF_PENDING;
     ref->type = 'v';
     ref->flags = 0;
@@ -88,7 +96,6 @@ struct own_ref *own_ref_new(struct own *own, mt_id id)
     ref->why_not = OWN_WHY_NO_TASK;
     ref->kept_by = 0;
     ref->size = 0;
-    ref->owner_node = own->node;
     ref->waiters = NULL;
     ref->task = NULL;
     return ref;
@@ -136,7 +143,7 @@ bool own_ref_free_now(struct own *own, struct own_ref *ref)
         return true;
     ref->flags |= OWN_REF_FREED; /* the place stays known: views of it are still to be released */
     if (!is_ours)
-        own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_FREE, &message, sizeof message, NULL, 0);
+        own_send_message(own, ref->id.process, own_ref_owner_node(own, ref), OWN_MSG_FREE, &message, sizeof message, NULL, 0);
     else if (ref->state == OWN_REF_PLACE && own->free_place)
         own->free_place(own, own_ref_place(own, ref), ref->flags & OWN_REF_ESCAPED);
     return true;
@@ -191,7 +198,8 @@ static void settle(struct own *own, struct own_ref *ref, const struct settling *
     ref->flags &= stay;
     ref->waiters = NULL;
     ref->task = NULL;
-    ref->borrowers = ref->kept_by = 0;
+    ref->borrowers = 0;
+    ref->kept_by = 0;
     ref->again = OWN_AGAIN_NOT;
     ref->is_counted = 0;
 }
@@ -202,14 +210,13 @@ void own_refs_settle(struct own *own, int32_t code, const char *text)
     ending(own, code, 0, "what makes this value did not begin, and will not", text, &with.not_done);
     ending(own, code, 2, "what makes this value may have run, and its outcome is lost", text, &with.unknown);
     ending(own, MT_EOBJ_LOST, 1, "the value stood in the object store, which this process has left", text, &with.lost);
-    for (size_t i = 0; i < own->ref_chunks.count; i++)
-        for (int k = 0; k < REFS_PER_CHUNK; k++) {
-            struct own_ref *ref = &own->ref_chunks.data[i][k];
-            if (is_in_use(ref))
-                settle(own, ref, &with, code != 0);
-            else
-                ref->state = OWN_REF_PENDING; /* which no other is any more */
-        }
+    struct own_ref *refs = own->ref_memory.base;
+    for (uint32_t i = 0; i < own->ref_count; i++) {
+        if (is_in_use(&refs[i]))
+            settle(own, &refs[i], &with, code != 0);
+        else
+            refs[i].state = OWN_REF_PENDING; /* which no other is any more */
+    }
     own_failure_free(own, with.not_done);
     own_failure_free(own, with.unknown);
     own_failure_free(own, with.lost);
@@ -225,60 +232,41 @@ static void value_free(struct own *own, struct own_ref *ref)
     ref->flags = 0;
 }
 
-/* Those that the user holds are left. False: there are none. */
-static bool chunk_pack(struct own *own, struct own_ref *chunk)
+/* Those that the user holds are left, and their numbers with them. */
+void own_refs_pack(struct own *own)
 {
-    struct own_ref *free_refs = own->free_refs;
+    struct own_ref *refs = own->ref_memory.base;
     bool            any = false;
-    for (int k = 0; k < REFS_PER_CHUNK; k++) {
-        if (chunk[k].holds) {
+    own->free_refs = NULL;
+    for (uint32_t i = own->ref_count; i-- > 0;) {
+        if (refs[i].holds) {
             any = true;
             continue;
         }
-        value_free(own, &chunk[k]);
-        chunk[k].value.next_free = own->free_refs;
-        own->free_refs = &chunk[k];
+        value_free(own, &refs[i]);
+        refs[i].value.next_free = own->free_refs;
+        own->free_refs = &refs[i];
     }
     if (!any)
-        own->free_refs = free_refs;
-    return any;
-}
-
-void own_refs_pack(struct own *own)
-{
-    own->free_refs = NULL;
-    for (size_t i = own->ref_chunks.count; i > 0; i--) {
-        struct own_ref *chunk = own->ref_chunks.data[i - 1];
-        if (chunk_pack(own, chunk))
-            continue;
-        mt_vec_remove_swap(&own->ref_chunks, i - 1);
-        free(chunk);
-    }
-    if (own->ref_chunks.count == 0)
-        mt_vec_fini(&own->ref_chunks);
+        own_refs_fini(own);
 }
 
 void own_refs_adopt(struct own *own)
 {
-    for (size_t i = 0; i < own->ref_chunks.count; i++)
-        for (int k = 0; k < REFS_PER_CHUNK; k++) {
-            struct own_ref *ref = &own->ref_chunks.data[i][k];
-            if (!ref->holds)
-                continue;
-            ref->id = mt_id_with_index(own_id_next(own), 1);
-            ref->owner_node = own->node;
-        }
+    struct own_ref *refs = own->ref_memory.base;
+    for (uint32_t i = 0; i < own->ref_count; i++)
+        if (refs[i].holds)
+            refs[i].id = mt_id_with_index(own_id_next(own), 1);
 }
 
 /* And what the user held: the process is about to end. */
 void own_refs_fini(struct own *own)
 {
-    for (size_t i = 0; i < own->ref_chunks.count; i++) {
-        for (int k = 0; k < REFS_PER_CHUNK; k++)
-            value_free(own, &own->ref_chunks.data[i][k]);
-        free(own->ref_chunks.data[i]);
-    }
-    mt_vec_fini(&own->ref_chunks);
+    struct own_ref *refs = own->ref_memory.base;
+    for (uint32_t i = 0; i < own->ref_count; i++)
+        value_free(own, &refs[i]);
+    mt_range_fini(&own->ref_memory);
+    own->ref_count = 0;
     own->free_refs = NULL;
 }
 
@@ -290,12 +278,13 @@ static void ref_free(struct own *own, struct own_ref *ref)
         mt_map_remove(&own->refs, ref->id);
     if (ref->flags & OWN_REF_TOLD) {
         struct own_msg_ref message = {.id = ref->id, .process = own->process, .node = own->node};
-        own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_RELEASE, &message, sizeof message, NULL, 0);
+        own_send_message(own, ref->id.process, own_ref_owner_node(own, ref), OWN_MSG_RELEASE, &message, sizeof message, NULL, 0);
     }
     own_ref_value_free(own, ref);
     if (MT_UNLIKELY(ref->flags & OWN_REF_EXTRA))
         own_extra_drop(own, ref);
     waiters_free(ref);
+    MT_ASSERT(ref->handles == 0);
     ref->value.next_free = own->free_refs;
     own->free_refs = ref;
 }
@@ -397,7 +386,8 @@ void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, cons
     uint8_t *to = ref->value.small;
     if (own_ref_is_ready(ref))
         return; /* published once: the first outcome stands */
-    if (size > OWN_SMALL) {
+    MT_ASSERT(size <= UINT16_MAX); /* a record's value, at most */
+    if (size > (ref->flags & OWN_REF_BORROWED ? (uint32_t)OWN_SMALL_BORROWED : (uint32_t)OWN_SMALL)) {
         to = malloc(size);
         if (!to) {
             struct own_failure f;
@@ -411,7 +401,7 @@ void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, cons
     if (size)
         memcpy(to, data, size);
     ref->type = type;
-    ref->size = size;
+    ref->size = (uint16_t)size;
     ref->state = OWN_REF_INLINE;
     own_ref_wake(own, ref);
 }
@@ -420,7 +410,9 @@ void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_r
 {
     if (own_ref_is_ready(ref))
         return;
+    uint32_t owner_node = ref->flags & OWN_REF_BORROWED ? ref->value.place.owner_node : place->owner_node;
     ref->value.place = *place;
+    ref->value.place.owner_node = owner_node;
     ref->type = place->type;
     ref->state = OWN_REF_PLACE;
     own_ref_wake(own, ref);
@@ -465,7 +457,7 @@ void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out)
         memset(out, 0, sizeof *out);
     }
     out->id = ref->id;
-    out->owner_node = ref->owner_node;
+    out->owner_node = own_ref_owner_node(own, ref);
     out->job = own->job;
     out->type = ref->type;
     if (ref->flags & OWN_REF_NAMED)
@@ -491,7 +483,7 @@ struct own_ref *own_ref_borrow(struct own *own, const struct lane_ref *wire)
         return NULL;
     }
     ref->flags = OWN_REF_NAMED | OWN_REF_BORROWED | OWN_REF_ESCAPED;
-    ref->owner_node = wire->owner_node;
+    ref->value.place.owner_node = wire->owner_node;
     if (ref->id.process == own->process) { /* ours, and not known any more: nobody will ever answer */
         struct own_failure gone;
         own_failure_set(&gone, MT_EOBJ_LOST, "the value was freed before this reference to it came back");
@@ -510,8 +502,8 @@ void own_ref_ask(struct own *own, struct own_ref *ref)
     if (!(ref->flags & OWN_REF_BORROWED) || ref->flags & OWN_REF_ASKED || own_ref_is_ready(ref))
         return;
     ref->flags |= OWN_REF_ASKED;
-    own_watch_peer(own, ref->id.process, ref->owner_node);
-    own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_WAIT, &message, sizeof message, NULL, 0);
+    own_watch_peer(own, ref->id.process, own_ref_owner_node(own, ref));
+    own_send_message(own, ref->id.process, own_ref_owner_node(own, ref), OWN_MSG_WAIT, &message, sizeof message, NULL, 0);
 }
 
 /* Tells the owner that (process, node) holds the ref: of ours it is noted here, of others the owner is told. */
@@ -521,7 +513,7 @@ void own_ref_tell(struct own *own, struct own_ref *ref, uint64_t process, uint32
     if (!(ref->flags & OWN_REF_BORROWED))
         own_borrow_add(own, ref, process, node);
     else
-        own_send_message(own, ref->id.process, ref->owner_node, OWN_MSG_BORROW, &message, sizeof message, NULL, 0);
+        own_send_message(own, ref->id.process, own_ref_owner_node(own, ref), OWN_MSG_BORROW, &message, sizeof message, NULL, 0);
 }
 
 /* One entry for each (ref, process): a process says so once, whatever the number of its handles. */

@@ -60,4 +60,23 @@ void      own_stream_sent(struct own *own, struct own_lane *lane, struct own_tas
 mt_status own_stream_item(struct own *own, struct own_task *task, const struct lane_record *record,
                           const uint8_t *payload, size_t size);
 
+/* ---- more than one plain value: own_result.c ---- */
+/* Room for several values or a stream. False: no memory. */
+bool      own_results_new(struct own *own, struct own_task *task, const struct own_call *call);
+void      own_results_drop(struct own *own, struct own_task *task);
+void      own_results_again(struct own *own, struct own_task *task); /* another attempt: forgets what it declared */
+uint32_t  own_results_word(const struct own_task *task); /* lane_call_head.results, where there are such */
+/* Every value of the task fails, or its generator ends so. */
+void      own_task_set_failed(struct own *own, struct own_task *task, const struct own_failure *why);
+/* The payload of LANE_DONE: values, then ids of refs that the worker holds. */
+mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own_task *task, const uint8_t *payload,
+                              size_t size);
+/* The same payload, of a task whose result nobody will have: what lies in the store is given back. */
+void      own_task_drop_values(struct own *own, const struct own_lane *lane, const struct own_task *task, const uint8_t *payload,
+                               size_t size);
+/* Ids of refs that the worker of that lane still holds after a run, however that ended: behind values and failures. */
+void      own_note_held(struct own *own, const struct own_lane *lane, const uint8_t *ids, size_t size);
+/* The payload of LANE_REFS. */
+mt_status own_task_declares(struct own *own, struct own_task *task, const uint8_t *payload, size_t size);
+
 #endif

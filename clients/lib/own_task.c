@@ -6,7 +6,7 @@
  * Thread: the caller's, under the owner lock.
  * Always: a task is in exactly one place: waiting for arguments, in one queue, or in one slot of one lane.
  */
-#include "clients/lib/own.h"
+#include "clients/lib/own_stream.h"
 
 #include <stdio.h>
 

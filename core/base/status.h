@@ -27,6 +27,8 @@
     X(ECANCELLED, 9, "cancelled")                                                                    \
     X(EDEADLK, 10, "would wait for itself")                                                          \
     X(EEND, 11, "there is no further item")                                                          \
+    X(EHANDLE, 12, "the handle was freed before, or is none")                                        \
+    X(EFORKED, 13, "a forked child may not call Manta")                                              \
     X(EENV, 14, "the runtime environment cannot be made")                                            \
     /* somebody died */                                                                              \
     X(EWORKER_DIED, 20, "the worker process died")                                                   \

@@ -32,6 +32,8 @@
     X(EUNSCHEDULABLE, FAILED_PRECONDITION) \
     X(EFENCED, ABORTED)                  \
     X(EINVAL, OUT_OF_RANGE)              \
+    X(EHANDLE, FAILED_PRECONDITION)      \
+    X(EFORKED, FAILED_PRECONDITION)      \
     X(EUNSUPPORTED, UNIMPLEMENTED)       \
     X(EINTERNAL, INTERNAL)               \
     X(ECONN, UNAVAILABLE)                \

@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-enum { PROCESS = 7, NEXT = 8, HERE = 1, THERE = 2, WORKER = 9, LEASE = 5, REFS_PER_CHUNK = 256, CODE = MT_ECONN };
+enum { PROCESS = 7, NEXT = 8, HERE = 1, THERE = 2, WORKER = 9, LEASE = 5, CODE = MT_ECONN };
 
 static struct own        own;
 static void             *lane;
@@ -40,11 +40,11 @@ static size_t held(uint32_t *out_holds)
 {
     size_t count = 0;
     *out_holds = 0;
-    for (size_t i = 0; i < own.ref_chunks.count; i++)
-        for (int k = 0; k < REFS_PER_CHUNK; k++) {
-            count += own.ref_chunks.data[i][k].holds > 0;
-            *out_holds += own.ref_chunks.data[i][k].holds;
-        }
+    const struct own_ref *refs = own.ref_memory.base;
+    for (uint32_t i = 0; i < own.ref_count; i++) {
+        count += refs[i].holds > 0;
+        *out_holds += refs[i].holds;
+    }
     return count;
 }
 
@@ -109,7 +109,7 @@ static void what_is_not_held_goes(void **state)
         own_ref_drop(&own, all[i]);
     assert_true(held(&holds) >= 10);
     finish();
-    assert_int_equal(own.ref_chunks.count, 0);
+    assert_int_equal(own.ref_count, 0);
     assert_int_equal(own.actors.count, 0);
     assert_null(own.streams);
     own_fini(&own);
@@ -177,7 +177,7 @@ static void what_is_held_stays(void **state)
         own_ref_drop(&own, all[i]);
     own_ref_drop(&own, a);
     finish();
-    assert_int_equal(own.ref_chunks.count, 0);
+    assert_int_equal(own.ref_count, 0);
     assert_int_equal(own.actors.count, 0);
     assert_null(own.streams);
     own_fini(&own);
