@@ -359,7 +359,7 @@ bool own_task_withdraw(const struct own_task *task)
 {
     if (task->attempt)
         return false;
-    if (task->state != OWN_SENT)
+    if (task->state != OWN_SENT || !task->lane) /* none: an actor's creation, which has come back and is kept for restarts */
         return task->state == OWN_WAITING || task->state == OWN_QUEUED;
     shm_u64 *slot = &task->lane->claims[task->sequence & (LANE_SLOTS - 1)];
     return lane_claim_take(slot, task->sequence, 0, LANE_REVOKED) || lane_claim_has_not_run(slot, task->sequence, 0) ||
