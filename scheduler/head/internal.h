@@ -344,6 +344,8 @@ void view_node_free(Manta__V1__Node *node);
 
 /* ---- wants.c: leases that a node cannot grant itself ------------------------------------------------------------ */
 
+/* Its stream is a new one: a refusal that went with the old one may never have come. */
+void  wants_tell_again(struct node *n);
 void wants_report(struct head *h, struct node *n, Manta__V1__Want *const *wants, size_t count);
 /* Answers what can be answered now. */
 void wants_round(struct head *h);

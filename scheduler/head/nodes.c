@@ -400,6 +400,7 @@ static void node_attach(struct head *h, struct node *n, struct stream *s, const 
     n->heard_ms = h->now_ms;
     n->report_version = 0;
     n->has_reported = false;
+    wants_tell_again(n);
     s->node = n->place.id;
     dead_forget(h, n->place.id);
     node_set_state(h, n, POLICY_ALIVE, "");

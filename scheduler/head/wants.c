@@ -40,6 +40,12 @@ static void tell_refused(struct head *h, struct node *n, struct want *w, int32_t
     out_send(h, nodes_stream(h, n), &message, false);
 }
 
+void wants_tell_again(struct node *n)
+{
+    for (size_t i = 0; i < n->wants.count; i++)
+        n->wants.data[i].is_refused = false;
+}
+
 static struct want read_want(struct head *h, struct node *n, const Manta__V1__Want *from, const struct want *old)
 {
     struct want w = {.owner = from->owner, .job = from->job, .class_id = from->class_id, .version = from->version};

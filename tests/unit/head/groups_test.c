@@ -356,6 +356,13 @@ static void wants_go_to_the_bundle(void **unused)
     want.group_counter = 2;
     rig_report(rig, &a, 1000, wants, 1);
     assert_int_equal(rig_last(rig, a.stream, KIND(UNSCHEDULABLE))->unschedulable->code, MT_EPG_REMOVED);
+    rig_report(rig, &a, 1000, wants, 1);
+    assert_int_equal(rig_count(rig, a.stream, KIND(UNSCHEDULABLE)), 3); /* said once ... */
+    rig_close(rig, a.stream);
+    rig_register(rig, &a);
+    rig_report(rig, &a, 1000, wants, 1);
+    assert_int_equal(rig_count(rig, a.stream, KIND(UNSCHEDULABLE)), 1); /* ... a stream: it may have gone with the last one */
+    assert_int_equal(rig_last(rig, a.stream, KIND(UNSCHEDULABLE))->unschedulable->code, MT_EPG_REMOVED);
     rig_free(rig);
 }
 
