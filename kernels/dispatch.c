@@ -5,7 +5,7 @@
  * Owns: nothing that changes. Thread: any.
  */
 #include "kernels/half.h"
-#include "kernels/k_private.h"
+#include "kernels/private.h"
 
 #define TABLE(title, gemm_entry, v, t)                                                                       \
     {                                                                                                        \

@@ -4,7 +4,7 @@
  *
  * Activations and the factors of products are bfloat16; sums, statistics, losses and the gradients of parameters are
  * float32. Rules are those of kernels.h: the stream comes first, nothing is allocated, nothing waits. The reference is in
- * k_half_reference.c, the CUDA code in k_half.cu, k_attention_half.cu and k_gemm.cu.
+ * reference/half.c, the CUDA code in k_half.cu, cuda/attention_half.cu and cuda/gemm.cu.
  *
  * Buffers are aligned to 16 bytes and widths are multiples of 8 (EINVAL on a device).
  */

@@ -2,7 +2,7 @@
  *
  * kernels.h - the arithmetic of training behind one table of functions, chosen once.
  *
- * A kernel is a family of files: its entry here, k_*_cpu.c (always built) and, where CUDA is built, k_*.cu
+ * A kernel is a family of files: its entry here, cpu/ (always built) and, where CUDA is built, cuda/
  * with the same interface. Callers hold a `const struct k_ops *` and never ask again where it runs.
  *
  * For every entry: it takes the stream first (NULL on the CPU), allocates nothing, never waits for the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plugin.h - finding and opening the parts that link what not every machine has: CUDA (cuda_door.c), NCCL (sgd's door).
+ * plugin.h - finding and opening the parts that link what not every machine has: CUDA (cuda/door.c), NCCL (sgd's door).
  */
 #ifndef K_PLUGIN_H
 #define K_PLUGIN_H

@@ -4,7 +4,7 @@
  *
  * Owns: the options and the shell. Thread: main.
  */
-#include "raylet/shell.h"
+#include "raylet/shell/shell.h"
 
 #include "core/base/log.h"
 

@@ -8,7 +8,7 @@
  * Owns: nothing. Thread: main. It is no member of the group, has an environment without the mark, and a session of its own: so
  * that only who means it ends it.
  */
-#include "core/base/group.h"
+#include "core/sys/cgroup.h"
 #include "core/base/limits.h"
 
 #include <signal.h>

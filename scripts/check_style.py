@@ -21,7 +21,11 @@ FUNCTION_LINES_MAX, FILE_LINES_MAX, COLUMNS_MAX, HEAD_LINES = 70, 800, 132, 4
 # Folder -> its modules, from the lowest to the one that a main program belongs to.
 FOLDER_MODULES = {
     "core/base": ["base"],
+    "core/ds": ["ds"],
+    "core/text": ["text"],
+    "core/sys": ["sys"],
     "core/lane": ["lane"],
+    "core/wire": ["wire"],
     "core/io": ["io"],
     "core/db": ["db"],
     "core/proto": ["proto"],

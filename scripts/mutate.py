@@ -38,11 +38,11 @@ FOLDERS = {
 LEFT_OUT = re.compile(r"gpu|nccl|device|resident|avx|table\.h|page|export|look|track|timeline|zygote|main\.c")
 # The first that matches the path: the area of the integration tests that uses the file most.
 AREAS = (
-    (r"scheduler/.*(group|bundle)|/pg|lib_pg|raylet/bundle", r"^integration\.cluster\.pg_"),
-    (r"scheduler/head/(shell|store|job|upload)", r"^integration\.(head\.daemon|cli\.)"),
+    (r"scheduler/.*(group|bundle)|api/pg|leases/bundle", r"^integration\.cluster\.pg_"),
+    (r"scheduler/head/(shell|store|core/(jobs|attempts|calls))", r"^integration\.(head\.daemon|cli\.)"),
     (r"scheduler/", r"^integration\.(head\.daemon|cluster\.(labels|detached|near))"),
-    (r"raylet/(remote|peers|link|rlt_peer|nodes|tree|program)|lib_strict|strict", r"^integration\.cluster\.(far|labels|strict|lost)"),
-    (r"(raylet/(rlt_)?pull|objectstore/os_(pull|transfer|fetch))", r"^integration\.cluster\.pull_"),
+    (r"raylet/(core/(links|procs/program)|files|shell/(peer|cache))|strict", r"^integration\.cluster\.(far|labels|strict|lost)"),
+    (r"raylet/store/pull|objectstore/(server/pull|system/(transfer|fetch))", r"^integration\.cluster\.pull_"),
     (r"env", r"^integration\.env\."),
     (r"memory", r"^integration\.tasks\."),
     (r"raylet/", r"^integration\.(tasks|actors)\."),
@@ -51,9 +51,9 @@ AREAS = (
     (r"inline", r"^integration\.inline\."),
     (r"lineage|probe", r"^integration\.cluster\.lost_"),
     (r"result|stream|items|map|declared|return", r"^integration\.results\."),
-    (r"actor|calls|pool|lib_group|detached|warden|message|watch", r"^integration\.actors\."),
+    (r"actor|calls|pool|api/group|detached|warden|message|watch", r"^integration\.actors\."),
     (r"clients/lib/", r"^integration\.(tasks|objects)\."),
-    (r"sgd/(coll|group|shard|control)", r"^integration\.sgd\.coll"),
+    (r"sgd/(coll|sum)/|sgd/run/control", r"^integration\.sgd\.coll"),
     (r"sgd/", r"^integration\.sgd\.(any_number|a_worker|learns|resumes|adamw|momentum|every_record|train_(files|models)|driver_killed)"),
     (r"sweep/", r"^integration\.sweep\."),
 )

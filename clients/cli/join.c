@@ -7,8 +7,8 @@
  */
 #include "clients/cli/cli.h"
 
-#include "core/base/address.h"
-#include "core/io/join.h"
+#include "core/text/address.h"
+#include "core/io/tls/join.h"
 #include "core/io/listener.h"
 #include "core/io/private.h"
 

@@ -5,7 +5,7 @@
  * Owns: nothing that outlives main. Thread: main.
  */
 #include "clients/cli/cli.h"
-#include "core/base/text/near.h"
+#include "core/text/near.h"
 
 #include <errno.h>
 #include <getopt.h>

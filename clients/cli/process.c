@@ -5,7 +5,7 @@
  * Owns: nothing. Thread: main.
  */
 #include "clients/cli/cli.h"
-#include "core/base/child.h"
+#include "core/sys/child.h"
 #include "core/base/clock.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
  */
 #include "clients/cli/cli.h"
 
-#include "core/base/folder.h"
-#include "core/base/labels.h"
+#include "core/sys/folder.h"
+#include "core/text/labels.h"
 #include "core/io/listener.h" /* io_is_loopback */
 
 #include <errno.h>

@@ -7,7 +7,7 @@
  */
 #include "clients/cli/cli.h"
 
-#include "core/base/group.h"
+#include "core/sys/cgroup.h"
 
 #include <errno.h>
 #include <poll.h>

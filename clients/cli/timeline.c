@@ -9,7 +9,7 @@
  */
 #include "clients/cli/cli.h"
 
-#include "core/base/trace.h"
+#include "core/text/trace.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -11,7 +11,7 @@
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "core/base/status.h"
-#include "core/base/vec.h"
+#include "core/ds/vec.h"
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"

@@ -5,7 +5,7 @@
  * Owns: the answers while the table lives; its cells point into them.
  */
 #include "clients/control/control.h"
-#include "core/base/map.h"
+#include "core/ds/map.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void notice_add(struct table *t, const char *text)
         snprintf(t->rows.notice + at, sizeof t->rows.notice - at, "%s%s", at ? "\n" : "", text);
 }
 
-enum { TASK_ID, TASK_ATTEMPT = 3, TASK_STARTED = 8, TASK_ENDED, TASK_CELLS }; /* columns of core/lane/look.h */
+enum { TASK_ID, TASK_ATTEMPT = 3, TASK_STARTED = 8, TASK_ENDED, TASK_CELLS }; /* columns of core/wire/look.h */
 
 /* The row that tells of the same attempt of the same task already, or SIZE_MAX. Tasks that have ended are not noted, only
  * looked for: their owner tells of them no more, and they may be a million. */

@@ -4,7 +4,7 @@
  */
 #include "core/io/private.h"
 
-#include "core/base/file.h"
+#include "core/sys/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  */
 #include "core/rpc/runtime.h"
 
-#include "core/base/address.h"
+#include "core/text/address.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

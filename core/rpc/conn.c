@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * conn.c - the connections of a server: accepted here once they have sent the preface of HTTP/2, handed to gRPC by descriptor,
- * counted, and dropped when no call with the token comes. With TLS the gate (core/io/gate.h) stands in front: what gRPC gets, and
- * what is watched here, is its plain end.
+ * counted, and dropped when no call with the token comes. With TLS the gate (core/io/tls/gate.h) stands in
+ * front: what gRPC gets, and what is watched here, is its plain end.
  *
  * gRPC owns the descriptor that it is given and says nothing about its end. So each connection keeps a
  * duplicate: its hang-up tells the end (gRPC shuts a connection down before it closes it), and shutting it

@@ -16,7 +16,7 @@
 #include "core/base/buf.h"
 #include "core/base/limits.h"
 #include "core/base/status.h"
-#include "core/io/tls.h"
+#include "core/io/tls/tls.h"
 #include "core/io/token.h"
 
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #ifndef MT_RPC_RUNTIME_H
 #define MT_RPC_RUNTIME_H
 
-#include "core/io/gate.h"
+#include "core/io/tls/gate.h"
 #include "core/io/io.h"
 #include "core/io/listener.h"
 #include "core/rpc/rpc.h"

@@ -4,8 +4,8 @@
  */
 #include "core/base/log.h"
 #include "core/io/io.h"
-#include "scheduler/head/options.h"
-#include "scheduler/head/run.h"
+#include "scheduler/head/shell/options.h"
+#include "scheduler/head/shell/run.h"
 
 #include <signal.h>
 #include <stdio.h>

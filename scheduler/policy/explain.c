@@ -4,7 +4,7 @@
  */
 #include "scheduler/policy/policy.h"
 
-#include "core/base/labels.h"
+#include "core/text/labels.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

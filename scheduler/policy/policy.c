@@ -10,7 +10,7 @@
  */
 #include "scheduler/policy/policy.h"
 
-#include "core/base/labels.h"
+#include "core/text/labels.h"
 
 enum { USE_FULL = 1000000, RANK_NONE = INT64_MAX, RANK_STEP = 1000 /* more than any rank by use */ };
 

@@ -35,7 +35,7 @@ struct policy_node {
     int64_t                places;
     uint32_t               resource_count;
     struct policy_resource resources[POLICY_RESOURCES_MAX];
-    char                   labels[MT_LABELS_BYTES_MAX]; /* core/base/labels.h */
+    char                   labels[MT_LABELS_BYTES_MAX]; /* core/text/labels.h */
     int64_t                rank;     /* scratch of policy_place */
     uint64_t               tie;      /* scratch of policy_place */
 };

@@ -16,8 +16,8 @@
 #ifndef SWP_IMPORTANCE_H
 #define SWP_IMPORTANCE_H
 
-#include "core/base/vec.h"
-#include "sweep/space.h"
+#include "core/ds/vec.h"
+#include "sweep/space/space.h"
 
 enum swp_importance_kind { SWP_FANOVA, SWP_PED_ANOVA };
 /* False where no kind is called so ("fanova", "ped_anova"). */

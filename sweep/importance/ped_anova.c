@@ -9,7 +9,7 @@
  */
 #include "sweep/importance/methods.h"
 
-#include "sweep/normal.h"
+#include "sweep/math/normal.h"
 
 #include <math.h>
 

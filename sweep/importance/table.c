@@ -4,8 +4,8 @@
  */
 #include "sweep/importance/table.h"
 
-#include "sweep/axis.h"
-#include "sweep/normal.h"
+#include "sweep/space/axis.h"
+#include "sweep/math/normal.h"
 
 #include <math.h>
 #include <stdio.h>

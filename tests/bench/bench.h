@@ -9,7 +9,7 @@
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
-#include "tests/bench/groups.h"
+#include "tests/bench/cases/groups.h"
 
 #include <manta.h>
 
@@ -37,7 +37,7 @@ enum bench_floor {
     FLOOR_MEMCPY_1K, /* per second: 1 KiB into 8 MiB of memory that is there */
     FLOOR_FORK,      /* us: fork, exit, wait */
     FLOOR_GRPC,      /* records/s over one gRPC stream between two processes, in messages of 32 KiB */
-    FLOOR_GEMM,      /* GFLOP/s: a product of 1024 x 1024 floats, one core (models_main.c measures it) */
+    FLOOR_GEMM,      /* GFLOP/s: a product of 1024 x 1024 floats, one core (train/models.c measures it) */
     FLOOR_COUNT
 };
 
@@ -106,7 +106,7 @@ bool bench_samples_row(struct bench_samples *samples, double quantile, struct be
 /* One step of a latency: returns microseconds, < 0: failed. Samples for all windows, then the quantile. */
 bool bench_latency(struct bench_step *step, struct bench_row *row, double quantile, size_t samples_max);
 
-/* ---- floors.c, grpc_floor.c ---- */
+/* ---- floors.c, grpc/floor.c ---- */
 double bench_floor(struct bench *b, enum bench_floor which);
 double bench_grpc_floor(struct bench *b);
 extern const struct bench_floor_text {
@@ -174,13 +174,13 @@ bool bench_child_run(struct bench *b, const char *what, const char *address, str
 /* In the child, connected: measures `what` and sends it. Returns the exit status. */
 int bench_child(struct bench *b, const char *what, int fd);
 
-/* ---- cases_watch.c ---- */
+/* ---- cases/watch.c ---- */
 /* In the child: tasks at full speed (1/s); `manta list tasks` over a million that have ended (ms): all of them as
  * JSON, or those of a state that none has. < 0: failed. */
 double bench_child_rate(struct bench *b);
 double bench_child_list(struct bench *b, bool all);
 
-/* ---- cases_task.c ---- */
+/* ---- cases/task.c ---- */
 /* tasks_remote on a cluster of two nodes; *row stays empty where there is no other node. */
 bool bench_tasks_remote(struct bench *b, struct bench_row *row);
 

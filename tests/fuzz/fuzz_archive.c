@@ -4,7 +4,7 @@
  */
 #include "core/base/sha256.h"
 #include "core/base/limits.h"
-#include "raylet/tree.h"
+#include "raylet/files/tree.h"
 
 #include <stdio.h>
 #include <stdlib.h>

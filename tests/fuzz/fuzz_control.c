@@ -6,8 +6,8 @@
  * The input is a program of steps. Handshakes can be made right in one step, so that what follows reaches the states
  * behind them; everything else is bytes of the input.
  */
-#include "clients/lib/wrk.h"
-#include "raylet/core.h"
+#include "clients/lib/worker/wrk.h"
+#include "raylet/core/core.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -4,10 +4,10 @@
  * npy), and the files that say where a cluster is.
  */
 #include "clients/control/control.h"
-#include "sgd/idx.h"
-#include "sgd/manifest.h"
-#include "sgd/safetensors.h"
-#include "sgd/table.h"
+#include "sgd/data/idx.h"
+#include "sgd/save/manifest.h"
+#include "sgd/save/safetensors.h"
+#include "sgd/data/table.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * malformed message closes its stream or refuses its call; the invariants hold after every step.
  */
 #include "core/proto/manta.pb-c.h"
-#include "scheduler/head/core.h"
+#include "scheduler/head/core/core.h"
 
 #include <stdio.h>
 #include <stdlib.h>

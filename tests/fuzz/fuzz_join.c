@@ -2,7 +2,7 @@
  *
  * fuzz_join.c - files to join a cluster with, of any bytes: what is taken is written back as it was.
  */
-#include "core/io/join.h"
+#include "core/io/tls/join.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
  * fuzz_look.c - questions about a node: orders of the head that say anything (cursors, filters, kinds), and processes that
  * answer with rows which are none.
  *
- * The code itself is raylet/rlt_look.c; what it asks the rest of the shell for is small enough to be here.
+ * The code itself is raylet/shell/look.c; what it asks the rest of the shell for is small enough to be here.
  */
-#include "raylet/shell.h"
+#include "raylet/shell/shell.h"
 
 #include <stdio.h>
 #include <stdlib.h>

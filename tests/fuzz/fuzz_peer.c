@@ -4,9 +4,9 @@
  *
  * The input is a program of steps: frames with records whose fields are small numbers, and raw bytes.
  */
-#include "objectstore/os_pull.h"
-#include "objectstore/os_sum.h"
-#include "raylet/core.h"
+#include "objectstore/server/pull.h"
+#include "objectstore/layout/sum.h"
+#include "raylet/core/core.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * device_sum_test.c - sums between devices (sgd/device_sum.h) among processes: the bits of the fixed tree for any number of
+ * device_sum_test.c - sums between devices (sgd/sum/device_sum.h) among processes: the bits of the fixed tree for any number of
  * members, and what becomes of the others when one dies, stops, fails or has no NCCL.
  *
  *   device_sum_test [CASE...]     exit status 0, 1 (something is wrong), 77 (there is no device, or no NCCL)
@@ -13,9 +13,9 @@
  */
 #include "core/base/clock.h"
 #include "core/base/rng.h"
-#include "sgd/collective.h"
-#include "sgd/device_sum.h"
-#include "sgd/group_wide.h"
+#include "sgd/sum/collective.h"
+#include "sgd/sum/device_sum.h"
+#include "sgd/sum/wide.h"
 #include "tests/gpu/table.h"
 
 #include <pthread.h>

@@ -7,7 +7,7 @@
  * Parameters, moments and gradients stay on the device; a step is one gradient and one AdamW, over the same random tokens,
  * which it must learn by heart: a loss that does not fall is a failure. Exit status 77 without a device. Thread: one.
  */
-#include "sgd/gpt2.h"
+#include "sgd/model/gpt2.h"
 #include "tests/gpu/bench.h"
 
 #include <math.h>

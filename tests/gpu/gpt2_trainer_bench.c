@@ -8,8 +8,8 @@
  * Once with the batch as one virtual rank, once as 8 (manta_sgd.h's default). A loss that does not fall is a failure. Exit status
  * 77 without a device. Thread: one.
  */
-#include "sgd/gpt2.h"
-#include "sgd/trainer_local.h"
+#include "sgd/model/gpt2.h"
+#include "sgd/train/trainer.h"
 #include "tests/gpu/bench.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@
  */
 #include "core/base/rng.h"
 #include "kernels/half.h"
-#include "kernels/k_private.h"
+#include "kernels/private.h"
 #include "tests/gpu/table.h"
 
 #include <math.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * models_test.c - MLP, CNN and GPT-2 (float32 and bfloat16) by the table under test against the same model by the CPU's:
- * metrics and gradient of one batch, through sgd/device.h as the trainer has it.
+ * metrics and gradient of one batch, through sgd/model/device.h as the trainer has it.
  *
  *   models_test      exit status 0, 1 (something differs), 77 (there is no device)
  *
  * Owns nothing beyond a case. Thread: one.
  */
 #include "core/base/rng.h"
-#include "sgd/cnn.h"
-#include "sgd/device.h"
-#include "sgd/gpt2.h"
-#include "sgd/mlp.h"
+#include "sgd/model/cnn.h"
+#include "sgd/model/device.h"
+#include "sgd/model/gpt2.h"
+#include "sgd/model/mlp.h"
 #include "tests/gpu/table.h"
 
 #include <math.h>

@@ -11,7 +11,7 @@
  * Thread: one in each process.
  */
 #include "core/base/limits.h"
-#include "sgd/nccl.h"
+#include "sgd/coll/gpu/nccl.h"
 #include "tests/gpu/bench.h"
 #include "tests/gpu/table.h"
 

@@ -8,12 +8,12 @@
 #include "tests/sim/sim.h"
 
 #include "core/base/log.h"
-#include "tests/sim/sim_group.h"
-#include "tests/sim/sim_io.h"
-#include "tests/sim/sim_job.h"
-#include "tests/sim/sim_net.h"
-#include "tests/sim/sim_object.h"
-#include "tests/sim/sim_oracle.h"
+#include "tests/sim/load/group.h"
+#include "tests/sim/twins/io.h"
+#include "tests/sim/load/job.h"
+#include "tests/sim/twins/net.h"
+#include "tests/sim/load/object.h"
+#include "tests/sim/oracle.h"
 
 #include <stdarg.h>
 #include <sys/mman.h>

@@ -3,18 +3,18 @@
  * sim.h - a whole cluster in one thread on virtual time: the very object files of the daemons and of libmanta, a shell
  * around each that turns their actions into events, faults, and an oracle that looks after every event.
  *
- *   sim.c         the world: queue of events by (time, sequence), random numbers, trace hash, failure
- *   sim_node.c    a raylet's shell: its core and switch, connections, lanes, descriptors
- *   sim_proc.c    processes: zygote, worker and driver shells around own.h and wrk.h
- *   sim_work.c    what drivers submit and what functions and actors do
- *   sim_oracle.c  what was accepted, run and answered, and the invariants I1 to I10
- *   sim_net.c     streams between raylets and to the head: delay, cuts, resets
- *   sim_head.c    the head's shell and its simulated disk
- *   sim_job.c     submitted jobs: their clients, drivers and logs
- *   sim_object.c  values in shared memory: put, get, pin, free; sim_value.c what is known of them; sim_hold.c who keeps them
- *   sim_store.c   the store's part of a raylet's shell; sim_io.c, sim_memory.c, sim_disk.c, sim_wire.c what stands behind it
- *   sim_group.c   placement groups
- *   sim_fault.c   the faults of a seed
+ *   sim.c           the world: queue of events by (time, sequence), random numbers, trace hash, failure
+ *   shells/node.c   a raylet's shell: its core and switch, connections, lanes, descriptors
+ *   shells/proc.c   processes: zygote, worker and driver shells around own.h and wrk.h
+ *   load/work.c     what drivers submit and what functions and actors do
+ *   oracle.c        what was accepted, run and answered, and the invariants I1 to I10
+ *   twins/net.c     streams between raylets and to the head: delay, cuts, resets
+ *   shells/head.c   the head's shell and its simulated disk
+ *   load/job.c      submitted jobs: their clients, drivers and logs
+ *   load/object.c   values in shared memory: put, get, pin, free; load/value.c what is known of them; load/hold.c who keeps them
+ *   shells/store.c  the store's part of a raylet's shell; twins/io.c, memory.c, disk.c, wire.c: what stands behind it
+ *   load/group.c    placement groups
+ *   fault.c         the faults of a seed
  *
  * Everything random comes from the seed, nothing from addresses, so one seed is one run.
  */
@@ -22,11 +22,11 @@
 #define SIM_SIM_H
 
 #include "core/base/buf.h"
-#include "core/base/heap.h"
-#include "core/base/map.h"
+#include "core/ds/heap.h"
+#include "core/ds/map.h"
 #include "core/base/plant.h"
 #include "core/base/rng.h"
-#include "core/base/vec.h"
+#include "core/ds/vec.h"
 #include "core/lane/lane.h"
 
 #include <setjmp.h>
@@ -200,7 +200,7 @@ void           *sim_alloc(size_t size); /* zeroed; ends the program without memo
 /* Whoever sleeps on this page is woken, if it sleeps. */
 void sim_wake(struct sim *s, struct lane_park *park);
 
-/* ---- sim_node.c --------------------------------------------------------------------------------------------------- */
+/* ---- shells/node.c --------------------------------------------------------------------------------------------------- */
 struct rlt_event;
 void             sim_node_new(struct sim *s, int index);
 void             sim_node_free(struct sim *s, struct sim_node *n);
@@ -224,7 +224,7 @@ void sim_node_step(struct sim *s, struct sim_node *n, const struct rlt_event *e)
 /* At the end: nothing of a process is left in the raylet. */
 void sim_node_check_empty(struct sim *s, struct sim_node *n);
 
-/* ---- sim_proc.c --------------------------------------------------------------------------------------------------- */
+/* ---- shells/proc.c --------------------------------------------------------------------------------------------------- */
 struct sim_proc *sim_proc_of(struct sim *s, uint64_t serial); /* NULL: dead */
 void             sim_driver_start(struct sim *s, struct sim_node *n, bool is_late);
 uint64_t         sim_proc_serial(const struct sim_proc *p);
@@ -244,7 +244,7 @@ void sim_procs_of_node_die(struct sim *s, struct sim_node *n);
 bool             sim_proc_has_actor(struct sim *s, uint64_t serial, mt_id actor);
 void             sim_proc_dump(struct sim *s); /* prints what each process waits for */
 
-/* ---- sim_head.c, sim_net.c ------------------------------------------------------------------------------------------ */
+/* ---- shells/head.c, twins/net.c ------------------------------------------------------------------------------------------ */
 void sim_net_new(struct sim *s);
 void sim_net_free(struct sim *s);
 

@@ -21,7 +21,7 @@
  */
 #include "clients/cli/keeper/keeper.h"
 
-#include "core/base/child.h"
+#include "core/sys/child.h"
 #include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/base/log.h"

@@ -6,7 +6,7 @@
  */
 #include "clients/cli/keeper/keeper.h"
 
-#include "core/base/file.h"
+#include "core/sys/file.h"
 #include "core/base/limits.h"
 
 #include <errno.h>

@@ -82,7 +82,7 @@ static const struct key keys[] = {
 enum { KEYS = sizeof keys / sizeof *keys };
 _Static_assert(KEYS <= sizeof((struct job *)0)->seen / sizeof(int), "each key has its mark");
 
-/* What the built-in operators ask for (sgd/builtin.c, builtin_data.c); one of a user's own has others. */
+/* What the built-in operators ask for (sgd/operator/builtin.c, builtin_data.c); one of a user's own has others. */
 static const struct {
     const char *name, *of, *text;
 } operator_keys[] = {

@@ -12,7 +12,7 @@
 #define LIB_HANDLES_H
 
 #include "clients/lib/manta.h"
-#include "clients/lib/own.h"
+#include "clients/lib/owner/own.h"
 
 #include <stdatomic.h>
 

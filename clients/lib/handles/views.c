@@ -4,7 +4,7 @@
  *
  * Owns:   struct copy_view. Thread: any, under the owner lock; manta_release takes it.
  */
-#include "clients/lib/lib.h"
+#include "clients/lib/shell/lib.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
  *
  * Owns:   the lock. Thread: any.
  */
-#include "clients/lib/lib.h"
+#include "clients/lib/shell/lib.h"
 
 #include <limits.h>
 #include <linux/futex.h>

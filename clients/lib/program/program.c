@@ -4,7 +4,7 @@
  */
 #include "clients/lib/program/program.h"
 
-#include "clients/lib/lib.h"
+#include "clients/lib/shell/lib.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cuda_runtime_api.h - what coll_nccl.c uses of CUDA's runtime, for the emulated NCCL (nccl_emulated.c): streams whose work is done
+ * cuda_runtime_api.h - what gpu/nccl.c uses of CUDA's runtime, for the emulated NCCL (nccl_emulated.c): streams whose work is done
  * by a communicator's thread, in the process's own memory.
  */
 #ifndef TESTS_EMULATOR_CUDA_RUNTIME_API_H

@@ -4,10 +4,10 @@
  *
  * Products are the reference's: cuBLASLt is not ours to test. Owns: the scratch memory. Thread: one.
  */
-#include "kernels/k_cuda_table.cuh"
+#include "kernels/cuda/table.cuh"
 
 extern "C" {
-#include "kernels/k_private.h"
+#include "kernels/private.h"
 #include "tests/gpu/table.h"
 }
 

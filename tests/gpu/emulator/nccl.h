@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nccl.h - what coll_nccl.c uses of NCCL 2.28, with its numbers, for the emulated one (nccl_emulated.c).
+ * nccl.h - what gpu/nccl.c uses of NCCL 2.28, with its numbers, for the emulated one (nccl_emulated.c).
  */
 #ifndef TESTS_EMULATOR_NCCL_H
 #define TESTS_EMULATOR_NCCL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nccl_emulated.c - NCCL and CUDA's streams as coll_nccl.c calls them, over host memory and between processes: with coll_nccl.c
+ * nccl_emulated.c - NCCL and CUDA's streams as gpu/nccl.c calls them, over host memory and between processes: with gpu/nccl.c
  * a plugin that libmanta_sgd opens like the real one, where there is no GPU.
  *
  * What it has of NCCL's nature, read in the source of 2.28.9:

@@ -3,7 +3,7 @@
  * plugin.c - a table of tests/gpu/table.h as a plugin, with the one symbol of libmanta_cuda.so: where MANTA_CUDA_PLUGIN names this
  * file, a worker that asks for a GPU trains on that. Owns: the table. Thread: one.
  */
-#include "kernels/cuda_plugin.h"
+#include "kernels/cuda/plugin.h"
 #include "tests/gpu/table.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
  */
 #include "tests/integration/cluster/nodes.h"
 
-#include "objectstore/os_pull.h"
+#include "objectstore/server/pull.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -5,7 +5,7 @@
  *   tensor_tool save FOLDER   saves a checkpoint with known contents
  *   tensor_tool show FILE     prints each tensor of a safetensors file: name, type, shape, bytes in hex
  */
-#include "sgd/checkpoint.h"
+#include "sgd/save/checkpoint.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -124,7 +124,7 @@ def journal(base, name):
 
 
 def noted(base, name):
-    """Trials whose end stands in a note of a slot (sweep/ends.h)."""
+    """Trials whose end stands in a note of a slot (sweep/trial/ends.h)."""
     found, folder = set(), f"{base}/sweeps/{name}/ends"
     for path in os.listdir(folder) if os.path.isdir(folder) else []:
         with open(f"{folder}/{path}", "rb") as f:

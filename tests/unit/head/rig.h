@@ -7,7 +7,7 @@
 #define TESTS_UNIT_HEAD_RIG_H
 
 #include "core/proto/manta.pb-c.h"
-#include "scheduler/head/core.h"
+#include "scheduler/head/core/core.h"
 
 #include <stdarg.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * store_test.c - the SQLite store: what it confirmed is there after SIGKILL, other clusters and second heads are
  * refused, damage is noticed, a full disk is an error and not a loss.
  */
-#include "scheduler/head/store.h"
+#include "scheduler/head/store/store.h"
 
 #include "core/base/plant.h"
 

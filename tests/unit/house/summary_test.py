@@ -40,7 +40,7 @@ class Summary(unittest.TestCase):
 
     def test_a_case_that_is_skipped_inside_is_no_pass(self):
         output = "[  SKIPPED ] version_2\n[  SKIPPED ] 1 test(s), listed below:\n[  SKIPPED ] version_2\n\n 1 SKIPPED TEST(S)\n"
-        code, lines = summary([case("unit.base.group", inside=output)])
+        code, lines = summary([case("unit.sys.cgroup", inside=output)])
         self.assertEqual((code, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
         code, lines = summary([case("unit.base.buf", inside=output)])
         self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))

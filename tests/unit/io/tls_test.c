@@ -5,11 +5,11 @@
  */
 #include "tests/unit/io/io_test.h"
 
-#include "core/io/gate.h"
+#include "core/io/tls/gate.h"
 #include "core/io/io.h"
-#include "core/io/join.h"
+#include "core/io/tls/join.h"
 #include "core/io/private.h"
-#include "core/io/tls.h"
+#include "core/io/tls/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>

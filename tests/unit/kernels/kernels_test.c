@@ -4,7 +4,7 @@
  */
 #include "core/base/rng.h"
 #include "kernels/half.h"
-#include "kernels/k_private.h"
+#include "kernels/private.h"
 
 #include <math.h>
 #include <setjmp.h>

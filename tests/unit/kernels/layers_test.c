@@ -4,7 +4,7 @@
  * equal bits for every width of vectors.
  */
 #include "core/base/rng.h"
-#include "kernels/k_private.h"
+#include "kernels/private.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,14 +2,14 @@
  *
  * check_pin.c - who has pinned a value reads that value: the pin protocol and the hand-back of space.
  *
- * The functions are those of objectstore/os_pin.h; the hand-back goes through a ring to the writer, as CTL_SPACE_BACK.
+ * The functions are those of objectstore/layout/pin.h; the hand-back goes through a ring to the writer, as CTL_SPACE_BACK.
  *
  * Process 0 is the raylet, 1 a reader that holds a ref of generation 0, 2 the writer.
  */
 #include "tests/unit/lane/check_models.h"
 
 #include "core/lane/ring.h"
-#include "objectstore/os_pin.h"
+#include "objectstore/layout/pin.h"
 
 enum { PIN_VALUE_SIZE = 64, PIN_PLACE = 7, PIN_SLOT = 1 };
 

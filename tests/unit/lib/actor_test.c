@@ -2,7 +2,7 @@
  *
  * actor_test.c - an actor in the eyes of its creator, where the raylet's words come in an unlucky order.
  */
-#include "clients/lib/own.h"
+#include "clients/lib/owner/own.h"
 
 #include "core/base/limits.h"
 

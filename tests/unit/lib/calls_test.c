@@ -2,7 +2,7 @@
  *
  * calls_test.c - calls of an actor with threads, seen from its worker.
  */
-#include "clients/lib/wrk.h"
+#include "clients/lib/worker/wrk.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * chain_test.c - what a user's data may make long: chains of tasks that wait for each other, and of values that declare
  * each other. They end however long they are, on a small stack.
  */
-#include "clients/lib/own_lineage.h"
+#include "clients/lib/owner/lineage.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  *
  * class_test.c - how many leases an owner wants: as many as its work calls for, and no idle one beside that.
  */
-#include "clients/lib/own.h"
+#include "clients/lib/owner/own.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * close_test.c - the end of a job in a process that goes on: what the user holds is left, with exactly the user's holds, and all
  * of the library's own are gone, whatever place a task was in.
  */
-#include "clients/lib/own_lineage.h"
+#include "clients/lib/owner/lineage.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,7 +137,7 @@ static void what_is_held_stays(void **state)
     struct own_ref    *with_far = submit(far, 1, NULL, NULL);
     struct own_stream *stream = own_stream_new(&own, 8);
     struct own_ref    *end = submit(a, 1, NULL, stream);
-    own_ref_drop(&own, end); /* as lib_stream.c does: the stream has its own */
+    own_ref_drop(&own, end); /* as api/stream.c does: the stream has its own */
     struct own_class_spec actor_spec = {.name = "a", .flags = CTL_CLASS_ACTOR};
     struct own_call       create = {.name = "a", .function = 1};
     struct own_actor     *actor = own_actor_new(&own, &actor_spec, "", NULL, 1, 0, &create);

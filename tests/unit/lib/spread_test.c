@@ -2,7 +2,7 @@
  *
  * spread_test.c - workers of one owner that share a cpu are parted while another has none.
  */
-#include "clients/lib/wrk.h"
+#include "clients/lib/worker/wrk.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,8 +8,8 @@
  * another one, at the same place if that is free, and frees that too.
  */
 #include "core/base/plant.h"
-#include "objectstore/os_client.h"
-#include "objectstore/os_store.h"
+#include "objectstore/client/client.h"
+#include "objectstore/server/store.h"
 #include "tests/unit/lane/check.h"
 
 #include <setjmp.h>

@@ -8,8 +8,8 @@
  * next one there.
  */
 #include "core/base/plant.h"
-#include "objectstore/os_client.h"
-#include "objectstore/os_store.h"
+#include "objectstore/client/client.h"
+#include "objectstore/server/store.h"
 #include "tests/unit/lane/check.h"
 
 #include <setjmp.h>

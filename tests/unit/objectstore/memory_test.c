@@ -2,7 +2,7 @@
  *
  * memory_test.c - what the kernel gives: seals, read-only descriptors, pages that come and go, cgroup files.
  */
-#include "objectstore/os_memory.h"
+#include "objectstore/system/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/objectstore/node.h"
 
-#include "objectstore/os_backing.h"
+#include "objectstore/system/backing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

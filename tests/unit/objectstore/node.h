@@ -5,7 +5,7 @@
 #ifndef TEST_OBJECTSTORE_NODE_H
 #define TEST_OBJECTSTORE_NODE_H
 
-#include "objectstore/os_local.h"
+#include "objectstore/server/local.h"
 
 enum { NODE_NUMBER = 3, NODE_JOB = 9, NODE_CLIENTS = 8 };
 

@@ -5,8 +5,8 @@
  */
 #include "core/base/limits.h"
 #include "core/base/rng.h"
-#include "objectstore/os_pull.h"
-#include "objectstore/os_sum.h"
+#include "objectstore/server/pull.h"
+#include "objectstore/layout/sum.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

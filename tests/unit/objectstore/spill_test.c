@@ -4,7 +4,7 @@
  */
 #include "tests/unit/objectstore/node.h"
 
-#include "objectstore/os_disk.h"
+#include "objectstore/system/disk.h"
 
 #include <setjmp.h>
 #include <signal.h>

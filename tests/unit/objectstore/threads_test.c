@@ -5,8 +5,8 @@
  * All of them use one mapping, so that the thread sanitizer sees a reader and the writer meet in the same
  * bytes.
  */
-#include "objectstore/os_client.h"
-#include "objectstore/os_store.h"
+#include "objectstore/client/client.h"
+#include "objectstore/server/store.h"
 
 #include <pthread.h>
 #include <sched.h>

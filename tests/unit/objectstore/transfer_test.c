@@ -4,8 +4,8 @@
  */
 #include "core/base/limits.h"
 #include "core/base/rng.h"
-#include "objectstore/os_layout.h"
-#include "objectstore/os_transfer.h"
+#include "objectstore/layout/layout.h"
+#include "objectstore/system/transfer.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>

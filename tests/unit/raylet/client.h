@@ -6,7 +6,7 @@
 #ifndef TEST_RAYLET_CLIENT_H
 #define TEST_RAYLET_CLIENT_H
 
-#include "core/lane/ctl.h"
+#include "core/wire/ctl.h"
 #include "core/lane/lane.h"
 
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #ifndef TESTS_UNIT_RAYLET_CORE_RIG_H
 #define TESTS_UNIT_RAYLET_CORE_RIG_H
 
-#include "raylet/core.h"
+#include "raylet/core/core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * gpus_test.c - the GPUs that a node finds when it starts, in a folder like /dev.
  */
 #include "core/base/limits.h"
-#include "raylet/gpus.h"
+#include "raylet/files/gpus.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  *
  * switch_test.c - two switches joined by memory: rings of processes, and lanes whose ends are on two nodes.
  */
-#include "raylet/switch.h"
+#include "raylet/switch/switch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,10 +7,10 @@
  */
 #include "tests/unit/base/test.h"
 
-#include "core/base/archive.h"
+#include "core/sys/archive.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
-#include "raylet/tree.h"
+#include "raylet/files/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,8 +10,8 @@
 #define TEST_SGD_CREW_H
 
 #include "core/base/rng.h"
-#include "sgd/collective.h"
-#include "sgd/group.h"
+#include "sgd/sum/collective.h"
+#include "sgd/sum/group.h"
 
 #include <setjmp.h>
 #include <signal.h>

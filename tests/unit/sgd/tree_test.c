@@ -3,7 +3,7 @@
  * tree_test.c - the fixed tree over virtual ranks: how many buffers its sum needs, and its bits.
  */
 #include "core/base/rng.h"
-#include "sgd/group.h"
+#include "sgd/sum/group.h"
 
 #include <math.h>
 #include <setjmp.h>

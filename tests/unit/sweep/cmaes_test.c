@@ -5,8 +5,8 @@
  */
 #include "tests/unit/sweep/test.h"
 
-#include "sweep/cmaes.h"
-#include "sweep/linalg.h"
+#include "sweep/sample/cmaes.h"
+#include "sweep/math/linalg.h"
 
 static struct swp_sampler *sampler_of(const struct swp_space *space, uint64_t seed)
 {

@@ -9,7 +9,7 @@
  * none begins after its end, no function comes to its natural end twice. At the end: each trial has one end, and in ordered mode
  * the same as in a world without faults.
  */
-#include "sweep/driver.h"
+#include "sweep/run/driver.h"
 
 #include <math.h>
 #include <setjmp.h>

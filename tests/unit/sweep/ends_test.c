@@ -2,7 +2,7 @@
  *
  * ends_test.c - what slots note of ends: it comes back whole, and of a file that is cut off or damaged what stands before that.
  */
-#include "sweep/ends.h"
+#include "sweep/trial/ends.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

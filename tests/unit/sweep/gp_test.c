@@ -8,9 +8,9 @@
  */
 #include "tests/unit/sweep/test.h"
 
-#include "sweep/gp.h"
-#include "sweep/lbfgs.h"
-#include "sweep/space_private.h"
+#include "sweep/sample/gp/gp.h"
+#include "sweep/math/lbfgs.h"
+#include "sweep/space/private.h"
 
 enum { ROWS = 24, DIMS = 6 };
 static const double theta[DIMS + 2] = {0.3, -0.2, 0.1, 0.5, -0.4, 0.2, 0.7, -2.0};

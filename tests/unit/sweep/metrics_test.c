@@ -2,8 +2,8 @@
  *
  * metrics_test.c - lines that hold metrics, and lines that do not; states on disk that are whole, and such that are not.
  */
-#include "sweep/metrics.h"
-#include "sweep/state.h"
+#include "sweep/trial/metrics.h"
+#include "sweep/trial/state.h"
 
 #include <math.h>
 #include <setjmp.h>

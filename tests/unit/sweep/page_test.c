@@ -6,7 +6,7 @@
  */
 #include "tests/unit/sweep/test.h"
 
-#include "sweep/page/chosen.h"
+#include "sweep/look/page/chosen.h"
 
 enum { TRIALS = 10000, REPORTS = 100, LONG = 20000, LONG_TRIAL = 4321, SPIKE = 12345, PAGE_BYTES_MAX = 5 * 1000 * 1000 };
 

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/sweep/test.h"
 
-#include "sweep/sampler.h"
+#include "sweep/sample/sampler.h"
 
 enum { SEED = 5 };
 

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/sweep/test.h"
 
-#include "sweep/scheduler.h"
+#include "sweep/decide/scheduler.h"
 
 static struct swp_space *space;
 

@@ -4,8 +4,8 @@
  */
 #include "tests/unit/sweep/test.h"
 
-#include "core/base/json.h"
-#include "sweep/normal.h"
+#include "core/text/json.h"
+#include "sweep/math/normal.h"
 
 #include <locale.h>
 

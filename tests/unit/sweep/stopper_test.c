@@ -4,7 +4,7 @@
  */
 #include "tests/unit/sweep/test.h"
 
-#include "sweep/stopper.h"
+#include "sweep/decide/stopper.h"
 
 static struct swp_stopper *stopper_of(const struct swp_stop *rules, uint32_t count, bool all, bool maximize)
 {

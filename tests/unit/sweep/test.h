@@ -12,7 +12,7 @@
 /* cmocka.h needs the four above. */
 #include <cmocka.h>
 
-#include "sweep/space.h"
+#include "sweep/space/space.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
  */
 #include "tests/unit/sweep/test.h"
 
-#include "sweep/normal.h"
-#include "sweep/tpe.h"
+#include "sweep/math/normal.h"
+#include "sweep/sample/tpe/tpe.h"
 
 static struct swp_space *mixed_space(void)
 {

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * own.c - the owner half's events: control records, completions, time.
+ *
+ * Owns:   struct own and all that hangs from it. Thread: one at a time (libmanta's owner lock).
+ */
+#include "clients/lib/owner/stream.h"
+
+#include "core/base/plant.h"
+
+void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job)
+{
+    memset(own, 0, sizeof *own);
+    own->process = process;
+    own->node = node;
+    own->epoch = epoch;
+    own->job = job;
+    own->kept_max = MT_LIB_LINEAGE_BYTES;
+    own_failure_set(&own->no_memory, MT_ENOMEM, "it failed, and there was no memory to keep the reason");
+    own->no_memory.outcome = 2;
+}
+
+/* ---- the end ---- */
+
+static void map_free(mt_map *map)
+{
+    MT_MAP_EACH(map, entry)
+    free(entry->value.ptr);
+    mt_map_fini(map);
+}
+
+/* Holds that are not the user's go with who had them; what is left of a ref's count are handles and views. */
+static void unhold(struct own_ref *const *refs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (refs[i])
+            refs[i]->holds--;
+}
+
+/* Whatever place it is in. A kept one holds nothing (lineage.c). */
+static void task_end(struct own *own, struct own_task *task)
+{
+    struct own_results *r = task->results;
+    bool                has_holds = task->state != OWN_KEPT;
+    for (uint16_t i = 0; i < task->arg_count; i++) {
+        if (!task->args[i].ref)
+            free((void *)(uintptr_t)task->args[i].data);
+        else if (has_holds)
+            unhold(&task->args[i].ref, 1);
+    }
+    free(task->args);
+    if (has_holds)
+        unhold(&task->ref, 1);
+    if (r && has_holds)
+        unhold(r->more, r->count - 1);
+    if (r) {
+        unhold(r->declared, r->declared_count);
+        free(r->declared);
+    }
+    free(r);
+    own_blob_free(own, task);
+}
+
+static void tasks_end(struct own *own)
+{
+    for (size_t i = 0; i < own->task_chunks.count; i++) {
+        struct own_task *chunk = own->task_chunks.data[i];
+        for (int k = 0; k < OWN_TASKS_PER_CHUNK; k++)
+            if (chunk[k].state != OWN_NO_TASK)
+                task_end(own, &chunk[k]);
+        free(chunk);
+    }
+    mt_vec_fini(&own->task_chunks);
+}
+
+static void lanes_end(struct own *own)
+{
+    for (size_t i = 0; i < own->lanes.count; i++)
+        free(own->lanes.data[i]);
+    for (size_t i = 0; i < own->class_list.count; i++) {
+        struct own_class *cls = own->class_list.data[i];
+        free(cls->levels);
+        free(cls->lanes);
+        free(cls);
+    }
+    mt_vec_fini(&own->lanes);
+    mt_vec_fini(&own->class_list);
+    mt_map_fini(&own->classes);
+}
+
+/* Callbacks that never ran go, with their holds. */
+static void waiters_end(struct own_waiter *list)
+{
+    while (list) {
+        struct own_waiter *next = list->next;
+        if (list->fn)
+            unhold(&list->ref, 1);
+        free(list);
+        list = next;
+    }
+}
+
+static void extras_end(struct own *own)
+{
+    MT_MAP_EACH(&own->extras, entry)
+    {
+        struct own_extra *extra = entry->value.ptr;
+        unhold(extra->declared, extra->declared_count);
+        free(extra->declared);
+        own_failure_free(own, extra->lost);
+        waiters_end(extra->on_free);
+    }
+    map_free(&own->extras);
+    waiters_end(own->out.callbacks);
+}
+
+/* A generator that the user holds has only its end left: a failure, where items were still to be taken. */
+static void streams_end(struct own *own)
+{
+    struct own_failure lost;
+    own_failure_set(&lost, MT_EOBJ_LOST, "items of this generator that had not been taken went with its job");
+    for (struct own_stream *s = own->streams, *next; s; s = next) {
+        next = s->next;
+        for (size_t i = 0; i < s->items.count; i++)
+            if (!s->items.data[i].is_taken)
+                unhold(&s->items.data[i].ref, 1);
+        if (s->arrived > s->used && s->end->state == OWN_REF_INLINE) {
+            own_ref_value_free(own, s->end);
+            s->end->flags = 0;
+            s->end->state = OWN_REF_FAILED;
+            s->end->value.failure = own_failure_new(own, &lost);
+        }
+        mt_buf_fini(&s->in);
+        mt_buf_fini(&s->out);
+        mt_vec_fini(&s->items);
+        s->out_at = 0;
+        s->item_count = 0;
+        s->task = NULL;
+        if (!s->is_free)
+            continue;
+        unhold(&s->end, 1);
+        *s->link = s->next;
+        if (s->next)
+            s->next->link = s->link;
+        free(s);
+    }
+}
+
+/* A handle that the user holds is one of a dead actor. */
+static void actors_end(struct own *own, struct own_failure *why)
+{
+    MT_MAP_EACH(&own->actors, entry)
+    {
+        struct own_actor *actor = entry->value.ptr, was = *actor;
+        free(was.groups);
+        unhold(&was.snapshot, 1);
+        waiters_end(was.askers);
+        if (was.holds == 0 || !was.failure) {
+            own_failure_free(own, was.failure);
+            was.failure = NULL;
+        }
+        *actor = (struct own_actor){.id = was.id, .holds = was.holds, .state = OWN_ACTOR_DEAD, .type = was.type, .own = own,
+                                    .incarnation = was.incarnation, .owner = was.owner, .owner_node = was.owner_node,
+                                    .failure = was.failure ? was.failure : own_failure_new(own, why)};
+        memcpy(actor->name, was.name, sizeof actor->name);
+        if (was.holds)
+            continue;
+        own_failure_free(own, actor->failure);
+        mt_map_remove(&own->actors, actor->id);
+        free(actor);
+    }
+}
+
+static void rest_end(struct own *own)
+{
+    struct own kept = {.no_memory = own->no_memory, .actors = own->actors, .streams = own->streams};
+    map_free(&own->borrows);
+    map_free(&own->monitors);
+    map_free(&own->requests);
+    map_free(&own->early_ends);
+    mt_map_fini(&own->unwanted);
+    mt_map_fini(&own->lost_nodes);
+    mt_map_fini(&own->refs);
+    mt_map_fini(&own->peers);
+    mt_vec_fini(&own->out.unmap);
+    mt_vec_fini(&own->out.deaths);
+    mt_buf_fini(&own->out.up);
+    for (size_t i = 0; i < own->chunks.count; i++)
+        free(own->chunks.data[i]);
+    mt_vec_fini(&own->chunks);
+    mt_stash_fini(&own->stash);
+    kept.ref_memory = own->ref_memory;
+    kept.ref_count = own->ref_count;
+    kept.free_refs = own->free_refs;
+    *own = kept;
+    if (own->streams)
+        own->streams->link = &own->streams;
+}
+
+void own_close(struct own *own, int32_t code, const char *text)
+{
+    struct own_failure f, *why;
+    own_failure_set(&f, MT_EACTOR_DIED, "the actor has ended with the job of its handle: %s", text);
+    why = own_failure_new(own, &f);
+    own_refs_settle(own, code, text);
+    tasks_end(own);
+    lanes_end(own);
+    extras_end(own);
+    streams_end(own);
+    actors_end(own, why);
+    own_failure_free(own, why);
+    own_refs_pack(own);
+    rest_end(own);
+}
+
+void own_reopen(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job)
+{
+    struct own kept = *own;
+    own_init(own, process, node, epoch, job);
+    own->actors = kept.actors;
+    own->ref_memory = kept.ref_memory;
+    own->ref_count = kept.ref_count;
+    own->free_refs = kept.free_refs;
+    own->streams = kept.streams;
+    if (own->streams)
+        own->streams->link = &own->streams;
+    own_refs_adopt(own);
+}
+
+void own_fini(struct own *own)
+{
+    own_close(own, 0, "");
+    MT_MAP_EACH(&own->actors, entry)
+    {
+        struct own_actor *actor = entry->value.ptr;
+        own_failure_free(own, actor->failure);
+    }
+    map_free(&own->actors);
+    for (struct own_stream *s = own->streams, *next; s; s = next) {
+        next = s->next;
+        free(s);
+    }
+    own->streams = NULL;
+    own_refs_fini(own);
+}
+
+/* Each is tried, whatever the others say. */
+static int32_t worse(int32_t code, mt_status st)
+{
+    return st.code ? st.code : code;
+}
+
+mt_status own_prepare(struct own *own)
+{
+    mt_map *const maps[] = {&own->refs,     &own->actors,     &own->borrows, &own->monitors, &own->peers,
+                            &own->requests, &own->early_ends, &own->unwanted, &own->extras};
+    int32_t code = worse(0, mt_stash_fill(&own->stash));
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
+        code = worse(code, mt_map_reserve(maps[i], MT_LIB_SPARE));
+    code = worse(code, mt_buf_reserve(&own->out.up, MT_LIB_SPARE_BYTES));
+    code = worse(code, mt_vec_reserve(&own->out.deaths, MT_LIB_SPARE));
+    code = worse(code, mt_vec_reserve(&own->out.unmap, MT_LIB_SPARE));
+    code = worse(code, mt_vec_reserve(&own->lanes, MT_LIB_SPARE));
+    return code ? mt_error(code, 0, "memory set aside for what may not fail") : mt_ok();
+}
+
+/* ---- control records ---- */
+
+static bool class_has_room(struct own_class *cls)
+{
+    uint32_t          room = cls->lane_room ? cls->lane_room * 2 : 4;
+    struct own_lane **more;
+    if (cls->lane_count < cls->lane_room)
+        return true;
+    more = realloc(cls->lanes, room * sizeof *more);
+    if (!more)
+        return false;
+    cls->lanes = more;
+    cls->lane_room = room;
+    return true;
+}
+
+/* The actor that a grant is for: of its class, or of the request that it answers. NULL: a task class's lease. */
+static struct own_actor *actor_of_grant(struct own *own, const struct ctl_grant *grant, mt_id id,
+                                        struct own_class **out_cls)
+{
+    struct own_request *request = mt_map_ptr(&own->requests, id);
+    struct own_actor   *actor = NULL;
+    *out_cls = NULL;
+    if (grant->class_id && (*out_cls = own_class_of_id(own, grant->class_id))) {
+        if ((*out_cls)->wire.flags & CTL_CLASS_ACTOR)
+            actor = mt_map_ptr(&own->actors, (*out_cls)->key);
+    } else if (request) {
+        actor = mt_map_ptr(&own->actors, request->actor);
+        mt_map_remove(&own->requests, id);
+        free(request);
+    }
+    return actor;
+}
+
+/* The end of a lease whose grant has not come yet is kept until it comes. */
+static void ended_early(struct own *own, const struct ctl_ended *why)
+{
+    struct ctl_ended *kept;
+    if (mt_map_remove(&own->unwanted, mt_map_key(why->lease)) || MT_PLANT(MT_PLANT_EARLY_END_LOST))
+        return;
+    kept = mt_stash_take(&own->stash, sizeof *kept);
+    if (!kept || mt_map_put_ptr(&own->early_ends, mt_map_key(why->lease), kept).code) {
+        free(kept);
+        own->out.is_starved = true; /* what is sent on that lease would wait for ever */
+        return;
+    }
+    *kept = *why;
+}
+
+/* A lease that nobody here wants any more is given up; its memory is not used. */
+static void grant_unwanted(struct own *own, const struct ctl_grant *grant, void *memory)
+{
+    struct ctl_lease  lease = {.lease = grant->lease};
+    struct ctl_ended *early = mt_map_ptr(&own->early_ends, mt_map_key(grant->lease));
+    own_send(own, CTL_LANE_DROP, own_id_next(own), &lease, sizeof lease);
+    (void)mt_vec_push(&own->out.unmap, memory).code;
+    if (early) {
+        mt_map_remove(&own->early_ends, mt_map_key(grant->lease));
+        free(early);
+    } else {
+        (void)mt_map_put_num(&own->unwanted, mt_map_key(grant->lease), 1).code;
+    }
+}
+
+/* A lease that had ended before its grant came: nothing has run on it. */
+static void end_if_early(struct own *own, struct own_lane *lane)
+{
+    struct ctl_ended *early = mt_map_ptr(&own->early_ends, mt_map_key(lane->lease));
+    if (!early)
+        return;
+    mt_map_remove(&own->early_ends, mt_map_key(lane->lease));
+    own_lane_ended(own, lane, early);
+    free(early);
+}
+
+static mt_status granted(struct own *own, const struct ctl_grant *grant, mt_id id, void *memory,
+                         struct lane_park *park)
+{
+    struct own_class *cls;
+    struct own_actor *actor = actor_of_grant(own, grant, id, &cls);
+    struct own_lane  *lane;
+    bool              is_task = cls && !(cls->wire.flags & CTL_CLASS_ACTOR);
+
+    if (!memory || !park)
+        return mt_error(MT_EPROTO, 0, "a grant without memory");
+    if ((!is_task && (!actor || actor->state == OWN_ACTOR_DEAD)) || (is_task && !class_has_room(cls)) ||
+        own_lane_open(own, grant, memory, park, &lane).code) {
+        grant_unwanted(own, grant, memory);
+        if (actor)
+            actor->is_asking = false; /* a caller without memory for the lane asks again */
+        return mt_ok();
+    }
+    if (actor && !is_task) {
+        own_actor_granted(own, actor, lane);
+    } else {
+        cls->lanes[cls->lane_count++] = lane;
+        lane->cls = cls;
+        own_class_pump(own, cls);
+        own_class_tick(own, cls);
+    }
+    end_if_early(own, lane);
+    return mt_ok();
+}
+
+static struct own_lane *lane_of(struct own *own, uint64_t lease)
+{
+    for (size_t i = 0; i < own->lanes.count; i++)
+        if (own->lanes.data[i]->lease == lease)
+            return own->lanes.data[i];
+    return NULL;
+}
+
+static void replied(struct own *own, mt_id id, const struct ctl_reply *reply, const uint8_t *bytes, size_t size)
+{
+    struct own_request *found = mt_map_ptr(&own->requests, id), request;
+    if (!found)
+        return;
+    request = *found;
+    mt_map_remove(&own->requests, id);
+    free(found);
+    own_actor_reply(own, &request, reply, bytes, size);
+}
+
+/* Copies a payload into `to`; false where it is too short. */
+static bool take(void *to, size_t size, const uint8_t *payload, size_t have)
+{
+    if (have < size)
+        return false;
+    shm_read(to, payload, size);
+    return true;
+}
+
+mt_status own_control(struct own *own, const struct lane_record *record, const uint8_t *payload, void *memory,
+                      struct lane_park *park)
+{
+    size_t           size = record->length - LANE_RECORD_SIZE;
+    struct own_lane *lane;
+    bool             fits = true;
+    union {
+        struct ctl_grant         grant;
+        struct ctl_lease         lease;
+        struct ctl_ended         ended;
+        struct ctl_unschedulable refused;
+        struct ctl_message       message;
+        struct ctl_bounce        bounce;
+        struct ctl_death         death;
+        struct ctl_reply         reply;
+    } in;
+
+    (void)own_prepare(own).code; /* without memory now, what was set aside before has to do */
+    switch (record->kind) {
+    case CTL_GRANT:
+        fits = take(&in, sizeof in.grant, payload, size);
+        if (fits)
+            return granted(own, &in.grant, record->id, memory, park);
+        break;
+    case CTL_RECALL:
+        fits = take(&in, sizeof in.lease, payload, size);
+        lane = fits ? lane_of(own, in.lease.lease) : NULL;
+        if (lane && !lane->actor)
+            own_lane_recall(own, lane);
+        break;
+    case CTL_ENDED:
+        fits = take(&in, sizeof in.ended, payload, size);
+        lane = fits ? lane_of(own, in.ended.lease) : NULL;
+        if (lane)
+            own_lane_ended(own, lane, &in.ended);
+        else if (fits)
+            ended_early(own, &in.ended);
+        break;
+    case CTL_UNSCHEDULABLE:
+        fits = take(&in, sizeof in.refused, payload, size);
+        if (fits)
+            own_class_refused(own, &in.refused);
+        break;
+    case CTL_MESSAGE:
+        fits = take(&in, sizeof in.message, payload, size);
+        if (fits)
+            own_message(own, &in.message, payload + sizeof in.message, size - sizeof in.message);
+        break;
+    case CTL_BOUNCE:
+        fits = take(&in, sizeof in.bounce, payload, size);
+        if (fits)
+            own_bounced(own, &in.bounce);
+        break;
+    case CTL_DEATH:
+        fits = take(&in, sizeof in.death, payload, size);
+        if (fits)
+            own_died(own, record->id, &in.death);
+        break;
+    case CTL_REPLY:
+        fits = take(&in, sizeof in.reply, payload, size);
+        if (fits)
+            replied(own, record->id, &in.reply, payload + sizeof in.reply, size - sizeof in.reply);
+        break;
+    default:
+        break;
+    }
+    return fits ? mt_ok() : mt_error(MT_EPROTO, 0, "a control record that is too short");
+}
+
+/* ---- completions and time ---- */
+
+bool own_poll(struct own *own)
+{
+    uint64_t before = own->completed;
+    bool     any = false;
+    for (size_t i = 0; i < own->lanes.count; i++) {
+        struct own_lane *lane = own->lanes.data[i];
+        uint32_t         inflight = lane->inflight;
+        own_lane_poll(own, lane);
+        if (lane->inflight == inflight)
+            continue;
+        any = true;
+        if (lane->actor && own_actor_has_queued(lane->actor))
+            own_actor_pump(own, lane->actor);
+        else if (lane->cls && own_class_has_queued(lane->cls))
+            own_class_pump(own, lane->cls);
+    }
+    return any || own->completed != before;
+}
+
+unsigned own_where_served(const struct own *own, uint32_t cpu)
+{
+    unsigned where = 0;
+    for (size_t i = 0; i < own->lanes.count; i++)
+        if (own->lanes.data[i]->inflight)
+            where |= shm_load32(&own->lanes.data[i]->peer->cpu) == cpu ? OWN_HERE : OWN_ELSEWHERE;
+    return where;
+}
+
+/* The kernel looks for an idle cpu for who is woken only while the machine has little to do, and moves nobody who ran half
+ * a millisecond ago: workers with short tasks that once met on one cpu stay there together, beside an idle one. */
+void own_spread(struct own *own)
+{
+    enum { CPUS = 1024, TICKS = 2, RECENT_NS = 2 * 1000 * 1000 };
+    uint64_t          seen[CPUS / 64] = {0};
+    uint32_t          used = 0;
+    struct own_lane  *surplus = NULL;
+    if (own->lanes.count < 2)
+        return;
+    for (size_t i = 0; i < own->lanes.count; i++) {
+        struct own_lane *lane = own->lanes.data[i];
+        uint32_t         at = shm_load32(&lane->peer->cpu);
+        if (at == 0 || at >= CPUS || own->now_ns - lane->progress_ns > RECENT_NS)
+            continue; /* works elsewhere, or not at all: on a shared cpu it need not have anything just now */
+        surplus = seen[at / 64] >> at % 64 & 1 ? lane : surplus;
+        used += !(seen[at / 64] >> at % 64 & 1);
+        seen[at / 64] |= UINT64_C(1) << at % 64;
+    }
+    own->crowded_ticks = surplus && used < own->cpus ? own->crowded_ticks + 1 : 0;
+    if (own->crowded_ticks < TICKS)
+        return;
+    own->crowded_ticks = 0;
+    shm_store32(&surplus->peer->leave, shm_load32(&surplus->peer->cpu));
+}
+
+void own_flush(struct own *own)
+{
+    for (size_t i = 0; i < own->lanes.count; i++)
+        if (own->lanes.data[i]->unpublished)
+            own_lane_publish(own, own->lanes.data[i]);
+}
+
+void own_tick(struct own *own, uint64_t now_ns)
+{
+    own->now_ns = now_ns;
+    (void)own_prepare(own).code; /* tried again at the next one */
+    for (size_t i = 0; i < own->class_list.count; i++)
+        own_class_tick(own, own->class_list.data[i]);
+    own_actor_tick(own);
+    for (size_t i = 0; i < own->lanes.count; i++) {
+        own_lane_look(own, own->lanes.data[i]);
+        if (own->lanes.data[i]->kill_ns)
+            own_cancel_tick(own, own->lanes.data[i]);
+    }
+    own_probe_tick(own);
+    own_flush(own);
+}

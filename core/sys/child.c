@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * child.c - see child.h. Owns nothing.
+ */
+#include "core/sys/child.h"
+
+#include "core/sys/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ThreadSanitizer takes clone for fork: what it notes in the child would stand in the parent. So the child
+ * gets a copy of the memory there, and only what both need is shared. */
+#ifdef __SANITIZE_THREAD__
+enum { MEMORY = MAP_SHARED, SHARING = 0 };
+#else
+enum { MEMORY = MAP_PRIVATE, SHARING = CLONE_VM };
+#endif
+/* AddressSanitizer marks what is in use of a stack, and would never hear that the child has left this one. */
+#define ON_ITS_STACK __attribute__((no_sanitize_address))
+
+enum { STACK_BYTES = 64 * 1024 };
+
+struct start { /* at the low end of the child's stack */
+    const struct mt_child_opts *opts;
+    pid_t parent;
+    int failed; /* errno */
+};
+
+/* From now on what is open stays here. Before Linux 5.11 one by one. */
+ON_ITS_STACK static void descriptors_keep(void)
+{
+    struct rlimit limit;
+    if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0 ||
+        getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    for (int fd = STDERR_FILENO + 1; (rlim_t)fd < limit.rlim_cur; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+/* Makes `fd` the child's descriptor number `as`. Where it is that already, dup2 would leave its
+ * close-on-exec. */
+ON_ITS_STACK static bool descriptor_set(int fd, int as)
+{
+    if (fd == MT_CHILD_NULL)
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    return fd == as ? fcntl(fd, F_SETFD, 0) == 0 : dup2(fd, as) == as;
+}
+
+ON_ITS_STACK static bool descriptors_set(const struct mt_child_opts *o)
+{
+    bool ok = true;
+    descriptors_keep();
+    for (uint32_t i = 0; ok && i < o->fd_count; i++)
+        ok = descriptor_set(o->fds[i].fd, o->fds[i].as);
+    return ok;
+}
+
+/* All are blocked until here: a handler of ours would run in the child, on our memory. */
+ON_ITS_STACK static void signals_set(bool resets)
+{
+    sigset_t none;
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction action;
+        if (sigaction(number, NULL, &action) != 0 ||
+            (action.sa_handler == SIG_IGN && !resets && number != SIGPIPE))
+            continue;
+        if (action.sa_handler != SIG_DFL)
+            signal(number, SIG_DFL);
+    }
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+ON_ITS_STACK static bool limit_set(rlim_t fds_max)
+{
+    struct rlimit limit;
+    if (!fds_max)
+        return true;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    limit.rlim_cur = fds_max < limit.rlim_max ? fds_max : limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+ON_ITS_STACK static bool session_set(enum mt_child_session session)
+{
+    return session == MT_CHILD_GROUP ? setpgid(0, 0) == 0 : session == MT_CHILD_SESSION ? setsid() > 0 : true;
+}
+
+/* Runs in the child, on memory that the parent, which waits meanwhile, sees as well: system calls only. */
+ON_ITS_STACK static int child_run(void *user)
+{
+    struct start *s = user;
+    const struct mt_child_opts *o = s->opts;
+    errno = ESRCH; /* its parent is another one */
+    bool ok = !o->dies_with_parent || (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == s->parent);
+    ok = ok && session_set(o->session) && descriptors_set(o) && limit_set(o->fds_max) &&
+         (!o->dir || chdir(o->dir) == 0);
+    if (ok) {
+        signals_set(o->resets_signals);
+        if (o->program)
+            execve(o->program, o->argv, o->env);
+        else
+            execvpe(o->argv[0], o->argv, o->env);
+    }
+    s->failed = errno;
+    return 127; /* which ends the child without _exit: a sanitizer would take that for the parent's */
+}
+
+mt_status mt_child_start(const struct mt_child_opts *opts, pid_t *out_pid)
+{
+    void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MEMORY | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    sigset_t all, before;
+    if (stack == MAP_FAILED)
+        return mt_error(MT_ENOMEM, errno, "start a program");
+    struct start *s = stack;
+    *s = (struct start){.opts = opts, .parent = getpid()};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = clone(child_run, (char *)stack + STACK_BYTES, SHARING | CLONE_VFORK | SIGCHLD, s);
+    int failed = s->failed, sys = pid < 0 ? errno : failed;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    munmap(stack, STACK_BYTES);
+    if (pid >= 0 && failed)
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    if (sys)
+        return mt_error(sys == ENOENT ? MT_ENOENT : MT_ESYS, sys, "start a program");
+    *out_pid = pid;
+    return mt_ok();
+}
+
+static bool is_called(pid_t pid, const char *name)
+{
+    char path[64], text[32];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    ssize_t size = mt_file_read(path, text, sizeof text);
+    return size > 0 && (size_t)size == strlen(name) + 1 && strncmp(text, name, strlen(name)) == 0;
+}
+
+void mt_children_kill(const char *spared)
+{
+    char path[64], word[32];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+    FILE *children = fopen(path, "re");
+    while (children && fscanf(children, "%31s", word) == 1) {
+        pid_t pid = (pid_t)strtol(word, NULL, 10);
+        if (pid > 1 && !(spared && is_called(pid, spared)))
+            kill(pid, SIGKILL); /* nobody else reaps: the number is its own */
+    }
+    if (children)
+        fclose(children);
+}

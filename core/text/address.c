@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * address.c - see address.h. Owns nothing.
+ */
+#include "core/text/address.h"
+
+#include <string.h>
+
+bool mt_address_split(const char *address, char *out_host, size_t size, const char **out_port)
+{
+    const char *colon = strrchr(address, ':');
+    size_t      length = colon ? (size_t)(colon - address) : 0;
+    bool        has_brackets = length >= 2 && address[0] == '[' && address[length - 1] == ']';
+    length -= has_brackets ? 2 : 0;
+    if (length == 0 || length >= size)
+        return false;
+    memcpy(out_host, address + has_brackets, length);
+    out_host[length] = '\0';
+    *out_port = colon + 1;
+    return true;
+}
+
+bool mt_address_is_any(const char *host)
+{
+    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+}

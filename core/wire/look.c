@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * look.c - columns, filters and rows of what is told about the state of a cluster.
+ *
+ * Owns: nothing. Thread: any.
+ */
+#include "core/wire/look.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const struct {
+    const char *word;
+    const char *columns[LANE_LOOK_COLUMNS + 1];
+} kinds[LANE_LOOK_KINDS] = {
+#define X(kind, word, ...) [LANE_LOOK_##kind] = {word, {__VA_ARGS__, NULL}},
+    LANE_LOOKS(X)
+#undef X
+};
+
+static const char *const state_texts[] = {
+#define X(name) #name,
+    LANE_TASK_STATES(X)
+#undef X
+};
+
+enum lane_look_kind lane_look_find(const char *word)
+{
+    for (int i = 1; i < LANE_LOOK_KINDS; i++)
+        if (strcmp(kinds[i].word, word) == 0)
+            return (enum lane_look_kind)i;
+    return LANE_LOOK_NONE;
+}
+
+const char *const *lane_look_columns(enum lane_look_kind kind)
+{
+    return kinds[kind].columns;
+}
+
+uint32_t lane_look_column_count(enum lane_look_kind kind)
+{
+    uint32_t count = 0;
+    while (kinds[kind].columns[count])
+        count++;
+    return count;
+}
+
+const char *lane_task_state_text(enum lane_task_state state)
+{
+    return (unsigned)state < LANE_TASK_STATE_COUNT ? state_texts[state] : "UNKNOWN";
+}
+
+static void list_columns(enum lane_look_kind kind, char *text, size_t size)
+{
+    size_t at = strlen(text);
+    for (const char *const *column = kinds[kind].columns; *column && at < size; column++)
+        at += (size_t)snprintf(text + at, size - at, " %s", *column);
+}
+
+mt_status lane_look_filter(struct lane_look *look, const char *words, char *text, size_t text_size)
+{
+    enum lane_look_kind kind = (enum lane_look_kind)look->kind;
+    const char         *equals = strchr(words, '=');
+    bool                is_not = equals && equals > words && equals[-1] == '!';
+    size_t              length = equals ? (size_t)(equals - words) - is_not : 0;
+    struct lane_filter *f = &look->filters[look->filter_count];
+    if (!length || strlen(equals + 1) >= sizeof f->value) {
+        snprintf(text, text_size, "filter \"%.100s\": KEY=VALUE or KEY!=VALUE is wanted, VALUE shorter than %d", words,
+                 LANE_LOOK_VALUE_SIZE);
+        return mt_error(MT_EINVAL, 0, "filter");
+    }
+    if (look->filter_count == LANE_LOOK_FILTERS) {
+        snprintf(text, text_size, "more than %d filters", LANE_LOOK_FILTERS);
+        return mt_error(MT_EINVAL, 0, "filter");
+    }
+    for (uint16_t i = 0; kinds[kind].columns[i]; i++) {
+        if (strlen(kinds[kind].columns[i]) != length || strncmp(kinds[kind].columns[i], words, length))
+            continue;
+        f->column = i;
+        f->is_not = is_not;
+        snprintf(f->value, sizeof f->value, "%s", equals + 1);
+        look->filter_count++;
+        return mt_ok();
+    }
+    snprintf(text, text_size, "filter \"%.100s\": %s have no such key; they have", words, kinds[kind].word);
+    list_columns(kind, text, text_size);
+    return mt_error(MT_EINVAL, 0, "filter");
+}
+
+bool lane_look_hides(const struct lane_look *look, uint32_t column, const char *value)
+{
+    for (uint32_t i = 0; i < look->filter_count; i++) {
+        const struct lane_filter *f = &look->filters[i];
+        if (f->column == column && (strncmp(f->value, value, sizeof f->value) == 0) == f->is_not)
+            return true;
+    }
+    return false;
+}
+
+mt_status lane_look_row(const struct lane_look *look, const char *const *cells, mt_buf *out, uint32_t *rows)
+{
+    uint32_t count = lane_look_column_count((enum lane_look_kind)look->kind);
+    size_t   size = 0, lengths[LANE_LOOK_COLUMNS];
+    for (uint32_t i = 0; i < count; i++) {
+        size_t most = look->kind == LANE_LOOK_STACKS ? 16 * LANE_LOOK_CELL_SIZE : LANE_LOOK_CELL_SIZE;
+        if (lane_look_hides(look, i, cells[i] ? cells[i] : ""))
+            return mt_ok();
+        lengths[i] = cells[i] ? strnlen(cells[i], most) : 0;
+        size += lengths[i] + 1;
+    }
+    MT_TRY(mt_buf_reserve(out, size));
+    for (uint32_t i = 0; i < count; i++) {
+        if (lengths[i])
+            MT_TRY(mt_buf_append(out, cells[i], lengths[i]));
+        MT_TRY(mt_buf_append(out, "", 1));
+    }
+    ++*rows;
+    return mt_ok();
+}
+
+bool lane_groups_add(struct lane_groups *groups, uint64_t function, enum lane_task_state state, uint64_t took_ns)
+{
+    struct lane_group *g = &groups->items[groups->last];
+    if (groups->count == 0 || g->function != function || g->state != state) {
+        uint32_t i = 0;
+        while (i < groups->count && (groups->items[i].function != function || groups->items[i].state != state))
+            i++;
+        if (i == LANE_GROUPS_MAX)
+            return false;
+        g = &groups->items[i];
+        if (i == groups->count)
+            *g = (struct lane_group){.function = function, .state = state}, groups->count++;
+        groups->last = i;
+    }
+    g->count++;
+    g->total_ns += took_ns;
+    return true;
+}
+
+mt_status lane_groups_row(const struct lane_look *look, const struct lane_group *group, const char *name, mt_buf *out,
+                          uint32_t *rows)
+{
+    char        count[24], total[24];
+    const char *cells[] = {name, lane_task_state_text(group->state), count, total};
+    snprintf(count, sizeof count, "%" PRIu64, group->count);
+    snprintf(total, sizeof total, "%" PRIu64, group->total_ns);
+    return lane_look_row(look, cells, out, rows);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * look.h - how the state of a cluster is asked for and told: kinds of things, their columns, filters, rows.
+ *
+ * A row is as many NUL-terminated texts as its kind has columns, one behind the other. Whoever has the state makes the rows
+ * and leaves out what a filter does not let through: an owner its tasks that have not ended and its actors (CTL_LOOK), a
+ * raylet all that it knows of its node. Nobody looks at more than a bounded number of things for one answer; an answer ends
+ * with a cursor, from which the next one goes on.
+ */
+#ifndef LANE_LOOK_H
+#define LANE_LOOK_H
+
+#include "core/base/buf.h"
+#include "core/wire/ctl.h"
+
+/* X(KIND, word, columns) */
+#define LANE_LOOKS(X)                                                                                                   \
+    X(TASKS, "tasks", "task", "name", "state", "attempt", "node", "pid", "owner", "submitted", "started", "ended",      \
+      "error", "why")                                                                                                   \
+    X(TASK_SUMMARY, "task_summary", "name", "state", "count", "total_ns")                                               \
+    X(ACTORS, "actors", "actor", "type", "name", "state", "restarts", "node", "pid", "owner", "why")                    \
+    X(WORKERS, "workers", "process", "pid", "role", "state", "node", "job", "running", "finished", "rss", "program")    \
+    X(DEMANDS, "demands", "owner", "pid", "node", "name", "resources", "wanted", "held", "why")                         \
+    X(OBJECTS, "objects", "object", "size", "owner", "owner_pid", "node", "writer_pid", "pins", "pinned_by", "kind")    \
+    X(NODE, "node", "node", "store_used", "store_total", "segments", "workers", "events", "events_lost", "job_quota", \
+      "on_disk")   \
+    X(STACKS, "stacks", "node", "pid", "role", "running", "state", "waits_in", "stack")
+
+enum lane_look_kind {
+    LANE_LOOK_NONE,
+#define X(kind, word, ...) LANE_LOOK_##kind,
+    LANE_LOOKS(X)
+#undef X
+    LANE_LOOK_KINDS,
+};
+
+enum {
+    LANE_LOOK_COLUMNS = 12,
+    LANE_LOOK_FILTERS = 8,
+    LANE_LOOK_VALUE_SIZE = 120,
+    LANE_LOOK_CELL_SIZE = 1024,      /* a longer text is cut, but for stacks */
+    LANE_LOOK_ROWS_BYTES = 14 * 1024, /* of one CTL_LOOKED */
+    LANE_LOOK_TASKS_MAX = 8192,       /* looked at by an owner for one CTL_LOOKED */
+};
+
+/* X(name): the states of a task, in the order in which it goes through them; Ray's words where Ray has them. */
+#define LANE_TASK_STATES(X)                                                                                        \
+    X(PENDING_ARGS_AVAIL) X(PENDING_NODE_ASSIGNMENT) X(PENDING_ACTOR) X(SUBMITTED_TO_WORKER) X(RUNNING) X(FINISHED) \
+    X(FAILED)
+enum lane_task_state {
+#define X(name) LANE_TASK_##name,
+    LANE_TASK_STATES(X)
+#undef X
+    LANE_TASK_STATE_COUNT,
+};
+
+struct lane_filter {
+    uint16_t column;
+    uint16_t is_not;
+    char     value[LANE_LOOK_VALUE_SIZE];
+};
+
+/* Payload of CTL_LOOK. */
+struct lane_look {
+    uint32_t           kind; /* enum lane_look_kind */
+    uint32_t           filter_count;
+    uint64_t           cursor; /* 0: from the beginning */
+    struct lane_filter filters[LANE_LOOK_FILTERS];
+};
+/* Payload of CTL_LOOKED; the rows follow. */
+struct lane_looked {
+    uint64_t cursor; /* of the next answer; 0: this was all */
+    uint32_t row_count;
+    uint32_t reserved;
+};
+
+/* Number of a word; LANE_LOOK_NONE: there is no such kind. */
+enum lane_look_kind lane_look_find(const char *word);
+/* The columns of a kind, the last one followed by NULL. */
+const char *const *lane_look_columns(enum lane_look_kind kind);
+uint32_t    lane_look_column_count(enum lane_look_kind kind);
+const char *lane_task_state_text(enum lane_task_state state);
+/* Takes "column=value" or "column!=value". EINVAL with a text that says what is wrong. */
+MT_MUST_USE mt_status lane_look_filter(struct lane_look *look, const char *words, char *text, size_t text_size);
+/* Whether a filter names `column` and does not let `value` through. */
+bool lane_look_hides(const struct lane_look *look, uint32_t column, const char *value);
+/* Appends one row unless a filter hides it; cells that are NULL are empty. *rows counts it. ENOMEM. */
+MT_MUST_USE mt_status lane_look_row(const struct lane_look *look, const char *const *cells, mt_buf *out, uint32_t *rows);
+
+/* Counts by function and state, for summaries. */
+enum { LANE_GROUPS_MAX = 128 };
+struct lane_group {
+    uint64_t function;
+    enum lane_task_state state;
+    uint64_t count, total_ns;
+};
+struct lane_groups {
+    uint32_t          count, last;
+    struct lane_group items[LANE_GROUPS_MAX];
+};
+/* False: there is no room for one more kind of group. */
+bool lane_groups_add(struct lane_groups *groups, uint64_t function, enum lane_task_state state, uint64_t took_ns);
+/* The row of one group, whose function has that name. */
+MT_MUST_USE mt_status lane_groups_row(const struct lane_look *look, const struct lane_group *group, const char *name,
+                                      mt_buf *out, uint32_t *rows);
+
+#endif

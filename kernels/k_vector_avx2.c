@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * k_vector_avx2.c - the elementwise entries once more, compiled with -mavx2, without FMA. Owns
- * nothing. Thread: any.
- */
-#if defined(__x86_64__)
-#define K_BUILD avx2
-#include "kernels/k_vector_cpu.c"
-#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pull.c - both ends of an object's way between nodes.
+ *
+ * Owns:    nothing; the value's memory is the caller's.
+ * Thread:  any, one at a time per struct.
+ * Always:  received <= asked <= ref.size, and at most OS_PULL_AHEAD chunks lie between; the source reads no
+ * request while it answers one, so what a puller makes it hold is one struct.
+ *
+ *   source: HELLO --token right--> REQUEST --whole--> ASKED --answer--> REPLY --sent--> REQUEST
+ */
+#include "objectstore/server/pull.h"
+
+#include "core/base/limits.h"
+#include "objectstore/layout/sum.h"
+
+#include <string.h>
+
+/* --- the puller
+ * ------------------------------------------------------------------------------------------------- */
+
+void os_pull_start(struct os_pull *pull, const struct lane_ref *ref, void *data, int64_t now_ms)
+{
+    *pull = (struct os_pull){.ref = *ref, .data = data, .progress_ms = now_ms};
+}
+
+static uint64_t next_chunk(uint64_t size, uint64_t from)
+{
+    return size - from < MT_OBJECT_CHUNK_BYTES ? size : from + MT_OBJECT_CHUNK_BYTES;
+}
+
+void os_pull_go_on(struct os_pull *pull, uint32_t serial)
+{
+    pull->serial_first = pull->serial_asked = pull->serial_got = serial;
+}
+
+bool os_pull_request(struct os_pull *pull, struct os_wire_request *out)
+{
+    bool all = pull->asked == pull->ref.size && pull->serial_asked != pull->serial_first; /* an empty value is asked for once */
+    if (all || pull->serial_asked - pull->serial_got >= OS_PULL_AHEAD)
+        return false;
+    uint64_t end = next_chunk(pull->ref.size, pull->asked);
+    *out = (struct os_wire_request){.magic = OS_WIRE_MAGIC,
+                                    .serial = pull->serial_asked++,
+                                    .ref = pull->ref,
+                                    .offset = pull->asked,
+                                    .size = end - pull->asked};
+    pull->asked = end;
+    return true;
+}
+
+void os_pull_room(struct os_pull *pull, void **out_at, size_t *out_size)
+{
+    if (pull->in_body) {
+        *out_at = pull->data + pull->received;
+        *out_size = pull->chunk_end - pull->received;
+    } else {
+        *out_at = (uint8_t *)&pull->head + pull->head_have;
+        *out_size = sizeof pull->head - pull->head_have;
+    }
+}
+
+/* A reply's head is whole. */
+static mt_status pull_head(struct os_pull *pull)
+{
+    const struct os_wire_reply *head = &pull->head;
+    uint64_t end = next_chunk(pull->ref.size, pull->received);
+    if (head->magic != OS_WIRE_MAGIC || head->serial != pull->serial_got ||
+        pull->serial_got == pull->serial_asked)
+        return mt_error(MT_EPROTO, 0, "pull: not a reply to what was asked");
+    if (head->code < 0 || head->code >= OS_WIRE_CODES)
+        return mt_error(MT_EPROTO, 0, "pull: no such code");
+    if (head->code != MT_OK)
+        return mt_error(head->code, 0, "pull: refused by the source");
+    if (head->offset != pull->received || head->size != end - pull->received)
+        return mt_error(MT_EPROTO, 0, "pull: another chunk than what was asked");
+    pull->chunk_end = end;
+    pull->in_body = true;
+    return mt_ok();
+}
+
+mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms)
+{
+    pull->progress_ms = now_ms;
+    if (pull->in_body) {
+        pull->received += size;
+    } else {
+        pull->head_have += (uint32_t)size;
+        if (pull->head_have < sizeof pull->head)
+            return mt_ok();
+        MT_TRY(pull_head(pull));
+    }
+    if (pull->received == pull->chunk_end) {
+        if (os_sum(pull->data + pull->head.offset, pull->head.size) != pull->head.sum)
+            return mt_error(MT_ECORRUPT, 0, "pull: a chunk is not what was sent");
+        pull->in_body = false;
+        pull->head_have = 0;
+        pull->serial_got++;
+        pull->done = pull->received == pull->ref.size;
+    }
+    return mt_ok();
+}
+
+mt_status os_pull_check(const struct os_pull *pull, int64_t now_ms)
+{
+    if (now_ms - pull->progress_ms < MT_OBJECT_FETCH_MS)
+        return mt_ok();
+    return mt_error(MT_ETIMEDOUT, 0, "pull: nothing came from the source for 10 s");
+}
+
+/* --- the source
+ * ------------------------------------------------------------------------------------------------- */
+
+void os_serve_start(struct os_serve *serve)
+{
+    *serve = (struct os_serve){.state = OS_SERVE_HELLO};
+}
+
+void os_serve_room(struct os_serve *serve, void **out_at, size_t *out_size)
+{
+    bool hello = serve->state == OS_SERVE_HELLO;
+    *out_at = (hello ? (uint8_t *)&serve->hello : (uint8_t *)&serve->request) + serve->have;
+    *out_size = hello                              ? sizeof serve->hello - serve->have
+                : serve->state == OS_SERVE_REQUEST ? sizeof serve->request - serve->have
+                                                   : 0;
+}
+
+static mt_status serve_hello(struct os_serve *serve, const struct io_token *token, uint32_t node,
+                             uint32_t epoch)
+{
+    const struct os_wire_hello *hello = &serve->hello;
+    if (!io_token_equal(token, (const char *)hello->token, sizeof hello->token))
+        return mt_error(MT_EAUTH, 0, "object socket: wrong token");
+    if (hello->magic != OS_WIRE_MAGIC)
+        return mt_error(MT_EPROTO, 0, "object socket: no greeting");
+    if (hello->version != OS_WIRE_VERSION)
+        return mt_error(MT_EVERSION, 0, "object socket");
+    serve->fenced = hello->to_node != node || (hello->to_epoch != 0 && hello->to_epoch != epoch);
+    memset(serve->hello.token, 0, sizeof serve->hello.token);
+    serve->state = OS_SERVE_REQUEST;
+    return mt_ok();
+}
+
+static mt_status serve_request(struct os_serve *serve)
+{
+    const struct os_wire_request *request = &serve->request;
+    if (request->magic != OS_WIRE_MAGIC || request->serial != serve->serial ||
+        request->size > MT_OBJECT_CHUNK_BYTES_MAX || request->offset > request->ref.size ||
+        request->size > request->ref.size - request->offset)
+        return mt_error(MT_EPROTO, 0, "object socket: impossible request");
+    serve->serial++;
+    serve->state = OS_SERVE_ASKED;
+    if (serve->fenced)
+        os_serve_answer(serve, MT_EFENCED, NULL);
+    return mt_ok();
+}
+
+mt_status os_serve_received(struct os_serve *serve, size_t size, const struct io_token *token, uint32_t node,
+                            uint32_t epoch)
+{
+    bool hello = serve->state == OS_SERVE_HELLO;
+    serve->have += (uint32_t)size;
+    if (serve->have < (hello ? sizeof serve->hello : sizeof serve->request))
+        return mt_ok();
+    serve->have = 0;
+    return hello ? serve_hello(serve, token, node, epoch) : serve_request(serve);
+}
+
+void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
+{
+    MT_ASSERT(serve->state == OS_SERVE_ASKED);
+    const struct os_wire_request *request = &serve->request;
+    bool good = code == MT_OK;
+    serve->reply = (struct os_wire_reply){.magic = OS_WIRE_MAGIC,
+                                          .serial = request->serial,
+                                          .code = code,
+                                          .offset = request->offset,
+                                          .size = good ? request->size : 0};
+    serve->body = good ? (const uint8_t *)value + request->offset : NULL;
+    serve->reply.sum = os_sum(serve->body, serve->reply.size);
+    if (good && serve->is_summed) {
+        serve->reply.flags = OS_WIRE_SUMMED;
+        serve->reply.value_sum = serve->value_sum;
+    }
+    serve->refused = !good;
+    serve->sent = 0;
+    serve->state = OS_SERVE_REPLY;
+}
+
+int os_serve_out(const struct os_serve *serve, struct iovec out[2])
+{
+    int count = 0;
+    uint64_t head = sizeof serve->reply;
+    if (serve->sent < head)
+        out[count++] = (struct iovec){(uint8_t *)(uintptr_t)&serve->reply + serve->sent, head - serve->sent};
+    uint64_t in_body = serve->sent > head ? serve->sent - head : 0;
+    if (in_body < serve->reply.size)
+        out[count++] =
+            (struct iovec){(uint8_t *)(uintptr_t)serve->body + in_body, serve->reply.size - in_body};
+    return count;
+}
+
+bool os_serve_sent(struct os_serve *serve, size_t size)
+{
+    serve->sent += size;
+    if (serve->sent < sizeof serve->reply + serve->reply.size)
+        return true;
+    serve->state = OS_SERVE_REQUEST;
+    return !serve->refused;
+}

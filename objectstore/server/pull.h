@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pull.h - how an object's bytes go from one node to another: the format, and both ends as state machines.
+ *
+ * One TCP connection per object at a time, in chunks, several asked for ahead; answers come in the order of the requests; then
+ * the next object may be asked for:
+ *
+ *   puller                                      source
+ *   hello {magic, version, who, to whom, token}
+ *   request {ref, offset, size} ...   ------->  pins the object until its last byte is sent
+ *                                     <-------  reply {code, offset, size, sum}, then `size` bytes of the value
+ *
+ * All little-endian, no padding. Both ends say where the next bytes are to go (room) and are told how many came
+ * (received): a value is received straight into its segment and sent from it. No system call, clock or allocation here;
+ * system/transfer.h is the shell. Whatever is not right ends the connection, never more.
+ */
+#ifndef OS_PULL_H
+#define OS_PULL_H
+
+#include "core/io/token.h"
+#include "core/lane/record.h"
+
+#include <sys/uio.h>
+
+enum {
+    OS_WIRE_MAGIC = 0x6a626f6d, /* "mobj" */
+    OS_WIRE_VERSION = 2,
+    OS_WIRE_CODES = 128, /* codes are below */
+    OS_PULL_AHEAD = 4, /* chunks asked for and not yet received */
+};
+
+struct os_wire_hello {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t reserved;
+    uint32_t from_node, from_epoch;
+    uint32_t to_node, to_epoch; /* the source as the puller knows it; another epoch is another raylet: EFENCED */
+    uint8_t  token[IO_TOKEN_HEX];
+};
+struct os_wire_request {
+    uint32_t        magic;
+    uint32_t        serial; /* from 0, one more each, on a connection */
+    struct lane_ref ref;
+    uint64_t        offset; /* in the value */
+    uint64_t        size;   /* at most MT_OBJECT_CHUNK_BYTES_MAX */
+};
+struct os_wire_reply {
+    uint32_t magic;
+    uint32_t serial;
+    int32_t  code; /* enum mt_code; not 0: no bytes follow, and nothing after it */
+    uint32_t flags; /* OS_WIRE_SUMMED */
+    uint64_t offset, size; /* as asked */
+    uint64_t sum;          /* os_sum of the bytes that follow */
+    uint64_t value_sum;    /* of the whole value, where its writer has made one */
+};
+enum { OS_WIRE_SUMMED = 1 };
+static_assert(sizeof(struct os_wire_hello) == 88 && sizeof(struct os_wire_request) == 80 &&
+                  sizeof(struct os_wire_reply) == 48,
+              "the wire format has no padding");
+
+/* --- the puller ----------------------------------------------------------------------------------------------- */
+
+struct os_pull {
+    struct lane_ref      ref;      /* of the object at its source */
+    uint8_t             *data;     /* where the value goes; the caller's */
+    uint64_t             asked;    /* bytes of the value */
+    uint64_t             received; /* bytes of the value */
+    uint64_t             chunk_end;
+    uint32_t             serial_first, serial_asked, serial_got;
+    uint32_t             head_have; /* bytes of `head` that are there */
+    bool                 in_body, done;
+    int64_t              progress_ms;
+    struct os_wire_reply head;
+};
+
+/* `data` has room for ref->size bytes. */
+void os_pull_start(struct os_pull *pull, const struct lane_ref *ref, void *data, int64_t now_ms);
+/* Right after start: the connection has carried requests before, the next one has this serial. */
+void os_pull_go_on(struct os_pull *pull, uint32_t serial);
+/* The next request to send; false while enough are under way, or all is asked for. */
+bool os_pull_request(struct os_pull *pull, struct os_wire_request *out);
+/* Where the next bytes of the connection go, and at most how many. Not after `done`. */
+void os_pull_room(struct os_pull *pull, void **out_at, size_t *out_size);
+/* `size` bytes are there. pull->done when the value is whole. ECORRUPT: a chunk is not what was sent.
+ * EPROTO: the source broke the rules; or the code with which
+ * it refused (EOBJ_LOST, EFENCED, ...). Then the pull has failed. */
+MT_MUST_USE mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms);
+/* ETIMEDOUT: nothing has come for MT_OBJECT_FETCH_MS. */
+MT_MUST_USE mt_status os_pull_check(const struct os_pull *pull, int64_t now_ms);
+
+/* --- the source ----------------------------------------------------------------------------------------------- */
+
+enum os_serve_state { OS_SERVE_HELLO, OS_SERVE_REQUEST, OS_SERVE_ASKED, OS_SERVE_REPLY };
+
+struct os_serve {
+    enum os_serve_state    state;
+    uint32_t               have; /* bytes of hello or request that are there */
+    uint32_t               serial;
+    bool                   fenced; /* the puller means another raylet */
+    bool                   refused; /* the reply under way is the last */
+    struct os_wire_hello   hello;
+    struct os_wire_request request; /* valid in ASKED and REPLY */
+    struct os_wire_reply   reply;
+    bool                   is_summed; /* set by the caller before answer: the value has a sum of its own, ... */
+    uint64_t               value_sum; /* ... this one */
+    const uint8_t         *body;
+    uint64_t               sent; /* bytes of reply and body */
+};
+
+void os_serve_start(struct os_serve *serve);
+/* Where the next bytes of the connection go; size 0 while a request is answered: do not read then. */
+void os_serve_room(struct os_serve *serve, void **out_at, size_t *out_size);
+/* `size` bytes are there. EAUTH, EPROTO, EVERSION: drop the connection, without a word. In state ASKED the caller finds
+ * serve->request's object and calls os_serve_answer. `node` and `epoch` are our own. */
+MT_MUST_USE mt_status os_serve_received(struct os_serve *serve, size_t size, const struct io_token *token, uint32_t node,
+                                        uint32_t epoch);
+/* The value (its start, pinned until the reply is sent), or why not. */
+void os_serve_answer(struct os_serve *serve, int32_t code, const void *value);
+/* What is to be sent now: one or two pieces. */
+int os_serve_out(const struct os_serve *serve, struct iovec out[2]);
+/* `size` bytes are sent. False: that was the end of a refusal, close the connection. */
+bool os_serve_sent(struct os_serve *serve, size_t size);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * transfer.c - the data socket: serves objects to other raylets.
+ *
+ * Owns:    the listener and every incoming connection, with its pin.
+ * Thread:  the loop's.
+ * Always:  a connection has shown the token before it costs more than its own struct; it holds at most one
+ * pin, of the object of its last request.
+ */
+#include "objectstore/system/transfer.h"
+
+#include "core/base/limits.h"
+#include "objectstore/layout/layout.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct os_transfer_conn {
+    struct os_transfer_conn *next, *previous;
+    struct os_transfer *transfer;
+    struct os_serve serve;
+    struct io_watch watch;
+    struct io_timer timer;
+    struct lane_ref pinned; /* zero id: nothing */
+    struct lane_ref held;   /* what stands for it here */
+    const void *value;      /* of what is pinned */
+    int fd;
+    struct io_tls_conn *tls; /* NULL: in clear */
+    bool is_stranger;
+    uint64_t since_ms;
+    struct io_origin from;
+};
+
+enum { TLS_BYTES = 6 }; /* a record's head, and the kind of its message */
+
+static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
+static void conn_ready(struct io_watch *watch, unsigned events);
+static void conn_timeout(struct io_timer *timer);
+static void strangers_sweep(struct io_timer *timer);
+
+mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host,
+                           uint16_t port, const struct io_token *token)
+{
+    transfer->loop = loop;
+    transfer->token = *token;
+    transfer->listener.accepted = conn_accepted;
+    transfer->sweep.fire = strangers_sweep;
+    /* In clear it may come when all that shows who it is has come; TLS begins with the head of a record, and goes to and fro. */
+    transfer->listener.greeting_bytes = transfer->tls ? TLS_BYTES : sizeof(struct os_wire_hello);
+    transfer->listener.greeting_short_ms = transfer->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
+    transfer->listener.bound = transfer->bound;
+    transfer->listener.may_leave_loopback = transfer->tls || transfer->is_insecure;
+    MT_TRY(io_listener_open_tcp(loop, &transfer->listener, host, port, MT_OS_TRANSFER_CONNECTIONS_MAX));
+    transfer->port = transfer->listener.port;
+    return mt_ok();
+}
+
+static void conn_unpin(struct os_transfer_conn *conn)
+{
+    if (!mt_id_is_zero(conn->pinned.id))
+        conn->transfer->unpin(conn->transfer, &conn->held);
+    conn->pinned = (struct lane_ref){0};
+}
+
+/* It has shown the token, or left: whoever waits in the backlog may come. */
+static void stranger_gone(struct os_transfer *transfer)
+{
+    if (transfer->strangers-- == MT_CONNS_STRANGER_MAX)
+        io_listener_resume(&transfer->listener);
+}
+
+static void conn_end(struct os_transfer_conn *conn)
+{
+    struct os_transfer *transfer = conn->transfer;
+    conn_unpin(conn);
+    io_watch_stop(&conn->watch);
+    io_timer_stop(&conn->timer);
+    io_tls_end(conn->tls);
+    close(conn->fd);
+    if (conn->is_stranger)
+        stranger_gone(transfer);
+    *(conn->previous ? &conn->previous->next : &transfer->conns) = conn->next;
+    if (conn->next)
+        conn->next->previous = conn->previous;
+    io_listener_release(&transfer->listener);
+    free(conn);
+}
+
+void os_transfer_close(struct os_transfer *transfer)
+{
+    while (transfer->conns)
+        conn_end(transfer->conns);
+    io_timer_stop(&transfer->sweep);
+    os_transfer_idle_close(transfer);
+    while (transfer->fetches) {
+        struct os_fetch *fetch = transfer->fetches;
+        os_fetch_cancel(fetch);
+        fetch->done(fetch, mt_error(MT_ECANCELLED, 0, "fetch: this node ends"));
+    }
+    io_listener_close(&transfer->listener);
+    io_token_wipe(&transfer->token);
+}
+
+void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
+{
+    for (struct os_transfer_conn *conn = transfer->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (!mt_id_is_zero(conn->pinned.id) && conn->pinned.job == job)
+            conn_end(conn);
+    }
+}
+
+static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
+{
+    struct os_transfer *transfer = mt_container_of(listener, struct os_transfer, listener);
+    struct os_transfer_conn *conn =
+        transfer->strangers < MT_CONNS_STRANGER_MAX ? calloc(1, sizeof *conn) : NULL;
+    if (conn) {
+        conn->watch.ready = conn_ready;
+        if ((transfer->tls && io_tls_accept(transfer->tls, fd, &conn->tls).code) ||
+            io_watch_start(transfer->loop, &conn->watch, fd, IO_READABLE | IO_HANGUP).code) {
+            io_tls_end(conn->tls);
+            free(conn);
+            conn = NULL;
+        }
+    }
+    if (!conn) {
+        transfer->count.refused_full++;
+        close(fd);
+        io_listener_release(listener);
+        return;
+    }
+    conn->fd = fd;
+    conn->from = peer->from;
+    conn->transfer = transfer;
+    conn->is_stranger = true;
+    conn->next = transfer->conns;
+    if (conn->next)
+        conn->next->previous = conn;
+    transfer->conns = conn;
+    conn->since_ms = io_now_ms(); /* not since accept: it may have waited for a place here */
+    if (++transfer->strangers == MT_CONNS_STRANGER_MAX)
+        io_listener_pause(listener); /* the others wait in the kernel, which costs nothing here */
+    if (transfer->strangers >= MT_CONNS_STRANGER_MAX / 2 && !io_timer_is_started(&transfer->sweep))
+        io_timer_start(transfer->loop, &transfer->sweep, MT_CONN_SWEEP_MS);
+    transfer->count.accepted++;
+    os_serve_start(&conn->serve);
+    conn->timer.fire = conn_timeout;
+    io_timer_start(transfer->loop, &conn->timer, MT_HANDSHAKE_MS);
+}
+
+static void conn_timeout(struct io_timer *timer)
+{
+    struct os_transfer_conn *conn = mt_container_of(timer, struct os_transfer_conn, timer);
+    conn->transfer->count.dropped++;
+    conn_end(conn);
+}
+
+/* It has sent something that is not read yet: this loop is late, not the peer. */
+static bool has_unread(const struct os_transfer_conn *conn)
+{
+    char byte;
+    return recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Places are short: a stranger has less time for its greeting than when nobody waits. */
+static void strangers_sweep(struct io_timer *timer)
+{
+    struct os_transfer *transfer = mt_container_of(timer, struct os_transfer, sweep);
+    uint64_t now = io_now_ms(), limit = transfer->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
+    for (struct os_transfer_conn *conn = transfer->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (!conn->is_stranger || now - conn->since_ms < limit || has_unread(conn))
+            continue;
+        transfer->count.dropped++;
+        conn_end(conn);
+    }
+    if (transfer->strangers >= MT_CONNS_STRANGER_MAX / 2)
+        io_timer_start(transfer->loop, timer, MT_CONN_SWEEP_MS);
+}
+
+/* A request is there: finds its object, which may be the one of the request before. */
+static void conn_answer(struct os_transfer_conn *conn)
+{
+    struct os_transfer *transfer = conn->transfer;
+    const struct lane_ref *ref = &conn->serve.request.ref;
+    mt_status st = mt_ok();
+    if (memcmp(&conn->pinned, ref, sizeof *ref) != 0) {
+        conn_unpin(conn);
+        st = mt_id_is_zero(ref->id) ? mt_error(MT_EOBJ_LOST, 0, "object socket: no id")
+                                    : transfer->pin(transfer, ref, &conn->held, &conn->value);
+        if (st.code == MT_OK)
+            conn->pinned = *ref;
+    }
+    if (st.code == MT_OK) {
+        struct os_object header;
+        shm_read(&header, (const struct os_object *)conn->value - 1, sizeof header);
+        conn->serve.is_summed = header.flags & OS_OBJECT_SUMMED;
+        conn->serve.value_sum = header.sum;
+    }
+    os_serve_answer(&conn->serve, st.code, conn->value);
+}
+
+/* Reads what is there. False: the connection has ended. */
+static bool conn_read(struct os_transfer_conn *conn)
+{
+    struct os_transfer *transfer = conn->transfer;
+    for (;;) {
+        void *at;
+        size_t room;
+        os_serve_room(&conn->serve, &at, &room);
+        if (room == 0)
+            return true;
+        ssize_t got = conn->tls ? io_tls_recv(conn->tls, at, room) : recv(conn->fd, at, room, 0);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+            return true;
+        if (got <= 0)
+            return false;
+        mt_status st =
+            os_serve_received(&conn->serve, (size_t)got, &transfer->token, transfer->node, transfer->epoch);
+        if (st.code != MT_OK) {
+            *(st.code == MT_EAUTH ? &transfer->count.refused_auth : &transfer->count.dropped) += 1;
+            return false;
+        }
+        if (conn->is_stranger && conn->serve.state != OS_SERVE_HELLO) {
+            conn->is_stranger = false;
+            io_listener_know(&transfer->listener, &conn->from);
+            stranger_gone(transfer);
+        }
+        if (conn->serve.state == OS_SERVE_ASKED)
+            conn_answer(conn);
+    }
+}
+
+static bool is_last(const struct os_wire_request *request)
+{
+    return request->offset + request->size == request->ref.size;
+}
+
+static ssize_t send_clear(struct os_transfer_conn *conn)
+{
+    struct iovec pieces[2];
+    struct msghdr message = {.msg_iov = pieces};
+    message.msg_iovlen = (size_t)os_serve_out(&conn->serve, pieces);
+    return sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+}
+
+/* The next record. */
+static ssize_t send_tls(struct os_transfer_conn *conn)
+{
+    struct iovec pieces[2];
+    (void)os_serve_out(&conn->serve, pieces);
+    return io_tls_send(conn->tls, pieces[0].iov_base, pieces[0].iov_len);
+}
+
+/* Sends a reply, or a part; others get their turn after a chunk's worth. False: the connection has ended. */
+static bool conn_write(struct os_transfer_conn *conn)
+{
+    uint64_t turn = 0;
+    do {
+        ssize_t sent = conn->tls ? send_tls(conn) : send_clear(conn);
+        if (sent < 0)
+            return errno == EAGAIN || errno == EINTR;
+        turn += (uint64_t)sent;
+        conn->transfer->count.bytes_sent += (uint64_t)sent;
+        io_timer_start(conn->transfer->loop, &conn->timer, MT_OBJECT_FETCH_MS);
+        if (!os_serve_sent(&conn->serve, (size_t)sent))
+            return false;
+        if (conn->serve.state == OS_SERVE_REQUEST && is_last(&conn->serve.request))
+            conn_unpin(conn); /* what comes next is another value, or nothing for a while */
+        /* In clear, one call has sent what there was room for. */
+    } while (conn->tls && conn->serve.state == OS_SERVE_REPLY && turn < MT_OBJECT_CHUNK_BYTES);
+    return true;
+}
+
+static void conn_ready(struct io_watch *watch, unsigned events)
+{
+    struct os_transfer_conn *conn = mt_container_of(watch, struct os_transfer_conn, watch);
+    bool alive = true;
+    if (conn->serve.state == OS_SERVE_REPLY && (events & IO_WRITABLE))
+        alive = conn_write(conn);
+    if (alive && conn->serve.state != OS_SERVE_REPLY && (events & (IO_READABLE | IO_WRITABLE)))
+        alive = conn_read(conn);
+    if (!alive || (events & IO_HANGUP)) {
+        conn->transfer->count.refused_auth += conn->tls && !io_tls_is_up(conn->tls);
+        conn_end(conn);
+        return;
+    }
+    unsigned reading = conn->tls ? io_tls_wants(conn->tls) : IO_READABLE; /* a handshake writes too */
+    io_watch_set(watch, (conn->serve.state == OS_SERVE_REPLY ? IO_WRITABLE : reading) | IO_HANGUP);
+}

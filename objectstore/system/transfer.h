@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * transfer.h - objects over TCP: the shell of server/pull.h on core/io. One per raylet.
+ *
+ * Sends what other raylets ask for, straight from the segments, and fetches objects straight into them. A connection
+ * that has brought a value is kept for the next one from that node, for a while. Every connection shows the cluster's
+ * token first; whoever sends anything else is dropped, and only that connection. With TLS, values are encrypted from the
+ * segments and decrypted into them.
+ * Thread: the loop's. Nothing blocks.
+ */
+#ifndef OS_TRANSFER_H
+#define OS_TRANSFER_H
+
+#include "core/base/limits.h"
+#include "core/io/listener.h"
+#include "core/io/tls/tls.h"
+#include "objectstore/server/pull.h"
+
+enum { OS_HOST_SIZE = 64 };
+
+struct os_transfer {
+    /* Set by the caller before open. pin: the value of an object here, unchanging until as many unpins of *out_held, which
+     * is `ref` or a copy of it. EAGAIN: the puller is to ask again soon. */
+    mt_status (*pin)(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *out_held,
+                     const void **out_data);
+    void (*unpin)(struct os_transfer *transfer, const struct lane_ref *ref);
+    const struct io_tls *tls; /* borrowed until close; NULL: in clear, ... */
+    bool is_insecure;         /* ... and even then beyond loopback */
+    struct io_bound *bound;   /* borrowed until close: as io_listener's */
+    /* Set by the caller, may change: 0 until the head has registered this node. */
+    uint32_t node, epoch;
+
+    uint16_t port; /* that others reach us on */
+    struct {
+        uint64_t accepted, refused_auth, refused_full, dropped; /* connections; auth: token or certificate */
+        uint64_t bytes_sent, bytes_received;
+        uint64_t reused; /* fetches over a connection that had carried others before */
+    } count;
+
+    /* private */
+    struct io_loop           *loop;
+    struct io_listener        listener;
+    struct io_token           token;
+    struct os_transfer_conn  *conns;
+    struct os_fetch          *fetches;
+    struct os_idle           *idle; /* connections to other nodes that carry nothing now */
+    struct io_timer           sweep; /* started: half of the places of strangers are taken */
+    uint32_t                  idle_count;
+    uint32_t                  strangers; /* connections that have sent a greeting and not shown the token */
+    uint32_t                  fetch_count;
+};
+
+/* Listens on host:port (port 0: a free one). Errors as io_listener_open_tcp. */
+MT_MUST_USE mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host,
+                                       uint16_t port, const struct io_token *token);
+/* Ends every connection; fetches are done with ECANCELLED. */
+void os_transfer_close(struct os_transfer *transfer);
+/* Ends the connections that carry nothing: the next fetches make new ones. */
+void os_transfer_idle_close(struct os_transfer *transfer);
+/* Ends the connections that an object of this job is being sent on: its segments are about to be closed. */
+void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job);
+
+/* One object on its way here. Starts zeroed, stays in place until `done`, which runs once, never inside start. */
+struct os_fetch {
+    void (*done)(struct os_fetch *fetch, mt_status st); /* the memory may be freed there */
+    uint64_t cold; /* set by the caller: bytes of the data that may have no pages yet; they are made chunk by chunk */
+
+    /* private */
+    struct os_transfer *transfer;
+    struct os_fetch    *next, *previous;
+    struct os_pull      pull;
+    uint64_t            faulted; /* bytes of the data whose pages are there */
+    struct io_watch     watch;
+    struct io_timer     timer;
+    int                 fd;
+    struct io_tls_conn *tls; /* NULL: in clear */
+    char                host[OS_HOST_SIZE];
+    uint16_t            port;
+    uint32_t            to_node, to_epoch;
+    bool                is_reused; /* the connection has carried others before: its end may be news */
+    uint32_t            out_size, out_sent;
+    uint8_t             out[sizeof(struct os_wire_hello) + OS_PULL_AHEAD * sizeof(struct os_wire_request)];
+};
+/* Fetches `ref` from the raylet at host:port (a number, or "localhost"), which the head knows as to_node, to_epoch (0:
+ * any), into `data` (ref->size bytes, valid until done). `done` says ECONN, EFENCED, EOBJ_LOST, ETIMEDOUT, EPROTO.
+ * EAGAIN: MT_OS_FETCHES_MAX are under way. EINVAL: no address. ESYS. On failure `done` does not run. */
+MT_MUST_USE mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host,
+                                     uint16_t port, uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref,
+                                     void *data);
+/* Ends it without `done`. */
+void os_fetch_cancel(struct os_fetch *fetch);
+
+#endif

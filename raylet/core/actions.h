@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * actions.h - how the parts of the core say what is to be done. Private to raylet/.
+ */
+#ifndef RLT_ACTIONS_H
+#define RLT_ACTIONS_H
+
+#include "raylet/core/core.h"
+
+/* A raylet that cannot get a few bytes for its own tables ends at once: its workers die with it and its peers see a
+ * dead node, which is a case they handle; a half-applied step is not. */
+MT_NORETURN void rlt_out_of_memory(void);
+
+/* A copy of the bytes (data NULL: zeroes) that lives until the next reset. */
+void *rlt_keep(struct rlt_actions *out, const void *data, size_t size);
+
+/* Appends an empty action; valid until the next one is appended. */
+struct rlt_action *rlt_act(struct rlt_actions *out, enum rlt_action_kind kind);
+/* The same with a connection, a record and a copy of its payload. */
+struct rlt_action *rlt_act_record(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn,
+                                  const struct lane_record *record, const void *payload);
+struct rlt_action *rlt_act_ctl(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn, enum ctl_kind ctl,
+                               mt_id id, const void *payload, size_t size);
+/* A control record into the down ring of a process. */
+struct rlt_action *rlt_down(struct rlt_actions *out, uint64_t conn, enum ctl_kind ctl, mt_id id, const void *payload,
+                            size_t size);
+/* CTL_REPLY; text NULL: that of the code. */
+void rlt_down_reply(struct rlt_actions *out, uint64_t conn, mt_id id, int32_t code, const char *text);
+
+#endif

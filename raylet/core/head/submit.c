@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * submit.c - drivers of submitted jobs that the head has placed on this node.
+ *
+ * Owns: every struct rlt_submitted; the process, its folder and its log are the shell's. Thread: the logic loop only.
+ * Always: one attempt of a job at a time; a start order for an attempt that is known is answered with its state; an end
+ * is said, after all of the log, again and again until the head acknowledges it.
+ *
+ *   STARTING --JOB_STARTED--> RUNNING --JOB_EXITED--> ENDED --acknowledged--> forgotten
+ *      '------------------JOB_FAILED--------------------^
+ */
+#include "raylet/core/state.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+static mt_id id_key(const char *id)
+{
+    uint64_t a = 14695981039346656037u, b = 0x9ae16a3b2f90404fu;
+    for (; *id; id++) {
+        a = (a ^ (uint8_t)*id) * 1099511628211u;
+        b = (b ^ (uint8_t)*id) * 0x9e3779b97f4a7c15u;
+    }
+    return (mt_id){a | 1, b};
+}
+
+static struct rlt_submitted *submitted_find(const struct rlt *r, const char *id)
+{
+    struct rlt_submitted *job = mt_map_ptr(&r->submitted, id_key(id));
+    return job && strcmp(job->id, id) == 0 ? job : NULL;
+}
+
+static void state_send(struct rlt *r, const char *id, uint32_t attempt, const char *word, int32_t code, int32_t pid,
+                       const char *reason)
+{
+    static const Manta__V1__NodeToHead empty = MANTA__V1__NODE_TO_HEAD__INIT;
+    static const Manta__V1__JobState   empty_state = MANTA__V1__JOB_STATE__INIT;
+    Manta__V1__NodeToHead             *m = rlt_keep(r->out, &empty, sizeof empty);
+    Manta__V1__JobState               *s = rlt_keep(r->out, &empty_state, sizeof empty_state);
+    s->id = rlt_keep(r->out, id, strlen(id) + 1);
+    s->attempt = attempt;
+    s->state = rlt_keep(r->out, word, strlen(word) + 1);
+    s->exit_code = code;
+    s->pid = pid;
+    s->reason = rlt_keep(r->out, reason, strlen(reason) + 1);
+    m->kind_case = MANTA__V1__NODE_TO_HEAD__KIND_JOB;
+    m->job = s;
+    if (r->head.is_registered)
+        rlt_head_send(r, m);
+}
+
+/* ---- the log, then the state --------------------------------------------------------------------------------------- */
+
+static void job_pump(struct rlt *r, struct rlt_submitted *job)
+{
+    if (!r->head.is_registered || job->state == JOB_STARTING)
+        return;
+    if (job->log_sent < job->log_size) {
+        if (job->is_reading || job->log_sent - job->log_acked >= MT_RLT_LOG_WINDOW)
+            return;
+        struct rlt_action *a = rlt_act(r->out, RLT_A_JOB_LOG_READ);
+        a->name = rlt_keep(r->out, job->id, sizeof job->id);
+        a->number = job->log_sent;
+        a->size = MT_RLT_LOG_CHUNK;
+        job->is_reading = true;
+    } else if (job->state == JOB_ENDED) {
+        state_send(r, job->id, job->attempt, job->word, job->exit_code, job->pid, job->reason);
+        rlt_timer_set(r, &job->timer, r->now + MT_RLT_JOB_AGAIN_MS * RLT_MS);
+    }
+}
+
+static void text_send(struct rlt *r, struct rlt_submitted *job, const struct rlt_event *e)
+{
+    static const Manta__V1__NodeToHead empty = MANTA__V1__NODE_TO_HEAD__INIT;
+    static const Manta__V1__LogChunk   empty_chunk = MANTA__V1__LOG_CHUNK__INIT;
+    Manta__V1__NodeToHead             *m = rlt_keep(r->out, &empty, sizeof empty);
+    Manta__V1__LogChunk               *chunk = rlt_keep(r->out, &empty_chunk, sizeof empty_chunk);
+    job->is_reading = false;
+    if (e->number != job->log_sent || !r->head.is_registered)
+        return; /* asked for before the head said where to go on */
+    if (e->size == 0) {
+        job->log_sent = job->log_size; /* the file cannot be read any more: nothing is gained by waiting for it */
+        return;
+    }
+    chunk->id = rlt_keep(r->out, job->id, sizeof job->id);
+    chunk->offset = e->number;
+    chunk->text.data = rlt_keep(r->out, e->bytes, e->size);
+    chunk->text.len = e->size;
+    chunk->attempt = job->attempt;
+    m->kind_case = MANTA__V1__NODE_TO_HEAD__KIND_LOG;
+    m->log = chunk;
+    rlt_head_send(r, m);
+    job->log_sent += e->size;
+}
+
+/* ---- start and end --------------------------------------------------------------------------------------------------- */
+
+static void job_kill(struct rlt *r, const struct rlt_submitted *job, int signal)
+{
+    struct rlt_action *a = rlt_act(r->out, RLT_A_JOB_KILL);
+    a->name = rlt_keep(r->out, job->id, sizeof job->id);
+    a->flags = (uint32_t)signal;
+}
+
+static void job_stop(struct rlt *r, struct rlt_submitted *job, const char *why)
+{
+    if (job->state == JOB_ENDED || job->is_stopping)
+        return;
+    job->is_stopping = true;
+    snprintf(job->reason, sizeof job->reason, "%s", why);
+    job_kill(r, job, SIGTERM);
+    rlt_timer_set(r, &job->timer, r->now + MT_RLT_JOB_STOP_MS * RLT_MS);
+}
+
+static void job_timer_fire(struct rlt *r, struct rlt_timer *t)
+{
+    struct rlt_submitted *job = mt_container_of(t, struct rlt_submitted, timer);
+    if (job->state == JOB_ENDED) {
+        job_pump(r, job);
+    } else if (job->is_stopping) {
+        job_kill(r, job, SIGKILL);
+    } else {
+        char why[96];
+        snprintf(why, sizeof why, "its time limit of %llu ms has passed", (unsigned long long)job->time_ms);
+        job->is_timed_out = true;
+        job_stop(r, job, why);
+    }
+}
+
+static void submitted_free(struct rlt *r, struct rlt_submitted *job)
+{
+    rlt_timer_clear(r, &job->timer);
+    mt_map_remove(&r->submitted, id_key(job->id));
+    free(job);
+}
+
+static void job_end(struct rlt *r, struct rlt_submitted *job, const char *word, int32_t code)
+{
+    job->state = JOB_ENDED;
+    job->word = job->is_stopping && !job->is_timed_out ? "STOPPED" : job->is_timed_out ? "FAILED" : word;
+    job->exit_code = code;
+    rlt_ledger_give(&r->ledger, &job->hold);
+    r->is_dirty = true;
+    rlt_timer_clear(r, &job->timer);
+    job_pump(r, job);
+}
+
+static uint32_t resources_of(const Manta__V1__JobSpec *spec, struct ctl_resource *out)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < spec->n_resources && n < CTL_RESOURCES; i++, n++) {
+        memset(&out[n], 0, sizeof out[n]);
+        snprintf(out[n].name, sizeof out[n].name, "%s", spec->resources[i]->name);
+        out[n].milli = spec->resources[i]->milli;
+    }
+    return n;
+}
+
+static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
+{
+    const Manta__V1__JobSpec *spec = start->spec;
+    struct rlt_submitted     *job = spec ? submitted_find(r, spec->id) : NULL;
+    struct ctl_resource       request[CTL_RESOURCES];
+    struct rlt_hold           hold;
+    char                      text[CTL_TEXT_SIZE];
+
+    if (!spec || !spec->id[0] || strlen(spec->id) >= sizeof job->id)
+        return;
+    if (job && job->attempt == start->attempt) {
+        if (job->state == JOB_RUNNING)
+            state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
+        else
+            job_pump(r, job);
+        return;
+    }
+    if (job && job->state != JOB_ENDED)
+        job_stop(r, job, "a later attempt was ordered");
+    uint32_t count = resources_of(spec, request);
+    if (job || r->submitted.count >= MT_RLT_SUBMITTED_MAX || r->is_stopping ||
+        rlt_request_check(request, count, text, sizeof text).code ||
+        !rlt_ledger_take(&r->ledger, request, count, &hold)) {
+        state_send(r, spec->id, start->attempt, "PENDING", 0, 0, job ? "its former attempt is still ending" : "no room");
+        if (job && job->state == JOB_ENDED)
+            job_pump(r, job);
+        return;
+    }
+    job = rlt_calloc(sizeof *job);
+    snprintf(job->id, sizeof job->id, "%s", spec->id);
+    job->attempt = start->attempt;
+    job->time_ms = spec->time_ms;
+    job->hold = hold;
+    job->word = "RUNNING";
+    job->timer.fire = job_timer_fire;
+    rlt_map_put(&r->submitted, id_key(job->id), job);
+    if (job->time_ms)
+        rlt_timer_set(r, &job->timer, r->now + job->time_ms * RLT_MS);
+    struct rlt_action *a = rlt_act(r->out, RLT_A_JOB_START);
+    a->name = rlt_keep(r->out, job->id, sizeof job->id);
+    a->number = job->attempt;
+    a->total = start->failures;
+    a->job_spec = spec;
+}
+
+static void job_forget(struct rlt *r, struct rlt_submitted *job)
+{
+    rlt_act(r->out, RLT_A_JOB_FORGET)->name = rlt_keep(r->out, job->id, sizeof job->id);
+    submitted_free(r, job);
+}
+
+static void job_acked(struct rlt *r, const Manta__V1__JobStateAck *ack)
+{
+    struct rlt_submitted *job = submitted_find(r, ack->id);
+    if (job && job->attempt == ack->attempt && job->state == JOB_ENDED && strcmp(job->word, ack->state) == 0)
+        job_forget(r, job);
+}
+
+static void job_stop_ordered(struct rlt *r, const Manta__V1__StopJobOrder *stop)
+{
+    struct rlt_submitted *job = submitted_find(r, stop->id);
+    if (job && job->attempt == stop->attempt)
+        job_stop(r, job, stop->reason[0] ? stop->reason : "stopped on request");
+    else
+        state_send(r, stop->id, stop->attempt, "STOPPED", 1, 0, "it does not run here");
+}
+
+static void log_acked(struct rlt *r, const Manta__V1__LogAck *ack)
+{
+    struct rlt_submitted *job = submitted_find(r, ack->id);
+    if (!job || job->attempt != ack->attempt || ack->offset > job->log_size)
+        return;
+    job->log_acked = ack->offset;
+    if (job->log_sent < ack->offset)
+        job->log_sent = ack->offset;
+    job_pump(r, job);
+}
+
+void rlt_submit_order(struct rlt *r, const Manta__V1__HeadToNode *m)
+{
+    switch (m->kind_case) {
+    case MANTA__V1__HEAD_TO_NODE__KIND_START_JOB:
+        job_start(r, m->start_job);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB:
+        job_stop_ordered(r, m->stop_job);
+        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_JOB_ACK:
+        job_acked(r, m->job_ack);
+        break;
+    default:
+        log_acked(r, m->log_ack);
+    }
+}
+
+static void job_exited(struct rlt *r, struct rlt_submitted *job, const struct rlt_event *e)
+{
+    int32_t code = WIFEXITED(e->status) ? WEXITSTATUS(e->status) : 128 + WTERMSIG(e->status);
+    job->log_size = e->number;
+    if (!job->is_stopping && WIFSIGNALED(e->status)) {
+        const char *name = sigabbrev_np(WTERMSIG(e->status));
+        snprintf(job->reason, sizeof job->reason, "killed by signal %d (SIG%s)", WTERMSIG(e->status), name ? name : "?");
+    } else if (!job->is_stopping && code) {
+        snprintf(job->reason, sizeof job->reason, "exited with status %d", code);
+    }
+    job_end(r, job, code ? "FAILED" : "SUCCEEDED", code);
+}
+
+void rlt_submit_event(struct rlt *r, const struct rlt_event *e)
+{
+    struct rlt_submitted *job = e->name ? submitted_find(r, e->name) : NULL;
+    if (!job)
+        return;
+    switch (e->kind) {
+    case RLT_EV_JOB_STARTED:
+        job->state = JOB_RUNNING;
+        job->pid = e->pid;
+        state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
+        break;
+    case RLT_EV_JOB_FAILED:
+        if (!job->is_stopping)
+            snprintf(job->reason, sizeof job->reason, "cannot be started: %s", e->text ? e->text : "?");
+        job_end(r, job, "FAILED", 127);
+        break;
+    case RLT_EV_JOB_LOG:
+        job->log_size = e->number;
+        job_pump(r, job);
+        break;
+    case RLT_EV_JOB_TEXT:
+        text_send(r, job, e);
+        job_pump(r, job);
+        break;
+    default:
+        job_exited(r, job, e);
+    }
+}
+
+void rlt_submit_registered(struct rlt *r)
+{
+    MT_MAP_EACH(&r->submitted, entry) {
+        struct rlt_submitted *job = entry->value.ptr;
+        job->log_sent = job->log_acked;
+        if (job->state == JOB_RUNNING)
+            state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
+        job_pump(r, job);
+    }
+}
+
+void rlt_submit_kill_all(struct rlt *r)
+{
+    MT_MAP_EACH(&r->submitted, entry) {
+        struct rlt_submitted *job = entry->value.ptr;
+        if (job->state != JOB_ENDED)
+            job_kill(r, job, SIGKILL);
+    }
+}
+
+void rlt_submit_fini(struct rlt *r)
+{
+    MT_MAP_EACH(&r->submitted, entry)
+        free(entry->value.ptr);
+    mt_map_fini(&r->submitted);
+}

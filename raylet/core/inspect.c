@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * inspect.c - what the core knows, for those who look: processes, and classes that want more than they have, with why.
+ *
+ * Owns: nothing. Thread: the logic loop only.
+ */
+#include "raylet/core/state.h"
+
+#include "core/text/labels.h"
+
+#include <stdio.h>
+
+static const char *state_of(const struct rlt_proc *p)
+{
+    if (p->state != PROC_ALIVE)
+        return p->state == PROC_GREETING ? "STARTING" : "DYING";
+    if (p->role != CTL_WORKER)
+        return "ALIVE";
+    if (!p->lease)
+        return "IDLE";
+    return p->is_blocked ? "BLOCKED" : p->lease->kind == LEASE_ACTOR ? "ACTOR" : "LEASED";
+}
+
+void rlt_each_proc(const struct rlt *r, void (*fn)(void *user, const struct rlt_proc_view *view), void *user)
+{
+    MT_MAP_EACH(&r->conns, entry) {
+        const struct rlt_proc *p = entry->value.ptr;
+        struct rlt_proc_view   view = {.process = p->process, .conn = p->conn, .pid = p->pid, .role = p->role,
+                                       .state = state_of(p), .job = p->job ? p->job->job : 0,
+                                       .program = p->job ? p->job->name : ""};
+        view.is_owner = p->state == PROC_ALIVE && (p->class_count || !rlt_list_is_empty(&p->owned));
+        fn(user, &view);
+    }
+}
+
+static void resources_text(const struct ctl_class *def, char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < def->resource_count && at < size; i++) {
+        const struct ctl_resource *want = &def->resources[i];
+        bool                       is_bytes = strcmp(want->name, "memory") == 0;
+        at += (size_t)snprintf(out + at, size - at, "%s%s:%g", i ? " " : "", want->name,
+                               (double)want->milli / (is_bytes ? 1.0 : 1000.0));
+    }
+    if (!out[0])
+        snprintf(out, size, "nothing");
+}
+
+/* What this node lacks now; false: nothing. */
+static bool lacks_here(const struct rlt *r, const struct rlt_class *c, char *text, size_t size)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < c->def.resource_count && at < size; i++) {
+        const struct ctl_resource *want = &c->def.resources[i];
+        int                        k = rlt_ledger_find(&r->ledger, want->name);
+        int64_t                    have = k < 0 ? 0 : r->ledger.free[k], total = k < 0 ? 0 : r->ledger.total[k].milli;
+        double                     unit = strcmp(want->name, "memory") == 0 ? 1.0 : 1000.0;
+        if (have >= want->milli)
+            continue;
+        at += (size_t)snprintf(text + at, size - at, "%s%s:%g is wanted, node %u has %g of %g free", at ? ", " : "", want->name,
+                               (double)want->milli / unit, r->node, (double)have / unit, (double)total / unit);
+    }
+    return at > 0;
+}
+
+static void why_waiting(const struct rlt *r, const struct rlt_class *c, char *text, size_t size)
+{
+    uint32_t nodes = 0;
+    size_t   at;
+    MT_MAP_EACH(&r->nodes, entry)
+        nodes += ((const struct rlt_node *)entry->value.ptr)->node != r->node &&
+                 ((const struct rlt_node *)entry->value.ptr)->state == 1;
+    if (c->is_refused) {
+        snprintf(text, size, "no node can ever satisfy it");
+    } else if (ctl_class_is_grouped(&c->def)) {
+        char group[MT_ID_TEXT_SIZE];
+        snprintf(text, size, "waits for room in placement group %s", mt_id_text(c->def.group, group));
+    } else if (!mt_selector_match(c->def.labels, r->config.labels)) {
+        snprintf(text, size, "waits for a node with the labels \"%s\"", c->def.labels);
+    } else if (c->def.policy == CTL_NODE && c->def.node != r->node) {
+        snprintf(text, size, "waits for node %u", c->def.node);
+    } else if (lacks_here(r, c, text, size)) {
+        at = strlen(text);
+        if (nodes && r->head.is_registered)
+            snprintf(text + at, size - at, "; the head has found no room on %u other node%s", nodes, nodes == 1 ? "" : "s");
+        else if (!r->head.is_registered && r->config.has_head && !r->config.is_private)
+            snprintf(text + at, size - at, "; the head is away");
+    } else if (c->held < c->wanted) {
+        snprintf(text, size, "its turn has not come: other classes wait longer");
+    } else {
+        snprintf(text, size, "%u worker%s leased, all busy or starting", c->held, c->held == 1 ? "" : "s");
+    }
+}
+
+static void class_view(const struct rlt *r, const struct rlt_class *c, struct rlt_class_view *out)
+{
+    out->owner = c->owner->process;
+    out->owner_pid = c->owner->pid;
+    out->class_id = c->def.class_id;
+    out->wanted = c->wanted;
+    out->held = c->held;
+    snprintf(out->name, sizeof out->name, "%.*s", CTL_NAME_SIZE - 1, c->def.name);
+    resources_text(&c->def, out->resources, sizeof out->resources);
+    why_waiting(r, c, out->why, sizeof out->why);
+}
+
+void rlt_each_waiting(const struct rlt *r, void (*fn)(void *user, const struct rlt_class_view *view), void *user)
+{
+    struct rlt_class_view view;
+    MT_MAP_EACH(&r->processes, entry) {
+        const struct rlt_proc *p = entry->value.ptr;
+        for (struct rlt_list *link = p->classes.next; link != &p->classes; link = link->next) {
+            const struct rlt_class *c = mt_container_of(link, struct rlt_class, in_owner);
+            if (c->wanted <= c->held)
+                continue;
+            class_view(r, c, &view);
+            fn(user, &view);
+        }
+    }
+}
+
+bool rlt_class_look(const struct rlt *r, uint64_t owner, uint32_t class_id, struct rlt_class_view *out)
+{
+    struct rlt_proc  *p = rlt_proc_of_process(r, owner);
+    struct rlt_class *c = p ? rlt_class_find(p, class_id) : NULL;
+    if (c)
+        class_view(r, c, out);
+    return c != NULL;
+}
+
+bool rlt_output_of(const struct rlt *r, uint64_t conn, struct rlt_output_view *out)
+{
+    const struct rlt_proc *p = rlt_proc_of_conn(r, conn);
+    struct ctl_hello       h;
+    if (!p || !p->job || !p->job->hello || p->job->hello_size < sizeof h)
+        return false;
+    memcpy(&h, p->job->hello, sizeof h);
+    *out = (struct rlt_output_view){p->process, h.process, p->job->node, h.flags & CTL_HELLO_LOGS};
+    return true;
+}

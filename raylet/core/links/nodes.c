@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nodes.c - the cluster as the head's View shows it: for the list of nodes, for addresses, and for who is dead.
+ *
+ * Owns: every struct rlt_node. Thread: the logic loop only.
+ * Always: the newest View wins; without a head the table is empty and this node is the cluster.
+ */
+#include "raylet/core/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct rlt_node *rlt_node_find(const struct rlt *r, uint32_t node)
+{
+    return mt_map_ptr(&r->nodes, mt_map_key(node));
+}
+
+bool rlt_node_is_there(const struct rlt *r, const struct rlt_node *n)
+{
+    return n && n->state == 1 && !rlt_node_is_given_up(r, n->node);
+}
+
+static uint32_t take_resources(struct ctl_resource *out, Manta__V1__Resource **from, size_t count)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < count && n < CTL_RESOURCES; i++, n++) {
+        snprintf(out[n].name, sizeof out[n].name, "%s", from[i]->name);
+        out[n].milli = from[i]->milli;
+    }
+    return n;
+}
+
+void rlt_nodes_view(struct rlt *r, const Manta__V1__View *view)
+{
+    if (view->version <= r->head.view_version)
+        return;
+    r->head.view_version = view->version;
+    for (size_t i = 0; i < view->n_nodes; i++) {
+        const Manta__V1__Node *v = view->nodes[i];
+        struct rlt_node       *n = rlt_node_find(r, v->node);
+        if (!v->node)
+            continue;
+        if (!n) {
+            n = rlt_calloc(sizeof *n);
+            n->node = v->node;
+            rlt_map_put(&r->nodes, mt_map_key(v->node), n);
+        }
+        n->epoch = v->epoch;
+        n->state = v->state;
+        snprintf(n->name, sizeof n->name, "%s", v->name);
+        snprintf(n->address, sizeof n->address, "%s", v->address);
+        snprintf(n->data_address, sizeof n->data_address, "%s", v->data_address);
+        snprintf(n->labels, sizeof n->labels, "%s", v->labels);
+        n->total_count = take_resources(n->total, v->total, v->n_total);
+        n->free_count = take_resources(n->free, v->free, v->n_free);
+        if (n->node != r->node)
+            rlt_peers_view(r, n);
+    }
+}
+
+mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE])
+{
+    const struct rlt_node *n = rlt_node_find(r, node);
+    if (!n || !n->data_address[0] || rlt_peer_is_newer(r, n))
+        return mt_error(MT_ENOENT, 0, "the node that has the value is not known here (yet)");
+    if (n->state == 3)
+        return mt_error(MT_ENODE_DIED, 0, "the node that has the value is dead");
+    if (n->state != 1 && rlt_node_is_given_up(r, node)) /* one that the head hears is asked: two nodes may be parted for a while */
+        return mt_error(MT_ENODE_DIED, 0, "the node that has the value can't be reached");
+    *out_epoch = n->epoch;
+    memcpy(out, n->data_address, RLT_ADDRESS_SIZE);
+    return mt_ok();
+}
+
+static void describe_self(const struct rlt *r, struct ctl_node *out)
+{
+    *out = (struct ctl_node){.node = r->node, .epoch = r->epoch, .state = 1};
+    memcpy(out->name, r->config.node_name, sizeof out->name);
+    memcpy(out->address, r->config.address, sizeof out->address);
+    memcpy(out->labels, r->config.labels, sizeof out->labels);
+    for (uint32_t i = 0; i < r->ledger.count && i < CTL_RESOURCES; i++) {
+        out->total[i] = out->free[i] = r->ledger.total[i];
+        out->free[i].milli = r->ledger.free[i];
+        out->resource_count++;
+    }
+}
+
+static void describe(const struct rlt_node *n, struct ctl_node *out)
+{
+    *out = (struct ctl_node){.node = n->node, .epoch = n->epoch, .state = n->state, .resource_count = n->total_count};
+    memcpy(out->name, n->name, sizeof out->name);
+    memcpy(out->address, n->address, sizeof out->address);
+    memcpy(out->labels, n->labels, sizeof out->labels);
+    memcpy(out->total, n->total, sizeof out->total);
+    memcpy(out->free, n->free, sizeof out->free);
+}
+
+/* The other node with the least number above `after`; NULL: there is none. */
+static const struct rlt_node *node_after(const struct rlt *r, uint32_t after)
+{
+    const struct rlt_node *found = NULL;
+    MT_MAP_EACH(&r->nodes, entry) {
+        const struct rlt_node *n = entry->value.ptr;
+        if (n->node != r->node && n->node > after && (!found || n->node < found->node))
+            found = n;
+    }
+    return found;
+}
+
+void rlt_nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t after)
+{
+    struct ctl_node *nodes = rlt_keep(r->out, NULL, MT_RLT_NODES_REPLY_MAX * sizeof *nodes);
+    uint32_t         count = 0;
+    if (after == 0)
+        describe_self(r, &nodes[count++]); /* what this node knows of itself is newer than what the head does */
+    for (const struct rlt_node *n; count < MT_RLT_NODES_REPLY_MAX && (n = node_after(r, after)); after = n->node)
+        describe(n, &nodes[count++]);
+    rlt_reply_bytes(r, p->conn, id, nodes, count * sizeof *nodes);
+}
+
+void rlt_nodes_fini(struct rlt *r)
+{
+    MT_MAP_EACH(&r->nodes, entry)
+        free(entry->value.ptr);
+    mt_map_fini(&r->nodes);
+}

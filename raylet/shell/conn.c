@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * conn.c - unix sockets of the processes of this node, their descriptors, and the end of their processes.
+ *
+ * Owns: every struct sh_conn. Thread: the loop only.
+ * Always: the core hears of a connection's end at most once; what it sends after that goes nowhere.
+ *
+ * One message is one SOCK_SEQPACKET packet: a lane_record and its payload. Whatever else arrives (too short, too long,
+ * cut off, a length that is not the packet's, more than one descriptor) ends the connection, and only that one.
+ */
+#include "raylet/shell/said/said.h"
+#include "raylet/shell/shell.h"
+
+#include "core/base/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    MESSAGE_MAX = LANE_RECORD_SIZE + (int)sizeof(struct ctl_hello) + CTL_HELLO_STRINGS_MAX,
+    READ_BURST = 64, /* messages taken from one connection before the others get their turn */
+};
+
+struct sh_conn *sh_conn_find(const struct sh *sh, uint64_t conn)
+{
+    return mt_map_ptr(&sh->conns, mt_map_key(conn));
+}
+
+static void conn_ended(struct sh_conn *c)
+{
+    struct rlt_event e;
+    if (c->is_shut)
+        return;
+    c->is_shut = true;
+    io_watch_stop(&c->watch);
+    sh_event(&e, RLT_EV_CLOSED);
+    e.conn = c->conn;
+    sh_step(c->sh, &e);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------------------------- */
+
+/* The descriptors of one packet. All but the first are closed; returns how many there were. */
+static int take_fds(struct msghdr *msg, int *out_fd)
+{
+    int count = 0;
+    *out_fd = -1;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+            if (count++ == 0)
+                *out_fd = fd;
+            else
+                close(fd);
+        }
+    }
+    return count;
+}
+
+/* One packet. False: nothing is there, or the connection has ended. */
+static bool read_one(struct sh_conn *c)
+{
+    static uint64_t buffer[MESSAGE_MAX / 8 + 1]; /* one loop thread, one packet at a time; the core copies */
+    union {
+        struct cmsghdr align;
+        char           space[CMSG_SPACE(sizeof(int) * CTL_FDS_MAX)];
+    } control;
+    struct iovec     iov = {buffer, MESSAGE_MAX};
+    struct msghdr    msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct rlt_event e;
+    ssize_t          n = recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    int              fd, fds;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n <= 0) {
+        conn_ended(c);
+        return false;
+    }
+    fds = take_fds(&msg, &fd);
+    sh_event(&e, RLT_EV_SOCKET);
+    memcpy(&e.record, buffer, sizeof e.record);
+    if (n < LANE_RECORD_SIZE || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || fds > 1 || e.record.length != (uint64_t)n ||
+        e.record.kind < LANE_CTL) {
+        if (fd >= 0)
+            close(fd);
+        conn_ended(c);
+        return false;
+    }
+    e.conn = c->conn;
+    e.payload = (const uint8_t *)buffer + LANE_RECORD_SIZE;
+    e.fd = fd;
+    sh_step(c->sh, &e);
+    return true;
+}
+
+static bool flush_unsent(struct sh_conn *c);
+
+static void conn_ready(struct io_watch *watch, unsigned events)
+{
+    struct sh_conn *c = mt_container_of(watch, struct sh_conn, watch);
+    struct sh      *sh = c->sh;
+    uint64_t        conn = c->conn;
+    if ((events & IO_WRITABLE) && flush_unsent(c))
+        io_watch_set(&c->watch, IO_READABLE);
+    /* A step may close this connection: it is looked up again before each packet. */
+    for (int i = 0; i < READ_BURST && (c = sh_conn_find(sh, conn)) && !c->is_shut; i++)
+        if (!read_one(c))
+            break;
+    c = sh_conn_find(sh, conn);
+    if ((events & IO_HANGUP) && c && !c->is_shut) {
+        while ((c = sh_conn_find(sh, conn)) && !c->is_shut && read_one(c))
+            ; /* what it said before it went */
+        if ((c = sh_conn_find(sh, conn)))
+            conn_ended(c);
+    }
+}
+
+/* ---- sending --------------------------------------------------------------------------------------------------- */
+
+static ssize_t send_packet(int fd, const void *bytes, size_t size, const int *fds, uint32_t fd_count)
+{
+    union {
+        struct cmsghdr align;
+        char           space[CMSG_SPACE(sizeof(int) * CTL_FDS_MAX)];
+    } control;
+    struct iovec  iov = {(void *)(uintptr_t)bytes, size};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (fd_count) {
+        memset(&control, 0, sizeof control);
+        msg.msg_control = &control;
+        msg.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+        memcpy(CMSG_DATA(c), fds, sizeof(int) * fd_count);
+    }
+    return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Nobody reads there any more: its end is on the way. Anything else (no room, no memory, too many descriptors under way) will
+ * pass, and what is dropped meanwhile would be missed for ever. */
+static bool is_other_end_gone(int err)
+{
+    return err == EPIPE || err == ECONNRESET || err == ENOTCONN || err == EBADF;
+}
+
+static void unsent_free(struct sh_unsent *u)
+{
+    for (uint32_t i = 0; i < u->fd_count; i++)
+        close(u->fds[i]);
+    free(u);
+}
+
+static void ring_bell(struct sh_conn *c)
+{
+    if (!c->park)
+        return;
+    shm_add32(&c->park->socket_count, 1);
+    if (lane_park_must_wake(c->park))
+        lane_park_wake(c->park);
+}
+
+/* True: nothing is left. */
+static bool flush_unsent(struct sh_conn *c)
+{
+    while (c->unsent) {
+        struct sh_unsent *u = c->unsent;
+        if (send_packet(c->fd, u->bytes, u->size, u->fds, u->fd_count) < 0 && !is_other_end_gone(errno))
+            return false;
+        c->unsent = u->next;
+        if (!c->unsent)
+            c->unsent_end = &c->unsent;
+        c->unsent_count--;
+        unsent_free(u);
+        ring_bell(c);
+    }
+    return true;
+}
+
+static void keep_unsent(struct sh_conn *c, const uint8_t *bytes, size_t size, const int *fds, uint32_t fd_count)
+{
+    struct sh_unsent *u = c->unsent_count < SH_SEND_QUEUE_MAX ? calloc(1, sizeof *u + size) : NULL;
+    if (!u) {
+        mt_log(MT_LOG_WARN, "process_dropped", "conn=%llu why=\"it does not read its socket\" waiting=%u",
+               (unsigned long long)c->conn, c->unsent_count);
+        conn_ended(c);
+        return;
+    }
+    memcpy(u->bytes, bytes, size);
+    u->size = size;
+    for (uint32_t i = 0; i < fd_count; i++) {
+        int copy = dup(fds[i]);
+        if (copy < 0) {
+            mt_log(MT_LOG_WARN, "process_dropped", "conn=%llu why=\"no descriptor to keep for it\" errno=%d",
+                   (unsigned long long)c->conn, errno);
+            unsent_free(u);
+            conn_ended(c);
+            return;
+        }
+        u->fds[u->fd_count++] = copy;
+    }
+    *c->unsent_end = u;
+    c->unsent_end = &u->next;
+    c->unsent_count++;
+    io_watch_set(&c->watch, IO_READABLE | IO_WRITABLE);
+}
+
+void sh_conn_send(struct sh_conn *c, const struct rlt_action *a, const int *fds, uint32_t fd_count)
+{
+    uint64_t packet[LANE_RECORD_MAX / 8];
+    size_t   size = a->record.length;
+    if (c->is_shut)
+        return;
+    MT_ASSERT(size <= sizeof packet);
+    memcpy(packet, &a->record, LANE_RECORD_SIZE);
+    if (size > LANE_RECORD_SIZE)
+        memcpy((uint8_t *)packet + LANE_RECORD_SIZE, a->payload, size - LANE_RECORD_SIZE);
+    if (c->unsent) {
+        keep_unsent(c, (const uint8_t *)packet, size, fds, fd_count);
+    } else if (send_packet(c->fd, packet, size, fds, fd_count) >= 0) {
+        ring_bell(c);
+    } else if (!is_other_end_gone(errno)) {
+        keep_unsent(c, (const uint8_t *)packet, size, fds, fd_count);
+    }
+}
+
+/* ---- processes ------------------------------------------------------------------------------------------------- */
+
+static void pid_ready(struct io_watch *watch, unsigned events)
+{
+    struct sh_conn  *c = mt_container_of(watch, struct sh_conn, pid_watch);
+    struct sh       *sh = c->sh;
+    struct rlt_event e;
+    (void)events;
+    io_watch_stop(&c->pid_watch);
+    sh_event(&e, RLT_EV_EXITED);
+    e.conn = c->conn;
+    e.pid = c->pid;
+    sh_reap(sh); /* a child of ours: its status first, which tells more; c may be gone then */
+    if (sh_conn_find(sh, e.conn))
+        sh_step(sh, &e);
+}
+
+void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid)
+{
+    c->pid = pid;
+    if (c->ring)
+        c->ring->pid = pid;
+    if (c->pidfd >= 0 || take_pidfd < 0) {
+        if (take_pidfd >= 0)
+            close(take_pidfd);
+        return;
+    }
+    c->pidfd = take_pidfd;
+    c->pid_watch.ready = pid_ready;
+    if (io_watch_start(c->sh->loop, &c->pid_watch, take_pidfd, IO_READABLE).code)
+        conn_ended(c);
+}
+
+void sh_conn_kill(struct sh_conn *c)
+{
+    if (c->pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, c->pidfd, SIGKILL, NULL, 0);
+}
+
+/* A zygote, or a worker whose zygote is dead: what it left running in its group goes with it. It is not reaped yet, so the
+ * number is still its own. */
+static void process_ends(struct sh *sh, pid_t pid)
+{
+    MT_MAP_EACH(&sh->conns, entry) {
+        struct sh_conn *c = entry->value.ptr;
+        if (c->pid != pid || c->conn < RLT_CONN_OURS)
+            continue;
+        kill(-pid, SIGKILL);
+        sh_group_over(sh, c->part);
+    }
+}
+
+/* Kept: the event may be stepped later. NULL: none are known. */
+static const char *last_words(struct sh_conn *c)
+{
+    char *text = c->said ? sh_keep(c->sh, SH_SAID_SIZE) : NULL;
+    if (text)
+        sh_said_last(c->said, text);
+    return text && text[0] ? text : NULL;
+}
+
+/* Every child that has ended, ours or inherited (this process is the subreaper of all it started). */
+void sh_reap(struct sh *sh)
+{
+    siginfo_t info;
+    pid_t     pid;
+    int       status;
+    for (;;) {
+        info.si_pid = 0;
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+            return;
+        sh_job_ends(sh, info.si_pid);
+        process_ends(sh, info.si_pid);
+        pid = waitpid(info.si_pid, &status, WNOHANG);
+        if (pid <= 0)
+            return;
+        sh_job_reaped(sh, pid, status);
+        MT_MAP_EACH(&sh->conns, entry) {
+            struct sh_conn *c = entry->value.ptr;
+            if (c->pid == pid && c->conn >= RLT_CONN_OURS) {
+                struct rlt_event e;
+                sh_event(&e, RLT_EV_EXITED);
+                e.conn = c->conn;
+                e.pid = pid;
+                e.status = status;
+                e.has_status = true;
+                e.text = last_words(c);
+                sh_step(sh, &e);
+                break;
+            }
+        }
+    }
+}
+
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
+
+mt_status sh_conn_open(struct sh *sh, uint64_t conn, int take_fd, struct sh_conn **out_conn)
+{
+    struct sh_conn *c = calloc(1, sizeof *c);
+    mt_status       st = mt_error(MT_ENOMEM, 0, "connection");
+    if (!c)
+        goto err_close;
+    c->sh = sh;
+    c->conn = conn;
+    c->fd = take_fd;
+    c->pidfd = c->lane_fd = c->park_fd = c->pins_fd = -1;
+    c->unsent_end = &c->unsent;
+    c->watch.ready = conn_ready;
+    MT_TRY_GOTO(st, io_watch_start(sh->loop, &c->watch, take_fd, IO_READABLE), err_free);
+    MT_TRY_GOTO(st, mt_map_put_ptr(&sh->conns, mt_map_key(conn), c), err_unwatch);
+    *out_conn = c;
+    return mt_ok();
+
+err_unwatch:
+    io_watch_stop(&c->watch);
+err_free:
+    free(c);
+err_close:
+    close(take_fd);
+    return st;
+}
+
+void sh_conn_close(struct sh_conn *c)
+{
+    struct sh *sh = c->sh;
+    io_watch_stop(&c->watch);
+    io_watch_stop(&c->pid_watch);
+    while (c->unsent) {
+        struct sh_unsent *u = c->unsent;
+        c->unsent = u->next;
+        unsent_free(u);
+    }
+    close(c->fd);
+    if (c->pidfd >= 0)
+        close(c->pidfd);
+    sh_said_free(c->said);
+    sh_store_goodbye(c);
+    sh_memory_forget(c);
+    if (c->is_accepted)
+        io_listener_release(&sh->listener);
+    mt_map_remove(&sh->conns, mt_map_key(c->conn));
+    free(c);
+}
+
+void sh_conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
+{
+    struct sh       *sh = mt_container_of(listener, struct sh, listener);
+    struct sh_conn  *c;
+    struct rlt_event e;
+    if (sh_conn_open(sh, sh->next_conn++, fd, &c).code) {
+        io_listener_release(listener);
+        return;
+    }
+    c->is_accepted = true;
+    sh_event(&e, RLT_EV_ACCEPTED);
+    e.conn = c->conn;
+    e.pid = peer->pid;
+    sh_step(sh, &e);
+    if ((c = sh_conn_find(sh, e.conn))) /* told by its pidfd too: its socket may live on in a child */
+        sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, peer->pid, 0), peer->pid);
+}

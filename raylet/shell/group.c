@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * group.c - all that jobs start on this node: bounded in number, and ended with its program, or with the node.
+ *
+ * Owns: the node's group (core/sys/cgroup.h), its record in the runtime folder, the reaper. Thread: the loop.
+ *
+ * Each program that is started (a zygote, the driver of a submitted job) has a part of the group. Parts and the group are ended
+ * by the reaper, a process of its own: so they also are when this one is killed. It starts with the first program.
+ */
+#include "raylet/shell/shell.h"
+
+#include "core/sys/child.h"
+#include "core/base/clock.h"
+#include "core/base/limits.h"
+#include "core/base/log.h"
+#include "core/base/rng.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { REAPER_PATH_SIZE = 4096 };
+
+/* How many processes and threads the kernel lets all have. */
+static uint64_t machine_pids(void)
+{
+    static const char *const files[] = {"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"};
+    unsigned long long       least = 32768, number;
+    for (int i = 0; i < 2; i++) {
+        FILE *file = fopen(files[i], "re");
+        if (file && fscanf(file, "%llu", &number) == 1 && (i == 0 || number < least))
+            least = number;
+        if (file)
+            fclose(file);
+    }
+    return least;
+}
+
+static void warn(struct sh *sh, const char *what, mt_status st)
+{
+    if (!sh->group.has_warned)
+        mt_log(MT_LOG_WARN, "group_failed", "what=\"%s\" why=\"%s\" errno=%d", what, st.what, st.sys);
+    sh->group.has_warned = true;
+}
+
+/* Made with the first program: a raylet that is killed before has nobody who would remove it. */
+static mt_status group_make(struct sh *sh)
+{
+    struct sh_group *g = &sh->group;
+    uint64_t         number, most = machine_pids() / MT_RLT_PIDS_SHARE;
+    mt_status        st = mt_random_bytes(&number, sizeof number);
+    g->is_made = true;
+    if (!st.code)
+        st = mt_group_new(sh->options.cgroup, number, g->part_pids > most ? g->part_pids : most, &g->group);
+    mt_log(MT_LOG_INFO, "group", "path=%s bound=%llu", g->group.path[0] ? g->group.path : "none",
+           (unsigned long long)(g->group.has_bound ? g->part_pids : 0));
+    return st;
+}
+
+static void reaper_start(struct sh *sh);
+
+mt_status sh_group_start(struct sh *sh)
+{
+    struct sh_group *g = &sh->group;
+    const char      *place = sh->options.cgroup;
+    uint64_t         number;
+    g->part_pids = sh->options.job_pids ? sh->options.job_pids : machine_pids() / MT_RLT_JOB_PIDS_SHARE;
+    g->is_made = place && !place[0]; /* none is wanted */
+    MT_TRY(mt_random_bytes(&number, sizeof number));
+    mt_group_mark(number, g->mark);
+    if (sh->options.dir && snprintf(g->file, sizeof g->file, "%s/group", sh->options.dir) >= (int)sizeof g->file)
+        g->file[0] = '\0';
+    if (g->file[0] && mt_group_end_saved(g->file, MT_RLT_GROUP_END_MS)) /* of one that was killed here, with its reaper */
+        mt_log(MT_LOG_WARN, "group_left", "file=%s", g->file);
+    mt_status st = place && place[0] ? group_make(sh) : mt_ok(); /* who names a place hears at once whether it will do */
+    if (st.code)
+        fprintf(stderr, "manta-raylet: --cgroup %s: %s%s%s\n", place, st.what, st.sys ? ": " : "",
+                st.sys ? strerrordesc_np(st.sys) : "");
+    else if (g->group.path[0])
+        reaper_start(sh);
+    return st;
+}
+
+/* ---- the reaper ---- */
+
+static int reaper_spawn(struct sh_group *g, int input)
+{
+    char path[REAPER_PATH_SIZE], *no_environment[] = {NULL};
+    char *argv[] = {"manta-reaper", g->mark, g->group.path, g->file, NULL};
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof "manta-reaper");
+    if (n <= 0)
+        return errno;
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    memcpy(slash ? slash + 1 : path, "manta-reaper", sizeof "manta-reaper");
+    struct mt_child_opts o = {.program = path,
+                              .argv = argv,
+                              .env = no_environment,
+                              .dir = "/",
+                              .session = MT_CHILD_SESSION,
+                              /* who reads ours must see our end */
+                              .fds = {{input, 0}, {MT_CHILD_NULL, 1}, {MT_CHILD_NULL, 2}},
+                              .fd_count = 3};
+    return mt_child_start(&o, &g->reaper).sys;
+}
+
+/* Starts it, again too if it has died. */
+static void reaper_start(struct sh *sh)
+{
+    struct sh_group *g = &sh->group;
+    int              ends[2], err = 0;
+    if (g->pipe >= 0)
+        return;
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        warn(sh, "start the reaper", mt_error(MT_ESYS, errno, "pipe"));
+        return;
+    }
+    err = reaper_spawn(g, ends[0]);
+    close(ends[0]);
+    g->pipe = ends[1];
+    fcntl(g->pipe, F_SETFL, O_NONBLOCK);
+    if (err) {
+        close(g->pipe);
+        g->pipe = -1;
+        g->reaper = 0;
+        warn(sh, "start the reaper", mt_error(MT_ESYS, err, "manta-reaper"));
+    } else if (g->file[0]) {
+        mt_status st = mt_group_save(g->file, g->group.path, g->mark);
+        if (st.code)
+            warn(sh, "save", st);
+    }
+}
+
+/* ---- parts ---- */
+
+uint64_t sh_group_enter(struct sh *sh)
+{
+    struct sh_group *g = &sh->group;
+    char             part[MT_GROUP_NAME_SIZE];
+    if (!g->is_made)
+        (void)group_make(sh).code; /* where there can be none, the mark is all */
+    snprintf(part, sizeof part, "%llu", (unsigned long long)++g->next_part);
+    mt_status st = mt_group_enter(&g->group, part, g->part_pids);
+    if (st.code)
+        warn(sh, "enter", st);
+    return g->next_part;
+}
+
+void sh_group_leave(struct sh *sh, uint64_t number, pid_t started)
+{
+    struct sh_group *g = &sh->group;
+    char             part[MT_GROUP_NAME_SIZE];
+    snprintf(part, sizeof part, "%llu", (unsigned long long)number);
+    mt_status st = mt_group_leave(&g->group, part, started);
+    if (st.code)
+        warn(sh, "leave", st);
+    reaper_start(sh); /* the program loads meanwhile */
+    if (started <= 0)
+        sh_group_over(sh, number);
+}
+
+void sh_group_over(struct sh *sh, uint64_t part)
+{
+    struct sh_group *g = &sh->group;
+    char             line[MT_GROUP_NAME_SIZE];
+    if (!part || !g->group.path[0] || g->pipe < 0)
+        return;
+    int size = snprintf(line, sizeof line, "%llu\n", (unsigned long long)part);
+    if (write(g->pipe, line, (size_t)size) == size || errno == EAGAIN) /* a full pipe: it ends with the node */
+        return;
+    close(g->pipe); /* it has died: the next program has one again */
+    g->pipe = -1;
+}
+
+void sh_group_stop(struct sh *sh)
+{
+    struct sh_group *g = &sh->group;
+    int64_t          end = mt_now_ms() + 2 * MT_RLT_GROUP_END_MS;
+    if (g->pipe >= 0)
+        close(g->pipe);
+    g->pipe = -1;
+    while (g->reaper > 0 && waitpid(g->reaper, NULL, WNOHANG) == 0 && mt_now_ms() < end)
+        mt_sleep_ms(1);
+    if (!mt_group_end(g->group.path, NULL, MT_RLT_GROUP_END_MS)) /* for nothing, but where there was no reaper */
+        mt_log(MT_LOG_WARN, "group_left", "path=%s", g->group.path);
+    else if (g->file[0])
+        unlink(g->file);
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * head.c - finding the head, and the one stream to it.
+ *
+ * Owns: gRPC's runtime, the channel to the head, the attach stream, and a copy of the token. Thread: the loop.
+ * Always: at most one stream; after it has ended another is tried every MT_RLT_HEAD_RETRY_MS, for ever.
+ *
+ * gRPC is loaded only when there is a head's address: a private cluster runs its first tasks before that.
+ */
+#include "core/base/limits.h"
+#include "raylet/shell/shell.h"
+
+#include "core/base/log.h"
+#include "core/rpc/codec.h"
+#include "core/rpc/rpc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    HEAD_FILE_SIZE = 8192,
+};
+
+struct sh_head {
+    struct sh                *sh;
+    struct rpc               *rpc;
+    struct rpc_channel       *channel;
+    struct rpc_stream        *stream;
+    struct rpc_stream_handler handler;
+    struct io_timer           timer; /* the next look at the file, or the next attempt to attach */
+    struct io_token           token;
+    bool                      has_token;
+    uint64_t                  give_up_ms;
+    char                      address[RLT_ADDRESS_SIZE];
+};
+
+/* ---- the address and the token ------------------------------------------------------------------------------------ */
+
+/* What stands behind "name=" in a line of its own, cut there; NULL: no such line. Lines before it must not be cut yet. */
+static char *value_of(char *text, const char *name)
+{
+    size_t size = strlen(name);
+    for (char *line = strchr(text, '\n'); line; line = strchr(line + 1, '\n'))
+        if (strncmp(line + 1, name, size) == 0 && line[1 + size] == '=')
+            return line + 2 + size;
+    return NULL;
+}
+
+static mt_status secrets_read(struct sh_head *h, const char *token_file, const char *tls_file)
+{
+    if (token_file && !h->has_token) {
+        MT_TRY(io_token_read(token_file, &h->token));
+        h->has_token = true;
+    }
+    return tls_file && !h->sh->tls ? io_tls_load(tls_file, &h->sh->tls) : mt_ok();
+}
+
+/* "host:port\n", then lines of name=value. False: not there yet. */
+static bool address_file_read(struct sh_head *h, const char *path)
+{
+    char    text[HEAD_FILE_SIZE];
+    int     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (size <= 0)
+        return false;
+    text[size] = 0;
+    char *end = strchr(text, '\n'), *token = value_of(text, "token_file"), *tls = value_of(text, "tls_file");
+    if (!end || end - text >= RLT_ADDRESS_SIZE)
+        return false;
+    *end = 0;
+    if (token)
+        token[strcspn(token, "\n")] = 0;
+    if (tls)
+        tls[strcspn(tls, "\n")] = 0;
+    mt_status st = secrets_read(h, token, tls);
+    if (st.code) {
+        mt_log_status(MT_LOG_ERROR, "token_or_certificate_unreadable", st);
+        return false;
+    }
+    memcpy(h->address, text, sizeof h->address);
+    return true;
+}
+
+const char *sh_head_address(const struct sh *sh)
+{
+    return sh->head ? sh->head->address : "";
+}
+
+const struct io_token *sh_head_token(const struct sh *sh)
+{
+    return sh->head && sh->head->has_token ? &sh->head->token : NULL;
+}
+
+struct rpc *sh_head_rpc(const struct sh *sh)
+{
+    return sh->head ? sh->head->rpc : NULL;
+}
+
+struct rpc_channel *sh_head_channel(const struct sh *sh)
+{
+    return sh->head ? sh->head->channel : NULL;
+}
+
+/* ---- the stream --------------------------------------------------------------------------------------------------- */
+
+static void attach(struct sh_head *h);
+
+static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
+{
+    struct sh_head   *h = mt_container_of(handler, struct sh_head, handler);
+    ProtobufCMessage *m = NULL;
+    struct rlt_event  e;
+    mt_status         st = rpc_unpack(&manta__v1__head_to_node__descriptor, message, MT_CONTROL_BYTES_MAX, &m);
+    if (st.code) {
+        mt_log_status(MT_LOG_WARN, "head_message", st);
+        rpc_stream_cancel(stream);
+        return;
+    }
+    sh_event(&e, RLT_EV_HEAD);
+    e.head = (const Manta__V1__HeadToNode *)m;
+    if (e.head->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_QUERY)
+        sh_look_order(h->sh, e.head->query);
+    else
+        sh_step(h->sh, &e);
+    rpc_unpack_free(m);
+}
+
+/* Without the right token there is nothing to wait for; a node that has been in the cluster goes on for those it serves. */
+static void refused(struct sh_head *h)
+{
+    struct rlt_event e;
+    mt_log(MT_LOG_ERROR, "head_refused", "why=\"the token is missing or wrong\"");
+    if (h->sh->node)
+        return;
+    h->sh->refused = mt_error(MT_EAUTH, 0, "the head does not take this token: see --token-file");
+    sh_event(&e, RLT_EV_SHUTDOWN);
+    e.text = "the head does not take the token";
+    sh_step(h->sh, &e);
+}
+
+static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
+{
+    struct sh_head  *h = mt_container_of(handler, struct sh_head, handler);
+    struct rlt_event e;
+    mt_log(MT_LOG_DEBUG, "head_detached", "code=%s detail=\"%.200s\"", mt_code_name(result->status.code), result->detail);
+    if (result->status.code == MT_EAUTH)
+        refused(h);
+    h->stream = NULL;
+    rpc_stream_free(stream);
+    sh_event(&e, RLT_EV_HEAD_DOWN);
+    sh_step(h->sh, &e);
+    if (!h->sh->is_exiting)
+        io_timer_start(h->sh->loop, &h->timer, MT_RLT_HEAD_RETRY_MS);
+}
+
+static void attach(struct sh_head *h)
+{
+    struct rpc_stream_config config = {.method = "/manta.v1.Head/Attach"};
+    struct rlt_event         e;
+    h->handler.message = stream_message;
+    h->handler.closed = stream_closed;
+    rpc_channel_kick(h->channel);
+    if (rpc_stream_open(h->channel, &config, &h->handler, &h->stream).code) {
+        h->stream = NULL;
+        io_timer_start(h->sh->loop, &h->timer, MT_RLT_HEAD_RETRY_MS);
+        return;
+    }
+    sh_event(&e, RLT_EV_HEAD_UP);
+    sh_step(h->sh, &e);
+}
+
+void sh_head_send(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_head *h = sh->head;
+    mt_buf          bytes = {0};
+    mt_status       st;
+    if (!h || !h->stream)
+        return;
+    st = rpc_pack(&a->to_head->base, &bytes);
+    if (!st.code)
+        st = rpc_stream_send(h->stream, mt_buf_view(&bytes));
+    mt_buf_fini(&bytes);
+    if (st.code && st.code != MT_ECONN) {
+        /* Too much for the stream's queue, which holds megabytes: this head does not read. A fresh start says all that
+         * still counts. */
+        mt_log_status(MT_LOG_WARN, "head_send", st);
+        rpc_stream_cancel(h->stream);
+    }
+}
+
+void sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply)
+{
+    Manta__V1__NodeToHead  message = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__QueryAnswer answer = MANTA__V1__QUERY_ANSWER__INIT;
+    struct rlt_action      send = {.kind = RLT_A_HEAD_SEND, .to_head = &message};
+    answer.number = number;
+    answer.reply = reply;
+    message.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_ANSWER;
+    message.answer = &answer;
+    sh_head_send(sh, &send);
+}
+
+static mt_status connect_head(struct sh_head *h)
+{
+    struct rpc_channel_config config = {.target = h->address, .token = h->has_token ? &h->token : NULL, .tls = h->sh->tls,
+                                        .peer = IO_TLS_HEAD, .is_insecure = h->sh->options.is_insecure};
+    if (!h->rpc)
+        MT_TRY(rpc_new(h->sh->loop, &h->rpc));
+    MT_TRY(rpc_channel_open(h->rpc, &config, &h->channel));
+    attach(h);
+    return mt_ok();
+}
+
+/* A head that was started again may listen elsewhere: its file says where. */
+static mt_status attach_again(struct sh_head *h)
+{
+    char old[RLT_ADDRESS_SIZE];
+    memcpy(old, h->address, sizeof old);
+    if (!h->sh->options.head_file || !address_file_read(h, h->sh->options.head_file) || strcmp(old, h->address) == 0) {
+        attach(h);
+        return mt_ok();
+    }
+    mt_log(MT_LOG_INFO, "head_moved", "from=%s to=%s", old, h->address);
+    rpc_channel_close(h->channel);
+    h->channel = NULL;
+    return connect_head(h);
+}
+
+static void timer_fired(struct io_timer *timer)
+{
+    struct sh_head *h = mt_container_of(timer, struct sh_head, timer);
+    mt_status       st = mt_ok();
+    if (h->channel) {
+        st = h->stream ? mt_ok() : attach_again(h);
+    } else if (h->address[0] || address_file_read(h, h->sh->options.head_file)) {
+        st = connect_head(h);
+    } else if (io_now_ms() < h->give_up_ms) {
+        io_timer_start(h->sh->loop, &h->timer, MT_RLT_HEAD_FILE_POLL_MS);
+    } else {
+        st = mt_error(MT_ETIMEDOUT, 0, "the file with the head's address has not appeared");
+    }
+    if (st.code)
+        mt_log_status(MT_LOG_ERROR, "no_head", st);
+}
+
+/* ---- start and end -------------------------------------------------------------------------------------------------- */
+
+mt_status sh_head_find(struct sh *sh)
+{
+    const struct rlt_options *o = &sh->options;
+    struct sh_head           *h;
+    if (!o->head && !o->head_file && !o->token_file)
+        return mt_ok();
+    h = sh->head = calloc(1, sizeof *h);
+    if (!h)
+        return mt_error(MT_ENOMEM, 0, "head");
+    h->sh = sh;
+    h->timer.fire = timer_fired;
+    h->give_up_ms = io_now_ms() + MT_RLT_HEAD_FILE_MS;
+    MT_TRY(secrets_read(h, o->token_file, o->tls_file));
+    if (o->head && snprintf(h->address, sizeof h->address, "%s", o->head) >= (int)sizeof h->address)
+        return mt_error(MT_EINVAL, 0, "--head: the address is too long");
+    if (h->address[0] || !o->head_file || o->driver_fd >= 0)
+        return mt_ok();
+    while (!address_file_read(h, o->head_file)) { /* nothing runs yet that this could hold up */
+        if (io_now_ms() >= h->give_up_ms)
+            return mt_error(MT_ETIMEDOUT, 0, "the file with the head's address has not appeared");
+        usleep(MT_RLT_HEAD_FILE_POLL_MS * 1000);
+    }
+    return mt_ok();
+}
+
+mt_status sh_head_rpc_start(struct sh *sh)
+{
+    struct sh_head *h = sh->head;
+    return h && !h->rpc ? rpc_new(sh->loop, &h->rpc) : mt_ok();
+}
+
+mt_status sh_head_start(struct sh *sh)
+{
+    struct sh_head *h = sh->head;
+    if (!h || (!sh->options.head && !sh->options.head_file))
+        return mt_ok();
+    if (h->address[0])
+        return connect_head(h);
+    io_timer_start(sh->loop, &h->timer, MT_RLT_HEAD_FILE_POLL_MS);
+    return mt_ok();
+}
+
+void sh_head_stop(struct sh *sh)
+{
+    struct sh_head *h = sh->head;
+    if (!h)
+        return;
+    io_timer_stop(&h->timer);
+    if (h->stream)
+        rpc_stream_free(h->stream);
+    if (h->channel)
+        rpc_channel_close(h->channel);
+    if (h->rpc)
+        rpc_free(h->rpc);
+    io_token_wipe(&h->token);
+    free(h);
+    sh->head = NULL;
+}

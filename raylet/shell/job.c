@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * job.c - submitted jobs in the real world: their files, their driver process, their output.
+ *
+ * Owns: every struct sh_job, the folder and the log file of each. Thread: the loop.
+ * Always: a job's files lie in a private folder (0700) of its own; what a path or a hash does not keep to is refused
+ * before anything runs. All that the driver and its workers print is in the log before the core hears of the end.
+ *
+ *   fetch file after file (GetBlob, SHA-256 checked) -> run -> output to the log -> ended -> forgotten: all is removed
+ */
+#include "core/sys/archive.h"
+#include "core/base/limits.h"
+#include "raylet/shell/shell.h"
+#include "raylet/files/tree.h"
+
+#include "core/sys/child.h"
+#include "core/base/log.h"
+#include "core/base/sha256.h"
+#include "core/rpc/codec.h"
+#include "core/rpc/rpc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum {
+    JOB_PATH_SIZE = 4096,
+    JOB_READ_SIZE = 64 * 1024,
+};
+#define JOB_LOG_MAX (UINT64_C(1) << 30) /* bytes of one attempt's log; what comes after is dropped, and the log says so */
+
+struct sh_job {
+    struct sh                *sh;
+    char                      id[CTL_NAME_SIZE];
+    uint32_t                  attempt, failures;
+    ProtobufCMessage         *spec_copy;
+    const Manta__V1__JobSpec *spec;
+    char                      folder[JOB_PATH_SIZE / 2];
+    struct sh_user            user; /* of its driver and its workers here */
+    size_t                    next_file;
+    int                       file_fd; /* being fetched; -1: none */
+    uint64_t                  file_size;
+    mt_sha256                 sha;
+    struct rpc_stream        *stream;
+    struct rpc_stream_handler handler;
+    struct io_timer           timer; /* ENDED: how long its output is waited for */
+    pid_t                     pid;   /* 0: not started, -1: reaped */
+    uint64_t                  part; /* of the node's group, that it was started in */
+    int                       status;
+    bool                      is_killed; /* before it started */
+    bool                      is_ended;  /* told to the core */
+    int                       log_fd;
+    uint64_t                  log_size;
+    bool                      is_log_full;
+    bool                      is_eof; /* nobody holds the writing end of its output any more */
+    int                       out_read, out_write; /* the pipe of its output; the zygote of its workers gets it too */
+    struct io_watch           out_watch;
+    char                      text[JOB_READ_SIZE]; /* the piece of the log that the core has asked for: one at a time */
+};
+
+static struct sh_job *job_find(const struct sh *sh, const char *id)
+{
+    MT_MAP_EACH(&sh->jobs, entry) {
+        struct sh_job *job = entry->value.ptr;
+        if (strcmp(job->id, id) == 0)
+            return job;
+    }
+    return NULL;
+}
+
+static void tell(struct sh_job *job, enum rlt_event_kind kind, const char *text)
+{
+    struct rlt_event e;
+    sh_event(&e, kind);
+    e.name = job->id;
+    e.text = text;
+    e.pid = job->pid;
+    e.status = job->status;
+    e.number = job->log_size;
+    sh_step(job->sh, &e);
+}
+
+/* ---- files -------------------------------------------------------------------------------------------------------- */
+
+/* Where jobs may put executables. */
+static mt_status base_folder(struct sh *sh)
+{
+    bool is_open = sh->options.users.count != 0;
+    return sh->job_folder[0] ? mt_ok() : rlt_tree_base(sh->options.dir, "jobs", is_open, sh->job_folder, sizeof sh->job_folder);
+}
+
+static void fetch_next(struct sh_job *job);
+static void run(struct sh_job *job);
+
+static void fetch_end(struct sh_job *job)
+{
+    if (job->stream)
+        rpc_stream_free(job->stream);
+    job->stream = NULL;
+    if (job->file_fd >= 0)
+        close(job->file_fd);
+    job->file_fd = -1;
+}
+
+static void job_failed(struct sh_job *job, const char *why)
+{
+    fetch_end(job);
+    if (job->is_ended)
+        return;
+    job->is_ended = true;
+    tell(job, RLT_EV_JOB_FAILED, why);
+}
+
+static void blob_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
+{
+    struct sh_job    *job = mt_container_of(handler, struct sh_job, handler);
+    ProtobufCMessage *m = NULL;
+    (void)stream;
+    if (job->is_ended || rpc_unpack(&manta__v1__blob_chunk__descriptor, message, MT_CONTROL_BYTES_MAX, &m).code)
+        return; /* what is missing shows in the hash */
+    const Manta__V1__BlobChunk *chunk = (const Manta__V1__BlobChunk *)m;
+    if (chunk->offset == job->file_size && job->file_size + chunk->data.len <= job->spec->files[job->next_file]->size) {
+        mt_sha256_add(&job->sha, chunk->data.data, chunk->data.len);
+        job->file_size += chunk->data.len;
+        if (write(job->file_fd, chunk->data.data, chunk->data.len) != (ssize_t)chunk->data.len)
+            job_failed(job, errno == ENOSPC ? "the disk of the node is full" : "a file of the job cannot be written");
+    }
+    rpc_unpack_free(m);
+}
+
+static void blob_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
+{
+    struct sh_job            *job = mt_container_of(handler, struct sh_job, handler);
+    const Manta__V1__JobFile *file = job->spec->files[job->next_file];
+    uint8_t                   sum[MT_SHA256_SIZE];
+    (void)stream;
+    fetch_end(job);
+    if (job->is_ended)
+        return;
+    mt_sha256_end(&job->sha, sum);
+    if (result->status.code) {
+        job_failed(job, "a file of the job cannot be fetched from the head");
+    } else if (job->file_size != file->size || memcmp(sum, file->sha256.data, sizeof sum)) {
+        job_failed(job, "a file of the job is not what its SHA-256 says");
+    } else {
+        job->next_file++;
+        fetch_next(job);
+    }
+}
+
+static mt_status fetch_start(struct sh_job *job, const Manta__V1__JobFile *file)
+{
+    struct rpc_stream_config   config = {.method = "/manta.v1.Head/GetBlob", .timeout_ms = 10 * 60 * 1000};
+    Manta__V1__GetBlobRequest  request = MANTA__V1__GET_BLOB_REQUEST__INIT;
+    mt_buf                     bytes = {0};
+    mt_status                  st;
+    request.sha256 = file->sha256;
+    job->handler.message = blob_message;
+    job->handler.closed = blob_closed;
+    job->file_size = 0;
+    mt_sha256_init(&job->sha);
+    if (!sh_head_channel(job->sh))
+        return mt_error(MT_ECONN, 0, "no head");
+    MT_TRY(rpc_pack(&request.base, &bytes));
+    st = rpc_stream_open(sh_head_channel(job->sh), &config, &job->handler, &job->stream);
+    if (!st.code) {
+        st = rpc_stream_send(job->stream, mt_buf_view(&bytes));
+        rpc_stream_end(job->stream);
+    }
+    mt_buf_fini(&bytes);
+    return st;
+}
+
+static void fetch_next(struct sh_job *job)
+{
+    if (job->next_file == job->spec->n_files) {
+        run(job);
+        return;
+    }
+    const Manta__V1__JobFile *file = job->spec->files[job->next_file];
+    if (mt_archive_path_wrong(file->path) || file->sha256.len != MT_SHA256_SIZE) {
+        job_failed(job, "a path of the job's files is absolute, empty or leads out of its folder");
+        return;
+    }
+    job->file_fd = rlt_tree_create(job->folder, file->path, file->mode);
+    if (job->file_fd < 0)
+        job_failed(job, "a file of the job cannot be made (twice the same path, or a full disk)");
+    else if (fetch_start(job, file).code)
+        job_failed(job, "the head cannot be asked for the job's files");
+}
+
+/* ---- the driver ---------------------------------------------------------------------------------------------------- */
+
+static bool is_variable(const char *line, const char *name)
+{
+    size_t size = strlen(name);
+    return strncmp(line, name, size) == 0 && line[size] == '=';
+}
+
+/* What the warden of a detached actor finds in its environment (clients/lib/shell/warden.c); "": the job is for no actor. */
+static mt_status warden_text(const struct sh_job *job, mt_buf *out)
+{
+    const Manta__V1__DetachedActor *actor = job->spec->actor;
+    char                            text[96];
+    if (!actor)
+        return mt_ok();
+    snprintf(text, sizeof text, "MANTA_WARDEN=%u ", job->failures);
+    MT_TRY(mt_buf_append(out, text, strlen(text)));
+    for (size_t i = 0; i < actor->create.len; i++) {
+        snprintf(text, sizeof text, "%02x", actor->create.data[i]);
+        MT_TRY(mt_buf_append(out, text, 2));
+    }
+    return mt_buf_append(out, "", 1);
+}
+
+/* Ours first, then the job's, which win where both say the same name but for those that lead it to this raylet. */
+static char **environment_make(struct sh_job *job, char (*own)[512], char *warden)
+{
+    static const char *const ours[] = {"MANTA_FD", "MANTA_ROLE", "MANTA_JOB", "MANTA_ADDRESS", "MANTA_JOB_ID",
+                                       "MANTA_JOB_ATTEMPT", "MANTA_TOKEN", "MANTA_WARDEN", "MANTA_SOCKET",
+                                       "MANTA_MARK"};
+    size_t count = 0, n = 0;
+    while (environ[count])
+        count++;
+    char **out = calloc(count + job->spec->n_env + 7, sizeof *out);
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < count + job->spec->n_env; i++) {
+        char *line = i < job->spec->n_env ? job->spec->env[i] : environ[i - job->spec->n_env];
+        bool  skip = !strchr(line, '=');
+        for (size_t k = 0; k < sizeof ours / sizeof ours[0]; k++)
+            skip |= is_variable(line, ours[k]);
+        if (!skip)
+            out[n++] = line; /* getenv takes the first: the job's stand first */
+    }
+    snprintf(own[0], sizeof own[0], "MANTA_ADDRESS=%s", job->sh->options.dir);
+    snprintf(own[1], sizeof own[1], "MANTA_JOB_ID=%s", job->id);
+    snprintf(own[2], sizeof own[2], "MANTA_JOB_ATTEMPT=%u", job->attempt);
+    for (int i = 0; i < 3; i++)
+        out[n++] = own[i];
+    out[n++] = job->sh->group.mark;
+    if (warden) {
+        out[n++] = warden;
+        out[n++] = (char *)(uintptr_t)"MANTA_ROLE=warden"; /* for programs that do something before manta_init */
+    }
+    return out;
+}
+
+/* manta-raylet --run PARENT argv...: sets PR_SET_PDEATHSIG and becomes the program; --run-as before
+ * that another user. `argv` has room; texts live as long as it is used. Returns 0 or an errno. */
+static int command_make(struct sh_job *job, char **argv, char (*texts)[16], char *socket, size_t socket_size)
+{
+    size_t n = 0;
+    argv[n++] = (char *)(uintptr_t)"manta-raylet";
+    argv[n++] = (char *)(uintptr_t)(job->sh->options.users.count ? "--run-as" : "--run");
+    if (job->sh->options.users.count) {
+        if (!sh_user_new(job->sh, &job->user))
+            return EUSERS;
+        snprintf(texts[1], sizeof texts[1], "%u", job->user.uid);
+        snprintf(texts[2], sizeof texts[2], "%u", job->user.gid);
+        snprintf(socket, socket_size, "%s/raylet.sock", job->sh->options.dir);
+        argv[n++] = texts[1];
+        argv[n++] = texts[2];
+        argv[n++] = socket;
+        rlt_tree_give(job->folder, job->user.uid, job->user.gid);
+    }
+    snprintf(texts[0], sizeof texts[0], "%d", getpid());
+    argv[n++] = texts[0];
+    memcpy(argv + n, job->spec->argv, job->spec->n_argv * sizeof *argv);
+    return 0;
+}
+
+static int spawn_driver(struct sh_job *job)
+{
+    char own[3][512], texts[3][16], socket[JOB_PATH_SIZE];
+    size_t argc = job->spec->n_argv;
+    mt_buf warden = {0};
+    mt_status st = warden_text(job, &warden);
+    char **argv = calloc(argc + 7, sizeof *argv), **envp = environment_make(job, own, (char *)warden.data);
+    int err = ENOMEM;
+
+    if (argv && envp && !st.code && !(err = command_make(job, argv, texts, socket, sizeof socket))) {
+        struct mt_child_opts o = {.program = "/proc/self/exe",
+                                  .argv = argv,
+                                  .env = envp,
+                                  .dir = job->folder,
+                                  .fds = {{MT_CHILD_NULL, 0}, {job->out_write, 1}, {job->out_write, 2}},
+                                  .fd_count = 3,
+                                  .fds_max = job->sh->fds_before,
+                                  .session = MT_CHILD_GROUP,
+                                  .resets_signals = true};
+        job->part = sh_group_enter(job->sh);
+        err = mt_child_start(&o, &job->pid).sys;
+        sh_group_leave(job->sh, job->part, err ? 0 : job->pid);
+    }
+    free(argv);
+    free(envp);
+    mt_buf_fini(&warden);
+    return err;
+}
+
+static void log_append(struct sh_job *job, const char *text, size_t size)
+{
+    static const char full[] = "\n[manta: the log is full; what follows is not kept]\n";
+    if (job->is_log_full)
+        return;
+    if (job->log_size + size > JOB_LOG_MAX) {
+        job->is_log_full = true;
+        text = full;
+        size = sizeof full - 1;
+    }
+    ssize_t n = write(job->log_fd, text, size);
+    if (n < 0)
+        job->is_log_full = true; /* the disk is; the driver must not wait for it */
+    else
+        job->log_size += (uint64_t)n;
+}
+
+/* False: nothing is there now, or (is_eof) never again. */
+static bool output_read(struct sh_job *job)
+{
+    char    text[JOB_READ_SIZE];
+    ssize_t n = read(job->out_read, text, sizeof text);
+    if (n > 0)
+        log_append(job, text, (size_t)n);
+    else
+        job->is_eof |= n == 0 || (errno != EAGAIN && errno != EINTR);
+    return n > 0;
+}
+
+static void output_close(struct sh_job *job)
+{
+    io_watch_stop(&job->out_watch);
+    if (job->out_read >= 0)
+        close(job->out_read);
+    if (job->out_write >= 0)
+        close(job->out_write);
+    job->out_read = job->out_write = -1;
+}
+
+static void job_ended(struct sh_job *job)
+{
+    if (job->is_ended)
+        return;
+    while (job->out_read >= 0 && output_read(job))
+        ;
+    output_close(job);
+    job->is_ended = true;
+    tell(job, RLT_EV_JOB_EXITED, NULL);
+}
+
+static void output_ready(struct io_watch *watch, unsigned events)
+{
+    struct sh_job *job = mt_container_of(watch, struct sh_job, out_watch);
+    uint64_t       size = job->log_size;
+    for (int i = 0; (i < 16 || (events & IO_HANGUP)) && output_read(job); i++)
+        ;
+    if (job->is_eof)
+        io_watch_stop(&job->out_watch);
+    if (job->is_eof && job->pid == -1)
+        job_ended(job);
+    else if (job->log_size != size)
+        tell(job, RLT_EV_JOB_LOG, NULL);
+}
+
+static void linger_over(struct io_timer *timer)
+{
+    job_ended(mt_container_of(timer, struct sh_job, timer));
+}
+
+static void run(struct sh_job *job)
+{
+    char path[JOB_PATH_SIZE];
+    int  pipe_fds[2], err;
+    if (job->is_killed || !job->spec->n_argv) {
+        job_failed(job, job->is_killed ? "stopped" : "no command");
+        return;
+    }
+    snprintf(path, sizeof path, "%s.log", job->folder);
+    job->log_fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (job->log_fd < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        job_failed(job, "its log cannot be made");
+        return;
+    }
+    job->out_read = pipe_fds[0];
+    job->out_write = pipe_fds[1];
+    job->out_watch.ready = output_ready;
+    fcntl(job->out_read, F_SETFL, O_NONBLOCK);
+    err = spawn_driver(job);
+    if (err) {
+        job->pid = 0;
+        output_close(job);
+        job_failed(job, strerrordesc_np(err));
+        return;
+    }
+    if (io_watch_start(job->sh->loop, &job->out_watch, job->out_read, IO_READABLE).code)
+        log_append(job, "[manta: output is shown at the end only]\n", 41);
+    tell(job, RLT_EV_JOB_STARTED, NULL);
+}
+
+/* ---- from the shell -------------------------------------------------------------------------------------------------- */
+
+void sh_job_ends(struct sh *sh, pid_t pid)
+{
+    MT_MAP_EACH(&sh->jobs, entry) {
+        struct sh_job *job = entry->value.ptr;
+        if (job->pid != pid)
+            continue;
+        kill(-pid, SIGKILL); /* what it started in its group goes with it */
+        sh_group_over(sh, job->part);
+    }
+}
+
+void sh_job_reaped(struct sh *sh, pid_t pid, int status)
+{
+    MT_MAP_EACH(&sh->jobs, entry) {
+        struct sh_job *job = entry->value.ptr;
+        if (job->pid != pid)
+            continue;
+        job->pid = -1;
+        job->status = status;
+        if (job->out_write >= 0)
+            close(job->out_write);
+        job->out_write = -1;
+        io_timer_start(sh->loop, &job->timer, MT_RLT_JOB_LINGER_MS); /* or sooner: when the last writer has closed */
+        return;
+    }
+}
+
+bool sh_job_user(const struct sh *sh, pid_t driver, struct sh_user *out)
+{
+    MT_MAP_EACH(&sh->jobs, entry) {
+        const struct sh_job *job = entry->value.ptr;
+        if (job->pid != driver || driver <= 0 || !job->user.uid)
+            continue;
+        *out = job->user;
+        return true;
+    }
+    return false;
+}
+
+int sh_job_output(const struct sh *sh, pid_t driver)
+{
+    MT_MAP_EACH(&sh->jobs, entry) {
+        const struct sh_job *job = entry->value.ptr;
+        if (job->pid == driver && driver > 0)
+            return job->out_write;
+    }
+    return -1;
+}
+
+/* A copy of the spec, since the message it came in is gone after this step. */
+static mt_status spec_copy(struct sh_job *job, const Manta__V1__JobSpec *spec)
+{
+    mt_buf bytes = {0};
+    MT_TRY(rpc_pack(&spec->base, &bytes));
+    mt_status st = rpc_unpack(&manta__v1__job_spec__descriptor, mt_buf_view(&bytes), MT_CONTROL_BYTES_MAX, &job->spec_copy);
+    mt_buf_fini(&bytes);
+    job->spec = (const Manta__V1__JobSpec *)job->spec_copy;
+    return st;
+}
+
+void sh_job_start(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_job *job = calloc(1, sizeof *job);
+    if (!job || spec_copy(job, a->job_spec).code || mt_map_put_ptr(&sh->jobs, mt_map_key(sh->next_job++), job).code)
+        abort();
+    job->sh = sh;
+    job->attempt = (uint32_t)a->number;
+    job->failures = (uint32_t)a->total;
+    job->file_fd = job->log_fd = job->out_read = job->out_write = -1;
+    job->timer.fire = linger_over;
+    snprintf(job->id, sizeof job->id, "%s", a->name);
+    if (!sh->options.dir || strchr(job->id, '/') || job->id[0] == '.' || base_folder(sh).code) {
+        job_failed(job, "this node has no folder for jobs");
+        return;
+    }
+    snprintf(job->folder, sizeof job->folder, "%s/%s.%u", sh->job_folder, job->id, job->attempt);
+    rlt_tree_remove(job->folder);
+    if (mkdir(job->folder, 0700) < 0)
+        job_failed(job, "the job's folder cannot be made");
+    else
+        fetch_next(job);
+}
+
+void sh_job_kill(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_job *job = job_find(sh, a->name);
+    if (!job || job->is_ended)
+        return;
+    if (job->pid > 0) {
+        kill(-job->pid, (int)a->flags); /* not reaped yet, so the number is still its */
+    } else if (job->pid == 0) {
+        job->is_killed = true;
+        job_failed(job, "stopped");
+    }
+}
+
+void sh_job_log_read(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_job   *job = job_find(sh, a->name);
+    struct rlt_event e;
+    if (!job)
+        return;
+    size_t  size = a->size < sizeof job->text ? a->size : sizeof job->text;
+    ssize_t n = job->log_fd >= 0 ? pread(job->log_fd, job->text, size, (off_t)a->number) : -1;
+    sh_event(&e, RLT_EV_JOB_TEXT);
+    e.name = job->id;
+    e.number = a->number;
+    e.bytes = (const uint8_t *)job->text;
+    e.size = n > 0 ? (size_t)n : 0;
+    sh_step(sh, &e);
+}
+
+static void job_free(struct sh *sh, struct sh_job *job)
+{
+    char path[JOB_PATH_SIZE];
+    fetch_end(job);
+    io_timer_stop(&job->timer);
+    output_close(job);
+    if (job->log_fd >= 0)
+        close(job->log_fd);
+    if (job->folder[0]) {
+        snprintf(path, sizeof path, "%s.log", job->folder);
+        unlink(path);
+        rlt_tree_remove(job->folder);
+    }
+    MT_MAP_EACH(&sh->jobs, entry)
+        if (entry->value.ptr == job) {
+            mt_map_remove(&sh->jobs, entry->key);
+            break;
+        }
+    if (job->spec_copy)
+        rpc_unpack_free(job->spec_copy);
+    free(job);
+}
+
+void sh_job_forget(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_job *job = job_find(sh, a->name);
+    if (job)
+        job_free(sh, job);
+}
+
+void sh_jobs_stop(struct sh *sh)
+{
+    MT_MAP_EACH(&sh->jobs, entry) {
+        struct sh_job *job = entry->value.ptr;
+        if (job->pid > 0)
+            kill(-job->pid, SIGKILL);
+        job->is_ended = true;
+        job_free(sh, job);
+    }
+    mt_map_fini(&sh->jobs);
+    if (sh->job_folder[0])
+        rmdir(sh->job_folder);
+}

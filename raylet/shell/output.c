@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * output.c - what workers print, for drivers that want to see it: read from a pipe a worker, cut into lines, sent on.
+ *
+ * Owns: every struct sh_output, from the fork of its worker to the end of its pipe. Thread: the loop only.
+ * Always: a pipe is read as fast as its worker writes, so nobody waits for a reader; MT_RLT_OUTPUT_BYTES of a worker go on in a
+ * second, the rest is dropped and counted. What waits for a driver is bounded by its down queue (MT_SW_DOWN_MESSAGES_MAX).
+ */
+#include "core/base/limits.h"
+#include "raylet/shell/shell.h"
+
+#include "core/wire/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { TEXT_MAX = 8 * 1024 };
+
+struct sh_output {
+    struct sh_output *next;
+    struct sh        *sh;
+    struct io_watch   watch;
+    int               fd;
+    uint64_t          conn;
+    struct rlt_output_view to;
+    int32_t           pid;
+    char              name[LANE_EVENT_NAME_SIZE];
+    uint64_t          second;  /* in which `passed` counts */
+    uint64_t          passed;  /* bytes */
+    uint64_t          dropped; /* bytes, not yet said */
+    size_t            held;    /* of a line that has not ended */
+    char              line[MT_RLT_OUTPUT_LINE];
+    size_t            size;    /* of lines not yet sent */
+    char              text[TEXT_MAX];
+};
+
+static void send_text(struct sh_output *o)
+{
+    struct {
+        struct ctl_message    head;
+        struct lane_output from;
+        char                  text[TEXT_MAX];
+    } m = {.head = {.process = o->to.driver, .node = o->to.node, .subject = LANE_OUTPUT_SUBJECT}};
+    size_t           size = sizeof m - TEXT_MAX + o->size;
+    struct rlt_event e;
+    if (!o->size)
+        return;
+    m.from.pid = o->pid;
+    m.from.node = o->sh->node;
+    memcpy(m.from.name, o->name, sizeof m.from.name);
+    memcpy(m.text, o->text, o->size);
+    o->size = 0;
+    sh_event(&e, RLT_EV_UP); /* as if the worker had sent it: the way of messages between processes is there */
+    e.conn = o->conn;
+    e.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = CTL_MESSAGE,
+                                    .id = mt_id_make(1, 1, 0)};
+    e.payload = (const uint8_t *)&m;
+    sh_step(o->sh, &e);
+}
+
+static void add_line(struct sh_output *o, const char *line, size_t size)
+{
+    if (o->size + size + 1 > TEXT_MAX)
+        send_text(o);
+    memcpy(o->text + o->size, line, size);
+    o->text[o->size + size] = '\n';
+    o->size += size + 1;
+}
+
+static void say_dropped(struct sh_output *o)
+{
+    char text[160];
+    int  n;
+    if (!o->dropped)
+        return;
+    n = snprintf(text, sizeof text, "[%llu bytes were dropped: a worker may print %d KiB in a second]",
+                 (unsigned long long)o->dropped, MT_RLT_OUTPUT_BYTES >> 10);
+    o->dropped = 0;
+    add_line(o, text, (size_t)n);
+}
+
+/* One line, or what fits of one. */
+static void take_line(struct sh_output *o, const char *line, size_t size)
+{
+    uint64_t second = io_now_ms() / 1000;
+    if (second != o->second) {
+        o->second = second;
+        o->passed = 0;
+    }
+    if (o->passed + size + 1 > MT_RLT_OUTPUT_BYTES) {
+        o->dropped += size + 1;
+        return;
+    }
+    say_dropped(o);
+    o->passed += size + 1;
+    add_line(o, line, size);
+}
+
+static void take_bytes(struct sh_output *o, const char *at, size_t size)
+{
+    const char *end = at + size;
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        size_t      piece = (size_t)((stop ? stop : end) - at), room = sizeof o->line - o->held;
+        if (piece > room) {
+            piece = room;
+            stop = NULL;
+        }
+        if (stop && !o->held) {
+            take_line(o, at, piece);
+        } else {
+            memcpy(o->line + o->held, at, piece);
+            o->held += piece;
+            if (stop || o->held == sizeof o->line) {
+                take_line(o, o->line, o->held);
+                o->held = 0;
+            }
+        }
+        at += piece + (stop != NULL);
+    }
+}
+
+/* Who it is, as far as that is known by now. */
+static void look_up(struct sh_output *o)
+{
+    struct rlt_output_view to;
+    struct sh_conn        *c = sh_conn_find(o->sh, o->conn);
+    if (rlt_output_of(o->sh->core, o->conn, &to))
+        o->to = to;
+    if (c && c->pid > 0)
+        o->pid = c->pid;
+    if (c && c->ring)
+        sh_ring_running(c->ring, o->name);
+}
+
+static void output_free(struct sh_output *o)
+{
+    struct sh_output **link = &o->sh->outputs;
+    while (*link != o)
+        link = &(*link)->next;
+    *link = o->next;
+    io_watch_stop(&o->watch);
+    close(o->fd);
+    free(o);
+}
+
+static void output_ready(struct io_watch *watch, unsigned events)
+{
+    static char       bytes[MT_RLT_OUTPUT_READ]; /* one loop thread, one piece at a time */
+    struct sh_output *o = mt_container_of(watch, struct sh_output, watch);
+    ssize_t           n = read(o->fd, bytes, sizeof bytes);
+    (void)events;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    look_up(o);
+    if (n > 0) {
+        take_bytes(o, bytes, (size_t)n);
+        send_text(o);
+        return;
+    }
+    if (o->held)
+        take_line(o, o->line, o->held);
+    say_dropped(o);
+    send_text(o);
+    output_free(o);
+}
+
+int sh_output_open(struct sh *sh, uint64_t conn)
+{
+    struct sh_output      *o;
+    struct rlt_output_view to;
+    int                    ends[2];
+    if (!rlt_output_of(sh->core, conn, &to) || !to.is_wanted || pipe2(ends, O_CLOEXEC))
+        return -1;
+    o = calloc(1, sizeof *o);
+    if (o && fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0) {
+        o->sh = sh;
+        o->fd = ends[0];
+        o->conn = conn;
+        o->to = to;
+        o->watch.ready = output_ready;
+        if (io_watch_start(sh->loop, &o->watch, o->fd, IO_READABLE).code == 0) {
+            o->next = sh->outputs;
+            sh->outputs = o;
+            return ends[1];
+        }
+    }
+    free(o);
+    close(ends[0]);
+    close(ends[1]);
+    return -1;
+}
+
+void sh_outputs_stop(struct sh *sh)
+{
+    while (sh->outputs)
+        output_free(sh->outputs);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * peer.c - streams to and from the other raylets, and the files that travel on them.
+ *
+ * Owns: the gRPC server of this node, every struct sh_stream, and archives that are being received. Thread: the loop.
+ * Always: the core hears of a stream's end once. A stream that was dialled and failed is told with whether anybody
+ * listens at that address: that is how a dead raylet is told from a slow one.
+ */
+#include "raylet/shell/cache/cache.h"
+#include "raylet/shell/shell.h"
+
+#include "core/text/address.h"
+#include "core/base/log.h"
+#include "core/base/sha256.h"
+#include "core/rpc/codec.h"
+#include "core/rpc/rpc.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    PROBE_MS = 500,                        /* for an answer to a bare connect */
+    STREAM_QUEUE_BYTES = 16 * 1024 * 1024, /* more than the link ever has on its way */
+};
+
+struct sh_stream {
+    struct sh                *sh;
+    uint64_t                  number;
+    struct rpc_stream_handler handler;
+    struct rpc_stream        *stream;  /* NULL once it has closed */
+    struct rpc_channel       *channel; /* dialled ones */
+    char                      address[RLT_ADDRESS_SIZE];
+    int                       probe_fd; /* asks whether anybody listens; -1: not asking */
+    struct io_watch           probe;
+    struct io_timer           probe_timer;
+};
+
+/* The archive of an environment that is being received: a memfd. */
+struct sh_archive {
+    mt_id     key; /* job and environment */
+    int       fd;
+    uint64_t  have;
+    mt_sha256 sha;
+};
+
+struct sh_peers {
+    struct sh          *sh;
+    struct rpc_service  service;
+    struct rpc_server  *server;
+    mt_map              streams;  /* number -> sh_stream */
+    mt_map              archives; /* job and environment -> sh_archive */
+    uint64_t            next_stream;
+};
+
+static struct sh_stream *stream_find(const struct sh *sh, uint64_t number)
+{
+    return sh->peers ? mt_map_ptr(&sh->peers->streams, mt_map_key(number)) : NULL;
+}
+
+static void stream_free(struct sh_stream *s)
+{
+    mt_map_remove(&s->sh->peers->streams, mt_map_key(s->number));
+    if (s->stream)
+        rpc_stream_free(s->stream);
+    if (s->channel)
+        rpc_channel_close(s->channel);
+    io_watch_stop(&s->probe);
+    io_timer_stop(&s->probe_timer);
+    if (s->probe_fd >= 0)
+        close(s->probe_fd);
+    free(s);
+}
+
+static void stream_over(struct sh_stream *s, bool refused)
+{
+    struct sh       *sh = s->sh;
+    struct rlt_event e;
+    sh_event(&e, RLT_EV_PEER_CLOSED);
+    e.stream = s->number;
+    e.refused = refused;
+    stream_free(s);
+    sh_step(sh, &e);
+}
+
+/* ---- does anybody listen there? ------------------------------------------------------------------------------------ */
+
+static void probe_ready(struct io_watch *watch, unsigned events)
+{
+    struct sh_stream *s = mt_container_of(watch, struct sh_stream, probe);
+    int               err = 0;
+    socklen_t         size = sizeof err;
+    (void)events;
+    getsockopt(s->probe_fd, SOL_SOCKET, SO_ERROR, &err, &size);
+    stream_over(s, err == ECONNREFUSED);
+}
+
+static void probe_timeout(struct io_timer *timer)
+{
+    stream_over(mt_container_of(timer, struct sh_stream, probe_timer), false);
+}
+
+/* "1.2.3.4:5" or "[::1]:5". */
+static socklen_t address_parse(const char *text, struct sockaddr_storage *out)
+{
+    struct sockaddr_in  *in4 = (struct sockaddr_in *)(void *)out;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)out;
+    char                 host[RLT_ADDRESS_SIZE];
+    const char          *port;
+    memset(out, 0, sizeof *out);
+    if (!mt_address_split(text, host, sizeof host, &port))
+        return 0;
+    if (text[0] == '[') {
+        in6->sin6_family = AF_INET6;
+        in6->sin6_port = htons((uint16_t)strtoul(port, NULL, 10));
+        return inet_pton(AF_INET6, host, &in6->sin6_addr) == 1 ? sizeof *in6 : 0;
+    }
+    in4->sin_family = AF_INET;
+    in4->sin_port = htons((uint16_t)strtoul(port, NULL, 10));
+    return inet_pton(AF_INET, host, &in4->sin_addr) == 1 ? sizeof *in4 : 0;
+}
+
+static void probe_start(struct sh_stream *s)
+{
+    struct sockaddr_storage at;
+    socklen_t               size = address_parse(s->address, &at);
+    s->probe_fd = size ? socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+    if (s->probe_fd < 0) {
+        stream_over(s, false);
+        return;
+    }
+    if (connect(s->probe_fd, (struct sockaddr *)&at, size) == 0 || errno != EINPROGRESS) {
+        stream_over(s, errno == ECONNREFUSED);
+        return;
+    }
+    s->probe.ready = probe_ready;
+    s->probe_timer.fire = probe_timeout;
+    if (io_watch_start(s->sh->loop, &s->probe, s->probe_fd, IO_WRITABLE).code)
+        stream_over(s, false);
+    else
+        io_timer_start(s->sh->loop, &s->probe_timer, PROBE_MS);
+}
+
+/* ---- streams --------------------------------------------------------------------------------------------------------- */
+
+static void link_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
+{
+    struct sh_stream *s = mt_container_of(handler, struct sh_stream, handler);
+    ProtobufCMessage *m = NULL;
+    struct rlt_event  e;
+    if (rpc_unpack(&manta__v1__frame__descriptor, message, MT_CONTROL_BYTES_MAX, &m).code) {
+        rpc_stream_cancel(stream);
+        return;
+    }
+    sh_event(&e, RLT_EV_PEER_FRAME);
+    e.stream = s->number;
+    e.frame = (const Manta__V1__Frame *)m;
+    sh_step(s->sh, &e);
+    rpc_unpack_free(m);
+}
+
+static void link_ended(struct rpc_stream_handler *handler, struct rpc_stream *stream)
+{
+    (void)handler;
+    rpc_stream_finish(stream, mt_ok(), "");
+}
+
+static void link_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
+{
+    struct sh_stream *s = mt_container_of(handler, struct sh_stream, handler);
+    mt_log(MT_LOG_DEBUG, "peer_stream_closed", "code=%s detail=\"%.200s\"", mt_code_name(result->status.code), result->detail);
+    s->stream = NULL;
+    rpc_stream_free(stream);
+    if (s->channel && !s->sh->is_exiting)
+        probe_start(s);
+    else
+        stream_over(s, false);
+}
+
+static struct sh_stream *stream_new(struct sh *sh, uint64_t number)
+{
+    struct sh_stream *s = calloc(1, sizeof *s);
+    if (!s || mt_map_put_ptr(&sh->peers->streams, mt_map_key(number), s).code) {
+        free(s);
+        return NULL;
+    }
+    s->sh = sh;
+    s->number = number;
+    s->probe_fd = -1;
+    s->handler.message = link_message;
+    s->handler.ended = link_ended;
+    s->handler.closed = link_closed;
+    return s;
+}
+
+static struct rpc_stream_handler *link_accept(struct rpc_service *service, struct rpc_stream *stream)
+{
+    struct sh_peers  *peers = mt_container_of(service, struct sh_peers, service);
+    struct sh_stream *s = stream_new(peers->sh, peers->next_stream++);
+    struct rlt_event  e;
+    if (!s)
+        return NULL;
+    s->stream = stream;
+    rpc_stream_set_queue(stream, STREAM_QUEUE_BYTES);
+    sh_event(&e, RLT_EV_PEER_OPEN);
+    e.stream = s->number;
+    sh_step(peers->sh, &e);
+    return stream_find(peers->sh, e.stream) ? &s->handler : NULL;
+}
+
+void sh_peer_dial(struct sh *sh, const struct rlt_action *a)
+{
+    struct rpc_channel_config channel = {.target = a->text, .token = sh_head_token(sh), .tls = sh->tls, .peer = IO_TLS_NODE,
+                                         .is_insecure = sh->options.is_insecure};
+    struct rpc_stream_config  config = {.method = "/manta.v1.Peer/Link"};
+    struct sh_stream         *s = sh->peers ? stream_new(sh, a->stream) : NULL;
+    struct rlt_event          e;
+    sh_event(&e, s ? RLT_EV_PEER_OPEN : RLT_EV_PEER_CLOSED);
+    e.stream = a->stream;
+    if (s) {
+        snprintf(s->address, sizeof s->address, "%s", a->text);
+        if (rpc_channel_open(sh_head_rpc(sh), &channel, &s->channel).code ||
+            rpc_stream_open(s->channel, &config, &s->handler, &s->stream).code) {
+            s->stream = NULL;
+            stream_over(s, false);
+            return;
+        }
+        rpc_stream_set_queue(s->stream, STREAM_QUEUE_BYTES);
+    }
+    sh_step(sh, &e);
+}
+
+void sh_peer_doubt(struct sh *sh, uint32_t node)
+{
+    struct rlt_event e;
+    sh_event(&e, RLT_EV_PEER_DOUBT);
+    e.node = node;
+    sh_step(sh, &e);
+}
+
+void sh_peer_send(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_stream *s = stream_find(sh, a->stream);
+    mt_buf            bytes = {0};
+    mt_status         st;
+    if (!s || !s->stream)
+        return;
+    st = rpc_pack(&a->frame->base, &bytes);
+    if (!st.code)
+        st = rpc_stream_send(s->stream, mt_buf_view(&bytes));
+    mt_buf_fini(&bytes);
+    if (st.code && st.code != MT_ECONN) {
+        mt_log_status(MT_LOG_WARN, "peer_send", st);
+        rpc_stream_cancel(s->stream); /* what it lost is sent again on the next one */
+    }
+}
+
+void sh_peer_close(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_stream *s = stream_find(sh, a->stream);
+    if (s)
+        stream_free(s);
+}
+
+/* ---- files ----------------------------------------------------------------------------------------------------------- */
+
+void sh_file_read(struct sh *sh, const struct rlt_action *a)
+{
+    struct rlt_event e;
+    struct stat      st;
+    uint8_t         *piece;
+    if (!sh->peers || fstat(a->fd, &st) < 0 || a->number >= (uint64_t)st.st_size)
+        return;
+    /* Kept with the actions' own memory: the event is stepped after them, before they are reset. */
+    piece = sh_keep(sh, RLT_FILE_CHUNK);
+    ssize_t n = piece ? pread(a->fd, piece, RLT_FILE_CHUNK, (off_t)a->number) : -1;
+    if (n <= 0)
+        return;
+    sh_event(&e, RLT_EV_FILE_BYTES);
+    e.file = a->file;
+    e.node = a->node;
+    e.number = a->number;
+    e.total = (uint64_t)st.st_size;
+    e.bytes = piece;
+    e.size = (size_t)n;
+    sh_step(sh, &e);
+}
+
+static mt_id archive_key(const struct peer_file *file)
+{
+    return (mt_id){file->job, file->env};
+}
+
+static struct sh_archive *archive_of(struct sh_peers *peers, const struct peer_file *file, uint64_t offset)
+{
+    struct sh_archive *p = mt_map_ptr(&peers->archives, archive_key(file));
+    if (p || offset)
+        return p;
+    p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->key = archive_key(file);
+    p->fd = memfd_create("manta-archive", MFD_CLOEXEC);
+    mt_sha256_init(&p->sha);
+    if (p->fd < 0 || mt_map_put_ptr(&peers->archives, p->key, p).code) {
+        if (p->fd >= 0)
+            close(p->fd);
+        free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static void archive_over(struct sh *sh, struct sh_archive *p, const struct peer_file *file, const char *why)
+{
+    struct rlt_event e;
+    sh_event(&e, RLT_EV_FILE_READY);
+    e.file = *file;
+    e.fd = why ? -1 : p->fd;
+    e.refused = why != NULL;
+    e.text = why;
+    if (p) {
+        mt_map_remove(&sh->peers->archives, p->key);
+        if (why)
+            close(p->fd);
+        free(p);
+    }
+    sh_step(sh, &e);
+}
+
+static void archive_write(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_archive *p = sh->peers ? archive_of(sh->peers, &a->file, a->number) : NULL;
+    uint8_t            sum[MT_SHA256_SIZE];
+    if (!p || a->number != p->have || write(p->fd, a->bytes, a->size) != (ssize_t)a->size) {
+        archive_over(sh, p, &a->file, "no memory, or no room for it");
+        return;
+    }
+    mt_sha256_add(&p->sha, a->bytes, a->size);
+    p->have += a->size;
+    if (p->have < a->total)
+        return;
+    mt_sha256_end(&p->sha, sum);
+    archive_over(sh, p, &a->file, memcmp(sum, a->sha256, sizeof sum) ? "it is not what its SHA-256 says" : NULL);
+}
+
+void sh_file_write(struct sh *sh, const struct rlt_action *a)
+{
+    (a->file.env ? archive_write : sh_cache_write)(sh, a);
+}
+
+void sh_file_drop(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_archive *p = sh->peers && a->file.env ? mt_map_ptr(&sh->peers->archives, archive_key(&a->file)) : NULL;
+    if (!p)
+        return; /* a program's goes with its job */
+    mt_map_remove(&sh->peers->archives, p->key);
+    close(p->fd);
+    free(p);
+}
+
+/* ---- start and end -------------------------------------------------------------------------------------------------- */
+
+static const struct rpc_method methods[] = {
+    {.name = "/manta.v1.Peer/Link", .stream = link_accept},
+    RPC_HEALTH,
+};
+
+mt_status sh_listen_read(struct sh *sh)
+{
+    const char *listen = sh->options.listen, *port;
+    bool        is_good = mt_address_split(listen, sh->listen_host, sizeof sh->listen_host, &port);
+    size_t      size = is_good ? (size_t)(port - 1 - listen) : 0;
+    if (!is_good || size >= sizeof sh->listen_shown - sizeof ":65535")
+        return mt_error(MT_EINVAL, 0, "--listen: want HOST:PORT");
+    snprintf(sh->listen_shown, sizeof sh->listen_shown, "%.*s", (int)size, listen);
+    if (mt_address_is_any(sh->listen_host))
+        return mt_error(MT_EINVAL, 0, "--listen: name the one address that other machines reach this one by");
+    return mt_ok();
+}
+
+mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
+{
+    struct rpc_server_config config = {.token = sh_head_token(sh), .tls = sh->tls, .is_insecure = sh->options.is_insecure};
+    struct sh_peers         *peers;
+    if (!config.token || sh->options.driver_fd >= 0)
+        return mt_ok(); /* a private cluster has one node; without a token nothing is served */
+    peers = sh->peers = calloc(1, sizeof *peers);
+    if (!peers)
+        return mt_error(MT_ENOMEM, 0, "peers");
+    peers->sh = sh;
+    peers->next_stream = 1;
+    peers->service.methods = methods;
+    peers->service.count = sizeof methods / sizeof methods[0];
+    config.host = sh->listen_host;
+    config.port = (uint16_t)strtoul(strrchr(sh->options.listen, ':') + 1, NULL, 10);
+    MT_TRY(sh_head_rpc_start(sh));
+    MT_TRY(io_bound_new(&sh->bound));
+    config.bound = sh->bound;
+    MT_TRY(rpc_server_open(sh_head_rpc(sh), &peers->service, &config, &peers->server));
+    snprintf(address, RLT_ADDRESS_SIZE, "%.50s:%u", sh->listen_shown, rpc_server_port(peers->server));
+    return mt_ok();
+}
+
+void sh_peers_stop(struct sh *sh)
+{
+    struct sh_peers *peers = sh->peers;
+    if (!peers)
+        return;
+    if (peers->server)
+        rpc_server_close(peers->server);
+    MT_MAP_EACH(&peers->streams, entry)
+        stream_free(entry->value.ptr);
+    MT_MAP_EACH(&peers->archives, entry) {
+        struct sh_archive *p = entry->value.ptr;
+        close(p->fd);
+        free(p);
+    }
+    mt_map_fini(&peers->streams);
+    mt_map_fini(&peers->archives);
+    free(peers);
+    sh->peers = NULL;
+}

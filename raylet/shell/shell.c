@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * shell.c - the pump: events into the core, its actions to the file that can do them; start and end of it all.
+ *
+ * Owns: struct sh. Thread: the loop, which is the main thread.
+ * Always: the actions of one step are carried out, in order, before the next event is stepped.
+ */
+#include "raylet/shell/cache/cache.h"
+#include "raylet/shell/shell.h"
+
+#include "core/sys/child.h"
+#include "core/sys/folder.h"
+#include "core/base/log.h"
+#include "core/base/rng.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void sh_event(struct rlt_event *event, enum rlt_event_kind kind)
+{
+    memset(event, 0, sizeof *event);
+    event->kind = kind;
+    event->fd = -1;
+}
+
+static void say_ready(struct sh *sh);
+
+/* ---- actions ------------------------------------------------------------------------------------------------------ */
+
+enum { LACK_TEXT_SIZE = 128 };
+
+/* Kept: the event may be stepped later. */
+static const char *lack_text(struct sh *sh, mt_status st)
+{
+    char *text = sh_keep(sh, LACK_TEXT_SIZE);
+    if (!text)
+        return "no memory";
+    snprintf(text, LACK_TEXT_SIZE, "%s%s%s", st.what, st.sys ? ": " : "", st.sys ? strerrordesc_np(st.sys) : "");
+    return text;
+}
+
+void sh_lacks(struct sh *sh, uint64_t conn, mt_status st)
+{
+    struct rlt_event e;
+    sh_event(&e, RLT_EV_CLOSED);
+    e.conn = conn;
+    e.text = lack_text(sh, st);
+    sh_step(sh, &e);
+}
+
+static void do_welcome(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_conn    *c = sh_conn_find(sh, a->conn);
+    struct ctl_welcome w;
+    if (!c)
+        return;
+    memcpy(&w, a->payload, sizeof w);
+    if (w.code || (a->flags & RLT_WELCOME_ZYGOTE)) {
+        sh_conn_send(c, a, NULL, 0);
+        return;
+    }
+    sh->node = w.node;
+    mt_status st = sh_memory_welcome(c);
+    if (!st.code)
+        st = sh_store_welcome(c, a->number, w.job);
+    if (st.code) {
+        sh_lacks(sh, a->conn, st);
+        return;
+    }
+    int fds[CTL_FDS_MAX] = {c->lane_fd, c->park_fd, c->pins_fd, sh_switcher_park_fd(sh), -1};
+    if (c->conn >= RLT_CONN_OURS && sh->event_capacity && sh_ring_new(c, a->number).code == 0)
+        fds[4] = c->ring->fd; /* without memory for it a worker works all the same */
+    sh_conn_send(c, a, fds, fds[4] >= 0 ? 5 : 4);
+    sh_memory_given(c);
+}
+
+static void do_socket(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_conn *c = sh_conn_find(sh, a->conn);
+    int             fds[RLT_FDS];
+    if (!c)
+        return;
+    for (uint32_t i = 0; i < a->fd_count; i++) {
+        fds[i] = sh_fd_of(sh, &a->fds[i]);
+        if (fds[i] < 0)
+            return; /* its memory could not be made, or its process has gone: the core hears of that by itself */
+    }
+    sh_conn_send(c, a, fds, a->fd_count);
+}
+
+static void wake(const struct sh *sh, uint64_t conn)
+{
+    struct sh_conn *c = conn ? sh_conn_find(sh, conn) : NULL;
+    if (c && c->park && lane_park_must_wake(c->park))
+        lane_park_wake(c->park);
+}
+
+static void do_recall(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_lane *lane = sh_lane_find(sh, a->lane);
+    if (!lane)
+        return;
+    shm_store32_release(&lane_header_of(lane->memory)->recall, 1);
+    wake(sh, a->conn);
+    wake(sh, a->peer);
+}
+
+static void memory_result(struct sh *sh, mt_status st, enum rlt_event_kind kind, const struct rlt_action *a)
+{
+    struct rlt_event e;
+    if (!st.code)
+        return;
+    mt_log_status(MT_LOG_WARN, "no_memory", st);
+    sh_event(&e, kind);
+    e.text = lack_text(sh, st);
+    e.lane = a->lane;
+    e.number = a->number;
+    sh_step(sh, &e);
+}
+
+static void do_conn(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_conn *c = sh_conn_find(sh, a->conn);
+    if (a->kind == RLT_A_WATCH && c)
+        sh_conn_watch_pid(c, a->fd, a->pid);
+    else if (a->kind == RLT_A_WATCH)
+        close(a->fd);
+    else if (a->kind == RLT_A_KILL && c)
+        sh_conn_kill(c);
+    else if (a->kind == RLT_A_CLOSE && c)
+        sh_conn_close(c);
+}
+
+static void do_memory(struct sh *sh, const struct rlt_action *a)
+{
+    if (a->kind == RLT_A_LANE_NEW)
+        memory_result(sh, sh_lane_new(sh, a->lane), RLT_EV_LANE_FAILED, a);
+    else if (a->kind == RLT_A_LANE_RECALL)
+        do_recall(sh, a);
+    else if (a->kind == RLT_A_LANE_FREE)
+        sh_lane_free(sh, a->lane);
+    else if (a->kind == RLT_A_REGION_NEW)
+        memory_result(sh, sh_region_new(sh, a->number, a->size), RLT_EV_REGION_FAILED, a);
+    else
+        sh_region_free(sh, a->number);
+}
+
+static void do_switch(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_lane *lane = a->lane ? sh_lane_find(sh, a->lane) : NULL;
+    sh_switcher_act(sh, a, lane ? lane->memory : NULL);
+}
+
+static void do_exit(struct sh *sh, const struct rlt_action *a)
+{
+    mt_log(MT_LOG_INFO, "raylet_leaves", "why=\"%s\"", a->text);
+    sh->is_exiting = true;
+    io_loop_stop(sh->loop);
+}
+
+static void do_ready(struct sh *sh, const struct rlt_action *a)
+{
+    (void)a;
+    say_ready(sh);
+}
+
+static void do_close_fd(struct sh *sh, const struct rlt_action *a)
+{
+    (void)sh;
+    close(a->fd);
+}
+
+static void carry_out(struct sh *sh, const struct rlt_action *a)
+{
+    static void (*const does[])(struct sh *, const struct rlt_action *) = {
+        [RLT_A_WELCOME] = do_welcome,
+        [RLT_A_SOCKET] = do_socket,
+        [RLT_A_CLOSE] = do_conn,
+        [RLT_A_WATCH] = do_conn,
+        [RLT_A_KILL] = do_conn,
+        [RLT_A_SPAWN_ZYGOTE] = sh_spawn_zygote,
+        [RLT_A_FORK] = sh_fork,
+        [RLT_A_CLOSE_FD] = do_close_fd,
+        [RLT_A_LANE_NEW] = do_memory,
+        [RLT_A_LANE_RECALL] = do_memory,
+        [RLT_A_LANE_FREE] = do_memory,
+        [RLT_A_CROWD] = sh_switcher_crowd,
+        [RLT_A_REGION_NEW] = do_memory,
+        [RLT_A_REGION_FREE] = do_memory,
+        [RLT_A_SW_DOWN] = do_switch,
+        [RLT_A_SW_PROC_DRAIN] = do_switch,
+        [RLT_A_SW_LANE_OPEN] = do_switch,
+        [RLT_A_SW_LANE_DRAIN] = do_switch,
+        [RLT_A_SW_LANE_CLOSE] = do_switch,
+        [RLT_A_SW_FRAME] = do_switch,
+        [RLT_A_SW_PAUSE] = do_switch,
+        [RLT_A_HEAD_SEND] = sh_head_send,
+        [RLT_A_PEER_DIAL] = sh_peer_dial,
+        [RLT_A_PEER_SEND] = sh_peer_send,
+        [RLT_A_PEER_CLOSE] = sh_peer_close,
+        [RLT_A_FILE_READ] = sh_file_read,
+        [RLT_A_FILE_WRITE] = sh_file_write,
+        [RLT_A_FILE_DROP] = sh_file_drop,
+        [RLT_A_PROGRAM_LIST] = sh_program_list,
+        [RLT_A_PROGRAM_OPEN] = sh_program_open,
+        [RLT_A_PROGRAM_DROP] = sh_program_drop,
+        [RLT_A_PROGRAM_SEND] = sh_upload,
+        [RLT_A_STRICT] = sh_strict,
+        [RLT_A_ENV_MAKE] = sh_env_make,
+        [RLT_A_ENV_DROP] = sh_env_drop,
+        [RLT_A_JOB_START] = sh_job_start,
+        [RLT_A_JOB_KILL] = sh_job_kill,
+        [RLT_A_JOB_LOG_READ] = sh_job_log_read,
+        [RLT_A_JOB_FORGET] = sh_job_forget,
+        [RLT_A_OBJECT_DEAD] = sh_store_told,
+        [RLT_A_OWNER_GONE] = sh_store_told,
+        [RLT_A_OWNERS_GONE] = sh_store_told,
+        [RLT_A_JOB_OVER] = sh_store_told,
+        [RLT_A_READY] = do_ready,
+        [RLT_A_EXIT] = do_exit,
+    };
+    if ((size_t)a->kind < sizeof does / sizeof does[0] && does[a->kind])
+        does[a->kind](sh, a);
+}
+
+static void set_timer(struct sh *sh)
+{
+    uint64_t due = rlt_deadline(sh->core), now = io_now_ns();
+    if (due == UINT64_MAX)
+        io_timer_stop(&sh->timer);
+    else
+        io_timer_start(sh->loop, &sh->timer, due <= now ? 1 : (due - now + 999999) / 1000000);
+}
+
+static void step_one(struct sh *sh, struct rlt_event *event)
+{
+    event->now = io_now_ns();
+    if (mt_random_bytes(&event->random, sizeof event->random).code)
+        event->random = event->now;
+    rlt_actions_reset(&sh->actions);
+    rlt_step(sh->core, event, &sh->actions);
+    if (event->kind == RLT_EV_HEAD)
+        sh_pulls_registered(sh); /* it may have been the head's welcome */
+    for (size_t i = 0; i < sh->actions.count; i++)
+        carry_out(sh, &sh->actions.data[i]);
+    sh_lanes_given(sh);
+}
+
+mt_status sh_random(struct sh *sh, uint64_t *out)
+{
+    (void)sh;
+    return mt_random_bytes(out, sizeof *out);
+}
+
+void *sh_keep(struct sh *sh, size_t size)
+{
+    void *memory = malloc(size);
+    if (memory && mt_vec_push(&sh->kept, memory).code) {
+        free(memory);
+        memory = NULL;
+    }
+    return memory;
+}
+
+static void kept_free(struct sh *sh)
+{
+    for (size_t i = 0; i < sh->kept.count; i++)
+        free(sh->kept.data[i]);
+    sh->kept.count = 0;
+}
+
+void sh_step(struct sh *sh, struct rlt_event *event)
+{
+    if (sh->is_exiting || (event->kind == RLT_EV_UP && (sh_store_record(sh, event) || sh_look_record(sh, event))))
+        return;
+    if (sh->is_stepping) {
+        if (mt_vec_push(&sh->later, *event).code)
+            abort();
+        return;
+    }
+    sh->is_stepping = true;
+    step_one(sh, event);
+    for (size_t i = 0; i < sh->later.count && !sh->is_exiting; i++) {
+        struct rlt_event later = sh->later.data[i];
+        step_one(sh, &later);
+    }
+    sh->later.count = 0;
+    kept_free(sh);
+    sh->is_stepping = false;
+    if (!sh->is_exiting)
+        set_timer(sh);
+}
+
+/* ---- start and end -------------------------------------------------------------------------------------------------- */
+
+static void timer_fired(struct io_timer *timer)
+{
+    struct rlt_event e;
+    sh_event(&e, RLT_EV_TICK);
+    sh_step(mt_container_of(timer, struct sh, timer), &e);
+}
+
+static void child_ended(struct io_signal *signal, int number)
+{
+    (void)number;
+    sh_reap(mt_container_of(signal, struct sh, sigchld));
+}
+
+static void told_to_leave(struct sh *sh, int number)
+{
+    struct rlt_event e;
+    sh_event(&e, RLT_EV_SHUTDOWN);
+    e.text = number == SIGINT ? "interrupted" : "terminated";
+    sh_step(sh, &e);
+}
+
+static void caught_term(struct io_signal *signal, int number)
+{
+    told_to_leave(mt_container_of(signal, struct sh, sigterm), number);
+}
+
+static void caught_int(struct io_signal *signal, int number)
+{
+    told_to_leave(mt_container_of(signal, struct sh, sigint), number);
+}
+
+/* As many as are asked for, and never more than there are descriptors for. */
+static uint32_t workers_max(const struct sh *sh)
+{
+    uint32_t wanted = sh->options.workers_max ? sh->options.workers_max : MT_RLT_WORKERS_MAX;
+    uint32_t could = (io_fd_share() - MT_RLT_OWN_FDS) / MT_RLT_WORKER_FDS;
+    static_assert(MT_FDS_MIN * MT_FDS_SHARE_PERCENT / 100 > MT_RLT_OWN_FDS + MT_RLT_WORKER_FDS, "one at least");
+    if (wanted > could && sh->options.workers_max)
+        mt_log(MT_LOG_WARN, "max_workers", "wanted=%u possible=%u why=\"its hard limit of descriptors\"", wanted, could);
+    return wanted < could ? wanted : could;
+}
+
+static mt_status core_make(struct sh *sh, const char *address, const char *data_address)
+{
+    bool              has_head = sh->options.head || sh->options.head_file, is_private = sh->options.driver_fd >= 0;
+    struct rlt_config config = {.has_head = has_head, .is_private = is_private};
+    config.node = config.epoch = is_private || !has_head; /* else the head says */
+    snprintf(config.head_address, sizeof config.head_address, "%s", sh_head_address(sh));
+    snprintf(config.address, sizeof config.address, "%s", address);
+    snprintf(config.data_address, sizeof config.data_address, "%s", data_address);
+    MT_TRY(mt_random_bytes(&config.boot, sizeof config.boot));
+    if (sh->options.node_name)
+        snprintf(config.node_name, sizeof config.node_name, "%s", sh->options.node_name);
+    else if (gethostname(config.node_name, sizeof config.node_name - 1) < 0)
+        snprintf(config.node_name, sizeof config.node_name, "node");
+    config.idle_workers_max = sh->options.idle_workers_max;
+    snprintf(config.labels, sizeof config.labels, "%s", sh->options.labels);
+    sh_cpus_read(&config.cpus);
+    config.blocked_max = sh->options.blocked_max;
+    config.jobs_apart = sh->options.users.count > 1;
+    config.workers_max = workers_max(sh);
+    config.resource_count = sh->options.resource_count;
+    memcpy(config.total, sh->options.resources, sizeof config.total);
+    sh->core = rlt_new(&config);
+    return sh->core ? mt_ok() : mt_error(MT_EINVAL, 0, "resources of this node");
+}
+
+static mt_status open_socket(struct sh *sh)
+{
+    char path[IO_UNIX_PATH_SIZE];
+    if (!sh->options.dir)
+        return mt_ok();
+    if (mkdir(sh->options.dir, 0700) < 0 && errno != EEXIST)
+        return mt_error(MT_ESYS, errno, "make the runtime folder");
+    if (sh->options.driver_fd >= 0)
+        MT_TRY(mt_folder_hold(sh->options.dir, &sh->folder_hold));
+    if (snprintf(path, sizeof path, "%s/raylet.sock", sh->options.dir) >= (int)sizeof path)
+        return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long for a socket");
+    sh->listener.accepted = sh_conn_accepted;
+    MT_TRY(io_listener_open_unix(sh->loop, &sh->listener, path, SH_CONNECTIONS_MAX));
+    sh->has_listener = true;
+    return mt_ok();
+}
+
+static mt_status adopt_driver(struct sh *sh)
+{
+    struct ucred     peer;
+    socklen_t        size = sizeof peer;
+    struct sh_conn  *c;
+    struct rlt_event e;
+    if (sh->options.driver_fd < 0)
+        return mt_ok();
+    if (getsockopt(sh->options.driver_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+        return mt_error(MT_ESYS, errno, "credentials of the driver's socket");
+    if (peer.uid != getuid())
+        return mt_error(MT_EAUTH, 0, "the driver is another user's");
+    MT_TRY(sh_conn_open(sh, sh->next_conn++, sh->options.driver_fd, &c));
+    sh_event(&e, RLT_EV_ACCEPTED);
+    e.conn = c->conn;
+    e.pid = peer.pid;
+    sh_step(sh, &e);
+    sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, peer.pid, 0), peer.pid);
+    return mt_ok();
+}
+
+static void say_ready(struct sh *sh)
+{
+    char line[512];
+    int  size = snprintf(line, sizeof line, "ready socket=%s\n", sh->has_listener ? sh->listener.path : "-");
+    if (sh->options.ready_fd < 0)
+        return;
+    if (write(sh->options.ready_fd, line, (size_t)size) != size)
+        mt_log(MT_LOG_WARN, "ready_unread", "errno=%d", errno);
+    close(sh->options.ready_fd);
+    sh->options.ready_fd = -1;
+}
+
+/* Kills every process that the raylet started, and waits for them: nothing of ours is left behind. */
+static void end_processes(struct sh *sh)
+{
+    MT_MAP_EACH(&sh->conns, entry) {
+        struct sh_conn *c = entry->value.ptr;
+        if (c->conn >= RLT_CONN_OURS)
+            sh_conn_kill(c);
+    }
+    MT_MAP_EACH(&sh->conns, entry)
+        sh_conn_close(entry->value.ptr);
+    for (int i = 0; i < SH_END_MS; i++) { /* killed processes end at once, bar the kernel's own waits */
+        pid_t pid;
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+            ;
+        if (pid < 0)
+            return; /* no children are left */
+        mt_children_kill(NULL); /* of what the workers left running too: this process is the subreaper */
+        usleep(1000);
+    }
+}
+
+/* Nobody runs in them any more. */
+static void folders_stop(struct sh *sh)
+{
+    sh_cache_stop(sh);
+    sh_envs_stop(sh);
+}
+
+static void ports_stop(struct sh *sh)
+{
+    sh_peers_stop(sh);
+    sh_head_stop(sh);
+    sh_pulls_stop(sh);
+    io_bound_free(sh->bound);
+}
+
+mt_status sh_run(struct sh *sh)
+{
+    char             address[RLT_ADDRESS_SIZE] = "", data_address[RLT_ADDRESS_SIZE] = "";
+    struct rlt_event begin;
+    mt_status        st;
+    sh->next_conn = 1;
+    sh->group.pipe = sh->folder_hold = -1;
+    sh->timer.fire = timer_fired;
+    sh->sigchld.caught = child_ended;
+    sh->sigterm.caught = caught_term;
+    sh->sigint.caught = caught_int;
+    MT_TRY(io_loop_new(&sh->loop));
+    MT_TRY_GOTO(st, sh_listen_read(sh), out);
+    MT_TRY_GOTO(st, sh_head_find(sh), out);
+    MT_TRY_GOTO(st, sh_peers_start(sh, address), out);
+    MT_TRY_GOTO(st, sh_pulls_start(sh, data_address), out);
+    MT_TRY_GOTO(st, core_make(sh, address, data_address), out);
+    MT_TRY_GOTO(st, sh_group_start(sh), out);
+    MT_TRY_GOTO(st, sh_switcher_start(sh), out);
+    MT_TRY_GOTO(st, sh_store_start(sh), out);
+    MT_TRY_GOTO(st, sh_events_start(sh), out);
+    MT_TRY_GOTO(st, sh_looks_start(sh), out);
+    MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigchld, SIGCHLD), out);
+    MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigterm, SIGTERM), out);
+    MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigint, SIGINT), out);
+    MT_TRY_GOTO(st, open_socket(sh), out);
+    MT_TRY_GOTO(st, adopt_driver(sh), out);
+    sh_event(&begin, RLT_EV_TICK);
+    sh_step(sh, &begin);
+    MT_TRY_GOTO(st, sh_head_start(sh), out);
+    sh_watch_start(sh);
+    io_loop_run(sh->loop);
+    sh_watch_stop(sh);
+    st = sh->refused;
+out:
+    if (sh->has_listener)
+        io_listener_close(&sh->listener);
+    sh_switcher_stop(sh);
+    sh->is_exiting = true;
+    sh_jobs_stop(sh);
+    sh_uploads_stop(sh);
+    ports_stop(sh);
+    sh_group_stop(sh);
+    end_processes(sh);
+    sh_looks_stop(sh);
+    sh_stacks_stop(sh);
+    sh_outputs_stop(sh);
+    folders_stop(sh);
+    sh_quotas_stop(sh);
+    sh_store_stop(sh);
+    sh_events_stop(sh);
+    sh_memory_fini(sh);
+    io_timer_stop(&sh->timer);
+    io_signal_stop(&sh->sigchld);
+    io_signal_stop(&sh->sigterm);
+    io_signal_stop(&sh->sigint);
+    mt_map_fini(&sh->conns);
+    kept_free(sh);
+    mt_vec_fini(&sh->kept);
+    mt_vec_fini(&sh->later);
+    rlt_actions_fini(&sh->actions);
+    rlt_free(sh->core);
+    io_loop_free(sh->loop);
+    io_tls_free(sh->tls);
+    if (sh->folder_hold >= 0)
+        mt_folder_leave(sh->options.dir, sh->folder_hold, 0);
+    return st;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * switcher.c - the switch thread: the only consumer of every up ring, the only producer of every down ring.
+ *
+ * Owns: the switch, its thread, its park page, and the two queues between it and the loop.
+ * Thread: sh_switcher_* on the loop; everything named switcher_ on the switch thread.
+ * Always: both queues keep their order; the thread never blocks but in its park page; it stops reading up rings while
+ * SWITCHER_EVENTS_MAX events wait for the loop, so a busy process cannot fill the raylet's memory.
+ */
+#include "raylet/shell/shell.h"
+
+#include "objectstore/system/memory.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    SWITCHER_EVENTS_MAX = 65536,
+    SWITCHER_SPINS = 64,           /* rounds without work, yielding, before it sleeps */
+    SWITCHER_SLEEP_MS = 1000,      /* looks around at least this often, should a wake-up be lost */
+};
+
+/* From the loop: an action of the RLT_A_SW_ group, or (kind 0) a process to add. */
+struct sh_order {
+    struct sh_order  *next;
+    struct rlt_action action;
+    void             *lane;
+    struct lane_park *park;
+    uint64_t          data[]; /* payload, then bytes */
+};
+
+/* To the loop. */
+struct sh_news {
+    struct io_msg       msg;
+    struct sh_switcher *switcher;
+    struct rlt_event    event;
+    uint64_t            data[]; /* payload, bytes or text */
+};
+
+struct sh_switcher {
+    struct sw_out     out;
+    struct sh        *sh;
+    struct sw        *sw;
+    struct lane_park *park;
+    int               park_fd;
+    pthread_t         thread;
+    pthread_mutex_t   mutex; /* guards orders, orders_end */
+    struct sh_order  *orders, **orders_end;
+    atomic_bool       want_stop;
+    atomic_uint       events_under_way;
+    atomic_uint       crowd; /* what the park page is to say: any process may have written over it */
+};
+
+/* ---- to the loop ------------------------------------------------------------------------------------------------- */
+
+static void news_run(struct io_msg *msg)
+{
+    struct sh_news *news = mt_container_of(msg, struct sh_news, msg);
+    atomic_fetch_sub_explicit(&news->switcher->events_under_way, 1, memory_order_relaxed);
+    sh_step(news->switcher->sh, &news->event);
+    free(news);
+}
+
+static void switcher_event(struct sw_out *out, const struct rlt_event *event)
+{
+    struct sh_switcher *s = mt_container_of(out, struct sh_switcher, out);
+    size_t payload = event->payload ? event->record.length - LANE_RECORD_SIZE : 0;
+    size_t text = event->text ? strlen(event->text) + 1 : 0;
+    struct sh_news *news = malloc(sizeof *news + payload + event->size + text + 16);
+    if (!news)
+        abort(); /* a lost record would be a lost task: the node dies instead, and its peers know what to do */
+    uint8_t *at = (uint8_t *)news->data;
+    news->msg.run = news_run;
+    news->switcher = s;
+    news->event = *event;
+    if (payload) {
+        news->event.payload = memcpy(at, event->payload, payload);
+        at += (payload + 7) & ~(size_t)7;
+    }
+    if (event->size) {
+        news->event.bytes = memcpy(at, event->bytes, event->size);
+        at += event->size;
+    }
+    if (text)
+        news->event.text = memcpy(at, event->text, text);
+    atomic_fetch_add_explicit(&s->events_under_way, 1, memory_order_relaxed);
+    io_loop_post(s->sh->loop, &news->msg);
+}
+
+static void switcher_wake(struct sw_out *out, struct lane_park *park)
+{
+    (void)out;
+    lane_park_wake(park);
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------------------------- */
+
+static bool switcher_orders(struct sh_switcher *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    struct sh_order *order = s->orders;
+    s->orders = NULL;
+    s->orders_end = &s->orders;
+    pthread_mutex_unlock(&s->mutex);
+    bool any = order != NULL;
+    while (order) {
+        struct sh_order *next = order->next;
+        if (order->action.kind == 0) {
+            if (sw_process_add(s->sw, order->action.conn, order->lane, order->park).code)
+                abort();
+        } else {
+            sw_act(s->sw, &order->action, order->lane, &s->out);
+        }
+        free(order);
+        order = next;
+    }
+    return any;
+}
+
+static bool switcher_has_orders(struct sh_switcher *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    bool any = s->orders != NULL;
+    pthread_mutex_unlock(&s->mutex);
+    return any;
+}
+
+static void *switcher_main(void *arg)
+{
+    struct sh_switcher *s = arg;
+    unsigned            idle = 0;
+    while (!atomic_load(&s->want_stop)) {
+        bool is_held_up = atomic_load_explicit(&s->events_under_way, memory_order_relaxed) > SWITCHER_EVENTS_MAX;
+        bool worked = switcher_orders(s);
+        if (!is_held_up)
+            worked |= sw_poll(s->sw, &s->out);
+        if (worked) {
+            idle = 0;
+            shm_store32(&s->park->state, LANE_BUSY);
+        } else if (++idle < SWITCHER_SPINS || is_held_up) {
+            shm_store32(&s->park->state, LANE_HUNGRY); /* owners publish at once, and need no system call for it */
+            sched_yield();
+        } else {
+            uint32_t bell = lane_park_prepare(s->park);
+            shm_store32(&s->park->crowd, atomic_load_explicit(&s->crowd, memory_order_relaxed));
+            if (atomic_load(&s->want_stop) || switcher_has_orders(s) || sw_has_work(s->sw))
+                lane_park_cancel(s->park);
+            else
+                lane_park_sleep(s->park, bell, sw_has_backlog(s->sw) ? MT_SW_BACKLOG_US * INT64_C(1000)
+                                                                     : SWITCHER_SLEEP_MS * INT64_C(1000000));
+            idle = SWITCHER_SPINS; /* one look after each wake-up, not a whole round of yields */
+        }
+    }
+    return NULL;
+}
+
+/* ---- from the loop --------------------------------------------------------------------------------------------------- */
+
+static void ring(struct sh_switcher *s)
+{
+    if (lane_park_must_wake(s->park))
+        lane_park_wake(s->park);
+}
+
+static mt_status give_order(struct sh *sh, const struct rlt_action *a, void *lane, struct lane_park *park)
+{
+    struct sh_switcher *s = sh->switcher;
+    size_t              payload = a->payload ? a->record.length - LANE_RECORD_SIZE : 0;
+    struct sh_order    *order = calloc(1, sizeof *order + payload + a->size + 8);
+    if (!order)
+        return mt_error(MT_ENOMEM, 0, "order for the switch");
+    uint8_t *at = (uint8_t *)order->data;
+    order->action = *a;
+    order->lane = lane;
+    order->park = park;
+    if (payload) {
+        order->action.payload = memcpy(at, a->payload, payload);
+        at += (payload + 7) & ~(size_t)7;
+    }
+    if (a->size)
+        order->action.bytes = memcpy(at, a->bytes, a->size);
+    pthread_mutex_lock(&s->mutex);
+    *s->orders_end = order;
+    s->orders_end = &order->next;
+    pthread_mutex_unlock(&s->mutex);
+    ring(s);
+    return mt_ok();
+}
+
+mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_park *park)
+{
+    struct rlt_action add = {.conn = conn, .fd = -1};
+    return give_order(sh, &add, lane, park);
+}
+
+void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane)
+{
+    if (!sh->switcher)
+        return; /* the end: the store still gives places back, and nobody is left to hear of it */
+    if (give_order(sh, a, lane, NULL).code)
+        abort();
+}
+
+void sh_switcher_crowd(struct sh *sh, const struct rlt_action *a)
+{
+    atomic_store_explicit(&sh->switcher->crowd, a->flags, memory_order_relaxed);
+    shm_store32(&sh->switcher->park->crowd, a->flags);
+}
+
+int sh_switcher_park_fd(const struct sh *sh)
+{
+    return sh->switcher->park_fd;
+}
+
+mt_status sh_switcher_start(struct sh *sh)
+{
+    struct sh_switcher *s = calloc(1, sizeof *s);
+    void               *park = NULL;
+    mt_status           st = mt_error(MT_ENOMEM, 0, "switch");
+    int                 err;
+    if (!s)
+        return st;
+    s->sh = sh;
+    s->out.event = switcher_event;
+    s->out.wake = switcher_wake;
+    s->orders_end = &s->orders;
+    pthread_mutex_init(&s->mutex, NULL);
+    s->sw = sw_new();
+    if (!s->sw)
+        goto err_free;
+    MT_TRY_GOTO(st, os_memory_create("manta-switch", sizeof(struct lane_park), &s->park_fd, NULL), err_sw);
+    MT_TRY_GOTO(st, os_memory_map(s->park_fd, sizeof(struct lane_park), true, &park), err_fd);
+    s->park = park;
+    err = pthread_create(&s->thread, NULL, switcher_main, s);
+    if (err) {
+        st = mt_error(MT_ESYS, err, "switch thread");
+        goto err_unmap;
+    }
+    sh->switcher = s;
+    return mt_ok();
+err_unmap:
+    os_memory_unmap(park, sizeof(struct lane_park));
+err_fd:
+    close(s->park_fd);
+err_sw:
+    sw_free(s->sw);
+err_free:
+    free(s);
+    return st;
+}
+
+void sh_switcher_stop(struct sh *sh)
+{
+    struct sh_switcher *s = sh->switcher;
+    if (!s)
+        return;
+    atomic_store(&s->want_stop, true);
+    lane_park_wake(s->park);
+    pthread_join(s->thread, NULL);
+    while (s->orders) {
+        struct sh_order *order = s->orders;
+        s->orders = order->next;
+        free(order);
+    }
+    sw_free(s->sw);
+    os_memory_unmap(s->park, sizeof(struct lane_park));
+    close(s->park_fd);
+    pthread_mutex_destroy(&s->mutex);
+    sh->is_exiting = true; /* what is still posted to the loop is dropped by sh_step */
+    io_loop_drain(sh->loop);
+    free(s);
+    sh->switcher = NULL;
+}

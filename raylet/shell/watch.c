@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * watch.c - looks at the memory of the node and of its cgroup, and tells the core when it is nearly used up.
+ *
+ * Owns: its timer. Thread: the loop only; reads a few files of the kernel every MT_MEMORY_LOOK_MS.
+ */
+#include "raylet/shell/shell.h"
+
+#include "core/base/limits.h"
+#include "core/base/log.h"
+#include "objectstore/system/memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* What the machine has, and what is in use and can't be dropped. False: no /proc. */
+static bool read_machine(uint64_t *limit, uint64_t *usage)
+{
+    char     line[128];
+    uint64_t total = 0, available = 0;
+    FILE    *file = fopen("/proc/meminfo", "re");
+    if (!file)
+        return false;
+    while (fgets(line, sizeof line, file)) {
+        (void)sscanf(line, "MemTotal: %" SCNu64, &total);
+        (void)sscanf(line, "MemAvailable: %" SCNu64, &available);
+    }
+    fclose(file);
+    *limit = total << 10;
+    *usage = (total - (available < total ? available : total)) << 10;
+    return total > 0 && available > 0;
+}
+
+static bool is_short(uint64_t limit, uint64_t usage)
+{
+    return limit != UINT64_MAX && usage / 1000 >= limit / 1000000 * MT_MEMORY_SHORT_PERMILLE;
+}
+
+/* Workers whose task would not be tried again. Without memory for the list, fewer of them. */
+typedef MT_VEC(uint64_t) conn_list;
+static void find_once(const struct sh *sh, conn_list *out)
+{
+    MT_MAP_EACH(&sh->conns, entry) {
+        const struct sh_conn *c = entry->value.ptr;
+        if (c->park && shm_load32(&c->park->runs_once) && mt_vec_push(out, c->conn).code)
+            return;
+    }
+}
+
+static void look(struct io_timer *timer)
+{
+    struct sh       *sh = mt_container_of(timer, struct sh, memory_timer);
+    uint64_t         limit = UINT64_MAX, usage = 0;
+    const char      *whose = "its cgroup";
+    struct rlt_event e;
+    conn_list        once = {0};
+    char             text[160];
+    bool             is = os_cgroup_read("/sys/fs/cgroup", &limit, &usage).code == 0 && is_short(limit, usage);
+    if (!is) {
+        whose = "the machine";
+        is = read_machine(&limit, &usage) && is_short(limit, usage);
+    }
+    io_timer_start(sh->loop, timer, MT_MEMORY_LOOK_MS);
+    if (!is)
+        return;
+    snprintf(text, sizeof text, "%llu of the %llu MiB of memory of %s are in use, and from %d %% on tasks are stopped",
+             (unsigned long long)(usage >> 20), (unsigned long long)(limit >> 20), whose, MT_MEMORY_SHORT_PERMILLE / 10);
+    mt_log(MT_LOG_WARN, "memory_short", "text=\"%s\"", text);
+    sh_event(&e, RLT_EV_MEMORY);
+    e.text = text;
+    find_once(sh, &once);
+    e.bytes = (const uint8_t *)once.data;
+    e.size = once.count * sizeof *once.data;
+    sh_step(sh, &e);
+    mt_vec_fini(&once);
+}
+
+void sh_watch_start(struct sh *sh)
+{
+    sh->memory_timer.fire = look;
+    io_timer_start(sh->loop, &sh->memory_timer, MT_MEMORY_LOOK_MS);
+}
+
+void sh_watch_stop(struct sh *sh)
+{
+    io_timer_stop(&sh->memory_timer);
+}

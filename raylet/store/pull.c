@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pull.c - objects between nodes: serves what other raylets ask for, and brings copies of what is elsewhere.
+ *
+ * Owns: the data socket, and every pull. Thread: the loop only.
+ * Always: one pull an object, whatever the number of processes that wait for it; each of them is answered once.
+ *
+ *   CTL_PULL -> a copy is here: CTL_HERE
+ *            -> else it queues at its source; then a place in a segment of the raylet's own, the bytes received straight
+ *               into it, CTL_HERE to all who wait
+ *
+ *   queued --its turn--> under way --whole--> a copy
+ *      ^                     |
+ *      '---- PULL_RETRY_MS --'  the source can't be reached: its raylet is looked for, and what waits for a dead one fails
+ *                               (sh_pulls_node_lost), at the latest after MT_OBJECT_FETCH_MS; the value is
+ *                               on its way from disk there; or something is on its way to disk here; or it came damaged
+ *
+ * When a source is silent, dead or out of reach, all that waits for it fails: no queue outlives its limit. A copy goes
+ * when the value's node says that the object is dead (it tells all nodes, once somebody has fetched it), when nobody has
+ * asked for it in a while, and when the store is full.
+ */
+#include "raylet/shell/shell.h"
+
+#include "core/text/address.h"
+#include "core/base/limits.h"
+#include "core/base/log.h"
+#include "core/base/plant.h"
+#include "objectstore/server/local.h"
+#include "objectstore/system/transfer.h"
+#include "raylet/core/list.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    PULLS_PER_SOURCE = 8,      /* under way at a time; the source answers few strangers at a time */
+    PULLS_MAX = 4096,          /* queued ones included */
+    PULL_WAITERS_MAX = 4096,   /* of one object */
+    PULL_RETRY_MS = 100,
+    PULL_DOUBT_MS = 2, /* before the first retry of a source that can't be reached; with it the source's raylet is looked for */
+    SERVED_MAX = 65536,        /* objects remembered as fetched by others; beyond, every death is told */
+    PULL_UNKNOWN_MS = MT_NODE_SUSPECT_MS, /* a node that the head, which is there, has not told us of yet */
+};
+
+struct waiter {
+    uint64_t conn;
+    mt_id    request;
+};
+
+struct source {
+    struct sh_pulls *pulls;
+    uint32_t         node;
+    uint32_t         active;
+    struct rlt_list  queue; /* pull.in_source */
+    struct rlt_list  under_way;
+    struct io_timer  pause; /* started: nothing is begun */
+    bool             is_doubted; /* it could not be reached; the core is told when the pause is over */
+};
+
+struct pull {
+    struct os_fetch  fetch;
+    struct sh_pulls *pulls;
+    struct source   *source;
+    struct rlt_list  in_source;
+    struct os_local *local;
+    struct lane_ref  ref; /* at its source */
+    struct os_place  place;
+    void            *data;
+    uint64_t         failing_since; /* ms; 0: it is not */
+    uint32_t         damaged; /* how often it came so */
+    bool             is_under_way;
+    MT_VEC(struct waiter) waiters;
+};
+
+struct sh_pulls {
+    struct sh         *sh;
+    struct os_transfer transfer;
+    bool               is_stopping;
+    mt_map             all;     /* object id -> pull */
+    mt_map             sources; /* node -> source */
+    mt_map             served;  /* object id -> owner's node, job: another node has fetched it, and may keep a copy */
+    mt_map             copies;  /* object id -> when it was last asked for, in ms */
+    struct io_timer    timer;   /* looks at the copies */
+};
+
+/* ---- the source ---- */
+
+static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *held, const void **out_data)
+{
+    struct sh_pulls *p = mt_container_of(transfer, struct sh_pulls, transfer);
+    struct os_local *local = sh_store_local(p->sh, ref->job);
+    mt_status        st;
+    if (!local)
+        return mt_error(MT_ENOMEM, 0, "to serve a value");
+    *held = *ref;
+    st = os_local_pin(local, ref, out_data);
+    if (st.code == MT_EOBJ_LOST || st.code == MT_ENOENT) { /* it may be on disk */
+        MT_TRY(sh_spill_serve(p->sh, ref, held));
+        st = os_local_pin(local, held, out_data);
+    }
+    if (st.code == 0 && p->served.count < SERVED_MAX) /* without memory its copies go by age */
+        (void)mt_map_put_num(&p->served, ref->id, (uint64_t)ref->owner_node << 32 | ref->job).code;
+    return st.code == MT_ENOENT ? mt_error(MT_EOBJ_LOST, 0, "its segment is gone") : st;
+}
+
+static void unpin(struct os_transfer *transfer, const struct lane_ref *ref)
+{
+    struct sh_pulls *p = mt_container_of(transfer, struct sh_pulls, transfer);
+    os_local_unpin(sh_store_local(p->sh, ref->job), ref); /* it is there as long as the connection */
+}
+
+bool sh_pull_was_served(struct sh *sh, mt_id id)
+{
+    struct sh_pulls *p = sh->pulls;
+    return p && (mt_map_remove(&p->served, id) || p->served.count >= SERVED_MAX);
+}
+
+void sh_pulls_owner_gone(struct sh *sh, uint64_t owner, uint32_t node)
+{
+    if (!sh->pulls)
+        return;
+    MT_MAP_EACH(&sh->pulls->served, entry)
+        if ((owner && entry->key.process == owner) || (node && entry->value.num >> 32 == node))
+            mt_map_remove(&sh->pulls->served, entry->key);
+}
+
+/* ---- copies ---- */
+
+static void copy_used(struct sh_pulls *p, mt_id id)
+{
+    if (mt_map_put_num(&p->copies, id, io_now_ms()).code)
+        (void)os_store_copy_dead(sh_store_of(p->sh), id).code; /* nobody would ever give it up */
+    else if (!io_timer_is_started(&p->timer))
+        io_timer_start(p->sh->loop, &p->timer, MT_SEGMENT_WARM_MS);
+}
+
+static void copies_drop(struct sh_pulls *p, uint64_t unused_ms)
+{
+    uint64_t now = io_now_ms();
+    MT_MAP_EACH(&p->copies, entry) {
+        if (now - entry->value.num < unused_ms)
+            continue;
+        if (!MT_PLANT(MT_PLANT_COPY_STAYS))
+            (void)os_store_copy_dead(sh_store_of(p->sh), entry->key).code; /* it may be gone already */
+        mt_map_remove(&p->copies, entry->key);
+    }
+    sh_store_settle(p->sh);
+}
+
+static void look_at_copies(struct io_timer *timer)
+{
+    struct sh_pulls *p = mt_container_of(timer, struct sh_pulls, timer);
+    copies_drop(p, MT_SEGMENT_WARM_MS);
+    if (p->copies.count)
+        io_timer_start(p->sh->loop, &p->timer, MT_SEGMENT_WARM_MS);
+}
+
+void sh_pulls_shed(struct sh *sh)
+{
+    if (sh->pulls)
+        copies_drop(sh->pulls, 0);
+}
+
+/* ---- the end of a pull ---- */
+
+static struct source *source_of(struct sh_pulls *p, uint32_t node)
+{
+    return mt_map_ptr(&p->sources, mt_map_key(node));
+}
+
+static void pull_leaves_way(struct pull *pull)
+{
+    if (pull->is_under_way)
+        pull->source->active--;
+    pull->is_under_way = false;
+}
+
+static void place_give_back(struct pull *pull)
+{
+    (void)os_client_free(&pull->local->client, pull->place.segment, pull->place.offset, pull->place.generation).code;
+    pull->data = NULL;
+}
+
+/* Everybody who waits is answered; `text` (may be NULL) says more than st. */
+static void pull_end(struct pull *pull, const struct lane_ref *here, mt_status st, const char *text)
+{
+    struct sh *sh = pull->pulls->sh;
+    if (st.code)
+        mt_log_status(MT_LOG_INFO, "pull_failed", st);
+    for (size_t i = 0; i < pull->waiters.count; i++) {
+        const struct waiter *w = &pull->waiters.data[i];
+        if (st.code)
+            sh_store_refuse(sh, w->conn, w->request, st, text);
+        else
+            sh_store_send_down(sh, w->conn, CTL_HERE, w->request, here, sizeof *here);
+    }
+    pull_leaves_way(pull);
+    rlt_list_out(&pull->in_source);
+    mt_map_remove(&pull->pulls->all, pull->ref.id);
+    mt_vec_fini(&pull->waiters);
+    free(pull);
+}
+
+static void pull_cancel(struct pull *pull, mt_status st)
+{
+    if (pull->is_under_way) {
+        os_fetch_cancel(&pull->fetch);
+        place_give_back(pull);
+    }
+    pull_end(pull, NULL, st, NULL);
+}
+
+static void source_forget(struct source *s)
+{
+    io_timer_stop(&s->pause);
+    mt_map_remove(&s->pulls->sources, mt_map_key(s->node));
+    free(s);
+}
+
+/* All that waits for this source, and `under_way` what comes from it: for a source that nothing comes from. */
+static void source_fail(struct source *s, bool under_way, mt_status st)
+{
+    RLT_LIST_EACH(&s->queue, link)
+        pull_cancel(mt_container_of(link, struct pull, in_source), st);
+    if (!under_way)
+        return;
+    RLT_LIST_EACH(&s->under_way, at)
+        pull_cancel(mt_container_of(at, struct pull, in_source), st);
+}
+
+/* ---- its way ---- */
+
+static void pull_done(struct os_fetch *fetch, mt_status st);
+static void source_pump(struct source *s);
+
+static mt_status place_find(struct pull *pull, char *text)
+{
+    struct sh *sh = pull->pulls->sh;
+    mt_status  st;
+    pull->local = sh_store_local(sh, pull->ref.job);
+    if (!pull->local)
+        return mt_error(MT_ENOMEM, 0, "a copy of a value of another node");
+    st = sh_store_local_alloc(sh, pull->local, pull->ref.size, &pull->place, &pull->data, text);
+    return st.code == MT_EINVAL ? mt_error(MT_ESTORE_FULL, 0, "the value is larger than any segment") : st;
+}
+
+static mt_status pull_start(struct pull *pull, char *text)
+{
+    struct sh_pulls *p = pull->pulls;
+    char             address[RLT_ADDRESS_SIZE], host[RLT_ADDRESS_SIZE];
+    const char      *port;
+    uint32_t         epoch;
+    mt_status        st;
+    MT_TRY(rlt_node_data_address(p->sh->core, pull->ref.node, &epoch, address));
+    if (!mt_address_split(address, host, sizeof host, &port))
+        return mt_error(MT_EPROTO, 0, "the address of a data socket");
+    MT_TRY(place_find(pull, text));
+    memset(&pull->fetch, 0, sizeof pull->fetch);
+    pull->fetch.done = pull_done;
+    pull->fetch.cold = pull->place.cold;
+    st = os_fetch_start(&p->transfer, &pull->fetch, host, (uint16_t)strtoul(port, NULL, 10), pull->ref.node, epoch,
+                        &pull->ref, pull->data);
+    if (st.code)
+        place_give_back(pull);
+    return st;
+}
+
+static bool may_try_again(struct pull *pull, mt_status st)
+{
+    uint64_t now = io_now_ms();
+    if (st.code == MT_ECORRUPT && !pull->pulls->is_stopping)
+        return ++pull->damaged < MT_OBJECT_DAMAGED_MAX;
+    bool is_full = st.code == MT_ESTORE_FULL && sh_spill_is_making_room(pull->pulls->sh, pull->ref.size);
+    if ((st.code != MT_ECONN && st.code != MT_ENOENT && st.code != MT_EAGAIN && !is_full) || pull->pulls->is_stopping ||
+        (st.code == MT_ECONN && rlt_node_is_given_up(pull->pulls->sh->core, pull->ref.node)))
+        return false;
+    if (!pull->failing_since || is_full)
+        pull->failing_since = now;
+    bool may_be_told = st.code == MT_ENOENT && !rlt_is_alone(pull->pulls->sh->core);
+    return now - pull->failing_since < (may_be_told ? (uint64_t)PULL_UNKNOWN_MS : (uint64_t)MT_OBJECT_FETCH_MS);
+}
+
+/* It could not begin, or broke off: later again, or never. */
+static void pull_failed(struct pull *pull, mt_status st, const char *text)
+{
+    struct source *s = pull->source;
+    bool           is_first = !pull->failing_since;
+    if (may_try_again(pull, st)) {
+        s->is_doubted |= st.code == MT_ECONN;
+        pull_leaves_way(pull);
+        rlt_list_prepend(&s->queue, &pull->in_source);
+        io_timer_start(pull->pulls->sh->loop, &s->pause, s->is_doubted && is_first ? PULL_DOUBT_MS : PULL_RETRY_MS);
+        return;
+    }
+    if (st.code == MT_ECORRUPT)
+        text = "the value came damaged from its node, three times in a row";
+    bool is_source_gone = st.code == MT_ECONN || st.code == MT_ENOENT || st.code == MT_ETIMEDOUT || st.code == MT_ENODE_DIED;
+    if (st.code == MT_EFENCED)
+        st = mt_error(MT_ENODE_DIED, 0, "the node that had the value has started anew");
+    else if (st.code == MT_ECONN)
+        st = mt_error(MT_ENODE_DIED, 0, "the node that has the value can't be reached");
+    else if (st.code == MT_ENOENT)
+        st = mt_error(MT_ENODE_DIED, 0, "the node that has the value is not in the cluster");
+    pull_end(pull, NULL, st, text);
+    if (is_source_gone)
+        source_fail(s, false, st);
+}
+
+static void pull_done(struct os_fetch *fetch, mt_status st)
+{
+    struct pull     *pull = mt_container_of(fetch, struct pull, fetch);
+    struct sh_pulls *p = pull->pulls;
+    struct source   *s = pull->source;
+    struct lane_ref  here;
+    if (st.code && !MT_PLANT(MT_PLANT_PULL_SHORT)) {
+        place_give_back(pull);
+        pull_failed(pull, st, NULL);
+    } else {
+        pull->place.is_summed = fetch->pull.head.flags & OS_WIRE_SUMMED;
+        pull->place.sum = fetch->pull.head.value_sum;
+        os_client_publish(&pull->local->client, pull->place, pull->data, pull->ref.id, pull->ref.owner_node, pull->ref.size,
+                          pull->ref.type, &here);
+        here.attempt = pull->ref.attempt;
+        st = os_store_copy_add(sh_store_of(p->sh), &here);
+        if (st.code)
+            (void)os_store_dead(sh_store_of(p->sh), 0, &here).code; /* else nobody would free it */
+        else
+            copy_used(p, pull->ref.id);
+        pull_end(pull, &here, st, NULL);
+    }
+    source_pump(s);
+}
+
+/* Begins what may begin; frees a source that nobody waits for. */
+static void source_pump(struct source *s)
+{
+    while (s->active < PULLS_PER_SOURCE && !io_timer_is_started(&s->pause) && !rlt_list_is_empty(&s->queue)) {
+        struct pull *pull = rlt_list_first(&s->queue, struct pull, in_source);
+        char         text[OS_TEXT_SIZE] = "";
+        mt_status    st = pull_start(pull, text);
+        if (st.code) {
+            pull_failed(pull, st, text);
+            continue;
+        }
+        pull->is_under_way = true;
+        s->active++;
+        rlt_list_append(&s->under_way, &pull->in_source);
+    }
+    if (rlt_list_is_empty(&s->queue) && rlt_list_is_empty(&s->under_way))
+        source_forget(s);
+}
+
+static void pause_over(struct io_timer *timer)
+{
+    struct source   *s = mt_container_of(timer, struct source, pause);
+    struct sh_pulls *p = s->pulls;
+    uint32_t         node = s->node;
+    bool             is_doubted = s->is_doubted;
+    s->is_doubted = false;
+    source_pump(s); /* s may be gone after */
+    if (is_doubted && !p->is_stopping)
+        sh_peer_doubt(p->sh, node);
+}
+
+/* ---- asking ---- */
+
+static struct source *source_get(struct sh_pulls *p, uint32_t node)
+{
+    struct source *s = source_of(p, node);
+    if (s)
+        return s;
+    s = calloc(1, sizeof *s);
+    if (!s || mt_map_put_ptr(&p->sources, mt_map_key(node), s).code) {
+        free(s);
+        return NULL;
+    }
+    s->pulls = p;
+    s->node = node;
+    s->pause.fire = pause_over;
+    rlt_list_init(&s->queue);
+    rlt_list_init(&s->under_way);
+    return s;
+}
+
+static mt_status waiter_add(struct pull *pull, const struct waiter *w)
+{
+    for (size_t i = 0; i < pull->waiters.count; i++)
+        if (pull->waiters.data[i].conn == w->conn && mt_id_equal(pull->waiters.data[i].request, w->request))
+            return mt_ok();
+    if (pull->waiters.count >= PULL_WAITERS_MAX)
+        return mt_error(MT_EAGAIN, 0, "too many wait for one value");
+    return mt_vec_push(&pull->waiters, *w);
+}
+
+static mt_status pull_new(struct sh_pulls *p, const struct lane_ref *ref, const struct waiter *w)
+{
+    struct source *s;
+    struct pull   *pull;
+    if (p->all.count >= PULLS_MAX)
+        return mt_error(MT_EAGAIN, 0, "too many values are on their way to this node");
+    s = source_get(p, ref->node);
+    pull = s ? calloc(1, sizeof *pull) : NULL;
+    if (!pull || mt_vec_push(&pull->waiters, *w).code || mt_map_put_ptr(&p->all, ref->id, pull).code) {
+        if (pull)
+            mt_vec_fini(&pull->waiters);
+        free(pull);
+        if (s)
+            source_pump(s); /* it may be new, and of no use */
+        return mt_error(MT_ENOMEM, 0, "pull");
+    }
+    pull->pulls = p;
+    pull->source = s;
+    pull->ref = *ref;
+    rlt_list_init(&pull->in_source);
+    rlt_list_append(&s->queue, &pull->in_source);
+    source_pump(s); /* pull and s may be gone after */
+    return mt_ok();
+}
+
+/* Its task has run again: it comes from where the later run has put it. */
+static mt_status pull_redirect(struct pull *pull, const struct lane_ref *ref)
+{
+    struct source *before = pull->source, *s = source_get(pull->pulls, ref->node);
+    if (!s)
+        return mt_error(MT_ENOMEM, 0, "pull");
+    if (pull->is_under_way) {
+        os_fetch_cancel(&pull->fetch);
+        place_give_back(pull);
+    }
+    pull_leaves_way(pull);
+    rlt_list_out(&pull->in_source);
+    pull->ref = *ref;
+    pull->source = s;
+    pull->failing_since = 0;
+    pull->damaged = 0;
+    rlt_list_append(&s->queue, &pull->in_source);
+    if (before != s)
+        source_pump(before);
+    source_pump(s); /* pull and s may be gone after */
+    return mt_ok();
+}
+
+static mt_status pull_join(struct pull *pull, const struct lane_ref *ref, const struct waiter *w)
+{
+    MT_TRY(waiter_add(pull, w));
+    return ref->attempt > pull->ref.attempt ? pull_redirect(pull, ref) : mt_ok();
+}
+
+/* A copy of that run's value, or of a later one's; that of an earlier one may be what somebody found damaged. */
+static bool has_copy(struct sh_pulls *p, const struct lane_ref *ref, struct lane_ref *here)
+{
+    if (os_store_copy_find(sh_store_of(p->sh), ref->id, here).code)
+        return false;
+    if (here->attempt >= ref->attempt)
+        return true;
+    (void)os_store_copy_dead(sh_store_of(p->sh), ref->id).code;
+    mt_map_remove(&p->copies, ref->id);
+    sh_store_settle(p->sh);
+    return false;
+}
+
+void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref)
+{
+    struct sh_pulls *p = sh->pulls;
+    struct waiter    w = {c->conn, request};
+    struct lane_ref  here = *ref;
+    struct pull     *pull;
+    mt_status        st = mt_ok();
+    if (ref->job != c->job && sh_jobs_are_apart(sh))
+        st = mt_error(MT_EWRONGJOB, 0, "the value is of a job of another user");
+    else if (mt_id_is_zero(ref->id))
+        st = mt_error(MT_EINVAL, 0, "a value without an id");
+    else if (ref->node == sh->node)
+        sh_spill_get(sh, c, request, ref);
+    else if (!p)
+        st = mt_error(MT_ENODE_DIED, 0, "the value is on another node, and this one has no way to it");
+    else if (has_copy(p, ref, &here)) {
+        copy_used(p, ref->id);
+        sh_store_send_down(sh, c->conn, CTL_HERE, request, &here, sizeof here);
+    } else if ((pull = mt_map_ptr(&p->all, ref->id)))
+        st = pull_join(pull, ref, &w);
+    else
+        st = pull_new(p, ref, &w);
+    if (st.code)
+        sh_store_refuse(sh, c->conn, request, st, NULL);
+}
+
+/* ---- news ---- */
+
+void sh_pulls_node_lost(struct sh *sh, uint32_t node)
+{
+    struct source *s = sh->pulls ? source_of(sh->pulls, node) : NULL;
+    if (!s)
+        return;
+    source_fail(s, true, mt_error(MT_ENODE_DIED, 0, "the node that had the value is dead"));
+    source_forget(s);
+}
+
+void sh_pulls_job_unserve(struct sh *sh, uint32_t job)
+{
+    if (sh->pulls)
+        os_transfer_job_gone(&sh->pulls->transfer, job);
+}
+
+/* Whether a process of another job waits for it. */
+static bool is_wanted_beside(const struct pull *pull, uint32_t job)
+{
+    for (size_t i = 0; i < pull->waiters.count; i++) {
+        const struct sh_conn *c = sh_conn_find(pull->pulls->sh, pull->waiters.data[i].conn);
+        if (c && c->process && c->job != job)
+            return true;
+    }
+    return false;
+}
+
+/* From its first byte, into memory that is not of a job which is over. */
+static void pull_again(struct pull *pull)
+{
+    if (!pull->is_under_way)
+        return;
+    os_fetch_cancel(&pull->fetch);
+    place_give_back(pull);
+    pull_leaves_way(pull);
+    rlt_list_prepend(&pull->source->queue, &pull->in_source);
+}
+
+void sh_pulls_job_over(struct sh *sh, uint32_t job)
+{
+    struct sh_pulls *p = sh->pulls;
+    if (!p)
+        return;
+    MT_MAP_EACH(&p->all, entry) {
+        struct pull *pull = entry->value.ptr;
+        if (pull->ref.job == job && is_wanted_beside(pull, job))
+            pull_again(pull);
+        else if (pull->ref.job == job)
+            pull_cancel(pull, mt_error(MT_ECANCELLED, 0, "its job is over"));
+    }
+    MT_MAP_EACH(&p->sources, entry)
+        source_pump(entry->value.ptr);
+    MT_MAP_EACH(&p->served, entry)
+        if ((uint32_t)entry->value.num == job)
+            mt_map_remove(&p->served, entry->key);
+}
+
+void sh_pulls_registered(struct sh *sh)
+{
+    if (sh->pulls)
+        rlt_self(sh->core, &sh->pulls->transfer.node, &sh->pulls->transfer.epoch);
+}
+
+/* ---- start and end ---- */
+
+mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
+{
+    const struct io_token *token = sh_head_token(sh);
+    struct sh_pulls       *p;
+    mt_status              st;
+    if (!token || !sh->peers)
+        return mt_ok(); /* alone */
+    p = calloc(1, sizeof *p);
+    if (!p)
+        return mt_error(MT_ENOMEM, 0, "data socket");
+    p->sh = sh;
+    p->timer.fire = look_at_copies;
+    p->transfer.pin = pin;
+    p->transfer.unpin = unpin;
+    p->transfer.tls = sh->tls;
+    p->transfer.is_insecure = sh->options.is_insecure;
+    p->transfer.bound = sh->bound;
+    st = os_transfer_open(&p->transfer, sh->loop, sh->listen_host, 0, token);
+    if (st.code) {
+        free(p);
+        return st;
+    }
+    snprintf(address, RLT_ADDRESS_SIZE, "%.50s:%u", sh->listen_shown, p->transfer.port);
+    sh->pulls = p;
+    return mt_ok();
+}
+
+void sh_pulls_stop(struct sh *sh)
+{
+    struct sh_pulls *p = sh->pulls;
+    if (!p)
+        return;
+    p->is_stopping = true;
+    io_timer_stop(&p->timer);
+    MT_MAP_EACH(&p->all, entry)
+        pull_cancel(entry->value.ptr, mt_error(MT_ECANCELLED, 0, "this node ends"));
+    MT_MAP_EACH(&p->sources, entry)
+        source_forget(entry->value.ptr);
+    os_transfer_close(&p->transfer);
+    mt_map_fini(&p->all);
+    mt_map_fini(&p->sources);
+    mt_map_fini(&p->served);
+    mt_map_fini(&p->copies);
+    free(p);
+    sh->pulls = NULL;
+}

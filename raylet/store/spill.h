@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * spill.h - what spill.c (to disk, and who waits for room) and restore.c (back) share. Private to the two.
+ */
+#ifndef RLT_SPILL_H
+#define RLT_SPILL_H
+
+#include "objectstore/system/disk.h"
+#include "objectstore/server/local.h"
+#include "raylet/core/list.h"
+#include "raylet/shell/shell.h"
+
+struct spill_file {
+    int      fd;
+    uint32_t users; /* values that live, and jobs under way; the last one closes it */
+};
+
+struct spill_waiter { /* a process that wants a value, or room */
+    struct rlt_list in_room; /* sh_spill.room */
+    uint64_t        conn;
+    mt_id           request;
+    uint64_t        size;     /* of the segment wanted */
+    uint64_t        since_ms;
+};
+
+enum spilled_state {
+    SPILLED_AWAY = 1,  /* on disk alone */
+    SPILLED_HUNGRY = 2, /* to be read back, when there is room */
+    SPILLED_READING = 3,
+    SPILLED_HERE = 4,  /* and a copy in memory */
+};
+
+/* A value on disk. */
+struct spilled {
+    struct io_job       job; /* while READING */
+    struct sh_spill    *spill;
+    struct lane_ref     ref; /* as the world knows it; `node` is this one */
+    struct os_disk_item item;
+    struct spill_file  *file;
+    enum spilled_state  state;
+    bool                is_dead; /* died while READING: goes when that is done */
+    struct rlt_list     link;    /* HERE: sh_spill.copies; HUNGRY: sh_spill.hungry */
+    uint64_t            since_ms; /* HUNGRY; HERE: since it was last asked for */
+    MT_VEC(struct spill_waiter) waiters;
+    struct os_local    *local; /* READING: where it goes */
+    struct os_place     place;
+    void               *data;
+    mt_status           result;
+};
+
+struct sh_spill {
+    struct sh        *sh;
+    struct io_worker *writer, *reader; /* NULL until the first value goes to disk */
+    struct io_timer   timer;  /* while somebody waits */
+    mt_map            all;    /* spilled_key -> spilled */
+    struct rlt_list   room;   /* spill_waiter, longest wait first */
+    struct rlt_list   hungry; /* spilled.link, longest wait first */
+    struct rlt_list   copies; /* spilled.link, the longest unused first */
+    uint32_t          waiting; /* in room and hungry */
+    uint32_t          writes, reads, files;
+    uint64_t          bytes;       /* on disk */
+    uint64_t          largest;     /* value that was ever there */
+    uint64_t          progress_ms; /* something got free */
+    mt_status         refused;     /* by the disk ... */
+    uint64_t          refused_ms;  /* ... then */
+    bool              is_ending;
+    MT_VEC(struct os_action) closes; /* segments that a write still reads from */
+};
+
+/* Where the value was, for its id is not enough: a task that ran twice here may have left two values under one id, and its
+ * owner names one of them. */
+static inline mt_id spilled_key(const struct lane_ref *ref)
+{
+    return (mt_id){os_place_word(ref->segment, ref->offset), (uint64_t)ref->generation + 1};
+}
+struct spilled *spilled_find(const struct sh_spill *s, const struct lane_ref *ref);
+void spill_file_drop(struct sh_spill *s, struct spill_file *file);
+/* Forgets a value and its bytes on disk. */
+void spilled_end(struct spilled *v);
+/* Somebody waits: begins to write what can be written; looks again soon. */
+void spill_pump(struct sh_spill *s);
+mt_status spill_threads(struct sh_spill *s);
+/* restore.c: the longest wait first, those for whom there is room now. */
+void spill_feed_hungry(struct sh_spill *s);
+void spilled_refuse(struct spilled *v, mt_status st, const char *text);
+/* A job of a thread is done: what had to wait for it may happen. */
+void spill_settle(struct sh_spill *s);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core.c - the head's state machine: makes it, starts it, and gives each event to the table that it concerns.
+ *
+ * Owns:    every table of the head.
+ * Thread:  the caller's; one at a time.
+ * Always:  after a step, each change is in exactly one batch, and nothing that depends on it has left.
+ */
+#include "scheduler/head/core/internal.h"
+
+void head_broken(struct head *h, mt_status st)
+{
+    if (h->broken.code == 0)
+        h->broken = st;
+}
+
+bool head_has_room(struct head *h, size_t bytes)
+{
+    bool has = h->room == HEAD_ROOM_ENOUGH && bytes <= h->room_bytes;
+    h->count.no_room += !has;
+    return has;
+}
+
+char *head_strdup(struct head *h, const char *text)
+{
+    char *copy = strdup(text);
+    if (!copy)
+        head_broken(h, mt_error(MT_ENOMEM, 0, "copy a text"));
+    return copy;
+}
+
+mt_status head_new(const struct head_config *config, struct head **out_head)
+{
+    struct head *h = calloc(1, sizeof *h);
+    if (!h)
+        return mt_error(MT_ENOMEM, 0, "make the head");
+    h->config = *config;
+    h->room_bytes = UINT64_MAX;
+    if (h->config.grace_ms == 0)
+        h->config.grace_ms = MT_HEAD_GRACE_MS;
+    h->rng.state = config->seed;
+    h->next_node = config->first_node ? config->first_node : 1;
+    h->now_ms = h->start_ms = config->now_ms;
+    h->blob_sweep_ms = config->now_ms;
+    mt_status st = mt_recent_init(&h->gone, MT_HEAD_GONE_MAX);
+    if (st.code == 0)
+        st = mt_recent_init(&h->outcomes, MT_HEAD_OUTCOMES_MAX);
+    if (st.code == 0)
+        st = mt_recent_init(&h->groups_over, MT_HEAD_GROUPS_OVER_MAX);
+    if (st.code != 0) {
+        head_free(h);
+        return st;
+    }
+    *out_head = h;
+    return st;
+}
+
+static void free_names(struct head *h)
+{
+    while (h->names.first)
+        names_free(h, mt_container_of(h->names.first, struct name, at));
+    head_index_fini(&h->names);
+    mt_map_fini(&h->name_owners);
+    mt_recent_fini(&h->gone);
+    mt_recent_fini(&h->outcomes);
+}
+
+static void free_jobs(struct head *h)
+{
+    MT_MAP_EACH (&h->wait_calls, entry)
+        free(entry->value.ptr);
+    mt_map_fini(&h->wait_calls);
+    mt_heap_fini(&h->waits);
+    while (h->jobs.first)
+        jobs_free(h, mt_container_of(h->jobs.first, struct job, at));
+    head_index_fini(&h->jobs);
+    while (h->blobs.first) {
+        struct blob *blob = mt_container_of(h->blobs.first, struct blob, at);
+        head_index_remove(&h->blobs, &blob->at);
+        free(blob);
+    }
+    head_index_fini(&h->blobs);
+}
+
+void head_free(struct head *h)
+{
+    if (!h)
+        return;
+    out_fini(h);
+    free_names(h);
+    free_jobs(h);
+    queries_fini(h);
+    groups_fini(h);
+    MT_MAP_EACH (&h->streams, entry)
+        free(entry->value.ptr);
+    mt_map_fini(&h->streams);
+    MT_MAP_EACH (&h->nodes, entry)
+        nodes_free(entry->value.ptr);
+    mt_map_fini(&h->nodes);
+    mt_vec_fini(&h->dead);
+    for (size_t i = 0; i < h->kinds.count; i++)
+        free(h->kinds.data[i]);
+    mt_vec_fini(&h->kinds);
+    free(h);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const struct job *x = *(struct job *const *)a, *y = *(struct job *const *)b;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* The store gives jobs back by id; they are kept in order of submission. */
+static mt_status sort_jobs(struct head *h)
+{
+    if (h->jobs.count == 0)
+        return mt_ok();
+    size_t       count = 0;
+    struct job **all = calloc(h->jobs.count, sizeof(struct job *));
+    if (!all)
+        return mt_error(MT_ENOMEM, 0, "sort jobs");
+    while (h->jobs.first) {
+        all[count] = mt_container_of(h->jobs.first, struct job, at);
+        head_index_remove(&h->jobs, &all[count]->at);
+        count++;
+    }
+    qsort(all, count, sizeof(struct job *), by_order);
+    for (size_t i = 0; i < count; i++)
+        HEAD_TRY(h, head_index_add(&h->jobs, &all[i]->at, all[i]->spec->id)); /* has room: it held them before */
+    free(all);
+    return h->broken;
+}
+
+static void plan_next(struct head *h, struct head_actions *out)
+{
+    uint64_t      next = h->now_ms + MT_HEAD_TICK_MS;
+    uint64_t      view = view_due_ms(h);
+    mt_heap_node *wait = mt_heap_first(&h->waits);
+    if (view < next)
+        next = view;
+    if (wait && wait->key < next)
+        next = wait->key;
+    if (h->open_groups.count && h->groups_due_ms < next)
+        next = h->groups_due_ms;
+    out->next_ms = next > h->now_ms ? next : h->now_ms;
+}
+
+mt_status head_start(struct head *h, uint64_t now_ms, struct head_actions *out)
+{
+    MT_ASSERT(!h->is_started);
+    out_begin(h, out);
+    h->is_started = true;
+    h->now_ms = h->start_ms = now_ms;
+    h->epoch++;
+    MT_MAP_EACH (&h->nodes, entry)
+        ((struct node *)entry->value.ptr)->heard_ms = now_ms; /* each has HEAD_DEAD_MS to come back */
+    MT_TRY(sort_jobs(h));
+    records_put_meta(h);
+    attempts_loaded(h);
+    plan_next(h, out);
+    out_end(h);
+    return h->broken;
+}
+
+static void stored(struct head *h, uint64_t token, mt_status st)
+{
+    if (st.code == 0) {
+        out_release(h, token);
+        return;
+    }
+    mt_log_status(MT_LOG_ERROR, "store_failed", st);
+    h->is_ending = true;
+    out_exit(h, st, false);
+}
+
+static void tick(struct head *h)
+{
+    nodes_tick(h);
+    calls_tick(h);
+    queries_tick(h);
+    attempts_round(h);
+    bundles_round(h);
+    wants_round(h);
+    view_tick(h);
+    blobs_tick(h);
+    jobs_prune(h);
+}
+
+static void take_event(struct head *h, const struct head_event *event)
+{
+    switch (event->kind) {
+    case HEAD_EV_TICK:
+        break;
+    case HEAD_EV_STREAM_OPENED:
+        nodes_opened(h, event->stream);
+        break;
+    case HEAD_EV_STREAM_MESSAGE:
+        nodes_message(h, event->stream, event->bytes, event->bytes_size);
+        break;
+    case HEAD_EV_STREAM_CLOSED:
+        nodes_closed(h, event->stream);
+        break;
+    case HEAD_EV_CALL:
+        calls_take(h, event);
+        break;
+    case HEAD_EV_CALL_GONE:
+        calls_gone(h, event->call);
+        break;
+    case HEAD_EV_ROOM:
+        h->room = event->room;
+        h->room_bytes = event->size;
+        break;
+    case HEAD_EV_STORED:
+        break; /* taken first, see head_step */
+    case HEAD_EV_LOG_WRITTEN:
+        jobs_log_written(h, event->job, event->size);
+        break;
+    case HEAD_EV_BLOB_ADDED:
+        if (event->bytes_size == HEAD_SHA_SIZE)
+            blobs_add(h, event->bytes, event->size);
+        break;
+    }
+}
+
+mt_status head_step(struct head *h, const struct head_event *event, struct head_actions *out)
+{
+    MT_ASSERT(h->is_started);
+    out_begin(h, out);
+    uint64_t gap = event->now_ms > h->now_ms ? event->now_ms - h->now_ms : 0;
+    h->now_ms += gap;
+    h->wall_ms = event->wall_ms;
+    if (gap > MT_HEAD_PAUSE_MS)
+        nodes_paused(h, gap);
+    if (event->kind == HEAD_EV_STORED && !h->is_ending)
+        stored(h, event->token, event->status);
+    else if (event->kind == HEAD_EV_STORED && event->status.code == 0)
+        out_release(h, event->token); /* a shutdown waits for the last batches */
+    if (!h->is_ending) {
+        take_event(h, event);
+        tick(h);
+    }
+    plan_next(h, out);
+    out_end(h);
+    return h->broken;
+}
+
+uint64_t head_epoch(const struct head *h)
+{
+    return h->epoch;
+}
+
+const char *head_cluster(const struct head *h)
+{
+    return h->config.cluster;
+}
+
+const struct head_counters *head_counters(const struct head *h)
+{
+    return &h->count;
+}

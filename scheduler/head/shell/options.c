@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options.c - see options.h. Owns nothing. Thread: main, before the loop.
+ */
+#include "scheduler/head/shell/options.h"
+
+#include "core/text/address.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: manta-head --dir DIR [options]\n"
+    "  --dir DIR            runtime folder (mode 0700, made if missing); head.addr is written there\n"
+    "  --state DIR          what must survive: database, uploaded files, logs; default: DIR/state\n"
+    "  --logs DIR           jobs' output, on a disk of its own; default: STATE/logs\n"
+    "  --listen HOST:PORT   default 127.0.0.1:0 (a free port); an address that is not loopback turns TLS on\n"
+    "  --tls-dir DIR        turns TLS on; certificates there are used (head.pem, node.pem), missing ones made; default: DIR/tls\n"
+    "  --insecure           no TLS beyond loopback: the token and all data travel in clear\n"
+    "  --token-file FILE    the cluster token (mode 0600), made if missing; default: DIR/token\n"
+    "  --cluster ID         refuse the state of any other cluster\n"
+    "  --blob-bytes N       space for uploaded files; default: no bound\n"
+    "  --ready-fd N         one line with the address is written there when the head serves\n"
+    "  --watch-fd N         a private cluster: when this descriptor's other end closes, the head ends and removes its files\n";
+
+enum option_number { OPT_DIR = 1, OPT_STATE, OPT_LISTEN, OPT_TOKEN, OPT_CLUSTER, OPT_BLOB_BYTES, OPT_READY, OPT_WATCH, OPT_TLS_DIR,
+                     OPT_INSECURE, OPT_LOGS, OPT_HELP };
+
+static const struct option option_table[] = {
+    {"dir", 1, NULL, OPT_DIR},          {"state", 1, NULL, OPT_STATE},
+    {"listen", 1, NULL, OPT_LISTEN},    {"token-file", 1, NULL, OPT_TOKEN},
+    {"cluster", 1, NULL, OPT_CLUSTER},  {"blob-bytes", 1, NULL, OPT_BLOB_BYTES},
+    {"ready-fd", 1, NULL, OPT_READY},   {"watch-fd", 1, NULL, OPT_WATCH},
+    {"tls-dir", 1, NULL, OPT_TLS_DIR},  {"insecure", 0, NULL, OPT_INSECURE},
+    {"logs", 1, NULL, OPT_LOGS},
+    {"help", 0, NULL, OPT_HELP},        {NULL, 0, NULL, 0},
+};
+
+static bool number(const char *text, unsigned long long max, unsigned long long *out)
+{
+    char *end = NULL;
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    *out = strtoull(text, &end, 10);
+    return *end == '\0' && *out <= max;
+}
+
+static bool read_listen(struct head_options *o, const char *text)
+{
+    const char        *port_text;
+    unsigned long long port = 0;
+    if (!mt_address_split(text, o->host, sizeof o->host, &port_text) || !number(port_text, 65535, &port))
+        return false;
+    o->port = (uint16_t)port;
+    return true;
+}
+
+static bool take(struct head_options *o, int option, const char *value)
+{
+    unsigned long long n = 0;
+    switch (option) {
+    case OPT_DIR: o->dir = value; return true;
+    case OPT_STATE: o->state = value; return true;
+    case OPT_LOGS: o->logs = value; return true;
+    case OPT_TOKEN: o->token_file = value; return true;
+    case OPT_TLS_DIR: o->tls_dir = value; return true;
+    case OPT_INSECURE: return o->is_insecure = true;
+    case OPT_CLUSTER: o->cluster = value; return strlen(value) > 0 && strlen(value) < 40;
+    case OPT_LISTEN: return read_listen(o, value);
+    case OPT_BLOB_BYTES: return number(value, INT64_MAX, &n) && (o->blob_bytes_max = n, true);
+    case OPT_READY: return number(value, 1 << 20, &n) && (o->ready_fd = (int)n, true);
+    case OPT_WATCH: return number(value, 1 << 20, &n) && (o->watch_fd = (int)n, true);
+    default: return false;
+    }
+}
+
+mt_status head_options_read(int argc, char **argv, struct head_options *out)
+{
+    *out = (struct head_options){.host = "127.0.0.1", .ready_fd = -1, .watch_fd = -1};
+    for (int option; (option = getopt_long(argc, argv, "", option_table, NULL)) != -1;) {
+        if (option == OPT_HELP) {
+            fputs(usage, stdout);
+            return mt_error(MT_ENOENT, 0, "help");
+        }
+        if (option == '?' || !take(out, option, optarg)) {
+            if (option != '?')
+                fprintf(stderr, "manta-head: \"%s\" is no value for %s\n", optarg, argv[optind - 1]);
+            fputs(usage, stderr);
+            return mt_error(MT_EINVAL, 0, "options");
+        }
+    }
+    if (out->tls_dir && out->is_insecure) {
+        fputs("manta-head: --tls-dir and --insecure say opposite things\n", stderr);
+        return mt_error(MT_EINVAL, 0, "options");
+    }
+    if (optind == argc && out->dir)
+        return mt_ok();
+    fprintf(stderr, optind < argc ? "manta-head: unexpected argument \"%s\"\n" : "manta-head: --dir is missing%s\n",
+            optind < argc ? argv[optind] : "");
+    fputs(usage, stderr);
+    return mt_error(MT_EINVAL, 0, "options");
+}

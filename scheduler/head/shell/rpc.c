@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rpc.c - service Head: each unary call is an event with a number, each attached raylet a stream with a number.
+ *
+ * Owns:    struct call from request to answer; struct attach from the raylet's Attach to the end of its stream.
+ * Thread:  the loop's.
+ */
+#include "core/rpc/codec.h"
+#include "scheduler/head/core/core.h"
+#include "scheduler/head/shell/shell.h"
+
+#include "core/base/log.h"
+#include "core/proto/manta.pb-c.h"
+
+#include <stdlib.h>
+
+struct call {
+    struct rpc_gone  gone;
+    struct shell    *sh;
+    struct rpc_call *call;
+    uint64_t         number;
+};
+
+struct attach {
+    struct rpc_stream_handler handler;
+    struct shell             *sh;
+    struct rpc_stream        *stream;
+    uint64_t                  number;
+    bool                      is_paused, is_forgotten; /* forgotten: the core has ended it */
+};
+
+static struct shell *shell_of(struct rpc_service *service)
+{
+    return mt_container_of(service, struct shell, service);
+}
+
+/* ---- calls ---- */
+
+static void call_gone(struct rpc_gone *gone)
+{
+    struct call      *c = mt_container_of(gone, struct call, gone);
+    struct shell     *sh = c->sh;
+    struct head_event event = {.kind = HEAD_EV_CALL_GONE, .call = c->number};
+    mt_map_remove(&sh->calls, mt_map_key(c->number));
+    /* Read only where it is we who leave: then the caller asks the next head. */
+    rpc_call_fail(c->call, mt_error(MT_ECONN, 0, "the head ends"), NULL);
+    free(c);
+    shell_step(sh, &event);
+}
+
+static void take_call(struct rpc_service *service, struct rpc_call *call, mt_view request, enum head_method method)
+{
+    struct shell *sh = shell_of(service);
+    struct call  *c = calloc(1, sizeof *c);
+    uint64_t      number = ++sh->next_number;
+    if (!c || mt_map_put_ptr(&sh->calls, mt_map_key(number), c).code != 0) {
+        free(c);
+        rpc_call_fail(call, mt_error(MT_ENOMEM, 0, "take a call"), "the head is out of memory: try again");
+        return;
+    }
+    *c = (struct call){{call_gone}, sh, call, number};
+    struct head_event event = {.kind = HEAD_EV_CALL, .call = number, .method = method,
+                               .bytes = request.data, .bytes_size = request.size};
+    shell_step(sh, &event);
+    /* Told at once where the caller has left already: so after the step, which reads the request. */
+    if (mt_map_ptr(&sh->calls, mt_map_key(number)))
+        rpc_call_on_gone(call, &c->gone);
+}
+
+void shell_reply(struct shell *sh, const struct head_action *action)
+{
+    struct call *c = mt_map_ptr(&sh->calls, mt_map_key(action->call));
+    if (!c)
+        return; /* the caller has left */
+    mt_map_remove(&sh->calls, mt_map_key(action->call));
+    if (action->kind == HEAD_ACT_REPLY)
+        rpc_call_reply(c->call, (mt_view){action->bytes->data, action->bytes->size});
+    else
+        rpc_call_fail(c->call, action->status, action->status.what);
+    free(c);
+}
+
+/* ---- attached raylets ---- */
+
+static void attach_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
+{
+    struct attach *a = mt_container_of(handler, struct attach, handler);
+    struct shell  *sh = a->sh;
+    if (a->is_forgotten)
+        return;
+    if (sh->log_bytes > MT_HEAD_LOG_AHEAD_BYTES && !a->is_paused) {
+        a->is_paused = true;
+        rpc_stream_pause(stream);
+    }
+    struct head_event event = {.kind = HEAD_EV_STREAM_MESSAGE, .stream = a->number,
+                               .bytes = message.data, .bytes_size = message.size};
+    shell_step(sh, &event);
+}
+
+static void attach_ended(struct rpc_stream_handler *handler, struct rpc_stream *stream)
+{
+    (void)handler;
+    rpc_stream_finish(stream, mt_ok(), NULL);
+}
+
+static void attach_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
+{
+    struct attach *a = mt_container_of(handler, struct attach, handler);
+    struct shell  *sh = a->sh;
+    (void)result;
+    mt_map_remove(&sh->attached, mt_map_key(a->number));
+    rpc_stream_free(stream);
+    struct head_event event = {.kind = HEAD_EV_STREAM_CLOSED, .stream = a->number};
+    bool              is_news = !a->is_forgotten;
+    free(a);
+    if (is_news)
+        shell_step(sh, &event);
+}
+
+static struct rpc_stream_handler *take_attach(struct rpc_service *service, struct rpc_stream *stream)
+{
+    struct shell  *sh = shell_of(service);
+    struct attach *a = calloc(1, sizeof *a);
+    uint64_t       number = ++sh->next_number;
+    if (!a || mt_map_put_ptr(&sh->attached, mt_map_key(number), a).code != 0) {
+        free(a);
+        return NULL;
+    }
+    *a = (struct attach){{attach_message, NULL, attach_ended, attach_closed}, sh, stream, number, false, false};
+    rpc_stream_set_queue(stream, 4 * MT_STREAM_QUEUE_BYTES); /* a large cluster's view is megabytes */
+    struct head_event event = {.kind = HEAD_EV_STREAM_OPENED, .stream = number};
+    shell_step(sh, &event);
+    return &a->handler;
+}
+
+/* A raylet that does not read is cut off; it comes back and registers again. */
+void shell_send(struct shell *sh, const struct head_action *action)
+{
+    struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->stream));
+    if (!a)
+        return;
+    mt_status st = rpc_stream_send(a->stream, (mt_view){action->bytes->data, action->bytes->size});
+    if (st.code != 0 && st.code != MT_ECONN) {
+        mt_log_status(MT_LOG_WARN, "raylet_send", st);
+        rpc_stream_cancel(a->stream);
+    }
+}
+
+void shell_close(struct shell *sh, const struct head_action *action)
+{
+    struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->stream));
+    if (!a)
+        return;
+    a->is_forgotten = true;
+    rpc_stream_finish(a->stream, mt_error(MT_ECONN, 0, "the head has ended the stream"), "the head has ended the stream");
+}
+
+void shell_resume_streams(struct shell *sh)
+{
+    MT_MAP_EACH (&sh->attached, entry) {
+        struct attach *a = entry->value.ptr;
+        if (a->is_paused) {
+            a->is_paused = false;
+            rpc_stream_resume(a->stream);
+        }
+    }
+}
+
+/* ---- the table ---- */
+
+/* X(name, method of the core) */
+#define UNARY(X)                                                                                                        \
+    X(Submit, HEAD_SUBMIT) X(GetJob, HEAD_GET_JOB) X(WaitJob, HEAD_WAIT_JOB) X(ListJobs, HEAD_LIST_JOBS)                \
+    X(StopJob, HEAD_STOP_JOB) X(HasBlobs, HEAD_HAS_BLOBS) X(ListNodes, HEAD_LIST_NODES) X(Shutdown, HEAD_SHUTDOWN)  \
+    X(Query, HEAD_QUERY) X(DeleteJob, HEAD_DELETE_JOB)
+
+#define X(name, method)                                                                                                \
+    static void unary_##name(struct rpc_service *service, struct rpc_call *call, mt_view request)             \
+    {                                                                                                                  \
+        take_call(service, call, request, method);                                                                     \
+    }
+UNARY(X)
+#undef X
+
+static const struct rpc_method methods[] = {
+#define X(name, method) {"/manta.v1.Head/" #name, 0, unary_##name, NULL},
+    UNARY(X)
+#undef X
+    {"/manta.v1.Head/FollowJob", 0, NULL, shell_follow},
+    {"/manta.v1.Head/PutBlob", 0, NULL, shell_put_blob},
+    {"/manta.v1.Head/GetBlob", 0, NULL, shell_get_blob},
+    {"/manta.v1.Head/Attach", 0, NULL, take_attach},
+    RPC_HEALTH,
+};
+
+void shell_rpc_init(struct shell *sh)
+{
+    sh->service = (struct rpc_service){methods, sizeof methods / sizeof *methods};
+}

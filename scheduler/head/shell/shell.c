@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * shell.c - makes the daemon's parts, runs the core, and takes everything down again.
+ *
+ * Owns:    struct shell and what main made for it.
+ * Thread:  the main loop's.
+ */
+#include "scheduler/head/shell/shell.h"
+
+#include "core/sys/file.h"
+#include "core/sys/folder.h"
+#include "core/base/log.h"
+#include "scheduler/head/shell/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE])
+{
+    bool is_apart = sh->options.logs && strcmp(folder, "logs") == 0;
+    int  size = is_apart ? snprintf(out, SHELL_PATH_SIZE, "%s/%s", sh->options.logs, name)
+                         : snprintf(out, SHELL_PATH_SIZE, "%s/%s%s%s", sh->state, folder, folder[0] ? "/" : "", name);
+    MT_ASSERT(size > 0 && size < SHELL_PATH_SIZE); /* run_paths has left room for names */
+}
+
+mt_status shell_complain(mt_status st, const char *what, const char *which)
+{
+    fprintf(stderr, "manta-head: %s %s: %s%s%s\n", what, which, st.what, st.sys ? ": " : "",
+            st.sys ? strerror(st.sys) : "");
+    return st;
+}
+
+/* ---- actions ---- */
+
+static void announce(struct shell *sh);
+
+static void act(struct shell *sh, struct head_action *action)
+{
+    switch (action->kind) {
+    case HEAD_ACT_SEND:
+        shell_send(sh, action);
+        break;
+    case HEAD_ACT_CLOSE:
+        shell_close(sh, action);
+        break;
+    case HEAD_ACT_REPLY:
+    case HEAD_ACT_REFUSE:
+        shell_reply(sh, action);
+        break;
+    case HEAD_ACT_STORE:
+        shell_store_batch(sh, action);
+        break;
+    case HEAD_ACT_LOG_APPEND:
+        shell_log_append(sh, action);
+        break;
+    case HEAD_ACT_LOG_DROP:
+        shell_log_drop(sh, action->job);
+        break;
+    case HEAD_ACT_JOB_ENDED:
+        shell_feed_wake(sh, action->job);
+        break;
+    case HEAD_ACT_BLOB_DROP:
+        shell_blob_drop(sh, action->bytes);
+        break;
+    case HEAD_ACT_EXIT:
+        shell_end(sh, action->status);
+        break;
+    }
+}
+
+/* Carrying an action out may step again: what follows from that comes after what is in the list already. The items move
+ * when the list grows, so each is worked on as a copy that is put back. */
+static void carry_out(struct shell *sh)
+{
+    if (sh->is_acting)
+        return;
+    sh->is_acting = true;
+    for (sh->acted = 0; sh->acted < sh->actions.count; sh->acted++) {
+        struct head_action action = sh->actions.items[sh->acted];
+        act(sh, &action);
+        sh->actions.items[sh->acted] = action;
+    }
+    head_actions_clear(&sh->actions);
+    sh->is_acting = false;
+    if (sh->is_ending)
+        return;
+    uint64_t now = io_now_ms(), next = sh->actions.next_ms;
+    io_timer_start(sh->loop, &sh->timer, next > now ? next - now : 1);
+}
+
+void shell_step(struct shell *sh, struct head_event *event)
+{
+    if (sh->is_ending && event->kind != HEAD_EV_STORED)
+        return;
+    event->now_ms = io_now_ms();
+    event->wall_ms = wall_ms();
+    mt_status st = head_step(sh->head, event, &sh->actions);
+    if (st.code != 0) {
+        shell_end(sh, st);
+        return;
+    }
+    if (event->kind == HEAD_EV_STORED && event->status.code == 0 && !sh->is_ready && !sh->is_ending)
+        announce(sh); /* the new epoch is stored: from now on we speak for the cluster */
+    carry_out(sh);
+}
+
+static void tick(struct io_timer *timer)
+{
+    struct head_event event = {.kind = HEAD_EV_TICK};
+    shell_step(mt_container_of(timer, struct shell, timer), &event);
+}
+
+void shell_end(struct shell *sh, mt_status st)
+{
+    if (sh->is_ending)
+        return;
+    sh->is_ending = true;
+    sh->end_status = st;
+    io_loop_stop(sh->loop);
+}
+
+static void end_by_signal(struct io_signal *signal, int number)
+{
+    (void)signal;
+    mt_log(MT_LOG_INFO, "signal", "number=%d", number);
+}
+static void on_term(struct io_signal *signal, int number)
+{
+    end_by_signal(signal, number);
+    shell_end(mt_container_of(signal, struct shell, on_term), mt_ok());
+}
+static void on_int(struct io_signal *signal, int number)
+{
+    end_by_signal(signal, number);
+    shell_end(mt_container_of(signal, struct shell, on_int), mt_ok());
+}
+
+/* Works for the end of a pipe or a socket, and for a pidfd, which is readable once its process is gone. */
+static void watched(struct io_watch *watch, unsigned events)
+{
+    struct shell *sh = mt_container_of(watch, struct shell, watch);
+    char          bytes[64];
+    ssize_t       n = read(sh->options.watch_fd, bytes, sizeof bytes);
+    if (sh->is_ending || (!(events & IO_HANGUP) && (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))))
+        return;
+    mt_log(MT_LOG_INFO, "driver_gone", "");
+    sh->is_driver_gone = true;
+    shell_end(sh, mt_ok());
+}
+
+/* ---- the address ---- */
+
+static mt_status write_address(struct shell *sh)
+{
+    char next[SHELL_PATH_SIZE + 8], tls[SHELL_PATH_SIZE + 32], text[2 * SHELL_PATH_SIZE + 256], address[96];
+    snprintf(next, sizeof next, "%s.new", sh->address_file);
+    bool is_v6 = strchr(sh->options.host, ':') != NULL;
+    snprintf(address, sizeof address, "%s%s%s:%u", is_v6 ? "[" : "", sh->options.host, is_v6 ? "]" : "",
+             rpc_server_port(sh->server));
+    shell_tls_line(sh, tls, sizeof tls);
+    MT_TRY(shell_tls_announce(sh, address));
+    int  size = snprintf(text, sizeof text, "%s\ntoken_file=%s\n%spid=%d\n", address, sh->token_file, tls, getpid());
+    int  fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool is_fine = fd >= 0 && write(fd, text, (size_t)size) == size;
+    if (fd >= 0)
+        is_fine = close(fd) == 0 && is_fine;
+    if (is_fine && rename(next, sh->address_file) == 0)
+        return mt_ok();
+    return mt_error(MT_ESYS, errno, "write the head's address");
+}
+
+static void announce(struct shell *sh)
+{
+    char line[96];
+    sh->is_ready = true;
+    mt_status st = write_address(sh);
+    if (st.code != 0) {
+        shell_end(sh, shell_complain(st, "can't write", sh->address_file));
+        return;
+    }
+    int size = snprintf(line, sizeof line, "%s:%u\n", sh->options.host, rpc_server_port(sh->server));
+    mt_log(MT_LOG_INFO, "head_up", "address=%.*s cluster=%s epoch=%llu", size - 1, line, head_cluster(sh->head),
+           (unsigned long long)head_epoch(sh->head));
+    if (sh->options.ready_fd >= 0) {
+        if (write(sh->options.ready_fd, line, (size_t)size) != size)
+            mt_log(MT_LOG_WARN, "ready_fd", "nobody reads it");
+        close(sh->options.ready_fd);
+        sh->options.ready_fd = -1;
+    }
+}
+
+/* ---- making the parts ---- */
+
+static mt_status make_folder(const struct shell *sh, const char *path)
+{
+    if (shell_mkdir(sh, path) == 0 || errno == EEXIST)
+        return mt_ok();
+    return shell_complain(mt_error(MT_ESYS, errno, "make it"), "folder", path);
+}
+
+static bool path_fits(int size)
+{
+    return size > 0 && size < SHELL_PATH_SIZE - 128; /* room for folders and names */
+}
+
+static mt_status make_paths(struct shell *sh)
+{
+    const struct head_options *o = &sh->options;
+    char                       dir[SHELL_PATH_SIZE];
+    MT_TRY(make_folder(sh, o->dir));
+    mt_status st = sh->is_private ? mt_folder_hold(o->dir, &sh->folder_hold) : mt_ok();
+    if (st.code != 0)
+        return shell_complain(st, "folder", o->dir);
+    if (!realpath(o->dir, dir))
+        return shell_complain(mt_error(MT_ESYS, errno, "find it"), "folder", o->dir);
+    bool fits = path_fits(o->logs ? (int)strlen(o->logs) : 1) &&
+                path_fits(snprintf(sh->address_file, sizeof sh->address_file, "%s/head.addr", dir)) &&
+                path_fits(o->state ? snprintf(sh->state, sizeof sh->state, "%s", o->state)
+                                   : snprintf(sh->state, sizeof sh->state, "%s/state", dir)) &&
+                path_fits(o->tls_dir ? snprintf(sh->tls_dir, sizeof sh->tls_dir, "%s", o->tls_dir)
+                                     : snprintf(sh->tls_dir, sizeof sh->tls_dir, "%s/tls", dir)) &&
+                path_fits(snprintf(sh->join_file, sizeof sh->join_file, "%s/join", dir)) &&
+                path_fits(o->token_file ? snprintf(sh->token_file, sizeof sh->token_file, "%s", o->token_file)
+                                        : snprintf(sh->token_file, sizeof sh->token_file, "%s/token", dir));
+    if (!fits)
+        return shell_complain(mt_error(MT_EINVAL, 0, "a path is too long"), "folder", o->dir);
+    return make_folder(sh, sh->state);
+}
+
+static mt_status make_token(struct shell *sh)
+{
+    mt_status st = io_token_read(sh->token_file, &sh->token);
+    if (st.code == MT_ENOENT) {
+        st = io_token_make(sh->token_file, &sh->token);
+        sh->has_made_token = st.code == 0;
+        if (st.code == MT_EEXIST) /* somebody was quicker */
+            st = io_token_read(sh->token_file, &sh->token);
+        else if (st.code == 0 && !sh->is_private)
+            (void)mt_name_sync(sh->token_file); /* as in shell_mkdir */
+    }
+    return st.code == 0 ? st : shell_complain(st, "token file", sh->token_file);
+}
+
+/* The port of the last run, kept in the state folder: raylets and clients that know it find us there again. */
+static uint16_t last_port(const struct shell *sh)
+{
+    char     path[SHELL_PATH_SIZE];
+    unsigned port = 0;
+    shell_path(sh, "", "port", path);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%5u", &port) != 1)
+        port = 0;
+    if (file)
+        fclose(file);
+    return port <= UINT16_MAX ? (uint16_t)port : 0;
+}
+
+static void keep_port(const struct shell *sh)
+{
+    char path[SHELL_PATH_SIZE];
+    shell_path(sh, "", "port", path);
+    FILE *file = fopen(path, "we");
+    if (!file || fprintf(file, "%u\n", rpc_server_port(sh->server)) < 0)
+        mt_log(MT_LOG_WARN, "keep_port", "the next start may take another port");
+    if (file)
+        fclose(file);
+}
+
+static mt_status open_server(struct shell *sh)
+{
+    struct rpc_server_config config = {.host = sh->options.host, .port = sh->options.port, .token = &sh->token,
+                                       .tls = sh->tls, .is_insecure = sh->options.is_insecure};
+    if (config.port == 0 && (config.port = last_port(sh)) != 0) {
+        if (rpc_server_open(sh->rpc, &sh->service, &config, &sh->server).code == 0)
+            return mt_ok();
+        config.port = 0; /* somebody else has it now */
+    }
+    MT_TRY(rpc_server_open(sh->rpc, &sh->service, &config, &sh->server));
+    keep_port(sh);
+    return mt_ok();
+}
+
+static mt_status make_server(struct shell *sh)
+{
+    mt_status st = rpc_new(sh->loop, &sh->rpc);
+    if (st.code != 0)
+        return shell_complain(st, "can't start", "gRPC");
+    shell_rpc_init(sh);
+    st = open_server(sh);
+    return st.code == 0 ? st : shell_complain(st, "can't listen on", sh->options.host);
+}
+
+static mt_status watch_world(struct shell *sh)
+{
+    sh->on_term.caught = on_term;
+    sh->on_int.caught = on_int;
+    sh->watch.ready = watched;
+    sh->timer.fire = tick;
+    MT_TRY(io_signal_start(sh->loop, &sh->on_term, SIGTERM));
+    MT_TRY(io_signal_start(sh->loop, &sh->on_int, SIGINT));
+    return sh->is_private ? io_watch_start(sh->loop, &sh->watch, sh->options.watch_fd, IO_READABLE) : mt_ok();
+}
+
+static mt_status start(struct shell *sh)
+{
+    MT_TRY(make_paths(sh));
+    MT_TRY(io_loop_new(&sh->loop));
+    MT_TRY(shell_store_open(sh));
+    sh->owns_state = true;
+    mt_status st = shell_files_open(sh);
+    if (st.code != 0)
+        return shell_complain(st, "state folder", sh->state);
+    MT_TRY(make_token(sh));
+    MT_TRY(shell_tls_open(sh));
+    MT_TRY(make_server(sh));
+    st = watch_world(sh);
+    if (st.code != 0)
+        return shell_complain(st, "can't watch", "signals and --watch-fd");
+    MT_TRY(head_start(sh->head, io_now_ms(), &sh->actions));
+    carry_out(sh);
+    return mt_ok();
+}
+
+/* ---- the end ---- */
+
+/* Each part ends before what it still uses as it finishes: the commit under way answers callers and writes
+ * logs, so the store's thread goes first; streams that are cut off may have a file in work; the files' thread
+ * uses nobody. */
+static void stop(struct shell *sh)
+{
+    sh->is_ending = true;
+    io_timer_stop(&sh->timer);
+    io_watch_stop(&sh->watch);
+    io_signal_stop(&sh->on_term);
+    io_signal_stop(&sh->on_int);
+    shell_store_finish(sh);
+    if (sh->server)
+        rpc_server_close(sh->server);
+    if (sh->files)
+        io_worker_free(sh->files);
+    shell_store_close(sh);
+    if (sh->rpc)
+        rpc_free(sh->rpc);
+    MT_MAP_EACH (&sh->calls, entry)
+        free(entry->value.ptr);
+    mt_map_fini(&sh->calls);
+    mt_map_fini(&sh->attached);
+    head_actions_fini(&sh->actions);
+    head_free(sh->head);
+    if (sh->loop)
+        io_loop_free(sh->loop);
+    io_tls_free(sh->tls);
+    io_token_wipe(&sh->token);
+}
+
+/* The runtime folder is left as it was found. */
+static void remove_files(struct shell *sh)
+{
+    if (sh->is_ready)
+        unlink(sh->address_file);
+    if (sh->is_ready && sh->tls)
+        unlink(sh->join_file);
+    if (!sh->is_private || !sh->owns_state)
+        return;
+    shell_files_remove(sh);
+    if (sh->has_made_token)
+        unlink(sh->token_file);
+}
+
+int head_run(const struct head_options *options)
+{
+    struct shell *sh = calloc(1, sizeof *sh);
+    if (!sh)
+        return 1;
+    sh->options = *options;
+    sh->is_private = options->watch_fd >= 0;
+    sh->folder_hold = -1;
+    sh->runs_as_root = geteuid() == 0;
+    mt_status st = start(sh);
+    if (st.code == 0) {
+        io_loop_run(sh->loop);
+        st = sh->end_status;
+        if (st.code != 0)
+            fprintf(stderr, "manta-head: ends: %s: %s\n", mt_code_text(st.code), st.what);
+    }
+    stop(sh);
+    remove_files(sh);
+    if (sh->folder_hold >= 0)
+        mt_folder_leave(sh->options.dir, sh->folder_hold, sh->is_driver_gone ? MT_FOLDER_LEAVE_MS : 0);
+    free(sh);
+    return st.code == 0 ? 0 : 1;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * shell.h - the daemon around the core: turns what gRPC, the disk and time say into events, and carries actions out.
+ *
+ * Thread: the main loop's. Two more only work for it: the store's (commits) and the files' (logs, uploaded files).
+ *
+ *   rpc server --calls, streams--> shell --events--> core --actions--> shell --+--> replies, streams
+ *        store thread <--batches---'  ^---------------------STORED-------------+--> store thread
+ *        files thread <--logs, blobs--'
+ */
+#ifndef HEAD_SHELL_H
+#define HEAD_SHELL_H
+
+#include "core/base/buf.h"
+#include "core/base/limits.h"
+#include "core/ds/map.h"
+#include "core/base/sha256.h"
+#include "core/ds/vec.h"
+#include "core/io/io.h"
+#include "core/rpc/rpc.h"
+#include "scheduler/head/core/core.h"
+#include "scheduler/head/shell/options.h"
+#include "scheduler/head/store/store.h"
+
+enum { SHELL_PATH_SIZE = MT_PATH_BYTES_MAX };
+
+struct shell_room { /* as the store's `reserve` has found it */
+    bool     has_reserve;
+    uint64_t bytes;
+};
+
+struct shell {
+    struct head_options options;
+    char                state[SHELL_PATH_SIZE], address_file[SHELL_PATH_SIZE], token_file[SHELL_PATH_SIZE];
+    int                 folder_hold; /* a private cluster's runtime folder (core/sys/folder.h); -1: none */
+    bool                is_driver_gone; /* a private cluster's: the raylet is gone too, or about to */
+    bool                has_made_token, owns_state, is_private, runs_as_root;
+    struct io_token     token;
+    struct io_tls      *tls;      /* NULL: in clear */
+    char                tls_dir[SHELL_PATH_SIZE], join_file[SHELL_PATH_SIZE];
+    struct io_loop     *loop;
+    struct rpc         *rpc;
+    struct rpc_server  *server;
+    struct rpc_service  service;
+    struct io_timer     timer;
+    struct io_signal    on_term, on_int;
+    struct io_watch     watch;
+    struct head        *head;
+    struct head_actions actions;
+    size_t              acted; /* actions carried out so far */
+    bool                is_acting, is_ready, is_ending;
+    mt_status           end_status;
+
+    mt_map   attached; /* stream number -> struct attach */
+    mt_map   calls;    /* call number -> struct call */
+    uint64_t next_number;
+
+    /* store.c: batches waiting, and those on the store's thread */
+    struct head_store *store;
+    struct io_worker  *store_worker;
+    struct commit     *commit; /* under way, or waiting for room; NULL: none */
+    struct io_job      look;   /* at the room on the disk */
+    bool               is_looking;
+    struct shell_room  seen; /* by that look */
+    enum head_room     room;
+    bool               is_tight; /* it may soon be another */
+    struct io_timer    room_timer;
+    MT_VEC(struct head_action) batches;
+
+    struct io_worker *files;
+    uint64_t          log_bytes; /* on the way to the disk */
+    uint64_t          next_upload;
+    uint32_t          uploads, feed_count;
+    struct feed      *feeds; /* list of followers and downloads */
+};
+
+/* ---- shell.c ---- */
+
+/* Gives one event (times are filled in) to the core and carries out what follows. */
+void shell_step(struct shell *sh, struct head_event *event);
+/* Ends the loop once; the first status counts. */
+void shell_end(struct shell *sh, mt_status st);
+/* As mkdir; and the name outlives a power cut, where the state is meant to. */
+int  shell_mkdir(const struct shell *sh, const char *path);
+/* <state>/<folder>/<name> */
+void shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE]);
+
+/* ---- tls.c: certificates, and the file that others join with ---- */
+
+/* Makes and loads what TLS needs, where TLS is to be. On failure prints why. Blocks (disk); before anything is served. */
+MT_MUST_USE mt_status shell_tls_open(struct shell *sh);
+/* The line of head.addr that says how this head is spoken to; "" in clear on loopback. */
+void shell_tls_line(const struct shell *sh, char *out, size_t size);
+/* Writes the join file; without TLS there is none. */
+MT_MUST_USE mt_status shell_tls_announce(struct shell *sh, const char *address);
+/* Prints what went wrong and where, and gives `st` back (shell.c). */
+mt_status shell_complain(mt_status st, const char *what, const char *which);
+
+/* ---- rpc.c: calls and attached raylets ---- */
+
+void shell_rpc_init(struct shell *sh);
+void shell_send(struct shell *sh, const struct head_action *action);
+void shell_close(struct shell *sh, const struct head_action *action);
+void shell_reply(struct shell *sh, const struct head_action *action);
+/* Reads from raylets again that were held up by full disk queues. */
+void shell_resume_streams(struct shell *sh);
+
+/* ---- store.c ---- */
+
+/* Opens the store, loads the core from it. On failure prints why. */
+MT_MUST_USE mt_status shell_store_open(struct shell *sh);
+/* Takes the batch out of the action. */
+void shell_store_batch(struct shell *sh, struct head_action *action);
+/* The commit under way is carried through, with all that follows from it; no other begins. Before anything
+ * that replies or writes files is closed. Blocks (disk). */
+void shell_store_finish(struct shell *sh);
+void shell_store_close(struct shell *sh);
+
+/* ---- files.c: what lies in the state folder beside the database ---- */
+
+/* Makes the folders, tells the core of the logs and blobs that are there, removes what is nobody's. */
+MT_MUST_USE mt_status shell_files_open(struct shell *sh);
+void shell_log_append(struct shell *sh, struct head_action *action);
+void shell_log_drop(struct shell *sh, const char *job);
+void shell_blob_drop(struct shell *sh, const struct head_bytes *sha256);
+/* Removes everything of a private cluster. */
+void shell_files_remove(struct shell *sh);
+
+/* ---- feed.c: files to clients: FollowJob, GetBlob ---- */
+
+struct rpc_stream_handler *shell_follow(struct rpc_service *service, struct rpc_stream *stream);
+struct rpc_stream_handler *shell_get_blob(struct rpc_service *service, struct rpc_stream *stream);
+/* A log has grown, or its job has ended. */
+void shell_feed_wake(struct shell *sh, const char *job);
+
+/* ---- upload.c: PutBlob ---- */
+
+struct rpc_stream_handler *shell_put_blob(struct rpc_service *service, struct rpc_stream *stream);
+
+#endif

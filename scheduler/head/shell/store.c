@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store.c - batches to the store's thread, as many in one commit as have come in meanwhile.
+ *
+ * Owns:    the batches from the core's action until the store has them.
+ * Thread:  the loop's; commit_work on the store's.
+ * Always:  at most one commit is under way; batches are confirmed in order.
+ *
+ * A commit that finds the disk full is tried again until it succeeds; what comes meanwhile waits behind it, and the core is told.
+ */
+#include "core/base/log.h"
+#include "core/io/listener.h" /* io_is_loopback */
+#include "scheduler/head/shell/shell.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct commit {
+    struct io_job            job;
+    struct shell            *sh;
+    struct head_store_batch *batches;
+    uint64_t                *tokens;
+    size_t                   count;
+    mt_status                status;
+    bool                     is_waiting; /* for room */
+    struct shell_room        seen;       /* after it */
+};
+
+/* ---- room on the disk ---- */
+
+static void look_work(struct io_job *job)
+{
+    struct shell *sh = mt_container_of(job, struct shell, look);
+    sh->seen.has_reserve = sh->store->ops->reserve(sh->store, &sh->seen.bytes);
+}
+
+static void room_set(struct shell *sh, enum head_room room, uint64_t bytes)
+{
+    static const char *const words[] = {"enough", "short", "none"};
+    struct head_event        event = {.kind = HEAD_EV_ROOM, .room = room, .size = bytes};
+    if (room != sh->room)
+        mt_log(room == HEAD_ROOM_ENOUGH ? MT_LOG_INFO : MT_LOG_WARN, "disk", "room=%s folder=%s", words[room], sh->state);
+    sh->room = room;
+    sh->is_tight = room != HEAD_ROOM_ENOUGH || bytes < MT_HEAD_RESERVE_BYTES;
+    shell_step(sh, &event);
+}
+
+static void room_seen(struct shell *sh, const struct shell_room *seen)
+{
+    room_set(sh, seen->has_reserve ? HEAD_ROOM_ENOUGH : HEAD_ROOM_SHORT, seen->bytes);
+}
+
+static void commit_submit(struct shell *sh);
+static bool commit_is_waiting(const struct shell *sh);
+
+static void room_later(struct shell *sh)
+{
+    if (!sh->is_ending)
+        io_timer_start(sh->loop, &sh->room_timer, sh->is_tight ? MT_HEAD_FULL_MS : MT_HEAD_ROOM_MS);
+}
+
+static void look_done(struct io_job *job)
+{
+    struct shell *sh = mt_container_of(job, struct shell, look);
+    sh->is_looking = false;
+    if (sh->room != HEAD_ROOM_NONE) /* then only a commit that succeeds says that there is room again */
+        room_seen(sh, &sh->seen);
+    room_later(sh);
+}
+
+static void look(struct shell *sh)
+{
+    sh->look = (struct io_job){.work = look_work, .done = look_done};
+    sh->is_looking = !sh->is_looking && io_worker_submit(sh->store_worker, &sh->look).code == 0;
+    if (!sh->is_looking)
+        room_later(sh);
+}
+
+static void room_due(struct io_timer *timer)
+{
+    struct shell *sh = mt_container_of(timer, struct shell, room_timer);
+    if (commit_is_waiting(sh))
+        commit_submit(sh);
+    else
+        look(sh);
+}
+
+/* ---- commits ---- */
+
+static void commit_work(struct io_job *job)
+{
+    struct commit *c = mt_container_of(job, struct commit, job);
+    struct shell  *sh = c->sh;
+    c->status = sh->store->ops->apply(sh->store, c->batches, c->count);
+    c->seen.has_reserve = c->status.code == 0 && sh->store->ops->reserve(sh->store, &c->seen.bytes);
+}
+
+static bool commit_is_waiting(const struct shell *sh)
+{
+    return sh->commit && sh->commit->is_waiting;
+}
+
+static void commit_free(struct commit *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        head_records_free(c->batches[i].records, c->batches[i].count);
+    free(c->batches);
+    free(c->tokens);
+    free(c);
+}
+
+static void commit_begin(struct shell *sh);
+
+/* The head has promised nothing of it. Before it serves it does not wait: who starts it is told. */
+static void commit_waits(struct shell *sh)
+{
+    if (sh->room != HEAD_ROOM_NONE)
+        mt_log(MT_LOG_WARN, "store", "%s", sh->store->text);
+    sh->commit->is_waiting = true;
+    room_set(sh, HEAD_ROOM_NONE, 0);
+    room_later(sh);
+}
+
+static void commit_done(struct io_job *job)
+{
+    struct commit *c = mt_container_of(job, struct commit, job);
+    struct shell  *sh = c->sh;
+    if (c->status.code == MT_EDISK_FULL && sh->is_ready) {
+        commit_waits(sh);
+        return;
+    }
+    sh->commit = NULL;
+    if (c->status.code != 0)
+        mt_log(MT_LOG_ERROR, "store", "%s", sh->store->text);
+    for (size_t i = 0; i < c->count; i++) {
+        struct head_event event = {.kind = HEAD_EV_STORED, .token = c->tokens[i], .status = c->status};
+        shell_step(sh, &event);
+    }
+    if (c->status.code == 0)
+        room_seen(sh, &c->seen);
+    room_later(sh);
+    commit_free(c);
+    commit_begin(sh);
+}
+
+static void commit_submit(struct shell *sh)
+{
+    sh->commit->is_waiting = false;
+    mt_status st = io_worker_submit(sh->store_worker, &sh->commit->job);
+    if (st.code != 0)
+        shell_end(sh, st);
+}
+
+static void commit_begin(struct shell *sh)
+{
+    if (sh->commit || sh->batches.count == 0 || sh->is_ending)
+        return; /* at the end: nobody was told of what still waits, so who asked asks the next head */
+    struct commit *c = calloc(1, sizeof *c);
+    size_t         count = sh->batches.count;
+    if (c) {
+        c->batches = calloc(count, sizeof *c->batches);
+        c->tokens = calloc(count, sizeof *c->tokens);
+    }
+    if (!c || !c->batches || !c->tokens) {
+        if (c)
+            commit_free(c);
+        shell_end(sh, mt_error(MT_ENOMEM, 0, "commit to the store"));
+        return;
+    }
+    c->job = (struct io_job){.work = commit_work, .done = commit_done};
+    c->sh = sh;
+    c->count = count;
+    for (size_t i = 0; i < count; i++) {
+        c->batches[i] = (struct head_store_batch){sh->batches.data[i].records, sh->batches.data[i].record_count};
+        c->tokens[i] = sh->batches.data[i].token;
+    }
+    sh->batches.count = 0;
+    sh->commit = c;
+    commit_submit(sh);
+}
+
+void shell_store_batch(struct shell *sh, struct head_action *action)
+{
+    mt_status st = mt_vec_push(&sh->batches, *action);
+    if (st.code != 0) {
+        shell_end(sh, st);
+        return;
+    }
+    action->records = NULL;
+    action->record_count = 0;
+    commit_begin(sh);
+}
+
+/* ---- opening ---- */
+
+struct loader {
+    struct head_store_reader reader;
+    struct shell            *sh;
+};
+
+static mt_status load_record(struct head_store_reader *reader, enum head_table table, const uint8_t *key,
+                             size_t key_size, const uint8_t *value, size_t value_size)
+{
+    struct loader *l = mt_container_of(reader, struct loader, reader);
+    return head_load(l->sh->head, table, key, key_size, value, value_size);
+}
+
+static mt_status new_cluster_id(char out[HEAD_CLUSTER_SIZE])
+{
+    uint8_t bytes[16];
+    MT_TRY(mt_random_bytes(bytes, sizeof bytes));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    return mt_ok();
+}
+
+static mt_status make_core(struct shell *sh)
+{
+    struct head_config config = {.now_ms = io_now_ms(), .blob_bytes_max = sh->options.blob_bytes_max,
+                                 .runs_as_root = sh->runs_as_root,
+                                 .is_insecure = sh->options.is_insecure && !io_is_loopback(sh->options.host),
+                                 .first_node = sh->is_private ? 2 : 1};
+    MT_TRY(mt_random_bytes(&config.seed, sizeof config.seed));
+    memcpy(config.cluster, sh->store->cluster, sizeof config.cluster);
+    return head_new(&config, &sh->head);
+}
+
+mt_status shell_store_open(struct shell *sh)
+{
+    char          text[HEAD_STORE_TEXT_SIZE] = "", cluster[HEAD_CLUSTER_SIZE];
+    struct loader loader = {.reader.record = load_record, .sh = sh};
+    const char   *wanted = sh->options.cluster;
+    MT_TRY(new_cluster_id(cluster));
+    mt_status st = head_store_sqlite_open(sh->state, wanted ? wanted : cluster, wanted != NULL, !sh->is_private, text,
+                                          &sh->store);
+    if (st.code == 0)
+        st = make_core(sh);
+    if (st.code == 0 && (st = sh->store->ops->load(sh->store, &loader.reader)).code != 0)
+        snprintf(text, sizeof text, "%s", sh->store->text[0] ? sh->store->text : st.what);
+    if (st.code == 0)
+        st = io_worker_new(sh->loop, MT_HEAD_COMMITS_MAX, &sh->store_worker);
+    sh->room_timer.fire = room_due;
+    if (st.code == 0)
+        room_later(sh);
+    if (st.code != 0)
+        fprintf(stderr, "manta-head: %s\n", text[0] ? text : st.what);
+    return st;
+}
+
+void shell_store_finish(struct shell *sh)
+{
+    io_timer_stop(&sh->room_timer);
+    if (sh->store_worker)
+        io_worker_free(sh->store_worker);
+    sh->store_worker = NULL;
+}
+
+void shell_store_close(struct shell *sh)
+{
+    if (sh->commit)
+        commit_free(sh->commit); /* there was no room for it to the end */
+    for (size_t i = 0; i < sh->batches.count; i++)
+        head_records_free(sh->batches.data[i].records, sh->batches.data[i].record_count);
+    mt_vec_fini(&sh->batches);
+    if (sh->store)
+        sh->store->ops->close(sh->store);
+}

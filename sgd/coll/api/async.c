@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * async.c - the queue of started calls, its thread, and buckets of small tensors.
+ *
+ * Owns:   the requests, the thread, its bucket. `lock` guards the list and what a request says of its end.
+ */
+#include "sgd/coll/api/async.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct manta_coll_request {
+    struct coll_jobs          *jobs;
+    struct manta_coll_request *next, *previous;
+    struct coll_job            job;
+    bool                       is_done;
+    manta_status               code;
+    manta_error                e;
+};
+
+struct coll_jobs {
+    pthread_mutex_t     lock;
+    pthread_cond_t      work, done;
+    pthread_t           thread;
+    struct coll_link   *link;
+    manta_coll_request *first, *last; /* not waited for yet, in order */
+    size_t              count;        /* of these, how many are not done */
+    bool                is_ending;
+    void               *bucket;
+};
+
+/* ---- several small ones as one ---- */
+
+static uint64_t hash_add(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+/* How many of the tensors go together: those that fit into a bucket; a large one goes alone, as it lies. */
+static size_t bundle_size(const struct coll_job *job, size_t first, size_t size, size_t *out_elements)
+{
+    size_t n = first, elements = 0, most = MT_COLL_BUCKET_BYTES / size;
+    while (n < job->tensor_count && job->tensors[n].count <= most / 4 && elements + job->tensors[n].count <= most)
+        elements += job->tensors[n++].count;
+    *out_elements = elements;
+    return n - first;
+}
+
+static void bundle_copy(const struct coll_job *job, size_t first, size_t count, size_t size, char *bucket, bool is_out)
+{
+    for (size_t i = first; i < first + count; i++) {
+        size_t bytes = job->tensors[i].count * size;
+        if (bytes && is_out)
+            memcpy(job->tensors[i].out, bucket, bytes);
+        else if (bytes)
+            memcpy(bucket, job->tensors[i].in, bytes);
+        bucket += bytes;
+    }
+}
+
+static manta_status bundle_run(struct coll_link *link, const struct coll_job *job, size_t first, size_t count, void *bucket)
+{
+    struct coll_call call = job->call;
+    size_t           size = coll_type_size(call.type);
+    call.count = 0;
+    call.shape = 1;
+    for (size_t i = first; i < first + count; i++) {
+        call.count += job->tensors[i].count;
+        call.shape = hash_add(call.shape, job->tensors[i].count);
+    }
+    call.in = call.out = bucket;
+    bundle_copy(job, first, count, size, bucket, false);
+    manta_status code = coll_link_run(link, &call);
+    if (code == MANTA_OK)
+        bundle_copy(job, first, count, size, bucket, true);
+    return code;
+}
+
+manta_status coll_job_run(struct coll_link *link, const struct coll_job *job, void **bucket)
+{
+    manta_status code = MANTA_OK;
+    if (!job->tensors)
+        return coll_link_run(link, &job->call);
+    for (size_t i = 0, n; i < job->tensor_count && code == MANTA_OK; i += n) {
+        struct coll_call alone = job->call;
+        size_t           elements;
+        n = bundle_size(job, i, coll_type_size(job->call.type), &elements);
+        if (n == 0) {
+            alone.in = job->tensors[i].in, alone.out = job->tensors[i].out, alone.count = job->tensors[i].count;
+            code = coll_link_run(link, &alone);
+            n = 1;
+            continue;
+        }
+        *bucket = *bucket ? *bucket : aligned_alloc(64, MT_COLL_BUCKET_BYTES);
+        if (!*bucket)
+            return coll_fail(&link->e, MANTA_ENOMEM, "no memory for a bucket of small tensors");
+        code = bundle_run(link, job, i, n, *bucket);
+    }
+    return code;
+}
+
+/* ---- the queue ---- */
+
+static manta_coll_request *next_job(struct coll_jobs *jobs)
+{
+    manta_coll_request *r = jobs->first;
+    while (r && r->is_done)
+        r = r->next;
+    return r;
+}
+
+static void *serve(void *arg)
+{
+    struct coll_jobs *jobs = arg;
+    pthread_mutex_lock(&jobs->lock);
+    for (;;) {
+        manta_coll_request *r = next_job(jobs);
+        if (!r && jobs->is_ending)
+            break;
+        if (!r) {
+            pthread_cond_wait(&jobs->work, &jobs->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&jobs->lock);
+        manta_status code = coll_job_run(jobs->link, &r->job, &jobs->bucket);
+        pthread_mutex_lock(&jobs->lock);
+        r->code = code;
+        (void)coll_link_fail(jobs->link, code, &r->e);
+        r->is_done = true;
+        jobs->count--;
+        pthread_cond_broadcast(&jobs->done);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return NULL;
+}
+
+struct coll_jobs *coll_jobs_new(struct coll_link *link)
+{
+    pthread_condattr_t monotonic;
+    struct coll_jobs  *jobs = calloc(1, sizeof *jobs);
+    if (!jobs)
+        return NULL;
+    jobs->link = link;
+    pthread_mutex_init(&jobs->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&jobs->work, NULL);
+    pthread_cond_init(&jobs->done, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (pthread_create(&jobs->thread, NULL, serve, jobs) == 0)
+        return jobs;
+    free(jobs);
+    return NULL;
+}
+
+manta_coll_request *coll_jobs_add(struct coll_jobs *jobs, const struct coll_job *job)
+{
+    size_t              bytes = job->tensor_count * sizeof *job->tensors;
+    manta_coll_request *r = calloc(1, sizeof *r + bytes);
+    if (!r)
+        return NULL;
+    r->jobs = jobs;
+    r->job = *job;
+    if (job->tensors) {
+        memcpy(r + 1, job->tensors, bytes);
+        r->job.tensors = (const manta_coll_tensor *)(const void *)(r + 1);
+    }
+    pthread_mutex_lock(&jobs->lock);
+    bool is_full = jobs->count >= MT_COLL_QUEUE_MAX;
+    if (!is_full) {
+        r->previous = jobs->last;
+        *(jobs->last ? &jobs->last->next : &jobs->first) = r;
+        jobs->last = r;
+        jobs->count++;
+        pthread_cond_signal(&jobs->work);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    if (is_full)
+        free(r);
+    return is_full ? NULL : r;
+}
+
+void coll_jobs_drain(struct coll_jobs *jobs)
+{
+    pthread_mutex_lock(&jobs->lock);
+    while (jobs->count > 0)
+        pthread_cond_wait(&jobs->done, &jobs->lock);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+void coll_jobs_free(struct coll_jobs *jobs)
+{
+    if (!jobs)
+        return;
+    pthread_mutex_lock(&jobs->lock);
+    if (jobs->count > 0)
+        coll_link_abort(jobs->link);
+    jobs->is_ending = true;
+    pthread_cond_signal(&jobs->work);
+    pthread_mutex_unlock(&jobs->lock);
+    pthread_join(jobs->thread, NULL);
+    while (jobs->first) {
+        manta_coll_request *r = jobs->first;
+        jobs->first = r->next;
+        free(r);
+    }
+    pthread_mutex_destroy(&jobs->lock);
+    pthread_cond_destroy(&jobs->work);
+    pthread_cond_destroy(&jobs->done);
+    free(jobs->bucket);
+    free(jobs);
+}
+
+/* ---- requests ---- */
+
+bool manta_coll_test(manta_coll_request *request)
+{
+    pthread_mutex_lock(&request->jobs->lock);
+    bool is_done = request->is_done;
+    pthread_mutex_unlock(&request->jobs->lock);
+    return is_done;
+}
+
+/* Whether it is done before the limit; the lock is held. */
+static bool await(manta_coll_request *r, int64_t timeout_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += timeout_ms % 1000 * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (!r->is_done)
+        if (timeout_ms < 0)
+            pthread_cond_wait(&r->jobs->done, &r->jobs->lock);
+        else if (pthread_cond_timedwait(&r->jobs->done, &r->jobs->lock, &until) != 0)
+            break;
+    return r->is_done;
+}
+
+manta_status manta_coll_wait(manta_coll_request *request, int64_t timeout_ms, manta_error *e)
+{
+    struct coll_jobs *jobs = request->jobs;
+    pthread_mutex_lock(&jobs->lock);
+    bool is_done = await(request, timeout_ms);
+    if (is_done) {
+        *(request->previous ? &request->previous->next : &jobs->first) = request->next;
+        *(request->next ? &request->next->previous : &jobs->last) = request->previous;
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    if (!is_done)
+        return coll_fail(e, MANTA_ETIMEDOUT, "the call is not done within %lld ms; it goes on", (long long)timeout_ms);
+    manta_status code = request->code;
+    if (e && code != MANTA_OK)
+        *e = request->e;
+    free(request);
+    return code;
+}

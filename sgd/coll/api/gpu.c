@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpu.c - public collective calls on GPUs: the group says who is there and what they are about to do, NCCL moves the data.
+ *
+ * Owns:   the communicator; borrows the member. Thread: the member's.
+ */
+#include "sgd/coll/api/link.h"
+#include "sgd/coll/gpu/nccl.h"
+
+#include "core/base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct manta_coll_gpu {
+    manta_coll                   *coll;
+    const struct sgd_nccl_plugin *nccl;
+    struct sgd_nccl              *comm; /* NULL: the last error has ended it */
+    manta_coll_gpu_opts           opts;
+    bool                          is_stuck; /* an end of one hangs */
+    uint32_t                      before[2]; /* rank and size in the generation that comm is of */
+    char                          text[SGD_NCCL_TEXT];
+};
+
+/* What this member is about to do, as the others see it. `state` is not OK where it can't. */
+struct intent {
+    struct coll_head head;
+    int32_t          state, reserved;
+};
+
+static mt_status look(void *of)
+{
+    manta_coll_gpu *gpu = of;
+    manta_status    code = coll_link_look(coll_member_link(gpu->coll));
+    return code == MANTA_OK ? mt_ok() : mt_error((int32_t)code, 0, "the group is over");
+}
+
+/* A failure of NCCL's: the group's reason if the group is over (NCCL may feel a death before the news of it comes), else the
+ * device's. Then the group ends with it: all members have agreed to be in this call, and would wait. */
+static manta_status fail(manta_coll_gpu *gpu, mt_status st, manta_error *e)
+{
+    struct coll_link *link = coll_member_link(gpu->coll);
+    manta_status      code = coll_link_look(link);
+    for (int64_t until = mt_now_ms() + MT_NCCL_NEWS_MS; code == MANTA_OK && st.code == MT_EDEVICE && mt_now_ms() < until;) {
+        mt_sleep_ms(1);
+        code = coll_link_look(link);
+    }
+    if (code != MANTA_OK)
+        return coll_link_fail(link, code, e);
+    coll_link_abort(link);
+    return coll_fail(e, (manta_status)st.code, "%s", gpu->text[0] ? gpu->text : st.what);
+}
+
+/* Tells all members `own`, and compares theirs with rank 0's. */
+static manta_status compare(manta_coll_gpu *gpu, const struct intent *own, manta_error *e)
+{
+    struct coll_link *link = coll_member_link(gpu->coll);
+    struct intent     all[MT_GROUP_MEMBERS_MAX];
+    struct coll_call  call = {.kind = COLL_ALL_GATHER, .type = COLL_U8, .count = sizeof *own, .in = own, .out = all};
+    manta_status      code = coll_link_run(link, &call);
+    char              text[COLL_TEXT_BYTES];
+
+    if (code != MANTA_OK)
+        return coll_link_fail(link, code, e);
+    for (uint32_t r = 0; r < link->id.members; r++) {
+        if (all[r].state != 0 && r != link->rank && own->state == 0)
+            return coll_fail(e, (manta_status)all[r].state, "rank %u of group \"%s\" has no GPU or no NCCL", r, link->id.name);
+        if (all[r].state != 0 || coll_head_equals(&all[0].head, &all[r].head))
+            continue;
+        coll_head_explain(text, link->id.name, 0, &all[0].head, r, &all[r].head);
+        return coll_fail(e, MANTA_EINVAL, "%s", text);
+    }
+    return own->state ? coll_fail(e, (manta_status)own->state, "%s", gpu->text) : MANTA_OK;
+}
+
+/* ---- membership ---- */
+
+static struct sgd_nccl_config config_of(manta_coll_gpu *gpu)
+{
+    return (struct sgd_nccl_config){.rank = manta_coll_rank(gpu->coll), .size = manta_coll_size(gpu->coll),
+                                    .device = gpu->opts.device, .look = look, .user = gpu, .text = gpu->text,
+                                    .wait_ms = gpu->opts.timeout_ms ? (uint32_t)gpu->opts.timeout_ms : MT_COLL_WAIT_MS};
+}
+
+static void communicator_leave(manta_coll_gpu *gpu)
+{
+    if (gpu->comm && !gpu->nccl->leave(gpu->comm))
+        gpu->is_stuck = true;
+    gpu->comm = NULL;
+}
+
+/* What joining came to here, then whether all others have come as far: NCCL tells some of them that they are in a communicator
+ * that it has refused to others. */
+static manta_status joined(manta_coll_gpu *gpu, mt_status st, manta_error *e)
+{
+    struct coll_link *link = coll_member_link(gpu->coll);
+    struct coll_call  call = {.kind = COLL_BARRIER};
+    manta_status      code;
+    if (st.code != 0) {
+        communicator_leave(gpu);
+        return fail(gpu, st, e);
+    }
+    gpu->before[0] = (uint32_t)manta_coll_rank(gpu->coll);
+    gpu->before[1] = (uint32_t)manta_coll_size(gpu->coll);
+    code = coll_link_run(link, &call);
+    return code == MANTA_OK ? code : coll_link_fail(link, code, e);
+}
+
+/* Rank 0's id of NCCL goes to all, and all join by it. Whether each is able to is compared first, so that no one is left
+ * waiting inside NCCL. */
+static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
+{
+    struct coll_link       *link = coll_member_link(gpu->coll);
+    struct sgd_nccl_config  config = config_of(gpu);
+    struct intent           own = {.head = {.kind = COLL_JOIN, .count = gpu->opts.nccl_comm ? 1 : 0}};
+    unsigned char           id[SGD_NCCL_ID] = {0};
+    struct coll_call        call = {.kind = COLL_BROADCAST, .type = COLL_U8, .count = sizeof id, .in = id, .out = id};
+    mt_status               st = sgd_nccl_open(&gpu->nccl, gpu->text);
+
+    if (st.code == 0 && config.rank == 0 && !gpu->opts.nccl_comm)
+        st = gpu->nccl->id(id, gpu->text);
+    own.state = st.code;
+    manta_status code = compare(gpu, &own, e);
+    if (code != MANTA_OK)
+        return code;
+    code = coll_link_run(link, &call);
+    if (code != MANTA_OK)
+        return coll_link_fail(link, code, e);
+    return joined(gpu, gpu->nccl->join(&config, id, gpu->opts.nccl_comm, &gpu->comm), e);
+}
+
+manta_coll_gpu *manta_coll_gpu_join(manta_coll *coll, const manta_coll_gpu_opts *opts, manta_error *e)
+{
+    manta_coll_gpu *gpu = calloc(1, sizeof *gpu);
+    if (!gpu) {
+        coll_fail(e, MANTA_ENOMEM, "no memory for a communicator");
+        return NULL;
+    }
+    gpu->coll = coll;
+    if (opts)
+        gpu->opts = *opts;
+    if (communicator_make(gpu, e) != MANTA_OK) {
+        manta_coll_gpu_leave(gpu);
+        return NULL;
+    }
+    return gpu;
+}
+
+void manta_coll_gpu_leave(manta_coll_gpu *gpu)
+{
+    if (!gpu)
+        return;
+    communicator_leave(gpu);
+    free(gpu);
+}
+
+/* The ranks of before that are not among `alive`. */
+static int dead_list(const manta_coll_gpu *gpu, uint64_t alive, int dead[MT_GROUP_MEMBERS_MAX])
+{
+    int count = 0;
+    for (uint32_t r = 0; r < gpu->before[1]; r++)
+        if (!(alive >> r & 1))
+            dead[count++] = (int)r;
+    return count;
+}
+
+/* Whether every member says so: they must take the same way. */
+static manta_status everyone(manta_coll_gpu *gpu, bool own, bool *out_all, manta_error *e)
+{
+    struct coll_link *link = coll_member_link(gpu->coll);
+    uint8_t           word = own;
+    struct coll_call  call = {.kind = COLL_ALL_REDUCE, .type = COLL_U8, .op = COLL_MIN, .count = 1, .in = &word, .out = &word};
+    manta_status      code = coll_link_run(link, &call);
+    *out_all = word != 0;
+    return code == MANTA_OK ? code : coll_link_fail(link, code, e);
+}
+
+/* Out of the former communicator, where each survivor's is whole: by a wait that a death has ended it no longer is. A shrink
+ * that fails ends the generation, for others may be in the middle of theirs. */
+static manta_status shrink(manta_coll_gpu *gpu, uint64_t alive, bool *out_done, manta_error *e)
+{
+    int  dead[MT_GROUP_MEMBERS_MAX], count = dead_list(gpu, alive, dead);
+    int  rank = manta_coll_rank(gpu->coll), size = manta_coll_size(gpu->coll);
+    bool can = gpu->comm && gpu->nccl->is_whole(gpu->comm) && count > 0 && count + size == (int)gpu->before[1];
+    bool all = false;
+    manta_status code = everyone(gpu, can, &all, e);
+    if (code != MANTA_OK || !all)
+        return code;
+    *out_done = true;
+    return joined(gpu, gpu->nccl->shrink(gpu->comm, dead, count, rank, size), e);
+}
+
+manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_error *e)
+{
+    bool         is_done = false;
+    manta_status code = alive ? shrink(gpu, alive, &is_done, e) : MANTA_OK;
+    if (is_done || code != MANTA_OK)
+        return code;
+    communicator_leave(gpu);
+    gpu->opts.nccl_comm = NULL; /* it was of other members */
+    if (gpu->is_stuck) {
+        coll_link_abort(coll_member_link(gpu->coll));
+        return coll_fail(e, MANTA_EDEVICE, "NCCL did not end the former communicator within %d ms: this process has to end",
+                         MT_NCCL_ABORT_MS);
+    }
+    return communicator_make(gpu, e);
+}
+
+/* ---- calls ---- */
+
+static const enum sgd_nccl_kind kinds[COLL_KINDS] = {
+    [COLL_ALL_REDUCE] = SGD_NCCL_ALL_REDUCE, [COLL_REDUCE_SCATTER] = SGD_NCCL_REDUCE_SCATTER,
+    [COLL_ALL_GATHER] = SGD_NCCL_ALL_GATHER, [COLL_BROADCAST] = SGD_NCCL_BROADCAST, [COLL_REDUCE] = SGD_NCCL_REDUCE,
+    [COLL_ALL_TO_ALL] = SGD_NCCL_ALL_TO_ALL};
+
+static manta_status run(manta_coll_gpu *gpu, const struct coll_call *call, void *stream, manta_error *e)
+{
+    struct intent        own = {.head = coll_head_of(call)};
+    struct sgd_nccl_call order = {.kind = kinds[call->kind], .type = call->type, .op = call->op, .root = (int)call->root,
+                                  .count = call->count, .in = call->in, .out = call->out, .stream = stream};
+    if (!gpu->comm)
+        return coll_fail(e, MANTA_EINVAL, "the last error has ended this communicator; see manta_coll_gpu_renew");
+    if ((unsigned)call->type >= COLL_TYPES || (unsigned)call->op >= COLL_OPS ||
+        call->root >= (uint32_t)manta_coll_size(gpu->coll) || (call->count && (!call->in || !call->out)))
+        return coll_fail(e, MANTA_EINVAL, "%s on a GPU: type, operation, root or buffer", coll_kind_name(call->kind));
+    manta_status code = compare(gpu, &own, e);
+    if (code != MANTA_OK)
+        return code;
+    gpu->text[0] = 0;
+    mt_status st = gpu->nccl->start(gpu->comm, &order);
+    return st.code == 0 ? MANTA_OK : fail(gpu, st, e);
+}
+
+static struct coll_call call_of(enum coll_kind kind, const void *in, void *out, size_t count, manta_coll_type type,
+                                manta_coll_op op, int root)
+{
+    return (struct coll_call){.kind = kind, .type = (enum coll_type)type, .op = (enum coll_op)op, .root = (uint32_t)root,
+                              .count = count, .in = in, .out = out};
+}
+
+manta_status manta_coll_gpu_all_reduce(manta_coll_gpu *gpu, const void *in, void *out, size_t count, manta_coll_type type,
+                                       manta_coll_op op, void *stream, manta_error *e)
+{
+    struct coll_call call = call_of(COLL_ALL_REDUCE, in, out, count, type, op, 0);
+    return run(gpu, &call, stream, e);
+}
+
+manta_status manta_coll_gpu_reduce_scatter(manta_coll_gpu *gpu, const void *in, void *out, size_t count, manta_coll_type type,
+                                           manta_coll_op op, void *stream, manta_error *e)
+{
+    struct coll_call call = call_of(COLL_REDUCE_SCATTER, in, out, count, type, op, 0);
+    return run(gpu, &call, stream, e);
+}
+
+manta_status manta_coll_gpu_all_gather(manta_coll_gpu *gpu, const void *in, void *out, size_t count, manta_coll_type type,
+                                       void *stream, manta_error *e)
+{
+    struct coll_call call = call_of(COLL_ALL_GATHER, in, out, count, type, MANTA_COLL_SUM, 0);
+    return run(gpu, &call, stream, e);
+}
+
+manta_status manta_coll_gpu_broadcast(manta_coll_gpu *gpu, void *data, size_t count, manta_coll_type type, int root,
+                                      void *stream, manta_error *e)
+{
+    struct coll_call call = call_of(COLL_BROADCAST, data, data, count, type, MANTA_COLL_SUM, root);
+    return run(gpu, &call, stream, e);
+}
+
+manta_status manta_coll_gpu_all_to_all(manta_coll_gpu *gpu, const void *in, void *out, size_t count, manta_coll_type type,
+                                       void *stream, manta_error *e)
+{
+    struct coll_call call = call_of(COLL_ALL_TO_ALL, in, out, count, type, MANTA_COLL_SUM, 0);
+    return run(gpu, &call, stream, e);
+}
+
+manta_status manta_coll_gpu_wait(manta_coll_gpu *gpu, void *stream, manta_error *e)
+{
+    if (!gpu->comm)
+        return coll_fail(e, MANTA_EINVAL, "the last error has ended this communicator; see manta_coll_gpu_renew");
+    gpu->text[0] = 0;
+    mt_status st = gpu->nccl->wait(gpu->comm, stream);
+    return st.code == 0 ? MANTA_OK : fail(gpu, st, e);
+}

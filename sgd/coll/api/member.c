@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * member.c - one member's end of a group: joining, leaving, and the public collective calls.
+ *
+ * Owns:   the link. Thread: one at a time per manta_coll, but for manta_coll_abort.
+ */
+#include "sgd/coll/api/async.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct manta_coll {
+    struct coll_link  link;
+    struct coll_jobs *jobs;   /* NULL: no call was ever started */
+    void             *bucket; /* for calls that are made here */
+};
+
+/* The link is this thread's again: what was started is done. */
+static struct coll_link *link_take(manta_coll *coll)
+{
+    if (coll->jobs)
+        coll_jobs_drain(coll->jobs);
+    return &coll->link;
+}
+
+struct coll_link *coll_member_link(manta_coll *coll)
+{
+    return link_take(coll);
+}
+
+/* ---- membership ---- */
+
+static manta_status join(manta_coll *coll, const manta_coll_id *bytes, int rank, manta_error *e)
+{
+    struct coll_id id;
+    manta_status   code = coll_id_read(bytes, &id, e);
+    if (code != MANTA_OK)
+        return code;
+    if (rank < 0 || (uint32_t)rank >= id.members)
+        return coll_fail(e, MANTA_EINVAL, "rank %d: generation %u of group \"%s\" has %u members", rank, id.generation,
+                         id.name, id.members);
+    return coll_link_fail(&coll->link, coll_link_open(&coll->link, &id, (uint32_t)rank), e);
+}
+
+manta_coll *manta_coll_join(const manta_coll_id *id, int rank, manta_error *e)
+{
+    manta_coll *coll = calloc(1, sizeof *coll);
+    if (!coll) {
+        coll_fail(e, MANTA_ENOMEM, "no memory for a member of a group");
+        return NULL;
+    }
+    if (join(coll, id, rank, e) != MANTA_OK) {
+        manta_coll_leave(coll);
+        return NULL;
+    }
+    return coll;
+}
+
+void manta_coll_leave(manta_coll *coll)
+{
+    if (!coll)
+        return;
+    coll_jobs_free(coll->jobs);
+    coll_link_close(&coll->link);
+    free(coll->bucket);
+    free(coll);
+}
+
+int manta_coll_rank(const manta_coll *coll)
+{
+    return (int)coll->link.rank;
+}
+
+int manta_coll_size(const manta_coll *coll)
+{
+    return (int)coll->link.id.members;
+}
+
+int manta_coll_generation(const manta_coll *coll)
+{
+    return (int)coll->link.id.generation;
+}
+
+void manta_coll_abort(manta_coll *coll)
+{
+    coll_link_abort(&coll->link);
+}
+
+/* ---- generations ---- */
+
+manta_status manta_coll_agree(manta_coll *coll, uint64_t *flags, uint64_t *out_alive, manta_error *e)
+{
+    struct coll_decision d;
+    manta_status         code = coll_link_decide(link_take(coll), *flags, &d);
+    if (code == MANTA_OK) {
+        *flags = d.flags;
+        if (out_alive)
+            *out_alive = d.alive;
+    }
+    return coll_link_fail(&coll->link, code, e);
+}
+
+manta_status manta_coll_shrink(manta_coll *coll, manta_error *e)
+{
+    struct coll_link    *link = link_take(coll);
+    struct coll_decision d;
+    int8_t               from[MT_GROUP_MEMBERS_MAX];
+    uint32_t             members = 0, rank = 0;
+    manta_status         code = coll_link_decide(link, 0, &d);
+
+    for (uint32_t r = 0; code == MANTA_OK && r < link->id.members; r++) {
+        if (!(d.alive >> r & 1))
+            continue;
+        rank = r == link->rank ? members : rank;
+        from[members++] = (int8_t)r;
+    }
+    if (code == MANTA_OK)
+        code = coll_link_move(link, link->id.generation + 1, rank, members, from);
+    return coll_link_fail(link, code, e);
+}
+
+manta_status manta_coll_regroup(manta_coll *coll, const manta_coll_id *bytes, int rank, manta_error *e)
+{
+    struct coll_link *link = link_take(coll);
+    struct coll_id    id;
+    manta_status      code = coll_id_read(bytes, &id, e);
+    if (code != MANTA_OK)
+        return code;
+    if (id.group != link->id.group)
+        return coll_fail(e, MANTA_EINVAL, "this is an id of group \"%s\", not of group \"%s\"", id.name, link->id.name);
+    return coll_link_fail(link, coll_link_move(link, id.generation, (uint32_t)rank, id.members, NULL), e);
+}
+
+void *manta_coll_alloc(manta_coll *coll, size_t size, manta_error *e)
+{
+    const struct coll_id *id = &coll->link.id;
+    void                 *memory = id->is_tcp ? NULL : coll_shm_alloc(&coll->link.shm, size);
+    if (!memory)
+        coll_fail(e, MANTA_ENOMEM, "group \"%s\" has a heap of %llu bytes for %u members: no room for %zu more", id->name,
+                  (unsigned long long)id->plan.heap_size, id->members, size);
+    return memory;
+}
+
+manta_status manta_coll_register(manta_coll *coll, void *data, size_t size, manta_error *e)
+{
+    struct coll_link *link = link_take(coll);
+    return coll_link_fail(link, coll_link_register(link, data, size), e);
+}
+
+manta_status manta_coll_unregister(manta_coll *coll, void *data, manta_error *e)
+{
+    struct coll_link *link = link_take(coll);
+    return coll_link_fail(link, coll_link_unregister(link, data), e);
+}
+
+/* ---- calls ---- */
+
+static manta_status job_check(const manta_coll *coll, const struct coll_job *job, manta_error *e)
+{
+    const struct coll_call *call = &job->call;
+    const char             *name = coll_kind_name(call->kind);
+    bool needs_out = call->kind != COLL_REDUCE || call->root == coll->link.rank;
+    if ((unsigned)call->type >= COLL_TYPES || (unsigned)call->op >= COLL_OPS)
+        return coll_fail(e, MANTA_EINVAL, "%s: type %d or operation %d is none of ours", name, (int)call->type, (int)call->op);
+    if (call->root >= coll->link.id.members)
+        return coll_fail(e, MANTA_EINVAL, "%s: root %d, and group \"%s\" has %u members", name, (int)call->root,
+                         coll->link.id.name, coll->link.id.members);
+    if (job->tensor_count > MT_TENSORS_MAX || (job->tensor_count && !job->tensors))
+        return coll_fail(e, MANTA_EINVAL, "%s: %zu tensors, or no list of them", name, job->tensor_count);
+    for (size_t i = 0; i < (job->tensors ? job->tensor_count : 1); i++) {
+        manta_coll_tensor t = job->tensors ? job->tensors[i] : (manta_coll_tensor){call->in, call->out, call->count};
+        if (t.count > SIZE_MAX / 8 / MT_GROUP_MEMBERS_MAX || (t.count && (!t.in || (needs_out && !t.out))))
+            return coll_fail(e, MANTA_EINVAL, "%s: %zu elements, or no buffer", name, t.count);
+    }
+    return MANTA_OK;
+}
+
+static manta_coll_request *start(manta_coll *coll, const struct coll_job *job, manta_error *e)
+{
+    if (job_check(coll, job, e) != MANTA_OK)
+        return NULL;
+    if (!coll->jobs)
+        coll->jobs = coll_jobs_new(&coll->link);
+    manta_coll_request *request = coll->jobs ? coll_jobs_add(coll->jobs, job) : NULL;
+    if (!request)
+        coll_fail(e, coll->jobs ? MANTA_EAGAIN : MANTA_ENOMEM, "%d calls are started and not done, or no memory",
+                  MT_COLL_QUEUE_MAX);
+    return request;
+}
+
+static manta_status run(manta_coll *coll, const struct coll_job *job, manta_error *e)
+{
+    manta_status code = job_check(coll, job, e);
+    if (code != MANTA_OK)
+        return code;
+    return coll_link_fail(&coll->link, coll_job_run(link_take(coll), job, &coll->bucket), e);
+}
+
+static struct coll_job reduction(enum coll_kind kind, const void *in, void *out, size_t count, manta_coll_type type,
+                                 manta_coll_op op)
+{
+    return (struct coll_job){.call = {.kind = kind, .type = (enum coll_type)type, .op = (enum coll_op)op, .count = count,
+                                      .in = in, .out = out}};
+}
+
+static struct coll_job copying(enum coll_kind kind, const void *in, void *out, size_t count, manta_coll_type type, int root)
+{
+    return (struct coll_job){.call = {.kind = kind, .type = (enum coll_type)type, .root = (uint32_t)root, .count = count,
+                                      .in = in, .out = out}};
+}
+
+static struct coll_job many(const manta_coll_tensor *tensors, size_t count, manta_coll_type type, manta_coll_op op)
+{
+    static const manta_coll_tensor none[1];
+    struct coll_job                job = reduction(COLL_ALL_REDUCE, NULL, NULL, 0, type, op);
+    job.tensors = count ? tensors : none;
+    job.tensor_count = count;
+    return job;
+}
+
+manta_status manta_coll_all_reduce(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                                   manta_coll_op op, manta_error *e)
+{
+    struct coll_job job = reduction(COLL_ALL_REDUCE, in, out, count, type, op);
+    return run(coll, &job, e);
+}
+
+manta_status manta_coll_all_reduce_many(manta_coll *coll, const manta_coll_tensor *tensors, size_t tensor_count,
+                                        manta_coll_type type, manta_coll_op op, manta_error *e)
+{
+    struct coll_job job = many(tensors, tensor_count, type, op);
+    return run(coll, &job, e);
+}
+
+manta_status manta_coll_reduce(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                               manta_coll_op op, int root, manta_error *e)
+{
+    struct coll_job job = reduction(COLL_REDUCE, in, out, count, type, op);
+    job.call.root = (uint32_t)root;
+    return run(coll, &job, e);
+}
+
+manta_status manta_coll_reduce_scatter(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                                       manta_coll_op op, manta_error *e)
+{
+    struct coll_job job = reduction(COLL_REDUCE_SCATTER, in, out, count, type, op);
+    return run(coll, &job, e);
+}
+
+manta_status manta_coll_all_gather(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                                   manta_error *e)
+{
+    struct coll_job job = copying(COLL_ALL_GATHER, in, out, count, type, 0);
+    return run(coll, &job, e);
+}
+
+manta_status manta_coll_broadcast(manta_coll *coll, void *data, size_t count, manta_coll_type type, int root,
+                                  manta_error *e)
+{
+    struct coll_job job = copying(COLL_BROADCAST, data, data, count, type, root);
+    return run(coll, &job, e);
+}
+
+manta_status manta_coll_all_to_all(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                                   manta_error *e)
+{
+    struct coll_job job = copying(COLL_ALL_TO_ALL, in, out, count, type, 0);
+    return run(coll, &job, e);
+}
+
+manta_status manta_coll_barrier(manta_coll *coll, manta_error *e)
+{
+    struct coll_job job = copying(COLL_BARRIER, NULL, NULL, 0, MANTA_COLL_F32, 0);
+    return run(coll, &job, e);
+}
+
+/* ---- started ---- */
+
+manta_coll_request *manta_coll_all_reduce_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                manta_coll_type type, manta_coll_op op, manta_error *e)
+{
+    struct coll_job job = reduction(COLL_ALL_REDUCE, in, out, count, type, op);
+    return start(coll, &job, e);
+}
+
+manta_coll_request *manta_coll_all_reduce_many_start(manta_coll *coll, const manta_coll_tensor *tensors, size_t tensor_count,
+                                                     manta_coll_type type, manta_coll_op op, manta_error *e)
+{
+    struct coll_job job = many(tensors, tensor_count, type, op);
+    return start(coll, &job, e);
+}
+
+manta_coll_request *manta_coll_reduce_scatter_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                    manta_coll_type type, manta_coll_op op, manta_error *e)
+{
+    struct coll_job job = reduction(COLL_REDUCE_SCATTER, in, out, count, type, op);
+    return start(coll, &job, e);
+}
+
+manta_coll_request *manta_coll_all_gather_start(manta_coll *coll, const void *in, void *out, size_t count,
+                                                manta_coll_type type, manta_error *e)
+{
+    struct coll_job job = copying(COLL_ALL_GATHER, in, out, count, type, 0);
+    return start(coll, &job, e);
+}
+
+manta_coll_request *manta_coll_broadcast_start(manta_coll *coll, void *data, size_t count, manta_coll_type type, int root,
+                                               manta_error *e)
+{
+    struct coll_job job = copying(COLL_BROADCAST, data, data, count, type, root);
+    return start(coll, &job, e);
+}
+
+/* ---- messages ---- */
+
+static manta_status exchange(manta_coll *coll, const struct coll_message *out, const struct coll_message *in, manta_error *e)
+{
+    const struct coll_message *both[2] = {out, in};
+    for (int i = 0; i < 2; i++) {
+        const struct coll_message *m = both[i];
+        if (!m->data && !m->count && m->peer == MT_GROUP_MEMBERS_MAX)
+            continue;
+        if ((unsigned)m->type >= COLL_TYPES || m->count > SIZE_MAX / 8 || (m->count && !m->data))
+            return coll_fail(e, MANTA_EINVAL, "a message of %zu of type %d, or no buffer", m->count, (int)m->type);
+        if (m->peer >= coll->link.id.members || m->peer == coll->link.rank)
+            return coll_fail(e, MANTA_EINVAL, "a message between rank %u and rank %d of group \"%s\", which has %u members",
+                             coll->link.rank, (int)m->peer, coll->link.id.name, coll->link.id.members);
+    }
+    return coll_link_fail(&coll->link, coll_link_exchange(link_take(coll), out, in), e);
+}
+
+static const struct coll_message nothing = {.peer = MT_GROUP_MEMBERS_MAX};
+
+manta_status manta_coll_send(manta_coll *coll, const void *data, size_t count, manta_coll_type type, int to, manta_error *e)
+{
+    struct coll_message m = {(uint32_t)to, (enum coll_type)type, count, (void *)(uintptr_t)data};
+    return exchange(coll, &m, &nothing, e);
+}
+
+manta_status manta_coll_receive(manta_coll *coll, void *data, size_t count, manta_coll_type type, int from, manta_error *e)
+{
+    struct coll_message m = {(uint32_t)from, (enum coll_type)type, count, data};
+    return exchange(coll, &nothing, &m, e);
+}
+
+manta_status manta_coll_send_receive(manta_coll *coll, const void *out, size_t out_count, int to, void *in, size_t in_count,
+                                     int from, manta_coll_type type, manta_error *e)
+{
+    struct coll_message there = {(uint32_t)to, (enum coll_type)type, out_count, (void *)(uintptr_t)out};
+    struct coll_message here = {(uint32_t)from, (enum coll_type)type, in_count, in};
+    return exchange(coll, &there, &here, e);
+}

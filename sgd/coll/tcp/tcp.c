@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tcp.c - connections between every two members; moving bytes over several at a time; how a generation ends.
+ *
+ * Owns: the listener while a generation is joined, the connections, the scratch.
+ */
+#include "sgd/coll/tcp/private.h"
+
+#include "core/base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LOOKS_MAX = 30, GRACE_MS = 1000 };
+
+/* What goes over a control connection: once, and then it is closed. */
+struct farewell {
+    uint32_t reason, rank;
+    char     text[COLL_TEXT_BYTES];
+};
+
+static struct coll_hello hello_of(const struct coll_tcp *g, uint32_t rank, uint32_t channel)
+{
+    struct coll_hello hello = {.channel = channel, .group = g->config.group, .generation = g->config.generation, .rank = rank};
+    memcpy(hello.secret, g->config.secret, sizeof hello.secret);
+    return hello;
+}
+
+/* ---- the end of a generation ---- */
+
+static void farewell_send(struct coll_tcp *g, enum mt_code reason, uint32_t rank)
+{
+    struct farewell f = {.reason = (uint32_t)reason, .rank = rank};
+    size_t          moved;
+    memcpy(f.text, g->text, sizeof f.text);
+    for (uint32_t r = 0; r < g->config.members; r++)
+        if (g->peers[r].fds[COLL_CONTROL] >= 0) /* a fresh buffer takes it whole; the dead don't need it */
+            (void)coll_socket_send(g->peers[r].fds[COLL_CONTROL], &f, sizeof f, &moved).code;
+}
+
+mt_status coll_tcp_end(struct coll_tcp *g, enum mt_code reason, uint32_t rank)
+{
+    char who[32] = "a member";
+    if (rank < g->config.members)
+        snprintf(who, sizeof who, "rank %u", rank);
+    g->over = coll_over(g->text, g->name, reason, who);
+    farewell_send(g, reason, rank);
+    return g->over;
+}
+
+void coll_tcp_give_up(struct coll_tcp *g, enum mt_code reason)
+{
+    (void)coll_tcp_end(g, reason, MT_GROUP_MEMBERS_MAX).code;
+}
+
+mt_status coll_tcp_end_with(struct coll_tcp *g, uint32_t rank)
+{
+    g->over = mt_error(MT_EINVAL, 0, "members of the group disagree");
+    farewell_send(g, MT_EINVAL, rank);
+    return g->over;
+}
+
+/* A member's control connection has something to say: why it gave up, or, by its end, that it is dead. */
+static mt_status control_read(struct coll_tcp *g, uint32_t rank)
+{
+    struct farewell f = {0};
+    size_t          moved = 0;
+    mt_status       st = coll_socket_receive(g->peers[rank].fds[COLL_CONTROL], &f, sizeof f, &moved);
+    if (st.code == MT_OK && moved == 0)
+        return mt_ok();
+    if (moved != sizeof f) {
+        g->dead |= 1ull << rank;
+        return coll_tcp_end(g, MT_EWORKER_DIED, rank);
+    }
+    if (f.reason == MT_OK) { /* it has left; what it sent before may still be on its way */
+        coll_socket_close(g->peers[rank].fds[COLL_CONTROL]);
+        g->peers[rank].fds[COLL_CONTROL] = -1;
+        return mt_ok();
+    }
+    f.text[sizeof f.text - 1] = 0;
+    if (f.reason == MT_EWORKER_DIED && f.rank < g->config.members)
+        g->dead |= 1ull << f.rank;
+    memcpy(g->text, f.text, sizeof f.text);
+    g->over = mt_error((int32_t)f.reason, 0, "the group was aborted");
+    farewell_send(g, (enum mt_code)f.reason, f.rank); /* whoever sees us leave, before it hears why, must not take us for dead */
+    return g->over;
+}
+
+/* A data connection broke: its control connection says why, now or very soon. */
+static mt_status lost(struct coll_tcp *g, uint32_t rank)
+{
+    struct pollfd p = {.fd = g->peers[rank].fds[COLL_CONTROL], .events = POLLIN};
+    if (p.fd >= 0 && poll(&p, 1, GRACE_MS) == 1)
+        MT_TRY(control_read(g, rank));
+    if (g->peers[rank].fds[COLL_CONTROL] < 0)
+        return coll_tcp_end(g, MT_ECANCELLED, rank);
+    g->dead |= 1ull << rank;
+    return coll_tcp_end(g, MT_EWORKER_DIED, rank);
+}
+
+mt_status coll_tcp_alive(struct coll_tcp *g)
+{
+    if (g->over.code == MT_OK && atomic_load(&g->is_cancelled))
+        return coll_tcp_end(g, MT_ECANCELLED, g->config.rank);
+    return g->over;
+}
+
+mt_status coll_tcp_look(struct coll_tcp *g)
+{
+    MT_TRY(coll_tcp_alive(g));
+    for (uint32_t rank = 0; rank < g->config.members; rank++) {
+        struct pollfd p = {.fd = rank == g->config.rank ? -1 : g->peers[rank].fds[COLL_CONTROL], .events = POLLIN};
+        if (p.fd >= 0 && poll(&p, 1, 0) == 1)
+            MT_TRY(control_read(g, rank));
+    }
+    return mt_ok();
+}
+
+/* OK as long as nobody outside has ended the generation. */
+static mt_status outside_look(void *user)
+{
+    struct coll_tcp *g = user;
+    enum mt_code     reason = MT_ECANCELLED;
+    uint32_t         about = MT_GROUP_MEMBERS_MAX;
+    if (g->config.is_aborted && g->config.is_aborted(g->config.user, &reason, &about))
+        return coll_tcp_end(g, reason, about);
+    return coll_tcp_alive(g);
+}
+
+/* ---- moving bytes ---- */
+
+enum { PACED_BYTES = 256 * 1024, PACED_LATE_NS = 2000000 };
+
+/* How much may be sent now. */
+static size_t pace_allows(const struct coll_tcp *g, size_t size)
+{
+    if (MT_LIKELY(g->config.pace == 0))
+        return size;
+    if ((uint64_t)mt_now_ns() < g->paced_ns)
+        return 0;
+    return size < PACED_BYTES ? size : PACED_BYTES;
+}
+
+static void pace_count(struct coll_tcp *g, size_t sent)
+{
+    uint64_t now = (uint64_t)mt_now_ns();
+    if (g->config.pace == 0 || sent == 0)
+        return;
+    uint64_t from = g->paced_ns + PACED_LATE_NS > now ? g->paced_ns : now; /* who slept too long may catch up */
+    g->paced_ns = from + sent * UINT64_C(1000000000) / g->config.pace;
+}
+
+/* Where byte `at` of several places stands, and how many follow it there. */
+static char *place_of(const struct iovec *places, size_t at, size_t *out_size)
+{
+    while (at >= places->iov_len)
+        at -= places++->iov_len;
+    *out_size = places->iov_len - at;
+    return (char *)places->iov_base + at;
+}
+
+/* What a flow sends next. */
+static const char *next_out(const struct coll_flow *f, size_t *out_size)
+{
+    int    piece = f->out_done >= f->out_size[0];
+    size_t done = f->out_done - (piece ? f->out_size[0] : 0);
+    if (piece && f->outs)
+        return place_of(f->outs, done, out_size);
+    *out_size = f->out_size[piece] - done;
+    return (const char *)f->out[piece] + done;
+}
+
+static char *next_in(const struct coll_flow *f, size_t *out_size)
+{
+    if (f->ins)
+        return place_of(f->ins, f->in_done, out_size);
+    *out_size = f->in_size - f->in_done;
+    return (char *)f->in + f->in_done;
+}
+
+static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_any, bool *is_sent, bool *is_received)
+{
+    int    fd = g->peers[f->peer].fds[COLL_DATA];
+    size_t moved = 0, size, out_total = f->out_size[0] + f->out_size[1];
+    if (f->out_done < out_total) {
+        const char *from = next_out(f, &size);
+        size = pace_allows(g, size);
+        if (size && coll_socket_send(fd, from, size, &moved).code != MT_OK)
+            return lost(g, f->peer);
+        pace_count(g, moved);
+        f->out_done += moved;
+        *moved_any = *moved_any || moved;
+    }
+    if (f->in_done < f->in_size) {
+        char *to = next_in(f, &size);
+        if (coll_socket_receive(fd, to, size, &moved).code != MT_OK)
+            return lost(g, f->peer);
+        f->in_done += moved;
+        *moved_any = *moved_any || moved;
+    }
+    *is_sent = *is_sent && f->out_done == out_total;
+    *is_received = *is_received && f->in_done == f->in_size;
+    return mt_ok();
+}
+
+/* Until the next bytes may go. */
+static void pause_paced(const struct coll_tcp *g)
+{
+    uint64_t        now = (uint64_t)mt_now_ns();
+    struct timespec t = {0, g->paced_ns > now ? (long)(g->paced_ns - now) : 0};
+    t.tv_nsec = t.tv_nsec > 1000000 ? 1000000 : t.tv_nsec;
+    nanosleep(&t, NULL);
+}
+
+/* Sleeps until a connection can go on, or a control connection speaks. */
+static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, uint32_t count, uint64_t until_ns)
+{
+    struct pollfd p[2 * MT_GROUP_MEMBERS_MAX];
+    nfds_t        n = 0;
+    uint32_t      late = flows[0].peer;
+
+    for (uint32_t r = 0; r < g->config.members; r++)
+        p[n++] = (struct pollfd){.fd = g->peers[r].fds[COLL_CONTROL], .events = POLLIN};
+    for (uint32_t i = 0; i < count; i++) {
+        bool sends = flows[i].out_done < flows[i].out_size[0] + flows[i].out_size[1], takes = flows[i].in_done < flows[i].in_size;
+        if (!sends && !takes)
+            continue;
+        late = flows[i].peer;
+        p[n++] = (struct pollfd){.fd = g->peers[late].fds[COLL_DATA],
+                                 .events = (short)((sends ? POLLOUT : 0) | (takes ? POLLIN : 0))};
+    }
+    bool is_paced = g->config.pace && g->paced_ns > (uint64_t)mt_now_ns();
+    if (is_paced)
+        pause_paced(g);
+    if (poll(p, n, is_paced ? 0 : g->config.ask_ms) < 0 && errno != EINTR)
+        return mt_error(MT_ESYS, errno, "group: wait for members");
+    for (uint32_t r = 0; r < g->config.members; r++)
+        if (p[r].revents)
+            MT_TRY(control_read(g, r));
+    if ((uint64_t)mt_now_ns() >= until_ns)
+        return coll_tcp_end(g, MT_ETIMEDOUT, late);
+    return outside_look(g);
+}
+
+static mt_status flows_run(struct coll_tcp *g, struct coll_flow *flows, uint32_t count, bool is_in_only)
+{
+    uint64_t until = 0;
+    for (uint32_t looks = 0;; looks++) {
+        bool moved = false, is_sent = true, is_received = true;
+        for (uint32_t i = 0; i < count; i++)
+            MT_TRY(flow_step(g, &flows[i], &moved, &is_sent, &is_received));
+        if (is_received && (is_sent || is_in_only))
+            return mt_ok();
+        if (moved) {
+            looks = 0;
+            until = 0;
+        } else if (looks < LOOKS_MAX && !g->config.is_crowded) {
+            sched_yield();
+        } else {
+            until = until ? until : (uint64_t)mt_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
+            MT_TRY(flows_wait(g, flows, count, until));
+        }
+    }
+}
+
+mt_status coll_tcp_move(struct coll_tcp *g, struct coll_flow *flows, uint32_t count)
+{
+    return flows_run(g, flows, count, false);
+}
+
+mt_status coll_tcp_move_in(struct coll_tcp *g, struct coll_flow *flows, uint32_t count)
+{
+    return flows_run(g, flows, count, true);
+}
+
+/* ---- joining ---- */
+
+mt_status coll_tcp_open(struct coll_tcp *g, const struct coll_tcp_config *config, uint16_t *out_port)
+{
+    *g = (struct coll_tcp){.config = *config, .loops = coll_loops_choose(NULL)};
+    g->door.listener = -1;
+    for (uint32_t r = 0; r < MT_GROUP_MEMBERS_MAX; r++)
+        g->peers[r].fds[COLL_DATA] = g->peers[r].fds[COLL_CONTROL] = -1;
+    snprintf(g->name, sizeof g->name, "%s", config->name ? config->name : "");
+    g->config.wait_limit_ms = config->wait_limit_ms ? config->wait_limit_ms : MT_COLL_WAIT_MS;
+    g->config.ask_ms = config->ask_ms ? config->ask_ms : MT_COLL_ASK_MS;
+    if (config->members == 0 || config->members > MT_GROUP_MEMBERS_MAX || config->rank >= config->members)
+        return mt_error(MT_EINVAL, 0, "group: rank or number of members out of range");
+    g->scratch = aligned_alloc(64, (size_t)config->members * MT_COLL_CHUNK_BYTES);
+    if (!g->scratch)
+        return mt_error(MT_ENOMEM, 0, "group: no memory for chunks");
+    struct coll_hello mine = hello_of(g, config->members - 1, 0);
+    if (!config->door)
+        return coll_door_open(&g->door, &mine, out_port);
+    coll_door_await(config->door, &mine);
+    return mt_ok();
+}
+
+static mt_status dial_all(struct coll_tcp *g, const uint16_t *ports)
+{
+    struct coll_patience patience = {(int)g->config.wait_limit_ms, g->config.ask_ms, outside_look, g};
+    for (uint32_t r = 0; r < g->config.rank; r++)
+        for (uint32_t channel = 0; channel < COLL_CHANNELS; channel++) {
+            struct coll_hello hello = hello_of(g, g->config.rank, channel);
+            MT_TRY(coll_socket_dial(ports[r], &hello, &patience, &g->peers[r].fds[channel]));
+        }
+    return mt_ok();
+}
+
+static mt_status accept_all(struct coll_tcp *g)
+{
+    struct coll_door *door = g->config.door ? g->config.door : &g->door;
+    uint32_t missing = COLL_CHANNELS * (g->config.members - 1 - g->config.rank);
+    uint64_t until = mt_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
+    while (missing > 0) {
+        int          fd;
+        uint32_t     rank, channel;
+        MT_TRY(coll_door_accept(door, g->config.ask_ms, &fd, &rank, &channel));
+        if (fd >= 0 && (rank <= g->config.rank || g->peers[rank].fds[channel] >= 0)) {
+            coll_socket_close(fd);
+        } else if (fd >= 0) {
+            g->peers[rank].fds[channel] = fd;
+            missing--;
+        } else if ((uint64_t)mt_now_ns() >= until) {
+            for (rank = g->config.rank + 1; g->peers[rank].fds[COLL_CONTROL] >= 0 && rank + 1 < g->config.members;)
+                rank++;
+            return coll_tcp_end(g, MT_ETIMEDOUT, rank);
+        } else {
+            MT_TRY(outside_look(g));
+        }
+    }
+    return mt_ok();
+}
+
+mt_status coll_tcp_join(struct coll_tcp *g, const uint16_t *ports)
+{
+    struct coll_call call = {.kind = COLL_JOIN, .count = g->config.members};
+    mt_status        st = dial_all(g, ports);
+    if (st.code == MT_OK)
+        st = accept_all(g);
+    coll_door_close(&g->door);
+    if (st.code == MT_OK)
+        st = coll_tcp_run(g, &call);
+    if (st.code != MT_OK && !g->text[0])
+        snprintf(g->text, sizeof g->text, "group \"%s\": %s", g->name, st.what);
+    return st;
+}
+
+void coll_tcp_fini(struct coll_tcp *g)
+{
+    coll_door_close(&g->door);
+    if (g->over.code == MT_OK && g->scratch)
+        farewell_send(g, MT_OK, g->config.rank);
+    for (uint32_t r = 0; r < MT_GROUP_MEMBERS_MAX; r++)
+        for (int channel = 0; channel < COLL_CHANNELS; channel++) {
+            coll_socket_close(g->peers[r].fds[channel]);
+            g->peers[r].fds[channel] = -1;
+        }
+    free(g->scratch);
+    g->scratch = NULL;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * crew.h - the driver's worker processes: those that hold a rank, those that start, and the spares.
+ *
+ *   free --crew_hire--> STARTING --ready--> READY --dies--> DEAD --crew_bury--> free
+ *                           '----------dies--------------------^
+ *
+ * A hand is one process from its start to its death: it is never restarted, another is hired. STARTING or READY, it may
+ * have a rank and a call of `train` under way. Thread: the one that trains; blocks in sgd_crew_look only.
+ */
+#ifndef SGD_CREW_H
+#define SGD_CREW_H
+
+#include "sgd/watch/board.h"
+#include "sgd/run/run.h"
+
+enum { SGD_NO_RANK = -1, SGD_UNTOLD = -2, SGD_WHY_BYTES = 160 };
+
+enum sgd_hand_state { SGD_HAND_FREE, SGD_HAND_STARTING, SGD_HAND_READY, SGD_HAND_DEAD };
+
+struct sgd_hand {
+    enum sgd_hand_state state;
+    manta_actor        *actor;
+    manta_ref          *ready; /* its answer is awaited; also of a ping */
+    manta_ref          *train; /* the same of a generation */
+    int                 rank;  /* SGD_NO_RANK: a spare */
+    int                 place; /* of the run's nodes */
+    struct sgd_ready    info;  /* once READY */
+    int64_t             hired_ns, pinged_ns;
+    struct sgd_outcome  outcome; /* of its last `train` */
+    bool                has_outcome;
+    bool                was_ready;
+    int                 told_rank; /* of which the user knows; SGD_UNTOLD: nothing */
+    bool                is_killed; /* by us, and its death is awaited */
+    char                why[SGD_WHY_BYTES]; /* then: what is told in place of the signal */
+    manta_error         death; /* DEAD: why */
+};
+
+struct sgd_crew {
+    const struct sgd_run *run; /* these are the caller's */
+    const char           *op;  /* name of the operator */
+    manta_arg             config;
+    manta_ref            *lent;
+    double                cpus, gpus; /* that each worker reserves */
+    struct sgd_hand       hands[SGD_HANDS_MAX];
+};
+
+/* What a look found. */
+enum sgd_news { SGD_NEWS_READY, SGD_NEWS_BACK, SGD_NEWS_DEAD };
+
+/* Starts a process on a node, without a rank; NULL: no hand is free (a bug of the caller's), or no memory. `region`: of that
+ * node. */
+struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, uint64_t region);
+
+/* Gives a hand orders for a generation; its answer comes as SGD_NEWS_BACK. */
+void sgd_crew_order(struct sgd_hand *hand, const struct sgd_order *order);
+
+/* Waits up to `wait_ms` until there is news of a hand, and calls `tell` for each. A failure that is not a death (a type
+ * that does not exist, no node that could ever run it, an error of its creation) ends the look with its code in *e.
+ * Returns 0 or that code. */
+manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms,
+                           void (*tell)(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news news),
+                           manta_error *e);
+
+/* Asks idle spares for a sign of life, and kills those that have given none for MT_TRAIN_RETURN_MS. */
+void sgd_crew_ping(struct sgd_crew *crew);
+
+/* The hand that holds a rank, or NULL. */
+struct sgd_hand *sgd_crew_of_rank(struct sgd_crew *crew, int rank);
+/* A READY one without a rank; NULL: none. */
+struct sgd_hand *sgd_crew_spare(struct sgd_crew *crew);
+/* How many are there, READY or on their way; of these, how many are READY. */
+int sgd_crew_count(const struct sgd_crew *crew, int *out_ready);
+/* The same of one place. */
+int sgd_crew_count_at(const struct sgd_crew *crew, int place);
+/* Dismisses those on other places that wait for CPUs since long, so that they can be hired for this one. */
+void sgd_crew_unplaced_drop(struct sgd_crew *crew, int place);
+/* Kills a hand that is of no use any more. Its death is told as any other, with this reason. */
+void sgd_crew_kill(struct sgd_hand *hand, const char *why);
+
+/* Frees the place of a dead hand. */
+void sgd_crew_bury(struct sgd_hand *hand);
+/* Ends every process; one that is in a call is killed. */
+void sgd_crew_dismiss(struct sgd_crew *crew);
+
+#endif

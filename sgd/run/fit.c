@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fit.c - generations: everybody works, somebody dies, the rest come back, the ranks are filled, and on.
+ *
+ * Owns:   the crew and what it needs (setup.h), for the time of one call. Thread: the caller's.
+ * Always: orders for a generation are given only when each member of the last one is back or dead (group.h).
+ */
+#include "sgd/run/fit.h"
+
+#include "sgd/run/detach.h"
+#include "sgd/sum/group.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- a death ---- */
+
+/* The last completed step, as far as the workers' pulses show. */
+static uint64_t steps_done(struct sgd_fit *fit)
+{
+    uint64_t most = fit->furthest;
+    for (uint32_t r = 0; r < (uint32_t)fit->workers; r++) {
+        const struct sgd_hand  *hand = sgd_crew_of_rank(&fit->crew, (int)r);
+        const struct sgd_place *place = hand ? &fit->places.of[hand->place] : NULL;
+        uint64_t                steps = 0;
+        if (place && hand->place == 0)
+            steps = atomic_load(&sgd_board_pulse(sgd_board_of(fit->setup.region.data), r)->steps);
+        else if (place && r >= place->first && r < place->first + place->count)
+            steps = place->seen[r - place->first].steps;
+        most = steps > most ? steps : most;
+    }
+    return most;
+}
+
+static void generation_abort(struct sgd_fit *fit, enum mt_code reason, int rank)
+{
+    fit->furthest = steps_done(fit);
+    sgd_places_abort(&fit->places, fit->generation, reason, rank < 0 ? 0 : (uint32_t)rank);
+    if (fit->aborted_ns == 0)
+        fit->aborted_ns = mt_now_ns();
+}
+
+/* What it printed last; of one on another node, that node's post knows it. */
+static void last_words_take(struct sgd_fit *fit, const struct sgd_hand *hand)
+{
+    uint32_t index = (uint32_t)(hand - fit->crew.hands);
+    fit->last_words[0] = 0;
+    if (hand->place == 0)
+        mt_tail_read(sgd_board_tail(sgd_board_of(fit->setup.region.data), index), fit->last_words, sizeof fit->last_words);
+    else if (hand->death.code != MANTA_ENODE_DIED)
+        sgd_place_last_words(&fit->places.of[hand->place], index, fit->last_words, sizeof fit->last_words);
+}
+
+static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
+{
+    struct sgd_recovering *r = &fit->recovering;
+    if (hand->rank != SGD_NO_RANK) {
+        generation_abort(fit, MT_EWORKER_DIED, hand->rank);
+        if (!r->is_open)
+            *r = (struct sgd_recovering){.is_open = true, .detected_ns = mt_now_ns()};
+        int64_t sign = sgd_fit_read_spans(fit, hand);
+        r->sign_ns = r->sign_ns ? r->sign_ns : sign;
+        r->lost++;
+        fit->has_death = true;
+        fit->result.restarts++;
+    }
+    fit->last_death = hand->death;
+    fit->last_rank = hand->rank;
+    last_words_take(fit, hand);
+    if (!hand->was_ready)
+        fit->failed_starts++;
+    sgd_fit_tell_lost(fit, hand);
+}
+
+static void on_news(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news news)
+{
+    struct sgd_fit *fit = mt_container_of(crew, struct sgd_fit, crew);
+    if (news == SGD_NEWS_DEAD) {
+        on_death(fit, hand);
+    } else if (news == SGD_NEWS_READY) {
+        fit->failed_starts = 0;
+    } else if (hand->outcome.code != MANTA_OK && fit->aborted_ns == 0) {
+        generation_abort(fit, (enum mt_code)hand->outcome.code, hand->rank); /* it has told the others of its node itself */
+        fit->last_rank = hand->rank;
+        sgd_fail(&fit->last_death, hand->outcome.code, "%s", hand->outcome.text);
+    }
+}
+
+static bool may_go_on(const struct sgd_fit *fit, int failures)
+{
+    return fit->opts->failure.max_failures < 0 || failures <= fit->opts->failure.max_failures;
+}
+
+static manta_status give_up(struct sgd_fit *fit, manta_error *e)
+{
+    *e = fit->last_death;
+    const char *name = fit->opts->run.name ? fit->opts->run.name : "train";
+    char        what[96];
+    if (fit->failed_starts >= MT_TRAIN_STARTS_MAX)
+        snprintf(what, sizeof what, "%d workers in a row died as they started", fit->failed_starts);
+    else
+        snprintf(what, sizeof what, "failure %d, failure.max_failures is %d", fit->failures,
+                 fit->opts->failure.max_failures);
+    snprintf(e->message, sizeof e->message, "training \"%.40s\" was given up (%s); the last, rank %d: %.150s%s%.120s", name,
+             what, fit->last_rank, fit->last_death.message, fit->last_words[0] ? "; it printed last: " : "", fit->last_words);
+    return e->code = MANTA_EWORKER_DIED;
+}
+
+/* ---- who is there ---- */
+
+/* How bad it is to add a worker where there are so many: worst where there is never room for it, bad where it has to wait for
+ * others to leave, and else the worse the more there are. */
+static int crowding(const struct sgd_place *place, int count)
+{
+    return count + (count >= place->room ? SGD_HANDS_MAX : 0) + (count >= place->most ? 2 * SGD_HANDS_MAX : 0);
+}
+
+/* The open place that is crowded least; NULL: one is being opened, and may be the better one. */
+static struct sgd_place *place_choose(struct sgd_fit *fit, int *out_index)
+{
+    int best = 0, least = INT_MAX;
+    for (int i = 0; i < SGD_PLACES_MAX; i++) {
+        const struct sgd_place *place = &fit->places.of[i];
+        int                     worse = crowding(place, sgd_crew_count_at(&fit->crew, i));
+        if (place->state != SGD_PLACE_OPEN && place->state != SGD_PLACE_OPENING)
+            continue;
+        if (worse < least)
+            best = i, least = worse;
+    }
+    *out_index = best;
+    return fit->places.of[best].state == SGD_PLACE_OPEN ? &fit->places.of[best] : NULL;
+}
+
+static void note_take(void *user, struct sgd_note *note)
+{
+    sgd_fit_take_note(user, note);
+}
+
+/* Of the other nodes: what their posts say; who was on a lost one is lost; a new one takes those who wait for CPUs. */
+static void places_keep(struct sgd_fit *fit)
+{
+    if (fit->places.max == 1)
+        return;
+    (void)sgd_places_look_for(&fit->places);
+    uint64_t lost = sgd_places_look(&fit->places, note_take, fit);
+    for (int i = 1; i < SGD_PLACES_MAX; i++) {
+        struct sgd_place *place = &fit->places.of[i];
+        if (lost >> i & 1 && place->why[0])
+            sgd_fit_tell_node_failed(fit, place);
+        for (struct sgd_hand *hand = fit->crew.hands; lost >> i & 1 && hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+            if (hand->place == i && (hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY))
+                sgd_crew_kill(hand, "its node does not answer any more");
+        if (place->state == SGD_PLACE_LOST && sgd_crew_count_at(&fit->crew, i) == 0)
+            sgd_place_close(place);
+        if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0)
+            sgd_crew_unplaced_drop(&fit->crew, i);
+    }
+}
+
+/* Buries the dead and hires, until there are as many as there should be; spares when there is time for them. Workers that
+ * can't be placed wait for their turn. */
+static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
+{
+    bool is_calm = fit->generation == 0 || (fit->is_going && fit->aborted_ns == 0);
+    int  ready, wanted = fit->max + (is_calm ? fit->opts->scaling.spares : 0);
+    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->state == SGD_HAND_DEAD)
+            sgd_crew_bury(hand);
+    if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures + fit->has_death))
+        return MANTA_OK; /* without them, or the run ends once all are back */
+    places_keep(fit);
+    for (int count = sgd_crew_count(&fit->crew, &ready), index; count < wanted; count++) {
+        const struct sgd_place *place = place_choose(fit, &index);
+        if (!place)
+            break;
+        if (!sgd_crew_hire(&fit->crew, index, place->node, place->region))
+            return sgd_fail(e, MANTA_EINTERNAL, "no place for a worker");
+    }
+    return MANTA_OK;
+}
+
+static int64_t backoff_ns(const struct sgd_fit *fit)
+{
+    double ms = fit->opts->failure.backoff_s > 0 ? fit->opts->failure.backoff_s * 1e3 : MT_TRAIN_BACKOFF_MS;
+    if (fit->in_a_row < 2)
+        return 0;
+    for (int i = 2; i < fit->in_a_row && ms < MT_TRAIN_BACKOFF_MAX_MS; i++)
+        ms *= 2;
+    return (int64_t)((ms < MT_TRAIN_BACKOFF_MAX_MS ? ms : MT_TRAIN_BACKOFF_MAX_MS) * 1e6);
+}
+
+/* Whether those who are ready can begin: all that there may be; or enough, and this is no time to wait for more. */
+static bool is_gathered(const struct sgd_fit *fit, int64_t now)
+{
+    int ready;
+    (void)sgd_crew_count(&fit->crew, &ready);
+    if (now - fit->gather_ns < backoff_ns(fit))
+        return false;
+    if (ready >= fit->max)
+        return true;
+    return ready >= fit->min && (fit->generation || now - fit->gather_ns > MT_TRAIN_GATHER_MS * 1000000ll);
+}
+
+static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
+{
+    if (fit->failed_starts >= MT_TRAIN_STARTS_MAX)
+        return give_up(fit, e);
+    return sgd_fail(e, MANTA_ETIMEDOUT,
+                    "a worker has not started within %d s: has node %u%s %g free CPUs and %g GPUs for each of %d workers?",
+                    MT_TRAIN_START_MS / 1000, manta_node(), fit->places.max > 1 ? ", or another," : "",
+                    fit->opts->scaling.cpus, fit->setup.gpus, fit->min);
+}
+
+/* Whether the user wants the run to pause; then the workers are told. */
+static bool pause_look(struct sgd_fit *fit)
+{
+    bool is_wanted = fit->opts->pause && *fit->opts->pause;
+    if (is_wanted)
+        sgd_board_stop(sgd_board_of(fit->setup.region.data), SGD_BOARD_PAUSES);
+    return is_wanted;
+}
+
+/* Waits until a generation can be made. */
+static manta_status gather(struct sgd_fit *fit, manta_error *e)
+{
+    manta_status code = MANTA_OK;
+    fit->gather_ns = mt_now_ns();
+    for (int64_t now = fit->gather_ns; code == MANTA_OK; now = mt_now_ns()) {
+        if (pause_look(fit))
+            return sgd_fail(e, MANTA_ECANCELLED, "paused while no worker had the state: the newest checkpoint stands");
+        fit->failures += fit->has_death; /* somebody died between two generations */
+        fit->has_death = false;
+        if (!may_go_on(fit, fit->failures))
+            return give_up(fit, e);
+        code = strength_keep(fit, e);
+        if (code != MANTA_OK || is_gathered(fit, now))
+            break;
+        if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || now - fit->gather_ns > MT_TRAIN_START_MS * 1000000ll)
+            return gather_failed(fit, e);
+        sgd_crew_ping(&fit->crew);
+        code = sgd_crew_look(&fit->crew, MT_TRAIN_LOOK_MS, on_news, e);
+    }
+    return code;
+}
+
+/* Members are numbered node by node; on a node they keep their order. */
+static void ranks_sort(struct sgd_fit *fit, int members)
+{
+    struct sgd_hand *by_rank[MT_GROUP_MEMBERS_MAX];
+    int              next = 0;
+    for (int rank = 0; rank < members; rank++)
+        by_rank[rank] = sgd_crew_of_rank(&fit->crew, rank);
+    for (int place = 0; place < SGD_PLACES_MAX; place++)
+        for (int rank = 0; rank < members; rank++)
+            if (by_rank[rank]->place == place)
+                by_rank[rank]->rank = next++;
+}
+
+/* Ranks stay with those who have them, as far as that goes, and have no gaps. */
+static int ranks_give(struct sgd_fit *fit)
+{
+    int ready, members;
+    (void)sgd_crew_count(&fit->crew, &ready);
+    members = ready < fit->max ? ready : fit->max;
+    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->rank >= members || hand->is_killed)
+            hand->rank = SGD_NO_RANK;
+    for (int rank = 0; rank < members; rank++)
+        if (!sgd_crew_of_rank(&fit->crew, rank))
+            sgd_crew_spare(&fit->crew)->rank = rank;
+    ranks_sort(fit, members);
+    return members;
+}
+
+/* ---- a generation ---- */
+
+static void places_tell(struct sgd_fit *fit)
+{
+    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->state == SGD_HAND_READY && hand->told_rank != hand->rank)
+            sgd_fit_tell_worker(fit, hand);
+}
+
+/* What the members show. Who is back from its call is not to be blamed for anything. */
+static void pulses_read(struct sgd_fit *fit, struct sgd_pulse_seen *seen)
+{
+    for (uint32_t r = 0; r < (uint32_t)fit->workers; r++) {
+        const struct sgd_hand  *hand = sgd_crew_of_rank(&fit->crew, (int)r);
+        const struct sgd_place *place = hand ? &fit->places.of[hand->place] : NULL;
+        bool                    is_back = !hand || !hand->train;
+        seen[r] = (struct sgd_pulse_seen){.arrived = UINT64_MAX};
+        if (place && hand->place == 0)
+            seen[r] = sgd_place_pulse(fit->setup.region.data, r, r - place->first);
+        else if (place && r >= place->first && r < place->first + place->count)
+            seen[r] = place->seen[r - place->first];
+        if (is_back)
+            seen[r].arrived = UINT64_MAX;
+    }
+}
+
+static const char *doing_name(uint32_t doing)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        SGD_DOINGS(X)
+#undef X
+    };
+    static_assert(SGD_DOINGS_COUNT <= SGD_WATCH_DOING + 1, "travels in the bits of a look");
+    return doing < SGD_DOINGS_COUNT ? names[doing] : "something unknown";
+}
+
+/* Which ranks are on which node, and by whom these nodes are reached. */
+static void net_fill(struct sgd_fit *fit)
+{
+    struct sgd_order     *order = &fit->order;
+    struct sgd_group_net *net = &order->net;
+    int                   last = -1;
+    *order = (struct sgd_order){.generation = fit->generation, .members = (uint32_t)fit->workers};
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        fit->places.of[i].count = 0;
+    for (uint32_t rank = 0; rank < (uint32_t)fit->workers; rank++) {
+        const struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, (int)rank);
+        struct sgd_place      *place = &fit->places.of[hand->place];
+        if (hand->place != last) {
+            last = hand->place;
+            place->first = rank;
+            net->ports[net->nodes] = (uint16_t)hand->info.port;
+            net->first[net->nodes++] = (uint8_t)rank;
+        }
+        place->count++;
+    }
+    net->first[net->nodes] = (uint8_t)fit->workers;
+    net->group = fit->setup.run.group;
+    memcpy(net->secret, fit->setup.run.secret, sizeof net->secret);
+    order->is_wide = net->nodes > 1;
+}
+
+static void order_give(struct sgd_fit *fit, int rank)
+{
+    struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, rank);
+    struct sgd_order order = fit->order;
+    order.rank = (uint32_t)rank;
+    while (order.rank >= order.net.first[order.net.node + 1])
+        order.net.node++;
+    sgd_crew_order(hand, &order);
+}
+
+static void orders_give(struct sgd_fit *fit)
+{
+    struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
+    int                   before = fit->workers;
+    fit->workers = ranks_give(fit);
+    fit->generation++;
+    fit->is_going = fit->has_death = fit->is_resize = false;
+    fit->aborted_ns = 0;
+    net_fill(fit);
+    pulses_read(fit, seen); /* before they have orders: they may make many steps until we look again */
+    for (int rank = 0; rank < fit->workers; rank++)
+        order_give(fit, rank);
+    fit->recovering.placed_ns = mt_now_ns();
+    sgd_watch_begin(&fit->watch, fit->recovering.placed_ns, (uint32_t)fit->workers, seen);
+    places_tell(fit);
+    if (before && before != fit->workers) {
+        fit->result.resizes++;
+        sgd_fit_tell_resized(fit);
+    }
+}
+
+/* Says where it hangs, to the user now and to whoever asks for the reason of its death, and kills it. */
+static void hung_end(struct sgd_fit *fit, struct sgd_hand *hand, const struct sgd_pulse_seen *seen)
+{
+    char   why[SGD_WHY_BYTES];
+    double silence = (double)sgd_watch_silence_ns(&fit->watch, (uint32_t)hand->rank) * 1e-9;
+    unsigned long long step = seen->steps + (seen->doing != SGD_DOES_VALIDATE); /* that is behind the step */
+    snprintf(why, sizeof why, "hung at step %llu in %s for %.1f s%s, so it was killed (failure.hang_after)",
+             step, doing_name(seen->doing), silence, seen->is_stopped ? ", stopped by a signal" : "");
+    sgd_fit_tell_hung(fit, hand, why);
+    sgd_crew_kill(hand, why);
+}
+
+/* A member that does not come back is killed: it could write into the memory of the next generation. */
+static void stragglers_kill(struct sgd_fit *fit)
+{
+    struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
+    pulses_read(fit, seen);
+    uint64_t late = sgd_watch_late(&fit->watch, mt_now_ns(), seen);
+    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->train && hand->state == SGD_HAND_READY && !hand->is_killed && late >> hand->rank & 1)
+            hung_end(fit, hand, &seen[hand->rank]);
+}
+
+static void hung_kill(struct sgd_fit *fit)
+{
+    struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
+    int                   straggler;
+    int64_t               now = mt_now_ns();
+
+    pulses_read(fit, seen);
+    uint64_t hung = sgd_watch_look(&fit->watch, now, seen, &straggler);
+    for (int r = 0; r < fit->workers; r++) {
+        struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, r);
+        if (!hand || !hand->train || hand->is_killed)
+            continue;
+        if (hung >> r & 1) {
+            hung_end(fit, hand, &seen[r]);
+        } else if (r == straggler && now - fit->straggler_ns > 2 * MT_TRAIN_WINDOW_MS * 1000000ll) {
+            fit->straggler_ns = now;
+            sgd_fit_tell_straggler(fit, hand);
+        }
+    }
+}
+
+/* More can work than do: the generation ends at its present step, and the next one has them. */
+static void grow_maybe(struct sgd_fit *fit)
+{
+    if (fit->workers < fit->max && fit->is_going && sgd_crew_spare(&fit->crew)) {
+        fit->is_resize = true;
+        generation_abort(fit, MT_EAGAIN, 0);
+    } else if (fit->workers == fit->max) {
+        places_tell(fit);
+    }
+}
+
+static bool is_anybody_out(const struct sgd_fit *fit)
+{
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->train)
+            return true;
+    return false;
+}
+
+/* Returns when each member is back or dead. */
+static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
+{
+    manta_status code = MANTA_OK;
+    while (code == MANTA_OK && is_anybody_out(fit)) {
+        (void)pause_look(fit);
+        code = sgd_crew_look(&fit->crew, MT_TRAIN_LOOK_MS, on_news, e);
+        sgd_fit_read_notes(fit);
+        (void)sgd_fit_read_spans(fit, NULL);
+        if (code == MANTA_OK)
+            code = strength_keep(fit, e);
+        if (fit->aborted_ns) {
+            stragglers_kill(fit);
+        } else {
+            hung_kill(fit);
+            sgd_crew_ping(&fit->crew);
+            grow_maybe(fit);
+        }
+    }
+    fit->recovering.back_ns = mt_now_ns();
+    return code;
+}
+
+/* A death, or a change of size: the next generation takes over. */
+static bool is_of_a_death(int32_t code)
+{
+    return code == MANTA_EWORKER_DIED || code == MANTA_ETIMEDOUT || code == MANTA_EFENCED || code == MANTA_EAGAIN;
+}
+
+static manta_status done(struct sgd_fit *fit, const struct sgd_outcome *outcome, manta_error *e)
+{
+    fit->result.loss = (double)outcome->loss;
+    fit->result.accuracy = (double)outcome->accuracy;
+    fit->result.weights = outcome->weights;
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->has_outcome && (int64_t)hand->outcome.optimizer_bytes > fit->result.optimizer_bytes)
+            fit->result.optimizer_bytes = (int64_t)hand->outcome.optimizer_bytes;
+    fit->result.stopped = (int)outcome->stopped;
+    fit->result.steps = (int64_t)outcome->step;
+    if (outcome->save_code)
+        return sgd_fail(e, outcome->save_code, "the training is done, but its last checkpoint is not in %.200s: %s",
+                        fit->setup.run.folder, outcome->text);
+    return MANTA_OK;
+}
+
+/* The one whose error ends the run: that of its own making, if one knows; NULL: none. */
+static const struct sgd_hand *faulty_find(const struct sgd_fit *fit)
+{
+    const struct sgd_hand *found = NULL;
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++) {
+        if (!hand->has_outcome || hand->outcome.code == MANTA_OK || is_of_a_death(hand->outcome.code))
+            continue;
+        if (!found || (!found->outcome.is_culprit && hand->outcome.is_culprit))
+            found = hand;
+    }
+    return found;
+}
+
+/* What all that came back say together. *out_again: another generation is due. */
+static manta_status verdict(struct sgd_fit *fit, bool *out_again, manta_error *e)
+{
+    *out_again = false;
+    const struct sgd_hand *faulty = faulty_find(fit);
+    if (faulty) {
+        *e = (manta_error){.pid = faulty->info.pid};
+        snprintf(e->message, sizeof e->message, "rank %d, after step %llu: %s", faulty->rank,
+                 (unsigned long long)faulty->outcome.step, faulty->outcome.text);
+        return e->code = faulty->outcome.code;
+    }
+    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->has_outcome && hand->outcome.is_finisher)
+            return done(fit, &hand->outcome, e);
+    bool is_resize = !fit->has_death && fit->is_resize;
+    fit->failures += !is_resize;
+    fit->in_a_row = is_resize || fit->is_going ? !is_resize : fit->in_a_row + 1;
+    fit->has_death = false; /* it is counted */
+    if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures))
+        return give_up(fit, e);
+    *out_again = true;
+    return MANTA_OK;
+}
+
+static manta_status fit_run(struct sgd_fit *fit, manta_error *e)
+{
+    manta_status code = MANTA_OK;
+    bool         again = true;
+
+    while (code == MANTA_OK && again) {
+        code = gather(fit, e);
+        if (code != MANTA_OK)
+            break;
+        orders_give(fit);
+        code = generation_wait(fit, e);
+        if (code == MANTA_OK)
+            code = verdict(fit, &again, e);
+    }
+    sgd_fit_read_notes(fit);
+    sgd_places_drain(&fit->places, note_take, fit);
+    (void)sgd_fit_read_spans(fit, NULL);
+    if (fit->generation && code != MANTA_OK)
+        generation_abort(fit, MT_ECANCELLED, 0); /* who is still at it comes back instead of waiting for the others */
+    return code;
+}
+
+manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e)
+{
+    static const manta_sgd_opts defaults;
+    manta_error                 error = {0};
+    int64_t                     start = mt_now_ns();
+    struct sgd_fit             *fit = calloc(1, sizeof *fit);
+    manta_status                code;
+
+    if (!fit) {
+        code = sgd_fail(&error, MANTA_ENOMEM, "no memory for a training run");
+        goto done;
+    }
+    fit->opts = opts ? opts : &defaults;
+    code = sgd_setup_init(&fit->setup, name, fit->opts, &error);
+    if (code != MANTA_OK)
+        goto done;
+    sgd_setup_workers(fit->opts, &fit->min, &fit->max);
+    fit->watch.hang_after_ns = (int64_t)(fit->opts->failure.hang_after * 1e9);
+    fit->crew = (struct sgd_crew){.run = &fit->setup.run, .op = name,
+                                  .config = manta_bytes_of(fit->setup.config.data, fit->setup.config.size),
+                                  .lent = fit->setup.lent, .cpus = fit->opts->scaling.cpus, .gpus = fit->setup.gpus};
+    sgd_places_init(&fit->places, sgd_setup_nodes(fit->opts), &fit->setup.region, fit->opts->scaling.cpus, fit->setup.gpus);
+    code = sgd_fit_logs_open(fit, name, &error);
+    if (code == MANTA_OK)
+        code = fit_run(fit, &error);
+    sgd_fit_logs_end(fit, code, &error);
+    sgd_crew_dismiss(&fit->crew);
+    sgd_places_fini(&fit->places);
+    sgd_setup_fini(&fit->setup);
+    fit->result.wall_s = (double)(mt_now_ns() - start) * 1e-9;
+    if (out_result)
+        *out_result = fit->result;
+done:
+    free(fit);
+    if (e)
+        *e = error;
+    return code;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fit.h - a training run as its driver sees it.
+ *
+ *            gather                     all back, rank 0 has finished
+ *   (begin) ----------> generation g --------------------------------> (done)
+ *                        |        ^
+ *   somebody died, or    v        |  gather: as many as are ready, between the fewest and the most,
+ *   more can work:     ABORTED ---'  once each member of g is back or dead
+ *   abort g
+ *
+ * All workers are alike: who is ready gets a rank, as long as there are any; the rest are spares. So a death, a shrink and a
+ * growth are the same: the next generation is made of who is there.
+ *
+ * Thread: the caller's of manta_sgd_fit.
+ */
+#ifndef SGD_FIT_H
+#define SGD_FIT_H
+
+#include "sgd/watch/board.h"
+#include "sgd/run/crew.h"
+#include "sgd/run/place.h"
+#include "sgd/run/setup.h"
+#include "sgd/run/timeline.h"
+#include "sgd/run/track.h"
+#include "sgd/watch/watch.h"
+
+/* From the first death until a step is completed again. */
+struct sgd_recovering {
+    bool            is_open;
+    int             lost;
+    int64_t         sign_ns; /* when who died was last seen to do something; 0: nobody looked */
+    int64_t         detected_ns, back_ns, placed_ns, steps_lost;
+    bool            is_going; /* the step is done, but not all the replacements' own times are known yet */
+    struct sgd_note going;
+};
+
+struct sgd_fit {
+    const manta_sgd_opts *opts;
+    struct sgd_setup      setup;
+    struct sgd_crew       crew;
+    struct sgd_places     places;
+    struct sgd_order      order;    /* of the present generation, but for the rank */
+    int                   min, max; /* workers of a generation */
+    int                   workers;  /* of the present one */
+    uint32_t              generation;
+    bool                  is_going;   /* this generation has made its first step */
+    int64_t               aborted_ns; /* 0: this generation lives */
+    bool                  is_resize;  /* it is to end because more can work */
+    bool                  has_death;  /* in this generation */
+    int                   failures;   /* generations in which somebody died */
+    int                   in_a_row;   /* of these, since a step was completed */
+    int64_t               gather_ns;  /* since when the next generation is gathered */
+    struct sgd_watch      watch;
+    int64_t               straggler_ns; /* when the last one was told */
+    int                   failed_starts; /* that died before they had started, in a row */
+    manta_error           last_death;
+    int                   last_rank;
+    uint32_t              failed_node; /* the last that was told; 0: none */
+    char                  last_words[SGD_TEXT_BYTES]; /* that the last one who died has printed */
+    uint64_t              cursor; /* of the board */
+    uint64_t              reported_step; /* of the last report of progress, and when */
+    int64_t               reported_ns;
+    struct sgd_recovering recovering;
+    struct sgd_timeline   timeline;
+    struct sgd_track      hook, files; /* what they are told is the same */
+    struct sgd_track_files *tracking;
+    struct sgd_trace_cursor spans[SGD_HANDS_MAX]; /* how far the workers' rows on this node were read */
+    bool                  has_begun; /* result.first_step is set */
+    uint64_t              furthest;  /* completed step, when a generation was last aborted */
+    manta_sgd_result      result;
+};
+
+/* fit_report.c: what the user is told. */
+void sgd_fit_tell_resized(struct sgd_fit *fit);
+/* `why` begins with "hung". */
+void sgd_fit_tell_hung(struct sgd_fit *fit, const struct sgd_hand *hand, const char *why);
+void sgd_fit_tell_straggler(struct sgd_fit *fit, const struct sgd_hand *hand);
+void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand);
+void sgd_fit_tell_node_failed(struct sgd_fit *fit, const struct sgd_place *place); /* once for each node in a row */
+void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand);
+/* Reads the board and passes on what it says. */
+void sgd_fit_read_notes(struct sgd_fit *fit);
+/* One note, from whatever node. */
+void sgd_fit_take_note(struct sgd_fit *fit, struct sgd_note *note);
+/* Passes on what the workers of this node noted for the timeline; of one that has died, all, and returns its last sign of life. */
+int64_t sgd_fit_read_spans(struct sgd_fit *fit, const struct sgd_hand *dead);
+/* Opens what the run is to be seen in beside its events, and ends it. */
+manta_status sgd_fit_logs_open(struct sgd_fit *fit, const char *op, manta_error *e);
+void sgd_fit_logs_end(struct sgd_fit *fit, manta_status code, const manta_error *error);
+/* Measures a recovery that has ended and says so; not yet, where a replacement has not said how it started. */
+void sgd_fit_close_recovery(struct sgd_fit *fit);
+
+#endif

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * place.c - nodes of a run, and the post that each of the others has.
+ *
+ * Owns: the posts and the calls to them. Thread: the driver's; a post's own.
+ */
+#include "sgd/run/place.h"
+
+#include "sgd/sum/group.h"
+#include "sgd/ground/team.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *group_of(void *region)
+{
+    return (char *)region + SGD_BOARD_SIZE;
+}
+
+/* What the kernel says of a process, or of one of its threads. (Its run-queue time in schedstat would not do: that of the present
+ * wait is added when the wait is over.) */
+struct proc_stat {
+    bool     computes; /* by its name */
+    char     letter;   /* of its state */
+    uint32_t cpu_ms;   /* of a process: its threads that have ended counted */
+};
+
+static bool stat_read(const char *path, struct proc_stat *out)
+{
+    char          text[512] = "";
+    unsigned long user = 0, system = 0; /* ticks */
+    int           fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t     size = read(fd, text, sizeof text - 1);
+    const char *name = strchr(text, '('), *state = strrchr(text, ')'); /* a name may be anything */
+    close(fd);
+    if (size <= 0 || !name || !state ||
+        sscanf(state, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &out->letter, &user, &system) != 3)
+        return false;
+    out->computes = strncmp(name + 1, SGD_COMPUTES, strlen(SGD_COMPUTES)) == 0;
+    out->cpu_ms = (uint32_t)((user + system) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
+    return true;
+}
+
+static void thread_add(int32_t pid, int32_t tid, struct sgd_pulse_seen *seen)
+{
+    char             path[64];
+    struct proc_stat stat;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    if (!stat_read(path, &stat))
+        return;
+    seen->on_disk |= stat.letter == 'D';
+    if (tid != pid && !stat.computes)
+        return;
+    if (stat.letter == 'R' && seen->ready < SGD_WATCH_THREADS)
+        seen->ready++;
+    seen->cpu_ms += stat.cpu_ms;
+}
+
+/* See struct sgd_pulse_seen. */
+static void process_look(int32_t pid, struct sgd_pulse_seen *seen)
+{
+    char             path[64];
+    struct proc_stat stat;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    if (pid <= 0 || !stat_read(path, &stat))
+        return;
+    seen->is_stopped = stat.letter == 'T';
+    seen->process_ms = stat.cpu_ms;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            thread_add(pid, (int32_t)strtol(entry->d_name, NULL, 10), seen);
+    if (dir)
+        closedir(dir);
+}
+
+struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local)
+{
+    const struct sgd_pulse *pulse = sgd_board_pulse(sgd_board_of(region), rank);
+    uint64_t                step_us = atomic_load(&pulse->step_ns) / 1000;
+    struct sgd_pulse_seen   seen = {.arrived = coll_shm_arrived(group_of(region), local),
+                                    .beats = atomic_load(&pulse->beats), .steps = atomic_load(&pulse->steps),
+                                    .work_ns = atomic_load(&pulse->work_ns),
+                                    .step_us = step_us < UINT32_MAX ? (uint32_t)step_us : UINT32_MAX,
+                                    .doing = atomic_load(&pulse->doing) & SGD_WATCH_DOING,
+                                    .in_call = atomic_load(&pulse->calls) > 0};
+    process_look(atomic_load(&pulse->pid), &seen);
+    return seen;
+}
+
+/* ---- the post ---- */
+
+struct post {
+    manta_region            region;
+    struct sgd_trace_cursor cursors[SGD_HANDS_MAX]; /* how far the workers' spans were told */
+};
+
+static manta_status post_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    struct post *post = calloc(1, sizeof *post);
+    manta_error  e;
+    (void)argc;
+    if (!post || manta_region_open(argv[0].u, 0, &post->region, &e) != MANTA_OK) {
+        manta_status code = post ? e.code : MANTA_ENOMEM;
+        (void)manta_fail(c, code, "no memory for training on node %u: %s", manta_node(), post ? e.message : "");
+        free(post);
+        return code;
+    }
+    *self = post;
+    return MANTA_OK;
+}
+
+static void post_free(void *self)
+{
+    manta_region_close(&((struct post *)self)->region);
+    free(self);
+}
+
+static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    manta_region        *region = &((struct post *)self)->region;
+    struct sgd_board    *board = sgd_board_of(region->data);
+    struct sgd_post_word word;
+    struct sgd_post_news news = {.region = region->number};
+    (void)argc;
+    if (argv[0].y.size != sizeof word)
+        return manta_fail(c, MANTA_EPROTO, "a driver of another version");
+    memcpy(&word, argv[0].y.data, sizeof word);
+    if (word.stop <= SGD_BOARD_PAUSES)
+        sgd_board_stop(board, (enum sgd_board_stop)word.stop);
+    if (word.kind == SGD_POST_ABORT && word.generation && word.reason)
+        sgd_group_abort(group_of(region->data), word.generation, (enum mt_code)word.reason, word.rank);
+    for (uint32_t i = 0; i < word.count && word.first + i < MT_GROUP_MEMBERS_MAX; i++)
+        news.seen[i] = sgd_place_pulse(region->data, word.first + i, i);
+    news.cursor = word.cursor;
+    while (news.notes_count < SGD_POST_NOTES && sgd_board_next(board, &news.cursor, &news.notes[news.notes_count]))
+        news.notes_count++;
+    return manta_return_bytes(c, &news, sizeof news);
+}
+
+static manta_status post_last_words(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    manta_region *region = &((struct post *)self)->region;
+    char          text[MT_TAIL_BYTES] = "";
+    (void)argc;
+    if (argv[0].u < SGD_HANDS_MAX)
+        mt_tail_read(sgd_board_tail(sgd_board_of(region->data), (uint32_t)argv[0].u), text, sizeof text);
+    return manta_return_bytes(c, text, strlen(text) + 1);
+}
+
+/* What the workers of this node have noted since the last call; rows and tracks are those of the run's trace. */
+static manta_status post_spans(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct post          *post = self;
+    uint32_t              count = 0;
+    struct sgd_trace_plan plan = {argv[0].u < SGD_HANDS_MAX ? (uint32_t)argv[0].u : SGD_HANDS_MAX,
+                                  argv[1].u < SGD_TRACKS_MAX ? (uint32_t)argv[1].u : SGD_TRACKS_MAX};
+    struct sgd_post_spans *out = malloc(sizeof *out);
+    (void)argc;
+    if (!out || sgd_trace_size(plan) > post->region.size) {
+        free(out);
+        return manta_fail(c, MANTA_ENOMEM, "no memory for a timeline");
+    }
+    for (uint32_t i = 0; i < plan.rows; i++) {
+        const struct sgd_trace_row *row = sgd_trace_row_of(post->region.data, post->region.size, plan, i);
+        while (count < SGD_POST_SPANS && sgd_trace_next(row, plan.tracks, &post->cursors[i], &out->spans[count].span,
+                                                        &out->spans[count].track))
+            count++;
+    }
+    out->now_ns = mt_now_ns();
+    out->count = count;
+    manta_status code = manta_return_bytes(c, out, offsetof(struct sgd_post_spans, spans) + count * sizeof out->spans[0]);
+    free(out);
+    return code;
+}
+
+MANTA_ACTOR(manta_sgd_post, "u", post_new, post_free, {"say", "y>y", post_say}, {"last_words", "u>y", post_last_words},
+            {"spans", "uu>y", post_spans});
+
+/* ---- the driver's side ---- */
+
+/* The nodes of the cluster, and how many; free() them. NULL: they are not known now. */
+static manta_node_info *nodes_list(int *out_count)
+{
+    manta_error      e;
+    manta_node_info *nodes = calloc(MT_TRAIN_NODES_MAX, sizeof *nodes);
+    int              all = nodes ? manta_nodes(nodes, MT_TRAIN_NODES_MAX, &e) : 0;
+    *out_count = all < MT_TRAIN_NODES_MAX ? all : MT_TRAIN_NODES_MAX;
+    return nodes;
+}
+
+/* How many workers these are enough for. */
+static int workers_of(const struct sgd_places *places, double cpus, double gpus)
+{
+    double by_cpus = places->cpus > 0 ? floor(cpus / places->cpus) : INT_MAX;
+    double by_gpus = places->gpus > 0 ? floor(gpus / places->gpus) : INT_MAX;
+    return (int)fmin(by_cpus, by_gpus);
+}
+
+static void room_take(const struct sgd_places *places, const manta_node_info *node, struct sgd_place *place)
+{
+    place->room = workers_of(places, node->cpus_free, node->gpus_free);
+    place->most = workers_of(places, node->cpus, node->gpus);
+}
+
+/* What this node has. One that is not in the list is not known to lack anything. */
+static void room_here(const struct sgd_places *places, struct sgd_place *place)
+{
+    int              count;
+    manta_node_info *nodes = nodes_list(&count);
+    place->room = place->most = INT_MAX;
+    for (int i = 0; i < count; i++)
+        if (nodes[i].node == place->node)
+            room_take(places, &nodes[i], place);
+    free(nodes);
+}
+
+void sgd_places_init(struct sgd_places *places, int max, manta_region *here, double cpus, double gpus)
+{
+    *places = (struct sgd_places){.max = max, .region_size = here->size, .here = here, .cpus = cpus, .gpus = gpus};
+    struct sgd_place *place = &places->of[0];
+    *place = (struct sgd_place){.state = SGD_PLACE_OPEN, .node = manta_node(), .region = here->number};
+    if (max > 1)
+        room_here(places, place);
+    if (max > 1 && place->most < 1)
+        place->state = SGD_PLACE_BARE;
+}
+
+void sgd_place_close(struct sgd_place *place)
+{
+    manta_free(place->asked);
+    manta_free(place->spans_asked);
+    manta_actor_free(place->post);
+    *place = (struct sgd_place){.state = SGD_PLACE_FREE};
+}
+
+void sgd_places_fini(struct sgd_places *places)
+{
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        sgd_place_close(&places->of[i]);
+}
+
+static manta_ref *say(const struct sgd_place *place, const struct sgd_post_word *word)
+{
+    return manta_actor_call(place->post, "say", MANTA_ARGS(manta_bytes_of(word, sizeof *word)));
+}
+
+static void ask(struct sgd_places *places, struct sgd_place *place)
+{
+    struct sgd_post_word word = {.kind = SGD_POST_LOOK, .first = place->first, .count = place->count, .cursor = place->cursor,
+                                 .stop = sgd_board_stopped(sgd_board_of(places->here->data))};
+    place->asked = say(place, &word);
+    place->asked_ns = mt_now_ns();
+}
+
+static int place_find(const struct sgd_places *places, uint32_t node)
+{
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        if (places->of[i].state != SGD_PLACE_FREE && places->of[i].node == node)
+            return i;
+    return -1;
+}
+
+static void place_add(struct sgd_places *places, const manta_node_info *node)
+{
+    struct sgd_place *place = places->of + 1;
+    while (place < places->of + SGD_PLACES_MAX && place->state != SGD_PLACE_FREE)
+        place++;
+    if (place == places->of + SGD_PLACES_MAX)
+        return;
+    *place = (struct sgd_place){.state = SGD_PLACE_OPENING, .node = node->node};
+    room_take(places, node, place);
+    place->post = manta_actor_new(SGD_POST_TYPE, &(manta_actor_opts){.node = node->node},
+                                  MANTA_ARGS(manta_u64(places->region_size)));
+    ask(places, place);
+}
+
+static int count_of(const struct sgd_places *places)
+{
+    int count = 0;
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        count += places->of[i].state == SGD_PLACE_OPENING || places->of[i].state == SGD_PLACE_OPEN;
+    return count;
+}
+
+bool sgd_places_look_for(struct sgd_places *places)
+{
+    int64_t          now = mt_now_ns();
+    int              count = count_of(places);
+    if (count >= places->max || (places->looked_ns && now - places->looked_ns < MT_TRAIN_NODES_MS * 1000000ll))
+        return false;
+    int              before = count, all;
+    manta_node_info *nodes = nodes_list(&all);
+    for (int i = 0; i < all && count < places->max; i++)
+        /* Collectives listen on loopback only: a worker on another machine would never find the others. */
+        if (nodes[i].alive && !nodes[i].remote && nodes[i].cpus_free >= places->cpus && nodes[i].gpus_free >= places->gpus &&
+            place_find(places, nodes[i].node) < 0) {
+            place_add(places, &nodes[i]);
+            count++;
+        }
+    free(nodes);
+    places->looked_ns = mt_now_ns();
+    return count > before;
+}
+
+/* The answer of a look, if it is there within wait_ms. False: the post will never answer again. */
+static bool answer_take(struct sgd_place *place, int wait_ms, void (*tell)(void *user, struct sgd_note *note), void *user)
+{
+    manta_view           view = {0};
+    struct sgd_post_news news;
+    manta_error          e;
+    manta_status         code = manta_get(place->asked, wait_ms, &view, &e);
+    if (code == MANTA_ETIMEDOUT)
+        return true;
+    bool is_good = code == MANTA_OK && view.size == sizeof news;
+    if (is_good)
+        memcpy(&news, view.data, sizeof news);
+    manta_release(&view);
+    manta_free(place->asked);
+    place->asked = NULL;
+    if (!is_good) {
+        snprintf(place->why, sizeof place->why, "%s",
+                 code == MANTA_OK || place->state != SGD_PLACE_OPENING ? "" : e.message);
+        return false;
+    }
+    if (place->state == SGD_PLACE_OPENING)
+        place->opened_ns = mt_now_ns();
+    place->state = SGD_PLACE_OPEN;
+    place->region = news.region;
+    place->cursor = news.cursor;
+    memcpy(place->seen, news.seen, sizeof place->seen);
+    for (uint32_t i = 0; i < news.notes_count && i < SGD_POST_NOTES; i++) {
+        news.notes[i].time_ns = news.notes[i].synced_ns = mt_now_ns(); /* its clock is that of another machine */
+        tell(user, &news.notes[i]);
+    }
+    place->is_behind = news.notes_count == SGD_POST_NOTES; /* there may be more */
+    return true;
+}
+
+/* An answer, and what its board has beyond that, since it is a ring. False: the post will never answer again. */
+static bool place_read(struct sgd_places *places, struct sgd_place *place, int wait_ms,
+                       void (*tell)(void *user, struct sgd_note *note), void *user)
+{
+    bool is_alive = answer_take(place, wait_ms, tell, user);
+    while (is_alive && !place->asked && place->is_behind) {
+        ask(places, place);
+        is_alive = answer_take(place, wait_ms ? wait_ms : MT_TRAIN_MORE_MS, tell, user);
+    }
+    return is_alive;
+}
+
+uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user)
+{
+    uint64_t lost = 0;
+    int64_t  now = mt_now_ns();
+    for (int i = 1; i < SGD_PLACES_MAX; i++) {
+        struct sgd_place *place = &places->of[i];
+        if (place->state != SGD_PLACE_OPENING && place->state != SGD_PLACE_OPEN)
+            continue;
+        bool is_late = place->asked && now - place->asked_ns >
+                       (place->state == SGD_PLACE_OPENING ? MT_TRAIN_START_MS : MT_TRAIN_RETURN_MS) * 1000000ll;
+        if (is_late || (place->asked && !place_read(places, place, 0, tell, user))) {
+            manta_actor_kill(place->post, false);
+            place->state = SGD_PLACE_LOST;
+            lost |= 1ull << i;
+        } else if (!place->asked && now - place->asked_ns >= MT_TRAIN_LOOK_MS * 1000000ll) {
+            ask(places, place);
+        }
+    }
+    return lost;
+}
+
+void sgd_places_drain(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user)
+{
+    for (int i = 1; i < SGD_PLACES_MAX; i++) {
+        struct sgd_place *place = &places->of[i];
+        if (place->state != SGD_PLACE_OPEN)
+            continue;
+        bool is_alive = !place->asked || place_read(places, place, MT_TRAIN_WORDS_MS, tell, user);
+        if (is_alive && !place->asked) { /* that one may have been asked before the last note was there */
+            ask(places, place);
+            (void)place_read(places, place, MT_TRAIN_WORDS_MS, tell, user);
+        }
+    }
+}
+
+void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_code reason, uint32_t rank)
+{
+    struct sgd_post_word word = {.kind = SGD_POST_ABORT, .generation = generation, .reason = (uint32_t)reason, .rank = rank};
+    sgd_group_abort(group_of(places->here->data), generation, reason, rank);
+    for (int i = 1; i < SGD_PLACES_MAX; i++)
+        if (places->of[i].state == SGD_PLACE_OPEN)
+            manta_free(say(&places->of[i], &word));
+}
+
+void sgd_place_last_words(const struct sgd_place *place, uint32_t index, char *out, size_t size)
+{
+    manta_view  view = {0};
+    manta_error e;
+    out[0] = 0;
+    if (!place->post || place->state != SGD_PLACE_OPEN)
+        return;
+    manta_ref *ref = manta_actor_call(place->post, "last_words", MANTA_ARGS(manta_u64(index)));
+    if (manta_get(ref, MT_TRAIN_WORDS_MS, &view, &e) == MANTA_OK)
+        snprintf(out, size, "%.*s", (int)view.size, (const char *)view.data);
+    manta_release(&view);
+    manta_free(ref);
+}
+
+/* Its clock against ours, by the quickest answer so far; one that is off by less than that took is the same clock. */
+static void clock_compare(struct sgd_place *place, int64_t their_now_ns)
+{
+    int64_t now = mt_now_ns(), took = now - place->spans_asked_ns, shift = now - took / 2 - their_now_ns;
+    if (place->clock_took_ns && took >= place->clock_took_ns)
+        return;
+    place->clock_took_ns = took;
+    place->clock_shift_ns = shift > took || shift < -took ? shift : 0;
+}
+
+void sgd_place_spans(struct sgd_place *place, struct sgd_trace_plan plan, int wait_ms,
+                     void (*take)(void *user, const struct sgd_post_spans *spans, int64_t shift_ns), void *user)
+{
+    manta_view   view = {0};
+    manta_error  e;
+    manta_status code = MANTA_OK;
+    if (!place->post || place->state != SGD_PLACE_OPEN)
+        return;
+    if (place->spans_asked && (code = manta_get(place->spans_asked, wait_ms, &view, &e)) == MANTA_ETIMEDOUT)
+        return;
+    const struct sgd_post_spans *spans = view.data;
+    if (place->spans_asked && code == MANTA_OK && view.size >= offsetof(struct sgd_post_spans, spans) &&
+        spans->count <= (view.size - offsetof(struct sgd_post_spans, spans)) / sizeof spans->spans[0]) {
+        clock_compare(place, spans->now_ns);
+        take(user, spans, place->clock_shift_ns);
+    }
+    manta_release(&view);
+    manta_free(place->spans_asked);
+    place->spans_asked_ns = mt_now_ns();
+    place->spans_asked = manta_actor_call(place->post, "spans", MANTA_ARGS(manta_u64(plan.rows), manta_u64(plan.tracks)));
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * place.h - the nodes that a run's workers are on, as its driver sees them.
+ *
+ * Each has a region: a board and the group's memory. The driver maps the one of its own node (place 0). On every other node an
+ * actor of its own, the post, made that region; the driver asks it for what stands on the board, and has it end generations.
+ *
+ *   FREE --place_add--> OPENING --the post is up--> OPEN --it dies, or does not answer--> LOST --nobody left--> FREE
+ *
+ * Thread: the driver's. Nothing blocks for longer than MT_TRAIN_MORE_MS unless it says so.
+ */
+#ifndef SGD_PLACE_H
+#define SGD_PLACE_H
+
+#include "sgd/watch/board.h"
+#include "sgd/ground/trace.h"
+#include "sgd/watch/watch.h"
+
+#include <manta.h>
+
+#define SGD_POST_TYPE "manta_sgd_post"
+
+enum { SGD_PLACES_MAX = MT_GROUP_MEMBERS_MAX, SGD_POST_NOTES = 2, SGD_POST_SPANS = 4096, SGD_PLACE_WHY_BYTES = 512 };
+
+enum sgd_place_state {
+    SGD_PLACE_FREE,
+    SGD_PLACE_BARE, /* place 0 only: the driver's node, which has less than a worker needs */
+    SGD_PLACE_OPENING,
+    SGD_PLACE_OPEN,
+    SGD_PLACE_LOST
+};
+
+/* What the post is told, and what it answers. Both travel as bytes between processes of one executable. */
+enum sgd_post_kind { SGD_POST_LOOK, SGD_POST_ABORT };
+struct sgd_post_word {
+    uint32_t kind, stop;                 /* enum sgd_board_stop */
+    uint32_t generation, reason, rank;   /* ABORT */
+    uint32_t first, count;               /* LOOK: the ranks that are on this node */
+    uint32_t reserved;
+    uint64_t cursor;                     /* LOOK: of the board */
+};
+struct sgd_post_news {
+    uint64_t region, cursor;
+    uint32_t notes_count, reserved;
+    struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX]; /* of ranks first, first + 1, ... */
+    struct sgd_note       notes[SGD_POST_NOTES];
+};
+static_assert(sizeof(struct sgd_post_news) <= MANTA_INLINE_MAX, "travels inline");
+
+/* What `spans` answers: `count` of them. */
+struct sgd_post_spans {
+    int64_t  now_ns; /* by that node's clock */
+    uint64_t count;
+    struct {
+        struct sgd_span      span;
+        enum sgd_trace_track track;
+    } spans[SGD_POST_SPANS];
+};
+
+struct sgd_place {
+    enum sgd_place_state state;
+    uint32_t     node;
+    uint64_t     region;
+    manta_actor *post;  /* NULL: place 0 */
+    manta_ref   *asked; /* a look that is not answered yet */
+    int64_t      asked_ns, opened_ns;
+    bool         is_behind; /* its last answer was full */
+    int          room, most; /* workers for which it had CPUs and GPUs free when it was found, and has them at all */
+    uint32_t     first, count; /* ranks of the present generation */
+    char         why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
+    uint64_t     cursor;
+    struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
+    manta_ref   *spans_asked; /* for the timeline, where there is one */
+    int64_t      spans_asked_ns, clock_took_ns, clock_shift_ns;
+};
+
+struct sgd_places {
+    int                 max;    /* nodes of the run */
+    size_t              region_size;
+    manta_region       *here;   /* of place 0; the caller's */
+    double              cpus, gpus; /* that a worker needs */
+    int64_t             looked_ns; /* when nodes were last looked for */
+    struct sgd_place    of[SGD_PLACES_MAX];
+};
+
+/* Place 0 is this node. With `max` 1 it is the only one, and open whatever it has. Blocks as manta_nodes does. */
+void sgd_places_init(struct sgd_places *places, int max, manta_region *here, double cpus, double gpus);
+void sgd_places_fini(struct sgd_places *places);
+
+/* While there are fewer than the run wants: asks the cluster, once a second at most, and opens what has room. True: a new place is
+ * on its way. Blocks as manta_nodes does. */
+bool sgd_places_look_for(struct sgd_places *places);
+
+/* Takes the posts' answers, calls `tell` for each note, and asks again. A bit for each place that was lost just now. */
+uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user);
+
+/* The notes that are left when nobody computes any more. Blocks up to MT_TRAIN_WORDS_MS for each place that does not answer. */
+void sgd_places_drain(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user);
+
+/* Ends a generation everywhere. Does not wait. */
+void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_code reason, uint32_t rank);
+
+/* A lost place, of which no worker is left. */
+void sgd_place_close(struct sgd_place *place);
+
+/* What the index-th worker of another node, which is dead, printed last; "" where its node does not say so within
+ * MT_TRAIN_WORDS_MS, for which it blocks. */
+void sgd_place_last_words(const struct sgd_place *place, uint32_t index, char *out, size_t size);
+
+/* Takes the answer to the last question for spans, if it is there within wait_ms, and asks again. `shift_ns` is to be added to
+ * their clock. */
+void sgd_place_spans(struct sgd_place *place, struct sgd_trace_plan plan, int wait_ms,
+                     void (*take)(void *user, const struct sgd_post_spans *spans, int64_t shift_ns), void *user);
+
+/* What a board and a group's region show of one rank, which is the local-th on this node. */
+struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local);
+
+#endif

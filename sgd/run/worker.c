@@ -1,0 +1,653 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * worker.c - the actor that trains: loads data and model once, then serves one generation after another.
+ *
+ * Owns:   its mapping of the region, its view of lent data, an operator for each device, the trainer and the saver.
+ * Thread: the actor's; the saver has its own, and the trainer one for each device after the first.
+ */
+#include "sgd/watch/board.h"
+#include "sgd/ground/checksum.h"
+#include "sgd/model/device.h"
+#include "sgd/operator/operator.h"
+#include "sgd/run/run.h"
+#include "sgd/train/saver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The data that the driver unpacked, in the object store, held as long as the worker lives. */
+struct lent_data {
+    manta_ref *ref;
+    manta_view view;
+};
+
+struct worker {
+    struct sgd_run      run;
+    char               *config;
+    struct lent_data    lent;
+    manta_region        region;
+    struct sgd_board   *board;
+    struct coll_door    door; /* where workers may be on several nodes */
+    const struct k_ops *ops;
+    manta_sgd          *op;      /* device 0's */
+    manta_sgd         **others;  /* those of the devices after it */
+    struct sgd_model  **models;  /* of `others`, as the trainer has them */
+    struct sgd_model   *lent_model; /* device 0's, on a GPU, for a state that is kept in the host's memory; NULL: it is not */
+    struct sgd_trainer  trainer;
+    struct sgd_saver    saver; /* without a folder: not begun */
+    struct sgd_ready    ready;
+    struct sgd_trace_row *trace; /* NULL: none */
+    uint64_t            saved_step; /* of the newest checkpoint that this worker wrote or loaded */
+    int64_t             saved_ns;   /* when that was, or the training began */
+    int64_t             reported_ns; /* when the last report of progress was, and how long records had been waited for */
+    uint64_t            reported_wait_ns;
+    bool                is_save_due; /* one was, and the last still ran */
+    uint64_t            offered_step; /* of a state in shards: whose part this worker writes, or wrote last */
+    double              sums[SGD_VALUES]; /* of the metrics since the last line of progress */
+    uint32_t            steps;
+    char                text[SGD_OPERATOR_TEXT]; /* why the operator could not be opened */
+};
+
+/* One call of `train`. */
+struct task {
+    struct worker   *w;
+    struct sgd_group group;
+    struct sgd_order order;
+    uint32_t         generation, rank;
+    struct sgd_pulse *pulse;
+};
+
+const char *sgd_status_text(mt_status st, char out[SGD_TEXT_BYTES])
+{
+    const char *what = st.what ? st.what : mt_code_text(st.code);
+    if (st.code == MT_EDEVICE && st.sys)
+        snprintf(out, SGD_TEXT_BYTES, "%s (error %d of the device's)", what, st.sys);
+    else
+        snprintf(out, SGD_TEXT_BYTES, "%s%s%s", what, st.sys ? ": " : "", st.sys ? strerror(st.sys) : "");
+    return out;
+}
+
+/* ---- loading ---- */
+
+static manta_status fail(manta_ctx *c, mt_status st)
+{
+    char text[SGD_TEXT_BYTES];
+    return manta_fail(c, st.code, "%s", sgd_status_text(st, text));
+}
+
+static mt_status lent_take(struct worker *w, manta_ref *ref, manta_error *e)
+{
+    w->lent.ref = manta_dup(ref);
+    manta_status code = manta_get(w->lent.ref, MT_TRAIN_START_MS, &w->lent.view, e);
+    if (code != MANTA_OK)
+        return mt_error(e->code, 0, e->message);
+    return mt_ok();
+}
+
+static mt_status config_take(struct worker *w, const manta_arg *bytes)
+{
+    w->config = malloc(bytes->y.size + 1);
+    if (!w->config)
+        return mt_error(MT_ENOMEM, 0, "worker");
+    memcpy(w->config, bytes->y.data, bytes->y.size);
+    w->config[bytes->y.size] = 0;
+    return mt_ok();
+}
+
+/* An instance for each device. */
+static mt_status operators_open(struct worker *w, const char *name)
+{
+    const struct sgd_run    *run = &w->run;
+    struct sgd_operator_opts opts = {.name = name, .config = w->config, .seed = run->seed, .micro_batch = run->micro_batch,
+                                     .lent = w->lent.view.data, .lent_size = w->lent.view.size, .devices = run->devices};
+    w->others = calloc(run->devices, sizeof *w->others);
+    w->models = calloc(run->devices, sizeof *w->models);
+    mt_status st = w->others && w->models ? sgd_operator_open(&opts, w->text, &w->op) : mt_error(MT_ENOMEM, 0, "worker");
+    opts.first = w->op;
+    for (uint32_t d = 1; d < run->devices && st.code == 0; d++) {
+        opts.device = d;
+        st = sgd_operator_open(&opts, w->text, &w->others[d - 1]);
+        w->models[d - 1] = st.code ? NULL : &w->others[d - 1]->model;
+    }
+    return st.code && w->text[0] ? mt_error(st.code, 0, w->text) : st;
+}
+
+static void operators_close(struct worker *w)
+{
+    for (uint32_t d = 1; w->others && d < w->run.devices; d++)
+        sgd_operator_close(w->others[d - 1]);
+    sgd_operator_close(w->op);
+    free(w->others);
+    free(w->models);
+}
+
+/* A state in shards is kept in the host's memory, whatever the model works in. */
+static mt_status model_find(struct worker *w, struct sgd_model **out_model)
+{
+    *out_model = &w->op->model;
+    if (!w->run.zero || !w->op->model.device)
+        return mt_ok();
+    MT_TRY(sgd_device_new(&w->op->model, &w->lent_model));
+    *out_model = w->lent_model;
+    return mt_ok();
+}
+
+static mt_status operator_load(struct worker *w, const char *name)
+{
+    const struct sgd_run *run = &w->run;
+    struct sgd_model     *model;
+    MT_TRY(operators_open(w, name));
+    MT_TRY(model_find(w, &model));
+    const struct sgd_source  *train = &w->op->sources[0], *validate = &w->op->sources[1];
+    struct sgd_trainer_config config = {.ops = w->ops,
+                                        .model = model,
+                                        .devices = run->devices,
+                                        .others = w->models,
+                                        .train = &train->set,
+                                        .validate = validate->is_there ? &validate->set : NULL,
+                                        .seed = run->seed,
+                                        .vranks = run->vranks,
+                                        .micro_batch = run->micro_batch,
+                                        .epochs = run->epochs,
+                                        .validate_epochs = run->validate_epochs,
+                                        .in_order = train->in_order,
+                                        .other_data = run->other_data,
+                                        .optimizer = run->optimizer,
+                                        .score = run->score,
+                                        .score_max = run->score_max,
+                                        .patience = run->patience,
+                                        .min_delta = run->min_delta,
+                                        .workers_max = run->workers_max,
+                                        .zero = run->zero,
+                                        .zero_backup = run->zero_backup};
+    MT_TRY(sgd_trainer_init(&w->trainer, &config));
+    w->op->step = &w->trainer.state->step;
+    for (uint32_t d = 1; d < run->devices; d++)
+        w->others[d - 1]->step = w->op->step;
+    w->trainer.trace = w->trace;
+    return run->folder[0] ? sgd_saver_init(&w->saver, &w->trainer, run->folder, &run->keep) : mt_ok();
+}
+
+/* Other nodes' workers come through it; who does not belong to the run's group is not answered. */
+static mt_status door_open(struct worker *w)
+{
+    struct coll_hello nobody = {.group = w->run.group};
+    uint16_t          port = 0;
+    w->door.listener = -1;
+    if (w->run.is_wide)
+        MT_TRY(coll_door_open(&w->door, &nobody, &port));
+    w->ready.port = port;
+    return mt_ok();
+}
+
+static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
+{
+    if (argv[0].y.size != sizeof w->run)
+        return mt_error(MT_EVERSION, 0, "worker: the run's description is of another build");
+    memcpy(&w->run, argv[0].y.data, sizeof w->run);
+    MT_TRY(k_ops_choose(&(struct k_config){.kind = K_CPU}, &w->ops));
+    MT_TRY(door_open(w));
+    MT_TRY(config_take(w, &argv[2]));
+    MT_TRY(lent_take(w, argv[3].r, e));
+    if (manta_region_open(0, argv[4].u, &w->region, e) != MANTA_OK)
+        return mt_error(e->code, 0, e->message);
+    w->board = sgd_board_of(w->region.data);
+    if (argv[5].u < SGD_HANDS_MAX)
+        mt_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
+    w->trace = sgd_trace_row_of(w->region.data, w->region.size, w->run.trace, (uint32_t)argv[5].u);
+    sgd_trace_attach(w->trace, w->run.trace.tracks, (int32_t)getpid());
+    return operator_load(w, argv[1].y.data);
+}
+
+static void worker_free(void *self)
+{
+    struct worker *w = self;
+    sgd_saver_fini(&w->saver);
+    if (w->ready.port)
+        coll_door_close(&w->door);
+    sgd_trainer_fini(&w->trainer);
+    if (w->lent_model)
+        w->lent_model->ops->free(w->lent_model);
+    operators_close(w);
+    manta_region_close(&w->region);
+    manta_release(&w->lent.view);
+    manta_free(w->lent.ref);
+    free(w->config);
+    free(w);
+}
+
+static manta_status worker_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    manta_error    e;
+    (void)argc;
+    if (!w)
+        return fail(c, mt_error(MT_ENOMEM, 0, "worker"));
+    w->ready = (struct sgd_ready){.pid = (int32_t)getpid(), .began_ns = mt_now_ns()};
+    mt_status st = load(w, argv, &e);
+    if (st.code != 0) {
+        (void)fail(c, st);
+        worker_free(w);
+        return MANTA_ETASK;
+    }
+    w->ready.loaded_ns = mt_now_ns();
+    *self = w;
+    return MANTA_OK;
+}
+
+static manta_status worker_ready(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct worker *w = self;
+    (void)argc, (void)argv;
+    return manta_return_bytes(c, &w->ready, sizeof w->ready);
+}
+
+/* ---- notes ---- */
+
+static void post(struct task *t, struct sgd_note *note)
+{
+    note->generation = t->generation;
+    note->step = note->step ? note->step : t->w->trainer.state->step;
+    sgd_board_post(t->w->board, note);
+}
+
+static void post_skipped(struct task *t, const struct sgd_checkpoint_report *report)
+{
+    for (uint32_t i = 0; i < report->skipped_count && i < MT_CHECKPOINTS_NAMED_MAX; i++) {
+        struct sgd_note note = {.kind = SGD_NOTE_SKIPPED};
+        const char *tensor = report->skipped[i].tensor;
+        char why[SGD_TEXT_BYTES];
+        snprintf(note.text, sizeof note.text, "%s: %.70s%s%.60s", report->skipped[i].name,
+                 sgd_status_text(report->skipped[i].why, why), tensor[0] ? ", in " : "", tensor);
+        post(t, &note);
+    }
+}
+
+/* ---- the state ---- */
+
+/* To begin anew would give up what somebody may still be able to mend, or has a copy of. */
+static mt_status all_damaged(struct task *t, const struct sgd_checkpoint_report *report)
+{
+    struct sgd_trainer *trainer = &t->w->trainer;
+    char                why[SGD_TEXT_BYTES];
+    snprintf(trainer->fault, sizeof trainer->fault, "none of %u checkpoints is whole, the newest is %s: %.60s; "
+             "checkpoint.restart_damaged: true begins anew", report->skipped_count, report->skipped[0].name,
+             sgd_status_text(report->skipped[0].why, why));
+    trainer->is_culprit = true;
+    return mt_error(MT_ECORRUPT, 0, "no checkpoint is whole");
+}
+
+/* Rank 0, when no member has a state: the newest valid checkpoint, else the beginning. */
+static mt_status state_make(struct task *t)
+{
+    struct worker *w = t->w;
+    struct sgd_checkpoint_report report = {0};
+    struct sgd_note note = {.kind = SGD_NOTE_BEGUN};
+    mt_status st = mt_error(MT_ENOENT, 0, NULL);
+
+    sgd_trainer_does(&w->trainer, SGD_DOES_LOAD);
+    if (w->run.folder[0])
+        st = sgd_trainer_resume(&w->trainer, w->run.folder, &report);
+    post_skipped(t, &report);
+    if (st.code == MT_ENOENT && report.skipped_count && !w->run.restart_damaged)
+        return all_damaged(t, &report);
+    if (st.code == MT_ENOENT) {
+        MT_TRY(sgd_trainer_begin(&w->trainer));
+        snprintf(note.text, sizeof note.text, "begun from seed %llu", (unsigned long long)w->run.seed);
+    } else {
+        MT_TRY(st);
+        w->saved_step = w->trainer.state->step;
+        snprintf(note.text, sizeof note.text, "resumed from a checkpoint");
+    }
+    const char *why = sgd_resident_why_by_slots(w->trainer.resident);
+    size_t      used = strlen(note.text);
+    if (why)
+        snprintf(note.text + used, sizeof note.text - used, "; gradients of several GPUs go through the host: %.120s", why);
+    post(t, &note);
+    return mt_ok();
+}
+
+static mt_status state_get(struct task *t)
+{
+    mt_status st = sgd_trainer_sync(&t->w->trainer, &t->group);
+    if (st.code != MT_ENOENT)
+        return st;
+    if (t->rank == 0)
+        MT_TRY(state_make(t));
+    return sgd_trainer_sync(&t->w->trainer, &t->group);
+}
+
+/* ---- steps ---- */
+
+/* Rank 0's: of a checkpoint, whoever wrote parts of it. */
+static void saved_note(struct task *t, uint64_t step, mt_status result)
+{
+    if (t->rank != 0)
+        return;
+    struct sgd_note note = {.kind = result.code ? SGD_NOTE_SAVE_FAILED : SGD_NOTE_SAVED, .step = step};
+    char text[SGD_TEXT_BYTES];
+    if (result.code)
+        snprintf(note.text, sizeof note.text, "%.180s", sgd_status_text(result, text));
+    else
+        t->w->saved_step = step;
+    post(t, &note);
+}
+
+static uint64_t save_generation(const struct task *t)
+{
+    return t->w->run.number << 32 | t->generation;
+}
+
+static bool is_time_to_save(const struct worker *w)
+{
+    return w->run.every_s > 0 && (double)(mt_now_ns() - w->saved_ns) >= w->run.every_s * 1e9;
+}
+
+/* Waits for the saver, and shows meanwhile that this process lives. False: there was nothing to wait for. */
+static bool saver_wait(struct task *t, mt_status *out_result)
+{
+    struct sgd_saver *saver = &t->w->saver;
+    sgd_trainer_does(&t->w->trainer, SGD_DOES_SAVE);
+    const struct timespec pause = {0, 1000000};
+    uint64_t step;
+    for (int64_t limit = mt_now_ns() + MT_TRAIN_SILENT_MS * 1000000ll; sgd_saver_is_busy(saver) && mt_now_ns() < limit;) {
+        sgd_pulse_beat(t->pulse);
+        if (coll_shm_why((char *)t->w->region.data + SGD_BOARD_SIZE).generation >= t->generation)
+            sgd_saver_give_up(saver); /* of a state in shards: some part will not come */
+        nanosleep(&pause, NULL);
+    }
+    if (!sgd_saver_take(saver, true, &step, out_result))
+        return false;
+    saved_note(t, step, *out_result);
+    return true;
+}
+
+/* Of a state in shards each member writes its part, so all of them save at the same steps: those of the options, and those that
+ * rank 0 has asked for. Who is not done with the last one waits, or the parts would not be of one step. */
+static void shard_save_maybe(struct task *t, bool best)
+{
+    struct worker *w = t->w;
+    uint64_t step = w->trainer.state->step;
+    mt_status result;
+
+    w->trainer.wants_save = t->rank == 0 && is_time_to_save(w);
+    if (!best && !w->trainer.is_save_asked && !(w->run.every_steps && step % w->run.every_steps == 0))
+        return;
+    w->trainer.is_save_asked = w->trainer.wants_save = false;
+    w->saved_ns = mt_now_ns();
+    (void)saver_wait(t, &result);
+    if (sgd_saver_offer(&w->saver, save_generation(t)))
+        w->offered_step = step;
+}
+
+/* Offers the state to the saver where that is due. Waits for a save that runs where this very step was asked for: by its number,
+ * or with `best` by its score. One that is due by the clock comes when there is room. */
+static void checkpoint_maybe(struct task *t, bool best)
+{
+    struct worker *w = t->w;
+    const struct sgd_run *run = &w->run;
+    uint64_t step = w->trainer.state->step, saved;
+    bool is_asked = best || (run->every_steps && step % run->every_steps == 0);
+    mt_status result;
+
+    if (is_asked)
+        (void)saver_wait(t, &result);
+    else if (sgd_saver_take(&w->saver, false, &saved, &result))
+        saved_note(t, saved, result);
+    if (!is_asked && !w->is_save_due && !is_time_to_save(w))
+        return;
+    sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_SAVE_COPY, step);
+    w->is_save_due = sgd_saver_is_busy(&w->saver) || !sgd_saver_offer(&w->saver, save_generation(t));
+    sgd_trace_close(w->trace, SGD_TRACK_MAIN);
+    w->saved_ns = w->is_save_due ? w->saved_ns : mt_now_ns();
+}
+
+/* Of the time since the last report, or since the training began here. */
+static float wait_share(struct worker *w)
+{
+    int64_t  now = mt_now_ns(), spent = now - w->reported_ns;
+    uint64_t all = sgd_trainer_waited_ns(&w->trainer), waited = all > w->reported_wait_ns ? all - w->reported_wait_ns : 0;
+    w->reported_ns = now;
+    w->reported_wait_ns = all;
+    return spent > 0 ? (float)((double)waited / (double)spent) : 0;
+}
+
+static void progress(struct task *t, const struct sgd_result *result)
+{
+    struct worker *w = t->w;
+    for (int i = 0; i < SGD_VALUES; i++)
+        w->sums[i] += (double)result->values[i];
+    w->steps++;
+    if (w->trainer.state->step % w->run.log_steps == 0) {
+        struct sgd_note note = {.kind = SGD_NOTE_STEP, .data_wait = wait_share(w)};
+        for (int i = 0; i < SGD_VALUES; i++)
+            note.values[i] = (float)(w->sums[i] / w->steps);
+        post(t, &note);
+        memset(w->sums, 0, sizeof w->sums);
+        w->steps = 0;
+    }
+    if (w->run.folder[0] && !w->run.zero && !sgd_trainer_is_open(&w->trainer))
+        checkpoint_maybe(t, false);
+}
+
+/* An epoch has ended: all validate, and rank 0 tells it. What is to be saved of its last step is saved now: who goes on from there
+ * need not validate it again. */
+static mt_status epoch_close(struct task *t)
+{
+    struct worker *w = t->w;
+    struct sgd_note note = {.kind = SGD_NOTE_CLOSED};
+    struct sgd_result result;
+    sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_VALIDATE, 0);
+    MT_TRY(sgd_trainer_close(&w->trainer, &t->group, &result));
+    sgd_trace_close(w->trace, SGD_TRACK_MAIN);
+    if (w->run.folder[0] && w->run.zero)
+        shard_save_maybe(t, w->run.keep.best > 0);
+    if (t->rank != 0)
+        return mt_ok();
+    memcpy(note.values, result.values, sizeof note.values);
+    post(t, &note);
+    if (w->run.folder[0] && !w->run.zero)
+        checkpoint_maybe(t, w->run.keep.best > 0);
+    return mt_ok();
+}
+
+static void step_show(struct task *t, int64_t *mark)
+{
+    int64_t now = mt_now_ns();
+    atomic_store_explicit(&t->pulse->step_ns, (uint64_t)(now - *mark), memory_order_relaxed);
+    atomic_store_explicit(&t->pulse->work_ns, t->w->trainer.work_ns, memory_order_relaxed);
+    atomic_store_explicit(&t->pulse->steps, t->w->trainer.state->step, memory_order_release);
+    *mark = now;
+}
+
+static mt_status steps(struct task *t)
+{
+    int64_t mark = mt_now_ns();
+    struct worker *w = t->w;
+    struct sgd_note going = {.kind = SGD_NOTE_GOING, .synced_ns = mt_now_ns()};
+    bool is_first = true;
+
+    w->saved_ns = w->saved_ns ? w->saved_ns : mt_now_ns();
+    (void)wait_share(w);
+    if (atomic_load(&t->pulse->steps) > w->trainer.state->step) /* steps were lost */
+        atomic_store(&t->pulse->steps, w->trainer.state->step);
+    if (t->rank == 0 && w->run.folder[0])
+        sgd_saver_start(&w->saver);
+    for (;;) {
+        struct sgd_result result;
+        if (sgd_trainer_is_open(&w->trainer))
+            MT_TRY(epoch_close(t));
+        if (sgd_trainer_is_done(&w->trainer))
+            break;
+        enum sgd_board_stop stop = t->rank == 0 ? sgd_board_stopped(w->board) : SGD_BOARD_GOES_ON;
+        w->trainer.wants_stop = stop == SGD_BOARD_STOPS;
+        w->trainer.wants_pause = stop == SGD_BOARD_PAUSES;
+        sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STEP, w->trainer.state->step + 1);
+        MT_TRY(sgd_train_step(&w->trainer, &t->group, &result));
+        sgd_trace_close(w->trace, SGD_TRACK_MAIN);
+        step_show(t, &mark);
+        if (is_first && t->rank == 0)
+            post(t, &going);
+        is_first = false;
+        if (t->rank == 0)
+            progress(t, &result);
+        if (w->run.folder[0] && w->run.zero && !sgd_trainer_is_open(&w->trainer))
+            shard_save_maybe(t, false);
+        if (w->trainer.is_pause_asked && w->trainer.state->step < w->trainer.steps_total)
+            break;
+    }
+    if (is_first && t->rank == 0)
+        post(t, &going);
+    return mt_ok();
+}
+
+/* ---- the end ---- */
+
+static mt_status last_save(struct task *t)
+{
+    struct worker *w = t->w;
+    mt_status result;
+    if (!w->run.folder[0])
+        return mt_ok();
+    result = mt_ok();
+    sgd_saver_start(&w->saver);
+    bool was_offered = saver_wait(t, &result);
+    if (w->run.zero && was_offered && w->offered_step == w->trainer.state->step)
+        return result; /* all members know that its parts are of the last step */
+    if (!w->run.zero && w->saved_step == w->trainer.state->step)
+        return mt_ok();
+    if (sgd_saver_offer(&w->saver, save_generation(t)) && saver_wait(t, &result))
+        return result;
+    result = sgd_trainer_save(&w->trainer, w->run.folder, &w->run.keep, save_generation(t)); /* without a thread */
+    saved_note(t, w->trainer.state->step, result);
+    return result;
+}
+
+static mt_status finish(struct task *t, struct sgd_outcome *out)
+{
+    const struct sgd_trainer *trainer = &t->w->trainer;
+    const struct sgd_progress *progress = &trainer->state->progress;
+    float values[SGD_VALUES];
+    mt_status saved = t->rank == 0 || t->w->run.zero ? last_save(t) : mt_ok();
+
+    out->optimizer_bytes = sgd_zero_bytes(trainer);
+    if (t->rank != 0)
+        return mt_ok();
+    if (saved.code == MT_ECANCELLED)
+        return mt_error(MT_EWORKER_DIED, 0, "a worker died before its part of the last checkpoint was written");
+    MT_TRY(sgd_resident_pull(trainer));
+    out->is_finisher = 1;
+    out->stopped = trainer->state->step >= trainer->steps_total ? 0 : trainer->is_pause_asked ? MANTA_SGD_PAUSED : 1;
+    memcpy(values, progress->values, sizeof values); /* of the last epoch that was closed */
+    if (progress->epochs_closed == 0)
+        sgd_progress_values(progress, values);
+    out->loss = values[0];
+    out->accuracy = values[1];
+    out->weights = sgd_checksum(trainer->params, t->w->op->model.params.floats * sizeof(float));
+    out->save_code = saved.code;
+    if (saved.code)
+        (void)sgd_status_text(saved, out->text);
+    return mt_ok();
+}
+
+/* ---- a generation ---- */
+
+static mt_status generation_run(struct task *t, struct sgd_outcome *out)
+{
+    struct worker *w = t->w;
+    struct sgd_group_config config = {.region = (char *)w->region.data + SGD_BOARD_SIZE,
+                                      .region_size = w->region.size - SGD_BOARD_SIZE - sgd_trace_size(w->run.trace),
+                                      .plan = sgd_trainer_plan(&w->trainer),
+                                      .generation = t->generation,
+                                      .rank = t->rank,
+                                      .members = t->order.members,
+                                      .net = t->order.is_wide ? &t->order.net : NULL,
+                                      .door = &w->door};
+    config.plan.is_wide = w->run.is_wide;
+    w->offered_step = UINT64_MAX; /* what was offered in another generation is of no use to the others of this one */
+    sgd_trainer_does(&w->trainer, SGD_DOES_JOIN);
+    MT_TRY(sgd_group_join(&t->group, &config));
+    sgd_trainer_does(&w->trainer, SGD_DOES_STATE);
+    sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STATE, 0);
+    MT_TRY(state_get(t));
+    sgd_trace_close(w->trace, SGD_TRACK_MAIN);
+    MT_TRY(steps(t));
+    return finish(t, out);
+}
+
+/* Whether another member's device has ended the generation. */
+static bool is_of_another(const struct task *t)
+{
+    struct coll_abort why = coll_shm_why((char *)t->w->region.data + SGD_BOARD_SIZE);
+    return why.generation >= t->generation && why.reason == MT_EDEVICE && why.rank != t->rank;
+}
+
+/* Errors of a GPU, or of NCCL on it, stay with the process that had one. So it dies, and is replaced; to the others it is a death
+ * like any other. */
+static mt_status device_failed(const struct task *t, mt_status st)
+{
+    const struct sgd_resident *resident = t->w->trainer.resident;
+    char                       text[SGD_TEXT_BYTES];
+    bool                       is_broken = sgd_resident_is_broken(resident);
+    if (!resident || (st.code != MT_EDEVICE && !is_broken))
+        return st;
+    if (!is_broken && is_of_another(t))
+        return mt_error(MT_EWORKER_DIED, 0, "another worker's GPU has failed");
+    fprintf(stderr, "worker of rank %u: its GPU has failed: %s\n", t->rank, sgd_status_text(st, text));
+    _exit(1);
+}
+
+static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct task t = {.w = self};
+    struct sgd_outcome out = {0};
+    char text[SGD_TEXT_BYTES];
+    (void)argc;
+
+    if (argv[0].y.size != sizeof t.order)
+        return manta_fail(c, MANTA_EPROTO, "worker: orders of another build");
+    memcpy(&t.order, argv[0].y.data, sizeof t.order);
+    t.generation = t.order.generation;
+    t.rank = t.order.rank < MT_GROUP_MEMBERS_MAX ? t.order.rank : 0;
+    t.pulse = sgd_board_pulse(t.w->board, t.rank);
+    atomic_store(&t.pulse->calls, 0); /* what the last one of this rank left */
+    atomic_store(&t.pulse->pid, getpid());
+    t.w->trainer.pulse = t.pulse;
+    t.w->trainer.fault[0] = 0;
+    t.w->trainer.is_culprit = t.w->trainer.gave_up = t.w->trainer.is_pause_asked = false;
+    sgd_trace_rank(t.w->trace, t.rank);
+    mt_status st = generation_run(&t, &out);
+    sgd_trace_unwind(t.w->trace, SGD_TRACK_MAIN);
+    if (st.code != 0) {
+        st = device_failed(&t, st);
+        sgd_saver_give_up(&t.w->saver);
+        void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
+        bool has_fault = t.w->trainer.fault[0] != 0;
+        bool was_first = t.w->trainer.gave_up || coll_shm_why(group).generation < t.generation;
+        out.is_culprit = has_fault ? t.w->trainer.is_culprit : was_first;
+        /* Where the reason is this worker's own, the others must not wait for it. */
+        sgd_group_abort(group, t.generation, (enum mt_code)st.code, t.rank);
+        out.code = st.code;
+        out.sys = st.sys;
+        snprintf(out.text, sizeof out.text, "%s", has_fault ? t.w->trainer.fault : sgd_status_text(st, text));
+    }
+    sgd_trainer_leave(&t.w->trainer);
+    if (st.code != 0)
+        (void)device_failed(&t, st); /* leaving may have shown it */
+    sgd_group_leave(&t.group);
+    out.step = t.w->trainer.has_state ? t.w->trainer.state->step : 0;
+    return manta_return_bytes(c, &out, sizeof out);
+}
+
+MANTA_ACTOR(manta_sgd_worker, "ysyruu", worker_new, worker_free, {"ready", ">y", worker_ready},
+            {"train", "y>y", worker_train});
+
+/* What a BLAS library reads when it is loaded, which is before this: it counts for the processes that the driver has
+ * started. A zygote with threads could not fork, and a worker with more than one computes other bits. */
+MANTA_CONSTRUCTOR(blas_threads)
+{
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * checkpoint.h - the state of a run on disk: whole or absent, whatever fails while it is written.
+ *
+ *   <folder>/step-00000000000000000640/    a checkpoint: visible only when whole
+ *       model.safetensors                  parameters and optimizer state, by name
+ *       manifest.json                      written last: progress, and a checksum of every part
+ *       optimizer-2-of-4.safetensors       where the optimizer's state was sharded: one for each member, with runs of elements
+ *       optimizer-2-of-4.json              of its tensors ("NAME/FIRST ELEMENT"); and its own checksums
+ *   <folder>/.tmp-<generation>-.../        being written or removed: never read; a later save clears it away
+ *
+ * What is loaded does not depend on how many workers there were. Saving: files and folder are synced under the
+ * temporary name, renamed, and the parent is synced. Loading: the newest checkpoint of which every checksum
+ * holds; the ones that were passed over are reported with the reason. One saver per folder at a time. Every
+ * call blocks on the disk.
+ */
+#ifndef SGD_CHECKPOINT_H
+#define SGD_CHECKPOINT_H
+
+#include "sgd/save/safetensors.h"
+
+#include <stdbool.h>
+
+enum { SGD_CHECKPOINT_NAME_SIZE = 32, SGD_KERNELS_NAME_SIZE = 64, SGD_PROGRESS_BYTES = 256 };
+
+struct sgd_checkpoint_meta {
+    uint64_t step;       /* completed */
+    uint64_t epoch;      /* in which the next sample lies */
+    uint64_t samples;    /* consumed: the sampler's whole state */
+    uint64_t seed;       /* the sampler's */
+    uint64_t data;       /* mark of the data's (data.h); 0: not known */
+    uint64_t generation; /* of the group that saved */
+    char     kernels[SGD_KERNELS_NAME_SIZE]; /* what computed it: another may differ in the last bits */
+    bool     has_score;
+    double   score; /* of the last validation */
+    uint64_t parts; /* beside the model's file; 0: none */
+    size_t   progress_size; /* at most SGD_PROGRESS_BYTES */
+    uint8_t  progress[SGD_PROGRESS_BYTES]; /* the trainer's; opaque here */
+};
+
+/* Which checkpoints a save leaves there: the newest up to its own step, and those with the best scores. */
+struct sgd_keep {
+    uint32_t newest; /* 0: MT_CHECKPOINTS_KEPT */
+    uint32_t best;   /* 0: none for their score */
+    bool     score_max;
+};
+
+struct sgd_checkpoint {
+    char                       name[SGD_CHECKPOINT_NAME_SIZE];
+    struct sgd_checkpoint_meta meta;
+    struct sgd_tensor         *tensors; /* data points into `bytes` */
+    size_t                     count;
+    void                      *bytes, *joined; /* `joined`: tensors that came in parts */
+};
+
+/* Which checkpoints a load passed over, and why. */
+struct sgd_checkpoint_report {
+    uint32_t skipped_count; /* may exceed what is listed */
+    struct {
+        char      name[SGD_CHECKPOINT_NAME_SIZE];
+        mt_status why;
+        char      tensor[MT_NAME_BYTES_MAX]; /* the damaged one, where it was a tensor; else "" */
+    } skipped[MT_CHECKPOINTS_NAMED_MAX];
+};
+
+/* Saves into `folder` (made if its parent exists), then removes those of the checkpoints up to this step that `keep`
+ * does not name. Tensors' offsets are set. Replaces a checkpoint of the same step, unless a later generation wrote that:
+ * EFENCED. EDISK_FULL, ESYS: nothing is visible that was not there before; except when only the last sync of the parent
+ * failed: then the new checkpoint is there, whole, but may not survive a power cut. */
+MT_MUST_USE mt_status sgd_checkpoint_save(const char *folder, const struct sgd_keep *keep,
+                                          const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors,
+                                          size_t count);
+
+/* One of several that save together. */
+struct sgd_checkpoint_part {
+    uint32_t            index, parts;
+    uint64_t            mark;     /* the same in all, another for each save of a generation */
+    const _Atomic bool *given_up; /* it becomes true: the others' parts will not come. NULL: they will */
+};
+
+/* Writes a member's part: tensors of which each is a run of elements, named sgd_checkpoint_piece. Errors of sgd_checkpoint_save;
+ * the others of this save are told. */
+MT_MUST_USE mt_status sgd_checkpoint_save_part(const char *folder, const struct sgd_checkpoint_meta *meta,
+                                               const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors,
+                                               size_t count);
+/* As sgd_checkpoint_save, with the parts of all: waits until each is there. ECANCELLED: given up; ETIMEDOUT: after
+ * MT_CHECKPOINT_PARTS_MS; EDISK_FULL, ESYS: another could not write its part. */
+MT_MUST_USE mt_status sgd_checkpoint_save_with_parts(const char *folder, const struct sgd_keep *keep,
+                                                     const struct sgd_checkpoint_meta *meta,
+                                                     const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors,
+                                                     size_t count);
+/* "NAME/FIRST". EINVAL: too long. */
+MT_MUST_USE mt_status sgd_checkpoint_piece(const char *name, uint64_t first, char out[MT_NAME_BYTES_MAX]);
+
+/* Loads the newest valid checkpoint; end with sgd_checkpoint_fini. ENOENT where there is none; ENOMEM.
+ * `report` is set in any case. */
+MT_MUST_USE mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpoint *out_checkpoint,
+                                          struct sgd_checkpoint_report *report);
+
+/* The same, with a sign of life after each piece that was read (MT_CHECKPOINT_PIECE_BYTES of a file, or a tensor compared). */
+struct sgd_beat {
+    void (*beat)(void *user); /* NULL: nobody looks */
+    void  *user;
+};
+MT_MUST_USE mt_status sgd_checkpoint_load_with(const char *folder, struct sgd_checkpoint *out_checkpoint,
+                                               struct sgd_checkpoint_report *report, const struct sgd_beat *life);
+
+/* The tensor of that name, or NULL. */
+const struct sgd_tensor *sgd_checkpoint_find(const struct sgd_checkpoint *checkpoint, const char *name);
+
+void sgd_checkpoint_fini(struct sgd_checkpoint *checkpoint);
+
+#endif

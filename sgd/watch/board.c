@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * board.c - a ring of notes from rank 0 to the driver.
+ *
+ * Owns: nothing; the region is the caller's. Thread: one writer, one reader, in whatever processes.
+ */
+#include "sgd/watch/board.h"
+
+#include <string.h>
+
+enum { NOTES = 2048 };
+
+struct sgd_board {
+    _Alignas(64) _Atomic uint64_t head; /* notes that were ever posted */
+    _Atomic uint32_t stop;
+    struct sgd_pulse pulses[MT_GROUP_MEMBERS_MAX];
+    _Alignas(64) struct sgd_note notes[NOTES];
+    struct mt_tail tails[SGD_HANDS_MAX];
+};
+static_assert(sizeof(struct sgd_board) <= SGD_BOARD_SIZE, "the board lies before the group");
+
+struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank)
+{
+    MT_ASSERT(rank < MT_GROUP_MEMBERS_MAX);
+    return &board->pulses[rank];
+}
+
+struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place)
+{
+    MT_ASSERT(place < SGD_HANDS_MAX);
+    return &board->tails[place];
+}
+
+void sgd_board_stop(struct sgd_board *board, enum sgd_board_stop how)
+{
+    if (how > sgd_board_stopped(board))
+        atomic_store(&board->stop, (uint32_t)how);
+}
+
+enum sgd_board_stop sgd_board_stopped(const struct sgd_board *board)
+{
+    uint32_t stop = atomic_load_explicit(&board->stop, memory_order_relaxed);
+    return stop <= SGD_BOARD_PAUSES ? (enum sgd_board_stop)stop : SGD_BOARD_PAUSES;
+}
+
+void sgd_board_post(struct sgd_board *board, struct sgd_note *note)
+{
+    uint64_t head = atomic_load(&board->head);
+    note->time_ns = mt_now_ns();
+    board->notes[head % NOTES] = *note;
+    atomic_store(&board->head, head + 1);
+}
+
+bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note)
+{
+    for (;;) {
+        uint64_t head = atomic_load(&board->head);
+        if (head <= *cursor)
+            return false;
+        if (head - *cursor >= NOTES) /* the oldest may be half overwritten already */
+            *cursor = head - NOTES + 1;
+        *out_note = board->notes[*cursor % NOTES];
+        atomic_thread_fence(memory_order_seq_cst);
+        if (atomic_load(&board->head) - *cursor >= NOTES)
+            continue;
+        out_note->text[SGD_NOTE_TEXT - 1] = 0;
+        ++*cursor;
+        return true;
+    }
+}

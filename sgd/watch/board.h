@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * board.h - where rank 0 of a group tells the driver what happens, without a message.
+ *
+ *   region:  0                                                   SGD_BOARD_SIZE
+ *            +------+--------+-------------------------+-------+------------------
+ *            | head | pulses | notes, a ring of them   | tails | the group
+ *            +------+--------+-------------------------+-------+------------------
+ *
+ * One writer at a time: rank 0 of the living generation. A new generation is formed only when the last one's members
+ * are dead or back, so the writer changes between notes. A note counts once `head` is past it; what a writer left half
+ * written when it died is overwritten. The reader trusts nothing, and misses notes where it comes too late.
+ */
+#ifndef SGD_BOARD_H
+#define SGD_BOARD_H
+
+#include "core/base/clock.h"
+#include "core/base/limits.h"
+#include "core/base/status.h"
+#include "core/sys/tail.h"
+#include "sgd/train/trainer.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum {
+    SGD_BOARD_SIZE = 1024 * 1024, /* few pages of it are ever used by a run that reports once a second */
+    SGD_NOTE_TEXT = 224,
+    SGD_NOTE_VALUES = 16,
+    SGD_HANDS_MAX = MT_GROUP_MEMBERS_MAX + MT_TRAIN_SPARES_MAX,
+};
+
+enum sgd_note_kind {
+    SGD_NOTE_BEGUN,   /* the state was begun or loaded */
+    SGD_NOTE_SKIPPED, /* a checkpoint was */
+    SGD_NOTE_GOING,   /* this generation's first step is done (or there was none left to do) */
+    SGD_NOTE_STEP,
+    SGD_NOTE_CLOSED,  /* an epoch was validated */
+    SGD_NOTE_SAVED,
+    SGD_NOTE_SAVE_FAILED,
+};
+
+struct sgd_note {
+    uint32_t kind;
+    uint32_t generation;
+    uint64_t step;      /* completed */
+    int64_t  time_ns;   /* CLOCK_MONOTONIC; set by sgd_board_post */
+    int64_t  synced_ns; /* GOING: when everybody had the state */
+    float    data_wait; /* STEP: share of the time since the last one in which this worker waited for records */
+    float    values[SGD_NOTE_VALUES]; /* STEP, CLOSED: loss, accuracy, the operator's own */
+    char     text[SGD_NOTE_TEXT];
+};
+
+struct sgd_board;
+
+static inline struct sgd_board *sgd_board_of(void *region)
+{
+    return (struct sgd_board *)region;
+}
+
+/* The writer's: adds a copy of the note. Never blocks. */
+void sgd_board_post(struct sgd_board *board, struct sgd_note *note);
+
+/* The reader's: the next note after *cursor (which begins at 0) that is still there. False: there is none. */
+bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note);
+
+/* One member's, written by it alone. */
+struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank);
+
+/* Where the worker of a place (SGD_HANDS_MAX of them) leaves what it printed last. */
+struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place);
+
+/* The driver's: asks the workers to stop after the present step, as the run's end or for now; the latter counts where both do. */
+enum sgd_board_stop { SGD_BOARD_GOES_ON, SGD_BOARD_STOPS, SGD_BOARD_PAUSES };
+void sgd_board_stop(struct sgd_board *board, enum sgd_board_stop how);
+enum sgd_board_stop sgd_board_stopped(const struct sgd_board *board);
+
+#endif

@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * gp_loops_avx2.c - gp_loops.c once more, for machines with AVX2. Owns nothing. Thread: any.
- */
-#if defined(__x86_64__)
-#define SWP_GP_LOOPS swp_gp_loops_avx2
-#include "sweep/gp_loops.c"
-#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * crew.h - the actors that serve trials, as the driver has them: one a slot.
+ *
+ *   hire -> ready (SLOT_UP) -> run, for ever; poll, again and again -> its events; tell, what was written for it
+ *
+ * Thread: the one that runs the sweep. swp_crew_look blocks up to its limit; nothing else does.
+ */
+#ifndef SWP_CREW_H
+#define SWP_CREW_H
+
+#include "sweep/run/driver.h"
+#include "sweep/manta_sweep.h"
+#include "sweep/trial/wire.h"
+
+struct swp_seat {
+    manta_actor *actor; /* NULL: none */
+    manta_ref   *wait;  /* its next news: of ready, then of poll */
+    manta_ref   *run;
+    mt_buf       words; /* to be told */
+    bool         is_up;
+    unsigned     hires; /* so often; the number of its file of ends */
+    int64_t      killed_ns; /* 0: it was not */
+};
+
+struct swp_crew {
+    struct swp_seat *seats;
+    int              count;
+    const char      *trial;
+    mt_buf           setup;
+    char             ends[MT_PATH_BYTES_MAX + 64]; /* what names of files of ends begin with */
+    manta_ref       *data;
+    manta_actor_opts opts;
+    manta_ref      **refs; /* of swp_crew_look: as many as seats */
+    int             *whose;
+    unsigned char   *is_there;
+    char             text[MT_ERROR_BYTES_MAX]; /* for people, why swp_crew_look failed; else "" */
+};
+
+MT_MUST_USE mt_status swp_crew_init(struct swp_crew *crew, int count, const char *trial, const manta_sweep_opts *opts,
+                                    const char *folder);
+/* Kills who is left, and frees all. */
+void swp_crew_fini(struct swp_crew *crew);
+
+void swp_crew_hire(struct swp_crew *crew, int slot);
+void swp_crew_kill(struct swp_crew *crew, int slot);
+/* Writes a word for a slot; it goes with swp_crew_send. ENOMEM. */
+MT_MUST_USE mt_status swp_crew_write(struct swp_crew *crew, int slot, const struct swp_wire *word);
+void swp_crew_send(struct swp_crew *crew);
+/* Where the process that served a slot last has noted its ends. */
+enum { SWP_ENDS_PATH_SIZE = MT_PATH_BYTES_MAX + 96 };
+void swp_crew_ends(const struct swp_crew *crew, int slot, char out[SWP_ENDS_PATH_SIZE]);
+
+/* Waits for news of anyone, up to wait_ms, and hands each to `fn` as an event, with the bytes of a saved state beside it. The first
+ * failure of `fn` ends it and is returned. */
+typedef mt_status (*swp_crew_fn)(void *user, struct swp_event *event, mt_view state);
+MT_MUST_USE mt_status swp_crew_look(struct swp_crew *crew, int wait_ms, swp_crew_fn fn, void *user);
+
+/* How many such trials the cluster has room for, at least 1. Blocks up to 5 s. */
+int swp_crew_room(const manta_sweep_opts *opts);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * driver.h - a sweep as a state machine: events in, orders out; no I/O, clock or thread.
+ *
+ *   swp_driver_init -> swp_driver_replay (each record of the journal, in order) -> swp_driver_open -> swp_driver_step ...
+ *
+ * What lasts (trials, sampler, scheduler, stoppers) changes only when a record is applied, and a record is applied in the same
+ * way when it is made and when it is read back: so a replay leads to the same state. Slots (the actors that serve trials) do
+ * not last: a trial that was under way when everything died waits again.
+ *
+ *             SUGGEST            START order                 END
+ *   (none) -----------> WAITING ------------> RUNNING -----------------> ENDED
+ *                         ^  ^--- FAIL, slot down ---'  '--- PAUSE ---> PAUSED
+ *                         '------------------ RESUME ---------------------'
+ *
+ * Before an effect, the record: a trial starts when its SUGGEST (RESUME, FAIL) is durable, a STOP or PAUSE is told when the
+ * report that caused it is. CONTINUE is told at once: whatever dies, it changes nothing. A state that a trial saves is published
+ * (becomes what a later run of this trial loads) behind the report that follows it, so that a trial which goes on from it has
+ * all reports up to there in the journal; those that it repeats are dropped.
+ *
+ * A process may die between the return of a trial's function and the news of it. What it has noted of that (ends.h) is folded in:
+ * from a slot that died before its SLOT_DOWN, from a driver that died between the replay and swp_driver_open.
+ *
+ * Thread: one at a time. Nothing blocks, but for a sampler that is another program.
+ */
+#ifndef SWP_DRIVER_H
+#define SWP_DRIVER_H
+
+#include "core/ds/vec.h"
+#include "sweep/sample/sampler.h"
+#include "sweep/decide/scheduler.h"
+#include "sweep/decide/stopper.h"
+
+enum swp_record_kind {
+    SWP_REC_OPEN = 1, /* a driver began; the first one, and after each resume */
+    SWP_REC_SUGGEST,  /* text: the point */
+    SWP_REC_REPORT,   /* step, value; code: ms of this run; text: name of another metric than the sweep's, else NULL */
+    SWP_REC_FAIL,     /* an attempt failed, and there will be another; text: why, and the end of its log */
+    SWP_REC_END,      /* code: enum swp_outcome_kind; step, value; text: why it failed */
+    SWP_REC_RESUME,
+    SWP_REC_CLONE,    /* step: from which trial; code: whether it was done; text: the new point */
+    SWP_REC_CONTROL,  /* code: enum swp_control; step: its value */
+};
+struct swp_record {
+    enum swp_record_kind kind;
+    int32_t     code;
+    uint64_t    seq;   /* from 1, without gaps */
+    int64_t     trial; /* -1: none */
+    double      at;    /* seconds that the sweep has been under way, in all drivers together */
+    int64_t     step;
+    double      value;
+    const char *text;  /* NULL: none; of an order: freed by whoever takes the order */
+};
+
+/* An outcome more than the sampler knows: drawn, but the sweep was over before it began. */
+enum { SWP_DROPPED = SWP_FAILED + 1 };
+
+/* As in manta_sweep.h, and one of our own. */
+enum swp_control {
+    SWP_CONTROL_STOP = 1,
+    SWP_CONTROL_PAUSE,
+    SWP_CONTROL_GO,
+    SWP_CONTROL_STOP_TRIAL,
+    SWP_CONTROL_TRIALS,
+    SWP_CONTROL_TIME,
+    SWP_CONTROL_OVER, /* time is up (value 1), or a stopper stopped all: what is under way is stopped, nothing is begun */
+};
+
+enum swp_event_kind {
+    SWP_EV_TICK,
+    SWP_EV_SLOT_UP,
+    SWP_EV_SLOT_DOWN, /* text: why; code: EUNSCHEDULABLE ends the sweep */
+    SWP_EV_REPORT,    /* step, value; text: the other metric's name or NULL; wants_answer */
+    SWP_EV_SAVED,     /* a state has come, and is kept aside until PUBLISH */
+    SWP_EV_FINISHED,  /* code: the function's status; text: why it failed, with the end of its log; is_final: no retry helps */
+    SWP_EV_RETURNED,  /* the trial had not begun */
+    SWP_EV_DURABLE,   /* seq: all records up to it */
+    SWP_EV_CLONED,    /* code: whether the state could be copied */
+    SWP_EV_CONTROL,   /* code, step */
+    SWP_EV_ROOM,      /* code 0: the journal's disk is full, no trial is begun; 1: it has room again */
+    SWP_EV_BROKEN,    /* the journal takes nothing any more; code, text */
+};
+struct swp_event {
+    enum swp_event_kind kind;
+    int32_t     code;
+    int64_t     now_ns;
+    int         slot;
+    bool        wants_answer, is_final;
+    int64_t     trial;
+    uint32_t    run; /* of REPORT, SAVED, FINISHED, RETURNED: that of the START; others are stale and ignored */
+    uint64_t    seq;
+    int64_t     step;
+    double      value;
+    const char *text; /* borrowed */
+};
+
+enum swp_order_kind {
+    SWP_ORDER_HIRE,    /* slot */
+    SWP_ORDER_KILL,    /* slot; SLOT_DOWN follows */
+    SWP_ORDER_START,   /* slot, trial, run */
+    SWP_ORDER_ANSWER,  /* slot, trial, run, decision */
+    SWP_ORDER_RETURN,  /* slot: what it has not begun comes back */
+    SWP_ORDER_RECORD,  /* record */
+    SWP_ORDER_PUBLISH, /* trial, run: what it saved last is its state, once all records before are durable */
+    SWP_ORDER_CLONE,   /* trial, from: copy the state; CLONED follows */
+    SWP_ORDER_DONE,    /* the last one */
+};
+struct swp_order {
+    enum swp_order_kind kind;
+    int                 slot;
+    int64_t             trial, from;
+    uint32_t            run;
+    enum swp_decision   decision;
+    uint64_t            ready_seq; /* START */
+    int64_t             ask_from; /* START, ANSWER: reports from this step on wait for an answer */
+    struct swp_record   record;
+};
+
+enum swp_trial_state { SWP_TRIAL_WAITING, SWP_TRIAL_RUNNING, SWP_TRIAL_PAUSED, SWP_TRIAL_ENDED };
+struct swp_trial {
+    char    *params;    /* JSON */
+    double   value;     /* the metric's newest */
+    int64_t  step;      /* of it */
+    uint64_t ready_seq; /* WAITING: may start when this is durable. Names the attempt in all drivers */
+    uint32_t run;       /* of the newest START */
+    int32_t  slot;      /* RUNNING */
+    uint32_t failures, others; /* others: reports of other metrics behind the newest of the sweep's */
+    uint8_t  state, verdict, outcome;
+    bool     has_step;  /* steps up to `step` are known; what is reported again is dropped */
+    bool     has_value, is_bad, has_saved, is_ending;
+    bool     is_full;   /* it has come to the scheduler's max_t: stopped, and complete */
+};
+
+enum swp_slot_state { SWP_SLOT_NONE, SWP_SLOT_STARTING, SWP_SLOT_UP, SWP_SLOT_DYING };
+struct swp_slot {
+    enum swp_slot_state state;
+    int64_t  queue[MT_SWEEP_AHEAD_MAX]; /* the first one runs */
+    int      count;
+    bool     is_returning;
+    int      bad_starts;           /* deaths in a row before it was up */
+    int64_t  began_ns, heard_ns;   /* of the trial that runs */
+    const char *killed;            /* why we kill it; NULL: we don't */
+};
+
+/* Where points come from: a sampler of ours, or another program. */
+struct swp_source {
+    void     *self;
+    mt_status (*suggest)(void *self, uint64_t trial, struct swp_point *out_point);
+    mt_status (*restore)(void *self, uint64_t trial, const struct swp_point *point);
+    mt_status (*tell)(void *self, uint64_t trial, const struct swp_outcome *outcome);
+};
+struct swp_source swp_source_of(struct swp_sampler *sampler);
+
+struct swp_driver_config {
+    const struct swp_space *space;
+    struct swp_source       source;
+    struct swp_scheduler   *scheduler; /* borrowed, as all here */
+    struct swp_stopper     *stopper;   /* NULL: none */
+    bool     maximize, is_adaptive, is_ordered; /* is_adaptive: points depend on results */
+    bool     has_limits;  /* trial or sweep stoppers, so that reports matter */
+    uint64_t limit;       /* trials, not counting dropped ones; UINT64_MAX: none */
+    uint64_t points;      /* that the source has */
+    int      slots, window; /* window: with is_ordered, trial k is drawn when those before k - window have ended */
+    int      retries;
+    double   time_s, trial_s, silent_s; /* 0: none */
+};
+
+/* An attempt that ended, as its own process has noted it. */
+struct swp_left_report {
+    int64_t     step;
+    double      value;
+    const char *metric; /* NULL: the sweep's */
+};
+struct swp_left {
+    int64_t     trial;
+    int         slot;      /* that died; -1: of a driver before this one */
+    uint32_t    run;       /* with a slot: as in the START */
+    uint64_t    ready_seq; /* as in the START */
+    int32_t     code;      /* as in FINISHED */
+    bool        is_final, is_stopped; /* is_stopped: it was told to stop, or to pause */
+    int64_t     took_ms;
+    const char *why;
+    const struct swp_left_report *reports; /* all of the attempt, in order */
+    size_t      report_count;
+};
+
+struct swp_held {
+    uint64_t         seq;
+    struct swp_order order;
+};
+
+struct swp_driver {
+    struct swp_driver_config config;
+    MT_VEC(struct swp_trial) trials;
+    MT_VEC(int64_t) ready, ending; /* WAITING ones in the order they shall start; whose END is due */
+    size_t   ready_head;
+    MT_VEC(struct swp_held) held;
+    size_t   held_head;
+    MT_VEC(struct swp_order) orders; /* for the shell, which takes them and empties it */
+    struct swp_slot *slots;
+    uint64_t seq, durable, told, asked_limit;
+    uint32_t runs;
+    double   base_s;        /* of former drivers */
+    int64_t  opened_ns, now_ns;
+    double   trial_ns;      /* a trial's usual time; 0: not known */
+    bool     is_cloning;    /* a CLONE is under way */
+    struct swp_point clone; /* its new point */
+    int64_t  clone_from;
+    uint64_t running, paused, completed, pruned, failed, dropped, retried, reports;
+    int64_t  best_trial, best_step; /* -1: none */
+    double   best;
+    bool     is_open, is_paused, is_full, wants_over, is_over, is_time_up, is_leaving, is_done;
+    double   asked_time_s;  /* by this driver; 0: no limit */
+    int      live, up;      /* slots that are not NONE; that are UP */
+    mt_status error;        /* why it ends before it is done */
+    char     text[MT_ERROR_BYTES_MAX], message[MT_ERROR_BYTES_MAX], first_failure[MT_ERROR_BYTES_MAX];
+};
+
+MT_MUST_USE mt_status swp_driver_init(struct swp_driver *d, const struct swp_driver_config *config);
+void swp_driver_fini(struct swp_driver *d);
+
+/* A record of the journal. ECORRUPT, with d->text: it does not fit to those before. ENOMEM. */
+MT_MUST_USE mt_status swp_driver_replay(struct swp_driver *d, const struct swp_record *record);
+/* All was replayed: the sweep goes on, with the next event. ENOMEM. */
+MT_MUST_USE mt_status swp_driver_open(struct swp_driver *d, int64_t now_ns);
+/* What a dead process left: what is missing of it in the journal is recorded, what is known or of another attempt is ignored. For
+ * slot -1 between swp_driver_replay and _open. ENOMEM. */
+MT_MUST_USE mt_status swp_driver_fold(struct swp_driver *d, const struct swp_left *left);
+/* One event; then what it leads to is in d->orders. A failure ends the sweep: ENOMEM, EINTERNAL. */
+MT_MUST_USE mt_status swp_driver_step(struct swp_driver *d, const struct swp_event *event);
+
+/* How many trials there are in all, as far as is known, those that were dropped among them; UINT64_MAX: no limit. */
+uint64_t swp_driver_limit(const struct swp_driver *d);
+/* Records that were made and are not durable yet. */
+static inline bool swp_driver_waits_for_disk(const struct swp_driver *d)
+{
+    return d->durable < d->seq;
+}
+
+/* apply.c: changes what lasts, as the record says. `point`: of SUGGEST and CLONE; NULL: read it from the text. */
+MT_MUST_USE mt_status swp_driver_apply(struct swp_driver *d, const struct swp_record *record, const struct swp_point *point);
+/* Before trial `number` is drawn: with is_ordered, tells the source of those trials that it is drawn by. EAGAIN: one of them has
+ * not ended. */
+MT_MUST_USE mt_status swp_driver_tell_before(struct swp_driver *d, uint64_t number);
+
+#endif

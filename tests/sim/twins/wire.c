@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wire.c - the twin of system/transfer.h: data sockets between simulated raylets. Both ends run the machines of server/pull.h.
+ *
+ * A connection is two streams of bytes. What is sent arrives in pieces of any size, cut anywhere: in the middle of a greeting,
+ * of a request, of a chunk. It may break off at any byte, stand still behind a cut path, or be left by an end that died.
+ *
+ * Owns: every struct wire. Thread: one.
+ * Always: a wire lives while one of its ends does; the source holds at most one pin, of the object of its last request.
+ */
+#include "tests/sim/twins/io.h"
+
+#include "objectstore/system/transfer.h"
+#include "tests/sim/twins/net.h"
+
+enum { PIECE_MAX = 40000, PORT = 7001 };
+
+struct wire_end {
+    int      place; /* index of the node */
+    uint64_t serial;
+    bool     is_open;
+    uint64_t last_at; /* arrival of the last bytes to this end */
+};
+
+struct wire {
+    struct sim        *s;
+    uint64_t           number;
+    struct wire_end    ends[2]; /* 0 fetches, 1 serves */
+    bool               is_broken; /* what is under way is lost */
+    struct os_fetch   *fetch;
+    struct os_serve    serve;
+    struct io_timer    timer;
+    struct lane_ref    pinned, held; /* of the source; zero id: nothing */
+    const void        *value;
+    mt_buf             in; /* of the source: arrived, and not read while it answers */
+    bool               is_sending;
+};
+
+static void wire_free(struct wire *w)
+{
+    mt_map_remove(&w->s->wires, mt_map_key(w->number));
+    mt_buf_fini(&w->in);
+    free(w);
+}
+
+void sim_wires_free(struct sim *s)
+{
+    MT_MAP_EACH(&s->wires, entry)
+        wire_free(entry->value.ptr);
+    mt_map_fini(&s->wires);
+}
+
+static struct wire *wire_of(struct sim *s, uint64_t number)
+{
+    return mt_map_ptr(&s->wires, mt_map_key(number));
+}
+
+static struct io_loop *loop_of(struct wire *w, int which)
+{
+    return w->ends[which].is_open ? sim_loop_of(w->s, w->ends[which].serial) : NULL;
+}
+
+/* ---- the ends of a wire ------------------------------------------------------------------------------------------ */
+
+static void closed_arrives(struct sim *s, struct sim_event *e);
+
+static uint64_t way(struct wire *w, int to)
+{
+    struct wire_end *end = &w->ends[to];
+    uint64_t         at = w->s->now + sim_net_delay(w->s, w->ends[!to].place, end->place);
+    if (at <= end->last_at)
+        at = end->last_at + 1;
+    end->last_at = at;
+    return at - w->s->now;
+}
+
+static void unpin(struct wire *w, struct io_loop *loop)
+{
+    if (!mt_id_is_zero(w->pinned.id))
+        loop->transfer->unpin(loop->transfer, &w->held);
+    w->pinned = (struct lane_ref){0};
+}
+
+/* This end closes; the other hears of it. */
+static void end_close(struct wire *w, int which)
+{
+    struct io_loop *loop = loop_of(w, which);
+    if (!w->ends[which].is_open)
+        return;
+    if (which == 1 && loop)
+        unpin(w, loop);
+    if (which == 1)
+        io_timer_stop(&w->timer);
+    w->ends[which].is_open = false;
+    if (w->ends[!which].is_open)
+        sim_after(w->s, way(w, !which), "data closed", closed_arrives, w->number)->arg = (uint64_t)!which;
+    else
+        wire_free(w);
+}
+
+static void fetch_end(struct os_fetch *fetch, mt_status st)
+{
+    os_fetch_cancel(fetch);
+    fetch->done(fetch, st); /* fetch may be gone after this line */
+}
+
+static bool holds_back(struct wire *w, struct sim_event *e, int to, void (*fire)(struct sim *, struct sim_event *))
+{
+    struct sim       *s = w->s;
+    struct sim_node  *n = sim_node_of(s, w->ends[to].serial);
+    uint64_t          until = sim_net_cut_until(s, w->ends[!to].place, w->ends[to].place);
+    struct sim_event *again;
+    if (n && n->paused_until > until)
+        until = n->paused_until;
+    if (until <= s->now)
+        return false;
+    again = sim_after(s, until - s->now, e->name, fire, w->number);
+    if (w->ends[to].last_at < until)
+        w->ends[to].last_at = until; /* later bytes do not overtake them */
+    again->arg = e->arg;
+    again->bytes = e->bytes;
+    again->size = e->size;
+    e->bytes = NULL;
+    return true;
+}
+
+static void closed_arrives(struct sim *s, struct sim_event *e)
+{
+    struct wire    *w = wire_of(s, e->target);
+    int             which = (int)e->arg;
+    struct io_loop *loop = w ? loop_of(w, which) : NULL;
+    if (!w || holds_back(w, e, which, closed_arrives))
+        return;
+    if (!loop) { /* it has died meanwhile */
+        end_close(w, which);
+        return;
+    }
+    s->counters.pull_broken += which == 0;
+    sim_enter(loop);
+    if (which == 0)
+        fetch_end(w->fetch, mt_error(MT_ECONN, 0, "fetch: the source closed the connection"));
+    else
+        end_close(w, 1);
+    sim_leave(loop);
+}
+
+bool sim_wire_break_one(struct sim *s)
+{
+    uint64_t pick = s->wires.count ? sim_random(s, s->wires.count) : 0;
+    MT_MAP_EACH(&s->wires, entry) {
+        struct wire *w = entry->value.ptr;
+        if (pick--)
+            continue;
+        if (w->is_broken)
+            return false;
+        w->is_broken = true;
+        for (int i = 0; i < 2; i++)
+            if (w->ends[i].is_open)
+                sim_after(s, way(w, i), "data closed", closed_arrives, w->number)->arg = (uint64_t)i;
+        return true;
+    }
+    return false;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+static void bytes_arrive(struct sim *s, struct sim_event *e);
+
+/* Sends them in pieces, cut anywhere. */
+static void send_bytes(struct wire *w, int to, const uint8_t *bytes, size_t size)
+{
+    while (size) {
+        size_t            piece = sim_chance(w->s, 700000) ? size : (size_t)sim_between(w->s, 1, size);
+        struct sim_event *e = sim_after(w->s, way(w, to), "data", bytes_arrive, w->number);
+        w->s->counters.pull_cut += piece < size;
+        e->arg = (uint64_t)to;
+        e->bytes = sim_alloc(piece + 8);
+        e->size = piece;
+        memcpy(e->bytes, bytes, piece);
+        bytes += piece;
+        size -= piece;
+    }
+}
+
+/* ---- the source -------------------------------------------------------------------------------------------------- */
+
+static void source_sends(struct sim *s, struct sim_event *e);
+
+static void source_answer(struct wire *w, struct os_transfer *transfer)
+{
+    const struct lane_ref *ref = &w->serve.request.ref;
+    mt_status              st = mt_ok();
+    if (memcmp(&w->pinned, ref, sizeof *ref) != 0) {
+        unpin(w, transfer->loop);
+        st = mt_id_is_zero(ref->id) ? mt_error(MT_EOBJ_LOST, 0, "object socket: no id")
+                                    : transfer->pin(transfer, ref, &w->held, &w->value);
+        if (st.code == MT_OK)
+            w->pinned = *ref;
+    }
+    w->s->counters.pull_served += st.code == MT_OK;
+    w->s->counters.pull_refused += st.code != MT_OK;
+    os_serve_answer(&w->serve, st.code, w->value);
+}
+
+/* Reads what has come, up to the next request. False: the connection is over. */
+static bool source_reads(struct wire *w, struct os_transfer *transfer)
+{
+    while (w->serve.state != OS_SERVE_REPLY) {
+        void  *at;
+        size_t room;
+        os_serve_room(&w->serve, &at, &room);
+        if (room > w->in.size)
+            room = w->in.size;
+        if (!room)
+            return true;
+        memcpy(at, w->in.data, room);
+        memmove(w->in.data, w->in.data + room, w->in.size - room);
+        w->in.size -= room;
+        if (os_serve_received(&w->serve, room, &transfer->token, transfer->node, transfer->epoch).code)
+            return false;
+        if (w->serve.state == OS_SERVE_ASKED)
+            source_answer(w, transfer);
+        if (w->serve.state == OS_SERVE_REPLY)
+            io_timer_start(transfer->loop, &w->timer, MT_OBJECT_FETCH_MS);
+    }
+    if (!w->is_sending) {
+        w->is_sending = true;
+        sim_after(w->s, sim_between(w->s, SIM_US, 50 * SIM_US), "data sends", source_sends, w->number);
+    }
+    return true;
+}
+
+/* One piece leaves the segment; the rest is still to be read from it. */
+static void source_sends(struct sim *s, struct sim_event *e)
+{
+    struct wire    *w = wire_of(s, e->target);
+    struct io_loop *loop = w ? loop_of(w, 1) : NULL;
+    struct iovec    pieces[2];
+    if (!loop)
+        return;
+    if (loop->n->paused_until > s->now) {
+        sim_after(s, loop->n->paused_until - s->now, e->name, source_sends, e->target);
+        return;
+    }
+    w->is_sending = false;
+    if (w->serve.state != OS_SERVE_REPLY)
+        return;
+    sim_enter(loop);
+    int    count = os_serve_out(&w->serve, pieces);
+    size_t size = count ? pieces[0].iov_len : 0;
+    if (size > PIECE_MAX)
+        size = (size_t)sim_between(s, 1, PIECE_MAX);
+    if (size && !w->is_broken)
+        send_bytes(w, 0, pieces[0].iov_base, size);
+    bool goes_on = os_serve_sent(&w->serve, size);
+    if (goes_on)
+        goes_on = source_reads(w, loop->transfer);
+    if (!goes_on)
+        end_close(w, 1);
+    sim_leave(loop);
+}
+
+static void source_timeout(struct io_timer *timer)
+{
+    end_close(mt_container_of(timer, struct wire, timer), 1);
+}
+
+/* ---- who fetches ------------------------------------------------------------------------------------------------- */
+
+static void send_requests(struct wire *w)
+{
+    struct os_fetch       *fetch = w->fetch;
+    struct os_wire_request request;
+    while (os_pull_request(&fetch->pull, &request))
+        send_bytes(w, 1, (const uint8_t *)&request, sizeof request);
+}
+
+static void fetch_bytes(struct wire *w, const uint8_t *bytes, size_t size)
+{
+    struct os_fetch *fetch = w->fetch;
+    mt_status        st = mt_ok();
+    while (size && !fetch->pull.done && st.code == MT_OK) {
+        void  *at;
+        size_t room;
+        os_pull_room(&fetch->pull, &at, &room);
+        if (room > size)
+            room = size;
+        memcpy(at, bytes, room);
+        bytes += room;
+        size -= room;
+        st = os_pull_received(&fetch->pull, room, (int64_t)io_now_ms());
+    }
+    if (st.code || fetch->pull.done)
+        fetch_end(fetch, st);
+    else
+        send_requests(w);
+}
+
+static void fetch_tick(struct io_timer *timer)
+{
+    struct os_fetch *fetch = mt_container_of(timer, struct os_fetch, timer);
+    mt_status        st = os_pull_check(&fetch->pull, (int64_t)io_now_ms());
+    if (st.code != MT_OK)
+        fetch_end(fetch, st);
+    else
+        io_timer_start(fetch->transfer->loop, timer, MT_OBJECT_FETCH_MS / 4);
+}
+
+static void bytes_arrive(struct sim *s, struct sim_event *e)
+{
+    struct wire    *w = wire_of(s, e->target);
+    int             to = (int)e->arg;
+    struct io_loop *loop = w && !w->is_broken ? loop_of(w, to) : NULL;
+    if (!loop || holds_back(w, e, to, bytes_arrive))
+        return;
+    sim_enter(loop);
+    if (to == 0) {
+        fetch_bytes(w, e->bytes, e->size);
+    } else {
+        if (mt_buf_append(&w->in, e->bytes, e->size).code)
+            abort();
+        if (!source_reads(w, loop->transfer))
+            end_close(w, 1);
+    }
+    sim_leave(loop);
+}
+
+/* ---- dialling ---------------------------------------------------------------------------------------------------- */
+
+static void dial_arrives(struct sim *s, struct sim_event *e)
+{
+    struct wire     *w = wire_of(s, e->target);
+    struct io_loop  *loop = w ? loop_of(w, 0) : NULL;
+    struct sim_node *to = w ? s->nodes[w->ends[1].place] : NULL;
+    if (!loop)
+        return;
+    if (!to->serial || !to->loop->transfer) {
+        sim_enter(loop);
+        fetch_end(w->fetch, mt_error(MT_ECONN, 0, "fetch: connect"));
+        sim_leave(loop);
+        return;
+    }
+    if (holds_back(w, e, 1, dial_arrives))
+        return;
+    w->ends[1].serial = to->serial;
+    w->ends[1].is_open = true;
+    os_serve_start(&w->serve);
+    w->timer.fire = source_timeout;
+    sim_enter(to->loop);
+    io_timer_start(to->loop, &w->timer, MT_HANDSHAKE_MS);
+    sim_leave(to->loop);
+    struct os_wire_hello hello = {.magic = OS_WIRE_MAGIC, .version = OS_WIRE_VERSION, .from_node = loop->transfer->node,
+                                  .from_epoch = loop->transfer->epoch, .to_node = (uint32_t)e->arg, .to_epoch = (uint32_t)e->size};
+    memcpy(hello.token, loop->transfer->token.hex, sizeof hello.token);
+    send_bytes(w, 1, (const uint8_t *)&hello, sizeof hello);
+    send_requests(w);
+}
+
+mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host, uint16_t port,
+                           const struct io_token *token)
+{
+    (void)host;
+    (void)port;
+    transfer->loop = loop;
+    transfer->token = *token;
+    transfer->port = PORT;
+    loop->transfer = transfer;
+    return mt_ok();
+}
+
+void os_transfer_close(struct os_transfer *transfer)
+{
+    struct io_loop *loop = transfer->loop;
+    MT_MAP_EACH(&loop->s->wires, entry) {
+        struct wire *w = entry->value.ptr;
+        if (w->ends[1].serial == loop->serial)
+            end_close(w, 1);
+    }
+    loop->transfer = NULL;
+}
+
+void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
+{
+    MT_MAP_EACH(&transfer->loop->s->wires, entry) {
+        struct wire *w = entry->value.ptr;
+        if (w->ends[1].serial == transfer->loop->serial && !mt_id_is_zero(w->pinned.id) && w->pinned.job == job)
+            end_close(w, 1);
+    }
+}
+
+mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host, uint16_t port,
+                         uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref, void *data)
+{
+    struct sim       *s = transfer->loop->s;
+    struct wire      *w;
+    struct sim_event *e;
+    int               place;
+    if (transfer->fetch_count == MT_OS_FETCHES_MAX)
+        return mt_error(MT_EAGAIN, 0, "fetch: 256 objects are on their way already");
+    if (sscanf(host, "10.0.0.%d", &place) != 1 || place >= s->config.nodes || port != PORT)
+        return mt_error(MT_EINVAL, 0, "fetch: no such address");
+    w = sim_alloc(sizeof *w);
+    w->s = s;
+    w->number = sim_serial(s);
+    w->fetch = fetch;
+    w->ends[0] = (struct wire_end){.place = transfer->loop->n->index, .serial = transfer->loop->serial, .is_open = true};
+    w->ends[1] = (struct wire_end){.place = place};
+    if (mt_map_put_ptr(&s->wires, mt_map_key(w->number), w).code)
+        abort();
+    fetch->transfer = transfer;
+    fetch->fd = (int)w->number;
+    os_pull_start(&fetch->pull, ref, data, (int64_t)io_now_ms());
+    fetch->timer = (struct io_timer){.fire = fetch_tick};
+    io_timer_start(transfer->loop, &fetch->timer, MT_OBJECT_FETCH_MS / 4);
+    transfer->fetch_count++;
+    s->counters.pull_begun++;
+    e = sim_after(s, way(w, 1), "data dial", dial_arrives, w->number);
+    e->arg = to_node;
+    e->size = to_epoch;
+    return mt_ok();
+}
+
+void os_fetch_cancel(struct os_fetch *fetch)
+{
+    struct os_transfer *transfer = fetch->transfer;
+    if (!transfer)
+        return;
+    struct wire *w = wire_of(transfer->loop->s, (uint64_t)fetch->fd);
+    io_timer_stop(&fetch->timer);
+    transfer->fetch_count--;
+    fetch->transfer = NULL;
+    w->fetch = NULL;
+    end_close(w, 0);
+}

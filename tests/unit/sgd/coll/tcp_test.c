@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tcp_test.c - collective calls among real processes over TCP: every call, members that disagree, die or stop; strangers
+ * at the door.
+ */
+#include "sgd/coll/tcp/tcp.h"
+#include "tests/unit/sgd/coll/check.h"
+
+#include "core/base/rng.h"
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MEMBERS_MAX = 5 };
+static const unsigned char secret[COLL_SECRET_BYTES] = "a secret of thirty-two bytes....";
+
+/* Where members tell each other their ports. */
+struct meeting {
+    uint16_t     ports[MEMBERS_MAX];
+    _Atomic int  there, joined, gone;
+    uint32_t     members, wait_ms;
+    pid_t        pids[MEMBERS_MAX];
+};
+
+typedef int (*life_fn)(struct meeting *meeting, struct coll_tcp *g, uint32_t rank);
+
+static struct coll_tcp_config config_of(const struct meeting *meeting, uint32_t rank)
+{
+    return (struct coll_tcp_config){.group = 7, .generation = 3, .rank = rank, .members = meeting->members,
+                                    .wait_limit_ms = meeting->wait_ms, .name = "test", .secret = secret};
+}
+
+static void hire(struct meeting *meeting, uint32_t rank, life_fn life)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0) {
+        meeting->pids[rank] = pid;
+        return;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    static struct coll_tcp g;
+    struct coll_tcp_config config = config_of(meeting, rank);
+    if (coll_tcp_open(&g, &config, &meeting->ports[rank]).code)
+        _exit(90);
+    for (meeting->there++; meeting->there < (int)meeting->members;)
+        pause_us(200);
+    if (coll_tcp_join(&g, meeting->ports).code) {
+        fprintf(stderr, "%s\n", g.text);
+        _exit(91);
+    }
+    meeting->joined++;
+    int result = life(meeting, &g, rank);
+    coll_tcp_fini(&g);
+    meeting->gone++;
+    _exit(result);
+}
+
+static struct meeting *meeting_new(uint32_t members, uint32_t wait_ms)
+{
+    struct meeting *meeting = mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(meeting != MAP_FAILED);
+    meeting->members = members;
+    meeting->wait_ms = wait_ms;
+    return meeting;
+}
+
+static int end_of(struct meeting *meeting, uint32_t rank)
+{
+    int status;
+    assert_int_equal(waitpid(meeting->pids[rank], &status, 0), meeting->pids[rank]);
+    return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void run_all(uint32_t members, life_fn life)
+{
+    struct meeting *meeting = meeting_new(members, 20000);
+    for (uint32_t rank = 0; rank < members; rank++)
+        hire(meeting, rank, life);
+    for (uint32_t rank = 0; rank < members; rank++)
+        assert_int_equal(end_of(meeting, rank), 0);
+    munmap(meeting, sizeof *meeting);
+}
+
+static mt_status run_tcp(void *g, const struct coll_call *call)
+{
+    return coll_tcp_run(g, call);
+}
+
+static mt_status exchange_tcp(void *g, const struct coll_message *send, const struct coll_message *receive)
+{
+    return coll_tcp_exchange(g, send, receive);
+}
+
+static int life_every_call(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
+{
+    struct coll_tested tested = {g, run_tcp, exchange_tcp, rank, meeting->members, g->text};
+    /* In place, more than connections hold: what is written is what was to be sent. */
+    for (uint32_t round = 0; round < 3; round++)
+        if (coll_check_call(&tested, COLL_REDUCE_SCATTER, COLL_F32, COLL_SUM, 1000000, round, true))
+            return 3;
+    return coll_check_every_call(&tested);
+}
+
+static void every_call(void **state)
+{
+    (void)state;
+    for (uint32_t members = 1; members <= 4; members++)
+        run_all(members, life_every_call);
+}
+
+static int life_messages(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
+{
+    struct coll_tested tested = {g, run_tcp, exchange_tcp, rank, meeting->members, g->text};
+    return coll_check_messages(&tested, 50, 3000000);
+}
+
+static void messages(void **state)
+{
+    (void)state;
+    run_all(2, life_messages);
+    run_all(3, life_messages);
+}
+
+static int life_disagree(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
+{
+    static float     x[100000];
+    struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = rank == 2 ? 100000 : 10, .in = x, .out = x};
+    (void)meeting;
+    if (coll_tcp_run(g, &call).code != MT_EINVAL)
+        return 1;
+    return strstr(g->text, "rank 0 called all_reduce(10 float32, sum), rank 2 called all_reduce(100000") ? 0 : 2;
+}
+
+static void disagreement(void **state)
+{
+    (void)state;
+    run_all(3, life_disagree);
+}
+
+/* Rank 2 gives up, rank 1 hears of it and leaves as well; rank 0 calls when both are gone, and learns why rank 2 did. */
+static int life_late(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
+{
+    struct coll_call barrier = {.kind = COLL_BARRIER};
+    while (meeting->joined < 3)
+        pause_us(200);
+    if (rank == 2) {
+        coll_tcp_give_up(g, MT_ECANCELLED);
+        return 0;
+    }
+    while (rank == 1 ? coll_tcp_look(g).code == MT_OK : meeting->gone < 2)
+        pause_us(200);
+    return coll_tcp_run(g, &barrier).code == MT_ECANCELLED ? 0 : 1;
+}
+
+static void hears_of_it_late(void **state)
+{
+    (void)state;
+    run_all(3, life_late);
+}
+
+static int life_work(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
+{
+    static char in[1 << 20], out[1 << 20];
+    mt_rng      rng = {11};
+    (void)rank;
+    for (;;) {
+        struct coll_call call = {.kind = (enum coll_kind)(COLL_BARRIER + mt_rng_below(&rng, COLL_KINDS - COLL_BARRIER)),
+                                 .count = mt_rng_below(&rng, 50000), .in = in, .out = out};
+        mt_status st = coll_tcp_run(g, &call);
+        if (st.code == MT_EWORKER_DIED)
+            return strstr(g->text, "rank 1 died") ? 0 : 3;
+        if (st.code != MT_OK)
+            return st.code == MT_ETIMEDOUT ? 5 : 6;
+        if (meeting->members == 0)
+            return 7;
+    }
+}
+
+static void killed_anywhere(void **state)
+{
+    (void)state;
+    mt_rng      rng = {5};
+    const char *rounds = getenv("COLL_ROUNDS");
+    for (int round = 0; round < (rounds ? (int)strtol(rounds, NULL, 10) : 40); round++) {
+        struct meeting *meeting = meeting_new(3, 20000);
+        for (uint32_t rank = 0; rank < 3; rank++)
+            hire(meeting, rank, life_work);
+        while (meeting->joined < 3)
+            pause_us(200);
+        pause_us(mt_rng_below(&rng, 8000));
+        kill(meeting->pids[1], SIGKILL);
+        assert_int_equal(end_of(meeting, 1), 1000 + SIGKILL);
+        assert_int_equal(end_of(meeting, 0), 0);
+        assert_int_equal(end_of(meeting, 2), 0);
+        munmap(meeting, sizeof *meeting);
+    }
+}
+
+static void stopped(void **state)
+{
+    (void)state;
+    struct meeting *meeting = meeting_new(3, 400);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        hire(meeting, rank, life_work);
+    while (meeting->joined < 3)
+        pause_us(200);
+    kill(meeting->pids[1], SIGSTOP);
+    assert_int_equal(end_of(meeting, 0), 5);
+    assert_int_equal(end_of(meeting, 2), 5);
+    kill(meeting->pids[1], SIGCONT);
+    assert_true(end_of(meeting, 1) != 0);
+    munmap(meeting, sizeof *meeting);
+}
+
+/* ---- strangers ---- */
+static int dial(uint16_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int                fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    return fd;
+}
+
+/* What the door makes of these bytes: it must say nothing, and close. */
+static void refused(struct coll_door *door, const void *bytes, size_t size, bool shut)
+{
+    int      fd = dial((uint16_t)door->mine.reserved), got = -1;
+    uint32_t rank, channel;
+    char     answer;
+    assert_int_equal(write(fd, bytes, size), (ssize_t)size);
+    if (shut)
+        shutdown(fd, SHUT_WR);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(coll_door_accept(door, 20, &got, &rank, &channel).code, MT_OK);
+        assert_int_equal(got, -1);
+    }
+    if (shut || size >= sizeof(struct coll_hello))
+        assert_true(recv(fd, &answer, 1, MSG_DONTWAIT) <= 0); /* closed, not a byte */
+    else
+        assert_true(recv(fd, &answer, 1, MSG_DONTWAIT) < 0); /* still waiting for the rest, not a byte */
+    close(fd);
+}
+
+static void strangers(void **state)
+{
+    (void)state;
+    struct coll_door  door;
+    struct coll_hello good = {.group = 7, .generation = 3, .rank = 2}, bad;
+    char              garbage[4096];
+    uint16_t          port;
+    int               fd = -1, mine = -1;
+    uint32_t          rank, channel;
+    memcpy(good.secret, secret, sizeof secret);
+    memset(garbage, 'G', sizeof garbage);
+    assert_int_equal(coll_door_open(&door, &good, &port).code, MT_OK);
+    door.mine.reserved = port; /* for refused() */
+    good.magic = door.mine.magic;
+    refused(&door, garbage, sizeof garbage, false);
+    refused(&door, "GET / HTTP/1.0\r\n\r\n", 18, true);
+    refused(&door, &good, sizeof good - 1, true); /* cut short */
+    refused(&door, &good, 10, false);
+    for (int i = 0; i < COLL_SECRET_BYTES; i += 31) {
+        bad = good;
+        bad.secret[i] ^= 1;
+        refused(&door, &bad, sizeof bad, false);
+    }
+    bad = good, bad.generation = 2;
+    refused(&door, &bad, sizeof bad, false);
+    bad = good, bad.rank = 3;
+    refused(&door, &bad, sizeof bad, false);
+    bad = good, bad.channel = 2;
+    refused(&door, &bad, sizeof bad, false);
+    int silent[MT_COLL_STRANGERS_MAX + 5]; /* more than there is room for */
+    for (int i = 0; i < MT_COLL_STRANGERS_MAX + 5; i++) {
+        silent[i] = dial(port);
+        assert_int_equal(coll_door_accept(&door, 20, &mine, &rank, &channel).code, MT_OK);
+    }
+    fd = dial(port); /* and one who knows, in two pieces */
+    assert_int_equal(write(fd, &good, 20), 20);
+    for (int i = 0; i < 5 && mine < 0; i++) {
+        if (i == 2)
+            assert_int_equal(write(fd, (char *)&good + 20, sizeof good - 20), (ssize_t)sizeof good - 20);
+        assert_int_equal(coll_door_accept(&door, 20, &mine, &rank, &channel).code, MT_OK);
+    }
+    assert_true(mine >= 0 && rank == 2 && channel == 0);
+    close(fd), close(mine);
+    for (int i = 0; i < MT_COLL_STRANGERS_MAX + 5; i++)
+        close(silent[i]);
+    coll_door_close(&door);
+}
+
+static int listener_that_refuses(uint16_t *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t          size = sizeof at;
+    int                fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 1) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+static void nobody_answers(void **state)
+{
+    (void)state;
+    uint16_t          port;
+    int               fd = listener_that_refuses(&port), mine;
+    struct coll_hello hello = {.group = 7};
+    struct coll_patience patience = {.wait_ms = 100, .each_ms = 20};
+    assert_int_equal(coll_socket_dial(port, &hello, &patience, &mine).code, MT_ETIMEDOUT);
+    close(fd);
+    assert_int_equal(coll_socket_dial(port, &hello, &patience, &mine).code, MT_ECONN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_call), cmocka_unit_test(messages), cmocka_unit_test(disagreement),
+        cmocka_unit_test(hears_of_it_late), cmocka_unit_test(killed_anywhere), cmocka_unit_test(stopped),
+        cmocka_unit_test(strangers), cmocka_unit_test(nobody_answers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

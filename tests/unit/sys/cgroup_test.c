@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cgroup_test.c - control groups of both versions, real ones, where this machine lets them be made: who is born inside, who is
+ * ended, what the kernel counts. And what must not be touched.
+ */
+#include "tests/unit/base/test.h"
+
+#include "core/base/clock.h"
+#include "core/sys/cgroup.h"
+#include "core/base/rng.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LIMIT_MS = 20 * 1000 };
+
+static uint64_t number(void)
+{
+    uint64_t n = 0;
+    assert_ok(mt_random_bytes(&n, sizeof n));
+    return n;
+}
+
+/* A child that never ends, and once it is told to go on has one too, in a session of its own, which writes into *out_pipe. */
+static pid_t start_family(int *out_pipe, int *out_go)
+{
+    int  ends[2], go[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(pipe(go), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        close(go[1]);
+        if (read(go[0], &byte, 1) == 1 && fork() == 0) {
+            setsid();
+            (void)!write(ends[1], "x", 1);
+        }
+        for (;;)
+            pause();
+    }
+    close(ends[1]);
+    close(go[0]);
+    *out_pipe = ends[0];
+    *out_go = go[1];
+    return child;
+}
+
+/* The pipe ends when all that hold its other end have. */
+static void check_ended(pid_t child, int pipe)
+{
+    char text[8];
+    while (read(pipe, text, sizeof text) > 0)
+        ;
+    close(pipe);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+}
+
+static void round_trip(const char *place, bool is_v1)
+{
+    struct mt_group g;
+    int             pipe, go;
+    char            byte;
+    mt_status       st = mt_group_new(place, number(), 100, &g);
+    if (st.code) {
+        assert_int_equal(st.code, MT_ENOENT);
+        assert_string_equal(g.path, "");
+        skip();
+    }
+    assert_int_equal(g.is_v1, is_v1);
+    assert_ok(mt_group_enter(&g, "1", 10));
+    pid_t child = start_family(&pipe, &go);
+    mt_status moved = mt_group_leave(&g, "1", child);
+    if (moved.code) { /* version 2: the folder above may not be ours */
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        assert_true(mt_group_end(g.path, NULL, LIMIT_MS));
+        skip();
+    }
+    assert_int_equal(write(go, "x", 1), 1);
+    assert_int_equal(read(pipe, &byte, 1), 1);
+    close(go);
+    assert_true(mt_group_end(g.path, "1", LIMIT_MS));
+    check_ended(child, pipe);
+    assert_int_equal(access(g.path, F_OK), 0); /* the group itself, for other parts */
+    assert_true(mt_group_end(g.path, NULL, LIMIT_MS));
+    assert_int_equal(access(g.path, F_OK), -1);
+}
+
+static void version_1(void **state)
+{
+    (void)state;
+    round_trip(NULL, true);
+}
+
+static void version_2(void **state)
+{
+    (void)state;
+    round_trip(access("/sys/fs/cgroup/unified", F_OK) == 0 ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup", false);
+}
+
+static void bound(void **state)
+{
+    struct mt_group g;
+    pid_t           pids[8] = {0};
+    int             count = 0;
+    (void)state;
+    if (mt_group_new(NULL, number(), 100, &g).code || !g.has_bound || !g.is_v1) {
+        if (g.path[0])
+            assert_true(mt_group_end(g.path, NULL, LIMIT_MS));
+        skip();
+    }
+    assert_ok(mt_group_enter(&g, "1", 4)); /* this thread is one of them */
+    while (count < 8 && (pids[count] = fork()) > 0)
+        count++;
+    if (count < 8 && pids[count] == 0)
+        for (;;)
+            pause();
+    int err = errno;
+    assert_ok(mt_group_leave(&g, "1", 0));
+#ifdef __SANITIZE_THREAD__
+    assert_in_range(count, 1, 3); /* each process has a thread of the sanitizer's, and the kernel counts threads */
+#else
+    assert_int_equal(count, 3);
+#endif
+    assert_int_equal(err, EAGAIN);
+    assert_true(mt_group_end(g.path, NULL, LIMIT_MS));
+    for (int i = 0; i < count; i++)
+        assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
+}
+
+static void mark(void **state)
+{
+    char  line[MT_GROUP_MARK_SIZE];
+    pid_t child;
+    (void)state;
+    mt_group_mark(number(), line);
+    assert_int_equal(mt_group_sweep(line, LIMIT_MS), 0);
+    child = fork();
+    if (child == 0) {
+        char *argv[] = {"sleep", "1000", NULL}, *envp[] = {"A=b", line, NULL};
+        execve("/bin/sleep", argv, envp);
+        _exit(1);
+    }
+    for (int64_t end = mt_now_ms() + LIMIT_MS; waitpid(child, NULL, WNOHANG) == 0; mt_sleep_ms(1)) {
+        assert_int_equal(mt_group_sweep(line, LIMIT_MS), 0); /* from exec on it has the mark */
+        assert_true(mt_now_ms() < end);
+    }
+}
+
+/* A record that somebody has written names no group of this project: nothing happens to it. */
+static void others(void **state)
+{
+    char folder[] = "/tmp/mt.XXXXXX", inside[64], file[64];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(inside, sizeof inside, "%s/empty", folder);
+    snprintf(file, sizeof file, "%s/group", folder);
+    assert_int_equal(mkdir(inside, 0700), 0);
+    assert_int_equal(mt_group_end_saved(file, LIMIT_MS), 0); /* there is none */
+    assert_ok(mt_group_save(file, inside, "HOME=/root"));
+    assert_int_equal(mt_group_end_saved(file, LIMIT_MS), 1);
+    assert_int_equal(access(inside, F_OK), 0);
+    assert_ok(mt_group_save(file, "", "MANTA_MARK=0"));
+    assert_int_equal(mt_group_end_saved(file, LIMIT_MS), 0);
+    assert_int_equal(access(file, F_OK), -1);
+    rmdir(inside);
+    assert_int_equal(rmdir(folder), 0);
+    struct mt_group g;
+    assert_code(mt_group_new("/tmp", 1, 10, &g), MT_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(version_1), cmocka_unit_test(version_2), cmocka_unit_test(bound),
+        cmocka_unit_test(mark),      cmocka_unit_test(others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
