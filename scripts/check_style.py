@@ -4,6 +4,7 @@
 # check_style.py [ROOT] - the rules of the house that a machine can check; ctest runs it as unit.house.style.
 #
 #   layers    an include crosses folders only along the edges of cmake/MantaLayers.cmake
+#   rooms     inside a module an include goes to its own room or to one that stands before it (ROOMS); no folder is crowded
 #   doors     a library's header is included only behind its door (DOORS)
 #   sizes     no function over 70 lines, no file over 800, no line over 132 columns (aim at 110)
 #   bans      calls that have a better replacement (BANNED), and notes to finish something later
@@ -16,7 +17,7 @@ import pathlib
 import re
 import sys
 
-FUNCTION_LINES_MAX, FILE_LINES_MAX, COLUMNS_MAX, HEAD_LINES = 70, 800, 132, 4
+FUNCTION_LINES_MAX, FILE_LINES_MAX, COLUMNS_MAX, HEAD_LINES, FOLDER_FILES_MAX = 70, 800, 132, 4, 24
 
 # Folder -> its modules, from the lowest to the one that a main program belongs to.
 FOLDER_MODULES = {
@@ -40,6 +41,21 @@ FOLDER_MODULES = {
     "clients/cli": ["cli"],
     "sgd": ["sgd"],
     "sweep": ["sweep"],
+}
+
+# The rooms of a folder's modules, from the lowest up. A room holds what lies in its folder or deeper, unless that is a room of its
+# own; "." is the folder itself: its public headers, and what ties the rooms together.
+ROOMS = {
+    "core": ["base", "ds", "text", "sys", "lane", "wire", "proto", "db", "io", "io/tls", "rpc"],
+    "kernels": [".", "reference", "cpu", "cuda"],
+    "objectstore": ["layout", "client"],
+    "raylet": ["files", "core", "switch", "shell", "store"],
+    "scheduler": ["policy", "head/core", "head/store", "head/shell", "head"],
+    "sgd": [
+        ".", "ground", "tree", "coll/math", "coll", "coll/shm", "coll/tcp", "coll/gpu", "coll/api", "sum",
+        "data", "model", "save", "train", "watch", "operator", "run",
+    ],
+    "sweep": [".", "math", "space", "sample", "sample/gp", "sample/tpe", "importance", "decide", "trial", "run", "look"],
 }
 
 # Public header -> the modules besides its own, and the folders, that may include it.
@@ -228,6 +244,33 @@ def check_layers(tree):
                 tree.report(name, number, f"module '{module}' may not include {path} (cmake/MantaLayers.cmake)")
 
 
+def room_of(name):
+    """(folder of ROOMS, place in its list) of a file, or None: the longest room that it lies in."""
+    path = pathlib.PurePath(name)
+    rooms = ROOMS.get(path.parts[0])
+    if rooms is None:
+        return None
+    folder = path.parent.relative_to(path.parts[0]).as_posix()
+    fitting = [room for room in rooms if folder == room or (room != "." and folder.startswith(room + "/"))]
+    return (path.parts[0], rooms.index(max(fitting, key=len))) if fitting else None
+
+
+def check_rooms(tree):
+    crowds = {}
+    for name in tree.sources:
+        if name.endswith((".c", ".h")):
+            crowds.setdefault(name.rpartition("/")[0], []).append(name)
+        here = room_of(name)
+        for number, quote, path in includes_of(tree, name):
+            there = room_of(path) if quote == '"' else None
+            if here and there and here[0] == there[0] and there[1] > here[1]:
+                rooms = ROOMS[here[0]]
+                tree.report(name, number, f"room '{rooms[here[1]]}' may not look up into '{rooms[there[1]]}' (ROOMS)")
+    for folder, names in crowds.items():
+        if len(names) > FOLDER_FILES_MAX:
+            tree.report(folder, 1, f"{len(names)} files of C in one folder, at most {FOLDER_FILES_MAX}: cut it into rooms")
+
+
 def check_doors(tree):
     behind = {}  # (header, folder) -> the files that include it
     for name in tree.sources:
@@ -313,7 +356,7 @@ def check_readmes(tree):
 def main(arguments):
     root = pathlib.Path(arguments[0]).resolve() if arguments else pathlib.Path(__file__).resolve().parent.parent
     tree = Tree(root)
-    for check in (check_layers, check_doors, check_sizes, check_bans, check_heads, check_readmes):
+    for check in (check_layers, check_rooms, check_doors, check_sizes, check_bans, check_heads, check_readmes):
         check(tree)
     for finding in tree.findings:
         print(finding)

@@ -7,7 +7,7 @@
  */
 #include "sgd/operator/operator.h"
 
-#include "sgd/run/run.h"
+#include "sgd/ground/text.h"
 
 #include <errno.h>
 #include <math.h>

@@ -19,6 +19,7 @@
 #include "sgd/save/checkpoint.h"
 #include "sgd/sum/group.h"
 #include "sgd/model/optimizer.h"
+#include "sgd/ground/text.h"
 #include "sgd/ground/trace.h"
 
 #include <manta.h>
@@ -27,7 +28,7 @@
 
 #define SGD_WORKER_TYPE "manta_sgd_worker"
 
-enum { SGD_FOLDER_BYTES_MAX = 2048, SGD_TEXT_BYTES = 384 };
+enum { SGD_FOLDER_BYTES_MAX = 2048 };
 
 /* The options of a run that its workers need, checked, with the defaults in place. */
 struct sgd_run {
@@ -77,8 +78,5 @@ struct sgd_outcome {
     uint64_t optimizer_bytes; /* of the optimizer's state in this worker */
     char     text[SGD_TEXT_BYTES]; /* of `code` or `save_code` */
 };
-
-/* A status as people read it: what failed, and the system's word for why. Returns `out`. */
-const char *sgd_status_text(mt_status st, char out[SGD_TEXT_BYTES]);
 
 #endif

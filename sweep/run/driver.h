@@ -28,6 +28,7 @@
 
 #include "core/ds/vec.h"
 #include "sweep/sample/sampler.h"
+#include "sweep/trial/left.h"
 #include "sweep/decide/scheduler.h"
 #include "sweep/decide/stopper.h"
 
@@ -163,25 +164,6 @@ struct swp_driver_config {
     int      slots, window; /* window: with is_ordered, trial k is drawn when those before k - window have ended */
     int      retries;
     double   time_s, trial_s, silent_s; /* 0: none */
-};
-
-/* An attempt that ended, as its own process has noted it. */
-struct swp_left_report {
-    int64_t     step;
-    double      value;
-    const char *metric; /* NULL: the sweep's */
-};
-struct swp_left {
-    int64_t     trial;
-    int         slot;      /* that died; -1: of a driver before this one */
-    uint32_t    run;       /* with a slot: as in the START */
-    uint64_t    ready_seq; /* as in the START */
-    int32_t     code;      /* as in FINISHED */
-    bool        is_final, is_stopped; /* is_stopped: it was told to stop, or to pause */
-    int64_t     took_ms;
-    const char *why;
-    const struct swp_left_report *reports; /* all of the attempt, in order */
-    size_t      report_count;
 };
 
 struct swp_held {

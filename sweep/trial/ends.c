@@ -6,6 +6,8 @@
  */
 #include "sweep/trial/ends.h"
 
+#include "core/ds/vec.h"
+
 #include "core/base/clock.h"
 #include "sweep/trial/state.h"
 

@@ -22,7 +22,7 @@
 
 #include "core/base/buf.h"
 #include "core/sys/tail.h"
-#include "sweep/run/driver.h"
+#include "sweep/trial/left.h"
 #include "sweep/trial/wire.h"
 
 #include <stdbool.h>

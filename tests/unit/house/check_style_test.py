@@ -70,6 +70,17 @@ FAULTS = {
     "no licence": ({"core/base/x.c": "/*\n * x.c - a toy.\n */\n"}, "the first line must hold SPDX"),
     "no purpose": ({"core/base/x.c": f"/* {SPDX} */\n"}, "must say ' * x.c - purpose'"),
     "script without licence": ({"core/base/x.sh": "true\n"}, "x.sh:1: the first 4 lines must hold SPDX"),
+    "room looks up": (
+        {
+            "sgd/README.md": "toy",
+            "sgd/data/README.md": "toy",
+            "sgd/run/README.md": "toy",
+            "sgd/data/x.c": source("x.c", '#include "sgd/run/run.h"'),
+            "sgd/run/run.h": source("run.h", ""),
+        },
+        "sgd/data/x.c:5: room 'data' may not look up into 'run'",
+    ),
+    "crowded folder": ({f"core/base/x{i}.c": source(f"x{i}.c", "") for i in range(23)}, "core/base:1: 25 files of C in one folder"),
     "no readme": ({"sweep/x.c": source("x.c", "")}, "sweep/README.md:1: missing"),
 }
 
