@@ -282,6 +282,21 @@ static void killed_without_group(void)
     run("stop", purge, s.folder, s.text, sizeof s.text);
 }
 
+/* Nobody starts the daemon again. */
+static void kill_keeper(int daemon)
+{
+    char path[64], line[256];
+    int  keeper = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", daemon);
+    FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof line, status))
+        if (sscanf(line, "PPid: %d", &keeper) == 1)
+            break;
+    CHECK(status && fclose(status) == 0 && keeper > 1);
+    CHECK_EQ(kill(keeper, SIGKILL), 0);
+    CHECK(test_gone(keeper));
+}
+
 /* Raylet and reaper killed: the next one to look after the node ends what is left. */
 static void kill_both(const struct started *s)
 {
@@ -296,6 +311,7 @@ static void next_raylet(const char *const *how)
     struct started s;
     struct left    left;
     begin(&s, how, &left);
+    kill_keeper(s.raylet);
     kill_both(&s);
     CHECK(kill((int)left.board->words[0], 0) == 0);
     start(&s, how); /* the head has gone on */
