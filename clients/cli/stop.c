@@ -90,7 +90,12 @@ static bool ask_head(const struct cli_folder *f)
 /* Ends the daemons of this folder, and their keepers. */
 static void end_daemons(struct cli_folder *f, struct targets *t)
 {
-    bool is_asked = add_all(t, f) && ask_head(f);
+    size_t count = add_all(t, f);
+    /* What starts now would miss the head's word, and then be waited for. */
+    for (size_t i = 0; i < t->count; i++)
+        if (t->list[i].what[0])
+            syscall(SYS_pidfd_send_signal, t->list[i].fd, CLI_KEEPER_LAST, NULL, 0);
+    bool is_asked = count && ask_head(f);
     if (is_asked && wait_gone(t, MT_CLI_STOP_MS) == 0)
         return;
     /* A keeper that was killed may just have started its daemon again: who that is stands in its record. */

@@ -9,10 +9,14 @@
 #ifndef CLI_KEEPER_H
 #define CLI_KEEPER_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* To a keeper: the daemon that is up is the last one; one that is still on its way is told to end. */
+enum { CLI_KEEPER_LAST = SIGUSR1 };
 
 enum { CLI_RECORD_TEXT_SIZE = 160, CLI_RECORD_PATH_SIZE = 4096 };
 

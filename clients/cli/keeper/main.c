@@ -220,6 +220,8 @@ static void told(struct keeper *k, int number)
         return; /* all are looked at anyway */
     mt_log(MT_LOG_INFO, "keeper_ends", "daemon=%s signal=%d", k->name, number);
     k->is_ending = true;
+    if (number == CLI_KEEPER_LAST && k->state == UP)
+        return; /* somebody else asks the daemon to end */
     if (k->child > 0)
         kill(k->child, SIGTERM); /* not reaped: the number is its own. Whoever loses patience with it has SIGKILL. */
     else if (k->state == PAUSES)
@@ -269,7 +271,7 @@ int main(int argc, char **argv)
     k.name = strrchr(argv[2], '/') ? strrchr(argv[2], '/') + 1 : argv[2];
     k.record.keeper = (struct cli_process){getpid(), cli_process_start(getpid())};
     sigemptyset(&ours);
-    for (const int *number = (const int[]){SIGCHLD, SIGTERM, SIGINT, SIGHUP, 0}; *number; number++)
+    for (const int *number = (const int[]){SIGCHLD, SIGTERM, SIGINT, SIGHUP, CLI_KEEPER_LAST, 0}; *number; number++)
         sigaddset(&ours, *number);
     sigprocmask(SIG_BLOCK, &ours, NULL);
     signal(SIGPIPE, SIG_IGN);
