@@ -10,7 +10,8 @@
  * What is trained is an operator: a few functions under a name, registered before main. Some are built in and are
  * asked for by name alone; see manta_sgd_fit.
  *
- * A worker computes with one thread, or with one for each CPU that it reserves (scaling.cpus): its devices, see below.
+ * A worker computes with one thread, or with one for each CPU that it reserves (scaling.cpus): its devices, see below. The built-in
+ * models need no reservation for that: two CPUs and one worker are two threads.
  *
  * Linking this library sets OPENBLAS_NUM_THREADS=1 before main, for this process's children: a matrix product is one device's,
  * and a process that is to be forked may have no thread but its first.
@@ -255,7 +256,8 @@ typedef struct manta_sgd_opts {
         int    max_workers; /* 0: 1 (or min_workers); at most run.shards */
         int    spares;      /* processes that have loaded model and data and wait to replace one that dies */
         double cpus;        /* that each worker reserves, and computes with: a thread for each whole one, if it has so many parts
-                               of a step (see "Devices"; 256 at most). 0: none are reserved, one thread */
+                               of a step (see "Devices"; 256 at most). 0: none are reserved; a model of ours on the CPU then
+                               has a thread for each CPU that the driver's node has for it, any other operator one */
         double gpus;        /* that each worker reserves; its CUDA_VISIBLE_DEVICES names them. 0.5: two workers share one. 0:
                                what the operator's setup says (manta_sgd_gpus; the built-in ones: one where config device is
                                "cuda", else none); negative: none, and all workers of a node see the same devices */

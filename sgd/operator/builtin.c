@@ -68,8 +68,10 @@ static manta_status device_read(manta_sgd *t, struct k_config *out)
     const char *text = manta_sgd_conf_str(t, "device", "cpu");
     char       *end = NULL;
     *out = (struct k_config){.kind = K_CPU};
-    if (strcmp(text, "cpu") == 0)
+    if (strcmp(text, "cpu") == 0) {
+        sgd_operator_shares(t);
         return MANTA_OK;
+    }
     out->kind = K_CUDA;
     if (strcmp(text, "cuda") == 0) {
         manta_sgd_gpus(t, 1);

@@ -148,6 +148,11 @@ void manta_sgd_gpus(manta_sgd *t, double each)
         t->gpus = each > 0 ? each : 0;
 }
 
+void sgd_operator_shares(manta_sgd *t)
+{
+    t->shares_cpus = true;
+}
+
 int manta_sgd_device(const manta_sgd *t)
 {
     return (int)t->device;

@@ -50,6 +50,7 @@ struct manta_sgd {
     const char           *config;     /* "NAME=value" with their ends, then an empty one; borrowed */
     const void           *lent;       /* a worker's view of lent data, borrowed; NULL: this is the driver */
     size_t                lent_size;
+    bool                  shares_cpus; /* sgd_operator_shares */
     bool                  is_in_setup, is_driver, is_spread; /* is_spread: workers may be on other nodes than the driver */
     uint32_t              device, devices, devices_max; /* which of how many; what setup allows, 0: any */
     double                gpus; /* that each worker reserves by default */
@@ -92,6 +93,9 @@ manta_status sgd_operator_fault(manta_sgd *t, mt_status st, const char *of);
 /* For models of ours, in setup: parameters and gradients are in this device's memory, and so are the pointers that
  * train_batch and validate_batch find; init's are the host's. */
 void sgd_operator_device(manta_sgd *t, const struct k_ops *ops, int number);
+/* For models of ours, in setup: nothing of the process but what hangs on `self` is touched, so that a worker which has reserved no
+ * CPUs may compute with a thread for each that the node has for it. */
+void sgd_operator_shares(manta_sgd *t);
 /* The version of the parameters (model.h). */
 uint64_t sgd_operator_version(const manta_sgd *t);
 

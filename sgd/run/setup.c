@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,14 +65,23 @@ void sgd_setup_workers(const manta_sgd_opts *o, int *out_min, int *out_max)
     *out_min = or_default(o->scaling.min_workers, *out_max);
 }
 
-/* How many devices a worker has at most: CPUs of its own, and no more than the virtual ranks of one in the smallest group. */
-static uint32_t devices_of(const manta_sgd_opts *o, uint32_t shards)
+/* How many devices a worker with so many CPUs has: no more than the virtual ranks of one in the smallest group. */
+static uint32_t devices_of(const manta_sgd_opts *o, uint32_t shards, uint32_t cpus)
 {
     int min, max;
     sgd_setup_workers(o, &min, &max);
-    uint32_t most = (shards + (uint32_t)min - 1) / (uint32_t)min, cpus = (uint32_t)o->scaling.cpus;
+    uint32_t most = (shards + (uint32_t)min - 1) / (uint32_t)min;
     most = most < MT_TRAIN_DEVICES_MAX ? most : MT_TRAIN_DEVICES_MAX;
     return cpus < 1 ? 1 : cpus < most ? cpus : most;
+}
+
+/* What this node has for each of the workers, if they share it: all of them are here. */
+static uint32_t cpus_shared(const manta_sgd_opts *o)
+{
+    int       min, max;
+    cpu_set_t set;
+    sgd_setup_workers(o, &min, &max);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)(CPU_COUNT(&set) / max) : 1;
 }
 
 /* As few parts as all CPUs of all workers can share: small ones cost time. Two at least, so that a second worker changes no bit. */
@@ -187,7 +197,7 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
                             .keep = {(uint32_t)o->checkpoint.keep, (uint32_t)o->checkpoint.keep_best, o->checkpoint.score_max},
                             .optimizer = optimizer_of(o, batch),
                             .vranks = shards,
-                            .devices = devices_of(o, shards),
+                            .devices = devices_of(o, shards, (uint32_t)o->scaling.cpus),
                             .micro_batch = batch / shards,
                             .epochs = (uint32_t)o->run.epochs,
                             .log_steps = (uint32_t)o->run.log_steps,
@@ -346,6 +356,8 @@ static manta_status operator_learn(struct sgd_setup *setup, const char *name, co
     mt_status st = sgd_operator_open(&opts, text, &setup->op);
     if (st.code != 0)
         return sgd_fail(e, st.code, "%s", text);
+    if (setup->op->shares_cpus && o->scaling.cpus == 0 && !setup->run.is_wide)
+        setup->run.devices = devices_of(o, setup->run.vranks, cpus_shared(o));
     if (setup->op->devices_max && setup->op->devices_max < setup->run.devices)
         setup->run.devices = setup->op->devices_max;
     setup->gpus = o->scaling.gpus > 0 ? o->scaling.gpus : o->scaling.gpus < 0 ? 0 : setup->op->gpus;

@@ -36,7 +36,7 @@ static const struct key keys[] = {
     KEY(scaling, min_workers, INT, 1, "with fewer the run waits; max_workers"),
     KEY(scaling, max_workers, INT, 1, "1; at most run.shards"),
     KEY(scaling, spares, INT, 0, "loaded processes that wait to replace one that dies; 0"),
-    KEY(scaling, cpus, REAL, 0, "that each worker reserves, and computes with; 0: none are reserved, one thread"),
+    KEY(scaling, cpus, REAL, 0, "that each worker reserves, and computes with; 0: none are reserved, those of the node are shared"),
     KEY(scaling, gpus, REAL, -1, "that each worker reserves; 0: what the model wants (device: cuda wants one); -1: none"),
     KEY(scaling, nodes, INT, 1, "over which workers are spread; 1: the driver's"),
     KEY(run, name, TEXT, 0, "under which it is found again; \"train\""),
