@@ -46,6 +46,7 @@ FOLDER_MODULES = {
 # The rooms of a folder's modules, from the lowest up. A room holds what lies in its folder or deeper, unless that is a room of its
 # own; "." is the folder itself: its public headers, and what ties the rooms together.
 ROOMS = {
+    "clients": ["lib", "lib/owner", "lib/worker", "lib/shell", "lib/api", "control", "cli"],
     "core": ["base", "ds", "text", "sys", "lane", "wire", "proto", "db", "io", "io/tls", "rpc"],
     "kernels": [".", "reference", "cpu", "cuda"],
     "objectstore": ["layout", "client"],

@@ -388,7 +388,8 @@ struct own {
     struct own_failure no_memory; /* stands for a failure that could not be kept */
     uint32_t run_count; /* the last number of a run */
     struct own_outer_run *outer_runs; /* innermost first */
-    struct wrk *wrk; /* of the same process, which knows what stands behind the run; NULL: none. The shell sets it */
+    struct wrk *wrk; /* of the same process, which knows what stands behind the run; NULL: none (wrk_tie) */
+    bool (*call_stands)(const struct wrk *wrk, mt_id call); /* whether it waits there */
     uint64_t completed; /* refs that became ready: waiters compare it */
     uint32_t outstanding; /* tasks not finished */
     uint64_t queued_bytes;

@@ -15,7 +15,6 @@
  * exactly one finds itself to be it.
  */
 #include "clients/lib/owner/stream.h"
-#include "clients/lib/worker/wrk.h"
 #include "core/base/limits.h"
 #include "core/base/plant.h"
 
@@ -66,7 +65,7 @@ static bool is_held_up(const struct own *own, const struct own_msg_probe *probe)
     for (const struct own_outer_run *outer = own->outer_runs; outer; outer = outer->outer)
         if (is_run(&outer->run, probe))
             return true;
-    return MT_PLANT(MT_PLANT_PROBE_BELIEVED) || (own->wrk && wrk_call_stands(own->wrk, probe->about));
+    return MT_PLANT(MT_PLANT_PROBE_BELIEVED) || (own->wrk && own->call_stands(own->wrk, probe->about));
 }
 
 /* The probe has reached the process that is to run something awaited. */

@@ -262,7 +262,7 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     lib.own.free_place = lib_free_place;
     lib.own.kept_max = lineage_bytes();
     wrk_init(&lib.wrk, lib.welcome.epoch);
-    lib.own.wrk = &lib.wrk;
+    wrk_tie(&lib.wrk, &lib.own);
     for (int attempt = 0; own_prepare(&lib.own).code || lib_prepare().code; attempt++)
         if (attempt == PREPARE_ATTEMPTS)
             return mt_error(MT_ENOMEM, 0, "memory set aside for what may not fail");

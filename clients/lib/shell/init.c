@@ -5,7 +5,7 @@
  * Thread: the program's main thread.
  */
 #include "clients/lib/shell/lib.h"
-#include "clients/lib/program/program.h"
+#include "clients/lib/shell/program/program.h"
 
 #include "core/text/labels.h"
 

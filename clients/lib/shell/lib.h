@@ -12,8 +12,8 @@
 #ifndef LIB_LIB_H
 #define LIB_LIB_H
 
-#include "clients/lib/handles/handles.h"
-#include "clients/lib/lock/lock.h"
+#include "clients/lib/shell/handles/handles.h"
+#include "clients/lib/shell/lock/lock.h"
 #include "clients/lib/manta.h"
 #include "clients/lib/owner/lineage.h"
 #include "clients/lib/worker/wrk.h"

@@ -366,7 +366,7 @@ uint64_t wrk_used(const struct wrk_run *run)
     return lane_credit_of(run->lane->memory, run->record.slot, run->record.sequence);
 }
 
-bool wrk_call_stands(const struct wrk *wrk, mt_id call)
+static bool call_stands(const struct wrk *wrk, mt_id call)
 {
     for (size_t i = 0; i < wrk->lanes.count; i++) {
         struct lane_consumer ahead = wrk->lanes.data[i]->forward;
@@ -382,6 +382,12 @@ bool wrk_call_stands(const struct wrk *wrk, mt_id call)
         }
     }
     return false;
+}
+
+void wrk_tie(struct wrk *wrk, struct own *own)
+{
+    own->wrk = wrk;
+    own->call_stands = call_stands;
 }
 
 void wrk_block(struct wrk *wrk)

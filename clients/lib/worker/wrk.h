@@ -95,8 +95,8 @@ bool wrk_report(struct wrk *wrk, const struct wrk_run *run, uint16_t kind, uint6
                 size_t head_size, const void *data, size_t size);
 /* The owner of that lane is dead: what is said there is dropped. */
 void wrk_owner_gone(struct wrk *wrk, const struct wrk_run *run);
-/* Whether that call of an actor has come and not begun. Only while the run waits. */
-bool wrk_call_stands(const struct wrk *wrk, mt_id call);
+/* The owner half of the same process can ask from now on which calls wait in these lanes. Both live as long as each other. */
+void wrk_tie(struct wrk *wrk, struct own *own);
 /* How many items of the generator that runs its consumer has used; LANE_GONE: it wants no more. */
 uint64_t wrk_used(const struct wrk_run *run);
 

@@ -298,7 +298,7 @@ void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *
     own_init(&p->own, p->process, w.node, w.epoch, w.job);
     p->own.now_ns = s->now;
     wrk_init(&p->wrk, w.epoch);
-    p->own.wrk = &p->wrk;
+    wrk_tie(&p->wrk, &p->own);
     sim_objects_welcome(p, &w, mem[2]);
     if (p->role == CTL_DRIVER)
         give_env(p);

@@ -45,7 +45,7 @@ static int set_up(void **state)
     struct lane_ref wire = {.id = mt_id_make(OTHER, 100, 1), .owner_node = 1};
     own_init(&own, US, 1, 1, 1);
     wrk_init(&wrk, 1);
-    own.wrk = &wrk;
+    wrk_tie(&wrk, &own);
     own.now_ns = UINT64_C(1000000000);
     own_run_begin(&own, id_of(RUN));
     awaited = own_ref_borrow(&own, &wire);

@@ -2,7 +2,7 @@
  *
  * program.c - see program.h. Owns: nothing outside of the call. Thread: the one that calls manta_init.
  */
-#include "clients/lib/program/program.h"
+#include "clients/lib/shell/program/program.h"
 
 #include "clients/lib/shell/lib.h"
 
