@@ -11,8 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "cli"))
-import cli_test  # noqa: E402
-from cli_test import WAIT_S, check, equal, has, wait_until  # noqa: E402
+from cli_test import WAIT_S, check, equal, has, run_case, wait_until  # noqa: E402
 
 SCENE = pathlib.Path(sys.argv[2]).resolve()
 
@@ -248,7 +247,5 @@ def no_events(p):
 
 
 if __name__ == "__main__":
-    for name in sys.argv[3:]:
-        setattr(cli_test, name, globals()[name])
-    results = [cli_test.run_case(name) for name in sys.argv[3:]]
+    results = [run_case(name, globals()) for name in sys.argv[3:]]
     sys.exit(0 if all(results) else 1)
