@@ -29,7 +29,9 @@
  * of the caller's so.
  *
  * A manta_coll belongs to one thread at a time. Every call blocks unless it says otherwise, and no longer than the limit
- * after the last member came. The calls return the codes of manta_error.h; *e (which may be NULL) says more.
+ * after the last member came. The calls return the codes of manta_error.h; *e (which may be NULL) says more. A group, member,
+ * request or communicator that is NULL: EINVAL, naming the call; who returns no code does nothing, and gives NULL, 0, rank -1, an
+ * id of no group, or that a request is done.
  */
 #ifndef MANTA_COLLECTIVE_H
 #define MANTA_COLLECTIVE_H

@@ -62,6 +62,7 @@ typedef struct manta_param {
 
 /* ---- inside a trial ------------------------------------------------------------------------------------------------ */
 
+/* NULL is a trial without parameters, data or a state that has failed: calls give EINVAL, MANTA_STOP, 0, "" or NULL. */
 typedef struct manta_trial manta_trial;
 
 /* Returns MANTA_OK, or what manta_trial_fail has given. It runs in an actor's process, which may have run other trials. */
@@ -229,7 +230,8 @@ typedef struct manta_sweep_result {
  * EINVAL: an option, the space, a changed space (which says the difference); ENOFUNC: no such trial; EEXIST: another driver
  * runs this sweep; EUNSCHEDULABLE: no node can ever run such a trial; ETASK: trials fail one after the other (the message is
  * the first one's); EUNSUPPORTED: with MANTA_INLINE=1; ECORRUPT, ESYS: the journal; EDISK_FULL: there was no room for it at
- * the start, or the sweep was stopped while it waited for room. What was finished stays so in any case.
+ * the start, or the sweep was stopped while it waited for room; EFORKED, ECONN: libmanta can't be used
+ * here (manta.h). What was finished stays so in any case.
  * A disk that becomes full meanwhile is waited for: trials that run go on, none is begun, and `progress` hears of it (message),
  * as of the room that there is again. */
 MANTA_API manta_status manta_sweep_run(const char *trial, const manta_sweep_opts *opts, manta_sweep_result *out,
@@ -298,7 +300,7 @@ MANTA_API int manta_sweep_names(const char *storage, int (*fn)(void *user, const
 /* Writes it: "csv" (a line a trial, a column a parameter), "jsonl" (a line a trial, with its reports), "policy" (a JSON line
  * for each copy that PBT has made), "html" (a page in one file: history, learning curves, parallel coordinates, slices,
  * importance; bounded, and it says what it leaves out).
- * EINVAL: another format; EDISK_FULL, ESYS. */
+ * EINVAL: another format, or an argument that is NULL; EDISK_FULL, ESYS. */
 MANTA_API manta_status manta_sweep_export(const manta_sweep_view *view, const char *format, FILE *to, manta_error *e);
 
 /* One parameter of a trial. */
@@ -326,7 +328,7 @@ typedef struct manta_sweep_importance_opts {
 } manta_sweep_importance_opts;
 enum { MANTA_SWEEP_WEIGHED_MAX = 10000 }; /* trials that it looks at; of more as many are drawn, by the sweep's seed */
 /* How much each parameter with more than one value matters, by the trials that are completed, the most important first.
- * Returns how many, at most `max`, which may cut the list; -1: *e says why (EINVAL: too few results, equal ones, no such
+ * Returns how many, at most `max`, which may cut the list; -1: *e says why (EINVAL: no view, too few results, equal ones, no such
  * method; ENOMEM). opts may be NULL. The same trials give the same numbers. 10,000 trials of 30 parameters: about 2 s and
  * 15 MB; the thread is the caller's. */
 MANTA_API int manta_sweep_importance(const manta_sweep_view *view, const manta_sweep_importance_opts *opts, manta_sweep_weight *out,

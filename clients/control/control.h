@@ -40,6 +40,8 @@ struct manta_client {
 
 /* Fills *e (or nothing where it is NULL) and returns the code. */
 manta_status ctl_fail(manta_error *e, int32_t code, int outcome, const char *format, ...) MT_PRINTF(4, 5);
+/* For a public call without a client: EINVAL, naming it. */
+manta_status ctl_no_client(const char *call, manta_error *e);
 uint64_t ctl_now_ms(void);
 /* Sleeps before try number `n` (from 0), with some spread. */
 void ctl_pause(unsigned n);

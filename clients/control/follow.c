@@ -74,6 +74,8 @@ static manta_status check_end(struct follow *f, bool *out_is_end, manta_error *e
 manta_status manta_job_follow_from(manta_client *c, const char *id, uint64_t offset,
                                    int (*line)(void *user, const manta_log *log), void *user, manta_error *e)
 {
+    if (!c)
+        return ctl_no_client("manta_job_follow_from", e);
     struct follow f = {c, id, offset, line, user, false};
     bool          is_end = false;
     manta_status  st = check_end(&f, &is_end, e); /* an unknown id is an error at once */

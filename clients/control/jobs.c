@@ -148,6 +148,8 @@ static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_f
 
 static manta_status check_job(const manta_job *job, manta_error *e)
 {
+    if (!job)
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "manta_job_submit: job is NULL");
     if (!job->id || !job->id[0])
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "the job has no id: set .id = manta_job_new_id()");
     if (!job->argv || !job->argv[0])
@@ -159,6 +161,8 @@ static manta_status check_job(const manta_job *job, manta_error *e)
 
 manta_status manta_job_submit(manta_client *c, const manta_job *job, manta_error *e)
 {
+    if (!c)
+        return ctl_no_client("manta_job_submit", e);
     struct ctl_files files;
     struct draft     draft;
     manta_status     st = check_job(job, e);
@@ -184,6 +188,8 @@ manta_status manta_job_submit(manta_client *c, const manta_job *job, manta_error
 
 manta_status manta_job_get(manta_client *c, const char *id, manta_job_info *out_info, manta_error *e)
 {
+    if (!c)
+        return ctl_no_client("manta_job_get", e);
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
     request.id = (char *)id;
     return job_call(c, "/manta.v1.Head/GetJob", &request.base, MT_CALL_MS, out_info, e);
@@ -191,6 +197,8 @@ manta_status manta_job_get(manta_client *c, const char *id, manta_job_info *out_
 
 manta_status manta_job_stop(manta_client *c, const char *id, manta_error *e)
 {
+    if (!c)
+        return ctl_no_client("manta_job_stop", e);
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
     request.id = (char *)id;
     return job_call(c, "/manta.v1.Head/StopJob", &request.base, MT_CALL_MS, NULL, e);
@@ -198,6 +206,8 @@ manta_status manta_job_stop(manta_client *c, const char *id, manta_error *e)
 
 manta_status manta_job_delete(manta_client *c, const char *id, manta_error *e)
 {
+    if (!c)
+        return ctl_no_client("manta_job_delete", e);
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
     manta_status          st = manta_job_get(c, id, NULL, e);
     request.id = (char *)id;
@@ -214,6 +224,8 @@ static bool has_ended(const manta_job_info *info)
 
 manta_status manta_job_wait(manta_client *c, const char *id, int64_t timeout_ms, manta_job_info *out_info, manta_error *e)
 {
+    if (!c)
+        return ctl_no_client("manta_job_wait", e);
     Manta__V1__WaitJobRequest request = MANTA__V1__WAIT_JOB_REQUEST__INIT;
     manta_job_info            info;
     uint64_t                  begin = ctl_now_ms();
@@ -239,6 +251,8 @@ manta_status manta_job_wait(manta_client *c, const char *id, int64_t timeout_ms,
 
 manta_status manta_job_list(manta_client *c, manta_job_info **out_jobs, size_t *out_count, manta_error *e)
 {
+    if (!c)
+        return ctl_no_client("manta_job_list", e);
     Manta__V1__ListJobsRequest request = MANTA__V1__LIST_JOBS_REQUEST__INIT;
     ProtobufCMessage          *message;
     manta_status st = ctl_call(c, "/manta.v1.Head/ListJobs", &request.base, &manta__v1__list_jobs_reply__descriptor,

@@ -4,8 +4,9 @@
  * follow their logs, wait for them, list state.
  *
  * Conventions, as in manta.h: pointers in are borrowed for the call; a call that fails fills *e (which may be NULL) and
- * returns its code; e->outcome says whether what was asked for has happened. Every call may block; while the head is
- * away, calls wait and try again up to the client's timeout. A client is for one thread at a time; make one for each.
+ * returns its code; e->outcome says whether what was asked for has happened. A client that is NULL is EINVAL. Every call
+ * may block; while the head is away, calls wait and try again up to the client's timeout. A client is for one thread at a
+ * time; make one for each.
  * The library prints nothing and never ends the process; it starts threads of its own, so don't fork without exec.
  */
 #ifndef MANTA_CLIENT_H

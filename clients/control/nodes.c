@@ -37,6 +37,8 @@ static void node_copy(const Manta__V1__Node *from, manta_cluster_node *out)
 manta_status manta_nodes_list(manta_client *c, manta_cluster_node **out_nodes, size_t *out_count,
                               manta_cluster_info *out_cluster, manta_error *e)
 {
+    if (!c)
+        return ctl_no_client("manta_nodes_list", e);
     Manta__V1__ListNodesRequest request = MANTA__V1__LIST_NODES_REQUEST__INIT;
     ProtobufCMessage           *message;
     manta_status st = ctl_call(c, "/manta.v1.Head/ListNodes", &request.base, &manta__v1__list_nodes_reply__descriptor,
@@ -66,6 +68,8 @@ manta_status manta_nodes_list(manta_client *c, manta_cluster_node **out_nodes, s
 
 manta_status manta_cluster_stop(manta_client *c, const char *reason, manta_error *e)
 {
+    if (!c)
+        return ctl_no_client("manta_cluster_stop", e);
     Manta__V1__ShutdownRequest request = MANTA__V1__SHUTDOWN_REQUEST__INIT;
     ProtobufCMessage          *message;
     request.reason = (char *)(reason ? reason : "");

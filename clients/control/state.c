@@ -177,6 +177,8 @@ static manta_status nodes_ask(manta_client *c, struct table *t, const manta_look
 
 manta_status manta_state_list(manta_client *c, const manta_look *look, manta_rows **out_rows, manta_error *e)
 {
+    if (!c)
+        return ctl_no_client("manta_state_list", e);
     struct table *t = look && look->kind ? calloc(1, sizeof *t) : NULL;
     manta_status  st;
     if (!t)

@@ -119,12 +119,14 @@ static manta_status data_refuse(manta_sgd *t, mt_status st, const char *of, int 
 
 manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opts *opts)
 {
+    if (!opts || !sgd_operator_of(t)->is_in_setup)
+        return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: name it in setup, with its opts", path ? path : "");
     int                which = opts->validate ? 1 : 0;
     struct sgd_source *source = &t->sources[which], loaded = {.is_there = true, .in_order = !opts->shuffle};
     char               where[SGD_WHERE_BYTES] = "";
 
-    if (!t->is_in_setup || source->is_there)
-        return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: name it in setup, and once", path ? path : "");
+    if (source->is_there)
+        return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: name it once", path ? path : "");
     if (!path && opts->format != MANTA_IDX && opts->format != MANTA_TOKENS)
         return manta_sgd_fail(t, MANTA_EINVAL, "data: no path");
     bool has_size = opts->format == MANTA_RECORDS || opts->format == MANTA_TOKENS;
@@ -145,7 +147,7 @@ manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opt
 
 bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_data_info *out)
 {
-    const struct sgd_source *source = &t->sources[validate];
+    const struct sgd_source *source = &sgd_operator_of(t)->sources[validate];
     if (!source->is_there)
         return false;
     *out = (manta_data_info){.count = (int64_t)source->set.count, .record = source->set.record_size,

@@ -38,11 +38,17 @@ static const manta_operator *find(const char *name)
 
 /* ---- errors ---- */
 
+const manta_sgd *sgd_operator_of(const manta_sgd *t)
+{
+    static const manta_sgd nothing = {.failed = MANTA_EINVAL};
+    return t ? t : &nothing;
+}
+
 manta_status manta_sgd_fail(manta_sgd *t, manta_status code, const char *format, ...)
 {
     va_list args;
     code = code ? code : MANTA_ETASK;
-    if (t->failed)
+    if (sgd_operator_of(t)->failed)
         return code; /* the first one tells why */
     va_start(args, format);
     vsnprintf(t->text, sizeof t->text, format, args);
@@ -68,7 +74,7 @@ static mt_status outcome(const manta_sgd *t, manta_status code)
 void *manta_sgd_alloc(manta_sgd *t, size_t size)
 {
     size_t whole;
-    if (__builtin_add_overflow(size, sizeof(struct sgd_chunk) + 63, &whole))
+    if (!t || __builtin_add_overflow(size, sizeof(struct sgd_chunk) + 63, &whole))
         return NULL;
     struct sgd_chunk *chunk = aligned_alloc(64, whole / 64 * 64);
     if (!chunk)
@@ -103,9 +109,9 @@ static void unasked_find(manta_sgd *t)
 const char *manta_sgd_conf_str(manta_sgd *t, const char *name, const char *otherwise)
 {
     size_t size = strlen(name);
-    if (t->is_in_setup && !is_asked(t, name, size))
+    if (sgd_operator_of(t)->is_in_setup && !is_asked(t, name, size))
         snprintf(t->asked + strlen(t->asked), sizeof t->asked - strlen(t->asked), " %.100s ", name);
-    for (const char *pair = t->config; pair && *pair; pair += strlen(pair) + 1)
+    for (const char *pair = sgd_operator_of(t)->config; pair && *pair; pair += strlen(pair) + 1)
         if (strncmp(pair, name, size) == 0 && pair[size] == '=')
             return pair + size + 1;
     return otherwise;
@@ -138,13 +144,13 @@ double manta_sgd_conf_f64(manta_sgd *t, const char *name, double otherwise)
 
 void manta_sgd_devices_max(manta_sgd *t, int most)
 {
-    if (t->is_in_setup)
+    if (sgd_operator_of(t)->is_in_setup)
         t->devices_max = most < 1 ? 1 : (uint32_t)most;
 }
 
 void manta_sgd_gpus(manta_sgd *t, double each)
 {
-    if (t->is_in_setup)
+    if (sgd_operator_of(t)->is_in_setup)
         t->gpus = each > 0 ? each : 0;
 }
 
@@ -155,32 +161,33 @@ void sgd_operator_shares(manta_sgd *t)
 
 int manta_sgd_device(const manta_sgd *t)
 {
-    return (int)t->device;
+    return (int)sgd_operator_of(t)->device;
 }
 
 int manta_sgd_device_count(const manta_sgd *t)
 {
-    return (int)t->devices;
+    return (int)sgd_operator_of(t)->devices;
 }
 
 bool manta_sgd_is_driver(const manta_sgd *t)
 {
-    return t->is_driver;
+    return sgd_operator_of(t)->is_driver;
 }
 
 uint64_t manta_sgd_seed(const manta_sgd *t)
 {
-    return t->seed;
+    return sgd_operator_of(t)->seed;
 }
 
 int64_t manta_sgd_batch_max(const manta_sgd *t)
 {
-    return t->model.batch_max;
+    return sgd_operator_of(t)->model.batch_max;
 }
 
 int64_t manta_sgd_step(const manta_sgd *t)
 {
-    return t->step ? (int64_t)*t->step : 0;
+    const uint64_t *step = sgd_operator_of(t)->step;
+    return step ? (int64_t)*step : 0;
 }
 
 /* ---- parameters ---- */
@@ -189,9 +196,9 @@ manta_status manta_sgd_param(manta_sgd *t, const char *name, int type, int ndim,
                              float **gradient)
 {
     uint64_t dims[MT_TENSOR_DIMS_MAX];
-    size_t   offset, count = t->model.params.items_count;
+    size_t   offset, count = sgd_operator_of(t)->model.params.items_count;
 
-    if (!t->is_in_setup || type != MANTA_F32 || !value || !gradient || ndim < 0 || ndim > MT_TENSOR_DIMS_MAX)
+    if (!sgd_operator_of(t)->is_in_setup || type != MANTA_F32 || !value || !gradient || ndim < 0 || ndim > MT_TENSOR_DIMS_MAX)
         return manta_sgd_fail(t, MANTA_EINVAL, "parameter %.100s: float32 of 0 to %d dimensions, named in setup", name,
                               MT_TENSOR_DIMS_MAX);
     for (int d = 0; d < ndim; d++) {
@@ -213,7 +220,7 @@ manta_status manta_sgd_param(manta_sgd *t, const char *name, int type, int ndim,
 
 manta_status manta_sgd_ready(manta_sgd *t, float *const *gradient, int64_t first, int64_t count)
 {
-    for (size_t i = 0; i < t->model.params.items_count; i++) {
+    for (size_t i = 0; i < sgd_operator_of(t)->model.params.items_count; i++) {
         const struct sgd_binding *b = &t->bindings[i];
         if ((float *const *)b->gradient != gradient)
             continue;
@@ -260,10 +267,10 @@ static manta_status metric_add(manta_sgd *t, const char *name)
 
 manta_status manta_sgd_metric(manta_sgd *t, const char *name, double value)
 {
-    int index = sgd_operator_metric(t, name);
-    if (t->is_in_setup)
+    int index = sgd_operator_metric(sgd_operator_of(t), name);
+    if (sgd_operator_of(t)->is_in_setup)
         return index < 0 ? metric_add(t, name) : MANTA_OK;
-    if (index < 0 || !t->metrics)
+    if (index < 0 || !sgd_operator_of(t)->metrics)
         return manta_sgd_fail(t, MANTA_EINVAL, "metric %.100s: make it known in setup, by this same call", name);
     int at = index < 2 ? index : index - 2 + SGD_METRICS;
     t->metrics[at] = (float)(value * t->batch_count);

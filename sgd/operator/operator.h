@@ -87,6 +87,10 @@ void sgd_operator_close(manta_sgd *t);
 /* Index of a metric among values (0: loss, 1: accuracy, then the operator's own); -1: none of that name. */
 int sgd_operator_metric(const manta_sgd *t, const char *name);
 
+/* Where a public call enters. NULL becomes an operator of nothing, outside of setup, which nothing is written to: its first error,
+ * EINVAL, is there. */
+const manta_sgd *sgd_operator_of(const manta_sgd *t);
+
 /* Notes an error with a text, and gives it. */
 manta_status sgd_operator_fault(manta_sgd *t, mt_status st, const char *of);
 

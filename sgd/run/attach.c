@@ -26,8 +26,8 @@ struct following {
 
 static bool control_name(const char *run, char out[SGD_CONTROL_NAME])
 {
-    int n = snprintf(out, SGD_CONTROL_NAME, SGD_CONTROL_PREFIX "%s", run);
-    return run[0] && n > 0 && n < MT_NAME_BYTES_MAX;
+    int n = snprintf(out, SGD_CONTROL_NAME, SGD_CONTROL_PREFIX "%s", run ? run : "");
+    return run && run[0] && n > 0 && n < MT_NAME_BYTES_MAX;
 }
 
 /* Waits for an answer, and frees the ref. */
@@ -214,6 +214,8 @@ static manta_status fit_detached(const char *op, const manta_sgd_opts *opts, man
 manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e)
 {
     manta_error  error = {0};
+    if (!name)
+        return sgd_fail(e, MANTA_EINVAL, "manta_sgd_fit: name is NULL: which operator trains?");
     if (!opts || !opts->run.detached)
         return sgd_fit_here(name, opts, out_result, e);
     manta_status code = fit_detached(name, opts, out_result, &error);

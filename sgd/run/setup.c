@@ -33,6 +33,8 @@ enum { EPOCHS_MAX = 1000000, HANG_AFTER_MAX_S = 30 * 24 * 3600, BATCH_MAX = 1 <<
 manta_status sgd_fail(manta_error *e, manta_status code, const char *format, ...)
 {
     va_list args;
+    if (!e)
+        return code;
     *e = (manta_error){.code = code};
     va_start(args, format);
     vsnprintf(e->message, sizeof e->message, format, args);
@@ -420,9 +422,12 @@ manta_status sgd_setup_init(struct sgd_setup *setup, const char *name, const man
 
 manta_status manta_sgd_check(const char *operator_name, const manta_sgd_opts *opts, manta_error *e)
 {
+    static const manta_sgd_opts defaults;
+    if (!operator_name)
+        return sgd_fail(e, MANTA_EINVAL, "manta_sgd_check: operator_name is NULL");
     struct sgd_setup setup = {.lock_fd = -1};
     manta_sgd_opts   o;
-    sgd_opts_resolve(opts, &o);
+    sgd_opts_resolve(opts ? opts : &defaults, &o);
     manta_status code = options_take(&setup, &o, e);
     if (code == MANTA_OK && !name_is_valid(o.run.name))
         code = name_refuse(e);

@@ -35,7 +35,7 @@ void sgd_setup_workers(const manta_sgd_opts *o, int *out_min, int *out_max);
 /* All options, with the defaults in place of what is 0 or NULL and has one. A negative number that stands for "none" stays. */
 void sgd_opts_resolve(const manta_sgd_opts *opts, manta_sgd_opts *out);
 
-/* Fills *e and returns the code. */
+/* Fills *e (which may be NULL) and returns the code. */
 manta_status sgd_fail(manta_error *e, manta_status code, const char *format, ...) MT_PRINTF(3, 4);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "core/text/json.h"
 #include "sweep/look/page/page.h"
+#include "sweep/run/plan.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -216,6 +217,8 @@ manta_status manta_sweep_export(const manta_sweep_view *view, const char *format
     mt_status   st;
     manta_error unread;
     e = e ? e : &unread;
+    if (!view || !format || !to)
+        return swp_fail(e, MANTA_EINVAL, "manta_sweep_export: %s is NULL", !view ? "view" : !format ? "format" : "to");
     if (strcmp(format, "csv") == 0) {
         st = csv_write(view, to);
     } else if (strcmp(format, "jsonl") == 0) {
@@ -225,17 +228,13 @@ manta_status manta_sweep_export(const manta_sweep_view *view, const char *format
     } else if (strcmp(format, "html") == 0) {
         st = swp_page_write(view, to);
     } else {
-        *e = (manta_error){.code = MANTA_EINVAL};
-        snprintf(e->message, sizeof e->message, "format: there is no \"%.40s\"; there are csv, jsonl, policy, html", format);
-        return MANTA_EINVAL;
+        return swp_fail(e, MANTA_EINVAL, "format: there is no \"%.40s\"; there are csv, jsonl, policy, html", format);
     }
     if (st.code == 0 && (fflush(to) != 0 || ferror(to)))
         st = mt_error(MT_EDISK_FULL, 0, "write the results");
     if (st.code == 0)
         return MANTA_OK;
-    *e = (manta_error){.code = st.code};
-    snprintf(e->message, sizeof e->message, "%s: %s", st.what ? st.what : "export", mt_code_text(st.code));
-    return st.code;
+    return swp_fail(e, st.code, "%s: %s", st.what ? st.what : "export", mt_code_text(st.code));
 }
 
 /* ---- a trial's parameters, for others ---- */
@@ -262,6 +261,6 @@ static mt_status param_tell(void *user, const char *name, const char *text, cons
 int manta_sweep_params(const char *params, int (*fn)(void *user, const manta_sweep_param *param), void *user)
 {
     struct params_call call = {fn, user, 0};
-    mt_status          st = members(params, param_tell, &call);
+    mt_status          st = !params || !fn ? mt_error(MT_EINVAL, 0, "no parameters") : members(params, param_tell, &call);
     return call.result ? call.result : st.code ? -1 : 0;
 }

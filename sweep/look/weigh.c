@@ -73,6 +73,12 @@ static int weights_tell(const struct swp_space *space, const struct swp_weights 
 int manta_sweep_importance(const manta_sweep_view *view, const manta_sweep_importance_opts *opts, manta_sweep_weight *out, int max,
                            manta_error *e)
 {
+    manta_error unread;
+    e = e ? e : &unread;
+    if (!view || (max > 0 && !out)) {
+        swp_fail(e, MANTA_EINVAL, "manta_sweep_importance: %s is NULL", view ? "out" : "view");
+        return -1;
+    }
     const char               *method = opts && opts->method ? opts->method : view->importance;
     struct swp_importance_ask ask = {.maximize = strcmp(view->mode, "max") == 0, .pairs = opts && opts->pairs,
                                      .seed = strtoull(view->seed, NULL, 10)};
@@ -81,8 +87,6 @@ int manta_sweep_importance(const manta_sweep_view *view, const manta_sweep_impor
     struct swp_weights weights = {0};
     struct rows        rows = {0};
     int                count = -1;
-    manta_error        unread;
-    e = e ? e : &unread;
     if (!swp_importance_parse(method, &ask.kind)) {
         swp_fail(e, MANTA_EINVAL, "importance: there is no \"%.60s\"; there are fanova, ped_anova", method);
         return -1;

@@ -233,15 +233,16 @@ static double resource_of(const manta_sweep_opts *o, const manta_node_info *node
     return isfinite(room) ? room : floor(node->cpus);
 }
 
-int swp_crew_room(const manta_sweep_opts *o)
+int swp_crew_room(const manta_sweep_opts *o, manta_error *e)
 {
     enum { NODES = 256 };
     manta_node_info *nodes = calloc(NODES, sizeof *nodes);
     double           room = 0;
-    manta_error      e;
-    int              count = nodes ? manta_nodes(nodes, NODES, &e) : 0;
+    int              count = manta_nodes(nodes, nodes ? NODES : 0, e);
     for (int i = 0; i < count && i < NODES; i++)
         room += nodes[i].alive ? resource_of(o, &nodes[i]) : 0;
     free(nodes);
+    if (count < 0)
+        return count;
     return room < 1 ? 1 : room > MT_SWEEP_SLOTS_MAX ? MT_SWEEP_SLOTS_MAX : (int)room;
 }

@@ -56,7 +56,8 @@ void swp_crew_ends(const struct swp_crew *crew, int slot, char out[SWP_ENDS_PATH
 typedef mt_status (*swp_crew_fn)(void *user, struct swp_event *event, mt_view state);
 MT_MUST_USE mt_status swp_crew_look(struct swp_crew *crew, int wait_ms, swp_crew_fn fn, void *user);
 
-/* How many such trials the cluster has room for, at least 1. Blocks up to 5 s. */
-int swp_crew_room(const manta_sweep_opts *opts);
+/* How many such trials the cluster has room for, at least 1; < 0 is -code, and *e is what libmanta says (this is a forked child,
+ * manta_init was not called, ...). Blocks up to 5 s. */
+int swp_crew_room(const manta_sweep_opts *opts, manta_error *e);
 
 #endif

@@ -420,9 +420,10 @@ manta_status manta_sweep_run(const char *trial, const manta_sweep_opts *opts, ma
     r->opts = opts ? opts : &none;
     r->began_ns = mt_now_ns();
     manta_status code = swp_plan_make(&r->plan, trial, r->opts, e);
-    if (code == MANTA_OK) {
-        r->plan.config.slots = r->opts->concurrency ? r->opts->concurrency : swp_crew_room(r->opts);
-        code = journal_take(r, e);
+    if (code == MANTA_OK) { /* asked in any case: a libmanta that can't be used says so here, before there is a journal */
+        int room = swp_crew_room(r->opts, e);
+        r->plan.config.slots = r->opts->concurrency ? r->opts->concurrency : room;
+        code = room < 0 ? -room : journal_take(r, e);
     }
     if (code == MANTA_OK)
         code = sweep(r, out, e);

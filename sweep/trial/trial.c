@@ -13,10 +13,18 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+/* Where a public call enters. NULL becomes a trial of nothing, without parameters or a slot, which nothing is written to: it has
+ * failed. */
+static const manta_trial *taken(const manta_trial *t)
+{
+    static const manta_trial nothing = {.params = "{}", .has_failed = true};
+    return t ? t : &nothing;
+}
+
 void swp_trial_fault(manta_trial *t, bool is_final, const char *format, ...)
 {
     va_list args;
-    if (t->has_failed)
+    if (taken(t)->has_failed)
         return;
     t->has_failed = true;
     t->is_final = is_final;
@@ -33,14 +41,14 @@ manta_status manta_trial_fail(manta_trial *t, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     swp_trial_fault(t, false, "%s", text);
-    return MANTA_ETASK;
+    return t ? MANTA_ETASK : MANTA_EINVAL;
 }
 
 /* ---- parameters ---- */
 
 static const struct swp_value *value_find(const manta_trial *t, const char *name)
 {
-    for (size_t i = 0; i < t->values.count; i++)
+    for (size_t i = 0; i < taken(t)->values.count; i++)
         if (strcmp(t->values.data[i].name, name) == 0)
             return &t->values.data[i];
     return NULL;
@@ -50,7 +58,8 @@ static const struct swp_value *value_of(manta_trial *t, const char *name)
 {
     const struct swp_value *v = value_find(t, name);
     if (!v)
-        swp_trial_fault(t, true, "it asks for the parameter \"%.60s\", which this trial does not have: %.300s", name, t->params);
+        swp_trial_fault(t, true, "it asks for the parameter \"%.60s\", which this trial does not have: %.300s", name,
+                        manta_trial_params(t));
     return v;
 }
 
@@ -111,19 +120,19 @@ bool manta_trial_has(const manta_trial *t, const char *name)
 
 const char *manta_trial_params(const manta_trial *t)
 {
-    return t->params;
+    return taken(t)->params;
 }
 int64_t manta_trial_number(const manta_trial *t)
 {
-    return t->number;
+    return taken(t)->number;
 }
 int manta_trial_attempt(const manta_trial *t)
 {
-    return t->attempt;
+    return taken(t)->attempt;
 }
 uint64_t manta_trial_seed(const manta_trial *t)
 {
-    return t->seed;
+    return taken(t)->seed;
 }
 
 /* ---- reports ---- */
@@ -139,6 +148,8 @@ static void answer_wait(struct swp_slot_side *slot)
 
 int manta_trial_report(manta_trial *t, int64_t step, const char *metric, double value)
 {
+    if (!t)
+        return MANTA_STOP;
     struct swp_slot_side *slot = t->slot;
     bool is_it = metric && strcmp(metric, slot->setup.metric) == 0, is_asked = false;
     struct swp_wire m = {.kind = SWP_WIRE_REPORT, .trial = t->number, .run = t->run, .step = step};
@@ -170,6 +181,8 @@ int manta_trial_report(manta_trial *t, int64_t step, const char *metric, double 
 
 manta_status manta_trial_save(manta_trial *t, int64_t step, const void *data, size_t size)
 {
+    if (!t)
+        return MANTA_EINVAL;
     struct swp_wire m = {.kind = SWP_WIRE_SAVED, .trial = t->number, .run = t->run, .step = step};
     if (step < 0 || size > INT32_MAX || (size && !data))
         return MANTA_EINVAL;
@@ -180,14 +193,15 @@ manta_status manta_trial_save(manta_trial *t, int64_t step, const void *data, si
 
 const void *manta_trial_state(manta_trial *t, size_t *out_size, int64_t *out_step)
 {
-    *out_size = t->state.size;
-    *out_step = t->state_step;
-    return t->state_step > 0 ? t->state.data : NULL;
+    const manta_trial *of = taken(t);
+    *out_size = of->state.size;
+    *out_step = of->state_step;
+    return of->state_step > 0 ? of->state.data : NULL;
 }
 
 int64_t manta_trial_load(manta_trial *t, void *data, size_t size)
 {
-    if (t->state_step == 0)
+    if (taken(t)->state_step == 0)
         return 0;
     if (t->state.size != size) {
         swp_trial_fault(t, true, "its state has %zu bytes where %zu are asked for: another version of the program saved it",
@@ -202,10 +216,10 @@ int64_t manta_trial_load(manta_trial *t, void *data, size_t size)
 
 const void *manta_trial_data(manta_trial *t, size_t *out_size)
 {
-    struct swp_slot_side *slot = t->slot;
+    struct swp_slot_side *slot = taken(t)->slot;
     manta_error           e;
     *out_size = 0;
-    if (!slot->data)
+    if (!slot || !slot->data)
         return NULL;
     if (!slot->data_view.hold && !slot->data_view.data && manta_get(slot->data, MANTA_FOREVER, &slot->data_view, &e) != MANTA_OK) {
         swp_trial_fault(t, false, "the sweep's data: %.300s", e.message);
@@ -218,6 +232,8 @@ const void *manta_trial_data(manta_trial *t, size_t *out_size)
 const char *manta_trial_dir(manta_trial *t)
 {
     char above[MT_PATH_BYTES_MAX];
+    if (!t)
+        return NULL;
     if (t->dir[0])
         return t->dir;
     snprintf(above, sizeof above, "%.4000s/trials", t->slot->setup.folder);

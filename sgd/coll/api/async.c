@@ -218,6 +218,8 @@ void coll_jobs_free(struct coll_jobs *jobs)
 
 bool manta_coll_test(manta_coll_request *request)
 {
+    if (!request)
+        return true; /* who goes on until it is done comes to manta_coll_wait */
     pthread_mutex_lock(&request->jobs->lock);
     bool is_done = request->is_done;
     pthread_mutex_unlock(&request->jobs->lock);
@@ -243,6 +245,8 @@ static bool await(manta_coll_request *r, int64_t timeout_ms)
 
 manta_status manta_coll_wait(manta_coll_request *request, int64_t timeout_ms, manta_error *e)
 {
+    if (!request)
+        return coll_null(e, "wait", "request");
     struct coll_jobs *jobs = request->jobs;
     pthread_mutex_lock(&jobs->lock);
     bool is_done = await(request, timeout_ms);

@@ -41,8 +41,15 @@ manta_status coll_fail(manta_error *e, manta_status code, const char *format, ..
     return code;
 }
 
+manta_status coll_null(manta_error *e, const char *call, const char *argument)
+{
+    return coll_fail(e, MANTA_EINVAL, "manta_coll_%s: %s is NULL", call, argument);
+}
+
 manta_status coll_id_read(const manta_coll_id *bytes, struct coll_id *out, manta_error *e)
 {
+    if (!bytes)
+        return coll_fail(e, MANTA_EINVAL, "the manta_coll_id is NULL");
     memcpy(out, bytes->bytes, sizeof *out);
     if (out->magic != COLL_ID_MAGIC || out->members == 0 || out->members > out->plan.members_max ||
         out->plan.members_max > MT_GROUP_MEMBERS_MAX || out->generation == 0 || !memchr(out->name, 0, sizeof out->name))
@@ -61,6 +68,8 @@ void coll_id_write(const struct coll_id *id, manta_coll_id *out)
 
 static manta_status opts_check(const manta_coll_opts *o, manta_error *e)
 {
+    if (!o)
+        return coll_null(e, "group_new", "opts");
     int size_max = o->size_max ? o->size_max : o->size;
     if (o->size < 1 || o->size > size_max || size_max > MANTA_COLL_MEMBERS_MAX)
         return coll_fail(e, MANTA_EINVAL, "size is %d and size_max %d: a group has 1 to %d members", o->size, o->size_max,
@@ -166,6 +175,11 @@ static void latest(manta_coll_group *group, uint32_t *generation, uint32_t *memb
 
 void manta_coll_group_id(manta_coll_group *group, manta_coll_id *out)
 {
+    if (!group || !out) {
+        if (out)
+            *out = (manta_coll_id){{0}}; /* who joins by it is told */
+        return;
+    }
     pthread_mutex_lock(&group->lock);
     struct coll_id id = group->id;
     latest(group, &id.generation, &id.members);
@@ -175,6 +189,8 @@ void manta_coll_group_id(manta_coll_group *group, manta_coll_id *out)
 
 manta_status manta_coll_group_next(manta_coll_group *group, int size, manta_coll_id *out, manta_error *e)
 {
+    if (!group || !out)
+        return coll_null(e, "group_next", group ? "out" : "group");
     if (size < 1 || (uint32_t)size > group->id.plan.members_max)
         return coll_fail(e, MANTA_EINVAL, "a generation of %d members: group \"%s\" was made for 1 to %u (size_max)", size,
                          group->id.name, group->id.plan.members_max);
@@ -218,6 +234,8 @@ manta_status manta_coll_group_watch(manta_coll_group *group, int rank, manta_act
     struct watched *w = NULL;
     uint32_t        generation, members;
 
+    if (!group)
+        return coll_null(e, "group_watch", "group");
     pthread_mutex_lock(&group->lock);
     generation = group->id.generation, members = group->id.members;
     if (group->watched_count < group->watched_max)
@@ -234,6 +252,8 @@ manta_status manta_coll_group_watch(manta_coll_group *group, int rank, manta_act
 void manta_coll_group_abort(manta_coll_group *group)
 {
     uint32_t generation, members;
+    if (!group)
+        return;
     if (group->id.is_tcp) {
         meet_tell(group, (struct coll_meet_word){.kind = COLL_MEET_ABORT, .rank = MT_GROUP_MEMBERS_MAX,
                                                  .reason = MT_ECANCELLED, .members = UINT32_MAX});

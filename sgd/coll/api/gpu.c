@@ -132,6 +132,10 @@ static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
 
 manta_coll_gpu *manta_coll_gpu_join(manta_coll *coll, const manta_coll_gpu_opts *opts, manta_error *e)
 {
+    if (!coll) {
+        (void)coll_null(e, "gpu_join", "coll");
+        return NULL;
+    }
     manta_coll_gpu *gpu = calloc(1, sizeof *gpu);
     if (!gpu) {
         coll_fail(e, MANTA_ENOMEM, "no memory for a communicator");
@@ -193,7 +197,9 @@ static manta_status shrink(manta_coll_gpu *gpu, uint64_t alive, bool *out_done, 
 
 manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_error *e)
 {
-    bool         is_done = false;
+    bool is_done = false;
+    if (!gpu)
+        return coll_null(e, "gpu_renew", "gpu");
     manta_status code = alive ? shrink(gpu, alive, &is_done, e) : MANTA_OK;
     if (is_done || code != MANTA_OK)
         return code;
@@ -216,6 +222,8 @@ static const enum sgd_nccl_kind kinds[COLL_KINDS] = {
 
 static manta_status run(manta_coll_gpu *gpu, const struct coll_call *call, void *stream, manta_error *e)
 {
+    if (!gpu)
+        return coll_fail(e, MANTA_EINVAL, "manta_coll_gpu_%s: gpu is NULL", coll_kind_name(call->kind));
     struct intent        own = {.head = coll_head_of(call)};
     struct sgd_nccl_call order = {.kind = kinds[call->kind], .type = call->type, .op = call->op, .root = (int)call->root,
                                   .count = call->count, .in = call->in, .out = call->out, .stream = stream};
@@ -276,6 +284,8 @@ manta_status manta_coll_gpu_all_to_all(manta_coll_gpu *gpu, const void *in, void
 
 manta_status manta_coll_gpu_wait(manta_coll_gpu *gpu, void *stream, manta_error *e)
 {
+    if (!gpu)
+        return coll_null(e, "gpu_wait", "gpu");
     if (!gpu->comm)
         return coll_fail(e, MANTA_EINVAL, "the last error has ended this communicator; see manta_coll_gpu_renew");
     gpu->text[0] = 0;

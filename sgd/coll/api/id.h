@@ -28,5 +28,7 @@ void         coll_id_write(const struct coll_id *id, manta_coll_id *out);
 
 /* Fills *e (which may be NULL) and returns the code. */
 manta_status coll_fail(manta_error *e, manta_status code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* For a public call, manta_coll_CALL, whose argument is NULL: EINVAL, naming both. */
+manta_status coll_null(manta_error *e, const char *call, const char *argument);
 
 #endif

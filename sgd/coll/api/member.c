@@ -23,6 +23,15 @@ static struct coll_link *link_take(manta_coll *coll)
     return &coll->link;
 }
 
+/* The same where manta_coll_CALL enters. NULL: there is no member, and *e says so. */
+static struct coll_link *enter(manta_coll *coll, const char *call, manta_error *e)
+{
+    if (coll)
+        return link_take(coll);
+    (void)coll_null(e, call, "coll");
+    return NULL;
+}
+
 struct coll_link *coll_member_link(manta_coll *coll)
 {
     return link_take(coll);
@@ -68,45 +77,53 @@ void manta_coll_leave(manta_coll *coll)
 
 int manta_coll_rank(const manta_coll *coll)
 {
-    return (int)coll->link.rank;
+    return coll ? (int)coll->link.rank : -1;
 }
 
 int manta_coll_size(const manta_coll *coll)
 {
-    return (int)coll->link.id.members;
+    return coll ? (int)coll->link.id.members : 0;
 }
 
 int manta_coll_generation(const manta_coll *coll)
 {
-    return (int)coll->link.id.generation;
+    return coll ? (int)coll->link.id.generation : 0;
 }
 
 void manta_coll_abort(manta_coll *coll)
 {
-    coll_link_abort(&coll->link);
+    if (coll)
+        coll_link_abort(&coll->link);
 }
 
 /* ---- generations ---- */
 
 manta_status manta_coll_agree(manta_coll *coll, uint64_t *flags, uint64_t *out_alive, manta_error *e)
 {
+    struct coll_link    *link = enter(coll, "agree", e);
     struct coll_decision d;
-    manta_status         code = coll_link_decide(link_take(coll), *flags, &d);
+    if (!link)
+        return MANTA_EINVAL;
+    if (!flags)
+        return coll_null(e, "agree", "flags");
+    manta_status code = coll_link_decide(link, *flags, &d);
     if (code == MANTA_OK) {
         *flags = d.flags;
         if (out_alive)
             *out_alive = d.alive;
     }
-    return coll_link_fail(&coll->link, code, e);
+    return coll_link_fail(link, code, e);
 }
 
 manta_status manta_coll_shrink(manta_coll *coll, manta_error *e)
 {
-    struct coll_link    *link = link_take(coll);
+    struct coll_link    *link = enter(coll, "shrink", e);
     struct coll_decision d;
     int8_t               from[MT_GROUP_MEMBERS_MAX];
     uint32_t             members = 0, rank = 0;
-    manta_status         code = coll_link_decide(link, 0, &d);
+    if (!link)
+        return MANTA_EINVAL;
+    manta_status code = coll_link_decide(link, 0, &d);
 
     for (uint32_t r = 0; code == MANTA_OK && r < link->id.members; r++) {
         if (!(d.alive >> r & 1))
@@ -121,9 +138,9 @@ manta_status manta_coll_shrink(manta_coll *coll, manta_error *e)
 
 manta_status manta_coll_regroup(manta_coll *coll, const manta_coll_id *bytes, int rank, manta_error *e)
 {
-    struct coll_link *link = link_take(coll);
+    struct coll_link *link = enter(coll, "regroup", e);
     struct coll_id    id;
-    manta_status      code = coll_id_read(bytes, &id, e);
+    manta_status      code = link ? coll_id_read(bytes, &id, e) : MANTA_EINVAL;
     if (code != MANTA_OK)
         return code;
     if (id.group != link->id.group)
@@ -133,6 +150,10 @@ manta_status manta_coll_regroup(manta_coll *coll, const manta_coll_id *bytes, in
 
 void *manta_coll_alloc(manta_coll *coll, size_t size, manta_error *e)
 {
+    if (!coll) {
+        (void)coll_null(e, "alloc", "coll");
+        return NULL;
+    }
     const struct coll_id *id = &coll->link.id;
     void                 *memory = id->is_tcp ? NULL : coll_shm_alloc(&coll->link.shm, size);
     if (!memory)
@@ -143,14 +164,14 @@ void *manta_coll_alloc(manta_coll *coll, size_t size, manta_error *e)
 
 manta_status manta_coll_register(manta_coll *coll, void *data, size_t size, manta_error *e)
 {
-    struct coll_link *link = link_take(coll);
-    return coll_link_fail(link, coll_link_register(link, data, size), e);
+    struct coll_link *link = enter(coll, "register", e);
+    return link ? coll_link_fail(link, coll_link_register(link, data, size), e) : MANTA_EINVAL;
 }
 
 manta_status manta_coll_unregister(manta_coll *coll, void *data, manta_error *e)
 {
-    struct coll_link *link = link_take(coll);
-    return coll_link_fail(link, coll_link_unregister(link, data), e);
+    struct coll_link *link = enter(coll, "unregister", e);
+    return link ? coll_link_fail(link, coll_link_unregister(link, data), e) : MANTA_EINVAL;
 }
 
 /* ---- calls ---- */
@@ -159,6 +180,8 @@ static manta_status job_check(const manta_coll *coll, const struct coll_job *job
 {
     const struct coll_call *call = &job->call;
     const char             *name = coll_kind_name(call->kind);
+    if (!coll)
+        return coll_null(e, name, "coll");
     bool needs_out = call->kind != COLL_REDUCE || call->root == coll->link.rank;
     if ((unsigned)call->type >= COLL_TYPES || (unsigned)call->op >= COLL_OPS)
         return coll_fail(e, MANTA_EINVAL, "%s: type %d or operation %d is none of ours", name, (int)call->type, (int)call->op);
@@ -313,9 +336,12 @@ manta_coll_request *manta_coll_broadcast_start(manta_coll *coll, void *data, siz
 
 /* ---- messages ---- */
 
-static manta_status exchange(manta_coll *coll, const struct coll_message *out, const struct coll_message *in, manta_error *e)
+static manta_status exchange(manta_coll *coll, const char *name, const struct coll_message *out, const struct coll_message *in,
+                             manta_error *e)
 {
     const struct coll_message *both[2] = {out, in};
+    if (!coll)
+        return coll_null(e, name, "coll");
     for (int i = 0; i < 2; i++) {
         const struct coll_message *m = both[i];
         if (!m->data && !m->count && m->peer == MT_GROUP_MEMBERS_MAX)
@@ -334,13 +360,13 @@ static const struct coll_message nothing = {.peer = MT_GROUP_MEMBERS_MAX};
 manta_status manta_coll_send(manta_coll *coll, const void *data, size_t count, manta_coll_type type, int to, manta_error *e)
 {
     struct coll_message m = {(uint32_t)to, (enum coll_type)type, count, (void *)(uintptr_t)data};
-    return exchange(coll, &m, &nothing, e);
+    return exchange(coll, "send", &m, &nothing, e);
 }
 
 manta_status manta_coll_receive(manta_coll *coll, void *data, size_t count, manta_coll_type type, int from, manta_error *e)
 {
     struct coll_message m = {(uint32_t)from, (enum coll_type)type, count, data};
-    return exchange(coll, &nothing, &m, e);
+    return exchange(coll, "receive", &nothing, &m, e);
 }
 
 manta_status manta_coll_send_receive(manta_coll *coll, const void *out, size_t out_count, int to, void *in, size_t in_count,
@@ -348,5 +374,5 @@ manta_status manta_coll_send_receive(manta_coll *coll, const void *out, size_t o
 {
     struct coll_message there = {(uint32_t)to, (enum coll_type)type, out_count, (void *)(uintptr_t)out};
     struct coll_message here = {(uint32_t)from, (enum coll_type)type, in_count, in};
-    return exchange(coll, &there, &here, e);
+    return exchange(coll, "send_receive", &there, &here, e);
 }

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * misuse_libraries_test.c - what a program can do wrong with the libraries above libmanta: collectives, training, sweeps, and the
+ * client of jobs. Nothing crashes, hangs or gives rubbish.
+ *
+ * Thread: the driver's main one. Each case is a process of its own (harness.h).
+ */
+#include "clients/control/manta_client.h"
+#include "sgd/manta_collective.h"
+#include "sgd/manta_sgd.h"
+#include "sweep/manta_sweep.h"
+#include "tests/integration/bad_input/misuse.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The call's error says which call, and which argument. */
+#define CHECK_NULL(e, call, argument)           \
+    do {                                        \
+        CHECK_EQ((e).code, MANTA_EINVAL);       \
+        CHECK(strstr((e).message, call));       \
+        CHECK(strstr((e).message, argument));   \
+        memset(&(e), 0, sizeof(e));             \
+    } while (0)
+
+static void in_a_child(void (*fn)(void *), void *arg)
+{
+    int   status;
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        fn(arg);
+        _exit(42);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 42);
+}
+
+/* ---- collectives ---- */
+
+static void collectives_of_nothing(void)
+{
+    manta_error e;
+    CHECK(!manta_coll_group_new(NULL, &e));
+    CHECK_EQ(e.code, MANTA_EINVAL);
+    CHECK(!manta_coll_group_new(&(manta_coll_opts){.size = -1}, &e));
+    CHECK_EQ(e.code, MANTA_EINVAL);
+    CHECK(!manta_coll_group_new(&(manta_coll_opts){.size = 1 << 30}, &e));
+    CHECK_EQ(e.code, MANTA_EINVAL);
+    CHECK(!manta_coll_join(NULL, 0, &e));
+    CHECK_EQ(e.code, MANTA_EINVAL);
+    CHECK(!manta_coll_join(&(manta_coll_id){{0}}, 0, &e));
+    CHECK_EQ(e.code, MANTA_EINVAL);
+    manta_coll_id rubbish;
+    memset(&rubbish, 0x5a, sizeof rubbish);
+    CHECK(!manta_coll_join(&rubbish, 0, &e));
+    CHECK(e.code != MANTA_OK);
+    manta_coll_id id;
+    memset(&id, 0x5a, sizeof id);
+    manta_coll_group_id(NULL, &id);
+    CHECK(!manta_coll_join(&id, 0, &e));
+    CHECK_EQ(e.code, MANTA_EINVAL);
+    CHECK_EQ(manta_coll_group_next(NULL, 1, &id, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_coll_group_next", "group is NULL");
+    CHECK_EQ(manta_coll_group_watch(NULL, 0, NULL, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_coll_group_watch", "group is NULL");
+    manta_coll_group_abort(NULL);
+    manta_coll_group_free(NULL);
+    manta_coll_leave(NULL);
+    goes_on();
+}
+static void members_of_nothing(void)
+{
+    manta_error       e;
+    float             x[4] = {0};
+    uint64_t          flags = 0;
+    manta_coll_id     id = {{0}};
+    manta_coll_tensor tensor = {x, x, 4};
+    CHECK_EQ(manta_coll_agree(NULL, &flags, NULL, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_coll_agree", "coll is NULL");
+    CHECK_EQ(manta_coll_shrink(NULL, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_regroup(NULL, &id, 0, &e), MANTA_EINVAL);
+    CHECK(!manta_coll_alloc(NULL, 64, &e));
+    CHECK_NULL(e, "manta_coll_alloc", "coll is NULL");
+    CHECK_EQ(manta_coll_register(NULL, x, 4096, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_unregister(NULL, x, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_all_reduce(NULL, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_reduce(NULL, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, 0, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_reduce_scatter(NULL, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_all_gather(NULL, x, x, 4, MANTA_COLL_F32, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_broadcast(NULL, x, 4, MANTA_COLL_F32, 0, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_all_to_all(NULL, x, x, 4, MANTA_COLL_F32, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_barrier(NULL, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_all_reduce_many(NULL, &tensor, 1, MANTA_COLL_F32, MANTA_COLL_SUM, &e), MANTA_EINVAL);
+    CHECK(!manta_coll_all_reduce_start(NULL, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, &e));
+    CHECK_EQ(manta_coll_wait(NULL, 0, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_send(NULL, x, 4, MANTA_COLL_F32, 0, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_receive(NULL, x, 4, MANTA_COLL_F32, 0, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_coll_receive", "coll is NULL");
+    CHECK_EQ(manta_coll_send_receive(NULL, x, 4, 0, x, 4, 0, MANTA_COLL_F32, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_rank(NULL), -1);
+    CHECK_EQ(manta_coll_size(NULL), 0);
+    CHECK_EQ(manta_coll_generation(NULL), 0);
+    manta_coll_abort(NULL);
+    goes_on();
+}
+static void requests_of_nothing(void)
+{
+    manta_error       e;
+    float             x[4] = {0};
+    manta_coll_tensor tensor = {x, x, 4};
+    CHECK(!manta_coll_all_reduce_many_start(NULL, &tensor, 1, MANTA_COLL_F32, MANTA_COLL_SUM, &e));
+    CHECK_NULL(e, "manta_coll_all_reduce", "coll is NULL");
+    CHECK(!manta_coll_reduce_scatter_start(NULL, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, &e));
+    CHECK(!manta_coll_all_gather_start(NULL, x, x, 4, MANTA_COLL_F32, &e));
+    CHECK(!manta_coll_broadcast_start(NULL, x, 4, MANTA_COLL_F32, 0, &e));
+    CHECK_NULL(e, "manta_coll_broadcast", "coll is NULL");
+    CHECK(manta_coll_test(NULL));
+    CHECK_EQ(manta_coll_wait(NULL, MANTA_FOREVER, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_coll_wait", "request is NULL");
+}
+static void communicators_of_nothing(void)
+{
+    manta_error e;
+    float       x[4] = {0};
+    CHECK(!manta_coll_gpu_join(NULL, NULL, &e));
+    CHECK_NULL(e, "manta_coll_gpu_join", "coll is NULL");
+    CHECK_EQ(manta_coll_gpu_renew(NULL, 0, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_coll_gpu_renew", "gpu is NULL");
+    CHECK_EQ(manta_coll_gpu_all_reduce(NULL, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, NULL, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_coll_gpu_all_reduce", "gpu is NULL");
+    CHECK_EQ(manta_coll_gpu_reduce_scatter(NULL, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, NULL, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_gpu_all_gather(NULL, x, x, 4, MANTA_COLL_F32, NULL, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_gpu_broadcast(NULL, x, 4, MANTA_COLL_F32, 0, NULL, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_gpu_all_to_all(NULL, x, x, 4, MANTA_COLL_F32, NULL, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_coll_gpu_wait(NULL, NULL, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_coll_gpu_wait", "gpu is NULL");
+    manta_coll_gpu_leave(NULL);
+}
+static void child_makes_a_group(void *arg)
+{
+    manta_error e;
+    (void)arg;
+    CHECK(!manta_coll_group_new(&(manta_coll_opts){.size = 2, .heap_bytes = 1 << 20}, &e));
+    CHECK_EQ(e.code, MANTA_EFORKED);
+}
+static void collectives_in_a_fork(void)
+{
+    in_a_child(child_makes_a_group, NULL);
+    goes_on();
+}
+
+/* ---- training ---- */
+
+static void training_of_nothing(void)
+{
+    manta_error      e;
+    manta_sgd_result result;
+    manta_sgd_opts   opts = {.seed = 1};
+    CHECK(manta_sgd_fit(NULL, NULL, NULL, &e) != MANTA_OK);
+    CHECK_EQ(manta_sgd_fit(NULL, &opts, &result, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_sgd_fit("no such operator", &opts, &result, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_sgd_check(NULL, &opts, &e), MANTA_EINVAL);
+    CHECK(manta_sgd_check("mlp", NULL, NULL) >= MANTA_OK);
+    CHECK(manta_sgd_attach(NULL, NULL, NULL, &result, &e) != MANTA_OK);
+    CHECK(manta_sgd_attach("no such run", NULL, NULL, NULL, &e) != MANTA_OK);
+    goes_on();
+}
+static void operator_of_nothing(void)
+{
+    float          *value = NULL, *gradient = NULL;
+    manta_data_info info;
+    int64_t         shape[1] = {4};
+    CHECK(!manta_sgd_alloc(NULL, 64));
+    CHECK_EQ(manta_sgd_conf_i64(NULL, "x", 7), 7);
+    CHECK(manta_sgd_conf_f64(NULL, "x", 0.5) == 0.5);
+    CHECK(strcmp(manta_sgd_conf_str(NULL, "x", "y"), "y") == 0);
+    CHECK_EQ(manta_sgd_param(NULL, "w", MANTA_F32, 1, shape, &value, &gradient), MANTA_EINVAL);
+    CHECK_EQ(manta_sgd_data(NULL, "x", &(manta_data_opts){.validate = true}), MANTA_EINVAL);
+    CHECK_EQ(manta_sgd_data(NULL, NULL, NULL), MANTA_EINVAL);
+    CHECK(!manta_sgd_data_info(NULL, true, &info));
+    CHECK_EQ(manta_sgd_metric(NULL, "loss", 1.0), MANTA_EINVAL);
+    CHECK_EQ(manta_sgd_ready(NULL, &gradient, 0, 0), MANTA_EINVAL);
+    CHECK_EQ(manta_sgd_fail(NULL, MANTA_EINVAL, "why"), MANTA_EINVAL);
+    manta_sgd_devices_max(NULL, 1);
+    manta_sgd_gpus(NULL, 1);
+    CHECK_EQ(manta_sgd_device(NULL), 0);
+    CHECK_EQ(manta_sgd_device_count(NULL), 0);
+    CHECK(!manta_sgd_is_driver(NULL));
+    CHECK_EQ(manta_sgd_seed(NULL), 0);
+    CHECK_EQ(manta_sgd_batch_max(NULL), 0);
+    CHECK_EQ(manta_sgd_step(NULL), 0);
+}
+static void child_trains(void *arg)
+{
+    manta_error      e;
+    manta_sgd_result result;
+    (void)arg;
+    CHECK_EQ(manta_sgd_fit("mlp", &(manta_sgd_opts){.seed = 1}, &result, &e), MANTA_EFORKED);
+}
+static void training_in_a_fork(void)
+{
+    in_a_child(child_trains, NULL);
+    goes_on();
+}
+
+/* ---- sweeps ---- */
+
+static manta_status tries(manta_trial *t)
+{
+    (void)manta_trial_report(t, 1, "loss", 1.0);
+    return MANTA_OK;
+}
+MANTA_TRIAL(tries);
+
+static manta_sweep_opts sweep_opts(void)
+{
+    static const manta_param space[] = {{.kind = MANTA_PARAM_UNIFORM, .name = "x", .low = 0, .high = 1}, {.kind = MANTA_PARAM_END}};
+    return (manta_sweep_opts){.name = "misused", .space = space, .metric = "loss", .trials = 1};
+}
+static void sweep_of_nothing(void)
+{
+    manta_error         e;
+    manta_sweep_result  result;
+    manta_sweep_opts    opts = sweep_opts();
+    CHECK_EQ(manta_sweep_run(NULL, NULL, NULL, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_sweep_run("tries", NULL, &result, &e), MANTA_EINVAL);
+    CHECK(manta_sweep_run(NULL, &opts, &result, &e) != MANTA_OK);
+    CHECK_EQ(manta_sweep_run("no such trial", &opts, &result, &e), MANTA_ENOFUNC);
+    opts.space = NULL;
+    CHECK(manta_sweep_run("tries", &opts, &result, &e) != MANTA_OK || result.trials >= 0);
+    CHECK(manta_sweep_tell(NULL, NULL, 0, 0, &e) != MANTA_OK);
+    CHECK(manta_sweep_tell("/nowhere", "x", 77, 0, &e) != MANTA_OK);
+    goes_on();
+}
+static void looks_of_nothing(void)
+{
+    manta_error        e;
+    manta_sweep_weight weight;
+    CHECK(!manta_sweep_look(NULL, NULL, &e));
+    CHECK(!manta_sweep_look("/nowhere", "x", &e));
+    CHECK_EQ(e.code, MANTA_ENOENT);
+    manta_sweep_view_free(NULL);
+    CHECK_EQ(manta_sweep_export(NULL, "csv", stderr, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_sweep_export", "view is NULL");
+    CHECK_EQ(manta_sweep_importance(NULL, NULL, &weight, 1, &e), -1);
+    CHECK_NULL(e, "manta_sweep_importance", "view is NULL");
+    CHECK(manta_sweep_params(NULL, NULL, NULL) <= 0);
+    CHECK_EQ(manta_sweep_names("/nowhere", NULL, NULL), 0);
+}
+static void trial_of_nothing(void)
+{
+    size_t  size;
+    int64_t step;
+    CHECK(manta_trial_f64(NULL, "x") == 0);
+    CHECK_EQ(manta_trial_i64(NULL, "x"), 0);
+    CHECK(strcmp(manta_trial_str(NULL, "x"), "") == 0);
+    CHECK(!manta_trial_has(NULL, "x"));
+    CHECK(strcmp(manta_trial_params(NULL), "{}") == 0);
+    CHECK_EQ(manta_trial_number(NULL), 0);
+    CHECK_EQ(manta_trial_attempt(NULL), 0);
+    CHECK_EQ(manta_trial_seed(NULL), 0);
+    CHECK_EQ(manta_trial_report(NULL, 1, "loss", 1.0), MANTA_STOP);
+    CHECK_EQ(manta_trial_save(NULL, 1, "x", 1), MANTA_EINVAL);
+    CHECK_EQ(manta_trial_load(NULL, NULL, 0), 0);
+    CHECK(!manta_trial_dir(NULL));
+    CHECK(!manta_trial_state(NULL, &size, &step));
+    CHECK(!manta_trial_data(NULL, &size));
+    CHECK_EQ(manta_trial_fail(NULL, "x"), MANTA_EINVAL);
+}
+static void child_sweeps(void *arg)
+{
+    manta_error        e;
+    manta_sweep_result result;
+    CHECK_EQ(manta_sweep_run("tries", arg, &result, &e), MANTA_EFORKED);
+}
+static void sweep_in_a_fork(void)
+{
+    manta_sweep_opts opts = sweep_opts();
+    in_a_child(child_sweeps, &opts);
+    goes_on();
+}
+
+/* ---- the client of jobs ---- */
+
+static void client_of_nothing(void)
+{
+    manta_error         e;
+    manta_job_info      info, *jobs;
+    manta_cluster_node *nodes;
+    manta_rows         *rows;
+    size_t              count;
+    CHECK(!manta_client_open(&(manta_client_opts){.address = "no address at all"}, &e));
+    manta_client_close(NULL);
+    CHECK_EQ(manta_job_submit(NULL, NULL, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_job_submit", "client is NULL");
+    CHECK_EQ(manta_job_follow(NULL, NULL, NULL, NULL, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_job_wait(NULL, NULL, 0, &info, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_job_get(NULL, "x", &info, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_job_stop(NULL, "x", &e), MANTA_EINVAL);
+    CHECK_EQ(manta_job_delete(NULL, "x", &e), MANTA_EINVAL);
+    CHECK_EQ(manta_job_list(NULL, &jobs, &count, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_nodes_list(NULL, &nodes, &count, NULL, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_state_list(NULL, NULL, &rows, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_cluster_stop(NULL, "x", &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_cluster_stop", "client is NULL");
+    manta_rows_free(NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        CASE(collectives_of_nothing),
+        CASE(members_of_nothing),
+        CASE(requests_of_nothing, .no_init = true),
+        CASE(communicators_of_nothing, .no_init = true),
+        CASE(operator_of_nothing, .no_init = true),
+        CASE(collectives_in_a_fork),
+        CASE(training_of_nothing),
+        CASE(training_in_a_fork),
+        CASE(sweep_of_nothing),
+        CASE(looks_of_nothing),
+        CASE(trial_of_nothing, .no_init = true),
+        CASE(sweep_in_a_fork),
+        CASE(client_of_nothing, .no_init = true),
+        {.name = NULL},
+    };
+    return test_main(argc, argv, cases);
+}
