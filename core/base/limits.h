@@ -23,6 +23,7 @@ enum mt_limit {
     MT_STASH_SMALL_BYTES = 128,
     MT_STASH_LARGE       = 3,
     MT_STASH_LARGE_BYTES = 9 * 1024,
+    MT_SPARE_BYTES_MAX   = 2 * 1024 * 1024, /* of freed inline values, kept for the next ones */
 
     /* Objects. */
     MT_SEGMENT_WARM_BYTES_MAX = 16 * 1024 * 1024, /* free warm pages that a node keeps ... */

@@ -189,6 +189,7 @@ static void rest_end(struct own *own)
         free(own->chunks.data[i]);
     mt_vec_fini(&own->chunks);
     mt_stash_fini(&own->stash);
+    mt_spare_fini(&own->spare);
     kept.ref_memory = own->ref_memory;
     kept.ref_count = own->ref_count;
     kept.free_refs = own->free_refs;
@@ -221,6 +222,7 @@ void own_reopen(struct own *own, uint64_t process, uint32_t node, uint32_t epoch
     own->ref_memory = kept.ref_memory;
     own->ref_count = kept.ref_count;
     own->free_refs = kept.free_refs;
+    own->spare = kept.spare;
     own->streams = kept.streams;
     if (own->streams)
         own->streams->link = &own->streams;
@@ -242,6 +244,7 @@ void own_fini(struct own *own)
     }
     own->streams = NULL;
     own_refs_fini(own);
+    mt_spare_fini(&own->spare);
 }
 
 /* Each is tried, whatever the others say. */

@@ -21,6 +21,7 @@
 #include "core/base/buf.h"
 #include "core/ds/map.h"
 #include "core/base/range.h"
+#include "core/ds/spare.h"
 #include "core/ds/stash.h"
 #include "core/ds/vec.h"
 #include "core/lane/lane.h"
@@ -385,6 +386,7 @@ struct own {
     struct own_run   past_runs[OWN_PAST_RUNS]; /* that have submitted some: a cancel may come when they are over */
     bool     run_submits;
     mt_stash stash; /* for what may not fail */
+    mt_spare spare; /* inline values that were freed */
     struct own_failure no_memory; /* stands for a failure that could not be kept */
     uint32_t run_count; /* the last number of a run */
     struct own_outer_run *outer_runs; /* innermost first */

@@ -121,7 +121,7 @@ void own_ref_value_free(struct own *own, struct own_ref *ref)
         own->kept_bytes -= ref->value.place.size;
     ref->is_counted = 0;
     if (ref->state == OWN_REF_INLINE && ref->flags & OWN_REF_HEAP)
-        free(ref->value.heap);
+        mt_spare_give(&own->spare, ref->value.heap, ref->size);
     else if (ref->state == OWN_REF_FAILED)
         own_failure_free(own, ref->value.failure);
     else if (ref->state == OWN_REF_PLACE && is_there && !(ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED)) && own->free_place)
@@ -225,7 +225,7 @@ void own_refs_settle(struct own *own, int32_t code, const char *text)
 static void value_free(struct own *own, struct own_ref *ref)
 {
     if (ref->state == OWN_REF_INLINE && ref->flags & OWN_REF_HEAP)
-        free(ref->value.heap);
+        mt_spare_give(&own->spare, ref->value.heap, ref->size);
     else if (ref->state == OWN_REF_FAILED)
         own_failure_free(own, ref->value.failure);
     ref->state = OWN_REF_PENDING;
@@ -388,7 +388,7 @@ void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, cons
         return; /* published once: the first outcome stands */
     MT_ASSERT(size <= UINT16_MAX); /* a record's value, at most */
     if (size > (ref->flags & OWN_REF_BORROWED ? (uint32_t)OWN_SMALL_BORROWED : (uint32_t)OWN_SMALL)) {
-        to = malloc(size);
+        to = mt_spare_take(&own->spare, size);
         if (!to) {
             struct own_failure f;
             own_failure_set(&f, MT_ENOMEM, "no memory for a result of %u bytes", size);

@@ -7,6 +7,7 @@
 #include "core/ds/heap.h"
 #include "core/ds/map.h"
 #include "core/ds/recent.h"
+#include "core/ds/spare.h"
 #include "core/ds/stash.h"
 #include "core/base/rng.h"
 #include "core/ds/vec.h"
@@ -249,6 +250,36 @@ static void a_finished_heap_lets_its_nodes_go(void **state)
     assert_false(mt_heap_holds(&timer.node));
 }
 
+static void freed_blocks_come_again_by_size_and_up_to_a_bound(void **state)
+{
+    (void)state;
+    mt_spare spare = {0};
+    void    *block = mt_spare_take(&spare, 1000), *other;
+    memset(block, 1, 1000);
+    mt_spare_give(&spare, block, 1000);
+    assert_int_equal(spare.bytes, MT_SPARE_KEPT_MAX ? 1024 : 0);
+    other = mt_spare_take(&spare, 64); /* not of its size */
+    memset(other, 2, 64);
+    if (MT_SPARE_KEPT_MAX)
+        assert_ptr_equal(mt_spare_take(&spare, 1024), block);
+    else
+        block = mt_spare_take(&spare, 1024);
+    memset(block, 3, 1024);
+    for (size_t size = 4000; size < 6000; size += 500) { /* the larger ones are not kept */
+        void *large = mt_spare_take(&spare, size);
+        memset(large, 4, size);
+        mt_spare_give(&spare, large, size);
+    }
+    assert_int_equal(spare.bytes, MT_SPARE_KEPT_MAX ? 4032 : 0);
+    for (int i = 0; i < MT_SPARE_BYTES_MAX / 4032 + 10; i++) /* from elsewhere, as it were */
+        mt_spare_give(&spare, malloc(4032), 4032);
+    assert_true(spare.bytes <= MT_SPARE_KEPT_MAX);
+    mt_spare_give(&spare, block, 1024);
+    mt_spare_give(&spare, other, 64);
+    mt_spare_fini(&spare);
+    assert_int_equal(spare.bytes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_churning_map_stays_small),
         cmocka_unit_test(a_map_with_room_does_not_grow),
         cmocka_unit_test(the_last_ids_are_remembered_and_no_others),
+        cmocka_unit_test(freed_blocks_come_again_by_size_and_up_to_a_bound),
         cmocka_unit_test(a_stash_keeps_its_blocks_while_malloc_gives),
         cmocka_unit_test(a_heap_gives_the_smallest_and_the_oldest_first),
         cmocka_unit_test(a_finished_heap_lets_its_nodes_go),
