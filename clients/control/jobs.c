@@ -161,11 +161,11 @@ static manta_status check_job(const manta_job *job, manta_error *e)
 
 manta_status manta_job_submit(manta_client *c, const manta_job *job, manta_error *e)
 {
-    if (!c)
-        return ctl_no_client("manta_job_submit", e);
     struct ctl_files files;
     struct draft     draft;
     manta_status     st = check_job(job, e);
+    if (st == MANTA_OK && !c)
+        st = ctl_no_client("manta_job_submit", e);
     if (st == MANTA_OK)
         st = ctl_files_collect(job->files, &files, e);
     if (st != MANTA_OK)
