@@ -295,6 +295,8 @@ static void client_of_nothing(void)
     CHECK(!manta_client_open(&(manta_client_opts){.address = "no address at all"}, &e));
     manta_client_close(NULL);
     CHECK_EQ(manta_job_submit(NULL, NULL, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_job_submit", "job is NULL");
+    CHECK_EQ(manta_job_submit(NULL, &(manta_job){.id = "j", .argv = (const char *const[]){"x", NULL}}, &e), MANTA_EINVAL);
     CHECK_NULL(e, "manta_job_submit", "client is NULL");
     CHECK_EQ(manta_job_follow(NULL, NULL, NULL, NULL, &e), MANTA_EINVAL);
     CHECK_EQ(manta_job_wait(NULL, NULL, 0, &info, &e), MANTA_EINVAL);
