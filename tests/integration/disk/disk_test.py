@@ -80,12 +80,13 @@ class Program:
         self.end()
 
 
+# Saves are far apart: one that is under way when the disk is filled gives its room back when it fails, and then the logs have some.
 TRAINING = """
 model: {name: mlp, hidden: [384, 384]}
 data: {path: rows.csv, label: class}
 run: {name: one, epochs: 100000, batch: 480, log_steps: 1, storage: disk/runs, timeline: disk/timeline.json, tracking: disk/track}
 scaling: {max_workers: 2}
-checkpoint: {every_steps: 10, keep: 1}
+checkpoint: {every_steps: 100, keep: 1}
 optimizer: {lr: 0.01}
 log: {csv: disk/log.csv, tensorboard: disk/board}
 """
