@@ -9,6 +9,7 @@
 #   sizes     no function over 70 lines, no file over 800, no line over 132 columns (aim at 110)
 #   bans      calls that have a better replacement (BANNED), and notes to finish something later
 #   heads     each source begins with its licence, and C also with "name - purpose"
+#   tests     each *_test.c stands in a CMakeLists.txt: else it never runs
 #   readmes   each folder of sources has a README.md
 #
 # Prints "file:line: what is wrong" for each finding; exit status 1 where there is one. There are no exceptions
@@ -340,6 +341,21 @@ def check_heads(tree):
                 tree.report(name, 1, f"the first {HEAD_LINES} lines must hold {SPDX}")
 
 
+def check_tests(tree):
+    words = {}  # folder -> the words of its CMakeLists.txt, paths cut at their slashes
+    for name in tree.files:
+        if name.startswith("tests/") and name.endswith("CMakeLists.txt"):
+            words[name.rpartition("/")[0]] = set(re.split(r"[\s()/]+", (tree.root / name).read_text()))
+    for name in tree.files:
+        folder, _, base = name.rpartition("/")
+        if not name.startswith("tests/") or not base.endswith("_test.c"):
+            continue
+        near = words.get(folder, set())
+        by_subject = "${subject}_test.c" in near and base.removesuffix("_test.c") in near
+        if not by_subject and not any(base in each for each in words.values()):
+            tree.report(name, 1, "no CMakeLists.txt names it, so it never runs")
+
+
 def check_readmes(tree):
     folders = set()
     for name in tree.files:
@@ -357,7 +373,7 @@ def check_readmes(tree):
 def main(arguments):
     root = pathlib.Path(arguments[0]).resolve() if arguments else pathlib.Path(__file__).resolve().parent.parent
     tree = Tree(root)
-    for check in (check_layers, check_rooms, check_doors, check_sizes, check_bans, check_heads, check_readmes):
+    for check in (check_layers, check_rooms, check_doors, check_sizes, check_bans, check_heads, check_tests, check_readmes):
         check(tree)
     for finding in tree.findings:
         print(finding)

@@ -54,7 +54,8 @@ json_t *cli_daemons_json(const struct cli_args *args)
 {
     struct cli_folder f;
     json_t           *all = json_array();
-    for (int i = 0; folder_find(args, &f) && i < CLI_DAEMONS; i++) {
+    bool              is_there = folder_find(args, &f);
+    for (int i = 0; is_there && i < CLI_DAEMONS; i++) {
         const struct cli_record *d = &f.daemons[i];
         if (d->keeper.pid > 0)
             json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:i, s:i, s:s}", "daemon", cli_daemon_names[i], "state",

@@ -29,11 +29,18 @@ typedef struct mt_spare {
     size_t                 bytes;                       /* of all that are kept */
 } mt_spare;
 
+/* 0: blocks of this size are not kept. */
+static inline size_t mt_spare_class(size_t size)
+{
+    size_t steps = (size + MT_SPARE_STEP - 1) / MT_SPARE_STEP;
+    return steps <= MT_SPARE_CLASSES ? steps : 0;
+}
+
 /* A block of `size` bytes at least, not cleared, to be given back with the same size. NULL: no memory. */
 static inline void *mt_spare_take(mt_spare *spare, size_t size)
 {
-    size_t class = (size + MT_SPARE_STEP - 1) / MT_SPARE_STEP;
-    if (class == 0 || class > MT_SPARE_CLASSES)
+    size_t class = mt_spare_class(size);
+    if (class == 0)
         return malloc(size ? size : 1);
     struct mt_spare_block *block = spare->first[class];
     if (!block)
@@ -45,8 +52,8 @@ static inline void *mt_spare_take(mt_spare *spare, size_t size)
 
 static inline void mt_spare_give(mt_spare *spare, void *data, size_t size)
 {
-    size_t class = (size + MT_SPARE_STEP - 1) / MT_SPARE_STEP;
-    if (class == 0 || class > MT_SPARE_CLASSES || spare->bytes + class * MT_SPARE_STEP > MT_SPARE_KEPT_MAX) {
+    size_t class = mt_spare_class(size);
+    if (class == 0 || spare->bytes + class * MT_SPARE_STEP > MT_SPARE_KEPT_MAX) {
         free(data);
         return;
     }

@@ -4,12 +4,12 @@
  */
 #include "raylet/shell/options.h"
 
+#include "core/sys/cpus.h"
 #include "core/text/labels.h"
 #include "raylet/files/gpus.h"
 
 #include <getopt.h>
 #include <pwd.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,9 +178,9 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
 
 static void amounts_default(struct amounts *a)
 {
-    cpu_set_t set;
+    int       cpus = mt_cpus_allowed();
     double    machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    a->cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    a->cpus = cpus ? cpus : 1;
     a->gpus = rlt_gpus_found("/dev", getenv("CUDA_VISIBLE_DEVICES"));
     a->memory = machine * 0.8;
     a->store = machine * 0.3;

@@ -7,6 +7,7 @@
 #include "sgd/run/setup.h"
 
 #include "core/base/rng.h"
+#include "core/sys/cpus.h"
 #include "sgd/watch/board.h"
 #include "sgd/ground/file.h"
 #include "sgd/sum/group.h"
@@ -15,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,10 +80,9 @@ static uint32_t devices_of(const manta_sgd_opts *o, uint32_t shards, uint32_t cp
 /* What this node has for each of the workers, if they share it: all of them are here. */
 static uint32_t cpus_shared(const manta_sgd_opts *o)
 {
-    int       min, max;
-    cpu_set_t set;
+    int min, max;
     sgd_setup_workers(o, &min, &max);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)(CPU_COUNT(&set) / max) : 1;
+    return (uint32_t)(mt_cpus_allowed() / max);
 }
 
 /* As few parts as all CPUs of all workers can share: small ones cost time. Two at least, so that a second worker changes no bit. */

@@ -2,7 +2,7 @@
  *
  * track_files.c - a run's tracking as files (track.h). Owns: the folder's lock and the file of metrics. Thread: the driver's.
  */
-#include "core/base/append.h"
+#include "core/sys/append.h"
 #include "core/text/json.h"
 #include "sgd/ground/file.h"
 #include "sgd/run/setup.h"

@@ -9,7 +9,7 @@
 #ifndef CLI_TRAIN_LOG_H
 #define CLI_TRAIN_LOG_H
 
-#include "core/base/append.h"
+#include "core/sys/append.h"
 
 #include <manta_sgd.h>
 

@@ -20,7 +20,7 @@
 #include "clients/lib/owner/message.h"
 #include "core/base/buf.h"
 #include "core/ds/map.h"
-#include "core/base/range.h"
+#include "core/ds/range.h"
 #include "core/ds/spare.h"
 #include "core/ds/stash.h"
 #include "core/ds/vec.h"

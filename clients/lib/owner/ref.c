@@ -114,17 +114,23 @@ void own_ref_hold(struct own_ref *ref)
     ref->holds++;
 }
 
+/* What of its value is this process's own memory. */
+static inline void memory_free(struct own *own, struct own_ref *ref)
+{
+    if (ref->state == OWN_REF_INLINE && ref->flags & OWN_REF_HEAP)
+        mt_spare_give(&own->spare, ref->value.heap, ref->size);
+    else if (ref->state == OWN_REF_FAILED)
+        own_failure_free(own, ref->value.failure);
+}
+
 void own_ref_value_free(struct own *own, struct own_ref *ref)
 {
     bool is_there = ref->again == OWN_AGAIN_NOT || ref->again == OWN_AGAIN_MOVED;
     if (MT_UNLIKELY(ref->is_counted))
         own->kept_bytes -= ref->value.place.size;
     ref->is_counted = 0;
-    if (ref->state == OWN_REF_INLINE && ref->flags & OWN_REF_HEAP)
-        mt_spare_give(&own->spare, ref->value.heap, ref->size);
-    else if (ref->state == OWN_REF_FAILED)
-        own_failure_free(own, ref->value.failure);
-    else if (ref->state == OWN_REF_PLACE && is_there && !(ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED)) && own->free_place)
+    memory_free(own, ref);
+    if (ref->state == OWN_REF_PLACE && is_there && !(ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED)) && own->free_place)
         own->free_place(own, own_ref_place(own, ref), ref->flags & OWN_REF_ESCAPED);
 }
 
@@ -224,10 +230,7 @@ void own_refs_settle(struct own *own, int32_t code, const char *text)
 
 static void value_free(struct own *own, struct own_ref *ref)
 {
-    if (ref->state == OWN_REF_INLINE && ref->flags & OWN_REF_HEAP)
-        mt_spare_give(&own->spare, ref->value.heap, ref->size);
-    else if (ref->state == OWN_REF_FAILED)
-        own_failure_free(own, ref->value.failure);
+    memory_free(own, ref);
     ref->state = OWN_REF_PENDING;
     ref->flags = 0;
 }

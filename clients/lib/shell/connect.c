@@ -6,10 +6,11 @@
  */
 #include "clients/lib/shell/lib.h"
 
+#include "core/sys/cpus.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -228,7 +229,6 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     struct pollfd p = {.fd = fd, .events = POLLIN};
     uint8_t       bytes[LANE_RECORD_SIZE + sizeof(struct ctl_welcome)];
     int           fds[CTL_FDS_MAX], fd_count, n;
-    cpu_set_t     cpus;
     size_t        size;
 
     do
@@ -256,7 +256,7 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     own_reopen(&lib.own, process, lib.welcome.node, lib.welcome.epoch, lib.welcome.job);
     lib_unlock();
     lib.own.pid = (int32_t)getpid();
-    lib.own.cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 0;
+    lib.own.cpus = (uint32_t)mt_cpus_allowed();
     lib.own.now_ns = lib_now_ns();
     lib.own.wall_ns = events_are_off() ? 0 : lib_wall_ns();
     lib.own.free_place = lib_free_place;

@@ -115,7 +115,7 @@ struct lib {
     struct os_client store;
     MT_VEC(struct lib_mapping) mappings;
     MT_VEC(struct lib_segment) segments;
-    MT_VEC(void *) regions;      /* mapped in this session: data of each */
+    MT_VEC(void *) regions;      /* mapped in the job of now: data of each */
     uint32_t         session;    /* jobs that this process has been in before */
     uint64_t         trim_at_ns; /* when free memory is looked at again */
     MT_VEC(struct lib_request *) requests;

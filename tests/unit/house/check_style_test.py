@@ -81,6 +81,10 @@ FAULTS = {
         "sgd/data/x.c:5: room 'data' may not look up into 'run'",
     ),
     "crowded folder": ({f"core/base/x{i}.c": source(f"x{i}.c", "") for i in range(23)}, "core/base:1: 25 files of C in one folder"),
+    "test that never runs": (
+        {"tests/README.md": "toy", "tests/unit/CMakeLists.txt": f"# {SPDX}\n", "tests/unit/x_test.c": source("x_test.c", "")},
+        "tests/unit/x_test.c:1: no CMakeLists.txt names it",
+    ),
     "no readme": ({"sweep/x.c": source("x.c", "")}, "sweep/README.md:1: missing"),
 }
 

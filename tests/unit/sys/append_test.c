@@ -2,7 +2,7 @@
  *
  * append_test.c - a log waits for room in order, takes back what is torn, and has a bound.
  */
-#include "core/base/append.h"
+#include "core/sys/append.h"
 #include "core/sys/file.h"
 #include "core/base/limits.h"
 #include "tests/unit/base/test.h"

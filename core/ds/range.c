@@ -4,7 +4,7 @@
  *
  * Owns: the addresses and the memory. Thread: the caller's.
  */
-#include "core/base/range.h"
+#include "core/ds/range.h"
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
  *
  * append.c - see append.h. Owns nothing.
  */
-#include "core/base/append.h"
+#include "core/sys/append.h"
 
 #include "core/base/limits.h"
 

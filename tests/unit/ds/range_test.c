@@ -2,7 +2,7 @@
  *
  * range_test.c - memory that grows in place: it stays where it is, comes zeroed, and ends where it has to. Thread: one.
  */
-#include "core/base/range.h"
+#include "core/ds/range.h"
 #include "tests/unit/base/test.h"
 
 #include <stdbool.h>
